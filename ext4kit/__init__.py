@@ -1,0 +1,28 @@
+"""Forensic reading and recovery of ext2, ext3 and ext4 file systems.
+
+with ext4kit.open("disk.img") as image:
+    fs = image.volumes[0].filesystem()
+    for entry in fs.walk("/home"):
+        print(entry.path)
+"""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ext4kit.opening import Image
+
+__version__ = "0.1.0"
+
+
+def open(path: str | PathLike[str]) -> Image:  # noqa: A001
+    """Open an image, a split image's first part, or a device node, read only.
+
+    Raises:
+        AccessError: it cannot be opened or read.
+    """
+    from ext4kit.opening import open_image
+
+    return open_image(path)

@@ -1,0 +1,133 @@
+"""The one I/O primitive: exact reads at a byte offset, from evidence that is never written."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Protocol, runtime_checkable
+
+from ext4kit.errors import AccessError
+
+
+class Source(Protocol):
+    """Read-only bytes with a known size."""
+
+    @property
+    def name(self) -> str:
+        """What to call it in messages, usually the path."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Bytes that can be read."""
+        ...
+
+    def read(self, offset: int, length: int) -> memoryview:
+        """Exactly `length` bytes from byte `offset` on.
+
+        Raises:
+            AccessError: the range leaves the source, or the system failed to read it.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of the operating system's handles; views already given out stay valid."""
+        ...
+
+
+@runtime_checkable
+class FileBacked(Protocol):
+    """A source that may lie byte for byte in a file, for copying inside the kernel."""
+
+    def fileno_range(self, offset: int, length: int) -> tuple[int, int] | None:
+        """The open file and the byte offset in it where the range starts, or None."""
+        ...
+
+
+def fileno_range(source: Source, offset: int, length: int) -> tuple[int, int] | None:
+    """Where a range of any source lies in an open regular file.
+
+    Returns:
+        (file descriptor, byte offset in that file) for os.copy_file_range or os.sendfile, or
+        None where the bytes have to be read.
+
+    Raises:
+        AccessError: the range leaves the source.
+    """
+    check_range(source, offset, length)
+    return source.fileno_range(offset, length) if isinstance(source, FileBacked) else None
+
+
+def check_range(source: Source, offset: int, length: int) -> None:
+    """Refuse a range that is not wholly inside `source`.
+
+    Raises:
+        AccessError: it is not.
+    """
+    if offset < 0 or length < 0:
+        raise AccessError(f"{source.name}: {length:,} bytes at {offset:,} is not a range of bytes")
+    if offset + length > source.size:
+        raise AccessError(
+            f"{source.name}: bytes {offset:,} to {offset + length:,} are wanted,"
+            f" it ends at {source.size:,}"
+        )
+
+
+def peek(source: Source, offset: int, length: int) -> bytes:
+    """Up to `length` bytes, for looking at what may be there; b"" for none.
+
+    The one reader that does not raise: less comes back at the end of the source, nothing at
+    all where the system cannot read.
+    """
+    length = min(length, source.size - offset)
+    if offset < 0 or length <= 0:
+        return b""
+    with suppress(AccessError):
+        return bytes(source.read(offset, length))
+    return b""
+
+
+class Window:
+    """A range of another source, such as a partition of a disk.
+
+    The range may reach past the end of the evidence: what is there can be read, what is not is
+    counted.
+
+    Args:
+        source: the source to look into; closing the window leaves it open.
+        offset: first byte of the range.
+        size: bytes that the range is said to have.
+
+    Attributes:
+        size: bytes of the range that are there and can be read.
+        missing: bytes of the range that the evidence lacks.
+    """
+
+    __slots__ = ("missing", "name", "offset", "size", "source")
+
+    def __init__(self, source: Source, offset: int, size: int) -> None:
+        self.source = source
+        self.offset = offset
+        self.size = max(0, min(size, source.size - offset))
+        self.missing = size - self.size
+        self.name = source.name
+
+    def read(self, offset: int, length: int) -> memoryview:
+        """Exactly `length` bytes from byte `offset` of the window on.
+
+        Raises:
+            AccessError: the range leaves the window, or the system failed to read it.
+        """
+        check_range(self, offset, length)
+        return self.source.read(self.offset + offset, length)
+
+    def fileno_range(self, offset: int, length: int) -> tuple[int, int] | None:
+        """Where the range lies in an open regular file, or None.
+
+        Raises:
+            AccessError: the range leaves the window.
+        """
+        check_range(self, offset, length)
+        return fileno_range(self.source, self.offset + offset, length)
+
+    def close(self) -> None:
+        """Nothing to do: the evidence that the window looks into is closed by its owner."""

@@ -1,0 +1,106 @@
+"""Block and inode bitmaps, the uninitialised ones worked out as the kernel does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ext4kit.errors import AccessError
+from ext4kit.filesystem.blocks import BlockReader
+from ext4kit.filesystem.geometry import first_block, group_overhead
+from ext4kit.findings import Problems
+from ext4kit.parsers.features import RoCompat
+from ext4kit.parsers.group import GroupFlags, GroupTable
+from ext4kit.parsers.superblock import Superblock
+
+
+class Bitmaps:
+    """Answers "is it in use" for blocks and inodes, one group at a time, on demand.
+
+    A bitmap that cannot be read counts everything in its group as in use, which is the
+    cautious answer for recovery, and is reported.
+    """
+
+    def __init__(
+        self, blocks: BlockReader, superblock: Superblock, groups: GroupTable, problems: Problems
+    ) -> None:
+        self._blocks = blocks
+        self._superblock = superblock
+        self._groups = groups
+        self._problems = problems
+        self._cache: dict[tuple[str, int], Any] = {}
+
+    def block_bitmap(self, group: int) -> Any:
+        """uint8 (clusters per group,): 1 where a cluster of the group is in use."""
+        return self._bits("block", group)
+
+    def inode_bitmap(self, group: int) -> Any:
+        """uint8 (inodes per group,): 1 where an inode of the group is in use."""
+        return self._bits("inode", group)
+
+    def blocks_in_use(self, blocks: Any) -> Any:
+        """Per block of an int64 array (bool): in use now. Blocks outside count as in use."""
+        superblock = self._superblock
+        index = blocks - superblock.first_data_block
+        group = index // superblock.blocks_per_group
+        bit = index % superblock.blocks_per_group // superblock.cluster_ratio
+        return self._look_up("block", group, bit)
+
+    def inodes_in_use(self, numbers: Any) -> Any:
+        """Per inode number of an int64 array (bool): in use now."""
+        index = numbers - 1
+        per_group = self._superblock.inodes_per_group
+        return self._look_up("inode", index // per_group, index % per_group)
+
+    def _look_up(self, kind: str, group: Any, bit: Any) -> Any:
+        used = np.ones(len(group), bool)
+        inside = np.flatnonzero((group >= 0) & (group < len(self._groups)))
+        order = inside[np.argsort(group[inside], kind="stable")]
+        edges = np.flatnonzero(np.diff(group[order])) + 1
+        for part in np.split(order, edges) if len(order) else ():
+            used[part] = self._bits(kind, int(group[part[0]]))[bit[part]] != 0
+        return used
+
+    def _bits(self, kind: str, group: int) -> Any:
+        key = (kind, group)
+        if key not in self._cache:
+            if len(self._cache) > 512:
+                self._cache.clear()
+            self._cache[key] = self._load(kind, group)
+        return self._cache[key]
+
+    def _load(self, kind: str, group: int) -> Any:
+        superblock, groups = self._superblock, self._groups
+        count = superblock.inodes_per_group
+        block, absent = groups.inode_bitmap[group], GroupFlags.INODE_UNINIT
+        if kind == "block":
+            count = superblock.clusters_per_group or superblock.blocks_per_group
+            block, absent = groups.block_bitmap[group], GroupFlags.BLOCK_UNINIT
+        lazy = superblock.has_metadata_checksums or RoCompat.UNINIT_BG in superblock.features
+        if lazy and groups.flags[group] & absent:
+            return self._unwritten(kind, group, count)
+        try:
+            data = np.frombuffer(self._blocks.read(int(block)), np.uint8)
+        except AccessError as error:
+            self._problems.add(f"group {group} {kind} bitmap", f"{error}; all counted as in use")
+            return np.ones(count, np.uint8)
+        return np.unpackbits(data, bitorder="little")[:count]
+
+    def _unwritten(self, kind: str, group: int, count: int) -> Any:
+        """The bits of a bitmap that was never written: free but for the group's own metadata."""
+        bits = np.zeros(count, np.uint8)
+        if kind == "inode":
+            return bits
+        superblock, groups = self._superblock, self._groups
+        start, ratio = first_block(superblock, group), superblock.cluster_ratio
+        bits[: -(-group_overhead(superblock, group) // ratio)] = 1
+        table = -(-superblock.inodes_per_group * superblock.inode_size // superblock.block_size)
+        for places, length in (
+            (groups.block_bitmap, 1), (groups.inode_bitmap, 1), (groups.inode_table, table)
+        ):  # fmt: skip
+            first = np.clip(places - start, 0, superblock.blocks_per_group)
+            last = np.clip(places - start + length, 0, superblock.blocks_per_group)
+            for row in np.flatnonzero(last > first).tolist():
+                bits[first[row] // ratio : -(-last[row] // ratio)] = 1
+        return bits

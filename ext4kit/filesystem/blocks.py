@@ -1,0 +1,72 @@
+"""Block readers: the one way the file system reads its blocks."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from ext4kit.errors import AccessError
+from ext4kit.evidence.source import Source
+
+
+class BlockReader(Protocol):
+    """Blocks by number; every reader of the file system stands on one of these.
+
+    Attributes:
+        block_size: bytes a block.
+        blocks_count: blocks that can be asked for; less than the superblock's count when
+            the evidence ends early.
+    """
+
+    block_size: int
+    blocks_count: int
+
+    def read(self, block: int, count: int = 1) -> memoryview:
+        """`count` blocks from `block` on, or AccessError."""
+        ...
+
+    def read_many(self, blocks: Any) -> Any:
+        """The blocks of an int64 array (n,), as uint8 (n, block_size), or AccessError."""
+        ...
+
+
+class SourceBlocks:
+    """Blocks straight from a byte source."""
+
+    def __init__(self, source: Source, block_size: int, blocks_count: int) -> None:
+        self.source = source
+        self.block_size = block_size
+        self.blocks_count = min(blocks_count, source.size // block_size)
+        self._rows: Any = None
+
+    def read(self, block: int, count: int = 1) -> memoryview:
+        """`count` blocks from `block` on, without a copy where the source allows it.
+
+        Raises:
+            AccessError: a block lies outside, or the source cannot be read there.
+        """
+        if block < 0 or block + count > self.blocks_count:
+            raise AccessError(
+                f"{self.source.name}: block {block + count - 1:,} lies beyond the last readable "
+                f"block {self.blocks_count - 1:,}"
+            )
+        return self.source.read(block * self.block_size, count * self.block_size)
+
+    def read_many(self, blocks: Any) -> Any:
+        """The blocks of an int64 array, as uint8 (n, block_size): one read a run of blocks.
+
+        Raises:
+            AccessError: as `read`.
+        """
+        out = np.empty((len(blocks), self.block_size), np.uint8)
+        if not len(blocks):
+            return out
+        edges = np.flatnonzero(np.diff(blocks) != 1) + 1
+        starts = np.concatenate([[0], edges])
+        ends = np.concatenate([edges, [len(blocks)]])
+        firsts = blocks[starts]
+        for start, end, block in zip(starts.tolist(), ends.tolist(), firsts.tolist(), strict=True):
+            piece = self.read(block, end - start)
+            out[start:end] = np.frombuffer(piece, np.uint8).reshape(-1, self.block_size)
+        return out

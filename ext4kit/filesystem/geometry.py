@@ -1,0 +1,92 @@
+"""Where things lie: superblock copies, group descriptors, inode slots.
+
+Source: kernel Documentation/filesystems/ext4/blockgroup.rst and special_inodes.rst.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ext4kit.parsers.features import Compat, Incompat, RoCompat
+from ext4kit.parsers.superblock import Superblock
+
+
+def has_superblock(superblock: Superblock, group: int) -> bool:
+    """Whether a group starts with a superblock copy (sparse_super, sparse_super2)."""
+    if group == 0:
+        return True
+    if Compat.SPARSE_SUPER2 in superblock.features:
+        return group in superblock.backup_groups
+    if RoCompat.SPARSE_SUPER not in superblock.features or group == 1:
+        return True
+    return any(_is_power(group, base) for base in (3, 5, 7))
+
+
+def _is_power(number: int, base: int) -> bool:
+    while number > 1 and number % base == 0:
+        number //= base
+    return number == 1
+
+
+def first_block(superblock: Superblock, group: int) -> int:
+    """The first block of a group."""
+    return superblock.first_data_block + group * superblock.blocks_per_group
+
+
+def descriptors_per_block(superblock: Superblock) -> int:
+    """Group descriptors a block."""
+    return superblock.block_size // superblock.descriptor_size
+
+
+def descriptor_blocks_count(superblock: Superblock) -> int:
+    """Blocks that one full copy of the group descriptors takes."""
+    return -(-superblock.groups_count // descriptors_per_block(superblock))
+
+
+def _meta_groups_start(superblock: Superblock) -> int:
+    """The first descriptor block that meta_bg places inside its own meta group."""
+    if Incompat.META_BG not in superblock.features:
+        return descriptor_blocks_count(superblock)
+    return min(superblock.first_meta_group, descriptor_blocks_count(superblock))
+
+
+def descriptor_blocks(superblock: Superblock, copy_group: int = 0) -> Any:
+    """The block of each group descriptor block, int64.
+
+    Args:
+        superblock: the geometry.
+        copy_group: group of the superblock copy whose descriptors are wanted. In meta
+            groups the copies lie in the second group instead of the first.
+    """
+    count, classic = descriptor_blocks_count(superblock), _meta_groups_start(superblock)
+    base = first_block(superblock, copy_group) + 1
+    if copy_group == 0 and superblock.block_size == 1024 and superblock.first_data_block == 0:
+        base += 1  # bigalloc with 1 KiB blocks: block 0 boots, block 1 is the superblock
+    places = list(range(base, base + classic))
+    per_block = descriptors_per_block(superblock)
+    for index in range(classic, count):
+        group = index * per_block + (1 if copy_group else 0)
+        places.append(first_block(superblock, group) + has_superblock(superblock, group))
+    return np.array(places, np.int64)
+
+
+def group_overhead(superblock: Superblock, group: int) -> int:
+    """Blocks at a group's start taken by its superblock copy and descriptors."""
+    count, classic = descriptor_blocks_count(superblock), _meta_groups_start(superblock)
+    copy = has_superblock(superblock, group)
+    per_block = descriptors_per_block(superblock)
+    index = group // per_block
+    if Incompat.META_BG in superblock.features and index >= classic:
+        inside = group - index * per_block
+        return copy + (inside in (0, 1, per_block - 1) and index < count)
+    if not copy:
+        return 0
+    return 1 + classic + superblock.reserved_gdt_blocks
+
+
+def inode_place(superblock: Superblock, numbers: Any) -> tuple[Any, Any]:
+    """(group, slot in the group's table) of inode numbers; integers or columns."""
+    index = numbers - 1
+    return index // superblock.inodes_per_group, index % superblock.inodes_per_group

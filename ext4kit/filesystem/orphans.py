@@ -1,0 +1,62 @@
+"""Orphans: inodes that were unlinked while open, or being truncated, when the system stopped.
+
+Source: kernel Documentation/filesystems/ext4/orphan.rst.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ext4kit.errors import AccessError, CorruptError
+from ext4kit.parsers.features import Compat
+from ext4kit.parsers.orphan import parse_orphan_block
+
+if TYPE_CHECKING:
+    from ext4kit.filesystem.filesystem import FileSystem
+
+
+def read_orphans(fs: FileSystem) -> list[int]:
+    """Inode numbers on the orphan list and in the orphan file, each once."""
+    return list(dict.fromkeys(_listed(fs) + _filed(fs)))
+
+
+def _listed(fs: FileSystem) -> list[int]:
+    """The list that starts in the superblock and goes on through each inode's dtime field."""
+    found: dict[int, None] = {}
+    number = fs.superblock.last_orphan
+    while number and number not in found:
+        if number > fs.superblock.inodes_count:
+            fs.problems.add("orphan list", f"names inode {number}, which cannot exist")
+            break
+        found[number] = None
+        try:
+            number = fs.inode(number).dtime
+        except AccessError as error:
+            fs.problems.add("orphan list", f"breaks off: {error}")
+            break
+    return list(found)
+
+
+def _filed(fs: FileSystem) -> list[int]:
+    """The inode numbers in the orphan file's blocks."""
+    superblock = fs.superblock
+    if Compat.ORPHAN_FILE not in superblock.features:
+        return []
+    found: list[int] = []
+    try:
+        content = fs.content(fs.inode(superblock.orphan_file_inode))
+    except (AccessError, CorruptError) as error:
+        fs.problems.add("orphan file", str(error))
+        return []
+    for offset, length, place in content.segments():
+        for start in range(0, length if place is not None else 0, superblock.block_size):
+            found += _block(fs, content.read(offset + start, superblock.block_size), offset + start)
+    return [number for number in found if 0 < number <= superblock.inodes_count]
+
+
+def _block(fs: FileSystem, data: bytes, offset: int) -> list[int]:
+    try:
+        return [int(number) for number in parse_orphan_block(data).inodes]
+    except CorruptError as error:
+        fs.problems.add("orphan file", f"block at byte {offset:,}: {error}")
+        return []

@@ -1,0 +1,153 @@
+"""Finding a usable superblock and sound group descriptors, backups included."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ext4kit.errors import AccessError, CorruptError, RequestError, UnsupportedError
+from ext4kit.evidence.source import Source
+from ext4kit.filesystem.blocks import BlockReader
+from ext4kit.filesystem.geometry import descriptor_blocks, first_block, has_superblock
+from ext4kit.findings import Problems, Severity
+from ext4kit.parsers.features import Incompat
+from ext4kit.parsers.group import GroupTable, parse_groups
+from ext4kit.parsers.superblock import MAGIC, SUPERBLOCK, SUPERBLOCK_OFFSET, Superblock, judge
+
+BLOCK_SIZES = tuple(1024 << power for power in range(7))
+BACKUP_GROUPS = (1, 3, 5, 7, 9, 25, 27, 49, 81, 125)
+
+
+def read_superblock(source: Source, number: int | None, problems: Problems) -> Superblock:
+    """The superblock: the primary, the one asked for, or a backup when the primary is bad.
+
+    Args:
+        source: the volume.
+        number: block number of the copy to use, as `e2fsck -b` takes it.
+        problems: told when a backup had to be used.
+
+    Raises:
+        UnsupportedError: no superblock anywhere, or a journal device.
+        RequestError: no usable superblock at the block asked for.
+    """
+    if number is not None:
+        for offset in (size * number for size in BLOCK_SIZES):
+            found = _usable(source, offset or SUPERBLOCK_OFFSET)
+            if found and (number == 0 or found.block_size * number == offset):
+                return found
+        raise RequestError(f"{source.name}: no ext2/3/4 superblock at block {number}")
+    primary = _usable(source, SUPERBLOCK_OFFSET)
+    if primary and Incompat.JOURNAL_DEV in primary.features:
+        raise UnsupportedError(f"{source.name}: an external journal device, not a file system")
+    if primary and primary.checksum_ok is not False:
+        return primary
+    backup = next(_backups(source), None)
+    if backup is None and primary is None:
+        raise UnsupportedError(f"{source.name}: not ext2, ext3 or ext4 (no superblock found)")
+    if backup is None or (primary and primary.uuid != backup.uuid):
+        problems.add("superblock", "checksum mismatch; used as it is", Severity.WARNING)
+        assert primary is not None
+        return primary
+    where = f"the backup in group {backup.group_number} is used"
+    problems.add("superblock", f"the primary is damaged; {where}", Severity.WARNING)
+    return backup
+
+
+def _usable(source: Source, offset: int) -> Superblock | None:
+    if offset + SUPERBLOCK.size > source.size:
+        return None
+    try:
+        found = Superblock.parse(source.read(offset, SUPERBLOCK.size))
+    except (AccessError, CorruptError):
+        return None
+    return None if found.magic != MAGIC or judge(found) else found
+
+
+def _backups(source: Source) -> Iterator[Superblock]:
+    """Usable backup superblocks at the places where mke2fs puts them."""
+    for group in BACKUP_GROUPS:
+        for size in BLOCK_SIZES:
+            start = (size == 1024) + group * 8 * size
+            found = _usable(source, start * size)
+            if found and found.block_size == size and found.checksum_ok is not False:
+                yield found
+
+
+def read_groups(blocks: BlockReader, superblock: Superblock, problems: Problems) -> GroupTable:
+    """The group descriptors; unsound ones are taken from a backup copy where one is sound."""
+    size = min(superblock.groups_count, _believable_groups(blocks, superblock))
+    if size < superblock.groups_count:
+        missing = superblock.groups_count - size
+        problems.add("group descriptors", f"{missing:,} groups lie beyond the end of the evidence")
+    rows, readable = _descriptor_rows(blocks, superblock, 0, size)
+    groups = parse_groups(rows, superblock)
+    bad = ~(_sound(groups, superblock) & readable)
+    if not bad.any():
+        return groups
+    for copy in _copies(superblock):
+        rows, bad = _mend(blocks, superblock, copy, rows, bad)
+    mended = parse_groups(rows, superblock)
+    _tell(groups, mended, bad, superblock, problems)
+    return mended
+
+
+def _believable_groups(blocks: BlockReader, superblock: Superblock) -> int:
+    span = max(blocks.blocks_count - superblock.first_data_block, 1)
+    return -(-span // superblock.blocks_per_group)
+
+
+def _descriptor_rows(
+    blocks: BlockReader, superblock: Superblock, copy: int, count: int
+) -> tuple[Any, Any]:
+    """(uint8 (count, descriptor size), readable (count,)) of one copy of the descriptors."""
+    size, block_size = superblock.descriptor_size, superblock.block_size
+    places = descriptor_blocks(superblock, copy)[: -(-count * size // block_size)]
+    inside = (places >= 0) & (places < blocks.blocks_count)
+    data = np.zeros((len(places), block_size), np.uint8)
+    data[inside] = blocks.read_many(places[inside])
+    per_block = block_size // size
+    return data.reshape(-1, size)[:count], np.repeat(inside, per_block)[:count]
+
+
+def _sound(groups: GroupTable, superblock: Superblock) -> Any:
+    """Places inside the file system, and the checksum right where there is one."""
+    fine = (groups.computed_checksum < 0) | (groups.computed_checksum == groups.checksum)
+    for place in (groups.block_bitmap, groups.inode_bitmap, groups.inode_table):
+        fine &= (place > 0) & (place < superblock.blocks_count)
+    return fine
+
+
+def _copies(superblock: Superblock) -> list[int]:
+    return [
+        group
+        for group in range(1, min(superblock.groups_count, 1 << 16))
+        if has_superblock(superblock, group)
+        and first_block(superblock, group) < superblock.blocks_count
+    ][:4]
+
+
+def _mend(
+    blocks: BlockReader, superblock: Superblock, copy: int, rows: Any, bad: Any
+) -> tuple[Any, Any]:
+    """Replace bad rows by sound ones of a backup copy; uninitialised flags there are stale."""
+    spare, readable = _descriptor_rows(blocks, superblock, copy, len(rows))
+    better = bad & readable & _sound(parse_groups(spare, superblock), superblock)
+    rows = rows.copy()
+    rows[better] = spare[better]
+    rows[better, 18:20] = 0  # bg_flags
+    rows[better, 28:30] = 0  # bg_itable_unused_lo
+    return rows, bad & ~better
+
+
+def _tell(
+    before: GroupTable, after: GroupTable, bad: Any, superblock: Superblock, problems: Problems
+) -> None:
+    count = int((~_sound(before, superblock)).sum())
+    lost = int(bad.sum())
+    problems.add(
+        "group descriptors",
+        f"{count} of {len(after)} are damaged; {count - lost} taken from backup copies",
+        Severity.ERROR if lost else Severity.WARNING,
+    )

@@ -1,0 +1,199 @@
+"""All extended attributes of an inode, from its body, its block and value inodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ext4kit.errors import CorruptError, Ext4kitError
+from ext4kit.findings import Problems, Severity
+from ext4kit.parsers import acl, xattr
+from ext4kit.parsers.xattr import XattrEntry
+from ext4kit.units import InodeNumber
+
+FetchValue = Callable[[InodeNumber, int], bytes]
+"""Reads a value from the inode that holds it: (inode number, size in bytes) -> value."""
+
+ACL_INDEXES = (xattr.POSIX_ACL_ACCESS, xattr.POSIX_ACL_DEFAULT)
+INLINE_DATA_NAME = b"data"
+
+
+@dataclass(frozen=True, slots=True)
+class _Area:
+    """A stretch of bytes with attribute entries at its start and values at its end."""
+
+    label: str
+    data: bytes
+    entries_offset: int
+    values_base: int
+
+
+def _body(inode_raw: bytes, extra_isize: int) -> _Area | None:
+    if not xattr.has_body(inode_raw, extra_isize):
+        return None
+    first = xattr.body_offset(extra_isize) + xattr.XATTR_BODY_HEADER.size
+    return _Area("inode body", inode_raw, first, first)
+
+
+def _block(acl_block: bytes) -> _Area:
+    """The attribute block as an area.
+
+    Raises:
+        CorruptError: it is not an attribute block.
+    """
+    xattr.parse_block_header(acl_block)
+    return _Area("attribute block", acl_block, xattr.XATTR_BLOCK_HEADER.size, 0)
+
+
+def _areas(
+    inode_raw: bytes, extra_isize: int, acl_block: bytes | None, problems: Problems, where: str
+) -> Iterator[_Area]:
+    body = _body(inode_raw, extra_isize)
+    if body is not None:
+        yield body
+    if acl_block is not None:
+        try:
+            yield _block(acl_block)
+        except CorruptError as error:
+            problems.add(where, f"attribute block: {error}; its attributes are missing")
+
+
+def _entries(area: _Area, problems: Problems, where: str) -> Iterator[XattrEntry]:
+    """The entries of an area that can be read; the others become problems."""
+    end = len(area.data)
+    try:
+        for offset in xattr.entry_offsets(area.data, area.entries_offset, end):
+            try:
+                yield xattr.entry_at(area.data, offset, area.values_base, end)
+            except CorruptError as error:
+                problems.add(where, f"{area.label}: {error}; the attribute is missing")
+    except CorruptError as error:
+        problems.add(where, f"{area.label}: {error}; attributes from there on are missing")
+
+
+def _is_hidden(entry: XattrEntry) -> bool:
+    """What never is an attribute to users: inline file content and the encryption context."""
+    inline = entry.index == xattr.SYSTEM and entry.suffix == INLINE_DATA_NAME
+    return inline or entry.index == xattr.ENCRYPTION
+
+
+def _shown(value: bytes, entry: XattrEntry) -> bytes:
+    """The value as `getxattr` gives it.
+
+    Raises:
+        CorruptError: an access control list that cannot be read.
+    """
+    return acl.acl_to_xattr(acl.parse_acl(value)) if entry.index in ACL_INDEXES else value
+
+
+def _value(
+    entry: XattrEntry, fetch_value_inode: FetchValue, problems: Problems, where: str
+) -> bytes | None:
+    """The value to show, or None (and a problem) when it cannot be read."""
+    name = entry.name.decode("utf-8", "backslashreplace")
+    value = entry.value
+    if value is None:
+        try:
+            value = fetch_value_inode(entry.value_inode, entry.value_size)
+        except Ext4kitError as error:
+            problems.add(where, f"attribute {name}: inode {entry.value_inode}: {error}")
+            return None
+    try:
+        return _shown(value, entry)
+    except CorruptError as error:
+        problems.add(where, f"attribute {name}: {error}; shown as it is on disk")
+        return value
+
+
+def read_xattrs(
+    inode_raw: bytes,
+    extra_isize: int,
+    acl_block: bytes | None,
+    fetch_value_inode: FetchValue,
+    problems: Problems,
+    where: str,
+) -> dict[bytes, bytes]:
+    """Collect an inode's extended attributes.
+
+    The values are those that `getxattr` gives: access control lists are converted. Inline
+    data (`inline_tail`) and the encryption context (`encryption_context`) are left out.
+    Name indexes that kernels do not list are shown all the same.
+
+    Args:
+        inode_raw: the whole inode as it is on disk.
+        extra_isize: bytes of the inode's extra fields (`i_extra_isize`); larger than what
+            the inode holds means no body.
+        acl_block: the block that `i_file_acl` names, or None when it names none.
+        fetch_value_inode: reads a value that has an inode of its own.
+        problems: takes what could not be read; the rest is returned.
+        where: the inode in words, for the problems.
+
+    Returns:
+        Full name to value, in the order of the entries, body first. Of one name in both
+        places the body's counts, as for the kernel.
+    """
+    found: dict[bytes, bytes] = {}
+    for area in _areas(inode_raw, extra_isize, acl_block, problems, where):
+        for entry in _entries(area, problems, where):
+            if _is_hidden(entry):
+                continue
+            value = _value(entry, fetch_value_inode, problems, where)
+            if value is None:
+                continue
+            _note_oddities(entry, entry.name in found, problems, where)
+            found.setdefault(entry.name, value)
+    return found
+
+
+def _note_oddities(entry: XattrEntry, seen: bool, problems: Problems, where: str) -> None:
+    name = entry.name.decode("utf-8", "backslashreplace")
+    if seen:
+        problems.add(where, f"attribute {name} is there twice; the first counts", Severity.WARNING)
+    if entry.index not in xattr.PREFIXES:
+        problems.add(
+            where, f"attribute {name} has a name index that no kernel lists", Severity.WARNING
+        )
+
+
+def _find(area: _Area, index: int, suffix: bytes | None) -> XattrEntry | None:
+    """The first entry with this index (and stored name); strict up to that entry's value.
+
+    Raises:
+        CorruptError: the entry's value, or the chain of entries before it, is broken.
+    """
+    end = len(area.data)
+    for offset in xattr.entry_offsets(area.data, area.entries_offset, end):
+        raw = xattr.XATTR_ENTRY.parse(area.data, offset)
+        start = offset + xattr.XATTR_ENTRY.size
+        name = area.data[start : start + raw.e_name_len]
+        if raw.e_name_index == index and suffix in (None, name):
+            return xattr.entry_at(area.data, offset, area.values_base, end)
+    return None
+
+
+def inline_tail(inode_raw: bytes, extra_isize: int) -> bytes:
+    """The part of inline file content (or of an inline directory) behind its first 60 bytes.
+
+    Returns:
+        The value of `system.data` in the inode's body, empty when there is none.
+
+    Raises:
+        CorruptError: the attributes in the body are broken.
+    """
+    area = _body(inode_raw, extra_isize)
+    entry = None if area is None else _find(area, xattr.SYSTEM, INLINE_DATA_NAME)
+    return b"" if entry is None or entry.value is None else entry.value
+
+
+def encryption_context(inode_raw: bytes, extra_isize: int, acl_block: bytes | None) -> bytes | None:
+    """The fscrypt context of an encrypted inode, or None when it has none.
+
+    Raises:
+        CorruptError: the attributes are broken before the context was found.
+    """
+    areas = [_body(inode_raw, extra_isize), None if acl_block is None else _block(acl_block)]
+    for area in areas:
+        entry = None if area is None else _find(area, xattr.ENCRYPTION, None)
+        if entry is not None and entry.value is not None:
+            return entry.value
+    return None

@@ -1,0 +1,117 @@
+"""The log as a ring of blocks: positions, transaction order, and reading that survives damage.
+
+A position is a log block number: 0 is the journal superblock, `Ring.first` the ring's first
+block. Source: kernel fs/jbd2/journal.c and fs/jbd2/recovery.c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ext4kit.errors import AccessError
+from ext4kit.filesystem.blocks import BlockReader
+from ext4kit.findings import Problems
+from ext4kit.parsers.journal import JournalSuperblock
+
+CHUNK_BYTES = 8 << 20  # what one step of a stream through the log holds
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """The part of the log that is written round and round.
+
+    Attributes:
+        first: its first log block.
+        end: the log block behind its last one; fast commits start at `end` + 1.
+    """
+
+    first: int
+    end: int
+
+    def wrap(self, positions: Any) -> Any:
+        """Positions that ran past the end, taken back to the start."""
+        return self.first + (positions - self.first) % (self.end - self.first)
+
+    def __contains__(self, position: int) -> bool:
+        return self.first <= position < self.end
+
+
+def ring_of(superblock: JournalSuperblock, blocks_there: int, problems: Problems) -> Ring:
+    """The ring a superblock describes, cut to the blocks that are there.
+
+    Source: kernel fs/jbd2/journal.c, `journal_load_superblock`: the fast-commit area takes the
+    last blocks.
+    """
+    length = superblock.length
+    if length > blocks_there:
+        problems.add(
+            "journal superblock",
+            f"says {length:,} blocks, the journal has {blocks_there:,}: the rest is not read",
+        )
+        length = blocks_there
+    end = max(min(length, superblock.length - superblock.fast_commit_blocks), 2)
+    first = superblock.first
+    if not 0 < first < end:
+        problems.add("journal superblock", f"first log block {first:,} is impossible; 1 is used")
+        first = 1
+    return Ring(first, end)
+
+
+def order_of(sequences: Any, reference: int) -> Any:
+    """Transaction ids (mod 2**32) as monotone int64, equal to the id near the reference.
+
+    Ids are compared as signed 32-bit differences, as the kernel's `tid_gt` does.
+
+    Args:
+        sequences: int64 column or integer, 0..2**32-1.
+        reference: s_sequence of the journal superblock.
+    """
+    return reference + ((sequences - reference + (1 << 31)) % (1 << 32)) - (1 << 31)
+
+
+class LogReader:
+    """Reads log blocks by position; what cannot be read comes as zeros and is told.
+
+    Args:
+        blocks: the file system's blocks.
+        log_blocks: int64 array, file system block of each log block.
+        problems: told about unreadable blocks.
+    """
+
+    def __init__(self, blocks: BlockReader, log_blocks: Any, problems: Problems) -> None:
+        self.blocks = blocks
+        self.log_blocks = log_blocks
+        self.problems = problems
+        self.chunk = max(CHUNK_BYTES // blocks.block_size, 1)
+
+    def read(self, positions: Any) -> Any:
+        """The log blocks at `positions` (int64), uint8 (n, block size)."""
+        wanted = self.log_blocks[positions]
+        there = (wanted > 0) & (wanted < self.blocks.blocks_count)
+        if there.all():
+            return self._read(wanted)
+        self.problems.add("journal", "log blocks lie outside the file system; read as zeros")
+        rows = np.zeros((len(wanted), self.blocks.block_size), np.uint8)
+        rows[there] = self._read(wanted[there])
+        return rows
+
+    def _read(self, wanted: Any) -> Any:
+        """As `read`, halving what fails until only the unreadable blocks are left out."""
+        try:
+            return self.blocks.read_many(wanted)
+        except AccessError as error:
+            if len(wanted) <= 1:
+                self.problems.add("journal", f"a log block cannot be read: {error}")
+                return np.zeros((len(wanted), self.blocks.block_size), np.uint8)
+        middle = len(wanted) // 2
+        return np.concatenate([self._read(wanted[:middle]), self._read(wanted[middle:])])
+
+    def stream(self, positions: Any) -> Iterator[tuple[Any, Any]]:
+        """(positions, rows) chunk by chunk."""
+        for start in range(0, len(positions), self.chunk):
+            piece = positions[start : start + self.chunk]
+            yield piece, self.read(piece)

@@ -1,0 +1,326 @@
+"""One pass over every block of the ring: headers, tags and revokes of every lap.
+
+What is found is kept in columns; nothing depends on where the superblock says the log starts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ext4kit.findings import Problems
+from ext4kit.journal.ring import LogReader, Ring, order_of
+from ext4kit.parsers.journal import (
+    COMMIT,
+    COMMIT_CHECKSUM_OFFSET,
+    HEADER,
+    MAGIC,
+    BlockType,
+    JournalSuperblock,
+    TagFlags,
+    blocks_checksums,
+    copies_checksums,
+    copy_seeds,
+    read_revokes,
+    read_tags,
+    stored_checksums,
+    tail_offset,
+)
+from ext4kit.units import widen
+
+TAGS_PER_BLOCK = 8  # tags kept at most, a block of the ring: surviving laps claim it 1-2 times
+REVOKES_PER_BLOCK = 32
+LIMIT_FLOOR = 1 << 20
+
+Columns = TypeVar("Columns", "Headers", "Tags", "Revokes")
+
+
+@dataclass(frozen=True, slots=True)
+class Headers:
+    """Every block of the ring that carries the magic, by position.
+
+    Attributes:
+        position: int64, log block.
+        kind: int64, BlockType (or a number that is none).
+        order: int64, the transaction's place in time.
+        checksum_ok: bool, False when the block's own checksum (v2, v3) fails.
+        commit_seconds: uint64, commit blocks only.
+        commit_nanoseconds: int64, commit blocks only.
+        commit_checksum: int64 (n, 3), commit blocks only: checksum v1 type, size, value.
+        tags: int64, tags in a descriptor block.
+        overflow: bool, a revoke block whose count runs past its end.
+    """
+
+    position: Any
+    kind: Any
+    order: Any
+    checksum_ok: Any
+    commit_seconds: Any
+    commit_nanoseconds: Any
+    commit_checksum: Any
+    tags: Any
+    overflow: Any
+
+    def __len__(self) -> int:
+        return len(self.position)
+
+
+@dataclass(frozen=True, slots=True)
+class Tags:
+    """Every copy that a descriptor block of the log names, in order of log position.
+
+    Attributes:
+        block: int64, file system block it belongs to.
+        order: int64, the transaction's place in time.
+        position: int64, log block of the copy.
+        descriptor: int64, log block of the descriptor that names it.
+        ordinal: int64, place of the tag in its descriptor.
+        checksum: int64, as stored; 0 where the format has none.
+        escaped: bool, the copy's first four bytes are the magic, stored as zeros.
+        matches: bool, the stored checksum fits; True where the format has none.
+        valid: bool, the copy is still there and is this one.
+        committed: bool, the transaction's commit block is there and good.
+    """
+
+    block: Any
+    order: Any
+    position: Any
+    descriptor: Any
+    ordinal: Any
+    checksum: Any
+    escaped: Any
+    matches: Any
+    valid: Any
+    committed: Any
+
+    def __len__(self) -> int:
+        return len(self.block)
+
+
+@dataclass(frozen=True, slots=True)
+class Revokes:
+    """Every revoke record of the log: copies of `block` up to `order` must not be replayed.
+
+    Attributes:
+        block: int64, file system block.
+        order: int64, the revoking transaction's place in time.
+        position: int64, log block of the revoke block.
+        checksum_ok: bool, False when the revoke block's checksum fails.
+    """
+
+    block: Any
+    order: Any
+    position: Any
+    checksum_ok: Any
+
+    def __len__(self) -> int:
+        return len(self.block)
+
+
+def _joined(kind: type[Columns], parts: list[Columns]) -> Columns:
+    names = [column.name for column in fields(kind)]
+    return kind(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+
+def _taken(columns: Columns, index: Any) -> Columns:
+    kind = type(columns)
+    return kind(*(getattr(columns, column.name)[index] for column in fields(kind)))
+
+
+@dataclass(slots=True)
+class _Collected:
+    """What a pass has found so far, with the limits that a hostile log runs into."""
+
+    tags_left: int
+    revokes_left: int
+    problems: Problems
+    headers: list[Headers] = field(default_factory=list)
+    tags: list[Tags] = field(default_factory=list)
+    revokes: list[Revokes] = field(default_factory=list)
+
+    def add_tags(self, tags: Tags) -> None:
+        if len(tags) > self.tags_left:
+            self.problems.add("journal", "descriptors name more copies than fit; some are left out")
+        self.tags.append(_taken(tags, slice(self.tags_left)))
+        self.tags_left = max(self.tags_left - len(tags), 0)
+
+    def add_revokes(self, revokes: Revokes) -> None:
+        if len(revokes) > self.revokes_left:
+            self.problems.add("journal", "more revoke records than fit; some are left out")
+        self.revokes.append(_taken(revokes, slice(self.revokes_left)))
+        self.revokes_left = max(self.revokes_left - len(revokes), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The log as three tables."""
+
+    headers: Headers
+    tags: Tags
+    revokes: Revokes
+
+
+def scan(reader: LogReader, superblock: JournalSuperblock, ring: Ring) -> Tables:
+    """Read the whole ring, every lap that is still in it."""
+    size = ring.end - ring.first
+    found = _Collected(
+        max(TAGS_PER_BLOCK * size, LIMIT_FLOOR),
+        max(REVOKES_PER_BLOCK * size, LIMIT_FLOOR),
+        reader.problems,
+    )
+    for positions, rows in reader.stream(np.arange(ring.first, ring.end)):
+        _read_chunk(positions, rows, superblock, ring, found)
+    headers = _joined(Headers, found.headers)
+    tags = _judged(_joined(Tags, found.tags), headers, reader, superblock)
+    return Tables(headers, tags, _joined(Revokes, found.revokes))
+
+
+def _read_chunk(
+    positions: Any, rows: Any, superblock: JournalSuperblock, ring: Ring, found: _Collected
+) -> None:
+    raw = HEADER.columns(rows)
+    marked = np.flatnonzero(raw["h_magic"] == MAGIC)
+    rows, raw, positions = rows[marked], raw[marked], positions[marked]
+    kind = widen(raw["h_blocktype"])
+    order = order_of(widen(raw["h_sequence"]), superblock.sequence)
+    good = _own_checksums(rows, kind, superblock)
+    descriptors, tag_counts = _read_descriptors(positions, rows, kind, order, superblock, ring)
+    revokes, overflow = _read_revoke_blocks(positions, rows, kind, order, good, superblock)
+    commits = COMMIT.columns(rows)
+    numbers = [commits["h_chksum_type"], commits["h_chksum_size"], commits["h_chksum"][:, 0]]
+    found.headers.append(
+        Headers(
+            position=positions,
+            kind=kind,
+            order=order,
+            checksum_ok=good,
+            commit_seconds=commits["h_commit_sec"].astype(np.uint64),
+            commit_nanoseconds=widen(commits["h_commit_nsec"]),
+            commit_checksum=np.stack([widen(number) for number in numbers], axis=1),
+            tags=tag_counts,
+            overflow=overflow,
+        )
+    )
+    found.add_tags(descriptors)
+    found.add_revokes(revokes)
+
+
+def _own_checksums(rows: Any, kind: Any, superblock: JournalSuperblock) -> Any:
+    """Whether the checksum of each metadata block fits (checksums v2, v3)."""
+    good = np.ones(len(rows), bool)
+    if not superblock.features.has_block_checksums:
+        return good
+    for kinds, offset in (
+        ((BlockType.DESCRIPTOR, BlockType.REVOKE), tail_offset(rows.shape[1])),
+        ((BlockType.COMMIT,), COMMIT_CHECKSUM_OFFSET),
+    ):
+        index = np.flatnonzero(np.isin(kind, kinds))
+        blocks = rows[index]
+        computed = blocks_checksums(superblock.seed, blocks, offset)
+        good[index] = computed == stored_checksums(blocks, offset)
+    return good
+
+
+def _read_descriptors(
+    positions: Any, rows: Any, kind: Any, order: Any, superblock: JournalSuperblock, ring: Ring
+) -> tuple[Tags, Any]:
+    """The tags of a chunk (not judged yet) and the number of tags a header."""
+    index = np.flatnonzero(kind == BlockType.DESCRIPTOR)
+    tags = read_tags(rows[index], superblock.features)
+    header = index[tags.descriptor]
+    pending = np.zeros(len(tags), bool)
+    return Tags(
+        block=tags.block,
+        order=order[header],
+        position=ring.wrap(positions[header] + 1 + tags.ordinal),
+        descriptor=positions[header],
+        ordinal=tags.ordinal,
+        checksum=tags.checksum,
+        escaped=tags.flags & TagFlags.ESCAPED != 0,
+        matches=pending,
+        valid=pending,
+        committed=pending,
+    ), np.bincount(header, minlength=len(kind))
+
+
+def _read_revoke_blocks(
+    positions: Any, rows: Any, kind: Any, order: Any, good: Any, superblock: JournalSuperblock
+) -> tuple[Revokes, Any]:
+    """The revoke records of a chunk and, a header, whether its count overflows."""
+    index = np.flatnonzero(kind == BlockType.REVOKE)
+    records = read_revokes(rows[index], superblock.features)
+    header = index[records.row]
+    overflow = np.zeros(len(kind), bool)
+    overflow[index] = records.overflow
+    return Revokes(records.block, order[header], positions[header], good[header]), overflow
+
+
+def _judged(tags: Tags, headers: Headers, reader: LogReader, superblock: JournalSuperblock) -> Tags:
+    """The tags with `matches`, `valid` and `committed` filled in.
+
+    A position belongs to the newest transaction that claims it and whose copy fits. A block
+    with the magic is metadata of the log: copies never start so, they are escaped.
+    """
+    matches = _matches(tags, reader, superblock)
+    trusted = headers.position[headers.checksum_ok]
+    candidates = matches & np.isin(tags.descriptor, trusted)
+    candidates &= ~np.isin(tags.position, headers.position)
+    valid = _newest_claims(tags, candidates)
+    if not superblock.features.has_block_checksums:
+        valid &= _unbroken(tags, valid)
+    committed = np.isin(tags.order, committed_orders(headers))
+    return Tags(
+        tags.block, tags.order, tags.position, tags.descriptor, tags.ordinal, tags.checksum,
+        tags.escaped, matches, valid, committed,
+    )  # fmt: skip
+
+
+def _matches(tags: Tags, reader: LogReader, superblock: JournalSuperblock) -> Any:
+    """Whether the block at each tag's position has the checksum that the tag stores."""
+    matches = np.ones(len(tags), bool)
+    if not superblock.features.has_block_checksums:
+        return matches
+    by_position = np.argsort(tags.position, kind="stable")
+    for start in range(0, len(tags), reader.chunk):
+        index = by_position[start : start + reader.chunk]
+        matches[index] = _chunk_matches(_taken(tags, index), reader, superblock)
+    return matches
+
+
+def _chunk_matches(tags: Tags, reader: LogReader, superblock: JournalSuperblock) -> Any:
+    orders, which = np.unique(tags.order, return_inverse=True)
+    seeds = copy_seeds(superblock.seed, orders % (1 << 32))[which]
+    positions, place = np.unique(tags.position, return_inverse=True)
+    rows = reader.read(positions)
+    return copies_checksums(seeds, rows[place], superblock.features) == tags.checksum
+
+
+def _newest_claims(tags: Tags, candidates: Any) -> Any:
+    """True for the one tag a position that is the newest candidate."""
+    index = np.flatnonzero(candidates)
+    index = index[np.lexsort((tags.order[index], tags.position[index]))]
+    last = np.ones(len(index), bool)
+    last[:-1] = np.diff(tags.position[index]) != 0
+    valid = np.zeros(len(tags), bool)
+    valid[index[last]] = True
+    return valid
+
+
+def _unbroken(tags: Tags, valid: Any) -> Any:
+    """False from a descriptor's first lost copy on.
+
+    Without checksums a lost copy shows that a later lap came through behind the descriptor
+    (round the end of the ring); how far it went is not known any more.
+    """
+    descriptors, row = np.unique(tags.descriptor, return_inverse=True)
+    first_lost = np.full(len(descriptors), np.iinfo(np.int64).max)
+    np.minimum.at(first_lost, row[~valid], tags.ordinal[~valid])
+    return tags.ordinal < first_lost[row]
+
+
+def committed_orders(headers: Headers) -> Any:
+    """Orders of the transactions that have a good commit block."""
+    commit = (headers.kind == BlockType.COMMIT) & headers.checksum_ok
+    return np.unique(headers.order[commit])

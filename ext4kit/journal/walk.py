@@ -1,0 +1,156 @@
+"""How far a recovery would go: the committed transactions from s_start on.
+
+Source: kernel fs/jbd2/recovery.c, `do_one_pass` in its first pass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ext4kit.journal.ring import LogReader, Ring
+from ext4kit.journal.scan import Headers
+from ext4kit.parsers.checksums import ONES
+from ext4kit.parsers.journal import (
+    CHECKSUM_CRC32,
+    BlockType,
+    JournalSuperblock,
+    transaction_checksum,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """What a recovery would replay.
+
+    Attributes:
+        first_order: the first transaction's order.
+        end_order: one behind the last transaction's order; equal to the first: none.
+        headers: int64, rows of `Headers` that belong to these transactions.
+        ended: why the walk ended there, in words.
+        refused: damage for which nothing at all is replayed, or "".
+    """
+
+    first_order: int
+    end_order: int
+    headers: Any
+    ended: str
+    refused: str = ""
+
+    def __contains__(self, order: int) -> bool:
+        return not self.refused and self.first_order <= order < self.end_order
+
+
+def empty_walk(order: int, reason: str, refused: str = "") -> Walk:
+    """A walk over no transaction."""
+    return Walk(order, order, np.zeros(0, np.int64), reason, refused)
+
+
+class Walker:
+    """Walks the log as a recovery does, block by block of metadata.
+
+    Every step moves on by at least one log block and the walk ends after one round of the
+    ring, whatever the blocks say.
+    """
+
+    def __init__(
+        self, headers: Headers, reader: LogReader, superblock: JournalSuperblock, ring: Ring
+    ) -> None:
+        self.headers = headers
+        self.reader = reader
+        self.superblock = superblock
+        self.ring = ring
+        self.row_at = np.full(ring.end, -1)
+        self.row_at[headers.position] = np.arange(len(headers))
+        self.order = superblock.sequence
+        self.committed: list[int] = []  # rows of whole transactions
+        self.current: list[int] = []  # rows of the transaction being read
+        self.suspect = ""  # damage that counts once the transaction proves to be committed
+        self.last_commit = 0  # seconds
+        self.ended = ""
+        self.refused = ""
+
+    def run(self) -> Walk:
+        """Walk from s_start until a recovery would stop."""
+        position = self.superblock.start
+        left = self.ring.end - self.ring.first
+        while not self.ended and left > 0:
+            row = int(self.row_at[position])
+            self._take(row, position)
+            step = 1 + (int(self.headers.tags[row]) if row >= 0 else 0)
+            left -= step
+            position = int(self.ring.wrap(position + step))
+        rows = np.array(self.committed, np.int64)
+        ended = self.ended or "the log has been read once round"
+        return Walk(self.superblock.sequence, self.order, rows, ended, self.refused)
+
+    def _take(self, row: int, position: int) -> None:
+        """One step: the header at a position, or none there (row -1)."""
+        if row < 0:
+            self.ended = f"log block {position:,} is no journal block"
+        elif int(self.headers.order[row]) != self.order:
+            self.ended = f"log block {position:,} belongs to another lap"
+        elif self.headers.kind[row] == BlockType.COMMIT:
+            self._take_commit(row)
+        elif self.headers.kind[row] in (BlockType.DESCRIPTOR, BlockType.REVOKE):
+            self._take_part(row, position)
+        else:
+            self.ended = f"log block {position:,} is of an unknown type"
+
+    def _take_part(self, row: int, position: int) -> None:
+        kind = "descriptor" if self.headers.kind[row] == BlockType.DESCRIPTOR else "revoke block"
+        if not self.headers.checksum_ok[row]:
+            self.suspect = f"bad checksum of the {kind} at log block {position:,}"
+        self.current.append(row)
+
+    def _take_commit(self, row: int) -> None:
+        """A commit that is older than the one before it was left by an earlier lap."""
+        seconds = int(self.headers.commit_seconds[row])
+        stale = seconds < self.last_commit
+        if self.suspect and not stale:
+            self.refused = self.suspect
+            self.ended = self.suspect
+        elif self.suspect or not self._commit_fits(row):
+            self.ended = "an earlier lap's block" if stale else "bad checksum in a commit block"
+        else:
+            self.committed += [*self.current, row]
+            self.current = []
+            self.last_commit = seconds
+            self.order += 1
+
+    def _commit_fits(self, row: int) -> bool:
+        if self.superblock.features.checksum_version != 1:
+            return bool(self.headers.checksum_ok[row])
+        return commit_v1_fits(self.headers, row, self.current, self.reader, self.ring)
+
+
+def commit_v1_fits(
+    headers: Headers, commit: int, parts: list[int], reader: LogReader, ring: Ring
+) -> bool:
+    """Whether a commit block's checksum v1 fits its transaction.
+
+    Type, size and value all zero mean that none was written. Source: kernel
+    fs/jbd2/recovery.c, `calc_chksums` and the commit block's case.
+
+    Args:
+        headers: of the log.
+        commit: row of the commit block.
+        parts: rows of the transaction's other blocks, in log order.
+        reader: reads the log.
+        ring: the log's ring.
+    """
+    kind, size, value = headers.commit_checksum[commit].tolist()
+    if kind == size == value == 0:
+        return True
+    if (kind, size) != (CHECKSUM_CRC32, 4):
+        return False
+    register = ONES
+    for row in parts:
+        if headers.kind[row] == BlockType.DESCRIPTOR:
+            start = int(headers.position[row])
+            span = np.arange(start, start + 1 + int(headers.tags[row]))
+            for _, rows in reader.stream(ring.wrap(span)):
+                register = transaction_checksum(register, rows.tobytes())
+    return register == value

@@ -1,0 +1,113 @@
+"""From a path to file systems: evidence, its volumes, and each volume replayed."""
+
+from __future__ import annotations
+
+from os import PathLike
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from ext4kit.errors import RequestError, UnsupportedError
+from ext4kit.evidence import Evidence, Volume, open_evidence
+
+if TYPE_CHECKING:
+    from ext4kit.filesystem import FileSystem
+    from ext4kit.findings import Problems
+
+
+class ImageVolume:
+    """A volume of an opened image, and the file system on it.
+
+    Attributes:
+        facts: what the evidence layer knows of it (offset, size, kind, label ...).
+    """
+
+    def __init__(self, facts: Volume) -> None:
+        self.facts = facts
+
+    def filesystem(self, replay: bool = True, superblock: int | None = None) -> FileSystem:
+        """The file system on this volume.
+
+        Args:
+            replay: overlay the unreplayed journal, in memory, as the kernel would at mount.
+            superblock: block number of the superblock copy to use.
+
+        Raises:
+            UnsupportedError: the volume holds no ext2/3/4.
+        """
+        from ext4kit.filesystem import FileSystem
+
+        fs = FileSystem.open(self.facts.source, superblock)
+        return _replayed(fs) if replay else fs
+
+
+def _replayed(fs: FileSystem) -> FileSystem:
+    """`fs` as it is after journal recovery; `fs` itself when there is nothing to replay."""
+    if not fs.superblock.needs_recovery:
+        return fs
+    from ext4kit.journal import Log, replay
+
+    log = Log.open(fs)
+    return fs if log is None else fs.over(replay(log))
+
+
+class Image:
+    """Opened evidence: `with ext4kit.open("disk.img") as image`."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.evidence = evidence
+        self.volumes = tuple(ImageVolume(facts) for facts in evidence.volumes)
+
+    @property
+    def problems(self) -> Problems:
+        """What was found wrong with the image and its partition tables."""
+        return self.evidence.problems
+
+    def volume(self, number: int | None = None) -> ImageVolume:
+        """A volume by its number in `volumes`, or the only ext volume there is.
+
+        Raises:
+            RequestError: no such volume, or a choice is needed.
+            UnsupportedError: there is no ext volume at all.
+        """
+        if number is not None:
+            for volume in self.volumes:
+                if volume.facts.index == number:
+                    return volume
+            have = ", ".join(str(volume.facts.index) for volume in self.volumes) or "none"
+            raise RequestError(f"{self.evidence.path}: no volume {number} (there are: {have})")
+        found = [volume for volume in self.volumes if volume.facts.is_ext]
+        if len(found) > 1:
+            listed = ", ".join(str(volume.facts.index) for volume in found)
+            raise RequestError(
+                f"{self.evidence.path}: several ext volumes ({listed}); choose one with --volume"
+            )
+        if not found:
+            kinds = ", ".join(dict.fromkeys(volume.facts.kind for volume in self.volumes))
+            raise UnsupportedError(
+                f"{self.evidence.path}: not ext2, ext3 or ext4 (found: {kinds or 'nothing'})"
+            )
+        return found[0]
+
+    def close(self) -> None:
+        """Release the evidence."""
+        self.evidence.close()
+
+    def __enter__(self) -> Image:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def open_image(path: str | PathLike[str]) -> Image:
+    """Open an image, a split image's first part, or a device node, read only.
+
+    Raises:
+        AccessError: it cannot be opened or read.
+    """
+    return Image(open_evidence(path))

@@ -1,0 +1,116 @@
+"""POSIX access control lists: on disk, as the kernel shows them, and as text.
+
+On disk ext4 leaves out the id of entries that have none (version 1, entries of 4 or 8
+bytes); `getxattr` shows entries of 8 bytes (version 2). Sources: kernel fs/ext4/acl.h,
+include/uapi/linux/posix_acl_xattr.h, acl(5).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from construct import Int16ul, Int32ul, Struct
+
+from ext4kit.errors import CorruptError
+from ext4kit.parsers.layout import Buffer, Layout
+
+ACL_HEADER = Layout("acl header", Struct("a_version" / Int32ul))
+
+ACL_ENTRY_SHORT = Layout(
+    "short acl entry",
+    Struct(
+        "e_tag" / Int16ul,  # TAG_NAMES
+        "e_perm" / Int16ul,  # read 4, write 2, execute 1
+    ),
+)
+
+ACL_ENTRY = Layout(
+    "acl entry",
+    Struct(
+        "e_tag" / Int16ul,
+        "e_perm" / Int16ul,
+        "e_id" / Int32ul,  # uid or gid of a named user or group
+    ),
+)
+
+DISK_VERSION = 1
+XATTR_VERSION = 2
+UNDEFINED_ID = 0xFFFFFFFF
+
+USER_OWNER, USER, GROUP_OWNER, GROUP, MASK, OTHER = 0x01, 0x02, 0x04, 0x08, 0x10, 0x20
+TAG_NAMES = {
+    USER_OWNER: "user",
+    USER: "user",
+    GROUP_OWNER: "group",
+    GROUP: "group",
+    MASK: "mask",
+    OTHER: "other",
+}
+NAMED = (USER, GROUP)
+
+
+@dataclass(frozen=True, slots=True)
+class AclEntry:
+    """One entry: a tag of TAG_NAMES, permission bits, the id of a named user or group."""
+
+    tag: int
+    permissions: int
+    id: int | None = None
+
+    def as_text(self) -> str:
+        """The entry as `getfacl --numeric` writes it, for example `user:1000:rw-`."""
+        letters = "".join(
+            letter if self.permissions & bit else "-"
+            for letter, bit in (("r", 4), ("w", 2), ("x", 1))
+        )
+        return f"{TAG_NAMES[self.tag]}:{'' if self.id is None else self.id}:{letters}"
+
+
+def parse_acl(value: Buffer) -> list[AclEntry]:
+    """Read the on-disk form (the value of the attribute in ext4's own format).
+
+    Raises:
+        CorruptError: another version, an unknown tag, or the value ends within an entry.
+    """
+    version = ACL_HEADER.parse(value).a_version
+    if version != DISK_VERSION:
+        raise CorruptError(ACL_HEADER.name, 0, f"version {version}")
+    entries = []
+    offset, size = ACL_HEADER.size, memoryview(value).nbytes
+    while offset < size:
+        entry, length = _entry_at(value, offset)
+        entries.append(entry)
+        offset += length
+    return entries
+
+
+def _entry_at(value: Buffer, offset: int) -> tuple[AclEntry, int]:
+    short = ACL_ENTRY_SHORT.parse(value, offset)
+    if short.e_tag not in TAG_NAMES:
+        raise CorruptError(ACL_ENTRY_SHORT.name, offset, f"unknown tag {short.e_tag:#06x}")
+    if short.e_tag not in NAMED:
+        return AclEntry(short.e_tag, short.e_perm), ACL_ENTRY_SHORT.size
+    full = ACL_ENTRY.parse(value, offset)
+    return AclEntry(full.e_tag, full.e_perm, full.e_id), ACL_ENTRY.size
+
+
+def acl_to_xattr(entries: list[AclEntry]) -> bytes:
+    """The bytes that `getxattr("system.posix_acl_access")` gives for these entries."""
+    return ACL_HEADER.build({"a_version": XATTR_VERSION}) + b"".join(
+        ACL_ENTRY.build(
+            {
+                "e_tag": entry.tag,
+                "e_perm": entry.permissions,
+                "e_id": UNDEFINED_ID if entry.id is None else entry.id,
+            }
+        )
+        for entry in entries
+    )
+
+
+def acl_to_text(entries: list[AclEntry]) -> str:
+    """The entries as `getfacl --numeric --omit-header` writes them, one a line.
+
+    The `#effective:` remarks of getfacl are left out: they follow from the mask.
+    """
+    return "".join(f"{entry.as_text()}\n" for entry in entries)

@@ -1,0 +1,149 @@
+"""Directory blocks: many of them read in step, one entry of each at a time.
+
+Source: kernel Documentation/filesystems/ext4/directory.rst.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from construct import Int8ul, Int16ul, Int32ul, Struct
+
+from ext4kit.parsers.checksums import crc32c
+from ext4kit.parsers.layout import Buffer, Layout
+from ext4kit.units import widen
+
+DIRENT = Layout(
+    "directory entry",
+    Struct(
+        "inode" / Int32ul,  # 0: not in use
+        "rec_len" / Int16ul,  # to the next entry
+        "name_len" / Int8ul,
+        "file_type" / Int8ul,  # high byte of name_len without the filetype feature
+    ),
+)
+DIRENT_TAIL = Layout(
+    "directory block tail",
+    Struct(
+        "det_reserved_zero1" / Int32ul,  # reads as inode 0
+        "det_rec_len" / Int16ul,  # 12
+        "det_reserved_zero2" / Int8ul,
+        "det_reserved_ft" / Int8ul,  # 0xDE
+        "det_checksum" / Int32ul,
+    ),
+)
+TAIL_FILE_TYPE = 0xDE
+FILE_TYPES = {
+    0: "unknown",
+    1: "file",
+    2: "directory",
+    3: "chardev",
+    4: "blockdev",
+    5: "fifo",
+    6: "socket",
+    7: "symlink",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EntryTable:
+    """Directory entries as columns (n,).
+
+    Attributes:
+        block: row of the block array that the entry was read from.
+        offset: byte offset of the entry in its block.
+        name_length: bytes of name, which starts 8 bytes behind `offset`.
+    """
+
+    block: Any
+    offset: Any
+    inode: Any
+    name_length: Any
+    file_type: Any
+
+    def __len__(self) -> int:
+        return len(self.inode)
+
+    def take(self, index: Any) -> EntryTable:
+        """The rows that `index` selects."""
+        return EntryTable(
+            self.block[index],
+            self.offset[index],
+            self.inode[index],
+            self.name_length[index],
+            self.file_type[index],
+        )
+
+    def names(self, blocks: Any) -> list[bytes]:
+        """The names, read from the blocks that the table was read from."""
+        data = blocks.tobytes()
+        starts = self.block * blocks.shape[1] + self.offset + DIRENT.size
+        ends = starts + self.name_length
+        return [data[a:b] for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+
+def record_length(raw: Any, block_size: int) -> Any:
+    """Bytes to the next entry; 64 KiB blocks need more than the field's 16 bits."""
+    if block_size < 65536:
+        return raw
+    whole = (raw == 65535) | (raw == 0)
+    return np.where(whole, block_size, (raw & 65532) | ((raw & 3) << 16))
+
+
+def parse_entries(
+    blocks: Any, has_file_type: bool, start: int = 0, end: int | None = None
+) -> tuple[EntryTable, Any]:
+    """Read the entries of all blocks in step.
+
+    Args:
+        blocks: uint8 (n, block size).
+        has_file_type: the filetype feature; else the field is name_len's high byte.
+        start: where the first entry of each block lies.
+        end: where entries end; the block's end by default.
+
+    Returns:
+        The entries in use in order of block and offset, and int64 (n,): the offset at which
+        a block's chain breaks, -1 where it does not.
+    """
+    size = blocks.shape[1]
+    end = size if end is None else end
+    broken = np.full(len(blocks), -1)
+    row = np.arange(len(blocks))
+    cursor = np.full(len(blocks), start)
+    found: list[tuple[Any, ...]] = []
+    while len(row):
+        inode, step, length, kind = _headers(blocks, row, cursor, has_file_type)
+        fits = (step >= 12) & (step % 4 == 0) & (cursor + step <= end) & (length + 8 <= step)
+        broken[row[~fits]] = cursor[~fits]
+        used = fits & (inode != 0) & (length > 0)
+        found.append((row[used], cursor[used], inode[used], length[used], kind[used]))
+        cursor = cursor + step
+        more = fits & (cursor + DIRENT.size <= end)
+        row, cursor = row[more], cursor[more]
+    columns = [np.concatenate(column) for column in zip(*found, strict=True)]
+    if not columns:
+        columns = [np.zeros(0, np.int64)] * 5
+    table = EntryTable(*columns)
+    return table.take(np.lexsort((table.offset, table.block))), broken
+
+
+def _headers(blocks: Any, row: Any, cursor: Any, has_file_type: bool) -> tuple[Any, ...]:
+    """(inode, record length, name length, file type) at `cursor` of the blocks `row`."""
+    piece = blocks[row[:, None], cursor[:, None] + np.arange(DIRENT.size)]
+    raw = DIRENT.columns(piece)
+    length, kind = widen(raw["name_len"]), widen(raw["file_type"])
+    if not has_file_type:
+        length, kind = length | kind << 8, np.zeros_like(kind)
+    step = record_length(widen(raw["rec_len"]), blocks.shape[1])
+    return widen(raw["inode"]), step, length, kind
+
+
+def block_checksum_ok(seed: int, block: Buffer) -> bool | None:
+    """Whether a directory leaf's tail fits its owner's inode seed; None without a tail."""
+    offset = memoryview(block).nbytes - DIRENT_TAIL.size
+    tail = DIRENT_TAIL.parse(block, offset)
+    if tail.det_reserved_ft != TAIL_FILE_TYPE or tail.det_rec_len != DIRENT_TAIL.size:
+        return None
+    return bool(tail.det_checksum == crc32c(seed, memoryview(block)[:offset]))

@@ -1,0 +1,373 @@
+"""Hashed directories (htree): index root, index node, their tail, and the name hashes.
+
+Sources: kernel Documentation/filesystems/ext4/directory.rst ("Hash Tree Directories"),
+fs/ext4/namei.c and fs/ext4/hash.c for what the documentation leaves open.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from typing import NewType
+
+import numpy as np
+from construct import Bytes, Int8ul, Int16ul, Int32ul, Struct
+from numpy.typing import NDArray
+
+from ext4kit.errors import CorruptError, RequestError, UnsupportedError
+from ext4kit.parsers.checksums import crc32c
+from ext4kit.parsers.layout import Buffer, Layout
+from ext4kit.units import InodeNumber
+
+NameHash = NewType("NameHash", int)  # 32-bit major hash; the lowest bit is a flag, not hash
+
+FAKE_DIRENT = Layout(
+    "htree node's empty entry",
+    Struct(
+        "inode" / Int32ul,  # 0, so that a reader without htree skips the block
+        "rec_len" / Int16ul,  # the whole block
+        "name_len" / Int8ul,
+        "file_type" / Int8ul,
+    ),
+)
+
+DX_ROOT = Layout(
+    "htree root",
+    Struct(
+        "dot_inode" / Int32ul,  # the directory itself
+        "dot_rec_len" / Int16ul,  # 12
+        "dot_name_len" / Int8ul,
+        "dot_file_type" / Int8ul,
+        "dot_name" / Bytes(4),
+        "dotdot_inode" / Int32ul,  # the parent directory
+        "dotdot_rec_len" / Int16ul,  # up to the end of the block: hides the index
+        "dotdot_name_len" / Int8ul,
+        "dotdot_file_type" / Int8ul,
+        "dotdot_name" / Bytes(4),
+        "reserved_zero" / Int32ul,
+        "hash_version" / Int8ul,  # HASH_NAMES
+        "info_length" / Int8ul,  # 8: reserved_zero .. unused_flags
+        "indirect_levels" / Int8ul,  # index nodes between the root and the leaves
+        "unused_flags" / Int8ul,
+    ),
+)
+
+DX_COUNTLIMIT = Layout(
+    "htree count and limit",  # lies over the hash of entry 0, which is needed by nobody
+    Struct(
+        "limit" / Int16ul,  # entries that fit, entry 0 counted
+        "count" / Int16ul,  # entries in use, entry 0 counted
+    ),
+)
+
+DX_ENTRY = Layout(
+    "htree entry",
+    Struct(
+        "hash" / Int32ul,  # lowest hash in the block; bit 0: goes on from the block before
+        "block" / Int32ul,  # block number within the directory, 28 bits
+    ),
+)
+
+DX_TAIL = Layout(
+    "htree tail",
+    Struct(
+        "dt_reserved" / Int32ul,
+        "dt_checksum" / Int32ul,  # crc32c(inode seed, block up to the last entry in use, tail)
+    ),
+)
+
+HASH_NAMES = {
+    0: "legacy",
+    1: "half_md4",
+    2: "tea",
+    3: "legacy_unsigned",
+    4: "half_md4_unsigned",
+    5: "tea_unsigned",
+    6: "siphash",
+}
+UNSIGNED_STEP = 3  # added to versions 0..2 when the superblock flag says "unsigned hashes"
+INFO_LENGTH = 8
+MAX_LEVELS = 2  # with large_dir; 1 without
+BLOCK_MASK = 0x0FFFFFFF
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IndexEntries:
+    """The entries of a root or node, entry 0 (which has no hash: 0) among them.
+
+    Attributes:
+        offset: byte offset of the first entry in the block.
+        limit: entries that fit into the block.
+        hashes: uint32 (count,), bit 0 set where a run of equal hashes goes on.
+        blocks: int64 (count,), block numbers within the directory.
+    """
+
+    offset: int
+    limit: int
+    hashes: NDArray[np.uint32]
+    blocks: NDArray[np.int64]
+
+    @property
+    def count(self) -> int:
+        """Entries in use."""
+        return len(self.blocks)
+
+    @property
+    def tail_offset(self) -> int:
+        """Byte offset of the checksum tail, where the limit leaves room for one."""
+        return self.offset + self.limit * DX_ENTRY.size
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IndexRoot:
+    """The first block of a hashed directory."""
+
+    directory: InodeNumber
+    parent: InodeNumber
+    hash_version: int
+    indirect_levels: int
+    entries: IndexEntries
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IndexNode:
+    """An index block below the root."""
+
+    entries: IndexEntries
+
+
+def is_index_root(block: Buffer) -> bool:
+    """Whether the block has the form of an htree root: `.`, `..` to the block's end, info."""
+    size = memoryview(block).nbytes
+    if size < DX_ROOT.size + DX_ENTRY.size:
+        return False
+    root = DX_ROOT.parse(block)
+    return bool(
+        root.dot_rec_len == 12
+        and root.dotdot_rec_len == size - 12
+        and root.reserved_zero == 0
+        and root.info_length == INFO_LENGTH
+    )
+
+
+def is_index_node(block: Buffer) -> bool:
+    """Whether the block starts with one unused entry over its whole length.
+
+    An empty directory leaf without a checksum tail looks the same: only the root's
+    `indirect_levels` says which of the two it is.
+    """
+    size = memoryview(block).nbytes
+    if size < FAKE_DIRENT.size + DX_ENTRY.size:
+        return False
+    entry = FAKE_DIRENT.parse(block)
+    whole = {size} if size < 1 << 16 else {0, 0xFFFF}  # 64 KiB does not fit into 16 bits
+    return entry.inode == 0 and entry.name_len == 0 and entry.rec_len in whole
+
+
+def parse_entries(block: Buffer, offset: int) -> IndexEntries:
+    """The index entries that start at byte `offset` of the block.
+
+    Raises:
+        CorruptError: limit or count do not fit the block.
+    """
+    head = DX_COUNTLIMIT.parse(block, offset)
+    room = (memoryview(block).nbytes - offset) // DX_ENTRY.size
+    if not room - 1 <= head.limit <= room:
+        raise CorruptError(
+            DX_COUNTLIMIT.name, offset, f"limit {head.limit}, the block has room for {room}"
+        )
+    if not 1 <= head.count <= head.limit:
+        raise CorruptError(
+            DX_COUNTLIMIT.name, offset, f"count {head.count} with a limit of {head.limit}"
+        )
+    table = DX_ENTRY.table(block, head.count, offset)
+    hashes = table["hash"].astype(np.uint32)
+    hashes[0] = 0
+    return IndexEntries(offset, head.limit, hashes, table["block"].astype(np.int64) & BLOCK_MASK)
+
+
+def parse_root(block: Buffer) -> IndexRoot:
+    """Read the first block of a hashed directory.
+
+    Raises:
+        CorruptError: it has not the form of a root, or its numbers do not fit the block.
+    """
+    root = DX_ROOT.parse(block)
+    if not is_index_root(block):
+        raise CorruptError(DX_ROOT.name, 0, "not '.', '..' and an index behind them")
+    if root.indirect_levels > MAX_LEVELS:
+        raise CorruptError(DX_ROOT.name, 0, f"{root.indirect_levels} levels of index nodes")
+    return IndexRoot(
+        InodeNumber(root.dot_inode),
+        InodeNumber(root.dotdot_inode),
+        root.hash_version,
+        root.indirect_levels,
+        parse_entries(block, DX_ROOT.size),
+    )
+
+
+def parse_node(block: Buffer) -> IndexNode:
+    """Read an index block below the root.
+
+    Raises:
+        CorruptError: it has not the form of a node, or its numbers do not fit the block.
+    """
+    if not is_index_node(block):
+        raise CorruptError("htree node", 0, "not one unused entry over the whole block")
+    return IndexNode(parse_entries(block, FAKE_DIRENT.size))
+
+
+def stored_checksum(block: Buffer, entries: IndexEntries) -> int | None:
+    """The tail's checksum, or None when the limit leaves no room for a tail."""
+    if entries.tail_offset + DX_TAIL.size > memoryview(block).nbytes:
+        return None
+    return int(DX_TAIL.parse(block, entries.tail_offset).dt_checksum)
+
+
+def index_checksum(seed: int, block: Buffer, entries: IndexEntries) -> int:
+    """What the tail's checksum should be.
+
+    It covers the block up to the last entry in use, then the tail with a zero checksum;
+    the unused entries between the two are not covered.
+
+    Args:
+        seed: the directory inode's checksum seed.
+        block: the whole block.
+        entries: as parsed from it.
+
+    Raises:
+        CorruptError: there is no room for a tail.
+    """
+    used = entries.offset + entries.count * DX_ENTRY.size
+    reserved = DX_TAIL.parse(block, entries.tail_offset).dt_reserved
+    register = crc32c(seed, bytes(memoryview(block)[:used]))
+    return crc32c(register, DX_TAIL.build({"dt_reserved": reserved, "dt_checksum": 0}))
+
+
+# --- name hashes ---------------------------------------------------------------------------
+
+WORD = 0xFFFFFFFF
+DEFAULT_SEED = (0x67452301, 0xEFCDAB89, 0x98BADCFE, 0x10325476)  # MD4's initial state
+END_OF_DIRECTORY = 0xFFFFFFFE  # reserved for "read to the end": no name gets it
+
+Words = tuple[int, ...]
+State = tuple[int, int, int, int]
+
+
+def _signed(name: bytes) -> list[int]:
+    return [byte - 256 if byte > 127 else byte for byte in name]
+
+
+def _words(characters: list[int], count: int) -> Words:
+    """The first `4 * count` characters as big-endian words, filled up with their number."""
+    pad = (len(characters) & 0xFF) * 0x01010101
+    head = characters[: 4 * count]
+    groups = [head[start : start + 4] for start in range(0, len(head), 4)]
+    words = [reduce(lambda word, char: ((word << 8) + char) & WORD, g, pad) for g in groups]
+    return tuple(words + [pad] * (count - len(words)))
+
+
+def _choose(x: int, y: int, z: int) -> int:
+    return z ^ (x & (y ^ z))
+
+
+def _majority(x: int, y: int, z: int) -> int:
+    return (x & y) + ((x ^ y) & z)
+
+
+def _parity(x: int, y: int, z: int) -> int:
+    return x ^ y ^ z
+
+
+Mixer = Callable[[int, int, int], int]
+_HALF_MD4_ROUNDS: tuple[tuple[Mixer, int, Words, Words], ...] = (
+    (_choose, 0, (0, 1, 2, 3, 4, 5, 6, 7), (3, 7, 11, 19)),
+    (_majority, 0x5A827999, (1, 3, 5, 7, 0, 2, 4, 6), (3, 5, 9, 13)),
+    (_parity, 0x6ED9EBA1, (3, 7, 2, 6, 1, 5, 0, 4), (3, 9, 11, 15)),
+)
+
+
+def _half_md4(state: State, words: Words) -> State:
+    """MD4's three rounds over eight words in place of sixteen."""
+    a, b, c, d = state
+    for mix, constant, order, shifts in _HALF_MD4_ROUNDS:
+        for step, index in enumerate(order):
+            total = (a + mix(b, c, d) + words[index] + constant) & WORD
+            shift = shifts[step % 4]
+            a, b, c, d = d, ((total << shift) | (total >> (32 - shift))) & WORD, b, c
+    added = [(old + new) & WORD for old, new in zip(state, (a, b, c, d), strict=True)]
+    return added[0], added[1], added[2], added[3]
+
+
+def _tea(state: State, words: Words) -> State:
+    """Sixteen rounds of the Tiny Encryption Algorithm, the name's words as its key."""
+    left, right = state[:2]
+    key0, key1, key2, key3 = words
+    for step in range(1, 17):
+        total = (0x9E3779B9 * step) & WORD
+        left += ((right << 4) + key0) ^ (right + total) ^ ((right >> 5) + key1)
+        left &= WORD
+        right += ((left << 4) + key2) ^ (left + total) ^ ((left >> 5) + key3)
+        right &= WORD
+    return (state[0] + left) & WORD, (state[1] + right) & WORD, state[2], state[3]
+
+
+def _legacy(characters: list[int]) -> int:
+    """The hash of the first htree patches: a two-step recurrence of 31 bits."""
+    older, newer = 0x37ABE8F9, 0x12A3FE2D
+    for character in characters:
+        value = (older + (newer ^ (character * 7152373 & WORD))) & WORD
+        if value & 0x80000000:
+            value -= 0x7FFFFFFF
+        older, newer = newer, value
+    return newer << 1 & WORD
+
+
+def _start_state(seed: bytes) -> State:
+    if len(seed) != 16:
+        raise RequestError(f"a directory hash seed has 16 bytes, not {len(seed)}")
+    words = struct.unpack("<4I", seed)
+    return words if any(words) else DEFAULT_SEED
+
+
+def _chained(
+    characters: list[int], state: State, count: int, transform: Callable[[State, Words], State]
+) -> State:
+    for start in range(0, len(characters), 4 * count):
+        state = transform(state, _words(characters[start:], count))
+    return state
+
+
+def _raw_hash(characters: list[int], kind: int, state: State) -> tuple[int, int]:
+    if kind == 0:
+        return _legacy(characters), 0
+    if kind == 1:
+        return _chained(characters, state, 8, _half_md4)[1:3]
+    return _chained(characters, state, 4, _tea)[:2]
+
+
+def dirhash(name: bytes, version: int, seed: bytes = bytes(16)) -> tuple[NameHash, int]:
+    """The hash that orders a name in a hashed directory.
+
+    Args:
+        name: the file name's bytes (of a casefolded directory: the folded name).
+        version: 0..5 of HASH_NAMES; the root's version plus UNSIGNED_STEP where the
+            superblock says that hashes are unsigned.
+        seed: `s_hash_seed` as its 16 bytes on disk; zeroes stand for the default seed.
+
+    Returns:
+        (major, minor): major with bit 0 clear, as in the index; minor orders equal majors.
+
+    Raises:
+        UnsupportedError: siphash (needs the directory's key) or an unknown version.
+        RequestError: the seed has not 16 bytes.
+    """
+    if version not in range(2 * UNSIGNED_STEP):
+        what = HASH_NAMES.get(version, f"version {version}")
+        raise UnsupportedError(f"directory hash {what} cannot be computed")
+    characters = _signed(name) if version < UNSIGNED_STEP else list(name)
+    major, minor = _raw_hash(characters, version % UNSIGNED_STEP, _start_state(seed))
+    major &= ~1
+    return NameHash(major if major != END_OF_DIRECTORY else END_OF_DIRECTORY - 2), minor

@@ -1,0 +1,328 @@
+"""Inodes of 128 bytes up to a block: one at a time and whole tables.
+
+Source: kernel Documentation/filesystems/ext4/inodes.rst and fs/ext4/ext4.h.
+"""
+
+from __future__ import annotations
+
+import stat
+from dataclasses import dataclass, fields
+from enum import IntFlag
+from typing import Any
+
+import numpy as np
+from construct import Bytes, Int16ul, Int32sl, Int32ul, Struct
+
+from ext4kit.parsers.checksums import crc32c, crc32c_rows
+from ext4kit.parsers.features import Incompat, RoCompat
+from ext4kit.parsers.layout import Buffer, Layout
+from ext4kit.parsers.superblock import Superblock
+from ext4kit.units import NANOSECONDS, join, widen
+
+INODE = Layout(
+    "inode",
+    Struct(
+        "i_mode" / Int16ul,  # type and permissions
+        "i_uid" / Int16ul,
+        "i_size_lo" / Int32ul,
+        "i_atime" / Int32sl,
+        "i_ctime" / Int32sl,
+        "i_mtime" / Int32sl,
+        "i_dtime" / Int32ul,  # deletion time, or the next orphan's number
+        "i_gid" / Int16ul,
+        "i_links_count" / Int16ul,
+        "i_blocks_lo" / Int32ul,
+        "i_flags" / Int32ul,
+        "i_version" / Int32ul,
+        "i_block" / Bytes(60),  # extent root, block pointers, link target or inline data
+        "i_generation" / Int32ul,
+        "i_file_acl_lo" / Int32ul,  # block of extended attributes
+        "i_size_high" / Int32ul,
+        "i_obso_faddr" / Int32ul,
+        "i_blocks_high" / Int16ul,
+        "i_file_acl_high" / Int16ul,
+        "i_uid_high" / Int16ul,
+        "i_gid_high" / Int16ul,
+        "i_checksum_lo" / Int16ul,
+        "i_reserved" / Int16ul,
+    ),
+)
+INODE_EXTRA = Layout(
+    "inode extra fields",
+    Struct(
+        "i_extra_isize" / Int16ul,  # how many bytes behind byte 128 are fields
+        "i_checksum_hi" / Int16ul,
+        "i_ctime_extra" / Int32ul,  # low 2 bits: epoch; the rest: nanoseconds
+        "i_mtime_extra" / Int32ul,
+        "i_atime_extra" / Int32ul,
+        "i_crtime" / Int32sl,
+        "i_crtime_extra" / Int32ul,
+        "i_version_hi" / Int32ul,
+        "i_projid" / Int32ul,
+    ),
+)
+GOOD_OLD_SIZE = INODE.size
+_CHECKSUM_LO = INODE.offset_of("i_checksum_lo")
+_CHECKSUM_HI = GOOD_OLD_SIZE + INODE_EXTRA.offset_of("i_checksum_hi")
+
+
+class InodeFlags(IntFlag):
+    """i_flags, in lsattr's order of bits."""
+
+    SECRM = 0x1
+    UNRM = 0x2
+    COMPR = 0x4
+    SYNC = 0x8
+    IMMUTABLE = 0x10
+    APPEND = 0x20
+    NODUMP = 0x40
+    NOATIME = 0x80
+    ENCRYPT = 0x800
+    INDEX = 0x1000
+    IMAGIC = 0x2000
+    JOURNAL_DATA = 0x4000
+    NOTAIL = 0x8000
+    DIRSYNC = 0x10000
+    TOPDIR = 0x20000
+    HUGE_FILE = 0x40000
+    EXTENTS = 0x80000
+    VERITY = 0x100000
+    EA_INODE = 0x200000
+    DAX = 0x2000000
+    INLINE_DATA = 0x10000000
+    PROJINHERIT = 0x20000000
+    CASEFOLD = 0x40000000
+
+
+@dataclass(frozen=True, slots=True)
+class Inode:
+    """One inode; times are integer nanoseconds since 1970.
+
+    Attributes:
+        blocks: space taken, in 512-byte sectors.
+        dtime: the raw field: seconds of the deletion, or the next orphan's inode number.
+        crtime: None where the inode has no room for it.
+        raw: the bytes it was read from.
+    """
+
+    number: int
+    mode: int
+    uid: int
+    gid: int
+    size: int
+    links_count: int
+    blocks: int
+    flags: int
+    generation: int
+    file_acl: int
+    atime: int
+    mtime: int
+    ctime: int
+    crtime: int | None
+    dtime: int
+    version: int
+    project_id: int
+    extra_isize: int
+    checksum: int
+    i_block: bytes
+    raw: bytes
+
+    @property
+    def kind(self) -> str:
+        """The type in one word, or "unknown"."""
+        return KINDS.get(stat.S_IFMT(self.mode), "unknown")
+
+    @property
+    def is_directory(self) -> bool:
+        """True for a directory."""
+        return stat.S_ISDIR(self.mode)
+
+    @property
+    def is_inline(self) -> bool:
+        """True when the content lies in the inode itself."""
+        return bool(self.flags & InodeFlags.INLINE_DATA)
+
+    @property
+    def is_encrypted(self) -> bool:
+        """True when content, and for a directory the names in it, are encrypted."""
+        return bool(self.flags & InodeFlags.ENCRYPT)
+
+    @property
+    def is_fast_symlink(self) -> bool:
+        """True when the link target lies in i_block."""
+        return bool(is_fast_symlink(self.mode, self.size, self.flags))
+
+    @property
+    def device(self) -> tuple[int, int] | None:
+        """(major, minor) of a device node: old encoding in i_block[0], new in i_block[1]."""
+        if not (stat.S_ISCHR(self.mode) or stat.S_ISBLK(self.mode)):
+            return None
+        old = int.from_bytes(self.i_block[:4], "little")
+        if old:
+            return old >> 8 & 0xFF, old & 0xFF
+        new = int.from_bytes(self.i_block[4:8], "little")
+        return new >> 8 & 0xFFF, new & 0xFF | new >> 12 & 0xFFF00
+
+
+KINDS = {
+    stat.S_IFREG: "file",
+    stat.S_IFDIR: "directory",
+    stat.S_IFLNK: "symlink",
+    stat.S_IFCHR: "chardev",
+    stat.S_IFBLK: "blockdev",
+    stat.S_IFIFO: "fifo",
+    stat.S_IFSOCK: "socket",
+}
+
+
+def is_fast_symlink(mode: Any, size: Any, flags: Any) -> Any:
+    """Whether a link target lies in i_block; for integers and columns.
+
+    Targets below 60 bytes do; i_flags tells the ones written as blocks or inline data.
+    """
+    elsewhere = int(InodeFlags.EXTENTS | InodeFlags.INLINE_DATA)
+    return (mode & 0xF000 == stat.S_IFLNK) & (size < 60) & (flags & elsewhere == 0)
+
+
+@dataclass(frozen=True, slots=True)
+class InodeTable:
+    """Many inodes as columns (n,), named as in `Inode`; `i_block` (n, 60), `raw` (n, size).
+
+    A `crtime` of 0 stands for none as well.
+    """
+
+    number: Any
+    mode: Any
+    uid: Any
+    gid: Any
+    size: Any
+    links_count: Any
+    blocks: Any
+    flags: Any
+    generation: Any
+    file_acl: Any
+    atime: Any
+    mtime: Any
+    ctime: Any
+    crtime: Any
+    dtime: Any
+    version: Any
+    project_id: Any
+    extra_isize: Any
+    checksum: Any
+    i_block: Any
+    raw: Any
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    def take(self, index: Any) -> InodeTable:
+        """The rows that `index` (positions or a boolean mask) selects."""
+        return InodeTable(*(getattr(self, part.name)[index] for part in fields(self)))
+
+    def one(self, row: int) -> Inode:
+        """One row as an `Inode`."""
+        values = {part.name: getattr(self, part.name)[row] for part in fields(self)}
+        plain = {name: int(value) for name, value in values.items() if value.ndim == 0}
+        return Inode(
+            **(plain | {"crtime": plain["crtime"] if plain["extra_isize"] >= 24 else None}),
+            i_block=values["i_block"].tobytes(),
+            raw=values["raw"].tobytes(),
+        )
+
+
+def parse_inode(data: Buffer, number: int, superblock: Superblock) -> Inode:
+    """Read one inode from its bytes.
+
+    Raises:
+        CorruptError: fewer than 128 bytes.
+    """
+    base = INODE.parse(data)
+    room = memoryview(data).nbytes >= GOOD_OLD_SIZE + INODE_EXTRA.size
+    extra = INODE_EXTRA.parse(data, GOOD_OLD_SIZE) if room else _NO_EXTRA
+    plain = _plain(base, extra, superblock)
+    if plain["extra_isize"] < 24:
+        plain["crtime"] = None
+    return Inode(number=number, **plain, i_block=base.i_block, raw=bytes(data))
+
+
+def parse_inodes(rows: Any, numbers: Any, superblock: Superblock) -> InodeTable:
+    """Read a table of inodes from a (n, inode size) uint8 array."""
+    base = INODE.columns(rows)
+    room = rows.shape[1] >= GOOD_OLD_SIZE + INODE_EXTRA.size
+    extra = (
+        INODE_EXTRA.columns(rows, GOOD_OLD_SIZE) if room else np.zeros(len(rows), INODE_EXTRA.dtype)
+    )
+    plain = _plain(base, extra, superblock)
+    return InodeTable(number=numbers, **plain, i_block=base["i_block"], raw=rows)
+
+
+_NO_EXTRA = INODE_EXTRA.parse(bytes(INODE_EXTRA.size))
+
+
+def _plain(base: Any, extra: Any, superblock: Superblock) -> dict[str, Any]:
+    """Plain names and joined values, for a Container and for structured arrays alike.
+
+    A field behind byte 128 counts only when i_extra_isize reaches its end; multiplying by
+    that truth value says so for integers and columns in the same words.
+    """
+    end = widen(extra["i_extra_isize"])
+    mode, flags = widen(base["i_mode"]), widen(base["i_flags"])
+    big = (mode & 0xF000 == stat.S_IFREG) | (Incompat.LARGE_DIR in superblock.features)
+    return {
+        "mode": mode,
+        "uid": join(base["i_uid_high"], base["i_uid"], 16),
+        "gid": join(base["i_gid_high"], base["i_gid"], 16),
+        "size": join(widen(base["i_size_high"]) * big, base["i_size_lo"], 32),
+        "links_count": widen(base["i_links_count"]),
+        "blocks": _sectors(base, flags, superblock),
+        "flags": flags,
+        "generation": widen(base["i_generation"]),
+        "file_acl": join(base["i_file_acl_high"], base["i_file_acl_lo"], 32),
+        "atime": _time(base["i_atime"], extra["i_atime_extra"], end >= 16),
+        "mtime": _time(base["i_mtime"], extra["i_mtime_extra"], end >= 12),
+        "ctime": _time(base["i_ctime"], extra["i_ctime_extra"], end >= 8),
+        "crtime": _time(extra["i_crtime"], extra["i_crtime_extra"], end >= 24) * (end >= 20),
+        "dtime": widen(base["i_dtime"]),
+        "version": join(widen(extra["i_version_hi"]) * (end >= 28), base["i_version"], 32),
+        "project_id": widen(extra["i_projid"]) * (end >= 32),
+        "extra_isize": end,
+        "checksum": join(widen(extra["i_checksum_hi"]) * (end >= 4), base["i_checksum_lo"], 16),
+    }
+
+
+def _time(seconds: Any, extra: Any, present: Any) -> Any:
+    """Nanoseconds since 1970 of a signed 32-bit time and its epoch and nanosecond bits."""
+    bits = widen(extra) * present
+    return (widen(seconds) + ((bits & 3) << 32)) * NANOSECONDS + (bits >> 2)
+
+
+def _sectors(base: Any, flags: Any, superblock: Superblock) -> Any:
+    if RoCompat.HUGE_FILE not in superblock.features:
+        return widen(base["i_blocks_lo"])
+    in_blocks = (flags & int(InodeFlags.HUGE_FILE)) != 0
+    count = join(base["i_blocks_high"], base["i_blocks_lo"], 32)
+    return count * (1 + in_blocks * (superblock.block_size // 512 - 1))
+
+
+def inode_seed(superblock: Superblock, number: int, generation: int) -> int:
+    """The crc32c register that an inode's own checksums start at."""
+    register = crc32c(superblock.seed, number.to_bytes(4, "little"))
+    return crc32c(register, generation.to_bytes(4, "little"))
+
+
+def inode_seeds(superblock: Superblock, numbers: Any, generations: Any) -> Any:
+    """`inode_seed` for columns; uint32 (n,)."""
+    pair = np.stack([np.asarray(numbers), np.asarray(generations)], axis=1).astype("<u4")
+    return crc32c_rows(superblock.seed, pair.view(np.uint8).reshape(len(pair), 8))
+
+
+def inode_checksums_ok(table: InodeTable, superblock: Superblock) -> Any:
+    """Per row (bool): whether each inode's stored checksum fits its bytes and number."""
+    rows = table.raw.copy()
+    rows[:, _CHECKSUM_LO : _CHECKSUM_LO + 2] = 0
+    wide = table.extra_isize >= 4
+    if rows.shape[1] > GOOD_OLD_SIZE:
+        rows[wide, _CHECKSUM_HI : _CHECKSUM_HI + 2] = 0
+    computed = crc32c_rows(inode_seeds(superblock, table.number, table.generation), rows)
+    return np.where(wide, computed, computed & 0xFFFF) == table.checksum

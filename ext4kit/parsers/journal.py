@@ -1,0 +1,508 @@
+"""The jbd2 log on disk: superblock, descriptor tags, revoke records, commit blocks.
+
+Everything in the log is big-endian. Source: kernel Documentation/filesystems/ext4/journal.rst,
+include/linux/jbd2.h; what checksums cover is from fs/jbd2/commit.c and fs/jbd2/recovery.c.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag
+from typing import Any
+
+import numpy as np
+from construct import Array, Bytes, Int8ub, Int16ub, Int32ub, Int64ub, Struct
+
+from ext4kit.parsers.checksums import ONES, crc32_big_endian, crc32c, crc32c_rows
+from ext4kit.parsers.layout import Buffer, Layout
+from ext4kit.units import join, widen
+
+MAGIC = 0xC03B3998
+MAGIC_BYTES = MAGIC.to_bytes(4, "big")
+UUID_BYTES = 16  # follows a tag without SAME_UUID
+
+HEADER = Layout(
+    "journal block header",
+    Struct(
+        "h_magic" / Int32ub,  # 0xC03B3998; a logged block that starts so is escaped
+        "h_blocktype" / Int32ub,  # see BlockType
+        "h_sequence" / Int32ub,  # the transaction's id
+    ),
+)
+
+SUPERBLOCK = Layout(
+    "journal superblock",
+    Struct(
+        "s_header" / HEADER.struct,
+        "s_blocksize" / Int32ub,  # bytes, the same as the file system's
+        "s_maxlen" / Int32ub,  # blocks in the journal, this one included
+        "s_first" / Int32ub,  # first block of the ring
+        "s_sequence" / Int32ub,  # id of the first transaction expected in the log
+        "s_start" / Int32ub,  # log block where replay starts; 0: nothing to replay
+        "s_errno" / Int32ub,  # the error that aborted the journal
+        "s_feature_compat" / Int32ub,  # the rest is valid in version 2 superblocks only
+        "s_feature_incompat" / Int32ub,
+        "s_feature_ro_compat" / Int32ub,
+        "s_uuid" / Bytes(16),  # of the journal; checksums are seeded with it
+        "s_nr_users" / Int32ub,  # file systems that share the log
+        "s_dynsuper" / Int32ub,  # block of a copy of the dynamic superblock, unused
+        "s_max_transaction" / Int32ub,  # limit of blocks a transaction, unused
+        "s_max_trans_data" / Int32ub,  # limit of data blocks a transaction, unused
+        "s_checksum_type" / Int8ub,  # of checksums v2 and v3; 4 is crc32c
+        "s_padding2" / Bytes(3),
+        "s_num_fc_blks" / Int32ub,  # fast-commit blocks at the end; 0 stands for 256
+        "s_head" / Int32ub,  # where a clean log goes on being written
+        "s_padding" / Array(40, Int32ub),
+        "s_checksum" / Int32ub,  # crc32c(~0, these 1,024 bytes with this field zero)
+        "s_users" / Bytes(16 * 48),  # UUIDs of the file systems that share the log
+    ),
+)
+
+TAG = Layout(
+    "journal tag",
+    Struct(
+        "t_blocknr" / Int32ub,  # where the copy belongs, low 32 bits
+        "t_checksum" / Int16ub,  # checksum v2: low 16 bits of the copy's checksum
+        "t_flags" / Int16ub,  # see TagFlags
+    ),
+)
+
+TAG_64 = Layout(
+    "journal tag (64 bit)",
+    Struct(
+        *TAG.struct.subcons,
+        "t_blocknr_high" / Int32ub,  # present with the 64bit feature only
+    ),
+)
+
+TAG_V3 = Layout(
+    "journal tag (checksum v3)",
+    Struct(
+        "t_blocknr" / Int32ub,
+        "t_flags" / Int32ub,
+        "t_blocknr_high" / Int32ub,  # always present, counts with the 64bit feature only
+        "t_checksum" / Int32ub,  # of the copy
+    ),
+)
+
+TAIL = Layout(
+    "journal block tail",
+    Struct("t_checksum" / Int32ub),  # of a descriptor or revoke block, checksums v2 and v3
+)
+
+REVOKE = Layout(
+    "revoke header",
+    Struct(
+        "r_header" / HEADER.struct,
+        "r_count" / Int32ub,  # bytes used in this block, this header included
+    ),
+)
+
+COMMIT = Layout(
+    "commit block",
+    Struct(
+        "h_header" / HEADER.struct,
+        "h_chksum_type" / Int8ub,  # checksum v1: 1 is crc32
+        "h_chksum_size" / Int8ub,  # checksum v1: 4
+        "h_padding" / Bytes(2),
+        "h_chksum" / Array(8, Int32ub),  # the first one: of the transaction (v1) or this block
+        "h_commit_sec" / Int64ub,  # seconds since 1970
+        "h_commit_nsec" / Int32ub,
+    ),
+)
+
+COMMIT_CHECKSUM_OFFSET = COMMIT.offset_of("h_chksum")
+CHECKSUM_CRC32 = 1  # h_chksum_type of checksum v1
+CHECKSUM_CRC32C = 4  # s_checksum_type
+DEFAULT_FAST_COMMIT_BLOCKS = 256
+MIN_RING_BLOCKS = 1024  # a log shorter than this gets no fast-commit area
+FAST_COMMIT_HEAD = 9  # fc_tag that opens a fast commit, little-endian
+
+
+class BlockType(IntEnum):
+    """h_blocktype."""
+
+    DESCRIPTOR = 1
+    COMMIT = 2
+    SUPERBLOCK_V1 = 3
+    SUPERBLOCK_V2 = 4
+    REVOKE = 5
+
+
+class TagFlags(IntFlag):
+    """t_flags."""
+
+    ESCAPED = 0x1  # the copy's first four bytes were the magic and are stored as zeros
+    SAME_UUID = 0x2  # no UUID follows the tag
+    DELETED = 0x4
+    LAST = 0x8  # the descriptor's last tag
+
+
+class JournalCompat(IntFlag):
+    """s_feature_compat of the journal."""
+
+    CHECKSUM = 0x1  # checksum v1: commit blocks hold a crc32 of their transaction
+
+
+class JournalIncompat(IntFlag):
+    """s_feature_incompat of the journal."""
+
+    REVOKE = 0x1
+    BIT64 = 0x2
+    ASYNC_COMMIT = 0x4
+    CSUM_V2 = 0x8
+    CSUM_V3 = 0x10
+    FAST_COMMIT = 0x20
+
+
+KNOWN_INCOMPAT = JournalIncompat(0x3F)
+_SPELLED = {
+    JournalCompat.CHECKSUM: "journal_checksum",
+    JournalIncompat.REVOKE: "journal_incompat_revoke",
+    JournalIncompat.BIT64: "journal_64bit",
+    JournalIncompat.ASYNC_COMMIT: "journal_async_commit",
+    JournalIncompat.CSUM_V2: "journal_checksum_v2",
+    JournalIncompat.CSUM_V3: "journal_checksum_v3",
+    JournalIncompat.FAST_COMMIT: "fast_commit",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class JournalFeatures:
+    """The feature words of a journal superblock."""
+
+    compat: JournalCompat = JournalCompat(0)
+    incompat: JournalIncompat = JournalIncompat(0)
+    ro_compat: int = 0
+
+    def __contains__(self, flag: object) -> bool:
+        if isinstance(flag, JournalCompat):
+            return bool(self.compat & flag)
+        return isinstance(flag, JournalIncompat) and bool(self.incompat & flag)
+
+    @property
+    def checksum_version(self) -> int:
+        """0 (none), 1 (a transaction's crc32), 2 or 3 (crc32c of every block)."""
+        if JournalIncompat.CSUM_V3 in self:
+            return 3
+        if JournalIncompat.CSUM_V2 in self:
+            return 2
+        return 1 if JournalCompat.CHECKSUM in self else 0
+
+    @property
+    def has_block_checksums(self) -> bool:
+        """True when descriptors, revokes, commits and each copy carry a checksum (v2, v3)."""
+        return self.checksum_version >= 2
+
+    @property
+    def tail_bytes(self) -> int:
+        """Bytes at the end of descriptor and revoke blocks taken by their checksum."""
+        return TAIL.size if self.has_block_checksums else 0
+
+    @property
+    def names(self) -> list[str]:
+        """The set features in the words of dumpe2fs; unknown bits as FEATURE_C/I/R<bit>."""
+        known = [name for flag, name in _SPELLED.items() if flag in self]
+        unknown = {
+            "C": self.compat & ~JournalCompat.CHECKSUM,
+            "I": self.incompat & ~KNOWN_INCOMPAT,
+            "R": self.ro_compat,
+        }
+        return known + [
+            f"FEATURE_{letter}{bit}"
+            for letter, word in unknown.items()
+            for bit in range(32)
+            if int(word) >> bit & 1
+        ]
+
+
+def tag_bytes(features: JournalFeatures) -> int:
+    """Bytes a descriptor tag, without the UUID that may follow it.
+
+    Source: kernel fs/jbd2/journal.c, `journal_tag_bytes`. With checksum v2 a tag is two bytes
+    longer than its fields.
+    """
+    if JournalIncompat.CSUM_V3 in features:
+        return TAG_V3.size
+    size = TAG_64.size if JournalIncompat.BIT64 in features else TAG.size
+    return size + 2 if JournalIncompat.CSUM_V2 in features else size
+
+
+@dataclass(frozen=True, slots=True)
+class JournalSuperblock:
+    """A journal superblock with plain names.
+
+    Attributes:
+        length: blocks in the journal, the superblock's own included.
+        first: first log block of the ring.
+        sequence: id of the first transaction to expect from `start` on.
+        start: log block where a replay starts, 0 when there is nothing to replay.
+        head: where a cleanly unmounted log goes on, 0 when not recorded.
+        users: UUIDs of the file systems that share the log.
+    """
+
+    magic: int
+    block_type: int
+    block_size: int
+    length: int
+    first: int
+    sequence: int
+    start: int
+    error: int
+    features: JournalFeatures
+    uuid: bytes
+    users_count: int
+    dynamic_superblock: int
+    max_transaction: int
+    max_transaction_data: int
+    checksum_type: int
+    raw_fast_commit_blocks: int
+    head: int
+    checksum: int
+    computed_checksum: int
+    users: tuple[bytes, ...]
+
+    @classmethod
+    def parse(cls, data: Buffer, offset: int = 0) -> JournalSuperblock:
+        """Read the 1,024 bytes at `offset`; nothing is judged here.
+
+        Raises:
+            CorruptError: fewer than 1,024 bytes are there.
+        """
+        raw = SUPERBLOCK.parse(data, offset)
+        body = bytearray(bytes(data)[offset : offset + SUPERBLOCK.size])
+        hole = SUPERBLOCK.offset_of("s_checksum")
+        body[hole : hole + 4] = bytes(4)
+        users = min(raw.s_nr_users, 48)
+        return cls(
+            magic=raw.s_header.h_magic,
+            block_type=raw.s_header.h_blocktype,
+            block_size=raw.s_blocksize,
+            length=raw.s_maxlen,
+            first=raw.s_first,
+            sequence=raw.s_sequence,
+            start=raw.s_start,
+            error=raw.s_errno,
+            features=_features(raw),
+            uuid=raw.s_uuid,
+            users_count=raw.s_nr_users,
+            dynamic_superblock=raw.s_dynsuper,
+            max_transaction=raw.s_max_transaction,
+            max_transaction_data=raw.s_max_trans_data,
+            checksum_type=raw.s_checksum_type,
+            raw_fast_commit_blocks=raw.s_num_fc_blks,
+            head=raw.s_head,
+            checksum=raw.s_checksum,
+            computed_checksum=crc32c(ONES, body),
+            users=tuple(raw.s_users[16 * n : 16 * n + 16] for n in range(users)),
+        )
+
+    @property
+    def seed(self) -> int:
+        """The crc32c register that every block checksum of the log starts at."""
+        return crc32c(ONES, self.uuid)
+
+    @property
+    def checksum_ok(self) -> bool | None:
+        """Whether the stored checksum fits; None when the format stores none."""
+        if not self.features.has_block_checksums:
+            return None
+        return self.checksum == self.computed_checksum
+
+    @property
+    def fast_commit_blocks(self) -> int:
+        """Blocks at the log's end kept for fast commits.
+
+        Source: kernel include/linux/jbd2.h, `jbd2_journal_get_num_fc_blks`.
+        """
+        if JournalIncompat.FAST_COMMIT not in self.features:
+            return 0
+        wanted = self.raw_fast_commit_blocks or DEFAULT_FAST_COMMIT_BLOCKS
+        return wanted if self.length - wanted >= MIN_RING_BLOCKS else 0
+
+
+def _features(raw: Any) -> JournalFeatures:
+    """Version 1 superblocks end before the feature words."""
+    if raw.s_header.h_blocktype != BlockType.SUPERBLOCK_V2:
+        return JournalFeatures()
+    return JournalFeatures(
+        JournalCompat(raw.s_feature_compat),
+        JournalIncompat(raw.s_feature_incompat),
+        raw.s_feature_ro_compat,
+    )
+
+
+def judge(superblock: JournalSuperblock, block_size: int) -> str | None:
+    """Why a log cannot be read with this superblock, or None when it can."""
+    kinds = (BlockType.SUPERBLOCK_V1, BlockType.SUPERBLOCK_V2)
+    checks = [
+        (superblock.magic == MAGIC, f"magic 0x{superblock.magic:08X}, 0x{MAGIC:08X} expected"),
+        (superblock.block_type in kinds, f"block type {superblock.block_type}"),
+        (superblock.block_size == block_size,
+         f"block size {superblock.block_size}, the file system's is {block_size}"),
+    ]  # fmt: skip
+    return next((reason for fine, reason in checks if not fine), None)
+
+
+@dataclass(frozen=True, slots=True)
+class TagColumns:
+    """Tags of many descriptor blocks, ordered by (descriptor, ordinal).
+
+    Attributes:
+        descriptor: int64, row of the descriptor block the tag stands in.
+        ordinal: int64, the tag's place in its descriptor, from 0.
+        block: int64, file system block the copy belongs to.
+        flags: int64, TagFlags.
+        checksum: int64, 16 bits (checksum v2) or 32 (v3); 0 where the format has none.
+    """
+
+    descriptor: Any
+    ordinal: Any
+    block: Any
+    flags: Any
+    checksum: Any
+
+    def __len__(self) -> int:
+        return len(self.block)
+
+
+def read_tags(rows: Any, features: JournalFeatures) -> TagColumns:
+    """All tags of many descriptor blocks, every block stepped at once.
+
+    A block's tags end at the LAST flag or where no whole tag fits before the tail; a step
+    moves the cursor by at least one tag, so the number of steps is bounded by the block size.
+
+    Args:
+        rows: uint8 array (descriptors, block size).
+        features: of the journal superblock.
+    """
+    size = tag_bytes(features)
+    limit = rows.shape[1] - features.tail_bytes - size
+    active = np.arange(len(rows))
+    cursor = np.full(len(rows), HEADER.size)
+    steps: list[tuple[Any, ...]] = [_tag_step(rows, active[:0], cursor, 0, features)]
+    while (active := active[cursor[active] <= limit]).size:
+        steps.append(_tag_step(rows, active, cursor, len(steps) - 1, features))
+        flags = steps[-1][3]
+        cursor[active] += size + np.where(flags & TagFlags.SAME_UUID, 0, UUID_BYTES)
+        active = active[flags & TagFlags.LAST == 0]
+    columns = [np.concatenate(parts) for parts in zip(*steps, strict=True)]
+    order = np.argsort(columns[0], kind="stable")
+    return TagColumns(*(column[order] for column in columns))
+
+
+def _tag_step(
+    rows: Any, active: Any, cursor: Any, ordinal: int, features: JournalFeatures
+) -> tuple[Any, ...]:
+    """One tag of each active block, as the columns of TagColumns."""
+    layout = _tag_layout(features)
+    places = cursor[active][:, None] + np.arange(layout.size)
+    raw = layout.columns(rows[active[:, None], places])
+    block = widen(raw["t_blocknr"])
+    if JournalIncompat.BIT64 in features:
+        block = join(raw["t_blocknr_high"], raw["t_blocknr"], 32)
+    checksum = widen(raw["t_checksum"])
+    if not features.has_block_checksums:
+        checksum = np.zeros_like(checksum)
+    return active, np.full(len(active), ordinal), block, widen(raw["t_flags"]), checksum
+
+
+def _tag_layout(features: JournalFeatures) -> Layout:
+    if JournalIncompat.CSUM_V3 in features:
+        return TAG_V3
+    return TAG_64 if JournalIncompat.BIT64 in features else TAG
+
+
+@dataclass(frozen=True, slots=True)
+class RevokeColumns:
+    """Revoke records of many blocks: row of the revoke block, revoked file system block.
+
+    Attributes:
+        overflow: bool, one a revoke block: its count runs past the block (no record is read).
+    """
+
+    row: Any
+    block: Any
+    overflow: Any
+
+
+def read_revokes(rows: Any, features: JournalFeatures) -> RevokeColumns:
+    """All records of many revoke blocks.
+
+    Source: kernel fs/jbd2/recovery.c, `scan_revoke_records`: a count past the block is an
+    error, a record that is not whole is not read.
+
+    Args:
+        rows: uint8 array (revoke blocks, block size).
+        features: of the journal superblock.
+    """
+    wide = JournalIncompat.BIT64 in features
+    dtype = np.dtype(">u8" if wide else ">u4")
+    used = widen(REVOKE.columns(rows)["r_count"])
+    overflow = used > rows.shape[1] - features.tail_bytes
+    counts = np.where(overflow, 0, np.maximum(used - REVOKE.size, 0) // dtype.itemsize)
+    room = (rows.shape[1] - REVOKE.size) // dtype.itemsize
+    body = rows[:, REVOKE.size : REVOKE.size + room * dtype.itemsize]
+    records = np.ascontiguousarray(body).view(dtype).reshape(len(rows), room)
+    wanted = np.arange(room) < counts[:, None]
+    return RevokeColumns(np.nonzero(wanted)[0], records[wanted].astype(np.int64), overflow)
+
+
+def blocks_checksums(seed: int, rows: Any, hole: int) -> Any:
+    """crc32c of many log blocks with the four bytes at `hole` taken as zeros.
+
+    Args:
+        seed: `JournalSuperblock.seed`.
+        rows: uint8 array (n, block size); not changed.
+        hole: offset of the checksum field: `tail_offset` or `COMMIT_CHECKSUM_OFFSET`.
+
+    Returns:
+        int64 array (n,).
+    """
+    copies = rows.copy()
+    copies[:, hole : hole + 4] = 0
+    return np.fromiter((crc32c(seed, row) for row in copies), np.int64, len(copies))
+
+
+
+def tail_offset(block_size: int) -> int:
+    """Where the checksum of a descriptor or revoke block lies (checksums v2 and v3)."""
+    return block_size - TAIL.size
+
+
+def stored_checksums(rows: Any, offset: int) -> Any:
+    """The big-endian u32 at `offset` of each row, int64."""
+    return widen(TAIL.columns(rows, offset)["t_checksum"])
+
+
+def copy_seeds(seed: int, sequences: Any) -> Any:
+    """crc32c registers that the checksums of logged copies start at, one a transaction id.
+
+    Source: kernel fs/jbd2/commit.c, `jbd2_block_tag_csum_set`.
+    """
+    numbers = np.ascontiguousarray(sequences.astype(">u4")).view(np.uint8).reshape(-1, 4)
+    return crc32c_rows(seed, numbers)
+
+
+def copies_checksums(seeds: Any, rows: Any, features: JournalFeatures) -> Any:
+    """Checksums of logged copies as their tags store them (v2: the low 16 bits).
+
+    The hardware crc32c a row is about 15 times as fast as table look-ups in step over all
+    rows (4.3 GB/s and 0.3 GB/s for 4 KiB blocks), so this loops.
+
+    Args:
+        seeds: from `copy_seeds`, one a row.
+        rows: uint8 array (n, block size), as in the log, escapes not undone.
+        features: of the journal superblock.
+    """
+    pairs = zip(seeds.tolist(), rows, strict=True)
+    values = np.fromiter((crc32c(seed, row) for seed, row in pairs), np.int64, len(rows))
+    return values if features.checksum_version == 3 else values & 0xFFFF
+
+
+def transaction_checksum(register: int, data: Buffer) -> int:
+    """Checksum v1: crc32_be over a transaction's descriptors and copies in log order.
+
+    Starts at `ONES`. Source: kernel fs/jbd2/commit.c, `jbd2_checksum_data`.
+    """
+    return crc32_big_endian(register, data)

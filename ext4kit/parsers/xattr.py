@@ -1,0 +1,269 @@
+"""Extended attributes in the inode body and in the attribute block.
+
+Sources: kernel Documentation/filesystems/ext4/attributes.rst, fs/ext4/xattr.h and xattr.c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from construct import Array, Int8ul, Int16ul, Int32ul, Struct
+
+from ext4kit.errors import CorruptError
+from ext4kit.parsers.checksums import crc32c
+from ext4kit.parsers.layout import Buffer, Layout
+from ext4kit.units import InodeNumber
+
+XATTR_BLOCK_HEADER = Layout(
+    "xattr block header",
+    Struct(
+        "h_magic" / Int32ul,  # MAGIC
+        "h_refcount" / Int32ul,  # inodes that share the block
+        "h_blocks" / Int32ul,  # always 1
+        "h_hash" / Int32ul,  # over the entries' hashes, for sharing
+        "h_checksum" / Int32ul,  # crc32c(fs seed, le64 block number, block with this zeroed)
+        "h_reserved" / Array(3, Int32ul),
+    ),
+)
+
+XATTR_BODY_HEADER = Layout(
+    "xattr header in the inode",
+    Struct("h_magic" / Int32ul),  # MAGIC, behind the inode's extra fields
+)
+
+XATTR_ENTRY = Layout(
+    "xattr entry",
+    Struct(
+        "e_name_len" / Int8ul,
+        "e_name_index" / Int8ul,  # PREFIXES
+        "e_value_offs" / Int16ul,  # from the block's start, or from the first entry in a body
+        "e_value_inum" / Int32ul,  # inode that holds the value (ea_inode), or 0
+        "e_value_size" / Int32ul,  # bytes
+        "e_hash" / Int32ul,  # over name and value; may be 0 in an inode body
+    ),
+)
+
+MAGIC = 0xEA020000
+GOOD_OLD_SIZE = 128  # inode bytes in front of the extra fields
+
+POSIX_ACL_ACCESS, POSIX_ACL_DEFAULT, SYSTEM, ENCRYPTION = 2, 3, 7, 9
+PREFIXES = {
+    1: b"user.",
+    POSIX_ACL_ACCESS: b"system.posix_acl_access",
+    POSIX_ACL_DEFAULT: b"system.posix_acl_default",
+    4: b"trusted.",
+    5: b"lustre.",
+    6: b"security.",
+    SYSTEM: b"system.",
+    8: b"system.richacl",
+    ENCRYPTION: b"",  # the encryption context: named "c" and never listed
+    10: b"gnu.",  # of the Hurd
+}
+LARGEST_VALUE = 1 << 24  # ext4's own limit; system calls stop at 64 KiB
+
+
+@dataclass(frozen=True, slots=True)
+class XattrEntry:
+    """One attribute as its entry tells it.
+
+    Attributes:
+        name: with its prefix, for example `user.comment`; an index without a known prefix
+            gives `index-<n>.`.
+        index: `e_name_index`.
+        suffix: the name as stored, without prefix.
+        value: the bytes, or None when they are in an inode of their own.
+        value_inode: that inode, or 0.
+        value_size: bytes.
+        hash: `e_hash` as stored.
+    """
+
+    name: bytes
+    index: int
+    suffix: bytes
+    value: bytes | None
+    value_inode: InodeNumber
+    value_size: int
+    hash: int
+
+
+@dataclass(frozen=True, slots=True)
+class XattrBlock:
+    """The header of an attribute block."""
+
+    reference_count: int
+    hash: int
+    checksum: int
+
+
+def full_name(index: int, suffix: bytes) -> bytes:
+    """The name as users see it."""
+    return PREFIXES.get(index, b"index-%d." % index) + suffix
+
+
+def body_offset(extra_isize: int) -> int:
+    """Byte offset of the body header in an inode with `extra_isize` bytes of extra fields."""
+    return GOOD_OLD_SIZE + extra_isize
+
+
+def has_body(inode_raw: Buffer, extra_isize: int) -> bool:
+    """Whether the inode has attributes in its body: there is room and the magic number."""
+    offset = body_offset(extra_isize)
+    if offset + XATTR_BODY_HEADER.size > memoryview(inode_raw).nbytes:
+        return False
+    return bool(XATTR_BODY_HEADER.parse(inode_raw, offset).h_magic == MAGIC)
+
+
+def parse_block_header(block: Buffer) -> XattrBlock:
+    """Read the header of an attribute block.
+
+    Raises:
+        CorruptError: the magic number is wrong, or it claims more than one block.
+    """
+    raw = XATTR_BLOCK_HEADER.parse(block)
+    if raw.h_magic != MAGIC:
+        raise CorruptError(XATTR_BLOCK_HEADER.name, 0, f"magic number {raw.h_magic:#010x}")
+    if raw.h_blocks != 1:
+        raise CorruptError(XATTR_BLOCK_HEADER.name, 0, f"{raw.h_blocks} blocks in place of 1")
+    return XattrBlock(raw.h_refcount, raw.h_hash, raw.h_checksum)
+
+
+def entry_offsets(data: Buffer, start: int, end: int) -> Iterator[int]:
+    """Byte offsets of the entries from `start` on, up to the four zero bytes behind the last.
+
+    Raises:
+        CorruptError: after the entries that could be reached, when an entry runs out of the
+            area or the zero bytes are missing.
+    """
+    view = memoryview(data)
+    offset = start
+    while offset + 4 <= end and bytes(view[offset : offset + 4]) != bytes(4):
+        following = offset + _entry_length(view[offset])
+        if following > end:
+            raise CorruptError(XATTR_ENTRY.name, offset, "the entry runs out of its area")
+        yield offset
+        offset = following
+    if offset + 4 > end:
+        raise CorruptError(XATTR_ENTRY.name, offset, "the list of entries has no end mark")
+
+
+def _entry_length(name_length: int) -> int:
+    return (XATTR_ENTRY.size + name_length + 3) & ~3
+
+
+def entry_at(data: Buffer, offset: int, values_base: int, end: int) -> XattrEntry:
+    """Read the entry at `offset`, with its value where that is stored beside it.
+
+    Raises:
+        CorruptError: the value lies outside `values_base` .. `end`, or is larger than any
+            value can be.
+    """
+    raw = XATTR_ENTRY.parse(data, offset)
+    start = offset + XATTR_ENTRY.size
+    suffix = bytes(memoryview(data)[start : start + raw.e_name_len])
+    name = full_name(raw.e_name_index, suffix)
+    return XattrEntry(
+        name,
+        raw.e_name_index,
+        suffix,
+        _value_of(data, offset, raw, values_base, end),
+        InodeNumber(raw.e_value_inum),
+        raw.e_value_size,
+        raw.e_hash,
+    )
+
+
+def _value_of(data: Buffer, offset: int, raw: Any, base: int, end: int) -> bytes | None:
+    if raw.e_value_size > LARGEST_VALUE:
+        raise CorruptError(XATTR_ENTRY.name, offset, f"a value of {raw.e_value_size:,} bytes")
+    if raw.e_value_inum:
+        return None
+    start = base + raw.e_value_offs
+    if raw.e_value_size and start + raw.e_value_size > end:
+        raise CorruptError(
+            XATTR_ENTRY.name,
+            offset,
+            f"a value of {raw.e_value_size:,} bytes at byte {start:,} of an area of {end:,}",
+        )
+    return bytes(memoryview(data)[start : start + raw.e_value_size])
+
+
+def parse_entries(
+    data: Buffer, entries_offset: int, values_base: int, end: int
+) -> list[XattrEntry]:
+    """Read all entries of an attribute block or inode body.
+
+    Args:
+        data: the block, or the inode's bytes.
+        entries_offset: byte offset of the first entry.
+        values_base: byte offset that `e_value_offs` counts from.
+        end: byte offset of the area's end.
+
+    Raises:
+        CorruptError: an entry or a value runs out of the area. Callers that want the rest
+            walk `entry_offsets` and call `entry_at` themselves.
+    """
+    return [entry_at(data, at, values_base, end) for at in entry_offsets(data, entries_offset, end)]
+
+
+def block_checksum(seed: int, block_number: int, block: Buffer) -> int:
+    """What `h_checksum` should be; `seed` is the file system's, the block the whole block."""
+    view = memoryview(block)
+    at = XATTR_BLOCK_HEADER.offset_of("h_checksum")
+    register = crc32c(seed, block_number.to_bytes(8, "little"))
+    return crc32c(register, bytes(view[:at]) + bytes(4) + bytes(view[at + 4 :]))
+
+
+# --- entry hashes --------------------------------------------------------------------------
+
+WORD = 0xFFFFFFFF
+
+
+def _rotate(value: int, shift: int) -> int:
+    return ((value << shift) | (value >> (32 - shift))) & WORD
+
+
+def entry_hash(suffix: bytes, value_words: list[int], *, signed: bool = False) -> int:
+    """The hash over a name without its prefix and a value's 32-bit words.
+
+    Args:
+        suffix: the stored name.
+        value_words: the value, zero-padded to words; for a value in an inode of its own,
+            the one word crc32c(fs seed, value).
+        signed: names as signed characters, which x86 kernels before 6.2 did; it matters
+            for names with bytes above 127 only.
+    """
+    register = 0
+    for byte in suffix:
+        register = _rotate(register, 5) ^ ((byte - 256) & WORD if signed and byte > 127 else byte)
+    for word in value_words:
+        register = _rotate(register, 16) ^ word
+    return register
+
+
+def hash_matches(entry: XattrEntry, value_crc: int | None = None) -> bool | None:
+    """Whether the stored hash fits name and value, by either signedness of characters.
+
+    Args:
+        entry: the entry.
+        value_crc: crc32c(fs seed, value), for a value in an inode of its own.
+
+    Returns:
+        None when there is nothing to compare: no hash was stored, or the value is
+        elsewhere and its crc was not given.
+    """
+    if not entry.hash:
+        return None
+    if entry.value is None:
+        if value_crc is None:
+            return None
+        words = [value_crc]
+    else:
+        padded = entry.value + bytes(-len(entry.value) % 4)
+        words = np.frombuffer(padded, "<u4").tolist()
+    return entry.hash in (
+        entry_hash(entry.suffix, words),
+        entry_hash(entry.suffix, words, signed=True),
+    )
