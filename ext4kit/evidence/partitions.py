@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ext4kit.evidence.signatures import UNKNOWN, identify
 from ext4kit.evidence.source import Source, Window, peek
 from ext4kit.findings import Problems, Severity
+
+if TYPE_CHECKING:
+    from ext4kit.evidence.sleuthkit import Table
 
 # Tables within partitions: a BSD label in a slice, a disk image written to a partition.
 DEPTH_LIMIT = 3
@@ -84,123 +86,61 @@ def _within(
     if depth == 0 or not looks_partitioned(window):
         return
     for child in _read_table(window, parent, problems):
-        inner = iter(())
-        if _may_hold_table(source, child):
-            inner = _within(source, child, depth - 1, problems)
-        first = next(inner, None)
-        yield child if first is None else first
+        inner = _within_unknown(source, child, depth - 1, problems)
+        yield next(inner, child)
         yield from inner
 
 
-def _may_hold_table(source: Source, partition: Partition) -> bool:
-    return identify(Window(source, partition.offset, partition.size)).kind == UNKNOWN
-
-
-# -------------------------------------------------------------------------- The Sleuth Kit
+def _within_unknown(
+    source: Source, partition: Partition, depth: int, problems: Problems
+) -> Iterator[Partition]:
+    """The same for a partition, unless it holds something that is known."""
+    window = Window(source, partition.offset, partition.size)
+    if looks_partitioned(window) and identify(window).kind == UNKNOWN:
+        yield from _within(source, partition, depth, problems)
 
 
 def _read_table(window: Window, parent: Partition, problems: Problems) -> list[Partition]:
-    import pytsk3
+    from ext4kit.evidence.sleuthkit import read_table
 
-    table = _open_table(pytsk3, _image_class(pytsk3)(window))
+    table = read_table(window)
     if table is None:
         return []
-    scheme = _schemes(pytsk3).get(int(table.info.vstype), "other")
-    where = f"{scheme} partition table at byte {parent.offset:,}"
-    if table.info.is_backup:
+    _tell(table, parent, problems)
+    shift = _shift(table, parent.offset // table.sector_size)
+    scheme = "/".join(filter(None, (parent.scheme, table.scheme)))
+    parts = (
+        Partition(
+            parent.offset + (entry.start - shift) * table.sector_size,
+            entry.sectors * table.sector_size,
+            scheme,
+            entry.description,
+        )
+        for entry in table.entries
+    )
+    return [each for each in parts if _is_within(each, parent)]
+
+
+def _tell(table: Table, parent: Partition, problems: Problems) -> None:
+    where = f"{table.scheme} partition table at byte {parent.offset:,}"
+    if table.is_backup:
         text = "the first table is damaged; the backup at the end is used"
         problems.add(where, text, Severity.WARNING)
-    sector = int(table.info.block_size)
-    shift = _shift(table, parent.offset // sector) if scheme == "bsd" else 0
-    inner = "/".join(filter(None, (parent.scheme, scheme)))
-    parts = [
-        Partition(
-            parent.offset + (int(each.start) - shift) * sector,
-            int(each.len) * sector,
-            inner,
-            _described(each.desc),
+    for start in table.unread:
+        at = parent.offset + start * table.sector_size
+        problems.add(
+            where, f"the extended table at byte {at:,} cannot be read; what it lists is missing"
         )
-        for each in _entries(pytsk3, table)
-    ]
-    return [each for each in parts if _is_smaller(each, parent)]
 
 
-def _is_smaller(part: Partition, parent: Partition) -> bool:
-    """False for the entry that stands for the whole disk (BSD's c), or for nothing."""
+def _is_within(part: Partition, parent: Partition) -> bool:
+    """False for the entry that stands for the whole disk (BSD's c), for nothing, or outside."""
     is_whole = part.offset == parent.offset and part.size >= parent.size
     return part.size > 0 and part.offset >= parent.offset and not is_whole
 
 
-def _described(raw: Any) -> str:
-    return bytes(raw or b"").decode("utf-8", "backslashreplace")
-
-
-def _entries(pytsk3: ModuleType, table: Any) -> list[Any]:
-    return [each for each in table if int(each.flags) == int(pytsk3.TSK_VS_PART_FLAG_ALLOC)]
-
-
-def _shift(table: Any, start: int) -> int:
+def _shift(table: Table, start: int) -> int:
     """Sectors to take off: older BSD labels count from the disk's start, not the slice's."""
-    starts = [int(each.start) for each in table if int(each.slot_num) >= 0]
-    return start if starts and min(starts) >= start else 0
-
-
-def _schemes(pytsk3: ModuleType) -> dict[int, str]:
-    return {
-        int(pytsk3.TSK_VS_TYPE_DOS): "mbr",
-        int(pytsk3.TSK_VS_TYPE_GPT): "gpt",
-        int(pytsk3.TSK_VS_TYPE_BSD): "bsd",
-        int(pytsk3.TSK_VS_TYPE_SUN): "sun",
-        int(pytsk3.TSK_VS_TYPE_MAC): "mac",
-    }
-
-
-def _open_table(pytsk3: ModuleType, image: Any) -> Any:
-    """The table that TSK detects, or the first that it reads when several are there.
-
-    A protective MBR alone means that the first GPT is damaged: then the backup is asked for.
-    """
-    table = _volume_info(pytsk3, image, pytsk3.TSK_VS_TYPE_DETECT)
-    if table is not None and not _is_protective(pytsk3, table):
-        return table
-    kinds = [pytsk3.TSK_VS_TYPE_GPT]
-    if table is None:
-        kinds += [pytsk3.TSK_VS_TYPE_BSD, pytsk3.TSK_VS_TYPE_SUN, pytsk3.TSK_VS_TYPE_MAC]
-    opened = (_volume_info(pytsk3, image, kind) for kind in kinds)
-    return next((each for each in opened if each is not None), table)
-
-
-def _is_protective(pytsk3: ModuleType, table: Any) -> bool:
-    entries = _entries(pytsk3, table)
-    return len(entries) == 1 and b"(0xee)" in bytes(entries[0].desc or b"")
-
-
-def _volume_info(pytsk3: ModuleType, image: Any, kind: Any) -> Any:
-    try:
-        return pytsk3.Volume_Info(image, kind)
-    except (OSError, RuntimeError):
-        return None
-
-
-def _image_class(pytsk3: ModuleType) -> Any:
-    """TSK's image interface over a source, made here because pytsk3 is imported late."""
-
-    class SourceImage(pytsk3.Img_Info):  # type: ignore[misc]
-        """A source as TSK sees it: short reads where the evidence cannot be read."""
-
-        def __init__(self, source: Source) -> None:
-            self._source = source
-            super().__init__(url="", type=pytsk3.TSK_IMG_TYPE_EXTERNAL)
-
-        def close(self) -> None:
-            """Nothing: the evidence is closed by its owner."""
-
-        def read(self, offset: int, size: int) -> bytes:
-            """The bytes at `offset`, fewer where they end."""
-            return peek(self._source, offset, size)
-
-        def get_size(self) -> int:
-            """Bytes of the image."""
-            return self._source.size
-
-    return SourceImage
+    starts = [entry.start for entry in table.entries]
+    is_absolute = table.scheme == "bsd" and starts and min(starts) >= start
+    return start if is_absolute else 0

@@ -232,6 +232,7 @@ def identify(source: Source) -> Signature:
 _LARGEST_LOG = 6
 # Groups with a backup under sparse_super, the first few.
 _BACKUP_GROUPS = (1, 3, 5, 7, 9, 25, 27, 49)
+_MOST_PER_GROUP = (1 << 16) - 8
 # Blocks a cluster under bigalloc, as powers of two.
 _CLUSTER_LOGS = range(1, 17)
 
@@ -277,16 +278,16 @@ def _damaged_primary(source: Source) -> Signature | None:
 def _backup_offsets() -> Iterator[int]:
     """Byte offsets where backups stand with mke2fs's default group sizes, nearest groups first.
 
-    A group is as many blocks as one bitmap block has bits: 8 x block size, with bigalloc as many
-    clusters.
+    A group is as many blocks as one bitmap block has bits, with bigalloc as many clusters; the
+    count has to fit 16 bits, and mke2fs keeps it a multiple of 8.
     """
-    for group in _BACKUP_GROUPS:
-        for log in range(_LARGEST_LOG + 1):
-            size = KIB << log
-            yield group * 8 * size * size + (KIB if log == 0 else 0)
-    for log in range(_LARGEST_LOG + 1):
-        for ratio in _CLUSTER_LOGS:
-            yield (8 * (KIB << log) ** 2) << ratio
+    sizes = [KIB << log for log in range(_LARGEST_LOG + 1)]
+    groups = [min(8 * size, _MOST_PER_GROUP) * size for size in sizes]
+    for number in _BACKUP_GROUPS:
+        yield KIB + number * groups[0]  # with 1 KiB blocks, block 0 is in no group
+        yield from (number * group for group in groups[1:])
+    for ratio in _CLUSTER_LOGS:
+        yield from (group << ratio for group in groups)
 
 
 def _backup(source: Source) -> Signature | None:

@@ -102,11 +102,12 @@ class Window:
         missing: bytes of the range that the evidence lacks.
     """
 
-    __slots__ = ("missing", "name", "offset", "size", "source")
+    __slots__ = ("_start", "missing", "name", "offset", "size", "source")
 
     def __init__(self, source: Source, offset: int, size: int) -> None:
         self.source = source
         self.offset = offset
+        self._start = min(offset, source.size)
         self.size = max(0, min(size, source.size - offset))
         self.missing = size - self.size
         self.name = source.name
@@ -118,7 +119,7 @@ class Window:
             AccessError: the range leaves the window, or the system failed to read it.
         """
         check_range(self, offset, length)
-        return self.source.read(self.offset + offset, length)
+        return self.source.read(self._start + offset, length)
 
     def fileno_range(self, offset: int, length: int) -> tuple[int, int] | None:
         """Where the range lies in an open regular file, or None.
@@ -127,7 +128,7 @@ class Window:
             AccessError: the range leaves the window.
         """
         check_range(self, offset, length)
-        return fileno_range(self.source, self.offset + offset, length)
+        return fileno_range(self.source, self._start + offset, length)
 
     def close(self) -> None:
         """Nothing to do: the evidence that the window looks into is closed by its owner."""

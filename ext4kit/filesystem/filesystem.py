@@ -242,14 +242,15 @@ class FileSystem:
 
     def xattrs(self, inode: Inode) -> dict[bytes, bytes]:
         """Extended attributes as listxattr and getxattr show them, ACLs included."""
-        block = None
+        block, where = None, f"inode {inode.number}"
         if inode.file_acl:
             rows, readable = self.fetch(np.array([inode.file_acl]))
             block = rows[0].tobytes() if readable[0] else None
             if block is None:
-                where = f"inode {inode.number}"
                 self.problems.add(where, f"xattr block {inode.file_acl} cannot be read")
-        return read_xattrs(inode.raw, inode.extra_isize, block, self._xattr_value, self.problems)
+        return read_xattrs(
+            inode.raw, inode.extra_isize, block, self._xattr_value, self.problems, where
+        )
 
     def _xattr_value(self, number: int, size: int) -> bytes:
         """A value that lies in an inode of its own (ea_inode)."""

@@ -158,10 +158,10 @@ def map_inodes(
     return walk.result()
 
 
-def _slots(entries: Any) -> tuple[Any, Any]:
-    """(row, slot) of `entries[row]` entries each, all rows after each other."""
-    row = np.repeat(np.arange(len(entries)), entries)
-    starts = np.cumsum(entries) - entries
+def spread(counts: Any) -> tuple[Any, Any]:
+    """(row, position) for `counts[row]` positions each, all rows after each other."""
+    row = np.repeat(np.arange(len(counts)), counts)
+    starts = np.cumsum(counts) - counts
     return row, np.arange(len(row)) - starts[row]
 
 
@@ -174,7 +174,7 @@ def _walk_extents(walk: _Walk, i_block: Any, owner: Any) -> None:
             sound &= depth == expected
         walk.damaged[owner[~sound]] = True
         _collect_extents(walk, rows, owner, np.where(sound & (depth == 0), entries, 0))
-        row, slot = _slots(np.where(sound & (depth > 0), entries, 0))
+        row, slot = spread(np.where(sound & (depth > 0), entries, 0))
         _, child = extents.parse_children(rows, row, slot)
         fits = walk.within(owner[row], child, np.ones_like(child))
         row, child = row[fits], child[fits]
@@ -184,7 +184,7 @@ def _walk_extents(walk: _Walk, i_block: Any, owner: Any) -> None:
 
 
 def _collect_extents(walk: _Walk, rows: Any, owner: Any, entries: Any) -> None:
-    row, slot = _slots(entries)
+    row, slot = spread(entries)
     logical, length, physical, unwritten = extents.parse_extents(rows, row, slot)
     fits = walk.within(owner[row], physical, length)
     walk.runs.append(

@@ -98,6 +98,9 @@ def _value(
         except Ext4kitError as error:
             problems.add(where, f"attribute {name}: inode {entry.value_inode}: {error}")
             return None
+        if len(value) != entry.value_size:
+            what = f"{len(value):,} of its {entry.value_size:,} bytes could be read"
+            problems.add(where, f"attribute {name}: {what}")
     try:
         return _shown(value, entry)
     except CorruptError as error:
@@ -111,7 +114,7 @@ def read_xattrs(
     acl_block: bytes | None,
     fetch_value_inode: FetchValue,
     problems: Problems,
-    where: str,
+    where: str = "extended attributes",
 ) -> dict[bytes, bytes]:
     """Collect an inode's extended attributes.
 

@@ -14,6 +14,7 @@ import numpy as np
 from ext4kit.errors import AccessError, CorruptError
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.findings import Problems, Severity
+from ext4kit.journal.location import journal_blocks
 from ext4kit.journal.ring import LogReader, Ring, ring_of
 from ext4kit.journal.scan import Headers, Revokes, Tables, Tags, scan
 from ext4kit.journal.walk import Walk, Walker, commit_v1_fits, empty_walk
@@ -69,6 +70,7 @@ class Log:
         log_blocks: int64 array, `log_blocks[i]` is the file system block of log block i
             (0 or negative: not there).
         needs_recovery: what the file system's superblock says.
+        problems: collects what is found wrong; a new collector by default.
 
     Raises:
         CorruptError: the journal superblock cannot be used.
@@ -76,12 +78,17 @@ class Log:
     """
 
     def __init__(
-        self, blocks: BlockReader, log_blocks: Any, *, needs_recovery: bool = False
+        self,
+        blocks: BlockReader,
+        log_blocks: Any,
+        *,
+        needs_recovery: bool = False,
+        problems: Problems | None = None,
     ) -> None:
         if len(log_blocks) < 2:
             raise CorruptError("journal", None, f"{len(log_blocks)} blocks are no journal")
         self.blocks = blocks
-        self.problems = Problems()
+        self.problems = problems if problems is not None else Problems()
         self.needs_recovery = needs_recovery
         self.superblock = JournalSuperblock.parse(blocks.read(int(log_blocks[0])))
         reason = judge(self.superblock, blocks.block_size)
@@ -95,15 +102,18 @@ class Log:
     def open(cls, fs: FileSystem) -> Log | None:
         """The log inside a file system, or None when there is none that can be read.
 
-        What stands in the way becomes a problem of the file system.
+        What stands in the way, and what the log finds wrong later on, become problems of `fs`.
         """
-        from ext4kit.journal.finding import journal_blocks
-
         log_blocks = journal_blocks(fs)
         if log_blocks is None:
             return None
         try:
-            return cls(fs.blocks, log_blocks, needs_recovery=fs.superblock.needs_recovery)
+            return cls(
+                fs.blocks,
+                log_blocks,
+                needs_recovery=fs.superblock.needs_recovery,
+                problems=fs.problems,
+            )
         except (AccessError, CorruptError) as error:
             fs.problems.add("journal", f"cannot be used: {error}")
             return None
@@ -194,6 +204,11 @@ class Log:
         ]  # fmt: skip
         return next((reason for fine, reason in checks if not fine), "")
 
+    def ring_distance(self, positions: Any) -> Any:
+        """Log blocks from s_start (or the ring's first block) on to each position."""
+        origin = self.superblock.start if self.superblock.start in self.ring else self.first
+        return (positions - origin) % (self.ring.end - self.ring.first)
+
     def read_copies(self, tag_indices: Any) -> Any:
         """The copies of some tags, uint8 (n, block size), escapes undone."""
         rows = self.reader.read(self.tags.position[tag_indices])
@@ -206,7 +221,7 @@ class Log:
         """All transactions of the log, oldest first."""
         headers = self.headers
         by_order = np.lexsort((headers.position, headers.order))
-        edges = np.flatnonzero(np.diff(headers.order[by_order], prepend=np.nan) != 0)
+        edges = np.unique(headers.order[by_order], return_index=True)[1]
         groups = np.split(by_order, edges[1:]) if len(by_order) else []
         return tuple(self._transaction(self._in_log_order(rows)) for rows in groups)
 

@@ -153,4 +153,4 @@ def commit_v1_fits(
             span = np.arange(start, start + 1 + int(headers.tags[row]))
             for _, rows in reader.stream(ring.wrap(span)):
                 register = transaction_checksum(register, rows.tobytes())
-    return register == value
+    return register == int(value)

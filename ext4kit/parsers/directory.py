@@ -99,7 +99,7 @@ def parse_entries(
 
     Args:
         blocks: uint8 (n, block size).
-        has_file_type: the filetype feature; else the field is name_len's high byte.
+        has_file_type: the filetype feature; else file types come out as 0.
         start: where the first entry of each block lies.
         end: where entries end; the block's end by default.
 
@@ -134,8 +134,8 @@ def _headers(blocks: Any, row: Any, cursor: Any, has_file_type: bool) -> tuple[A
     piece = blocks[row[:, None], cursor[:, None] + np.arange(DIRENT.size)]
     raw = DIRENT.columns(piece)
     length, kind = widen(raw["name_len"]), widen(raw["file_type"])
-    if not has_file_type:
-        length, kind = length | kind << 8, np.zeros_like(kind)
+    if not has_file_type:  # a high byte that is always 0, but 0xDE in a checksum tail
+        kind = np.zeros_like(kind)
     step = record_length(widen(raw["rec_len"]), blocks.shape[1])
     return widen(raw["inode"]), step, length, kind
 

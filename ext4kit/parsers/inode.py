@@ -62,6 +62,7 @@ INODE_EXTRA = Layout(
     ),
 )
 GOOD_OLD_SIZE = INODE.size
+COLUMN_SECONDS = (1 << 63) // NANOSECONDS - 2  # in 2262; the last that fits in a time column
 _CHECKSUM_LO = INODE.offset_of("i_checksum_lo")
 _CHECKSUM_HI = GOOD_OLD_SIZE + INODE_EXTRA.offset_of("i_checksum_hi")
 
@@ -188,7 +189,7 @@ def is_fast_symlink(mode: Any, size: Any, flags: Any) -> Any:
 class InodeTable:
     """Many inodes as columns (n,), named as in `Inode`; `i_block` (n, 60), `raw` (n, size).
 
-    A `crtime` of 0 stands for none as well.
+    A `crtime` of 0 stands for none as well. Times after 2262 stop at `COLUMN_SECONDS`.
     """
 
     number: Any
@@ -221,9 +222,12 @@ class InodeTable:
         return InodeTable(*(getattr(self, part.name)[index] for part in fields(self)))
 
     def one(self, row: int) -> Inode:
-        """One row as an `Inode`."""
+        """One row as an `Inode`, its times exact."""
         values = {part.name: getattr(self, part.name)[row] for part in fields(self)}
         plain = {name: int(value) for name, value in values.items() if value.ndim == 0}
+        latest = max(plain["atime"], plain["mtime"], plain["ctime"], plain["crtime"])
+        if latest >= COLUMN_SECONDS * NANOSECONDS:
+            plain |= _exact_times(values["raw"].tobytes())
         return Inode(
             **(plain | {"crtime": plain["crtime"] if plain["extra_isize"] >= 24 else None}),
             i_block=values["i_block"].tobytes(),
@@ -279,10 +283,7 @@ def _plain(base: Any, extra: Any, superblock: Superblock) -> dict[str, Any]:
         "flags": flags,
         "generation": widen(base["i_generation"]),
         "file_acl": join(base["i_file_acl_high"], base["i_file_acl_lo"], 32),
-        "atime": _time(base["i_atime"], extra["i_atime_extra"], end >= 16),
-        "mtime": _time(base["i_mtime"], extra["i_mtime_extra"], end >= 12),
-        "ctime": _time(base["i_ctime"], extra["i_ctime_extra"], end >= 8),
-        "crtime": _time(extra["i_crtime"], extra["i_crtime_extra"], end >= 24) * (end >= 20),
+        **_times(base, extra, end),
         "dtime": widen(base["i_dtime"]),
         "version": join(widen(extra["i_version_hi"]) * (end >= 28), base["i_version"], 32),
         "project_id": widen(extra["i_projid"]) * (end >= 32),
@@ -291,10 +292,32 @@ def _plain(base: Any, extra: Any, superblock: Superblock) -> dict[str, Any]:
     }
 
 
+def _times(base: Any, extra: Any, end: Any) -> dict[str, Any]:
+    """The four times of `_plain`; `end` is i_extra_isize."""
+    return {
+        "atime": _time(base["i_atime"], extra["i_atime_extra"], end >= 16),
+        "mtime": _time(base["i_mtime"], extra["i_mtime_extra"], end >= 12),
+        "ctime": _time(base["i_ctime"], extra["i_ctime_extra"], end >= 8),
+        "crtime": _time(extra["i_crtime"], extra["i_crtime_extra"], end >= 24) * (end >= 20),
+    }
+
+
 def _time(seconds: Any, extra: Any, present: Any) -> Any:
-    """Nanoseconds since 1970 of a signed 32-bit time and its epoch and nanosecond bits."""
+    """Nanoseconds since 1970 of a signed 32-bit time and its epoch and nanosecond bits.
+
+    ext4's times reach 2446, those of an int64 column 2262: later ones stop there.
+    """
     bits = widen(extra) * present
-    return (widen(seconds) + ((bits & 3) << 32)) * NANOSECONDS + (bits >> 2)
+    whole = widen(seconds) + ((bits & 3) << 32)
+    if isinstance(whole, np.ndarray):
+        whole = np.minimum(whole, COLUMN_SECONDS)
+    return whole * NANOSECONDS + (bits >> 2)
+
+
+def _exact_times(raw: bytes) -> dict[str, int]:
+    """The times of an inode of 256 bytes or more without the bounds of a column."""
+    extra = INODE_EXTRA.parse(raw, GOOD_OLD_SIZE)
+    return _times(INODE.parse(raw), extra, int(extra.i_extra_isize))
 
 
 def _sectors(base: Any, flags: Any, superblock: Superblock) -> Any:

@@ -242,12 +242,12 @@ def _ciphertext(name: bytes) -> bytes:
 
 # ---- debugfs as the oracle
 
-_LISTED = re.compile(rb"/(\d+)/(\d{6})/(\d+)/(\d+)/([^/]*)/(\d*)/\n")
+_LISTED = re.compile(rb"/(\d+)/(\d{6})/-?\d+/-?\d+/([^/]*)/\d*/\n")
 _STAT_FIELDS = {
     "mode": rb"Mode: +(\d+)",
     "generation": rb"Generation: (\d+)",
-    "uid": rb"User: +(\d+)",
-    "gid": rb"Group: +(\d+)",
+    "uid": rb"User: +(-?\d+)",
+    "gid": rb"Group: +(-?\d+)",
     "project_id": rb"Project: +(\d+)",
     "size": rb"Size: (\d+)",
     "links_count": rb"Links: (\d+)",
@@ -286,7 +286,7 @@ def _listed(image: Path) -> dict[bytes, int]:
         answers = _answers(image, [f"ls -p <{number}>" for _, number in level])
         deeper = []
         for (folder, _), answer in zip(level, answers, strict=True):
-            for number, mode, _, _, name, _ in _LISTED.findall(answer):
+            for number, mode, name in _LISTED.findall(answer):
                 if name in (b".", b"..", b"") or number == b"0":
                     continue
                 path = folder.rstrip(b"/") + b"/" + name
@@ -321,6 +321,8 @@ def _debugfs_numbers(answer: bytes) -> Numbers:
     }
     kind = _TYPES[_searched(rb"Type: (.*?) +Mode:", answer)]
     numbers["mode"] = int(texts["mode"], 8) | kind
+    for name in ("uid", "gid"):  # shown as signed
+        numbers[name] = int(texts[name]) % (1 << 32)
     numbers["flags"] = int(_searched(rb"Flags: 0x([0-9a-f]+)", answer), 16)
     for name in ("atime", "mtime", "ctime", "crtime"):
         moment = _debugfs_time(answer, name)

@@ -45,7 +45,7 @@ SAMPLE = Layout(
 def plain(value: Any) -> Any:
     """A construct or NumPy value as plain integers, bytes, lists and dicts."""
     if isinstance(value, np.void | dict):
-        names = value.dtype.names if isinstance(value, np.void) else value
+        names = value.dtype.names or () if isinstance(value, np.void) else value
         return {name: plain(value[name]) for name in names if name != "_io"}
     if isinstance(value, bytes):
         return list(value)

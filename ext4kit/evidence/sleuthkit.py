@@ -1,0 +1,131 @@
+"""The Sleuth Kit's reader of partition tables (pytsk3) over any source.
+
+Nothing imports this module before a table is to be read: loading the library costs start-up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytsk3
+
+from ext4kit.evidence.source import Source, peek
+
+_SCHEMES = {
+    int(pytsk3.TSK_VS_TYPE_DOS): "mbr",
+    int(pytsk3.TSK_VS_TYPE_GPT): "gpt",
+    int(pytsk3.TSK_VS_TYPE_BSD): "bsd",
+    int(pytsk3.TSK_VS_TYPE_SUN): "sun",
+    int(pytsk3.TSK_VS_TYPE_MAC): "mac",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A partition in sectors, counted from the start of the source."""
+
+    start: int
+    sectors: int
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A partition table.
+
+    Attributes:
+        scheme: "mbr", "gpt", "bsd", "sun" or "mac".
+        sector_size: bytes a sector.
+        is_backup: read from the copy at the end of the disk (GPT).
+        entries: the partitions in the order of the disk.
+        unread: start sectors of extended partitions whose table could not be read.
+    """
+
+    scheme: str
+    sector_size: int
+    is_backup: bool
+    entries: tuple[Entry, ...]
+    unread: tuple[int, ...]
+
+
+class _Image(pytsk3.Img_Info):  # type: ignore[misc]
+    """A source as TSK sees it: short reads where the evidence cannot be read."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        super().__init__(url="", type=pytsk3.TSK_IMG_TYPE_EXTERNAL)
+
+    def close(self) -> None:
+        """Nothing: the evidence is closed by its owner."""
+
+    def read(self, offset: int, size: int) -> bytes:
+        """The bytes at `offset`, fewer where they end."""
+        return peek(self._source, offset, size)
+
+    def get_size(self) -> int:
+        """Bytes of the source."""
+        return self._source.size
+
+
+def read_table(source: Source) -> Table | None:
+    """The partition table at the start of a source, or None when TSK knows none there."""
+    info = _open(_Image(source))
+    if info is None:
+        return None
+    return Table(
+        scheme=_SCHEMES.get(int(info.info.vstype), "other"),
+        sector_size=int(info.info.block_size),
+        is_backup=bool(info.info.is_backup),
+        entries=tuple(_entries(info)),
+        unread=_unread(info),
+    )
+
+
+def _open(image: _Image) -> Any:
+    """The table that TSK detects, or the first that it reads when several are there.
+
+    A protective MBR alone means that the first GPT is damaged: then the backup is asked for.
+    """
+    found = _volume_info(image, pytsk3.TSK_VS_TYPE_DETECT)
+    if found is not None and not _is_protective(found):
+        return found
+    kinds = [pytsk3.TSK_VS_TYPE_GPT]
+    if found is None:
+        kinds += [pytsk3.TSK_VS_TYPE_BSD, pytsk3.TSK_VS_TYPE_SUN, pytsk3.TSK_VS_TYPE_MAC]
+    opened = (_volume_info(image, kind) for kind in kinds)
+    return next((each for each in opened if each is not None), found)
+
+
+def _volume_info(image: _Image, kind: Any) -> Any:
+    try:
+        return pytsk3.Volume_Info(image, kind)
+    except (OSError, RuntimeError):
+        return None
+
+
+def _is_protective(info: Any) -> bool:
+    entries = _entries(info)
+    return len(entries) == 1 and "(0xee)" in entries[0].description
+
+
+def _entries(info: Any) -> list[Entry]:
+    allocated = int(pytsk3.TSK_VS_PART_FLAG_ALLOC)
+    return [
+        Entry(int(each.start), int(each.len), _described(each))
+        for each in info
+        if int(each.flags) == allocated
+    ]
+
+
+def _described(part: Any) -> str:
+    return bytes(part.desc or b"").decode("utf-8", "backslashreplace")
+
+
+def _unread(info: Any) -> tuple[int, ...]:
+    """Extended partitions without the table that should begin them, by TSK's descriptions."""
+    meta = int(pytsk3.TSK_VS_PART_FLAG_META)
+    found = [(int(each.start), _described(each)) for each in info if int(each.flags) == meta]
+    read = {start for start, text in found if text.startswith("Extended Table")}
+    wanted = {start for start, text in found if "Extended (0x" in text}
+    return tuple(sorted(wanted - read))

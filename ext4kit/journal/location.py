@@ -1,0 +1,99 @@
+"""Where a file system keeps its log: the journal inode, or its copy in the superblock."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ext4kit.errors import AccessError, CorruptError, RequestError
+from ext4kit.findings import Severity
+from ext4kit.parsers.features import Compat
+from ext4kit.parsers.inode import InodeFlags
+from ext4kit.parsers.journal import HEADER, MAGIC
+
+if TYPE_CHECKING:
+    from ext4kit.filesystem import FileSystem
+    from ext4kit.filesystem.maps import Runs
+
+BACKUP_BLOCKS = 1  # s_jnl_backup_type: s_jnl_blocks holds the journal inode's map and size
+EXTENT_MAGIC = 0xF30A
+
+
+def journal_blocks(fs: FileSystem) -> Any:
+    """The file system block of each log block, int64, or None when there is no log inside.
+
+    The journal inode is used when its map is whole; else the superblock's copy of it
+    (s_jnl_blocks); else what is left of either. Everything but the first is a problem of `fs`.
+    """
+    superblock = fs.superblock
+    if Compat.HAS_JOURNAL not in superblock.features:
+        return None
+    if superblock.journal_inode == 0:
+        external = superblock.journal_device or any(superblock.journal_uuid)
+        what = "lies on another device and was not read" if external else "has no inode"
+        fs.problems.add("journal", f"the journal {what}")
+        return None
+    inode = _from_inode(fs)
+    if _is_whole(fs, inode):
+        return inode
+    backup = _from_backup(fs)
+    if _starts(fs, backup):
+        where = f"inode {superblock.journal_inode}"
+        what = "the journal inode is damaged; its copy in the superblock is used"
+        fs.problems.add(where, what, Severity.WARNING)
+        return backup
+    if _starts(fs, inode):
+        fs.problems.add("journal", "parts of its block map are lost; the rest is read")
+        return inode
+    fs.problems.add("journal", "no journal superblock where the journal inode leads")
+    return None
+
+
+def _from_inode(fs: FileSystem) -> Any:
+    try:
+        inode = fs.inode(fs.superblock.journal_inode)
+        return _expanded(fs, fs.block_map(inode), inode.size)
+    except (AccessError, CorruptError, RequestError) as error:
+        fs.problems.add("journal", str(error))
+        return np.zeros(0, np.int64)
+
+
+def _from_backup(fs: FileSystem) -> Any:
+    superblock = fs.superblock
+    if superblock.journal_backup_type != BACKUP_BLOCKS:
+        return np.zeros(0, np.int64)
+    *words, size_high, size_low = superblock.journal_backup
+    i_block = b"".join(word.to_bytes(4, "little") for word in words)
+    by_extents = words[0] & 0xFFFF == EXTENT_MAGIC
+    size = size_high << 32 | size_low
+    runs = fs.block_map_of(i_block, int(InodeFlags.EXTENTS) if by_extents else 0, size)
+    return _expanded(fs, runs, size)
+
+
+def _expanded(fs: FileSystem, runs: Runs, size: int) -> Any:
+    """One entry a log block, -1 where the map has a hole; never longer than the file system."""
+    count = min(size // fs.blocks.block_size, fs.blocks.blocks_count)
+    log_blocks = np.full(count, -1)
+    order = np.argsort(runs.logical, kind="stable")
+    logical, physical = runs.logical[order], runs.physical[order]
+    limits = np.append(logical[1:], count)
+    length = np.clip(np.minimum(limits, count) - logical, 0, runs.length[order])
+    steps = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)
+    log_blocks[np.repeat(logical, length) + steps] = np.repeat(physical, length) + steps
+    return log_blocks
+
+
+def _starts(fs: FileSystem, log_blocks: Any) -> bool:
+    """Whether the first block carries the journal's magic."""
+    if len(log_blocks) < 2 or log_blocks[0] <= 0:
+        return False
+    try:
+        header = HEADER.parse(fs.blocks.read(int(log_blocks[0])))
+    except AccessError:
+        return False
+    return bool(header.h_magic == MAGIC)
+
+
+def _is_whole(fs: FileSystem, log_blocks: Any) -> bool:
+    return _starts(fs, log_blocks) and bool((log_blocks > 0).all())

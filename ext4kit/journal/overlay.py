@@ -1,0 +1,63 @@
+"""A block reader with copies from the log in front of the blocks on disk."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ext4kit.errors import AccessError
+from ext4kit.filesystem.blocks import BlockReader
+from ext4kit.journal.log import Log
+
+
+class CopiesInFront:
+    """Reads a block from the log where `copies_of` names a copy, else from `base`.
+
+    Copies are read from the log when they are asked for, so memory stays bounded.
+
+    Attributes:
+        block_size: bytes a block.
+        blocks_count: blocks that can be asked for.
+    """
+
+    def __init__(self, base: BlockReader, log: Log) -> None:
+        self.base = base
+        self.log = log
+        self.block_size = base.block_size
+        self.blocks_count = base.blocks_count
+
+    def copies_of(self, blocks: Any) -> Any:
+        """Row of `log.tags` for each block (int64), -1 where the block on disk is meant."""
+        raise NotImplementedError
+
+    def read(self, block: int, count: int = 1) -> memoryview:
+        """`count` blocks from `block` on.
+
+        Raises:
+            AccessError: a block lies outside, or cannot be read.
+        """
+        if block < 0 or count < 0 or block + count > self.blocks_count:
+            raise AccessError(f"blocks {block:,} to {block + count - 1:,} lie outside")
+        blocks = np.arange(block, block + count)
+        if (self.copies_of(blocks) < 0).all():
+            return self.base.read(block, count)
+        return memoryview(self.read_many(blocks).reshape(-1)).toreadonly()
+
+    def read_many(self, blocks: Any) -> Any:
+        """The blocks of an int64 array, as uint8 (n, block_size).
+
+        Raises:
+            AccessError: as `read`.
+        """
+        return self.read_with_origin(blocks, self.copies_of(blocks))
+
+    def read_with_origin(self, blocks: Any, copies: Any) -> Any:
+        """As `read_many`, with the answer of `copies_of` given."""
+        logged = copies >= 0
+        if not logged.any():
+            return self.base.read_many(blocks)
+        rows = np.empty((len(blocks), self.block_size), np.uint8)
+        rows[~logged] = self.base.read_many(blocks[~logged])
+        rows[logged] = self.log.read_copies(copies[logged])
+        return rows

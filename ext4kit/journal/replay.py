@@ -1,0 +1,153 @@
+"""What a recovery would write, as a block reader in front of the file system's blocks.
+
+Source: kernel fs/jbd2/recovery.c: `jbd2_journal_recover`, `do_one_pass`,
+`jbd2_journal_test_revoke`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ext4kit.filesystem.blocks import BlockReader
+from ext4kit.findings import Severity
+from ext4kit.journal.log import Log
+from ext4kit.journal.overlay import CopiesInFront
+from ext4kit.journal.walk import Walk, empty_walk
+from ext4kit.parsers.journal import FAST_COMMIT_HEAD
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """The copies that a recovery would write to their places.
+
+    Attributes:
+        blocks: int64, file system blocks, ascending.
+        tags: int64, row of `log.tags` with the copy that each block gets.
+        walk: the transactions that were replayed, and why not more.
+        revoked: copies left out because a revoke record forbids them.
+        damaged: copies left out because their checksum fails.
+    """
+
+    blocks: Any
+    tags: Any
+    walk: Walk
+    revoked: int = 0
+    damaged: int = 0
+
+    def __len__(self) -> int:
+        return len(self.blocks)
+
+
+class ReplayedBlocks(CopiesInFront):
+    """The blocks of a file system as they would be after a recovery.
+
+    Attributes:
+        plan: which copies lie in front, and why not more.
+    """
+
+    def __init__(self, base: BlockReader, log: Log, plan: Replay) -> None:
+        super().__init__(base, log)
+        self.plan = plan
+
+    def copies_of(self, blocks: Any) -> Any:
+        """Row of `log.tags` for each block, -1 where a recovery writes nothing."""
+        return _found(self.plan.blocks, self.plan.tags, blocks)
+
+
+def replay(log: Log) -> ReplayedBlocks:
+    """The file system's blocks as a recovery would leave them; see `plan_replay`."""
+    return ReplayedBlocks(log.blocks, log, plan_replay(log))
+
+
+def _found(keys: Any, values: Any, wanted: Any) -> Any:
+    """The value of each wanted key, -1 without one; `keys` ascending."""
+    if not len(keys):
+        return np.full(len(wanted), -1)
+    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[place] == wanted, values[place], -1)
+
+
+def plan_replay(log: Log) -> Replay:
+    """What a recovery would do with this log; nothing when none is due.
+
+    A damaged descriptor or revoke block of a committed transaction stops everything, a
+    damaged commit block ends the log before its transaction, a damaged copy is left out
+    alone. What was left out is told in `log.problems`.
+    """
+    walk = log.walk
+    revoke_orders = _revokes(log, walk)
+    if revoke_orders is None:
+        why = "a revoke block counts past its end"
+        log.problems.add("journal", f"nothing is replayed: {why}")
+        walk = empty_walk(walk.first_order, why, why)
+    if walk.refused or not len(walk.headers):
+        _tell_fast_commits(log, walk)
+        none = np.zeros(0, np.int64)
+        return Replay(none, none, walk)
+    result = _last_copies(log, walk, *revoke_orders)
+    if result.damaged:
+        log.problems.add("journal", f"{result.damaged:,} copies have a bad checksum: left out")
+    _tell_fast_commits(log, walk)
+    return result
+
+
+def _revokes(log: Log, walk: Walk) -> Any:
+    """(revoked blocks ascending, the last order that revokes each), None when unusable."""
+    if log.headers.overflow[walk.headers].any():
+        return None
+    revokes = log.revokes
+    index = np.flatnonzero(np.isin(revokes.position, log.headers.position[walk.headers]))
+    index = index[np.lexsort((revokes.order[index], revokes.block[index]))]
+    index = index[_last_of_each(revokes.block[index])]
+    return revokes.block[index], revokes.order[index]
+
+
+def _last_of_each(values: Any) -> Any:
+    """True at the last of each run of equal values."""
+    last = np.ones(len(values), bool)
+    last[:-1] = values[1:] != values[:-1]
+    return last
+
+
+def _last_copies(log: Log, walk: Walk, revoked: Any, revoked_at: Any) -> Replay:
+    tags = log.tags
+    due = np.isin(tags.descriptor, log.headers.position[walk.headers])
+    index = np.flatnonzero(due)
+    kept = _found(revoked, revoked_at, tags.block[index]) < tags.order[index]
+    revokes = int((~kept).sum())
+    index = index[kept]
+    sound = tags.matches[index]
+    index = index[sound]
+    inside = (tags.block[index] >= 0) & (tags.block[index] < log.blocks.blocks_count)
+    if not inside.all():
+        log.problems.add("journal", "copies of blocks outside the file system: left out")
+    index = index[inside]
+    age = (tags.ordinal[index], log.ring_distance(tags.descriptor[index]), tags.order[index])
+    index = index[np.lexsort((*age, tags.block[index]))]
+    index = index[_last_of_each(tags.block[index])]
+    return Replay(tags.block[index], index, walk, revokes, int((~sound).sum()))
+
+
+def _tell_fast_commits(log: Log, walk: Walk) -> None:
+    """A problem when the fast-commit area holds commits that follow the replayed log.
+
+    Source: kernel fs/ext4/fast_commit.c, `ext4_fc_replay_scan`: the first block opens with a
+    HEAD tag whose tid is the transaction that the log ended before.
+    """
+    if not log.superblock.fast_commit_blocks or not log.needs_recovery or walk.refused:
+        return
+    place = log.ring.end + 1
+    if log.superblock.start == 0 or place >= log.length:
+        return
+    words = log.reader.read(np.array([place]))[0][:12]
+    kind = int.from_bytes(words[:2].tobytes(), "little")
+    tid = int.from_bytes(words[8:12].tobytes(), "little")
+    if kind == FAST_COMMIT_HEAD and tid == walk.end_order % (1 << 32):
+        log.problems.add(
+            "journal",
+            "fast commits follow the log and were not applied: the newest changes are missing",
+            Severity.ERROR,
+        )

@@ -1,0 +1,28 @@
+"""Joining two tables of block runs: which of these overlap which of those."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ext4kit.filesystem.maps import spread
+
+
+def overlaps(start: Any, length: Any, other_start: Any, other_length: Any) -> tuple[Any, Any]:
+    """All pairs (row, other row) of half-open runs that share a block.
+
+    Args:
+        start, length: int64 columns of the one table.
+        other_start, other_length: the same of the other; neither needs an order.
+    """
+    order = np.argsort(other_start, kind="stable")
+    starts = other_start[order]
+    ends = starts + other_length[order]
+    reach = np.maximum.accumulate(ends) if len(ends) else ends
+    low = np.searchsorted(reach, start, side="right")
+    high = np.searchsorted(starts, start + length, side="left")
+    row, position = spread(np.maximum(high - low, 0))
+    other = low[row] + position
+    touching = ends[other] > start[row]
+    return row[touching], order[other[touching]]

@@ -1,0 +1,205 @@
+"""The one writer of recovered bytes: rooted, exclusive, and told apart when unfinished."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ext4kit.errors import OutputError, RequestError
+from ext4kit.filesystem.content import CHUNK_BYTES, Chunk
+
+NAME_LIMIT = 255  # bytes in one path component on every file system in common use
+HASHED_HOLES_LIMIT = 16 << 30
+_FATAL = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
+_UNUSABLE = re.compile(
+    rb"[\x00-\x1f\x7f/]" if os.name == "posix" else rb'[\x00-\x1f\x7f/\\<>:"|?*]'
+)
+_ZEROS = bytes(CHUNK_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A finished file.
+
+    Attributes:
+        path: relative to the output folder, `/` between components.
+        sha256: hex, or None when holes above 16 GiB were not hashed.
+        lost: (offset, length, reason) of what could not be read; zeros stand there.
+    """
+
+    path: str
+    size: int
+    sha256: str | None
+    lost: tuple[tuple[int, int, str], ...]
+
+
+def usable_name(name: bytes) -> str:
+    """A name as one path component; percent-encoded when it cannot be used as it is."""
+    plain = name not in (b"", b".", b"..") and not _UNUSABLE.search(name)
+    try:
+        text = name.decode("utf-8")
+    except UnicodeDecodeError:
+        plain, text = False, ""
+    if not plain:
+        text = _percent_encoded(name)
+    if len(text.encode()) <= NAME_LIMIT:
+        return text
+    digest = hashlib.sha256(name).hexdigest()[:12]
+    return text.encode()[: NAME_LIMIT - 13].decode("utf-8", "ignore") + "~" + digest
+
+
+def _percent_encoded(name: bytes) -> str:
+    if name in (b"", b".", b".."):
+        return "%2E" * len(name) or "%00"
+    escaped = name.replace(b"%", b"%25")
+    escaped = _UNUSABLE.sub(lambda found: b"%%%02X" % found[0][0], escaped)
+    return "".join(
+        f"%{ord(char) - 0xDC00:02X}" if 0xDC80 <= ord(char) <= 0xDCFF else char
+        for char in escaped.decode("utf-8", "surrogateescape")
+    )
+
+
+@dataclass(slots=True)
+class RootedOutput:
+    """Writes files below one folder and nowhere else.
+
+    Args:
+        root: the folder; it must be new or empty.
+        evidence: files of the evidence, which the folder must not be part of.
+    """
+
+    root: Path
+    evidence: tuple[Path, ...] = ()
+    _folders: dict[tuple[str, ...], Path] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Create the folder.
+
+        Raises:
+            RequestError: it is not empty, or it is the evidence.
+            OutputError: it cannot be made.
+        """
+        target = self.root.resolve()
+        for path in self.evidence:
+            if target == path.resolve() or path.resolve() in target.parents:
+                raise RequestError(f"{self.root}: lies in the evidence; choose another folder")
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            if any(self.root.iterdir()):
+                raise RequestError(f"{self.root}: not empty; choose a new or empty folder")
+        except OSError as error:
+            raise OutputError(f"{self.root}: {error.strerror}; choose another folder") from error
+
+    def write(
+        self,
+        parts: Sequence[bytes],
+        chunks: Iterable[Chunk],
+        mark: str = "",
+        times: tuple[int, int] | None = None,
+    ) -> Written:
+        """Write one file.
+
+        Args:
+            parts: path components below the root, as they are on the evidence.
+            chunks: the content in order; holes stay holes.
+            mark: put behind the name when the name is already taken.
+            times: (atime, mtime) in ns.
+
+        Raises:
+            OutputError: it could not be finished. What was written is then named
+                `*.incomplete`; `fatal` says whether going on makes sense.
+        """
+        try:
+            path, handle = self._create([usable_name(part) for part in parts], mark)
+        except OSError as error:
+            raise _failure("/".join(usable_name(part) for part in parts), error) from error
+        try:
+            with os.fdopen(handle, "wb", buffering=0) as stream:
+                size, digest, lost = _pour(stream.fileno(), chunks)
+            if times is not None:
+                _set_times(path, times)
+        except BaseException as error:
+            path.rename(path.with_name(path.name[: NAME_LIMIT - 40] + ".incomplete"))
+            if isinstance(error, OSError):
+                raise _failure(str(path.relative_to(self.root)), error) from error
+            raise
+        return Written(path.relative_to(self.root).as_posix(), size, digest, lost)
+
+    def _create(self, names: list[str], mark: str) -> tuple[Path, int]:
+        folder = self._folder(tuple(names[:-1]))
+        name = names[-1]
+        for attempt in range(1000):
+            path = folder / name
+            try:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+                return path, os.open(path, flags | getattr(os, "O_BINARY", 0), 0o666)
+            except FileExistsError:
+                suffix = f"~{mark}" if attempt == 0 and mark else f"~{mark}.{attempt}"
+                kept = names[-1].encode()[: NAME_LIMIT - len(suffix)].decode("utf-8", "ignore")
+                name = kept + suffix
+        raise FileExistsError(errno.EEXIST, "too many files of that name", str(folder / names[-1]))
+
+    def _folder(self, names: tuple[str, ...]) -> Path:
+        """The folder for these components; beside a file of the same name it gets a `~`."""
+        if not names:
+            return self.root
+        if names not in self._folders:
+            parent, name = self._folder(names[:-1]), names[-1]
+            while True:
+                path = parent / name
+                if not path.is_symlink() and (path.is_dir() or not path.exists()):
+                    break
+                name += "~"
+            path.mkdir(exist_ok=True)
+            self._folders[names] = path
+        return self._folders[names]
+
+
+class UnwritableError(OutputError):
+    """One file that could not be written though the folder as a whole can."""
+
+
+def _failure(path: str, error: OSError) -> OutputError:
+    kind = OutputError if error.errno in _FATAL else UnwritableError
+    return kind(f"{path}: {error.strerror}")
+
+
+def _set_times(path: Path, times: tuple[int, int]) -> None:
+    """Set the times where the system here can hold them; the manifest has them exactly."""
+    try:
+        os.utime(path, ns=times)
+    except (OSError, OverflowError):
+        return
+
+
+def _pour(
+    handle: int, chunks: Iterable[Chunk]
+) -> tuple[int, str | None, tuple[tuple[int, int, str], ...]]:
+    """Write the chunks; (size, SHA-256 or None, lost ranges)."""
+    digest, holes, end = hashlib.sha256(), 0, 0
+    lost: list[tuple[int, int, str]] = []
+    for chunk in chunks:
+        end = chunk.offset + chunk.length
+        if chunk.lost:
+            lost.append((chunk.offset, chunk.length, chunk.lost))
+        if chunk.data is not None:
+            digest.update(chunk.data)
+            _write_all(handle, chunk.data)
+            continue
+        holes += chunk.length
+        os.lseek(handle, end, os.SEEK_SET)
+        for start in range(0, chunk.length if holes <= HASHED_HOLES_LIMIT else 0, CHUNK_BYTES):
+            digest.update(_ZEROS[: chunk.length - start])
+    os.ftruncate(handle, end)
+    return end, digest.hexdigest() if holes <= HASHED_HOLES_LIMIT else None, tuple(lost)
+
+
+def _write_all(handle: int, data: memoryview | bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(handle, view) :]

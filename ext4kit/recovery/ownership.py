@@ -1,0 +1,171 @@
+"""Who had which block when: what decides whether a deleted file's blocks are still its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ext4kit.filesystem.maps import Runs, has_map, spread
+from ext4kit.recovery.intervals import overlaps
+from ext4kit.recovery.states import NEVER, NOW, Past
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """Runs of blocks that somebody had, as columns (n,).
+
+    Attributes:
+        life: the life that had them; -1 when only the block's own history tells of the use.
+        number: inode number of the owner, 0 when not known.
+        order: the transaction that shows it, NOW for the disk.
+    """
+
+    start: Any
+    length: Any
+    life: Any
+    number: Any
+    order: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Reuse:
+    """Blocks of a candidate that came to somebody else after its death.
+
+    Attributes:
+        candidate: row of the candidate; ascending.
+        start, length: the blocks.
+        number: inode number of the later owner, 0 when not known.
+        order: when it is seen there, NOW for the present.
+    """
+
+    candidate: Any
+    start: Any
+    length: Any
+    number: Any
+    order: Any
+
+
+class Ownership:
+    """Answers which blocks of dead lives were reused later, and by whom."""
+
+    def __init__(self, past: Past) -> None:
+        self.past = past
+
+    @cached_property
+    def logged(self) -> Claims:
+        """What the states in the log and the deleted ones on disk had."""
+        states = self.past.states
+        rows = np.flatnonzero(states.whole)
+        maps = self.past.map_states(rows)
+        data, (node_owner, node) = maps.data, maps.nodes
+        owner = rows[np.concatenate([data.owner, node_owner])]
+        length = np.concatenate([data.length, np.ones(len(node), np.int64)])
+        return Claims(
+            np.concatenate([data.physical, node]),
+            length,
+            states.life[owner],
+            states.table.number[owner],
+            np.where(states.order[owner] == NOW, NOW - 1, states.order[owner]),
+        )
+
+    @cached_property
+    def journaled(self) -> Claims:
+        """Blocks whose content went through the log: metadata, for the most part."""
+        history = self.past.history
+        if history is None:
+            nothing = np.zeros(0, np.int64)
+            return Claims(nothing, nothing, nothing, nothing, nothing)
+        blocks = history.blocks
+        unknown = np.full(len(blocks), -1)
+        ones = np.ones(len(blocks), np.int64)
+        return Claims(blocks, ones, unknown, np.zeros(len(blocks), np.int64), history.orders)
+
+    def reuse(self, runs: Runs, life: Any, death: Any) -> Reuse:
+        """The blocks of candidates that later owners took.
+
+        Args:
+            runs: the candidates' blocks; `owner` is the candidate's row.
+            life: per candidate.
+            death: per candidate: the order at which it is seen dead, NEVER while it holds its
+                blocks still (an orphan).
+        """
+        parts = [self._in_use(runs, death)]
+        for claims in (self.logged, self.journaled):
+            mine, other = overlaps(runs.physical, runs.length, claims.start, claims.length)
+            candidate = runs.owner[mine]
+            later = (claims.order[other] > death[candidate]) & (death[candidate] != NEVER)
+            later &= claims.life[other] != life[candidate]
+            mine, other = mine[later], other[later]
+            start = np.maximum(runs.physical[mine], claims.start[other])
+            end = np.minimum(
+                runs.physical[mine] + runs.length[mine], claims.start[other] + claims.length[other]
+            )
+            parts.append(
+                Reuse(
+                    runs.owner[mine], start, end - start, claims.number[other], claims.order[other]
+                )
+            )
+        columns = (
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("candidate", "start", "length", "number", "order")
+        )
+        return _sorted(Reuse(*columns))
+
+    def _in_use(self, runs: Runs, death: Any) -> Reuse:
+        """Blocks that the bitmaps show in use now, with their owners where inodes tell them."""
+        held = runs.take(death[runs.owner] != NEVER)
+        parts = [
+            self._used_pieces(held.take(slice(at, at + 4096))) for at in range(0, len(held), 4096)
+        ]
+        nothing = np.zeros(0, np.int64)
+        if parts:
+            columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+        else:
+            columns = [nothing, nothing, nothing]
+        candidate, start, length = columns
+        number = self._live_owners(start, length)
+        return Reuse(candidate, start, length, number, np.full(len(start), NOW))
+
+    def _used_pieces(self, runs: Runs) -> tuple[Any, Any, Any]:
+        """(candidate, start, length) of the stretches of the runs that are in use now."""
+        row, position = spread(runs.length)
+        block = runs.physical[row] + position
+        used = self.past.fs.bitmaps.blocks_in_use(block)
+        row, block = row[used], block[used]
+        if not len(block):
+            return row, block, block
+        joined = (row[1:] == row[:-1]) & (block[1:] == block[:-1] + 1)
+        first = np.concatenate([[0], np.flatnonzero(~joined) + 1])
+        length = np.diff(np.append(first, len(block)))
+        return runs.owner[row[first]], block[first], length
+
+    def _live_owners(self, start: Any, length: Any) -> Any:
+        """Inode number of the live file that has each run, 0 where none is found."""
+        number = np.zeros(len(start), np.int64)
+        if not len(start):
+            return number
+        for table in self.past.fs.inode_chunks():
+            table = table.take(
+                (table.links_count > 0) & has_map(table.mode, table.size, table.flags)
+            )
+            maps = self.past.fs.map_table(table)
+            owner = np.concatenate([maps.data.owner, maps.nodes[0]])
+            theirs = np.concatenate([maps.data.physical, maps.nodes[1]])
+            span = np.concatenate([maps.data.length, np.ones(len(maps.nodes[1]), np.int64)])
+            mine, other = overlaps(start, length, theirs, span)
+            number[mine] = table.number[owner[other]]
+        return number
+
+
+def _sorted(reuse: Reuse) -> Reuse:
+    order = np.lexsort((-reuse.order, reuse.start, reuse.candidate))
+    return Reuse(
+        reuse.candidate[order],
+        reuse.start[order],
+        reuse.length[order],
+        reuse.number[order],
+        reuse.order[order],
+    )

@@ -1,0 +1,256 @@
+"""Inode states: what the log and the disk know of each inode over time, grouped into lives.
+
+A life is an inode number and a generation. The log shows a life's states in the order of
+transactions; the disk shows the last one. A life is deleted when the disk no longer shows it
+alive.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ext4kit.filesystem import FileSystem
+from ext4kit.filesystem.filesystem import ROOT
+from ext4kit.filesystem.maps import Maps, has_map, map_inodes
+from ext4kit.journal import History, Log, inode_versions
+from ext4kit.parsers.extents import block_checksum_ok
+from ext4kit.parsers.inode import (
+    InodeFlags,
+    InodeTable,
+    inode_checksums_ok,
+    inode_seed,
+    parse_inodes,
+)
+
+NOW = np.int64(1) << 62  # the order of what is on disk: after every transaction
+NEVER = -1
+
+
+@dataclass(frozen=True, slots=True)
+class States:
+    """Inode states as columns, by (life, order).
+
+    Attributes:
+        table: the inodes.
+        order: the transaction that first shows the state, NOW for the one on disk.
+        life: number of the life, ascending.
+    """
+
+    table: InodeTable
+    order: Any
+    life: Any
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    @property
+    def alive(self) -> Any:
+        """Per state (bool): linked from somewhere."""
+        return (self.table.mode != 0) & (self.table.links_count > 0)
+
+    @property
+    def whole(self) -> Any:
+        """Per state (bool): content is still described: alive, or unlinked but not truncated."""
+        table = self.table
+        inline = (table.flags & int(InodeFlags.INLINE_DATA)) != 0
+        by_extents = (table.flags & int(InodeFlags.EXTENTS)) != 0
+        entries = (table.i_block[:, 2] > 0) | (table.i_block[:, 3] > 0)
+        described = np.where(by_extents, entries, table.i_block.any(axis=1)) | inline
+        return self.alive | ((table.mode != 0) & (table.size > 0) & described)
+
+
+class Past:
+    """Everything known of a file system's inodes over time.
+
+    Attributes:
+        fs: the file system as it is now (journal replayed).
+        history: the log's copies; None without a readable log.
+        states: all states of the lives that the log knows or that the disk shows deleted.
+        current: for each state the row of the same number's state on disk, -1 when there is none.
+    """
+
+    def __init__(self, fs: FileSystem) -> None:
+        self.fs = fs
+        log = Log.open(fs)
+        self.log = log
+        self.history = None if log is None else History(log)
+        self.states = self._read_states()
+
+    # -- reading --------------------------------------------------------------------------
+
+    def _read_states(self) -> States:
+        logged, order = self._logged()
+        numbers = np.unique(logged.number)
+        on_disk = self._on_disk(numbers)
+        table = _stacked([logged, on_disk])
+        order = np.concatenate([order, np.full(len(on_disk), NOW)])
+        key = (table.number << 32) | table.generation
+        _, life = np.unique(key, return_inverse=True)
+        sort = np.lexsort((order, life))
+        return States(table.take(sort), order[sort], life[sort])
+
+    def _logged(self) -> tuple[InodeTable, Any]:
+        """States in the log that can be inodes of this file system."""
+        superblock = self.fs.superblock
+        size = superblock.inode_size
+        if self.history is None:
+            empty = np.zeros(0, np.int64)
+            return parse_inodes(np.zeros((0, size), np.uint8), empty, superblock), empty
+        versions = inode_versions(self.fs, self.history)
+        table = parse_inodes(versions.rows, versions.number, superblock)
+        keep = self._ordinary(table)
+        if superblock.has_metadata_checksums:
+            keep &= inode_checksums_ok(table, superblock)
+        return table.take(keep), versions.order[keep]
+
+    def _ordinary(self, table: InodeTable) -> Any:
+        """Inodes that hold files of users: not reserved, no attribute store, a known type."""
+        first = self.fs.superblock.first_usable_inode
+        special = (table.flags & int(InodeFlags.EA_INODE)) != 0
+        special |= table.number == (self.fs.superblock.orphan_file_inode or -1)
+        kind = table.mode >> 12
+        known = np.isin(kind, [1, 2, 4, 6, 8, 10, 12])
+        return ((table.number >= first) | (table.number == ROOT)) & ~special & known
+
+    def _on_disk(self, numbers: Any) -> InodeTable:
+        """Inodes on disk: those the log knows, and every one that is deleted."""
+        found = []
+        for table in self.fs.inode_chunks():
+            dead = (table.links_count == 0) & self._ordinary(table)
+            wanted = dead | np.isin(table.number, numbers)
+            found.append(table.take(wanted & (table.mode != 0)))
+        if not found:
+            found.append(self.fs.inode_table(np.zeros(0, np.int64)))
+        return _stacked(found)
+
+    # -- lives ----------------------------------------------------------------------------
+
+    @cached_property
+    def lives_count(self) -> int:
+        """How many lives there are."""
+        return int(self.states.life[-1]) + 1 if len(self.states) else 0
+
+    @cached_property
+    def number(self) -> Any:
+        """Inode number of each life."""
+        return self.states.table.number[self._first]
+
+    @cached_property
+    def generation(self) -> Any:
+        """Generation of each life."""
+        return self.states.table.generation[self._first]
+
+    @cached_property
+    def _first(self) -> Any:
+        return np.searchsorted(self.states.life, np.arange(self.lives_count))
+
+    @cached_property
+    def alive_now(self) -> Any:
+        """Per life (bool): the disk shows it alive."""
+        last = np.append(self._first[1:], len(self.states)) - 1
+        states = self.states
+        used = self.fs.bitmaps.inodes_in_use(self.number)
+        return (states.order[last] == NOW) & states.alive[last] & used
+
+    @cached_property
+    def last_whole(self) -> Any:
+        """Per life: row of the last state that still describes the content, -1 for none."""
+        rows = np.where(self.states.whole, np.arange(len(self.states)), -1)
+        if not len(rows):
+            return rows
+        return np.maximum.reduceat(rows, self._first)
+
+    @cached_property
+    def by_number(self) -> Any:
+        """Rows of `states` sorted by (number, order)."""
+        return np.lexsort((self.states.order, self.states.table.number))
+
+    @cached_property
+    def following(self) -> Any:
+        """Per state: order of the same number's next state, NEVER when there is none."""
+        rows = self.by_number
+        order, number = self.states.order[rows], self.states.table.number[rows]
+        result = np.full(len(rows), NEVER)
+        same = number[1:] == number[:-1]
+        result[rows[:-1][same]] = order[1:][same]
+        return result
+
+    def state_at(self, numbers: Any, orders: Any) -> Any:
+        """Row of the newest state of each number that is not newer than its order, else -1."""
+        rows = self.by_number
+        known, place = np.unique(self.states.table.number[rows], return_inverse=True)
+        orders_known = np.unique(self.states.order)
+        width = len(orders_known)
+        if not len(rows):
+            return np.full(len(numbers), -1)
+        keys = place * width + np.searchsorted(orders_known, self.states.order[rows])
+        slot = np.minimum(np.searchsorted(known, numbers), len(known) - 1)
+        step = np.searchsorted(orders_known, orders, side="right") - 1
+        found = np.searchsorted(keys, slot * width + step, side="right") - 1
+        good = (known[slot] == numbers) & (found >= 0)
+        good &= keys[found] >= slot * width
+        return np.where(good, rows[found], -1)
+
+    # -- maps -----------------------------------------------------------------------------
+
+    def last_order(self, rows: Any) -> Any:
+        """Per state row: the last transaction order at which that state still held."""
+        after = self.following[rows]
+        held = np.where(after == NEVER, NOW, after - 1)
+        return np.where(after == NOW, self.states.order[rows], held)
+
+    def map_states(self, rows: Any, i_block: Any = None) -> Maps:
+        """The block maps of the states `rows`, tree blocks read as they were at that time.
+
+        Args:
+            rows: rows of `states`.
+            i_block: other roots than the states' own (n, 60).
+        """
+        table = self.states.table
+        at = self.last_order(rows)
+        mode, size, flags = table.mode[rows], table.size[rows], table.flags[rows]
+        mapped = has_map(mode, size, flags) if i_block is None else np.ones(len(rows), bool)
+        return map_inodes(
+            table.i_block[rows] if i_block is None else i_block,
+            flags,
+            mapped,
+            self.fs.blocks.blocks_count,
+            self.fs.superblock.block_size,
+            lambda blocks, owner: self._fetch(blocks, rows[owner], at[owner]),
+        )
+
+    def _fetch(self, blocks: Any, rows: Any, at: Any) -> tuple[Any, Any]:
+        """Tree blocks as of `at`; one read from the disk has to prove that it is the owner's."""
+        copies = (
+            np.full(len(blocks), -1) if self.history is None else self.history.latest(blocks, at)
+        )
+        logged = copies >= 0
+        data, readable = self.fs.fetch(blocks)
+        if logged.any():
+            assert self.log is not None
+            data[logged] = self.log.read_copies(copies[logged])
+            readable[logged] = True
+        if self.fs.superblock.has_metadata_checksums:
+            self._check_nodes(data, readable, rows, logged)
+        return data, readable
+
+    def _check_nodes(self, data: Any, readable: Any, rows: Any, logged: Any) -> None:
+        table = self.states.table
+        by_extents = (table.flags[rows] & int(InodeFlags.EXTENTS)) != 0
+        for place in np.flatnonzero(readable & ~logged & by_extents).tolist():
+            row = rows[place]
+            number, generation = int(table.number[row]), int(table.generation[row])
+            seed = inode_seed(self.fs.superblock, number, generation)
+            readable[place] = block_checksum_ok(seed, data[place].tobytes())
+
+
+def _stacked(tables: list[InodeTable]) -> InodeTable:
+    columns = (
+        np.concatenate([getattr(table, part.name) for table in tables])
+        for part in fields(InodeTable)
+    )
+    return InodeTable(*columns)

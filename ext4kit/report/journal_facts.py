@@ -1,0 +1,117 @@
+"""A journal's superblock and the mount protection block in dumpe2fs's words, and as records."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any
+
+from ext4kit.errors import AccessError, CorruptError
+from ext4kit.filesystem import FileSystem
+from ext4kit.journal import Log
+from ext4kit.parsers.features import Incompat
+from ext4kit.parsers.journal import JournalFeatures, JournalSuperblock
+from ext4kit.parsers.mmp import MountProtection, parse_mmp
+from ext4kit.report.safe import json_name, shown
+from ext4kit.report.superblock_facts import Fact
+from ext4kit.report.times import iso, local
+from ext4kit.units import NANOSECONDS
+
+MMP_MAGIC = 0x4D4D50
+
+
+def journal_facts(journal: JournalSuperblock, file_system_block_size: int) -> Iterator[Fact]:
+    """What `dumpe2fs -h` says of a journal, in its order."""
+    kilobytes = journal.length * journal.block_size >> 10
+    yield "Journal features", " ".join(journal.features.names) or "(none)"
+    yield "Total journal size", f"{kilobytes}k" if kilobytes < 8192 else f"{kilobytes >> 10}M"
+    if journal.block_size != file_system_block_size:
+        yield "Journal block size", str(journal.block_size)
+    yield "Total journal blocks", str(journal.length)
+    yield "Max transaction length", str(journal.length - journal.fast_commit_blocks)
+    yield "Fast commit length", str(journal.fast_commit_blocks)
+    if journal.first != 1:
+        yield "Journal first block", str(journal.first)
+    yield "Journal sequence", f"0x{journal.sequence:08x}"
+    yield "Journal start", str(journal.start)
+    if journal.users_count > 1:
+        yield "Journal number of users", str(journal.users_count)
+    yield from _checksum_facts(journal)
+    if journal.error:
+        yield "Journal errno", str(journal.error - (journal.error >> 31 << 32))
+
+
+def _checksum_facts(journal: JournalSuperblock) -> Iterator[Fact]:
+    if journal.features.checksum_version == 1:
+        yield "Journal checksum type", "crc32"
+    elif journal.features.has_block_checksums:
+        yield "Journal checksum type", "crc32c" if journal.checksum_type == 4 else "INVALID"
+        yield "Journal checksum", f"0x{journal.checksum:08x}"
+
+
+def journal_record(journal: JournalSuperblock) -> dict[str, Any]:
+    """The journal's superblock, every field under its plain name."""
+    record: dict[str, Any] = {"record": "journal"}
+    for part in fields(journal):
+        value = getattr(journal, part.name)
+        if isinstance(value, JournalFeatures):
+            value = value.names
+        elif isinstance(value, bytes):
+            value = str(uuid.UUID(bytes=value))
+        elif isinstance(value, tuple):
+            value = [str(uuid.UUID(bytes=each)) for each in value]
+        record[part.name] = value
+    return record | {"checksum_ok": journal.checksum_ok}
+
+
+def journal_state(fs: FileSystem, log: Log | None) -> str:
+    """Whether the log holds what has not been written in place, in words."""
+    if log is None:
+        return "none"
+    if log.superblock.start == 0:
+        return "clean"
+    if not fs.superblock.needs_recovery:
+        return "not empty, but the file system does not ask for recovery"
+    count = sum(each.to_replay for each in log.transactions)
+    return f"needs recovery: {count:,} transactions are not yet written in place"
+
+
+def read_mmp(fs: FileSystem) -> MountProtection | None:
+    """The mount protection block, None without the feature; damage becomes a problem."""
+    if Incompat.MMP not in fs.superblock.features:
+        return None
+    try:
+        return parse_mmp(fs.blocks.read(fs.superblock.mmp_block))
+    except (AccessError, CorruptError) as error:
+        fs.problems.add("mount protection block", str(error))
+        return None
+
+
+def mmp_lines(mmp: MountProtection) -> list[str]:
+    """The block in dumpe2fs's words."""
+    seconds = mmp.time_ns // NANOSECONDS
+    return [
+        "MMP_block:",
+        f"    mmp_magic: 0x{MMP_MAGIC:x}",
+        f"    mmp_check_interval: {mmp.check_interval}",
+        f"    mmp_sequence: 0x{mmp.sequence:06x}",
+        f"    mmp_update_date: {local(seconds)}",
+        f"    mmp_update_time: {seconds}",
+        f"    mmp_node_name: {shown(mmp.host)}",
+        f"    mmp_device_name: {shown(mmp.device)}",
+    ]
+
+
+def mmp_record(mmp: MountProtection) -> dict[str, Any]:
+    """The block as a record."""
+    names = json_name(mmp.host, "host") | json_name(mmp.device, "device")
+    return {
+        "record": "mmp",
+        "state": mmp.state,
+        "sequence": mmp.sequence,
+        "time_ns": mmp.time_ns,
+        "time_iso": iso(mmp.time_ns),
+        "check_interval": mmp.check_interval,
+        **names,
+    }

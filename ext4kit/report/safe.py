@@ -1,0 +1,66 @@
+r"""Names from evidence as text that cannot steer a terminal, mislead a reader or break a line.
+
+A byte that is not UTF-8 and a character that is not to be printed appear as `\xNN` (below
+U+0100), `\uNNNN` or `\UNNNNNNNN`; a backslash as `\\`, so that no two names look the same.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+
+_FORMAT_RANGES = (
+    "\u0000-\u001f\u007f-\u009f"  # C0, DEL, C1: escapes, bells, cursor movement
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"  # invisible
+    "\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164"  # zero width, separators, bidi control
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"  # tags, selectors
+    "\ud800-\udfff"
+)
+_UNSAFE = re.compile(f"[{_FORMAT_RANGES}\\\\]")
+_UNSAFE_BYTES = re.compile(rb"[^\x20-\x5b\x5d-\x7e]")
+_UNSAFE_LINES = re.compile(rb"[^\n\x20-\x5b\x5d-\x7e]")
+
+
+def shown(name: bytes) -> str:
+    r"""A name for people to read, on one line.
+
+    >>> shown(b"a\x1b[31m\xff")
+    'a\\x1b[31m\\xff'
+    """
+    if not _UNSAFE_BYTES.search(name):
+        return name.decode("ascii")
+    return _UNSAFE.sub(_escaped, name.decode("utf-8", "surrogateescape"))
+
+
+def shown_text(text: str) -> str:
+    """The same for text that may repeat a name, such as an error message; `\\\\` stays single."""
+    return _UNSAFE.sub(lambda match: match[0] if match[0] == "\\" else _escaped(match), text)
+
+
+def shown_lines(names: list[bytes]) -> str:
+    """Many names, each on a line of its own; plain ASCII ones take one pass together."""
+    blob = b"\n".join(names)
+    if blob.count(b"\n") == len(names) - 1 and not _UNSAFE_LINES.search(blob):
+        return blob.decode("ascii") + "\n"
+    return "".join(f"{shown(name)}\n" for name in names)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if match[0] == "\\":
+        return "\\\\"
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that was not UTF-8
+        return f"\\x{code - 0xDC00:02x}"
+    if code < 0x100:
+        return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def json_name(name: bytes, key: str = "path") -> dict[str, str]:
+    """A name for JSON: `{key: text}`, and `{key}_bytes` in base64 when it is not UTF-8."""
+    try:
+        return {key: name.decode("utf-8")}
+    except UnicodeDecodeError:
+        text = name.decode("utf-8", "backslashreplace")
+        return {key: text, f"{key}_bytes": base64.b64encode(name).decode("ascii")}

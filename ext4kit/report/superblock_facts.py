@@ -1,0 +1,283 @@
+"""A superblock in words: the labels, order and wording of `dumpe2fs -h`, and as a record."""
+
+from __future__ import annotations
+
+import grp
+import pwd
+import uuid
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any
+
+from ext4kit.parsers.features import (
+    CHECKSUM_TYPES,
+    CREATOR_OS,
+    DEFAULT_MOUNT_OPTIONS,
+    ENCODINGS,
+    ERROR_BEHAVIOURS,
+    HASH_NAMES,
+    SUPER_FLAGS,
+    Compat,
+    Features,
+    Incompat,
+    RoCompat,
+)
+from ext4kit.parsers.superblock import Superblock
+from ext4kit.report.safe import json_name, shown
+from ext4kit.report.times import iso_seconds, local, span
+
+Fact = tuple[str, str | None]  # label and value; a fact without a value is not printed
+
+LABEL_WIDTH = 26
+_TABBED = {"Inode size": "Inode size:\t          ", "Journal device": "Journal device:\t          "}
+_REVISIONS = {0: "original", 1: "dynamic"}
+# Source: kernel fs/ext4/ext4.h, EXT4_ERR_*.
+_ERROR_CODES = (
+    "", "UNKNOWN", "EIO", "ENOMEM", "EFSBADCRC", "EFSCORRUPTED", "ENOSPC", "ENOKEY", "EROFS",
+    "EFBIG", "EEXIST", "ERANGE", "EOVERFLOW", "EBUSY", "ENOTDIR", "ENOTEMPTY", "ESHUTDOWN",
+    "EFAULT",
+)  # fmt: skip
+
+
+def fact_lines(facts: Iterator[Fact]) -> list[str]:
+    """Each fact as `Label:   value`, the values in one column."""
+    return [
+        f"{_TABBED.get(label) or f'{label}:':<{0 if label in _TABBED else LABEL_WIDTH}}{value}"
+        for label, value in facts
+        if value is not None
+    ]
+
+
+def superblock_facts(superblock: Superblock) -> Iterator[Fact]:
+    """What `dumpe2fs -h` says of a superblock, in its order."""
+    yield from _identity(superblock)
+    yield from _sizes(superblock)
+    yield from _life(superblock)
+    yield from _inodes(superblock)
+    yield from _journal_and_hash(superblock)
+    yield from _backups_and_snapshots(superblock)
+    yield from _errors(superblock)
+    yield from _extras(superblock)
+
+
+def _nonzero(value: int) -> str | None:
+    return str(value) if value else None
+
+
+def _identity(superblock: Superblock) -> Iterator[Fact]:
+    revision = superblock.revision
+    yield "Filesystem volume name", shown(superblock.volume_name) or "<none>"
+    yield "Last mounted on", shown(superblock.last_mounted) or "<not available>"
+    yield "Filesystem UUID", _uuid_or_none(superblock.uuid) or "<none>"
+    yield "Filesystem magic number", f"0x{superblock.magic:04X}"
+    yield "Filesystem revision #", f"{revision} ({_REVISIONS.get(revision, 'unknown')})"
+    yield "Filesystem features", " ".join(superblock.features.names) or "(none)"
+    yield "Filesystem flags", _flag_names(superblock.flags)
+    yield "Default mount options", _mount_options(superblock.default_mount_options)
+    yield "Mount options", shown(superblock.mount_options) or None
+    yield "Filesystem state", _state(superblock.state)
+    yield "Errors behavior", ERROR_BEHAVIOURS.get(superblock.errors, "Unknown (continue)")
+    yield "Filesystem OS type", CREATOR_OS.get(superblock.creator_os, "(unknown os)")
+
+
+def _uuid_or_none(raw: bytes) -> str | None:
+    return str(uuid.UUID(bytes=raw)) if any(raw) else None
+
+
+def _flag_names(flags: int) -> str | None:
+    if not flags:
+        return None
+    return "".join(f"{name} " for bit, name in SUPER_FLAGS.items() if flags & bit) or "(none)"
+
+
+def _mount_options(bits: int) -> str:
+    journal = DEFAULT_MOUNT_OPTIONS.get(bits & 0x60)
+    names = [journal] if journal else []
+    for bit in (1 << place for place in range(32) if place not in (5, 6)):
+        if bits & bit:
+            names.append(DEFAULT_MOUNT_OPTIONS.get(bit) or f"MNTOPT_{bit.bit_length() - 1}")
+    return " ".join(names) or "(none)"
+
+
+def _state(state: int) -> str:
+    return ("clean" if state & 1 else "not clean") + (" with errors" if state & 2 else "")
+
+
+def _sizes(superblock: Superblock) -> Iterator[Fact]:
+    size, bigalloc = superblock.block_size, RoCompat.BIGALLOC in superblock.features
+    unit, plural = ("Cluster", "Clusters") if bigalloc else ("Fragment", "Fragments")
+    table = superblock.inodes_per_group * superblock.inode_size
+    yield "Inode count", str(superblock.inodes_count)
+    yield "Block count", str(superblock.blocks_count)
+    yield "Reserved block count", str(superblock.reserved_blocks_count)
+    yield "Overhead clusters", _nonzero(superblock.overhead_clusters)
+    yield "Free blocks", str(superblock.free_blocks_count)
+    yield "Free inodes", str(superblock.free_inodes_count)
+    yield "First block", str(superblock.first_data_block)
+    yield "Block size", str(size)
+    yield f"{unit} size", str(1024 << min(superblock.log_cluster_size, 22))
+    if Incompat.BIT64 in superblock.features:
+        yield "Group descriptor size", str(superblock.raw_descriptor_size)
+    yield "Reserved GDT blocks", _nonzero(superblock.reserved_gdt_blocks)
+    yield "Blocks per group", str(superblock.blocks_per_group)
+    yield f"{plural} per group", str(superblock.clusters_per_group)
+    yield "Inodes per group", str(superblock.inodes_per_group)
+    yield "Inode blocks per group", str(-(-table // size))
+    yield "RAID stride", _nonzero(superblock.raid_stride)
+    yield "RAID stripe width", _nonzero(superblock.raid_stripe_width)
+    yield "First meta block group", _nonzero(superblock.first_meta_group)
+    if superblock.log_groups_per_flex:
+        yield "Flex block group size", str(1 << min(superblock.log_groups_per_flex, 31))
+
+
+def _life(superblock: Superblock) -> Iterator[Fact]:
+    if superblock.mkfs_time:
+        yield "Filesystem created", local(superblock.mkfs_time)
+    yield "Last mount time", local(superblock.mount_time) if superblock.mount_time else "n/a"
+    yield "Last write time", local(superblock.write_time)
+    yield "Mount count", str(superblock.mount_count)
+    yield "Maximum mount count", str(superblock.max_mount_count)
+    yield "Last checked", local(superblock.check_time)
+    yield "Check interval", f"{superblock.check_interval} ({span(superblock.check_interval)})"
+    if superblock.check_interval:
+        yield "Next check after", local(superblock.check_time + superblock.check_interval)
+    if superblock.kbytes_written:
+        yield "Lifetime writes", _written(superblock.kbytes_written)
+    yield "Reserved blocks uid", f"{superblock.reserved_uid} (user {_user(superblock)})"
+    yield "Reserved blocks gid", f"{superblock.reserved_gid} (group {_group(superblock)})"
+
+
+def _written(kilobytes: int) -> str:
+    """Rounded to the unit in which the number has at most four digits."""
+    for power, unit in enumerate(("kB", "MB", "GB", "TB")):
+        rounded = (kilobytes + (1 << 10 * power >> 1)) >> 10 * power
+        if kilobytes < 1 << 13 + 10 * power:
+            return f"{rounded} {unit}"
+    return f"{(kilobytes + (1 << 39)) >> 40} PB"
+
+
+def _user(superblock: Superblock) -> str:
+    """The name that this computer has for the uid, as dumpe2fs gives it."""
+    try:
+        return pwd.getpwuid(superblock.reserved_uid).pw_name
+    except (KeyError, OverflowError):
+        return "unknown"
+
+
+def _group(superblock: Superblock) -> str:
+    try:
+        return grp.getgrgid(superblock.reserved_gid).gr_name
+    except (KeyError, OverflowError):
+        return "unknown"
+
+
+def _inodes(superblock: Superblock) -> Iterator[Fact]:
+    if superblock.revision:
+        yield "First inode", str(superblock.first_inode)
+        yield "Inode size", str(superblock.inode_size)
+    yield "Required extra isize", _nonzero(superblock.min_extra_isize)
+    yield "Desired extra isize", _nonzero(superblock.want_extra_isize)
+
+
+def _journal_and_hash(superblock: Superblock) -> Iterator[Fact]:
+    device = superblock.journal_device
+    yield "Journal UUID", _uuid_or_none(superblock.journal_uuid)
+    yield "Journal inode", _nonzero(superblock.journal_inode)
+    yield "Journal device", f"0x{device:04x}" if device else None
+    yield "First orphan inode", _nonzero(superblock.last_orphan)
+    if Compat.DIR_INDEX in superblock.features or superblock.hash_version:
+        name = HASH_NAMES.get(superblock.hash_version, f"CIRHASHALG_{superblock.hash_version}")
+        yield "Default directory hash", name
+    seed = b"".join(word.to_bytes(4, "little") for word in superblock.hash_seed)
+    yield "Directory Hash Seed", _uuid_or_none(seed)
+    kind = superblock.journal_backup_type
+    if kind:
+        yield "Journal backup", "inode blocks" if kind == 1 else f"type {kind}"
+
+
+def _backups_and_snapshots(superblock: Superblock) -> Iterator[Fact]:
+    if Compat.SPARSE_SUPER2 in superblock.features:
+        groups = [f"{group} " for group in superblock.backup_groups if group]
+        yield "Backup block groups", "".join(groups) or "(none)"
+    if superblock.snapshot_inode:
+        yield "Snapshot inode", str(superblock.snapshot_inode)
+        yield "Snapshot ID", str(superblock.snapshot_id)
+        yield "Snapshot reserved blocks", str(superblock.snapshot_reserved_blocks)
+    yield "Snapshot list head", _nonzero(superblock.snapshot_list)
+
+
+def _errors(superblock: Superblock) -> Iterator[Fact]:
+    yield "FS Error count", _nonzero(superblock.error_count)
+    for word in ("first", "last"):
+        moment = getattr(superblock, f"{word}_error_time")
+        if not moment:
+            continue
+        code = getattr(superblock, f"{word}_error_code")
+        label = word.capitalize()
+        yield f"{label} error time", local(moment)
+        yield f"{label} error function", shown(getattr(superblock, f"{word}_error_function"))
+        yield f"{label} error line #", str(getattr(superblock, f"{word}_error_line"))
+        yield f"{label} error inode #", _nonzero(getattr(superblock, f"{word}_error_inode"))
+        yield f"{label} error block #", _nonzero(getattr(superblock, f"{word}_error_block"))
+        yield f"{label} error err", _error_name(code) if code else None
+
+
+def _error_name(code: int) -> str:
+    return _ERROR_CODES[code] if code < len(_ERROR_CODES) else f"UNKNOWN_ERRCODE_{code}"
+
+
+def _extras(superblock: Superblock) -> Iterator[Fact]:
+    features = superblock.features
+    if Incompat.MMP in features:
+        yield "MMP block number", str(superblock.mmp_block)
+        yield "MMP update interval", str(superblock.mmp_interval)
+    for word in ("user", "group", "project"):
+        number = getattr(superblock, f"{word}_quota_inode")
+        yield f"{word.capitalize()} quota inode", _nonzero(number)
+    if superblock.has_metadata_checksums:
+        kind = superblock.checksum_type
+        yield "Checksum type", CHECKSUM_TYPES.get(kind, "INVALID")
+        yield "Checksum", f"0x{superblock.checksum:08x}"
+    yield "Encryption PW Salt", _uuid_or_none(superblock.encryption_salt)
+    if Incompat.METADATA_CSUM_SEED in features:
+        yield "Checksum seed", f"0x{superblock.checksum_seed:08x}"
+    if Incompat.CASEFOLD in features:
+        encoding = superblock.encoding
+        yield "Character encoding", ENCODINGS.get(encoding, f"UNKNOWN_ENCODING_{encoding}")
+    yield "Orphan file inode", _nonzero(superblock.orphan_file_inode)
+
+
+# ------------------------------------------------------------------------------- as a record
+
+_TIMES = ("mount_time", "write_time", "check_time", "mkfs_time", "first_error_time",
+          "last_error_time")  # fmt: skip
+_UUIDS = ("uuid", "journal_uuid", "encryption_salt")
+
+
+def superblock_record(superblock: Superblock) -> dict[str, Any]:
+    """Every field under its plain name; times in seconds, and as ISO 8601 under `..._iso`."""
+    record: dict[str, Any] = {"record": "superblock", "kind": superblock.kind}
+    for part in fields(superblock):
+        record |= _plain(part.name, getattr(superblock, part.name))
+    return record | {
+        "block_size": superblock.block_size,
+        "inode_size": superblock.inode_size,
+        "descriptor_size": superblock.descriptor_size,
+        "groups_count": superblock.groups_count,
+        "checksum_ok": superblock.checksum_ok,
+    }
+
+
+def _plain(name: str, value: Any) -> dict[str, Any]:
+    if name in _TIMES:
+        return {name: value, f"{name}_iso": iso_seconds(value) if value else None}
+    if name in _UUIDS:
+        return {name: _uuid_or_none(value)}
+    if isinstance(value, Features):
+        words = {"compat": value.compat, "incompat": value.incompat, "ro_compat": value.ro_compat}
+        return {name: value.names, "feature_words": {key: int(word) for key, word in words.items()}}
+    if name == "encryption_algorithms":
+        return {name: list(value)}
+    if isinstance(value, bytes):
+        return dict(json_name(value, name))
+    return {name: list(value) if isinstance(value, tuple) else value}

@@ -1,0 +1,57 @@
+"""Times, integer until here, as text."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+
+from ext4kit.units import NANOSECONDS
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY = 86_400
+
+
+def iso(moment_ns: int) -> str:
+    """Nanoseconds since 1970 as ISO 8601 in UTC, with nanoseconds when there are any.
+
+    A year that has no four-digit form is given as seconds since 1970 (`@...`).
+    """
+    seconds, fraction = divmod(moment_ns, NANOSECONDS)
+    try:
+        whole = (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
+    except OverflowError:
+        return f"@{seconds}.{fraction:09d}"
+    return f"{whole}.{fraction:09d}Z" if fraction else f"{whole}Z"
+
+
+def iso_short(moment_ns: int) -> str:
+    """The same to the second, a space between day and time, for tables."""
+    return iso(moment_ns // NANOSECONDS * NANOSECONDS).replace("T", " ")
+
+
+def iso_seconds(seconds: int) -> str:
+    """Seconds since 1970 as ISO 8601 in UTC."""
+    return iso(seconds * NANOSECONDS)
+
+
+def local(seconds: int) -> str:
+    """Seconds since 1970 in the local zone as C's ctime writes them."""
+    try:
+        return time.asctime(time.localtime(seconds))
+    except (OverflowError, ValueError, OSError):
+        return f"@{seconds}"
+
+
+def span(seconds: int) -> str:
+    """A length of time as dumpe2fs names it: `6 months, 1 day, 0:00:01`."""
+    if not seconds:
+        return "<none>"
+    parts = []
+    for length, word in ((30 * _DAY, "month"), (7 * _DAY, "week"), (_DAY, "day")):
+        count, seconds = divmod(seconds, length)
+        if count:
+            parts.append(f"{count} {word}{'s' * (count != 1)}")
+    if seconds:
+        minutes, rest = divmod(seconds, 60)
+        parts.append(f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}")
+    return ", ".join(parts)
