@@ -10,7 +10,6 @@ import numpy as np
 from ext4kit.filesystem.xattrs import inline_tail
 from ext4kit.findings import Severity
 from ext4kit.parsers.directory import parse_entries
-from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.inode import InodeFlags, InodeTable
 
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ def _merged(parts: list[Listing]) -> Listing:
 
 def _read_blocks(fs: FileSystem, table: InodeTable, owner: Any, block: Any) -> Listing:
     rows, readable = fs.fetch(block)
-    entries, broken = parse_entries(rows, Incompat.FILETYPE in fs.superblock.features)
+    entries, broken = parse_entries(rows, fs.has_file_types)
     damaged = np.flatnonzero((broken >= 0) | ~readable)
     for row in damaged[: fs.problems.limit].tolist():
         what = f"block {block[row]} cannot be read"
@@ -117,7 +116,7 @@ def _read_blocks(fs: FileSystem, table: InodeTable, owner: Any, block: Any) -> L
 
 def _read_inline(fs: FileSystem, table: InodeTable, inline: Any) -> Listing:
     """Entries kept in the inode: `..` as a number, then entries, then more in system.data."""
-    typed = Incompat.FILETYPE in fs.superblock.features
+    typed = fs.has_file_types
     body = np.ascontiguousarray(table.i_block[inline])
     parents = body[:, :4].copy().view("<u4")[:, 0].astype(np.int64)
     entries, broken = parse_entries(body, typed, start=4)

@@ -20,7 +20,7 @@ from ext4kit.filesystem.maps import Maps, Runs, has_map, map_inodes
 from ext4kit.filesystem.superblocks import read_groups, read_superblock
 from ext4kit.filesystem.xattrs import inline_tail, read_xattrs
 from ext4kit.findings import Problems
-from ext4kit.parsers.features import RoCompat
+from ext4kit.parsers.features import Incompat, RoCompat
 from ext4kit.parsers.group import GroupFlags
 from ext4kit.parsers.inode import (
     Inode,
@@ -323,3 +323,8 @@ class FileSystem:
         from ext4kit.filesystem.orphans import read_orphans
 
         return read_orphans(self)
+
+    @property
+    def has_file_types(self) -> bool:
+        """Whether directory entries say the type of what they name."""
+        return Incompat.FILETYPE in self.superblock.features

@@ -20,7 +20,6 @@ from ext4kit.journal.scan import Headers, Revokes, Tables, Tags, scan
 from ext4kit.journal.walk import Walk, Walker, commit_v1_fits, empty_walk
 from ext4kit.parsers.journal import (
     CHECKSUM_CRC32C,
-    KNOWN_INCOMPAT,
     MAGIC_BYTES,
     BlockType,
     JournalFeatures,
@@ -190,11 +189,11 @@ class Log:
     def _refusal(self) -> str:
         """Why no kernel would load this log, or ""."""
         superblock = self.superblock
-        unknown = superblock.features.incompat & ~KNOWN_INCOMPAT
+        unknown = superblock.features.unknown_incompat
         both = JournalIncompat.CSUM_V2 | JournalIncompat.CSUM_V3
         kind = superblock.checksum_type
         checks = [
-            (unknown == 0, f"unknown incompatible features 0x{int(unknown):X}"),
+            (unknown == 0, f"unknown incompatible features 0x{unknown:X}"),
             (superblock.features.incompat & both != both, "checksum v2 and v3 at once"),
             (not self.features.has_block_checksums or kind == CHECKSUM_CRC32C,
              f"checksum type {kind}"),

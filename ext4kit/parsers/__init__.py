@@ -1,0 +1,1 @@
+"""Bytes to structures: one declaration a structure, read singly or as tables."""

@@ -155,16 +155,16 @@ class JournalIncompat(IntFlag):
     FAST_COMMIT = 0x20
 
 
-KNOWN_INCOMPAT = JournalIncompat(0x3F)
-_SPELLED = {
-    JournalCompat.CHECKSUM: "journal_checksum",
-    JournalIncompat.REVOKE: "journal_incompat_revoke",
-    JournalIncompat.BIT64: "journal_64bit",
-    JournalIncompat.ASYNC_COMMIT: "journal_async_commit",
-    JournalIncompat.CSUM_V2: "journal_checksum_v2",
-    JournalIncompat.CSUM_V3: "journal_checksum_v3",
-    JournalIncompat.FAST_COMMIT: "fast_commit",
-}
+KNOWN_COMPAT, KNOWN_INCOMPAT = 0x1, 0x3F  # plain integers: `~` of a flag drops unknown bits
+_SPELLED = (
+    (JournalCompat.CHECKSUM, "journal_checksum"),
+    (JournalIncompat.REVOKE, "journal_incompat_revoke"),
+    (JournalIncompat.BIT64, "journal_64bit"),
+    (JournalIncompat.ASYNC_COMMIT, "journal_async_commit"),
+    (JournalIncompat.CSUM_V2, "journal_checksum_v2"),
+    (JournalIncompat.CSUM_V3, "journal_checksum_v3"),
+    (JournalIncompat.FAST_COMMIT, "fast_commit"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,19 +200,24 @@ class JournalFeatures:
         return TAIL.size if self.has_block_checksums else 0
 
     @property
+    def unknown_incompat(self) -> int:
+        """Incompatible bits without a known meaning: no kernel would load the log."""
+        return int(self.incompat) & ~KNOWN_INCOMPAT
+
+    @property
     def names(self) -> list[str]:
         """The set features in the words of dumpe2fs; unknown bits as FEATURE_C/I/R<bit>."""
-        known = [name for flag, name in _SPELLED.items() if flag in self]
+        known = [name for flag, name in _SPELLED if flag in self]
         unknown = {
-            "C": self.compat & ~JournalCompat.CHECKSUM,
-            "I": self.incompat & ~KNOWN_INCOMPAT,
+            "C": int(self.compat) & ~KNOWN_COMPAT,
+            "I": self.unknown_incompat,
             "R": self.ro_compat,
         }
         return known + [
             f"FEATURE_{letter}{bit}"
             for letter, word in unknown.items()
             for bit in range(32)
-            if int(word) >> bit & 1
+            if word >> bit & 1
         ]
 
 
@@ -462,7 +467,6 @@ def blocks_checksums(seed: int, rows: Any, hole: int) -> Any:
     copies = rows.copy()
     copies[:, hole : hole + 4] = 0
     return np.fromiter((crc32c(seed, row) for row in copies), np.int64, len(copies))
-
 
 
 def tail_offset(block_size: int) -> int:

@@ -13,8 +13,10 @@ def overlaps(start: Any, length: Any, other_start: Any, other_length: Any) -> tu
     """All pairs (row, other row) of half-open runs that share a block.
 
     Args:
-        start, length: int64 columns of the one table.
-        other_start, other_length: the same of the other; neither needs an order.
+        start: first blocks of the one table, int64.
+        length: its lengths.
+        other_start: first blocks of the other table; neither needs an order.
+        other_length: its lengths.
     """
     order = np.argsort(other_start, kind="stable")
     starts = other_start[order]

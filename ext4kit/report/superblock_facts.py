@@ -42,7 +42,7 @@ _ERROR_CODES = (
 def fact_lines(facts: Iterator[Fact]) -> list[str]:
     """Each fact as `Label:   value`, the values in one column."""
     return [
-        f"{_TABBED.get(label) or f'{label}:':<{0 if label in _TABBED else LABEL_WIDTH}}{value}"
+        _TABBED.get(label, f"{label}:".ljust(LABEL_WIDTH)) + value
         for label, value in facts
         if value is not None
     ]

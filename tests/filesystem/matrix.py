@@ -32,7 +32,8 @@ class Combination:
         options: for mke2fs.
         block_size: bytes.
         extents: whether new files are mapped by extents.
-        far_offset: where the file with a huge offset has its last data, bytes.
+        far_offset: where the file with a huge offset has its last data, bytes; 0 for none.
+        attributes: whether extended attributes and ACLs are set.
         entries: entries of the big directory.
         pattern: of the names in the big directory.
         prepare: commands that take the empty image behind them.
@@ -50,6 +51,7 @@ class Combination:
     block_size: int = 4096
     extents: bool = True
     far_offset: int = TEBIBYTE
+    attributes: bool = True
     entries: int = 5000
     pattern: str = "{:06d}"
     prepare: tuple[str, ...] = ()
@@ -89,6 +91,17 @@ COMBINATIONS = (
     Combination(
         "csum_seed", "-t ext4 -O metadata_csum_seed", finish=("tune2fs -U random",), entries=500
     ),
+    Combination("packed", "-t ext4 -E packed_meta_blocks=1", entries=500),
+    Combination("small_groups", "-t ext4 -g 4096 -G 4 -N 2000", entries=500),
+    Combination(
+        "no_sparse_super", "-t ext4 -g 2048 -O ^sparse_super,^flex_bg,^resize_inode", entries=500
+    ),
+    Combination(
+        "shrunk", "-t ext4", block_size=1024, finish=("e2fsck -fy", "resize2fs -M"), entries=500
+    ),
+    Combination(
+        "made_64bit", "-t ext4 -O ^64bit", finish=("e2fsck -fy", "resize2fs -b"), entries=500
+    ),
     Combination("not_huge_file", "-t ext4 -O ^huge_file"),
     Combination(
         "large_dir",
@@ -109,7 +122,14 @@ COMBINATIONS = (
     Combination("ext3_1k", "-t ext3", block_size=1024, extents=False, far_offset=15 << 30),
     Combination("ext2", "-t ext2", extents=False),
     Combination("ext2_1k", "-t ext2", block_size=1024, extents=False, far_offset=15 << 30),
-    Combination("revision_0", "-t ext2 -r 0 -O none", extents=False, far_offset=1 << 30),
+    Combination(  # a kernel that sets an attribute or a size of 2 GiB makes it revision 1
+        "revision_0",
+        "-t ext2 -r 0 -O none",
+        block_size=1024,
+        extents=False,
+        far_offset=0,
+        attributes=False,
+    ),
     Combination("no_extents", "-t ext4 -O ^extents,^64bit", extents=False),
     Combination("ext3_then_ext4", "-t ext3", extents=False, middle=_ext3_to_ext4, entries=2000),
     Combination(
@@ -208,8 +228,9 @@ def fill(root: Path, combination: Combination) -> None:
     filling.names(root)
     filling.times(root)
     filling.directories(root, combination.entries, combination.pattern)
-    filling.xattrs(root, min(block_size, 4096))
-    filling.acls(root)
+    if combination.attributes:
+        filling.xattrs(root, min(block_size, 4096))
+        filling.acls(root)
     filling.fragmented(root, block_size, 1400 if block_size <= 4096 else 20)
 
 
@@ -217,7 +238,8 @@ def fill_mounted(root: Path, combination: Combination) -> None:
     """What `fill` makes, and what only ext4 itself can hold."""
     fill(root, combination)
     filling.flags(root)
-    filling.far(root, combination.far_offset)
+    if combination.far_offset:
+        filling.far(root, combination.far_offset)
     if combination.extents:
         filling.preallocated(root)
     else:

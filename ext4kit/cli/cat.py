@@ -1,0 +1,51 @@
+"""`ext4kit cat`."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from ext4kit.cli.session import CONTEXT, Options, Session, opened, shared
+from ext4kit.errors import RequestError
+from ext4kit.findings import Severity
+from ext4kit.report.stream import Stream
+
+_EXAMPLE = """\b
+Examples:
+  ext4kit cat disk.img /var/log/auth.log | less
+  ext4kit cat disk.img '<131>' > inode-131
+"""
+
+
+@click.command("cat", context_settings=CONTEXT, epilog=_EXAMPLE)
+@shared(json=False)
+@click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
+def command(options: Options, targets: tuple[str, ...]) -> None:
+    """The bytes of each TARGET to standard output: a path, or a number as '<12>'.
+
+    Holes come as zeros, or stay holes when standard output is a file. What cannot be read
+    comes as zeros, is told on standard error, and makes the exit code 1.
+    """
+    with opened(options) as session:
+        for target in map(os.fsencode, targets):
+            _write(session, target)
+
+
+def _write(session: Session, target: bytes) -> None:
+    fs = session.fs
+    inode = fs.inode(fs.lookup(target))
+    where = f"inode {inode.number}"
+    if inode.is_directory or inode.device or inode.kind in ("fifo", "socket"):
+        raise RequestError(f"{where} is a {inode.kind}; it has no bytes to print")
+    if inode.is_encrypted:
+        what = "is encrypted and no key is known: this is ciphertext"
+        fs.problems.add(where, what, Severity.WARNING)
+    sys.stdout.flush()
+    stream = Stream(sys.stdout.fileno())
+    for lost in stream.content(fs.content(inode)):
+        last = lost.offset + lost.length - 1
+        what = f"bytes {lost.offset:,} to {last:,} are lost, zeros stand for them: {lost.reason}"
+        fs.problems.add(where, what)
+    stream.close()

@@ -1,0 +1,32 @@
+"""`ext4kit info`."""
+
+from __future__ import annotations
+
+import click
+
+from ext4kit.cli.session import CONTEXT, Options, opened, shared
+from ext4kit.report.info import info_records, info_text
+from ext4kit.report.records import write_records
+
+_EXAMPLE = """\b
+Example:
+  ext4kit info disk.img
+  ext4kit info disk.img --volume 2 --groups
+"""
+
+
+@click.command("info", context_settings=CONTEXT, epilog=_EXAMPLE)
+@shared()
+@click.option("-g", "--groups", is_flag=True, help="Every block group as well.")
+def command(options: Options, groups: bool) -> None:
+    """Superblock, features, journal and groups of the file system in IMAGE.
+
+    The lines are those of `dumpe2fs`, with ext4kit's own behind them. Shown is what is stored:
+    the journal is not replayed here. Times are in the local zone, with --json in UTC.
+    """
+    with opened(options, replay=False) as session:
+        if options.json:
+            write_records(info_records(session.fs, groups))
+        else:
+            for text in info_text(session.fs, groups):
+                click.echo(text)

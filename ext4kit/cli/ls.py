@@ -1,0 +1,50 @@
+"""`ext4kit ls`."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from ext4kit.cli.session import CONTEXT, Options, opened, shared
+from ext4kit.report.listing import (
+    entry_records,
+    find_names,
+    long_text,
+    numbered_text,
+    plain_text,
+)
+from ext4kit.report.records import write_records
+
+_EXAMPLE = """\b
+Examples:
+  ext4kit ls disk.img
+  ext4kit ls disk.img -l /etc
+  ext4kit ls disk.img --volume 2 -r /home
+"""
+
+
+@click.command("ls", context_settings=CONTEXT, epilog=_EXAMPLE)
+@shared()
+@click.argument("target", default="/")
+@click.option("-l", "--long", "is_long", is_flag=True, help="Mode, owner, size, time (UTC).")
+@click.option("-r", "-R", "--recursive", is_flag=True, help="Everything below, with full paths.")
+@click.option("-i", "--inode", "numbered", is_flag=True, help="Inode numbers in front.")
+@click.option("-a", "--all", "hidden", is_flag=True, help="The entries . and .. as well.")
+def command(
+    options: Options, target: str, is_long: bool, recursive: bool, numbered: bool, hidden: bool
+) -> None:
+    r"""List TARGET in IMAGE: a path (default /) or an inode number as '<12>'.
+
+    Names are sorted, with -r in the order of a walk. What could mislead a reader or a terminal
+    in a name is shown as \xNN or \uNNNN, a backslash as \\.
+    """
+    with opened(options) as session:
+        found = find_names(session.fs, os.fsencode(target), recursive, hidden)
+        if options.json:
+            write_records(entry_records(session.fs, found))
+        elif is_long:
+            sys.stdout.writelines(long_text(session.fs, found, numbered))
+        else:
+            sys.stdout.write(numbered_text(found) if numbered else plain_text(found))

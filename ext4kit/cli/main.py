@@ -1,0 +1,127 @@
+"""The program: commands loaded when they are called, and the one boundary where errors end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import click
+
+from ext4kit import __version__
+from ext4kit.errors import Ext4kitError
+
+DONE, INCOMPLETE, USAGE, UNREADABLE, INTERRUPTED = 0, 1, 2, 3, 130
+
+# Name and summary of each command; the code is in the module of that name beside this one.
+COMMANDS = {
+    "volumes": "What the image holds, down to each file system.",
+    "info": "Superblock, features, journal and groups of a file system.",
+    "ls": "List a directory or a whole tree.",
+    "stat": "Everything an inode says.",
+    "cat": "A file's bytes to standard output.",
+    "extract": "Copy live files and trees out of the image.",
+    "deleted": "What was deleted and how much of each is left.",
+    "recover": "Bring deleted files back.",
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """The names in the order in which one needs them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, its module imported now."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"ext4kit.cli.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list for `--help`, without importing any command."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="`ext4kit COMMAND --help` has an example of each command. Exit codes: 0 done; 1 the "
+    "result is bad or incomplete; 2 usage; 3 the evidence cannot be opened or is not ext2/3/4.",
+)
+@click.version_option(__version__, prog_name="ext4kit")
+def program() -> None:
+    """Read ext2, ext3 and ext4 evidence and bring back what was deleted.
+
+    The image comes first: a raw image, the first part of a split one, or a block device. It is
+    opened read only and never written.
+    """
+
+
+def main() -> None:
+    """The console script: run, then leave with the exit code."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `ext4kit ls ... | head` ends quietly
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError):
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command.
+
+    Returns:
+        The exit code; nothing is raised, every error has become one line on stderr.
+    """
+    try:
+        code: Any = program.main(args=list(arguments), prog_name="ext4kit", standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        _say("interrupted")
+        return INTERRUPTED
+    except Exception as error:  # noqa: BLE001 -- the one boundary
+        if os.environ.get("EXT4KIT_DEBUG"):
+            raise
+        return _end(error)
+    return code if isinstance(code, int) else DONE
+
+
+def _end(error: Exception) -> int:
+    """One line for an error that a command could not deal with, and its exit code."""
+    from ext4kit.cli.session import exit_code
+
+    if isinstance(error, Ext4kitError):
+        _say(str(error))
+        return exit_code(error)
+    if isinstance(error, OSError):
+        _say(f"output: {error.strerror or error}")
+        _discard_output()
+        return INCOMPLETE
+    _say(f"internal error: {type(error).__name__}: {error} (EXT4KIT_DEBUG=1 shows where)")
+    return INCOMPLETE
+
+
+def _discard_output() -> None:
+    """Point stdout at nothing, so that what is still buffered fails no second time."""
+    with contextlib.suppress(OSError, ValueError):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
+
+
+def _say(message: str) -> None:
+    from ext4kit.report.safe import shown_text
+
+    lines = " ".join(message.split("\n"))
+    click.echo(f"ext4kit: {shown_text(lines)}", err=True)

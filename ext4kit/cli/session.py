@@ -1,0 +1,228 @@
+"""What all commands share: their options, opening the file system, telling problems at the end."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ext4kit.errors import (
+    AccessError,
+    CorruptError,
+    Ext4kitError,
+    OutputError,
+    RequestError,
+    UnsupportedError,
+)
+from ext4kit.evidence import Evidence, Volume
+from ext4kit.evidence.raw import open_raw
+from ext4kit.evidence.signatures import UNKNOWN, identify
+from ext4kit.evidence.source import Window
+from ext4kit.filesystem import FileSystem
+from ext4kit.findings import Problem, Problems, Severity
+from ext4kit.opening import Image, ImageVolume, open_image
+from ext4kit.report.problems import problem_lines
+from ext4kit.report.records import write_record
+
+CONTEXT = {"help_option_names": ["-h", "--help"]}
+
+
+class IncompleteError(Ext4kitError):
+    """The command began and could not be finished: evidence behind the opening is bad."""
+
+
+def exit_code(error: Ext4kitError) -> int:
+    """The exit code that an error means: 1 incomplete, 2 usage, 3 cannot be opened."""
+    if isinstance(error, OutputError | IncompleteError):
+        return 1
+    return 2 if isinstance(error, RequestError) else 3
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options that every command has."""
+
+    image: Path
+    volume: int | None = None
+    offset: int | None = None
+    replay: bool = True
+    superblock: int | None = None
+    json: bool = False
+    quiet: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """An opened file system and the image that it is on."""
+
+    options: Options
+    image: Image
+    volume: ImageVolume
+    fs: FileSystem
+
+    @property
+    def problems(self) -> tuple[Problems, Problems]:
+        """What is wrong with the image, and with the file system."""
+        return self.image.problems, self.fs.problems
+
+
+_CHOICES = (
+    click.option("--volume", type=click.IntRange(0), metavar="N", help="Volume, as in `volumes`."),
+    click.option(
+        "--offset",
+        type=click.IntRange(0),
+        metavar="BYTES",
+        help="The file system starts here; no partition table is read.",
+    ),
+    click.option("--no-replay", is_flag=True, help="Do not overlay the unreplayed journal."),
+    click.option(
+        "--superblock",
+        type=click.IntRange(0),
+        metavar="N",
+        help="Use the superblock copy at this block.",
+    ),
+)
+_JSON = click.option("--json", "as_json", is_flag=True, help="JSON lines on standard output.")
+_QUIET = click.option("-q", "--quiet", is_flag=True, help="No notes, warnings or progress.")
+
+
+def shared(choices: bool = True, json: bool = True) -> Callable[[Callable[..., Any]], Any]:
+    """Give a command the shared options, packed into `Options` as its first argument.
+
+    Args:
+        choices: offer what selects a file system in the image.
+        json: offer `--json`.
+    """
+    extra = (*(_CHOICES if choices else ()), *((_JSON,) if json else ()), _QUIET)
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        @functools.wraps(function)
+        def packed(image: Path, **values: Any) -> Any:
+            return function(_pack(image, values), **values)
+
+        wrapped: Any = packed
+        for option in reversed(extra):
+            wrapped = option(wrapped)
+        return click.argument("image", type=click.Path(path_type=Path))(wrapped)
+
+    return decorate
+
+
+def _pack(image: Path, values: dict[str, Any]) -> Options:
+    """The shared options taken out of a command's values."""
+    return Options(
+        image=image,
+        volume=values.pop("volume", None),
+        offset=values.pop("offset", None),
+        replay=not values.pop("no_replay", False),
+        superblock=values.pop("superblock", None),
+        json=values.pop("as_json", False),
+        quiet=values.pop("quiet", False),
+    )
+
+
+@contextmanager
+def opened(options: Options, replay: bool | None = None) -> Iterator[Session]:
+    """Open the file system that the options mean; at the end, tell what was found wrong.
+
+    Args:
+        options: the shared options.
+        replay: overrides `options.replay`.
+
+    Raises:
+        click.exceptions.Exit: 1, when what was found makes the result incomplete.
+        IncompleteError: the evidence failed after it had been opened.
+    """
+    with _image(options) as image:
+        volume = _choose(image, options)
+        fs = _filesystem(volume, options, options.replay if replay is None else replay)
+        session = Session(options, image, volume, fs)
+        try:
+            yield session
+        except OutputError:
+            raise
+        except (AccessError, CorruptError) as error:
+            tell(session.problems, options)
+            raise IncompleteError(str(error)) from error
+        if tell(session.problems, options):
+            raise click.exceptions.Exit(1)
+
+
+def tell(collected: tuple[Problems, ...], options: Options) -> int:
+    """Print problems: in JSON as records, else on stderr. Returns how many are errors."""
+    total, errors = sum(map(len, collected)), sum(each.errors for each in collected)
+    kept: list[Problem] = [problem for each in collected for problem in each]
+    if options.json:
+        for problem in kept:
+            write_record({"record": "problem", **problem.as_record()})
+    if options.quiet:
+        kept = [problem for problem in kept if problem.severity is Severity.ERROR]
+        total = errors
+    sys.stdout.flush()
+    for line in problem_lines(kept, total, errors):
+        click.echo(line, err=True)
+    return errors
+
+
+def _image(options: Options) -> Image:
+    if options.offset is None:
+        return open_image(options.image)
+    source = open_raw(options.image)
+    if options.offset >= source.size:
+        source.close()
+        raise RequestError(f"{options.image}: ends at byte {source.size:,}, before --offset")
+    window = Window(source, options.offset, source.size - options.offset)
+    found = identify(window)
+    volume = Volume(
+        index=1,
+        offset=options.offset,
+        size=window.size,
+        kind=found.kind,
+        label=found.label,
+        uuid=found.uuid,
+        scheme="",
+        description="at the offset given",
+        source=window,
+        backup=found.backup,
+    )
+    return Image(Evidence(options.image, source, source.paths, (volume,)))
+
+
+def _choose(image: Image, options: Options) -> ImageVolume:
+    """The volume asked for, or the only one that it can be.
+
+    Raises:
+        RequestError: several file systems, none chosen; they are listed on stderr.
+        UnsupportedError: none.
+    """
+    insisted = options.offset is not None or options.superblock is not None
+    if options.volume is None and insisted and len(image.volumes) == 1:
+        return image.volumes[0]
+    try:
+        return image.volume(options.volume)
+    except RequestError:
+        from ext4kit.report.volumes import volume_lines
+
+        for line in volume_lines([volume.facts for volume in image.volumes]):
+            click.echo(line, err=True)
+        raise
+    except UnsupportedError:
+        tell((image.problems,), options)
+        raise
+
+
+def _filesystem(volume: ImageVolume, options: Options, replay: bool) -> FileSystem:
+    try:
+        return volume.filesystem(replay, options.superblock)
+    except UnsupportedError as error:
+        kind = volume.facts.kind
+        if volume.facts.is_ext or kind == UNKNOWN:
+            raise
+        where = f"{options.image}: volume {volume.facts.index}"
+        raise UnsupportedError(f"{where} is {kind}, not ext2, ext3 or ext4") from error

@@ -1,0 +1,152 @@
+"""From a file system to its deleted files, each with a path, a map and a grade."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from ext4kit.filesystem.content import Content
+from ext4kit.findings import Problems
+from ext4kit.parsers.inode import Inode
+
+if TYPE_CHECKING:
+    from ext4kit.filesystem import FileSystem
+
+
+class Grade(StrEnum):
+    """How much of a deleted file is left, and how sure that is."""
+
+    INTACT = "intact"  # confirmed metadata, all blocks free, no later owner known
+    PARTIAL = "partial"  # a part was reused or cannot be confirmed; the rest is there
+    OVERWRITTEN = "overwritten"  # nothing of it is left that can be attributed
+    CARVED = "carved"  # content found without an inode
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A transaction and the time of its commit (ns), None when that is not known."""
+
+    transaction: int
+    time: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LostRange:
+    """Bytes of a deleted file that are not its own any more, and who has them."""
+
+    offset: int
+    length: int
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedFile:
+    """A deleted file, directory, link or device, or an earlier state of a file.
+
+    Attributes:
+        path: the last full path, None when it is not known; name: the last name alone.
+        inode: the state that is recovered. Its size is what the file had.
+        size: None when no source tells it.
+        dtime: when the inode was freed (ns), None when nothing tells it.
+        deleted_between: the last transaction that shows it alive and the first without it.
+        blocks: blocks of content; blocks_reused: those with a later owner.
+        lost: byte ranges with a later owner.
+        sources: what inode, map and name rest on.
+        superseded: an earlier state of a file that changed afterwards.
+    """
+
+    path: bytes | None
+    name: bytes | None
+    inode: Inode
+    size: int | None
+    dtime: int | None
+    deleted_between: tuple[Moment | None, Moment | None]
+    grade: Grade
+    blocks: int
+    blocks_reused: int
+    lost: tuple[LostRange, ...]
+    sources: dict[str, str]
+    problems: tuple[str, ...]
+    superseded: bool
+    link_target: bytes | None
+    _content: Content | None = field(repr=False, compare=False, default=None)
+
+    @property
+    def number(self) -> int:
+        """Inode number."""
+        return self.inode.number
+
+    @property
+    def generation(self) -> int:
+        """Inode generation: tells the lives of one number apart."""
+        return self.inode.generation
+
+    @property
+    def kind(self) -> str:
+        """The type in one word."""
+        return self.inode.kind
+
+    @property
+    def mode(self) -> int:
+        """Type and permission bits."""
+        return self.inode.mode
+
+    @property
+    def uid(self) -> int:
+        """Owner."""
+        return self.inode.uid
+
+    @property
+    def gid(self) -> int:
+        """Group."""
+        return self.inode.gid
+
+    @property
+    def atime(self) -> int:
+        """Last access, ns."""
+        return self.inode.atime
+
+    @property
+    def mtime(self) -> int:
+        """Last modification, ns."""
+        return self.inode.mtime
+
+    @property
+    def ctime(self) -> int:
+        """Last inode change, ns."""
+        return self.inode.ctime
+
+    @property
+    def crtime(self) -> int | None:
+        """Creation, ns."""
+        return self.inode.crtime
+
+    @property
+    def device(self) -> tuple[int, int] | None:
+        """(major, minor) of a device node."""
+        return self.inode.device
+
+    def content(self) -> Content | None:
+        """The bytes that are left, None when there is nothing to write."""
+        return self._content
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """All deleted files of a file system, and what was found wrong while looking."""
+
+    fs: FileSystem
+    files: list[DeletedFile]
+
+    @property
+    def problems(self) -> Problems:
+        """What could not be read or was wrong."""
+        return self.fs.problems
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __iter__(self) -> Iterator[DeletedFile]:
+        return iter(self.files)

@@ -1,0 +1,422 @@
+"""The engine: candidates, their names, later owners and grades become deleted files."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ext4kit.errors import AccessError
+from ext4kit.filesystem import FileSystem
+from ext4kit.filesystem.content import Content
+from ext4kit.filesystem.maps import Runs, spread
+from ext4kit.journal.overlay import CopiesInFront
+from ext4kit.parsers.inode import Inode, InodeFlags
+from ext4kit.recovery.candidates import (
+    DISK,
+    LOG,
+    NOTHING,
+    STALE_INDEX,
+    Candidates,
+    find_candidates,
+)
+from ext4kit.recovery.deleted import Deleted, DeletedFile, Grade, LostRange, Moment
+from ext4kit.recovery.intervals import overlaps
+from ext4kit.recovery.names import BEFORE, NameHistory
+from ext4kit.recovery.ownership import Ownership, Reuse
+from ext4kit.recovery.states import NEVER, NOW, Past
+from ext4kit.units import NANOSECONDS
+
+
+def find_deleted(fs: FileSystem, versions: bool = False) -> Deleted:
+    """Everything that was deleted and is still known of, with its grade.
+
+    Args:
+        fs: the file system; open it with its journal replayed.
+        versions: also the earlier states of files whose blocks were dropped by a rewrite.
+    """
+    return Deleted(fs, _Engine(fs, versions).files())
+
+
+class _JournaledData(CopiesInFront):
+    """The blocks of one file, those that went through the log as data read from there."""
+
+    def __init__(self, past: Past, blocks: Any, copies: Any) -> None:
+        assert past.log is not None
+        super().__init__(past.fs.blocks, past.log)
+        self._blocks, self._copies = blocks, copies
+
+    def copies_of(self, blocks: Any) -> Any:
+        """The log's copy of each block that has one."""
+        place = np.minimum(np.searchsorted(self._blocks, blocks), len(self._blocks) - 1)
+        return np.where(self._blocks[place] == blocks, self._copies[place], -1)
+
+
+class _Engine:
+    def __init__(self, fs: FileSystem, versions: bool) -> None:
+        self.fs = fs
+        self.past = Past(fs)
+        self.found: Candidates = find_candidates(self.past, versions)
+        self.ownership = Ownership(self.past)
+        self.names = NameHistory(self.past)
+        self.block_size = fs.superblock.block_size
+
+    def files(self) -> list[DeletedFile]:
+        """The deleted files, by path."""
+        files = [self._file(place) for place in range(len(self.found))]
+        return sorted(files, key=lambda file: (file.path is None, file.path or b"", file.number))
+
+    # -- columns over all candidates ------------------------------------------------------
+
+    @cached_property
+    def runs(self) -> Runs:
+        """The content's blocks up to each candidate's size."""
+        runs, table = self.found.runs, self.past.states.table
+        size = table.size[self.found.row][runs.owner]
+        unknown = (self.found.source == STALE_INDEX)[runs.owner]
+        limit = np.where(unknown, NOW >> 20, -(-size // self.block_size))
+        length = np.clip(limit - runs.logical, 0, runs.length)
+        kept = length > 0
+        return Runs(
+            runs.owner[kept],
+            runs.logical[kept],
+            length[kept],
+            runs.physical[kept],
+            runs.unwritten[kept],
+        )
+
+    @cached_property
+    def _slices(self) -> Any:
+        return np.searchsorted(self.runs.owner, np.arange(len(self.found) + 1))
+
+    @cached_property
+    def _deaths(self) -> Any:
+        """Per candidate: after which order a use by others counts as a later one."""
+        death, order = self.found.death, self.past.states.order[self.found.row]
+        return np.where((death == NOW) & (order != NOW), order, death)
+
+    @cached_property
+    def reuse(self) -> Reuse:
+        """Blocks of the candidates that others took later."""
+        life = self.past.states.life[self.found.row]
+        return self.ownership.reuse(self.runs, life, self._deaths)
+
+    @cached_property
+    def _reuse_slices(self) -> Any:
+        return np.searchsorted(self.reuse.candidate, np.arange(len(self.found) + 1))
+
+    @cached_property
+    def _untrusted(self) -> Any:
+        """Per candidate (bool): a tree block that nothing vouches for was used by others."""
+        owner, block = self.found.nodes
+        life = self.past.states.life[self.found.row]
+        untrusted = np.zeros(len(self.found), bool)
+        by_extents = self.past.states.table.flags[self.found.row] & int(InodeFlags.EXTENTS)
+        proven = (by_extents != 0) & self.fs.superblock.has_metadata_checksums
+        logged = np.zeros(len(block), bool)
+        if self.past.history is not None and len(block):
+            at = self.past.last_order(self.found.row)[owner]
+            logged = self.past.history.latest(block, at) >= 0
+        kept = ~proven[owner] & ~logged
+        owner, block = owner[kept], block[kept]
+        ones = np.ones(len(block), np.int64)
+        runs = Runs(owner, ones * 0, ones, block, ones == 0)
+        untrusted[self.ownership.reuse(runs, life, self._deaths).candidate] = True
+        return untrusted
+
+    @cached_property
+    def _stale_rivals(self) -> Any:
+        """(candidate, start, length, number) of blocks that a stale map deleted later had."""
+        runs = self.runs.take((self.found.source == STALE_INDEX)[self.runs.owner])
+        mine, other = overlaps(runs.physical, runs.length, runs.physical, runs.length)
+        dtime = self.past.states.table.dtime[self.found.row]
+        number = self.past.states.table.number[self.found.row]
+        later = dtime[runs.owner[other]] > dtime[runs.owner[mine]]
+        mine, other = mine[later], other[later]
+        start = np.maximum(runs.physical[mine], runs.physical[other])
+        end = np.minimum(
+            runs.physical[mine] + runs.length[mine], runs.physical[other] + runs.length[other]
+        )
+        return runs.owner[mine], start, end - start, number[runs.owner[other]]
+
+    @cached_property
+    def _journaled(self) -> dict[int, tuple[Any, Any]]:
+        """Per candidate: (blocks, log copies) of content that went through the log as data.
+
+        A copy belongs to the file when the file had the block by then: content that is
+        journaled is so from the transaction on that gives the file its block.
+        """
+        history = self.past.history
+        if history is None or not len(self.runs):
+            return {}
+        runs, states = self.runs, self.past.states
+        ones = np.ones(len(history.blocks), np.int64)
+        mine, tag = overlaps(runs.physical, runs.length, history.blocks, ones)
+        candidate = runs.owner[mine]
+        order, death = history.orders[tag], self.found.death[candidate]
+        row = self.found.row[candidate]
+        fits = (death == NEVER) | (order <= np.where(death == NOW, states.order[row], death))
+        fits &= order >= self._first_owned(states.life[row], history.blocks[tag])
+        candidate, tag = candidate[fits], tag[fits]
+        found: dict[int, tuple[Any, Any]] = {}
+        for place in np.unique(candidate).tolist():
+            tags = tag[candidate == place]
+            blocks = history.blocks[tags]
+            last = np.append(blocks[1:] != blocks[:-1], True)
+            found[place] = (blocks[last], history.tags[tags[last]])
+        return found
+
+    def _first_owned(self, life: Any, block: Any) -> Any:
+        """Per (life, block): the first order at which that life had the block, NOW for never."""
+        claims = self.ownership.logged
+        first = np.full(len(life), NOW)
+        mine, other = overlaps(block, np.ones_like(block), claims.start, claims.length)
+        same = claims.life[other] == life[mine]
+        np.minimum.at(first, mine[same], claims.order[other[same]])
+        return first
+
+    @cached_property
+    def _moments(self) -> dict[int, Moment]:
+        if self.past.log is None:
+            return {}
+        return {
+            item.order: Moment(int(item.id), item.commit_time_ns)
+            for item in self.past.log.transactions
+        }
+
+    @cached_property
+    def _owner_paths(self) -> dict[int, bytes]:
+        """Paths of the live inodes that took blocks of deleted files."""
+        wanted = np.unique(self.reuse.number)
+        tree = self.fs.tree()
+        rows = np.flatnonzero(np.isin(tree.number, wanted)).tolist()
+        return {int(tree.number[row]): tree.paths[row] for row in rows}
+
+    # -- one candidate --------------------------------------------------------------------
+
+    def _file(self, place: int) -> DeletedFile:
+        row = int(self.found.row[place])
+        inode = self.past.states.table.one(row)
+        source = str(self.found.source[place])
+        first, last = self._slices[place : place + 2]
+        runs = self.runs.take(slice(first, last))
+        lost = self._lost_blocks(place)
+        problems: list[str] = []
+        size = self._size(place, inode, source, runs)
+        grade = self._grade(place, inode, source, runs, lost, problems)
+        path, name, named_by = self._name(place, row)
+        return DeletedFile(
+            path=path,
+            name=name,
+            inode=inode,
+            size=size,
+            dtime=self._dtime(row),
+            deleted_between=self._between(place, row),
+            grade=grade,
+            blocks=int(runs.length.sum()),
+            blocks_reused=sum(length for _, length, _ in lost),
+            lost=tuple(self._lost_ranges(runs, lost, size or 0)),
+            sources=self._sources(inode, source, row) | ({"name": named_by} if named_by else {}),
+            problems=tuple(problems),
+            superseded=bool(self.found.superseded[place]),
+            link_target=self._link_target(inode, source, runs),
+            _content=self._content(place, inode, source, runs, lost, size),
+        )
+
+    def _lost_blocks(self, place: int) -> list[tuple[int, int, str]]:
+        """(first block, count, owner) without overlaps, in order."""
+        first, last = self._reuse_slices[place : place + 2]
+        reuse = self.reuse
+        found = [
+            (int(reuse.start[row]), int(reuse.length[row]), self._owner(row))
+            for row in range(first, last)
+        ]
+        candidate, start, length, number = self._stale_rivals
+        for row in np.flatnonzero(candidate == place).tolist() if len(candidate) else ():
+            found.append((int(start[row]), int(length[row]), f"deleted inode {number[row]}"))
+        return _without_overlaps(sorted(found, key=lambda piece: piece[0]))
+
+    def _owner(self, row: int) -> str:
+        number, order = int(self.reuse.number[row]), int(self.reuse.order[row])
+        if order == NOW:
+            if not number:
+                return "in use now, by metadata or an owner not found"
+            path = self._owner_paths.get(number)
+            shown = "" if path is None else " " + path.decode("utf-8", "backslashreplace")
+            return f"inode {number}{shown}"
+        moment = self._moments.get(order)
+        when = f" in transaction {moment.transaction}" if moment else ""
+        return f"deleted inode {number}{when}" if number else f"metadata written{when}"
+
+    def _grade(
+        self,
+        place: int,
+        inode: Inode,
+        source: str,
+        runs: Runs,
+        lost: list[tuple[int, int, str]],
+        problems: list[str],
+    ) -> Grade:
+        """The grade, and the reasons for anything below intact."""
+        if source == NOTHING:
+            problems.append("no source tells which blocks it had")
+            return Grade.OVERWRITTEN
+        if source == STALE_INDEX:
+            problems.append("size not known: up to the last byte that is not zero")
+        if self.found.damaged[place]:
+            problems.append("a part of its block map could not be read")
+        if self._untrusted[place]:
+            problems.append("a block of its map was reused and carries no checksum")
+        if self._changed_later(int(self.found.row[place]), runs, inode):
+            problems.append("it changed after the last state that is known")
+        reused, blocks = sum(length for _, length, _ in lost), int(runs.length.sum())
+        grade = Grade.PARTIAL if problems or reused else Grade.INTACT
+        if blocks and reused >= blocks:
+            grade = Grade.OVERWRITTEN
+        if inode.is_encrypted:
+            problems.append("encrypted: the content is ciphertext")
+        return grade
+
+    def _changed_later(self, row: int, runs: Runs, inode: Inode) -> bool:
+        """Whether a file last seen without blocks got some before it was freed.
+
+        Freeing blocks sets mtime; an inode that never had any keeps its own.
+        """
+        dead = self._dead_row(row)
+        if len(runs) or dead is None or inode.kind != "file" or inode.is_inline:
+            return False
+        return int(self.past.states.table.mtime[dead]) != inode.mtime
+
+    def _dead_row(self, row: int) -> int | None:
+        """Row of the last state of the same life when that shows it freed."""
+        states = self.past.states
+        last = int(np.searchsorted(states.life, states.life[row], side="right")) - 1
+        freed = states.table.links_count[last] == 0 and not states.whole[last]
+        return last if freed else None
+
+    def _size(self, place: int, inode: Inode, source: str, runs: Runs) -> int | None:
+        if source == NOTHING:
+            return None
+        if source != STALE_INDEX:
+            return inode.size
+        written = np.flatnonzero(~runs.unwritten)
+        if not len(written):
+            return None
+        end = int(written[-1])
+        block = int(runs.physical[end] + runs.length[end] - 1)
+        before = int(runs.logical[end] + runs.length[end] - 1) * self.block_size
+        try:
+            return before + len(bytes(self.fs.blocks.read(block)).rstrip(b"\0"))
+        except AccessError:
+            return before + self.block_size
+
+    def _content(
+        self,
+        place: int,
+        inode: Inode,
+        source: str,
+        runs: Runs,
+        lost: list[tuple[int, int, str]],
+        size: int | None,
+    ) -> Content | None:
+        """The bytes that are its own still; later owners' blocks read as holes."""
+        if inode.kind != "file" or source == NOTHING or size is None:
+            return None
+        if inode.is_inline:
+            return self.fs.content(inode)
+        blocks: Any = self.fs.blocks
+        if place in self._journaled:
+            blocks = _JournaledData(self.past, *self._journaled[place])
+        return Content(blocks, size, _without_blocks(runs, lost))
+
+    def _link_target(self, inode: Inode, source: str, runs: Runs) -> bytes | None:
+        if inode.kind != "symlink" or source == NOTHING:
+            return None
+        try:
+            if inode.is_fast_symlink or inode.is_inline:
+                return self.fs.link_target(inode)
+            return Content(self.fs.blocks, min(inode.size, self.block_size), runs).read(0, 4096)
+        except AccessError:
+            return None
+
+    def _lost_ranges(
+        self, runs: Runs, lost: list[tuple[int, int, str]], size: int
+    ) -> list[LostRange]:
+        """Lost blocks as byte ranges of the file."""
+        found = []
+        for start, length, owner in lost:
+            inside = (runs.physical <= start) & (start < runs.physical + runs.length)
+            for row in np.flatnonzero(inside).tolist():
+                at = int(runs.logical[row] + start - runs.physical[row]) * self.block_size
+                found.append(LostRange(at, min(length * self.block_size, size - at), owner))
+        return sorted(found, key=lambda piece: piece.offset)
+
+    def _dtime(self, row: int) -> int | None:
+        dead = self._dead_row(row)
+        seconds = 0 if dead is None else int(self.past.states.table.dtime[dead])
+        return seconds * NANOSECONDS if seconds else None
+
+    def _between(self, place: int, row: int) -> tuple[Moment | None, Moment | None]:
+        death = int(self.found.death[place])
+        source = self.found.source[place]
+        alive = self._moments.get(int(self.past.states.order[row]))
+        return alive, None if source in (STALE_INDEX, NOTHING) else self._moments.get(death)
+
+    def _sources(self, inode: Inode, source: str, row: int) -> dict[str, str]:
+        moment = self._moments.get(int(self.past.states.order[row]))
+        where = f"journal transaction {moment.transaction}" if moment else "inode table"
+        if source == DISK and inode.number in self.fs.orphans:
+            where = "orphan list"
+        described = {LOG: where, DISK: where, STALE_INDEX: "stale index entries of the freed inode"}
+        return {"inode": where} | ({"map": described[source]} if source in described else {})
+
+    def _name(self, place: int, row: int) -> tuple[bytes | None, bytes | None, str]:
+        """(full path, name, where the name was seen) of the candidate's last name."""
+        life, names = int(self.past.states.life[row]), self.names.names
+        found = self.names.last_name(life)
+        if found < 0:
+            return None, None, ""
+        death = int(self.found.death[place])
+        path = self.names.path(found, int(NOW) if death == NEVER else death)
+        seen = int(names.seen[found])
+        moment = self._moments.get(seen)
+        where = f"journal transaction {moment.transaction}" if moment else "journal"
+        return path, names.name[found], "freed directory block" if seen == BEFORE else where
+
+
+def _without_overlaps(pieces: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+    """Sorted (start, length, owner) pieces with what an earlier one covers cut away."""
+    kept: list[tuple[int, int, str]] = []
+    end = 0
+    for start, length, owner in pieces:
+        stop = start + length
+        start = max(start, end)
+        if stop > start:
+            kept.append((start, stop - start, owner))
+            end = stop
+    return kept
+
+
+def _without_blocks(runs: Runs, lost: list[tuple[int, int, str]]) -> Runs:
+    """The runs less the lost blocks."""
+    if not lost:
+        return runs
+    row, position = spread(runs.length)
+    block = runs.physical[row] + position
+    starts = np.array([start for start, _, _ in lost])
+    ends = np.array([start + length for start, length, _ in lost])
+    place = np.searchsorted(starts, block, side="right") - 1
+    own = (place < 0) | (block >= ends[np.maximum(place, 0)])
+    row, position = row[own], position[own]
+    cut = np.ones(len(row), bool)
+    cut[1:] = (row[1:] != row[:-1]) | (position[1:] != position[:-1] + 1)
+    start = np.flatnonzero(cut)
+    first, skip = row[start], position[start]
+    return Runs(
+        runs.owner[first],
+        runs.logical[first] + skip,
+        np.diff(np.append(start, len(row))),
+        runs.physical[first] + skip,
+        runs.unwritten[first],
+    )

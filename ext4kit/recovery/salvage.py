@@ -1,0 +1,179 @@
+"""Writing what was recovered: files under their paths, and a manifest of everything."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from ext4kit.errors import OutputError
+from ext4kit.recovery.deleted import Deleted, DeletedFile, Moment
+from ext4kit.recovery.output import RootedOutput, UnwritableError, Written
+
+MANIFEST = "manifest.jsonl"
+
+
+@dataclass(slots=True)
+class Salvage:
+    """What a recovery wrote.
+
+    Attributes:
+        written: files written whole; recorded: records without a file.
+        incomplete: files that could not be finished or have unreadable parts.
+        bytes: bytes of the files written; grades: records by grade.
+    """
+
+    written: int = 0
+    recorded: int = 0
+    incomplete: int = 0
+    bytes: int = 0
+    grades: Counter[str] = field(default_factory=Counter)
+
+
+def recover(
+    deleted: Deleted,
+    out: Path,
+    progress: Callable[[int, int], None] | None = None,
+    evidence: tuple[Path, ...] = (),
+) -> Salvage:
+    """Write deleted files below `out`, with a manifest that has a record for each.
+
+    Args:
+        deleted: what `find_deleted` gave.
+        out: a new or empty folder.
+        progress: called with (done, total) as the work goes on.
+        evidence: files of the evidence, which `out` must not touch.
+
+    Raises:
+        RequestError: `out` is not empty or lies in the evidence.
+        OutputError: the folder takes no more; the manifest is valid up to there.
+    """
+    output = RootedOutput(out, evidence)
+    result = Salvage()
+    try:
+        with (out / MANIFEST).open("x", encoding="utf-8") as manifest:
+            _recover_all(deleted, output, manifest, result, progress)
+    except OSError as error:
+        raise OutputError(f"{out / MANIFEST}: {error.strerror}; free some space") from error
+    return result
+
+
+def _recover_all(
+    deleted: Deleted,
+    output: RootedOutput,
+    manifest: IO[str],
+    result: Salvage,
+    progress: Callable[[int, int], None] | None,
+) -> None:
+    for done, file in enumerate(deleted):
+        if progress is not None and done % 64 == 0:
+            progress(done, len(deleted))
+        _recover_one(file, output, manifest, result)
+    if progress is not None:
+        progress(len(deleted), len(deleted))
+
+
+def _recover_one(
+    file: DeletedFile, output: RootedOutput, manifest: IO[str], result: Salvage
+) -> None:
+    """Write one file and its record; a record is written also when the file fails."""
+    written, failure = None, ""
+    try:
+        written = _write(file, output)
+    except UnwritableError as error:
+        failure = str(error)
+    except (OutputError, KeyboardInterrupt) as error:
+        reason = str(error) or "interrupted"
+        _put(manifest, record(file, None, f"not finished: {reason}"))
+        raise
+    _put(manifest, record(file, written, failure))
+    result.grades[str(file.grade)] += 1
+    if written is None:
+        result.recorded += 1
+        result.incomplete += bool(failure)
+        return
+    result.written += 1
+    result.bytes += written.size
+    result.incomplete += bool(written.lost)
+
+
+def _put(manifest: IO[str], values: dict[str, Any]) -> None:
+    """One line, on disk before the next file is begun."""
+    manifest.write(json.dumps(values, ensure_ascii=False) + "\n")
+    manifest.flush()
+
+
+def _write(file: DeletedFile, output: RootedOutput) -> Written | None:
+    content = file.content()
+    if content is None or file.grade == "overwritten":
+        return None
+    mark = f"inode-{file.number}-{file.generation}"
+    unnamed = [b"unnamed", mark.encode()]
+    parts = [b"files", *file.path.strip(b"/").split(b"/")] if file.path is not None else unnamed
+    times = (file.atime, file.mtime)
+    try:
+        return output.write(parts, content.chunks(), mark, times)
+    except UnwritableError:
+        if parts is unnamed:
+            raise
+        return output.write(unnamed, content.chunks(), mark, times)
+
+
+def record(file: DeletedFile, written: Written | None, failure: str = "") -> dict[str, Any]:
+    """A file's manifest record: plain JSON values, times in integer ns."""
+    problems = list(file.problems)
+    if failure:
+        problems.append(failure)
+    lost = [
+        {"offset": piece.offset, "length": piece.length, "owner": piece.owner}
+        for piece in file.lost
+    ]
+    for offset, length, reason in written.lost if written else ():
+        problems.append(f"unreadable at {offset} for {length} bytes: {reason}")
+    return {
+        "output": written.path if written else None,
+        **text_and_bytes("path", file.path),
+        **text_and_bytes("name", file.name),
+        "inode": file.number,
+        "generation": file.generation,
+        "type": file.kind,
+        "size": file.size,
+        "sha256": written.sha256 if written else None,
+        "mode": file.mode,
+        "uid": file.uid,
+        "gid": file.gid,
+        "atime": file.atime,
+        "mtime": file.mtime,
+        "ctime": file.ctime,
+        "crtime": file.crtime,
+        "dtime": file.dtime,
+        "deleted_between": [_moment(moment) for moment in file.deleted_between],
+        "grade": str(file.grade),
+        "superseded": file.superseded,
+        "blocks": file.blocks,
+        "blocks_reused": file.blocks_reused,
+        "lost": lost,
+        "sources": file.sources,
+        **text_and_bytes("link_target", file.link_target),
+        "device": list(file.device) if file.device else None,
+        "problems": problems,
+    }
+
+
+def text_and_bytes(key: str, value: bytes | None) -> dict[str, Any]:
+    """`key` as text, and `key_bytes` in base64 when the bytes are not UTF-8."""
+    if value is None:
+        return {key: None}
+    try:
+        return {key: value.decode("utf-8")}
+    except UnicodeDecodeError:
+        exact = base64.b64encode(value).decode("ascii")
+        return {key: value.decode("utf-8", "backslashreplace"), f"{key}_bytes": exact}
+
+
+def _moment(moment: Moment | None) -> dict[str, int | None] | None:
+    return None if moment is None else {"transaction": moment.transaction, "time": moment.time}

@@ -1,0 +1,90 @@
+"""All that a file system says of itself, put together for `info`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ext4kit.filesystem import FileSystem
+from ext4kit.journal import Log
+from ext4kit.report.group_facts import group_lines, group_record, read_group_facts
+from ext4kit.report.journal_facts import (
+    journal_facts,
+    journal_record,
+    journal_state,
+    mmp_lines,
+    mmp_record,
+    read_mmp,
+)
+from ext4kit.report.superblock_facts import (
+    Fact,
+    fact_lines,
+    superblock_facts,
+    superblock_record,
+)
+
+
+def info_text(fs: FileSystem, groups: bool) -> Iterator[str]:
+    """Pieces of text: dumpe2fs's lines, then the program's own, then each group's."""
+    log = Log.open(fs)
+    mmp = read_mmp(fs)
+    lines = fact_lines(superblock_facts(fs.superblock))
+    if log:
+        lines += fact_lines(journal_facts(log.superblock, fs.superblock.block_size))
+    lines += mmp_lines(mmp) if mmp else []
+    yield "\n".join([*lines, "", *fact_lines(_own_facts(fs, log))])
+    for group in read_group_facts(fs) if groups else ():
+        yield "\n".join(["", *group_lines(group, fs.superblock)] if group.number == 0
+                        else group_lines(group, fs.superblock))  # fmt: skip
+
+
+def info_records(fs: FileSystem, groups: bool) -> Iterator[dict[str, Any]]:
+    """The same as records: superblock, journal, mmp, state, groups."""
+    log = Log.open(fs)
+    mmp = read_mmp(fs)
+    yield superblock_record(fs.superblock)
+    if log:
+        yield journal_record(log.superblock)
+    if mmp:
+        yield mmp_record(mmp)
+    yield {
+        "record": "state",
+        "kind": fs.superblock.kind,
+        "superblock_group": fs.superblock.group_number,
+        "superblock_checksum": _verdict(fs.superblock.checksum_ok),
+        "group_descriptors": len(fs.groups),
+        "group_descriptors_bad": _bad_descriptors(fs),
+        "orphans": fs.orphans,
+        "journal": journal_state(fs, log),
+    }
+    if groups:
+        yield from map(group_record, read_group_facts(fs))
+
+
+def _own_facts(fs: FileSystem, log: Log | None) -> Iterator[Fact]:
+    group, bad = fs.superblock.group_number, _bad_descriptors(fs)
+    yield "Kind", fs.superblock.kind
+    yield "Superblock read", "the primary" if group == 0 else f"the backup in group {group}"
+    yield "Superblock checksum", _verdict(fs.superblock.checksum_ok)
+    yield "Group descriptors", f"{len(fs.groups)}, {bad} with a bad checksum"
+    yield "Orphaned inodes", _orphans(fs.orphans)
+    yield "Journal state", journal_state(fs, log)
+    if log and log.superblock.checksum_ok is not None:
+        yield "Journal checksum check", _verdict(log.superblock.checksum_ok)
+
+
+def _verdict(checksum_ok: bool | None) -> str:
+    return {True: "ok", False: "BAD", None: "not stored"}[checksum_ok]
+
+
+def _bad_descriptors(fs: FileSystem) -> int:
+    groups = fs.groups
+    known = groups.computed_checksum >= 0
+    return int((known & (groups.computed_checksum != groups.checksum)).sum())
+
+
+def _orphans(numbers: list[int]) -> str:
+    if not numbers:
+        return "none"
+    first = ", ".join(map(str, numbers[:20]))
+    return f"{len(numbers):,}: {first}{', ...' if len(numbers) > 20 else ''}"

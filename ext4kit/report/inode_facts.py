@@ -1,0 +1,178 @@
+"""Everything that an inode says, as lines and as a record."""
+
+from __future__ import annotations
+
+import base64
+import stat
+from collections.abc import Iterator
+from typing import Any
+
+from ext4kit.errors import AccessError, CorruptError
+from ext4kit.filesystem import FileSystem
+from ext4kit.parsers import acl
+from ext4kit.parsers.inode import Inode, InodeFlags
+from ext4kit.report.listing import mode_text
+from ext4kit.report.safe import json_name, shown
+from ext4kit.report.superblock_facts import Fact, fact_lines
+from ext4kit.report.times import iso, iso_seconds
+from ext4kit.units import NANOSECONDS
+
+_TIMES = {"Accessed": "atime", "Modified": "mtime", "Changed": "ctime", "Created": "crtime"}
+_ACLS = (b"system.posix_acl_access", b"system.posix_acl_default")
+Row = tuple[int, int, int, bool]  # file block, blocks, block in the file system, unwritten
+
+
+def inode_lines(fs: FileSystem, inode: Inode, path: bytes) -> list[str]:
+    """Facts, the block map as a table, attributes, access control lists."""
+    attributes = fs.xattrs(inode)
+    return [
+        *fact_lines(_facts(fs, inode, path)),
+        *_map_lines(_map_rows(fs, inode)),
+        *_attribute_lines(attributes),
+    ]
+
+
+def _facts(fs: FileSystem, inode: Inode, path: bytes) -> Iterator[Fact]:
+    yield "Path", shown(path)
+    yield "Inode", str(inode.number)
+    yield "Type", inode.kind
+    yield "Mode", f"{stat.S_IMODE(inode.mode):04o} ({mode_text(inode.mode)})"
+    yield "Owner", f"uid {inode.uid}, gid {inode.gid}"
+    yield "Size", str(inode.size)
+    yield "Links", str(inode.links_count)
+    yield "Space", f"{inode.blocks} sectors of 512 bytes"
+    yield "Device", "{}, {}".format(*inode.device) if inode.device else None
+    if inode.kind == "symlink":
+        yield "Target", _target_text(fs, inode)
+    for label, name in _TIMES.items():
+        moment = getattr(inode, name)
+        yield label, "no room in this inode" if moment is None else iso(moment)
+    yield "Deleted", _deletion(fs, inode)
+    yield "Flags", f"0x{inode.flags:x} ({' '.join(flag_names(inode.flags)) or 'none'})"
+    yield "Generation", str(inode.generation)
+    yield "Version", str(inode.version)
+    yield "Project", str(inode.project_id) if inode.project_id else None
+    yield "Attribute block", str(inode.file_acl) if inode.file_acl else None
+    yield "Extra size", str(inode.extra_isize) if len(inode.raw) > 128 else None
+    yield "Checksum", _checksum(fs, inode)
+    yield "Allocated", "yes" if _is_allocated(fs, inode) else "no"
+
+
+def flag_names(flags: int) -> list[str]:
+    """Set flags in lower case; unknown bits as `0x...`."""
+    names = [(flag.name or "").lower() for flag in InodeFlags if flags & flag]
+    unknown = flags & ~sum(flag.value for flag in InodeFlags)
+    return [*names, f"{unknown:#x}"] if unknown else names
+
+
+def _target(fs: FileSystem, inode: Inode) -> bytes | None:
+    try:
+        return fs.link_target(inode)
+    except (AccessError, CorruptError) as error:
+        fs.problems.add(f"inode {inode.number}", f"its target cannot be read: {error}")
+        return None
+
+
+def _target_text(fs: FileSystem, inode: Inode) -> str:
+    target = _target(fs, inode)
+    return "cannot be read" if target is None else shown(target)
+
+
+def _deletion(fs: FileSystem, inode: Inode) -> str | None:
+    """The deletion time; for an orphan the field is the next orphan's number instead."""
+    if not inode.dtime:
+        return None
+    if inode.number in fs.orphans:
+        return f"no: an orphan, the next one is inode {inode.dtime}"
+    return iso_seconds(inode.dtime)
+
+
+def _checksum(fs: FileSystem, inode: Inode) -> str:
+    verdict = {True: "ok", False: "BAD", None: "not stored"}[fs.checksum_ok(inode)]
+    return verdict if fs.checksum_ok(inode) is None else f"0x{inode.checksum:08x} ({verdict})"
+
+
+def _is_allocated(fs: FileSystem, inode: Inode) -> bool:
+    group, place = divmod(inode.number - 1, fs.superblock.inodes_per_group)
+    if group >= len(fs.groups):
+        return False
+    return bool(fs.bitmaps.inode_bitmap(group)[place])
+
+
+def _map_rows(fs: FileSystem, inode: Inode) -> list[Row]:
+    runs = fs.block_map(inode)
+    columns = (runs.logical, runs.length, runs.physical, runs.unwritten)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def _map_lines(rows: list[Row]) -> Iterator[str]:
+    if not rows:
+        return
+    yield f"Block map:                {len(rows)} run{'s' * (len(rows) != 1)}"
+    yield f"  {'file block':>12}  {'blocks':>10}  {'first':>14}  {'last':>14}"
+    for logical, length, physical, unwritten in rows:
+        last = physical + length - 1
+        note = "  unwritten" if unwritten else ""
+        yield f"  {logical:>12}  {length:>10}  {physical:>14}  {last:>14}{note}"
+
+
+def _attribute_lines(attributes: dict[bytes, bytes]) -> Iterator[str]:
+    if attributes:
+        yield "Extended attributes:"
+    for name, value in attributes.items():
+        text = acl_text(value) if name in _ACLS else None
+        if text is None:
+            yield f"  {shown(name)} = {shown(value)}"
+            continue
+        yield f"  {shown(name)}:"
+        yield from (f"    {line}" for line in text)
+
+
+def acl_text(value: bytes) -> list[str] | None:
+    """The entries of an access control list as getxattr gives it; None when it is none."""
+    if len(value) < 4 or value[0] != acl.XATTR_VERSION or (len(value) - 4) % 8:
+        return None
+    entries = []
+    for start in range(4, len(value), 8):
+        raw = acl.ACL_ENTRY.parse(value, start)
+        if raw.e_tag not in acl.TAG_NAMES:
+            return None
+        number = raw.e_id if raw.e_tag in acl.NAMED else None
+        entries.append(acl.AclEntry(raw.e_tag, raw.e_perm, number))
+    return acl.acl_to_text(entries).splitlines()
+
+
+# ------------------------------------------------------------------------------ as a record
+
+
+def inode_record(fs: FileSystem, inode: Inode, path: bytes) -> dict[str, Any]:
+    """An inode with plain JSON values; times in nanoseconds."""
+    target = _target(fs, inode) if inode.kind == "symlink" else None
+    return {
+        "record": "inode",
+        **json_name(path),
+        "inode": inode.number,
+        "type": inode.kind,
+        **{name: getattr(inode, name) for name in (
+            "mode", "uid", "gid", "size", "links_count", "blocks", "flags", "generation",
+            "version", "project_id", "file_acl", "extra_isize", *_TIMES.values())},
+        "dtime": inode.dtime * NANOSECONDS if inode.dtime else None,
+        "is_orphan": inode.number in fs.orphans,
+        "flag_names": flag_names(inode.flags),
+        "device": inode.device,
+        **({} if target is None else json_name(target, "target")),
+        "checksum": inode.checksum,
+        "checksum_ok": fs.checksum_ok(inode),
+        "allocated": _is_allocated(fs, inode),
+        "map": [
+            {"file_block": row[0], "blocks": row[1], "block": row[2], "unwritten": row[3]}
+            for row in _map_rows(fs, inode)
+        ],
+        "xattrs": [_attribute_record(*pair) for pair in fs.xattrs(inode).items()],
+    }  # fmt: skip
+
+
+def _attribute_record(name: bytes, value: bytes) -> dict[str, Any]:
+    text = acl_text(value) if name in _ACLS else None
+    record = {**json_name(name, "name"), "value_base64": base64.b64encode(value).decode("ascii")}
+    return record | ({"acl": text} if text else {})

@@ -1,0 +1,153 @@
+"""Listings of live files: names, long lines, records. Built from columns, not entry by entry."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ext4kit.errors import AccessError, CorruptError
+from ext4kit.filesystem import FileSystem
+from ext4kit.parsers.inode import KINDS, InodeTable, is_fast_symlink
+from ext4kit.report.safe import json_name, shown, shown_lines
+from ext4kit.report.times import iso_short
+
+AT_ONCE = 1 << 16
+_TIMES = ("atime", "mtime", "ctime", "crtime")
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What is to be listed: a name or path and an inode number each (int64 column)."""
+
+    names: list[bytes]
+    number: Any
+
+
+def find_names(fs: FileSystem, target: bytes, recursive: bool, hidden: bool) -> Names:
+    """What `ls TARGET` lists: a directory's entries, all below it, or the one file.
+
+    Args:
+        fs: the file system.
+        target: a path or `<12>`.
+        recursive: everything below, with full paths, in the order of a walk.
+        hidden: `.` and `..` as well; never with `recursive`.
+
+    Raises:
+        RequestError: no such path.
+    """
+    number = fs.lookup(target)
+    if not fs.inode(number).is_directory:
+        return Names([target], np.array([number]))
+    if recursive:
+        tree = fs.tree(number, b"/".join([b"", *filter(None, target.split(b"/"))]))
+        return Names(tree.paths, tree.number)
+    entries = sorted(fs.entries(number), key=lambda entry: entry.name)
+    kept = [entry for entry in entries if hidden or entry.name not in (b".", b"..")]
+    return Names([entry.name for entry in kept], np.array([each.inode for each in kept], np.int64))
+
+
+def plain_text(found: Names) -> str:
+    """One name a line."""
+    return shown_lines(found.names) if found.names else ""
+
+
+def numbered_text(found: Names) -> str:
+    """Inode number and name, a line each."""
+    width = len(str(found.number.max())) if found.names else 0
+    pairs = zip(found.number.tolist(), shown_lines(found.names).split("\n"), strict=False)
+    return "".join(f"{number:>{width}} {name}\n" for number, name in pairs if found.names)
+
+
+def long_text(fs: FileSystem, found: Names, numbered: bool) -> Iterator[str]:
+    """`ls -l` lines: mode, links, uid, gid, size, mtime (UTC), name, link target."""
+    for names, table in _tables(fs, found):
+        columns = _long_columns(table)
+        if numbered:
+            columns.insert(0, [str(number) for number in table.number.tolist()])
+        widths = [max(map(len, column)) for column in columns]
+        padded = [
+            [cell.rjust(width) for cell in column]
+            for column, width in zip(columns, widths, strict=True)
+        ]
+        tails = _tails(fs, names, table)
+        yield "".join(f"{' '.join(row)}\n" for row in zip(*padded, tails, strict=True))
+
+
+def _tables(fs: FileSystem, found: Names) -> Iterator[tuple[list[bytes], InodeTable]]:
+    for start in range(0, len(found.names), AT_ONCE):
+        numbers = found.number[start : start + AT_ONCE]
+        yield found.names[start : start + AT_ONCE], fs.inode_table(numbers)
+
+
+@cache
+def mode_text(mode: int) -> str:
+    """`-rw-r--r--`; a type that ext4 has not is `?`."""
+    return stat.filemode(mode)
+
+
+def _long_columns(table: InodeTable) -> list[list[str]]:
+    return [
+        [mode_text(mode) for mode in table.mode.tolist()],
+        [str(count) for count in table.links_count.tolist()],
+        [str(uid) for uid in table.uid.tolist()],
+        [str(gid) for gid in table.gid.tolist()],
+        _sizes(table),
+        [iso_short(moment) for moment in table.mtime.tolist()],
+    ]
+
+
+def _sizes(table: InodeTable) -> list[str]:
+    """Sizes in bytes; `major,minor` for devices."""
+    sizes = [str(size) for size in table.size.tolist()]
+    kind = table.mode & 0xF000
+    for row in np.flatnonzero((kind == stat.S_IFCHR) | (kind == stat.S_IFBLK)).tolist():
+        major, minor = table.one(row).device or (0, 0)
+        sizes[row] = f"{major},{minor}"
+    return sizes
+
+
+def _tails(fs: FileSystem, names: list[bytes], table: InodeTable) -> list[str]:
+    """The names as shown, a symlink's with its target."""
+    tails = shown_lines(names).split("\n")[: len(names)]
+    for row, target in _targets(fs, table).items():
+        tails[row] += f" -> {shown(target)}"
+    return tails
+
+
+def _targets(fs: FileSystem, table: InodeTable) -> dict[int, bytes]:
+    """Row to target of every symlink; one that cannot be read becomes a problem."""
+    links = np.flatnonzero((table.mode & 0xF000) == stat.S_IFLNK)
+    fast = is_fast_symlink(table.mode, table.size, table.flags)
+    found = {}
+    for row in links.tolist():
+        if fast[row]:
+            found[row] = table.i_block[row].tobytes()[: int(table.size[row])]
+            continue
+        try:
+            found[row] = fs.link_target(table.one(row))
+        except (AccessError, CorruptError) as error:
+            fs.problems.add(f"inode {table.number[row]}", f"its target cannot be read: {error}")
+    return found
+
+
+def entry_records(fs: FileSystem, found: Names) -> Iterator[dict[str, Any]]:
+    """A record an entry, with what `ls -l` shows and more; times in nanoseconds."""
+    for names, table in _tables(fs, found):
+        targets = _targets(fs, table)
+        has_crtime = (table.extra_isize >= 24).tolist()
+        plain = ("number", "mode", "links_count", "uid", "gid", "size", "generation", *_TIMES)
+        rows = zip(*(getattr(table, column).tolist() for column in plain), strict=True)
+        for row, (name, values) in enumerate(zip(names, rows, strict=True)):
+            record = {"record": "entry", **json_name(name)} | dict(zip(plain, values, strict=True))
+            record["inode"] = record.pop("number")
+            record["type"] = KINDS.get(stat.S_IFMT(record["mode"]), "unknown")
+            if not has_crtime[row]:
+                record["crtime"] = None
+            if row in targets:
+                record |= json_name(targets[row], "target")
+            yield record

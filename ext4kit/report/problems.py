@@ -1,0 +1,37 @@
+"""Problems at the end of a command: the first few in full, then the count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ext4kit.findings import Problem, Severity
+from ext4kit.report.safe import shown_text
+
+SHOWN = 10
+
+
+def problem_lines(problems: list[Problem], total: int, errors: int) -> Iterator[str]:
+    """The lines for stderr, errors first.
+
+    Args:
+        problems: those that were kept.
+        total: how many there were.
+        errors: how many of them are errors.
+    """
+    order = list(Severity)
+    worst = sorted(problems, key=lambda problem: -order.index(problem.severity))
+    for problem in worst[:SHOWN]:
+        yield f"ext4kit: {problem.severity}: {shown_text(str(problem))}"
+    if total > SHOWN:
+        yield f"ext4kit: ... and {total - min(len(worst), SHOWN):,} more"
+    if total:
+        rest = total - errors
+        yield f"ext4kit: {_count(errors, 'error')}, {_count(rest, 'note or warning')}"
+
+
+def _count(number: int, word: str) -> str:
+    if number == 1:
+        return f"1 {word}"
+    return f"{number:,} {word.replace('note', 'notes').replace('warning', 'warnings')}" + (
+        "s" if word == "error" else ""
+    )

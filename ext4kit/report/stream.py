@@ -1,0 +1,161 @@
+"""A file's bytes to an open descriptor, as fast as the system can copy them.
+
+Where a run of the file lies byte for byte in an open file, the kernel copies it; else the
+mapped pages are written. Holes are skipped in a regular file and written as zeros elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ext4kit.evidence.source import fileno_range
+from ext4kit.filesystem.blocks import SourceBlocks
+from ext4kit.filesystem.content import Content
+
+_COPY_BYTES = 64 << 20
+_ZEROS = memoryview(bytes(1 << 20))
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A range of the file that could not be read; zeros stand for it."""
+
+    offset: int
+    length: int
+    reason: str
+
+
+class Stream:
+    """Writes to a descriptor; `close` sets the length when the end is a hole.
+
+    Args:
+        fd: an open descriptor. Only a regular file that is written at its end gets holes.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self._sparse = _can_have_holes(fd)
+        self._position = os.lseek(fd, 0, os.SEEK_CUR) if self._sparse else 0
+
+    def content(self, content: Content) -> Iterator[Lost]:
+        """Write all of a file; yields what was lost.
+
+        Raises:
+            OSError: the descriptor cannot be written.
+        """
+        pieces = _ranges(content)
+        if pieces is None:
+            yield from self._chunks(content)
+            return
+        position = 0
+        for offset, length, place in pieces:
+            self.zeros(offset - position)
+            self._copy(*place, length) if place else self.zeros(length)
+            position = offset + length
+        self.zeros(content.size - position)
+
+    def zeros(self, length: int) -> None:
+        """Zeros, as a hole where there can be one."""
+        if self._sparse and length > 0:
+            os.lseek(self.fd, length, os.SEEK_CUR)
+            return
+        while length > 0:
+            length -= os.write(self.fd, _ZEROS[: min(length, len(_ZEROS))])
+
+    def write(self, data: memoryview | bytes) -> None:
+        """All of the bytes."""
+        view = memoryview(data)
+        while view.nbytes:
+            view = view[os.write(self.fd, view) :]
+
+    def close(self) -> None:
+        """End the file where writing ended, also after a hole; the descriptor stays open."""
+        if self._sparse:
+            end = os.lseek(self.fd, 0, os.SEEK_CUR)
+            if end > os.fstat(self.fd).st_size:
+                os.ftruncate(self.fd, end)
+
+    def _chunks(self, content: Content) -> Iterator[Lost]:
+        for chunk in content.chunks():
+            if chunk.lost:
+                yield Lost(chunk.offset, chunk.length, chunk.lost)
+            if chunk.data is None:
+                self.zeros(chunk.length)
+            else:
+                self.write(chunk.data)
+
+    def _copy(self, source: int, offset: int, length: int) -> None:
+        """Bytes from one descriptor to the other inside the kernel."""
+        while length:
+            done = _kernel_copy(source, self.fd, offset, min(length, _COPY_BYTES))
+            if done == 0:
+                data = os.pread(source, min(length, len(_ZEROS)), offset)
+                self.write(data)
+                done = len(data)
+            offset, length = offset + done, length - done
+
+
+def _can_have_holes(fd: int) -> bool:
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode):
+        return False
+    return not _appends(fd) and os.lseek(fd, 0, os.SEEK_CUR) == status.st_size
+
+
+def _appends(fd: int) -> bool:
+    import fcntl
+
+    return bool(fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_APPEND)
+
+
+def _kernel_copy(source: int, target: int, offset: int, length: int) -> int:
+    """Bytes copied; 0 when the kernel cannot copy between these two."""
+    for copy in (
+        lambda: os.copy_file_range(source, target, length, offset),
+        lambda: os.sendfile(target, source, offset, length),
+    ):
+        try:
+            done = copy()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            if error.errno not in _CANNOT:
+                raise
+            continue
+        if done:
+            return done
+    return 0
+
+
+def _cannot() -> frozenset[int]:
+    import errno
+
+    return frozenset({errno.EXDEV, errno.EINVAL, errno.EBADF, errno.ENOSYS, errno.EOPNOTSUPP,
+                      errno.ESPIPE, errno.EPERM})  # fmt: skip
+
+
+_CANNOT = _cannot()
+
+
+def _ranges(content: Content) -> list[tuple[int, int, tuple[int, int] | None]] | None:
+    """(offset, length, (descriptor, byte) or None when unwritten) of each run.
+
+    None when some of the file is not in a file that is open, or not all there.
+    """
+    blocks = content.blocks
+    if content.runs is None or not isinstance(blocks, SourceBlocks):
+        return None
+    found = []
+    end = blocks.blocks_count * blocks.block_size
+    for offset, length, place in content.segments():
+        if place is None:
+            found.append((offset, length, None))
+            continue
+        where = fileno_range(blocks.source, place, length) if place + length <= end else None
+        if where is None:
+            return None
+        found.append((offset, length, where))
+    return found

@@ -1,0 +1,38 @@
+"""The volumes of an image as a table and as records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ext4kit.evidence import Volume
+from ext4kit.report.safe import shown_text
+from ext4kit.report.tables import table_lines
+
+_HEADINGS = ("index", "offset", "size", "kind", "label", "uuid", "scheme", "description")
+
+
+def volume_lines(volumes: Sequence[Volume]) -> list[str]:
+    """A line a volume below a line of headings; offset and size in bytes."""
+    return table_lines(_HEADINGS, [_row(volume) for volume in volumes], right={0, 1, 2})
+
+
+def _row(volume: Volume) -> tuple[str, ...]:
+    values = (volume.index, volume.offset, volume.size, _kind(volume), volume.label, volume.uuid,
+              volume.scheme, volume.description)  # fmt: skip
+    return tuple(shown_text(str(value)) or "-" for value in values)
+
+
+def _kind(volume: Volume) -> str:
+    return f"{volume.kind} (backup superblock)" if volume.backup else volume.kind
+
+
+def volume_record(volume: Volume) -> dict[str, Any]:
+    """A volume with plain JSON values; `readable` is how many of its bytes the image has."""
+    return {
+        "record": "volume",
+        **{name: getattr(volume, name) for name in _HEADINGS},
+        "readable": volume.source.size,
+        "is_ext": volume.is_ext,
+        "backup": volume.backup,
+    }

@@ -1,0 +1,77 @@
+"""Loop devices, mounts and copies: the little of the machine that the recipes need."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+SYSTEM_PATH = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
+UUID = "5ca1ab1e-0000-4000-8000-00000000e4f5"
+HASH_SEED = "0b5e55ed-0000-4000-8000-00000000e4f5"
+
+
+class MachineError(RuntimeError):
+    """A tool that the recipes lean on failed; the text is what it said."""
+
+
+def run(*command: str | Path, stdin: bytes | None = None) -> bytes:
+    """Run one tool to its end and give its stdout; MachineError when it fails."""
+    done = subprocess.run(
+        [str(part) for part in command],
+        input=stdin,
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PATH": SYSTEM_PATH, "LC_ALL": "C"},
+    )
+    if done.returncode != 0:
+        said = (done.stderr or done.stdout).decode(errors="replace").strip()
+        raise MachineError(f"{command[0]}: {said}")
+    return done.stdout
+
+
+def missing_for_kernel() -> str:
+    """Why no image can be made here through the kernel; empty when it can be done."""
+    if os.geteuid() != 0:
+        return "needs root"
+    if not Path("/dev/loop-control").exists():
+        return "needs loop devices"
+    tools = [tool for tool in ("losetup", "mke2fs") if not shutil.which(tool, path=SYSTEM_PATH)]
+    return f"needs {' and '.join(tools)}" if tools else ""
+
+
+def make_file_system(image: Path, size: int, options: tuple[str, ...]) -> None:
+    """A new file system in a new sparse file of `size` bytes, its UUID and hash seed fixed."""
+    with image.open("xb") as made:
+        made.truncate(size)
+    extended = f"hash_seed={HASH_SEED},nodiscard"
+    run("mke2fs", "-q", "-F", "-U", UUID, "-E", extended, *options, image)
+
+
+@contextmanager
+def loop_device(image: Path) -> Iterator[Path]:
+    """The image as a block device, for as long as the context lasts."""
+    device = Path(run("losetup", "--find", "--show", image).decode().strip())
+    try:
+        yield device
+    finally:
+        run("losetup", "--detach", device)
+
+
+def mount(device: Path, where: Path, options: str) -> None:
+    """Mount; no timer may commit or zero anything while a recipe is at work."""
+    steady = "noinit_itable,commit=600"
+    run("mount", "-t", "ext4", "-o", ",".join(filter(None, (steady, options))), device, where)
+
+
+def unmount(where: Path) -> None:
+    """Unmount."""
+    run("umount", where)
+
+
+def copy_sparse(source: Path, target: Path) -> None:
+    """Copy a backing file, holes as holes, what the page cache has of it included."""
+    run("cp", "--sparse=always", source, target)

@@ -1,0 +1,129 @@
+"""The truth about one image: what was deleted, what lives, and how much can be had."""
+
+from __future__ import annotations
+
+import base64
+import json
+import lzma
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sample_images.recipes.ondisk import Extent
+
+
+@dataclass(slots=True)
+class FileTruth:
+    """One state of one file that is no more, as it was just before it went.
+
+    Attributes:
+        path: relative to the root of the file system, no leading slash.
+        sha256: of the content, hexadecimal.
+        blocks: (first file block, first block, blocks, unwritten) in file system blocks.
+        state: "deleted" for the last state of a deleted file, "earlier" for one before it or
+            an earlier state of a living file.
+        held: the file was unlinked while open, and open at the power cut.
+        ends_in_zero: the content ends in a zero byte, so its size cannot be seen in its blocks.
+        blocks_hold: the recorded blocks of the final image still give the SHA-256.
+        inode_known: how the map can still be known: "log", "disk" (the table itself, before
+            replay), "orphan", "stale-index", or "".
+        inode_undescribed: a log block for which no descriptor speaks any more has the slot.
+        path_in_log: each name of the path is in a journaled copy of a block, or lives.
+    """
+
+    path: bytes
+    inode: int
+    generation: int
+    size: int
+    mode: int
+    uid: int
+    gid: int
+    mtime_ns: int
+    sha256: str
+    blocks: list[Extent]
+    state: str = "deleted"
+    held: bool = False
+    inline: bool = False
+    ends_in_zero: bool = False
+    blocks_hold: bool = False
+    inode_known: str = ""
+    inode_undescribed: bool = False
+    path_in_log: bool = False
+
+    @property
+    def could_be_had(self) -> bool:
+        """Whether a tool can be asked to bring this state back bit for bit."""
+        if self.inode_known == "stale-index" and self.ends_in_zero:
+            return False
+        return self.state == "deleted" and self.blocks_hold and self.inode_known != ""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFile:
+    """One file that is still there at the end."""
+
+    path: bytes
+    inode: int
+    generation: int
+    sha256: str
+
+
+@dataclass(slots=True)
+class Truth:
+    """All that is known about one image."""
+
+    recipe: str
+    files: list[FileTruth] = field(default_factory=list)
+    live: list[LiveFile] = field(default_factory=list)
+
+    def save(self, path: Path) -> None:
+        """Write as JSON, packed when the name ends in .xz."""
+        data = {
+            "recipe": self.recipe,
+            "files": [_as_json(asdict(one)) for one in self.files],
+            "live": [_as_json(asdict(one)) for one in self.live],
+        }
+        text = json.dumps(data, indent=1, ensure_ascii=False).encode()
+        path.write_bytes(lzma.compress(text) if path.suffix == ".xz" else text)
+
+
+def load(path: Path) -> Truth:
+    """Read what `Truth.save` wrote."""
+    raw = path.read_bytes()
+    data = json.loads(lzma.decompress(raw) if path.suffix == ".xz" else raw)
+    return Truth(
+        data["recipe"],
+        [_file_from(record) for record in data["files"]],
+        [LiveFile(**_with_path(record)) for record in data["live"]],
+    )
+
+
+def _file_from(record: dict[str, Any]) -> FileTruth:
+    values = _with_path(record)
+    values["blocks"] = [(a, b, c, bool(d)) for a, b, c, d in values["blocks"]]
+    return FileTruth(**values)
+
+
+def path_of(record: dict[str, Any]) -> bytes | None:
+    """The exact bytes of a record's path, without a leading slash; None when it has none."""
+    packed = record.get("path_bytes")
+    if packed:
+        path = base64.b64decode(packed)
+    elif record.get("path") is not None:
+        path = record["path"].encode()
+    else:
+        return None
+    return path.lstrip(b"/")
+
+
+def _as_json(values: dict[str, Any]) -> dict[str, Any]:
+    path: bytes = values.pop("path")
+    named = {"path": path.decode(errors="replace")}
+    if named["path"].encode() != path:
+        named["path_bytes"] = base64.b64encode(path).decode()
+    return {**named, **values}
+
+
+def _with_path(record: dict[str, Any]) -> dict[str, Any]:
+    values = {key: value for key, value in record.items() if key != "path_bytes"}
+    return {**values, "path": path_of(record)}

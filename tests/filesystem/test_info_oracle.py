@@ -1,0 +1,122 @@
+"""`ext4kit info` says every line that dumpe2fs and tune2fs say of a file system."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.filesystem.matrix import COMBINATIONS, built, kernel_missing
+
+UTC = {**os.environ, "TZ": "UTC", "LC_ALL": "C.UTF-8"}
+ROOT = Path(__file__).parents[2]
+NAMES = [one.name for one in COMBINATIONS if one.name not in ("large_dir", "64k_blocks")]
+GROUP_NAMES = [name for name in NAMES if name not in ("inode_512", "inode_1024", "tea_hash")]
+
+
+def said(*command: str | Path) -> list[str]:
+    """The lines that a program prints, white space made single, empty lines left out."""
+    done = subprocess.run(
+        list(map(str, command)), env=UTC, cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, f"{command}: {done.returncode} {done.stderr}"
+    return [line for line in (tidy(raw) for raw in done.stdout.splitlines()) if line]
+
+
+def tidy(line: str) -> str:
+    """A line with its white space made single."""
+    return " ".join(line.split())
+
+
+def info(image: Path, *options: str) -> list[str]:
+    """The lines of `ext4kit info`, the journal not replayed: dumpe2fs does not either."""
+    code = "from ext4kit.cli.main import main; main()"
+    return said(sys.executable, "-c", code, "info", image, "--no-replay", *options)
+
+
+def image_of(name: str) -> Path:
+    """The image of a combination, which is built when it is not there yet."""
+    if missing := kernel_missing():
+        pytest.skip(missing)
+    return built(name).image
+
+
+def named(line: str) -> str:
+    """A line with the journal feature named for which older dumpe2fs have no name."""
+    return line.replace("FEATURE_I5", "fast_commit")
+
+
+def missing_lines(expected: list[str], got: list[str]) -> list[str]:
+    """The expected lines that are not there, as often as they should be."""
+    return list((Counter(expected) - Counter(got)).elements())
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("name", NAMES)
+def test_info_says_what_dumpe2fs_and_tune2fs_say(name: str) -> None:
+    image = image_of(name)
+    got = info(image)
+    dumped = [named(line) for line in said("dumpe2fs", "-h", image)]
+    listed = [line for line in said("tune2fs", "-l", image) if not line.startswith("tune2fs ")]
+    assert len(dumped) > 30
+    assert missing_lines(dumped, got) == []
+    assert missing_lines(listed, got) == []
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("name", GROUP_NAMES)
+def test_info_says_of_each_group_what_dumpe2fs_says(name: str) -> None:
+    image = image_of(name)
+    expected, got = group_part(said("dumpe2fs", image)), group_part(info(image, "--groups"))
+    assert expected
+    differing = [pair for pair in zip(expected, got, strict=False) if pair[0] != pair[1]]
+    assert differing[:5] == []
+    assert len(got) == len(expected)
+
+
+def group_part(lines: list[str]) -> list[str]:
+    """The lines from the first block group on."""
+    first = next(n for n, line in enumerate(lines) if line.startswith("Group 0:"))
+    return [without_unchecked_flags(line) for line in lines[first:]]
+
+
+def without_unchecked_flags(line: str) -> str:
+    """A group's heading without its flags where its descriptor has no checksum.
+
+    dumpe2fs leaves them out there, because kernels do not act on them.
+    """
+    is_heading = line.startswith("Group ") and " csum " not in line
+    return line.partition(" [")[0] if is_heading else line
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("name", ["default", "bigalloc", "revision_0", "unreplayed"])
+def test_the_records_hold_the_values_of_the_lines(name: str) -> None:
+    image = image_of(name)
+    record = superblock_record(info(image, "--json"))
+    values = dict(line.split(": ", 1) for line in said("dumpe2fs", "-h", image) if ": " in line)
+    for label, field in (
+        ("Inode count", "inodes_count"),
+        ("Block count", "blocks_count"),
+        ("Free blocks", "free_blocks_count"),
+        ("Free inodes", "free_inodes_count"),
+        ("Block size", "block_size"),
+        ("Mount count", "mount_count"),
+        ("Inodes per group", "inodes_per_group"),
+    ):
+        assert record[field] == int(values[label]), label
+    assert record["uuid"] == values["Filesystem UUID"]
+    features = [word for word in values["Filesystem features"].split() if word != "(none)"]
+    assert sorted(record["features"]) == sorted(features)
+
+
+def superblock_record(lines: list[str]) -> dict[str, Any]:
+    """The superblock's record among the JSON lines of `info`."""
+    records = [json.loads(line) for line in lines]
+    return next(record for record in records if record["record"] == "superblock")

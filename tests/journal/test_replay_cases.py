@@ -1,0 +1,74 @@
+"""Replay against the reference answers for e2fsprogs' own test images, where they are at hand."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ext4kit.journal import Log, replay
+from tests.journal.kernel_log import opened
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def _folder() -> Path:
+    named = os.environ.get("EXT4KIT_E2FSPROGS_CASES")
+    return Path(named) if named else REPOSITORY.parent / "shared" / "e2fsprogs-cases"
+
+
+def _cases() -> list[dict[str, Any]]:
+    index = _folder() / "INDEX.jsonl"
+    if not index.exists():
+        return []
+    records = [json.loads(line) for line in index.read_text().splitlines()]
+    return [
+        record
+        for record in records
+        if (record.get("replay") or {}).get("reference") == "blocks"
+        and not record.get("journal_device")
+    ]
+
+
+CASES = _cases()
+
+
+@cache
+def _unpacked(folder: Path, names: tuple[str, ...]) -> Path:
+    archive = _folder() / "cases.tar.zst"
+    subprocess.run(["tar", "--zstd", "-xSf", archive, "-C", folder, *names], check=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cases")
+    return _unpacked(folder, tuple(record["image"] for record in CASES))
+
+
+@pytest.mark.skipif(not CASES, reason="e2fsprogs' cases are not at hand")
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+def test_replay_changes_the_blocks_that_the_reference_changes(
+    case: dict[str, Any], images: Path
+) -> None:
+    fs = opened(images / case["image"])
+    log = Log.open(fs)
+    assert log is not None
+    blocks = replay(log)
+    expected = {int(block): digest for block, digest in case["replay"]["blocks"].items()}
+    touched = sorted(expected.keys() | set(blocks.plan.blocks.tolist()))
+    masked = [range(*span) for span in case["replay"]["masked_ranges"]]
+    for block in touched:
+        start = block * blocks.block_size
+        if any(start < span.stop and span.start < start + blocks.block_size for span in masked):
+            continue
+        data = blocks.read(block)
+        got = hashlib.sha256(data).hexdigest()
+        unchanged = hashlib.sha256(fs.blocks.read(block)).hexdigest()
+        assert got == expected.get(block, unchanged), f"block {block}"
