@@ -57,14 +57,19 @@ class Options:
     quiet: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Session:
-    """An opened file system and the image that it is on."""
+    """An opened file system and the image that it is on.
+
+    Attributes:
+        is_incomplete: set by a command whose result is incomplete; the exit code is 1 then.
+    """
 
     options: Options
     image: Image
     volume: ImageVolume
     fs: FileSystem
+    is_incomplete: bool = False
 
     @property
     def problems(self) -> tuple[Problems, Problems]:
@@ -150,7 +155,7 @@ def opened(options: Options, replay: bool | None = None) -> Iterator[Session]:
         except (AccessError, CorruptError) as error:
             tell(session.problems, options)
             raise IncompleteError(str(error)) from error
-        if tell(session.problems, options):
+        if tell(session.problems, options) or session.is_incomplete:
             raise click.exceptions.Exit(1)
 
 

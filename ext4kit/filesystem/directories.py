@@ -222,16 +222,16 @@ def _depth_first(levels: list[_Level], path: bytes) -> Tree:
         place = np.empty(len(size), np.int64)
         place[order] = places[-1][level.parent[order]] + 1 + before - before[starts]
         places.append(place)
-        above = paths[-1]
+        folders = paths[-1]
         paths.append(
             [
-                above[parent] + b"/" + name
+                folders[parent] + b"/" + name
                 for parent, name in zip(level.parent.tolist(), level.names, strict=True)
             ]
         )
     place = np.concatenate(places[1:])
     back = np.argsort(place)
-    flat = [one for level in paths[1:] for one in level]
+    flat = [entry for names in paths[1:] for entry in names]
     return Tree(
         [flat[i] for i in back.tolist()],
         np.concatenate([level.number for level in levels])[back],

@@ -1,16 +1,24 @@
-"""Where a file system keeps its log: the journal inode, or its copy in the superblock."""
+"""Where a file system keeps its log.
+
+In the journal inode, of which the superblock holds a copy, or on a device of its own.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ext4kit.errors import AccessError, CorruptError, RequestError
+from ext4kit.evidence.source import Source
+from ext4kit.filesystem.blocks import BlockReader, SourceBlocks
 from ext4kit.findings import Severity
-from ext4kit.parsers.features import Compat
+from ext4kit.parsers.features import Compat, Incompat
 from ext4kit.parsers.inode import InodeFlags
 from ext4kit.parsers.journal import HEADER, MAGIC
+from ext4kit.parsers.superblock import MAGIC as SUPERBLOCK_MAGIC
+from ext4kit.parsers.superblock import SUPERBLOCK, SUPERBLOCK_OFFSET, Superblock
 
 if TYPE_CHECKING:
     from ext4kit.filesystem import FileSystem
@@ -20,26 +28,74 @@ BACKUP_BLOCKS = 1  # s_jnl_backup_type: s_jnl_blocks holds the journal inode's m
 EXTENT_MAGIC = 0xF30A
 
 
-def journal_blocks(fs: FileSystem) -> Any:
-    """The file system block of each log block, int64, or None when there is no log inside.
+@dataclass(frozen=True, slots=True)
+class JournalPlace:
+    """Where a log is read.
 
-    The journal inode is used when its map is whole; else the superblock's copy of it
-    (s_jnl_blocks); else what is left of either. Everything but the first is a problem of `fs`.
+    Attributes:
+        blocks: reads the file system, or the external journal device.
+        log_blocks: int64, the block of each log block, -1 where the map has a hole.
+    """
+
+    blocks: BlockReader
+    log_blocks: Any
+
+
+def journal_place(fs: FileSystem, device: Source | None = None) -> JournalPlace | None:
+    """Where the log of a file system lies, or None; what is wrong becomes a problem of `fs`.
+
+    Args:
+        fs: the file system.
+        device: its external journal device, when there is one at hand.
     """
     superblock = fs.superblock
     if Compat.HAS_JOURNAL not in superblock.features:
         return None
-    if superblock.journal_inode == 0:
-        external = superblock.journal_device or any(superblock.journal_uuid)
-        what = "lies on another device and was not read" if external else "has no inode"
-        fs.problems.add("journal", f"the journal {what}")
+    if superblock.journal_inode:
+        log_blocks = _journal_blocks(fs)
+        return None if log_blocks is None else JournalPlace(fs.blocks, log_blocks)
+    if device is not None:
+        return _on_device(fs, device)
+    external = superblock.journal_device or any(superblock.journal_uuid)
+    what = "lies on another device and was not read" if external else "has no inode"
+    fs.problems.add("journal", f"the journal {what}")
+    return None
+
+
+def _on_device(fs: FileSystem, device: Source) -> JournalPlace | None:
+    """The log on an external device: it starts behind the device's own superblock.
+
+    Source: kernel fs/ext4/super.c, `ext4_get_journal_blkdev`.
+    """
+    size = fs.blocks.block_size
+    try:
+        header = Superblock.parse(device.read(SUPERBLOCK_OFFSET, SUPERBLOCK.size))
+    except AccessError as error:
+        fs.problems.add("journal device", str(error))
         return None
+    if header.magic != SUPERBLOCK_MAGIC or Incompat.JOURNAL_DEV not in header.features:
+        fs.problems.add("journal device", "no external journal")
+        return None
+    if header.uuid != fs.superblock.journal_uuid:
+        fs.problems.add("journal device", "belongs to another file system; it was not read")
+        return None
+    blocks = SourceBlocks(device, size, header.blocks_count)
+    start = SUPERBLOCK_OFFSET // size + 1
+    return JournalPlace(blocks, np.arange(start, max(blocks.blocks_count, start)))
+
+
+def _journal_blocks(fs: FileSystem) -> Any:
+    """The file system block of each log block, int64, or None when no log is found.
+
+    The journal inode is used when its map is whole; else the superblock's copy of it
+    (s_jnl_blocks); else what is left of the inode's map. All but the first is a problem.
+    """
     inode = _from_inode(fs)
     if _is_whole(fs, inode):
         return inode
     backup = _from_backup(fs)
     if _starts(fs, backup):
-        where = f"inode {superblock.journal_inode}"
+        where = f"inode {fs.superblock.journal_inode}"
         what = "the journal inode is damaged; its copy in the superblock is used"
         fs.problems.add(where, what, Severity.WARNING)
         return backup

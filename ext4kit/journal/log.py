@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ext4kit.errors import AccessError, CorruptError
+from ext4kit.evidence.source import Source
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.findings import Problems, Severity
-from ext4kit.journal.location import journal_blocks
+from ext4kit.journal.location import journal_place
 from ext4kit.journal.ring import LogReader, Ring, ring_of
 from ext4kit.journal.scan import Headers, Revokes, Tables, Tags, scan
 from ext4kit.journal.walk import Walk, Walker, commit_v1_fits, empty_walk
@@ -70,6 +71,7 @@ class Log:
             (0 or negative: not there).
         needs_recovery: what the file system's superblock says.
         problems: collects what is found wrong; a new collector by default.
+        home: the blocks that the copies belong to, when the log lies on another device.
 
     Raises:
         CorruptError: the journal superblock cannot be used.
@@ -83,10 +85,11 @@ class Log:
         *,
         needs_recovery: bool = False,
         problems: Problems | None = None,
+        home: BlockReader | None = None,
     ) -> None:
         if len(log_blocks) < 2:
             raise CorruptError("journal", None, f"{len(log_blocks)} blocks are no journal")
-        self.blocks = blocks
+        self.home = blocks if home is None else home
         self.problems = problems if problems is not None else Problems()
         self.needs_recovery = needs_recovery
         self.superblock = JournalSuperblock.parse(blocks.read(int(log_blocks[0])))
@@ -98,20 +101,25 @@ class Log:
         self.length = min(self.superblock.length, len(log_blocks))
 
     @classmethod
-    def open(cls, fs: FileSystem) -> Log | None:
-        """The log inside a file system, or None when there is none that can be read.
+    def open(cls, fs: FileSystem, device: Source | None = None) -> Log | None:
+        """The log of a file system, or None when there is none that can be read.
 
         What stands in the way, and what the log finds wrong later on, become problems of `fs`.
+
+        Args:
+            fs: the file system.
+            device: the external journal device, for a file system that has one.
         """
-        log_blocks = journal_blocks(fs)
-        if log_blocks is None:
+        place = journal_place(fs, device)
+        if place is None:
             return None
         try:
             return cls(
-                fs.blocks,
-                log_blocks,
+                place.blocks,
+                place.log_blocks,
                 needs_recovery=fs.superblock.needs_recovery,
                 problems=fs.problems,
+                home=fs.blocks,
             )
         except (AccessError, CorruptError) as error:
             fs.problems.add("journal", f"cannot be used: {error}")

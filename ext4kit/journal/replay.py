@@ -59,7 +59,7 @@ class ReplayedBlocks(CopiesInFront):
 
 def replay(log: Log) -> ReplayedBlocks:
     """The file system's blocks as a recovery would leave them; see `plan_replay`."""
-    return ReplayedBlocks(log.blocks, log, plan_replay(log))
+    return ReplayedBlocks(log.home, log, plan_replay(log))
 
 
 def _found(keys: Any, values: Any, wanted: Any) -> Any:
@@ -121,7 +121,7 @@ def _last_copies(log: Log, walk: Walk, revoked: Any, revoked_at: Any) -> Replay:
     index = index[kept]
     sound = tags.matches[index]
     index = index[sound]
-    inside = (tags.block[index] >= 0) & (tags.block[index] < log.blocks.blocks_count)
+    inside = (tags.block[index] >= 0) & (tags.block[index] < log.home.blocks_count)
     if not inside.all():
         log.problems.add("journal", "copies of blocks outside the file system: left out")
     index = index[inside]

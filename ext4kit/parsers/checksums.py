@@ -54,7 +54,7 @@ def crc32_big_endian(seed: int, data: Buffer) -> int:
 def _step_tables() -> Any:
     """(8, 256) uint32: the register's change for a byte with 0..7 further bytes behind it."""
     tables = np.zeros((8, 256), np.uint32)
-    register = np.arange(256, dtype=np.uint32)
+    register: Any = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         register = (register >> 1) ^ np.where(register & 1, np.uint32(0x82F63B78), np.uint32(0))
     tables[0] = register

@@ -224,7 +224,9 @@ class InodeTable:
     def one(self, row: int) -> Inode:
         """One row as an `Inode`, its times exact."""
         values = {part.name: getattr(self, part.name)[row] for part in fields(self)}
-        plain = {name: int(value) for name, value in values.items() if value.ndim == 0}
+        plain: dict[str, Any] = {
+            name: int(value) for name, value in values.items() if value.ndim == 0
+        }
         latest = max(plain["atime"], plain["mtime"], plain["ctime"], plain["crtime"])
         if latest >= COLUMN_SECONDS * NANOSECONDS:
             plain |= _exact_times(values["raw"].tobytes())

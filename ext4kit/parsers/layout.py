@@ -15,7 +15,8 @@ import numpy as np
 
 from ext4kit.errors import CorruptError
 
-Buffer = bytes | bytearray | memoryview | np.ndarray[Any, Any]
+# Anything that memoryview takes; typing has a name for that only since Python 3.12.
+Buffer = bytes | bytearray | memoryview | Any
 
 
 def _dtype_of(field: Any) -> np.dtype[Any]:

@@ -7,7 +7,7 @@ extent tree.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -52,7 +52,7 @@ def find_candidates(past: Past, versions: bool) -> Candidates:
     if not len(past.states):
         nothing = np.zeros(0, np.int64)
         flags = nothing.astype(bool)
-        runs = Runs(*[nothing] * 4, flags)
+        runs = Runs(nothing, nothing, nothing, nothing, flags)
         return Candidates(nothing, nothing, nothing, flags, runs, flags, (nothing, nothing))
     dead = np.flatnonzero(~past.alive_now)
     last = past.last_whole[dead]
@@ -176,24 +176,25 @@ def _earlier_states(past: Past) -> Any:
 
 
 def _stacked(parts: list[Candidates]) -> Candidates:
-    offsets = np.cumsum([0] + [len(part) for part in parts])
-    runs = [
-        Runs(
-            part.runs.owner + offset,
-            *(getattr(part.runs, f.name) for f in fields(Runs) if f.name != "owner"),
+    """Several tables of candidates as one."""
+    offsets = np.cumsum([0] + [len(part) for part in parts])[:-1].tolist()
+    shifted = [
+        replace(
+            part,
+            runs=replace(part.runs, owner=part.runs.owner + offset),
+            nodes=(part.nodes[0] + offset, part.nodes[1]),
         )
-        for part, offset in zip(parts, offsets, strict=False)
+        for part, offset in zip(parts, offsets, strict=True)
     ]
-    nodes = [
-        (part.nodes[0] + offset, part.nodes[1])
-        for part, offset in zip(parts, offsets, strict=False)
-    ]
-    return Candidates(
-        *(
-            np.concatenate([getattr(part, name) for part in parts])
-            for name in ("row", "source", "death", "superseded")
-        ),
-        Runs(*(np.concatenate([getattr(r, f.name) for r in runs]) for f in fields(Runs))),
-        np.concatenate([part.damaged for part in parts]),
-        (np.concatenate([n[0] for n in nodes]), np.concatenate([n[1] for n in nodes])),
+    columns = {
+        name: np.concatenate([getattr(part, name) for part in shifted])
+        for name in ("row", "source", "death", "superseded", "damaged")
+    }
+    runs = {
+        part.name: np.concatenate([getattr(one.runs, part.name) for one in shifted])
+        for part in fields(Runs)
+    }
+    owners, blocks = (
+        np.concatenate(column) for column in zip(*(part.nodes for part in shifted), strict=True)
     )
+    return Candidates(**columns, runs=Runs(**runs), nodes=(owners, blocks))

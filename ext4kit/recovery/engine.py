@@ -358,10 +358,16 @@ class _Engine:
         return seconds * NANOSECONDS if seconds else None
 
     def _between(self, place: int, row: int) -> tuple[Moment | None, Moment | None]:
-        death = int(self.found.death[place])
-        source = self.found.source[place]
-        alive = self._moments.get(int(self.past.states.order[row]))
-        return alive, None if source in (STALE_INDEX, NOTHING) else self._moments.get(death)
+        """The last transaction that shows it linked, and the first that shows it gone."""
+        states = self.past.states
+        if not self.found.superseded[place]:
+            first = int(np.searchsorted(states.life, states.life[row]))
+            linked = np.flatnonzero(states.alive[first : row + 1])
+            if not len(linked):
+                return None, None
+            row = first + int(linked[-1])
+        alive = self._moments.get(int(states.order[row]))
+        return alive, self._moments.get(int(self.past.following[row]))
 
     def _sources(self, inode: Inode, source: str, row: int) -> dict[str, str]:
         moment = self._moments.get(int(self.past.states.order[row]))

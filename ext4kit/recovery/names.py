@@ -16,7 +16,8 @@ import numpy as np
 
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.filesystem.maps import spread
-from ext4kit.parsers.directory import EntryTable, block_checksum_ok, parse_entries
+from ext4kit.filesystem.xattrs import inline_tail
+from ext4kit.parsers.directory import DIRENT, EntryTable, block_checksum_ok, parse_entries
 from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.inode import InodeFlags, inode_seed
 from ext4kit.recovery.states import NOW, Past
@@ -213,14 +214,39 @@ class NameHistory:
                 readable[row] = False
 
     def _read_inline(self) -> Iterator[tuple[_Versions, Any, EntryTable]]:
-        """Inline directories: the entries in i_block (system.data is read by `fs.entries`)."""
+        """Inline directories: entries in i_block, and those that went on into system.data."""
         if Incompat.INLINE_DATA not in self.past.fs.superblock.features:
             return
+        table, typed = self.past.states.table, self.past.fs.has_file_types
         versions = self._inline_versions()
         versions = versions.take(np.lexsort((versions.order, versions.block)))
-        data = self.past.states.table.i_block[versions.source]
-        entries, broken = parse_entries(data, self.past.fs.has_file_types, start=4)
+        data = table.i_block[versions.source]
+        entries, broken = parse_entries(data, typed, start=4)
         yield versions, data, entries.take(broken[entries.block] < 0)
+        longer = table.size[versions.source] > data.shape[1]
+        versions = versions.take(longer)
+        if longer.any():
+            data, length = self._inline_tails(versions.source)
+            entries, broken = parse_entries(data, typed)
+            sound = (broken < 0) | (broken == length)
+            yield versions, data, entries.take(sound[entries.block])
+
+    def _inline_tails(self, rows: Any) -> tuple[Any, Any]:
+        """(uint8 (n, longest), length (n,)) of the entries that the states keep in system.data."""
+        table = self.past.states.table
+        tails = [
+            inline_tail(raw.tobytes(), extra)[: size - 60]
+            for raw, extra, size in zip(
+                table.raw[rows],
+                table.extra_isize[rows].tolist(),
+                table.size[rows].tolist(),
+                strict=True,
+            )
+        ]
+        length = np.array([len(tail) for tail in tails], np.int64)
+        width = max(int(length.max()), DIRENT.size)
+        padded = b"".join(tail.ljust(width, b"\0") for tail in tails)
+        return np.frombuffer(padded, np.uint8).reshape(len(tails), width), length
 
     @cached_property
     def names(self) -> Names:

@@ -30,7 +30,7 @@ NOW = np.int64(1) << 62  # the order of what is on disk: after every transaction
 NEVER = -1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class States:
     """Inode states as columns, by (life, order).
 
@@ -47,12 +47,12 @@ class States:
     def __len__(self) -> int:
         return len(self.order)
 
-    @property
+    @cached_property
     def alive(self) -> Any:
         """Per state (bool): linked from somewhere."""
         return (self.table.mode != 0) & (self.table.links_count > 0)
 
-    @property
+    @cached_property
     def whole(self) -> Any:
         """Per state (bool): content is still described: alive, or unlinked but not truncated."""
         table = self.table

@@ -17,15 +17,25 @@ from ext4kit.report.safe import json_name, shown, shown_lines
 from ext4kit.report.times import iso_short
 
 AT_ONCE = 1 << 16
-_TIMES = ("atime", "mtime", "ctime", "crtime")
+CRTIME_END = 24  # i_extra_isize from which on there is a creation time
+_COLUMNS = ("number", "mode", "links_count", "uid", "gid", "size", "generation", "extra_isize",
+            "atime", "mtime", "ctime", "crtime")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What is to be listed: a name or path and an inode number each (int64 column)."""
+    """What is to be listed.
+
+    Attributes:
+        names: a name, or a path, each.
+        number: inode numbers, int64.
+        folder: path of the directory that the names are in; None when they are paths or the
+            directory was asked for by its number.
+    """
 
     names: list[bytes]
     number: Any
+    folder: bytes | None = None
 
 
 def find_names(fs: FileSystem, target: bytes, recursive: bool, hidden: bool) -> Names:
@@ -44,11 +54,21 @@ def find_names(fs: FileSystem, target: bytes, recursive: bool, hidden: bool) -> 
     if not fs.inode(number).is_directory:
         return Names([target], np.array([number]))
     if recursive:
-        tree = fs.tree(number, b"/".join([b"", *filter(None, target.split(b"/"))]))
+        tree = fs.tree(number, _path(target))
         return Names(tree.paths, tree.number)
     entries = sorted(fs.entries(number), key=lambda entry: entry.name)
     kept = [entry for entry in entries if hidden or entry.name not in (b".", b"..")]
-    return Names([entry.name for entry in kept], np.array([each.inode for each in kept], np.int64))
+    numbers = np.array([entry.inode for entry in kept], np.int64)
+    return Names([entry.name for entry in kept], numbers, None if _is_number(target) else target)
+
+
+def _is_number(target: bytes) -> bool:
+    return target.startswith(b"<") and target.endswith(b">")
+
+
+def _path(target: bytes) -> bytes:
+    """A target as an absolute path without a slash at its end; as it is when a number."""
+    return target if _is_number(target) else b"/".join([b"", *filter(None, target.split(b"/"))])
 
 
 def plain_text(found: Names) -> str:
@@ -137,17 +157,24 @@ def _targets(fs: FileSystem, table: InodeTable) -> dict[int, bytes]:
 
 def entry_records(fs: FileSystem, found: Names) -> Iterator[dict[str, Any]]:
     """A record an entry, with what `ls -l` shows and more; times in nanoseconds."""
+    prefix = b"" if found.folder is None else _path(found.folder) + b"/"
     for names, table in _tables(fs, found):
         targets = _targets(fs, table)
-        has_crtime = (table.extra_isize >= 24).tolist()
-        plain = ("number", "mode", "links_count", "uid", "gid", "size", "generation", *_TIMES)
-        rows = zip(*(getattr(table, column).tolist() for column in plain), strict=True)
+        rows = zip(*(getattr(table, name).tolist() for name in _COLUMNS), strict=True)
         for row, (name, values) in enumerate(zip(names, rows, strict=True)):
-            record = {"record": "entry", **json_name(name)} | dict(zip(plain, values, strict=True))
-            record["inode"] = record.pop("number")
-            record["type"] = KINDS.get(stat.S_IFMT(record["mode"]), "unknown")
-            if not has_crtime[row]:
-                record["crtime"] = None
+            record = {"record": "entry", **json_name(prefix + name)}
+            record |= _values(dict(zip(_COLUMNS, values, strict=True)))
             if row in targets:
                 record |= json_name(targets[row], "target")
             yield record
+
+
+def _values(columns: dict[str, int]) -> dict[str, Any]:
+    """The columns of one inode under the names that records use."""
+    values: dict[str, Any] = {"inode": columns.pop("number")}
+    values["type"] = KINDS.get(stat.S_IFMT(columns["mode"]), "unknown")
+    extra_isize = columns.pop("extra_isize")
+    values |= columns
+    if extra_isize < CRTIME_END:
+        values["crtime"] = None
+    return values

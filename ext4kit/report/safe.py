@@ -34,7 +34,7 @@ def shown(name: bytes) -> str:
 
 
 def shown_text(text: str) -> str:
-    """The same for text that may repeat a name, such as an error message; `\\\\` stays single."""
+    """The same for text that may repeat a name, such as a message; a backslash stays single."""
     return _UNSAFE.sub(lambda match: match[0] if match[0] == "\\" else _escaped(match), text)
 
 

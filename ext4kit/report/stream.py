@@ -6,6 +6,8 @@ mapped pages are written. Holes are skipped in a regular file and written as zer
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import stat
 from collections.abc import Iterator
@@ -17,6 +19,13 @@ from ext4kit.filesystem.content import Content
 
 _COPY_BYTES = 64 << 20
 _ZEROS = memoryview(bytes(1 << 20))
+# What a kernel says when it cannot copy between these two descriptors; others are failures.
+_CANNOT = frozenset(
+    {errno.EXDEV, errno.EINVAL, errno.EBADF, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM}
+)
+
+# offset in the file, length, (descriptor, byte in it) or None when unwritten
+Range = tuple[int, int, tuple[int, int] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,49 +115,44 @@ def _can_have_holes(fd: int) -> bool:
 
 
 def _appends(fd: int) -> bool:
-    import fcntl
-
     return bool(fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_APPEND)
 
 
 def _kernel_copy(source: int, target: int, offset: int, length: int) -> int:
     """Bytes copied; 0 when the kernel cannot copy between these two."""
-    for copy in (
-        lambda: os.copy_file_range(source, target, length, offset),
-        lambda: os.sendfile(target, source, offset, length),
-    ):
-        try:
-            done = copy()
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            if error.errno not in _CANNOT:
-                raise
-            continue
-        if done:
-            return done
-    return 0
+    return _copy_range(source, target, offset, length) or _send(source, target, offset, length)
 
 
-def _cannot() -> frozenset[int]:
-    import errno
+def _copy_range(source: int, target: int, offset: int, length: int) -> int:
+    """Between regular files."""
+    try:
+        return os.copy_file_range(source, target, length, offset)
+    except OSError as error:
+        if error.errno in _CANNOT:
+            return 0
+        raise
 
-    return frozenset({errno.EXDEV, errno.EINVAL, errno.EBADF, errno.ENOSYS, errno.EOPNOTSUPP,
-                      errno.ESPIPE, errno.EPERM})  # fmt: skip
+
+def _send(source: int, target: int, offset: int, length: int) -> int:
+    """From a regular file to nearly anything."""
+    try:
+        return os.sendfile(target, source, offset, length)
+    except OSError as error:
+        if error.errno in _CANNOT:
+            return 0
+        raise
 
 
-_CANNOT = _cannot()
+def _ranges(content: Content) -> list[Range] | None:
+    """Each run of the file.
 
-
-def _ranges(content: Content) -> list[tuple[int, int, tuple[int, int] | None]] | None:
-    """(offset, length, (descriptor, byte) or None when unwritten) of each run.
-
-    None when some of the file is not in a file that is open, or not all there.
+    Returns:
+        None when some of the file is not in a file that is open, or not all there.
     """
     blocks = content.blocks
     if content.runs is None or not isinstance(blocks, SourceBlocks):
         return None
-    found = []
+    found: list[Range] = []
     end = blocks.blocks_count * blocks.block_size
     for offset, length, place in content.segments():
         if place is None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 import ext4kit
 from ext4kit.filesystem.content import Content
 from ext4kit.filesystem.filesystem import FileSystem, WalkEntry
+from tests.filesystem import matrix_filling as filling
 from tests.filesystem.matrix import COMBINATIONS, Built, built, kernel_missing
 from tests.filesystem.matrix_oracle import (
     ENCRYPTED,
@@ -246,6 +249,36 @@ def test_fast_commits_are_told_of_and_all_else_reads() -> None:
     changed = (b"/fast ", b"/renamed ", b"/sizes/59", b"/sizes/60", b"/sizes/61")
     assert told and told[0].severity == "error"
     assert all(path.startswith(changed) for path in others)
+
+
+@pytest.mark.kernel
+def test_encrypted_files_read_as_their_ciphertext(tmp_path: Path) -> None:
+    if missing := kernel_missing():
+        pytest.skip(missing)
+    made = built("encrypt")
+    with ext4kit.open(made.image) as image:
+        fs = image.volumes[0].filesystem()
+        files = [one.inode for one in fs.walk(b"/encrypted") if one.inode and one.inode.size]
+        files = [inode for inode in files if inode.kind == "file"]
+        for inode in files:
+            raw = tmp_path / f"{inode.number}"
+            debugfs(made.image, f"dump <{inode.number}> {raw}")
+            assert raw.read_bytes() == fs.content(inode).read(0, inode.size)
+            assert filling.data("encrypted", inode.size) != raw.read_bytes()
+    assert len(files) == 4
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("name", ["default", "unreplayed"])
+def test_reading_leaves_the_image_as_it_was(name: str) -> None:
+    if missing := kernel_missing():
+        pytest.skip(missing)
+    image_path = built(name).image
+    before = hashlib.sha256(image_path.read_bytes()).digest(), image_path.stat().st_mtime_ns
+    with ext4kit.open(image_path) as image:
+        assert len(list(image.volumes[0].filesystem().walk(b"/"))) > 5000
+    after = hashlib.sha256(image_path.read_bytes()).digest(), image_path.stat().st_mtime_ns
+    assert after == before
 
 
 def numbers_at(name: str, path: bytes) -> Numbers:

@@ -89,7 +89,7 @@ def test_transactions_are_in_order_of_time_and_of_id(built: Built) -> None:
         assert after.id == before.id + 1
         assert before.commit_time_ns is not None
         assert after.commit_time_ns is not None
-        assert before.commit_time_ns < after.commit_time_ns
+        assert before.commit_time_ns <= after.commit_time_ns  # the clock of commits is coarse
         assert before.commit_index is not None
 
 

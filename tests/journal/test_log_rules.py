@@ -213,7 +213,7 @@ def test_unreadable_log_blocks_cost_only_themselves() -> None:
     writer = LogWriter()
     for number in (3, 4, 5):
         writer.transaction(number, (40 + number, b"%d" % number))
-    rows = writer.log(6).blocks.read_many(np.arange(len(writer.rows)))
+    rows = writer.log(6).home.read_many(np.arange(len(writer.rows)))
     blocks = MemoryBlocks(rows)
     blocks.broken = {LOG_START + 5}  # transaction 4's copy
     log = Log(blocks, writer.log_blocks)
@@ -242,7 +242,7 @@ def test_blocks_as_of_a_transaction_fall_back_to_the_disk() -> None:
     writer.transaction(3, (40, b"a3"))
     writer.transaction(5, (40, b"a5"))
     log = writer.log(9)
-    view = AsOfBlocks(log.blocks, History(log), 4)
+    view = AsOfBlocks(log.home, History(log), 4)
     rows, logged = view.read_at(np.array([40, 41]))
     assert first_bytes(rows, 2) == [b"a3", b"dd"]
     assert logged.tolist() == [True, False]

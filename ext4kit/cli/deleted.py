@@ -1,0 +1,58 @@
+"""`ext4kit deleted`."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from ext4kit.cli.session import CONTEXT, Options, opened, shared
+from ext4kit.recovery import Deleted, Grade, find_deleted
+from ext4kit.report.deleted import counts, counts_line, deleted_lines, deleted_records
+from ext4kit.report.records import write_records
+
+COLOURS = {
+    Grade.INTACT: "green",
+    Grade.PARTIAL: "yellow",
+    Grade.OVERWRITTEN: "red",
+    Grade.CARVED: "cyan",
+}
+
+_EXAMPLE = """\b
+Examples:
+  ext4kit deleted disk.img
+  ext4kit deleted disk.img --json > deleted.jsonl
+"""
+
+
+@click.command("deleted", context_settings=CONTEXT, epilog=_EXAMPLE)
+@shared()
+@click.option("--versions", is_flag=True, help="Earlier states of files as well.")
+def command(options: Options, versions: bool) -> None:
+    """What was deleted from IMAGE and how much of each is left.
+
+    \b
+    intact       metadata confirmed, no later owner known for any block
+    partial      some blocks were reused; the rest is there
+    overwritten  nothing of it is left
+    carved       content found without an inode
+
+    Times are in UTC; `<=` means: deleted before that commit of the journal.
+    """
+    with opened(options) as session:
+        deleted = find_deleted(session.fs, versions)
+        if options.json:
+            write_records(deleted_records(deleted))
+        else:
+            _print(deleted)
+
+
+def _print(deleted: Deleted) -> None:
+    """The table, grades coloured on a terminal, and the counts."""
+    coloured = click.get_text_stream("stdout").isatty() and not os.environ.get("NO_COLOR")
+    lines = []
+    for grade, line in deleted_lines(deleted) if len(deleted) else ():
+        if grade and coloured:
+            line = click.style(grade, fg=COLOURS[grade]) + line[len(grade) :]
+        lines.append(line)
+    click.echo("\n".join([*lines, counts_line(counts(deleted))]))

@@ -1,0 +1,49 @@
+"""`ext4kit extract`."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from ext4kit.cli.outputs import check_output, progress
+from ext4kit.cli.session import CONTEXT, Options, opened, shared
+from ext4kit.report.extraction import extract, extraction_lines
+from ext4kit.report.records import write_record
+from ext4kit.report.safe import shown_text
+from ext4kit.report.tables import human_size
+
+_EXAMPLE = """\b
+Examples:
+  ext4kit extract disk.img /etc /var/log -o live
+  ext4kit extract disk.img '<131>' -o one-file
+"""
+
+
+@click.command("extract", context_settings=CONTEXT, epilog=_EXAMPLE)
+@shared()
+@click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
+@click.option("-o", "--output", "out", required=True, metavar="OUT",
+              type=click.Path(path_type=Path), help="A new or empty folder.")  # fmt: skip
+def command(options: Options, targets: tuple[str, ...], out: Path) -> None:
+    """Copy live files and trees out of IMAGE, below OUT.
+
+    A TARGET is a path or an inode number as '<12>'. Links and devices are recorded in the
+    manifest, not made.
+
+    \b
+    OUT/files/PATH             a target given by its path
+    OUT/unnamed/inode-NUMBER   a target given by its number
+    OUT/manifest.jsonl         a record an entry, with SHA-256
+    """
+    with opened(options) as session:
+        evidence = check_output(out, session)
+        with progress(options, "extracting") as show:
+            result = extract(session.fs, [os.fsencode(one) for one in targets], out, evidence, show)
+        where = shown_text(str(out))
+        if options.json:
+            write_record({"record": "extraction", "output": where, **asdict(result)})
+        else:
+            click.echo("\n".join(extraction_lines(result, where, human_size(result.bytes))))

@@ -1,0 +1,95 @@
+"""Checks of an output folder before any work is done, and the progress of that work."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ext4kit.cli.session import Options, Session
+from ext4kit.errors import OutputError, RequestError
+
+Progress = Callable[[int, int], None]  # (done, total)
+
+_BLOCK_DEVICES = Path("/sys/dev/block")
+
+
+def check_output(out: Path, session: Session) -> tuple[Path, ...]:
+    """Refuse a folder that is in use or that would be written to the evidence.
+
+    Returns:
+        The files of the evidence, for the writer.
+
+    Raises:
+        RequestError: not empty, not a folder, or part of the evidence.
+        OutputError: it cannot be looked at.
+    """
+    files = session.image.evidence.files
+    try:
+        if out.exists() and not out.is_dir():
+            raise RequestError(f"{out}: is not a folder; choose a new or empty folder")
+        if out.exists() and any(out.iterdir()):
+            raise RequestError(f"{out}: not empty; choose a new or empty folder")
+        if _lies_on(out, files):
+            raise RequestError(f"{out}: lies on the evidence itself; choose a folder elsewhere")
+    except OSError as error:
+        raise OutputError(f"{out}: {error.strerror}; choose another folder") from error
+    return files
+
+
+def _lies_on(out: Path, files: tuple[Path, ...]) -> bool:
+    """Whether the folder's file system is on the evidence: a device, or a loop over an image."""
+    existing = next(path for path in (out, *out.absolute().parents) if path.exists())
+    device = existing.stat().st_dev
+    evidence = {path.resolve() for path in files}
+    numbers = {path.stat().st_rdev for path in files if stat.S_ISBLK(path.stat().st_mode)}
+    start = _BLOCK_DEVICES / f"{os.major(device)}:{os.minor(device)}"
+    for node in _stack(start):
+        backing = node / "loop" / "backing_file"
+        if backing.exists() and Path(backing.read_text().rstrip("\n")) in evidence:
+            return True
+        if _number(node) in numbers:
+            return True
+    return False
+
+
+def _stack(start: Path) -> Iterator[Path]:
+    """A block device's node in sysfs, the disk of a partition, and what both are made of."""
+    waiting, seen = [start.resolve()] if start.exists() else [], set()
+    while waiting:
+        node = waiting.pop()
+        if node in seen or not (node / "dev").exists():
+            continue
+        seen.add(node)
+        yield node
+        waiting.append(node.parent)
+        below = node / "slaves"
+        waiting += [link.resolve() for link in below.iterdir()] if below.exists() else []
+
+
+def _number(node: Path) -> int:
+    major, minor = (node / "dev").read_text().split(":")
+    return os.makedev(int(major), int(minor))
+
+
+@contextmanager
+def progress(options: Options, title: str) -> Iterator[Progress | None]:
+    """A bar on stderr while work goes on; None where nobody would see it."""
+    if options.quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(),
+               TimeElapsedColumn())  # fmt: skip
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task(title, total=None)
+
+        def show(done: int, total: int) -> None:
+            bars.update(task, completed=done, total=total)
+
+        yield show

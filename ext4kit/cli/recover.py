@@ -1,0 +1,46 @@
+"""`ext4kit recover`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ext4kit.cli.outputs import check_output, progress
+from ext4kit.cli.session import CONTEXT, Options, opened, shared
+from ext4kit.recovery import find_deleted, recover
+from ext4kit.report.deleted import salvage_lines, salvage_record
+from ext4kit.report.records import write_record
+from ext4kit.report.safe import shown_text
+
+_EXAMPLE = """\b
+Examples:
+  ext4kit recover disk.img -o recovered
+  ext4kit recover disk.img --volume 2 -o recovered --versions
+"""
+
+
+@click.command("recover", context_settings=CONTEXT, epilog=_EXAMPLE)
+@shared()
+@click.option("-o", "--output", "out", required=True, metavar="OUT",
+              type=click.Path(path_type=Path), help="A new or empty folder.")  # fmt: skip
+@click.option("--versions", is_flag=True, help="Earlier states of files as well.")
+def command(options: Options, out: Path, versions: bool) -> None:
+    """Bring the deleted files of IMAGE back, below OUT.
+
+    \b
+    OUT/files/PATH                        path known
+    OUT/unnamed/inode-NUMBER-GENERATION   inode known, path not
+    OUT/manifest.jsonl                    a record a file, also of those not written
+    """
+    with opened(options) as session:
+        evidence = check_output(out, session)
+        deleted = find_deleted(session.fs, versions)
+        with progress(options, "recovering") as show:
+            salvage = recover(deleted, out, show, evidence)
+        where = shown_text(str(out))
+        if options.json:
+            write_record(salvage_record(salvage, where))
+        else:
+            click.echo("\n".join(salvage_lines(salvage, where)))
+        session.is_incomplete = bool(salvage.incomplete)

@@ -1,0 +1,97 @@
+"""Deleted files as a table and as records, and what a recovery came to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from ext4kit.recovery import Deleted, DeletedFile, Grade, Salvage, record
+from ext4kit.report.safe import shown
+from ext4kit.report.tables import human_size, table_lines
+from ext4kit.report.times import iso_short
+
+_HEADINGS = ("grade", "inode", "size", "deleted", "path")
+
+
+def deleted_lines(deleted: Deleted) -> Iterator[tuple[Grade | None, str]]:
+    """(grade, line): a line of headings without a grade, then one a file."""
+    lines = table_lines(_HEADINGS, [_row(file) for file in deleted], right={1, 2})
+    yield None, lines[0]
+    yield from zip((file.grade for file in deleted), lines[1:], strict=True)
+
+
+def _row(file: DeletedFile) -> tuple[str, ...]:
+    size = "?" if file.size is None else str(file.size)
+    return str(file.grade), str(file.number), size, _when(file), _described(file)
+
+
+def _when(file: DeletedFile) -> str:
+    """The deletion in UTC; `<=` before the first commit that shows it gone."""
+    if file.dtime is not None:
+        return iso_short(file.dtime)
+    gone = file.deleted_between[1]
+    return "-" if gone is None or gone.time is None else f"<= {iso_short(gone.time)}"
+
+
+def _described(file: DeletedFile) -> str:
+    """The path, and behind it what is not as one would expect."""
+    if file.path is not None:
+        path = shown(file.path)
+    else:
+        path = "(path unknown)" if file.name is None else f"(folder unknown)/{shown(file.name)}"
+    notes = [] if file.kind == "file" else [file.kind]
+    if file.link_target is not None:
+        notes.append(f"to {shown(file.link_target)}")
+    if file.blocks_reused:
+        notes.append(f"{file.blocks_reused:,} of {file.blocks:,} blocks reused")
+    if file.superseded:
+        notes.append("an earlier state")
+    return f"{path}  [{', '.join(notes)}]" if notes else path
+
+
+def counts(deleted: Deleted) -> dict[str, int]:
+    """How many of each grade, in the order of the grades."""
+    found = Counter(file.grade for file in deleted)
+    return {str(grade): found[grade] for grade in Grade}
+
+
+def counts_line(grades: dict[str, int]) -> str:
+    """`12 intact, 3 partial, ...`; grades that do not occur are left out."""
+    total = sum(grades.values())
+    parts = ", ".join(f"{count:,} {grade}" for grade, count in grades.items() if count)
+    return f"{total:,} deleted file{'s' * (total != 1)}" + (f": {parts}" if parts else "")
+
+
+def deleted_records(deleted: Deleted) -> Iterator[dict[str, Any]]:
+    """The manifest's records without what only a recovery knows, then the counts."""
+    for file in deleted:
+        values = record(file, None)
+        del values["output"], values["sha256"]
+        yield {"record": "deleted", **values}
+    yield {"record": "summary", "deleted": len(deleted), "grades": counts(deleted)}
+
+
+def salvage_lines(salvage: Salvage, out: str) -> list[str]:
+    """What a recovery wrote, as a table of grades and a few sentences."""
+    rows = [(str(grade), f"{salvage.grades[grade]:,}") for grade in Grade if salvage.grades[grade]]
+    lines = table_lines(("grade", "files"), rows, right={1}) + [""] if rows else []
+    lines.append(f"{salvage.written:,} written to {out} ({human_size(salvage.bytes)})")
+    if salvage.recorded:
+        lines.append(f"{salvage.recorded:,} recorded in the manifest only")
+    if salvage.incomplete:
+        lines.append(f"{salvage.incomplete:,} could not be finished; the manifest says why")
+    return lines
+
+
+def salvage_record(salvage: Salvage, out: str) -> dict[str, Any]:
+    """The same with plain JSON values."""
+    return {
+        "record": "recovery",
+        "output": out,
+        "written": salvage.written,
+        "recorded": salvage.recorded,
+        "incomplete": salvage.incomplete,
+        "bytes": salvage.bytes,
+        "grades": {str(grade): salvage.grades[grade] for grade in Grade},
+    }

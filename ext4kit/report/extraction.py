@@ -1,0 +1,172 @@
+"""Copying live files and trees out of an image, with a manifest of everything."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from ext4kit.errors import AccessError, CorruptError, OutputError
+from ext4kit.filesystem import FileSystem
+from ext4kit.findings import Severity
+from ext4kit.parsers.inode import Inode
+from ext4kit.recovery.output import RootedOutput, UnwritableError, Written
+from ext4kit.report.safe import json_name
+
+MANIFEST = "manifest.jsonl"
+AT_ONCE = 1 << 14
+
+
+@dataclass(slots=True)
+class Extraction:
+    """What was copied out.
+
+    Attributes:
+        written: files; recorded: directories, links and devices, in the manifest alone.
+        incomplete: files that could not be written or have lost parts.
+        bytes: of the files written.
+    """
+
+    written: int = 0
+    recorded: int = 0
+    incomplete: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A live file: its path as asked for, where it goes below OUT, its inode."""
+
+    path: bytes
+    parts: list[bytes]
+    inode: Inode
+
+
+def extract(
+    fs: FileSystem,
+    targets: list[bytes],
+    out: Path,
+    evidence: tuple[Path, ...],
+    progress: Callable[[int, int], None] | None = None,
+) -> Extraction:
+    """Copy targets below `out/files` (by number: `out/unnamed`), with `out/manifest.jsonl`.
+
+    Raises:
+        RequestError: no such target, or `out` cannot be used.
+        OutputError: `out` takes no more; the manifest is valid up to there.
+    """
+    numbers = [fs.lookup(target) for target in targets]
+    output = RootedOutput(out, evidence)
+    result = Extraction()
+    try:
+        with (out / MANIFEST).open("x", encoding="utf-8") as manifest:
+            for target, number in zip(targets, numbers, strict=True):
+                for item in _items(fs, target, number, progress):
+                    _one(fs, item, output, manifest, result)
+    except OSError as error:
+        raise OutputError(f"{out / MANIFEST}: {error.strerror}") from error
+    return result
+
+
+def _items(
+    fs: FileSystem, target: bytes, number: int, progress: Callable[[int, int], None] | None
+) -> Iterator[Item]:
+    """The target itself, and all below it when it is a directory."""
+    root = fs.inode(number)
+    by_number = target.startswith(b"<")
+    path = target if by_number else b"/".join([b"", *filter(None, target.split(b"/"))])
+    top = [b"unnamed", b"inode-%d" % number] if by_number else [b"files"]
+    yield Item(path or b"/", _parts(path, path, top, by_number), root)
+    if not root.is_directory:
+        return
+    tree = fs.tree(number, path)
+    for start in range(0, len(tree), AT_ONCE):
+        numbers = tree.number[start : start + AT_ONCE]
+        table = fs.inode_table(numbers)
+        for row in range(len(numbers)):
+            if progress is not None and row % 64 == 0:
+                progress(start + row, len(tree))
+            below = tree.paths[start + row]
+            yield Item(below, _parts(below, path, top, by_number), table.one(row))
+
+
+def _parts(path: bytes, start: bytes, top: list[bytes], by_number: bool) -> list[bytes]:
+    """Components below OUT: the whole path, or what is below a target given by number."""
+    below = path[len(start) :] if by_number else path
+    return top + [part for part in below.split(b"/") if part]
+
+
+def _one(
+    fs: FileSystem, item: Item, output: RootedOutput, manifest: IO[str], result: Extraction
+) -> None:
+    """Write one file and its record; a record is written also when the file fails."""
+    written, problems = None, []
+    try:
+        written = _write(fs, item, output)
+    except (UnwritableError, CorruptError) as error:
+        problems.append(str(error))
+    except (OutputError, KeyboardInterrupt) as error:
+        _put(manifest, _record(fs, item, None, [f"not finished: {str(error) or 'interrupted'}"]))
+        raise
+    for offset, length, reason in written.lost if written else ():
+        problems.append(f"unreadable at {offset} for {length} bytes, zeros stand there: {reason}")
+    if item.inode.is_encrypted:
+        fs.problems.add(f"inode {item.inode.number}", "is encrypted: ciphertext", Severity.WARNING)
+    for problem in problems:
+        fs.problems.add(f"inode {item.inode.number}", problem)
+    _put(manifest, _record(fs, item, written, problems))
+    result.written += written is not None
+    result.recorded += written is None
+    result.bytes += written.size if written else 0
+    result.incomplete += bool(problems)
+
+
+def _write(fs: FileSystem, item: Item, output: RootedOutput) -> Written | None:
+    """The file written, None for what is recorded only."""
+    inode = item.inode
+    if inode.kind != "file":
+        return None
+    mark, times = f"inode-{inode.number}", (inode.atime, inode.mtime)
+    return output.write(item.parts, fs.content(inode).chunks(), mark, times)
+
+
+def _put(manifest: IO[str], values: dict[str, Any]) -> None:
+    """One line, on disk before the next file is begun."""
+    manifest.write(json.dumps(values, ensure_ascii=False) + "\n")
+    manifest.flush()
+
+
+def _record(
+    fs: FileSystem, item: Item, written: Written | None, problems: list[str]
+) -> dict[str, Any]:
+    """A manifest record: plain JSON values, times in integer ns."""
+    inode = item.inode
+    names = ("generation", "size", "mode", "uid", "gid", "atime", "mtime", "ctime", "crtime")
+    values = {
+        "output": written.path if written else None,
+        **json_name(item.path),
+        "inode": inode.number,
+        "type": inode.kind,
+        "sha256": written.sha256 if written else None,
+        **{name: getattr(inode, name) for name in names},
+        "device": inode.device,
+        "problems": problems,
+    }
+    if inode.kind == "symlink":
+        try:
+            values |= json_name(fs.link_target(inode), "link_target")
+        except (AccessError, CorruptError) as error:
+            problems.append(f"its target cannot be read: {error}")
+    return values
+
+
+def extraction_lines(result: Extraction, out: str, size: str) -> list[str]:
+    """What was copied, in sentences."""
+    lines = [f"{result.written:,} files written to {out} ({size})"]
+    if result.recorded:
+        lines.append(f"{result.recorded:,} folders, links and devices recorded in the manifest")
+    if result.incomplete:
+        lines.append(f"{result.incomplete:,} incomplete; the manifest says why")
+    return lines

@@ -1,0 +1,170 @@
+"""The judgement on a finished image: what of the book can still be had from its bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import stat
+import struct
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sample_images.recipes.logwalk import Copies, copies_in_log
+from sample_images.recipes.ondisk import (
+    EXTENT_MAGIC,
+    EXTENTS_FLAG,
+    Disk,
+    Slot,
+    TreeBlock,
+    content_digest,
+    leaf_of,
+)
+from sample_images.recipes.stage import Recorded
+from sample_images.recipes.truth import FileTruth, LiveFile
+
+Folders = dict[bytes, int]
+
+
+def judge(
+    image: Path, book: list[Recorded], live: list[LiveFile], folders: Folders
+) -> list[FileTruth]:
+    """Settle state, blocks and ways for every state in the book that is no longer there.
+
+    Args:
+        image: the finished image; only read.
+        book: all recorded states, oldest first.
+        live: the files that are there at the end.
+        folders: inode of each directory that is there at the end, by path.
+    """
+    gone = _settle_states(book, live)
+    with Disk(image) as disk:
+        copies = copies_in_log(disk)
+        evidence = _Evidence.gather(disk, copies)
+        for recorded in gone:
+            truth = recorded.truth
+            truth.blocks_hold = _blocks_hold(disk, truth)
+            truth.inode_known = evidence.inode_known(recorded)
+            truth.inode_undescribed = evidence.undescribed_has(recorded)
+            truth.path_in_log = evidence.path_in_log(recorded, folders)
+    return [recorded.truth for recorded in gone]
+
+
+def _settle_states(book: list[Recorded], live: list[LiveFile]) -> list[Recorded]:
+    """Drop what still lives as it was and states told twice; mark which state was the last."""
+    living = {(one.inode, one.generation): one.sha256 for one in live}
+    lives: defaultdict[tuple[int, int], list[Recorded]] = defaultdict(list)
+    for recorded in book:
+        lives[(recorded.truth.inode, recorded.truth.generation)].append(recorded)
+    gone: list[Recorded] = []
+    for key, states in lives.items():
+        newest_of = {state.truth.sha256: state for state in states}  # the last telling wins
+        newest_of.pop(living.get(key, ""), None)
+        for state in newest_of.values():
+            is_last = key not in living and state is states[-1]
+            state.truth.state = "deleted" if is_last else "earlier"
+            gone.append(state)
+    return gone
+
+
+def _blocks_hold(disk: Disk, truth: FileTruth) -> bool:
+    if truth.inline:
+        return True
+    return content_digest(disk, truth.blocks, truth.size) == truth.sha256
+
+
+@dataclass(slots=True)
+class _Evidence:
+    """What the image's log and tables still show."""
+
+    disk: Disk
+    copies: Copies
+    names: set[tuple[int, bytes]] = field(default_factory=set)
+    loose: set[tuple[int, bytes]] = field(default_factory=set)
+
+    @classmethod
+    def gather(cls, disk: Disk, copies: Copies) -> _Evidence:
+        found = cls(disk, copies)
+        for versions in copies.described.values():
+            for block in versions:
+                found.names.update(directory_entries(block))
+        for block in copies.undescribed:
+            found.loose.update(_loose_slots(block, disk.inode_size))
+        return found
+
+    def inode_known(self, recorded: Recorded) -> str:
+        wanted = recorded.slot.signature
+        held = recorded.truth.held
+        if self._tree_known(recorded.tree):
+            if any(_gives(slot, wanted, held) for slot in self._logged_slots(recorded)):
+                return "orphan" if held else "log"
+            if _gives(self.disk.slot(recorded.truth.inode), wanted, held):
+                return "orphan" if held else "disk"
+        return "stale-index" if self._stale_index(recorded) else ""
+
+    def _logged_slots(self, recorded: Recorded) -> list[Slot]:
+        block, offset = self.disk.slot_place(recorded.truth.inode)
+        end = offset + self.disk.inode_size
+        return [Slot(copy[offset:end]) for copy in self.copies.described.get(block, [])]
+
+    def undescribed_has(self, recorded: Recorded) -> bool:
+        _, offset = self.disk.slot_place(recorded.truth.inode)
+        found = (offset, recorded.slot.signature) in self.loose
+        return found and self._tree_known(recorded.tree)
+
+    def _tree_known(self, tree: list[TreeBlock]) -> bool:
+        return all(self._tree_block_known(one) for one in tree)
+
+    def _tree_block_known(self, one: TreeBlock) -> bool:
+        candidates = [self.disk.read(one.block), *self.copies.described.get(one.block, [])]
+        return any(hashlib.sha256(data[: one.length]).hexdigest() == one.sha256 for data in candidates)
+
+    def _stale_index(self, recorded: Recorded) -> bool:
+        """The dead inode keeps its index entries, and the leaves behind them are on disk."""
+        dead = self.disk.slot(recorded.truth.inode)
+        before = recorded.slot
+        if not recorded.tree or not before.flags & EXTENTS_FLAG:
+            return False
+        if dead.generation != before.generation or dead.links:
+            return False
+        magic, entries = struct.unpack_from("<2H", dead.map_bytes)
+        used, depth = struct.unpack_from("<2xH2xH", before.map_bytes)
+        if magic != EXTENT_MAGIC or entries or depth != 1:
+            return False
+        places = range(12, 12 + 12 * used, 12)
+        same = all(leaf_of(dead.map_bytes, at) == leaf_of(before.map_bytes, at) for at in places)
+        return same and all(self._on_disk(one) for one in recorded.tree)
+
+    def _on_disk(self, one: TreeBlock) -> bool:
+        data = self.disk.read(one.block)[: one.length]
+        return hashlib.sha256(data).hexdigest() == one.sha256
+
+    def path_in_log(self, recorded: Recorded, folders: Folders) -> bool:
+        return all(
+            folders.get(path) == inode or (inode, name) in self.names
+            for inode, name, path in recorded.names
+        )
+
+
+def _gives(slot: Slot, wanted: bytes, held: bool) -> bool:
+    """Whether a slot shows the wanted life, and not the dead inode of an empty file."""
+    return slot.signature == wanted and stat.S_ISREG(slot.mode) and (held or slot.links > 0)
+
+
+def _loose_slots(block: bytes, inode_size: int) -> set[tuple[int, bytes]]:
+    places = range(0, len(block) - inode_size + 1, inode_size)
+    slots = ((at, Slot(block[at : at + inode_size])) for at in places)
+    return {(at, slot.signature) for at, slot in slots if stat.S_ISREG(slot.mode) and slot.links}
+
+
+def directory_entries(block: bytes) -> set[tuple[int, bytes]]:
+    """(inode, name) of each entry when the block reads as a directory block, else nothing."""
+    found: set[tuple[int, bytes]] = set()
+    place, end = 0, len(block)
+    while place < end - 8:
+        inode, length, name_length = struct.unpack_from("<IHB", block, place)
+        if length < 8 or length % 4 or place + length > end or name_length + 8 > length:
+            return found
+        if inode and name_length:
+            found.add((inode, block[place + 8 : place + 8 + name_length]))
+        place += length
+    return found
