@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import click
 
@@ -38,7 +39,7 @@ def command(options: Options, versions: bool) -> None:
     carved       content found without an inode
 
     Times are in UTC; `<=` means: deleted before that commit of the journal.
-    """
+    """  # noqa: D301 -- click reads the backspace
     with opened(options) as session:
         deleted = find_deleted(session.fs, versions)
         if options.json:
@@ -49,10 +50,10 @@ def command(options: Options, versions: bool) -> None:
 
 def _print(deleted: Deleted) -> None:
     """The table, grades coloured on a terminal, and the counts."""
-    coloured = click.get_text_stream("stdout").isatty() and not os.environ.get("NO_COLOR")
+    coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     lines = []
-    for grade, line in deleted_lines(deleted) if len(deleted) else ():
+    for grade, line in deleted_lines(deleted):
         if grade and coloured:
-            line = click.style(grade, fg=COLOURS[grade]) + line[len(grade) :]
+            line = click.style(str(grade), fg=COLOURS[grade]) + line[len(grade) :]
         lines.append(line)
     click.echo("\n".join([*lines, counts_line(counts(deleted))]))

@@ -37,7 +37,7 @@ def command(options: Options, targets: tuple[str, ...], out: Path) -> None:
     OUT/files/PATH             a target given by its path
     OUT/unnamed/inode-NUMBER   a target given by its number
     OUT/manifest.jsonl         a record an entry, with SHA-256
-    """
+    """  # noqa: D301 -- click reads the backspace
     with opened(options) as session:
         evidence = check_output(out, session)
         with progress(options, "extracting") as show:

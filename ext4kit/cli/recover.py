@@ -32,7 +32,7 @@ def command(options: Options, out: Path, versions: bool) -> None:
     OUT/files/PATH                        path known
     OUT/unnamed/inode-NUMBER-GENERATION   inode known, path not
     OUT/manifest.jsonl                    a record a file, also of those not written
-    """
+    """  # noqa: D301 -- click reads the backspace
     with opened(options) as session:
         evidence = check_output(out, session)
         deleted = find_deleted(session.fs, versions)

@@ -35,10 +35,12 @@ class JournalPlace:
     Attributes:
         blocks: reads the file system, or the external journal device.
         log_blocks: int64, the block of each log block, -1 where the map has a hole.
+        superblock_at: log block of the journal superblock.
     """
 
     blocks: BlockReader
     log_blocks: Any
+    superblock_at: int = 0
 
 
 def journal_place(fs: FileSystem, device: Source | None = None) -> JournalPlace | None:
@@ -63,9 +65,10 @@ def journal_place(fs: FileSystem, device: Source | None = None) -> JournalPlace 
 
 
 def _on_device(fs: FileSystem, device: Source) -> JournalPlace | None:
-    """The log on an external device: it starts behind the device's own superblock.
+    """The log on an external device: its superblock lies behind the device's own.
 
-    Source: kernel fs/ext4/super.c, `ext4_get_journal_blkdev`.
+    Log blocks are the device's blocks. Source: kernel fs/ext4/super.c,
+    `ext4_get_journal_blkdev`; fs/jbd2/journal.c, `jbd2_journal_bmap`.
     """
     size = fs.blocks.block_size
     try:
@@ -80,8 +83,7 @@ def _on_device(fs: FileSystem, device: Source) -> JournalPlace | None:
         fs.problems.add("journal device", "belongs to another file system; it was not read")
         return None
     blocks = SourceBlocks(device, size, header.blocks_count)
-    start = SUPERBLOCK_OFFSET // size + 1
-    return JournalPlace(blocks, np.arange(start, max(blocks.blocks_count, start)))
+    return JournalPlace(blocks, np.arange(blocks.blocks_count), SUPERBLOCK_OFFSET // size + 1)
 
 
 def _journal_blocks(fs: FileSystem) -> Any:

@@ -72,6 +72,7 @@ class Log:
         needs_recovery: what the file system's superblock says.
         problems: collects what is found wrong; a new collector by default.
         home: the blocks that the copies belong to, when the log lies on another device.
+        superblock_at: log block of the journal superblock.
 
     Raises:
         CorruptError: the journal superblock cannot be used.
@@ -86,16 +87,18 @@ class Log:
         needs_recovery: bool = False,
         problems: Problems | None = None,
         home: BlockReader | None = None,
+        superblock_at: int = 0,
     ) -> None:
-        if len(log_blocks) < 2:
+        if len(log_blocks) < superblock_at + 2:
             raise CorruptError("journal", None, f"{len(log_blocks)} blocks are no journal")
         self.home = blocks if home is None else home
         self.problems = problems if problems is not None else Problems()
         self.needs_recovery = needs_recovery
-        self.superblock = JournalSuperblock.parse(blocks.read(int(log_blocks[0])))
+        place = int(log_blocks[superblock_at])
+        self.superblock = JournalSuperblock.parse(blocks.read(place))
         reason = judge(self.superblock, blocks.block_size)
         if reason:
-            raise CorruptError("journal superblock", int(log_blocks[0]) * blocks.block_size, reason)
+            raise CorruptError("journal superblock", place * blocks.block_size, reason)
         self.reader = LogReader(blocks, log_blocks, self.problems)
         self.ring: Ring = ring_of(self.superblock, len(log_blocks), self.problems)
         self.length = min(self.superblock.length, len(log_blocks))
@@ -120,6 +123,7 @@ class Log:
                 needs_recovery=fs.superblock.needs_recovery,
                 problems=fs.problems,
                 home=fs.blocks,
+                superblock_at=place.superblock_at,
             )
         except (AccessError, CorruptError) as error:
             fs.problems.add("journal", f"cannot be used: {error}")

@@ -147,3 +147,37 @@ def block_checksum_ok(seed: int, block: Buffer) -> bool | None:
     if tail.det_reserved_ft != TAIL_FILE_TYPE or tail.det_rec_len != DIRENT_TAIL.size:
         return None
     return bool(tail.det_checksum == crc32c(seed, memoryview(block)[:offset]))
+
+
+def parse_remnants(blocks: Any, wanted: Any, entries: EntryTable) -> EntryTable:
+    """Removed entries that still stand between those in use.
+
+    Linux before 5.13, and e2fsprogs, let the entry in front grow over a removed one and clear
+    nothing. Only with the filetype feature, whose type byte makes an entry recognisable.
+
+    Args:
+        blocks: uint8 (n, block size).
+        wanted: bool, by inode number: entries that name another number are passed over.
+        entries: the entries in use of the same blocks.
+    """
+    size = blocks.shape[1]
+    words = np.ascontiguousarray(blocks).view("<u4")[:, :-2].astype(np.int64)
+    row, word = np.nonzero(wanted[np.minimum(words, len(wanted) - 1)] & (words < len(wanted)))
+    offset = word * 4
+    in_use = np.isin(row * size + offset, entries.block * size + entries.offset)
+    row, offset = row[~in_use], offset[~in_use]
+    inode, step, length, kind = _headers(blocks, row, offset, True)
+    fits = (step >= 12) & (step % 4 == 0) & (offset + step <= size) & (length + 8 <= step)
+    fits &= (length > 0) & (kind >= 1) & (kind <= 7)
+    table = EntryTable(row, offset, inode, length, kind).take(fits)
+    return table.take(_are_names(blocks, table))
+
+
+def _are_names(blocks: Any, table: EntryTable) -> Any:
+    """Per entry (bool): its name holds neither a slash nor a NUL."""
+    width = int(table.name_length.max()) if len(table) else 0
+    position = np.arange(width)
+    column = np.minimum(table.offset[:, None] + DIRENT.size + position, blocks.shape[1] - 1)
+    text = blocks[table.block[:, None], column]
+    bad = (text == 0) | (text == ord("/"))
+    return ~(bad & (position < table.name_length[:, None])).any(axis=1)

@@ -23,7 +23,7 @@ from ext4kit.recovery.candidates import (
 )
 from ext4kit.recovery.deleted import Deleted, DeletedFile, Grade, LostRange, Moment
 from ext4kit.recovery.intervals import overlaps
-from ext4kit.recovery.names import BEFORE, NameHistory
+from ext4kit.recovery.names import BEFORE, REMNANT, NameHistory
 from ext4kit.recovery.ownership import Ownership, Reuse
 from ext4kit.recovery.states import NEVER, NOW, Past
 from ext4kit.units import NANOSECONDS
@@ -126,9 +126,13 @@ class _Engine:
         return untrusted
 
     @cached_property
-    def _stale_rivals(self) -> Any:
-        """(candidate, start, length, number) of blocks that a stale map deleted later had."""
-        runs = self.runs.take((self.found.source == STALE_INDEX)[self.runs.owner])
+    def _freed_rivals(self) -> Any:
+        """(candidate, start, length, number) of blocks that an inode freed later also had.
+
+        Among freed inodes that the log says nothing of, the deletion times tell who came last.
+        """
+        freed = np.isin(self.found.source, (STALE_INDEX, DISK)) & (self.found.death != NEVER)
+        runs = self.runs.take(freed[self.runs.owner])
         mine, other = overlaps(runs.physical, runs.length, runs.physical, runs.length)
         dtime = self.past.states.table.dtime[self.found.row]
         number = self.past.states.table.number[self.found.row]
@@ -232,7 +236,7 @@ class _Engine:
             (int(reuse.start[row]), int(reuse.length[row]), self._owner(row))
             for row in range(first, last)
         ]
-        candidate, start, length, number = self._stale_rivals
+        candidate, start, length, number = self._freed_rivals
         for row in np.flatnonzero(candidate == place).tolist() if len(candidate) else ():
             found.append((int(start[row]), int(length[row]), f"deleted inode {number[row]}"))
         return _without_overlaps(sorted(found, key=lambda piece: piece[0]))
@@ -388,7 +392,8 @@ class _Engine:
         seen = int(names.seen[found])
         moment = self._moments.get(seen)
         where = f"journal transaction {moment.transaction}" if moment else "journal"
-        return path, names.name[found], "freed directory block" if seen == BEFORE else where
+        kept = {BEFORE: "freed directory block", REMNANT: "removed entry left in its directory"}
+        return path, names.name[found], kept.get(seen, where)
 
 
 def _without_overlaps(pieces: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:

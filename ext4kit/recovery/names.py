@@ -17,13 +17,20 @@ import numpy as np
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.filesystem.maps import spread
 from ext4kit.filesystem.xattrs import inline_tail
-from ext4kit.parsers.directory import DIRENT, EntryTable, block_checksum_ok, parse_entries
+from ext4kit.parsers.directory import (
+    DIRENT,
+    EntryTable,
+    block_checksum_ok,
+    parse_entries,
+    parse_remnants,
+)
 from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.inode import InodeFlags, inode_seed
 from ext4kit.recovery.states import NOW, Past
 
 BLOCKS_AT_ONCE = 4096
 BEFORE = -1  # the order of a freed directory block on disk: written some time before
+REMNANT = -2  # seen only as a removed entry that was not cleared
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +62,8 @@ class Names:
         directory: life of the directory.
         first: order of the first copy that shows the name, BEFORE when it was there already.
         gone: order of the first copy without it, NOW when none shows that it went.
-        seen: order of the last copy that shows it, BEFORE for a freed block on disk.
+        seen: order of the last copy that shows it, BEFORE for a freed block on disk, REMNANT
+            for an entry that older kernels left uncleared.
         name: the names.
     """
 
@@ -153,6 +161,15 @@ class NameHistory:
         before = np.full(len(block), BEFORE)
         return _Versions(block, before, life, np.full(len(block), -1))
 
+    def _live_versions(self) -> _Versions:
+        """Blocks of live directories as they are, for the removed entries left in them."""
+        block, order, life = self._owned
+        last = np.append(block[1:] != block[:-1], True)[: len(block)]
+        alive = self.past.alive_now
+        kept = last & ((life < 0) | alive[np.maximum(life, 0)] if len(alive) else life < 0)
+        now = np.full(kept.sum(), NOW)
+        return _Versions(block[kept], now, life[kept], np.full(len(now), -1))
+
     def _inline_versions(self) -> _Versions:
         states = self.past.states
         rows = self._directory_rows
@@ -170,7 +187,7 @@ class NameHistory:
 
     def _pieces(self) -> Iterator[tuple[_Versions, Any, EntryTable]]:
         """Versions in pieces that end between blocks, their bytes and their entries."""
-        parts = [self._logged_versions(), self._freed_versions()]
+        parts = [self._logged_versions(), self._freed_versions(), self._live_versions()]
         versions = _Versions(
             *(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(_Versions))
         )
@@ -253,22 +270,31 @@ class NameHistory:
         """Every name of an interesting number, told apart by life."""
         columns: dict[str, list[Any]] = {name: [np.zeros(0, np.int64)] for name in _COLUMNS}
         names: list[bytes] = []
+        wanted = np.zeros(int(self._interesting.max(initial=0)) + 1, bool)
+        wanted[self._interesting] = True
         for versions, data, entries in self._pieces():
-            entries = entries.take(np.isin(entries.inode, self._interesting))
-            found, texts = _intervals(versions, data, entries)
-            for name in _COLUMNS:
-                columns[name].append(found[name])
-            names += texts
+            named = entries.take(np.isin(entries.inode, self._interesting))
+            parts = [_intervals(versions, data, named)]
+            if self.past.fs.has_file_types:
+                parts.append(_remnants(versions, data, parse_remnants(data, wanted, entries)))
+            for found, texts in parts:
+                for name in _COLUMNS:
+                    columns[name].append(found[name])
+                names += texts
         joined = {name: np.concatenate(parts) for name, parts in columns.items()}
         return self._attributed(joined, names)
 
     def _attributed(self, columns: dict[str, Any], names: list[bytes]) -> Names:
         """Say which life each number meant when its name was last seen."""
-        life = self._life_at(columns["child"], columns["seen"])
+        remnant = columns["seen"] == REMNANT
+        life = self._life_at(columns["child"], np.where(remnant, columns["gone"], columns["seen"]))
+        if len(life):
+            life[remnant & (life >= 0) & self.past.alive_now[np.maximum(life, 0)]] = -1
         real = np.array([name not in (b".", b"..") for name in names], bool)
         kept = np.flatnonzero((life >= 0) & real & (life != columns["directory"]))
+        kept = _unambiguous(kept, life, columns, names)
         seen, gone = columns["seen"][kept], columns["gone"][kept]
-        rank = np.lexsort((columns["first"][kept], seen, gone, seen != BEFORE, life[kept]))
+        rank = np.lexsort((columns["first"][kept], seen, gone, np.minimum(seen, 0), life[kept]))
         kept = kept[rank]
         return Names(
             life[kept],
@@ -439,6 +465,30 @@ def _intervals(
         "seen": order[last],
     }
     return found, entries.take(start).names(data)
+
+
+def _remnants(
+    versions: _Versions, data: Any, entries: EntryTable
+) -> tuple[dict[str, Any], list[bytes]]:
+    """Removed entries that were not cleared: gone by the time of the version they stand in."""
+    found = {
+        "child": entries.inode,
+        "directory": versions.directory[entries.block],
+        "first": np.full(len(entries), BEFORE),
+        "gone": versions.order[entries.block],
+        "seen": np.full(len(entries), REMNANT),
+    }
+    return found, entries.names(data)
+
+
+def _unambiguous(kept: Any, life: Any, columns: dict[str, Any], names: list[bytes]) -> Any:
+    """`kept` without the remnants of lives that remnants give several names."""
+    remnant = columns["seen"][kept] == REMNANT
+    told: dict[int, set[tuple[int, bytes]]] = {}
+    for row in kept[remnant].tolist():
+        told.setdefault(int(life[row]), set()).add((int(columns["directory"][row]), names[row]))
+    unsure = np.array([one for one, found in told.items() if len(found) > 1], np.int64)
+    return kept[~(remnant & np.isin(life[kept], unsure))]
 
 
 def _first_orders(versions: _Versions, row: Any) -> Any:

@@ -15,7 +15,9 @@ _HEADINGS = ("grade", "inode", "size", "deleted", "path")
 
 
 def deleted_lines(deleted: Deleted) -> Iterator[tuple[Grade | None, str]]:
-    """(grade, line): a line of headings without a grade, then one a file."""
+    """(grade, line): a line of headings without a grade, then one a file; nothing for nothing."""
+    if not len(deleted):
+        return
     lines = table_lines(_HEADINGS, [_row(file) for file in deleted], right={1, 2})
     yield None, lines[0]
     yield from zip((file.grade for file in deleted), lines[1:], strict=True)

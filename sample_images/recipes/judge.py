@@ -116,7 +116,9 @@ class _Evidence:
 
     def _tree_block_known(self, one: TreeBlock) -> bool:
         candidates = [self.disk.read(one.block), *self.copies.described.get(one.block, [])]
-        return any(hashlib.sha256(data[: one.length]).hexdigest() == one.sha256 for data in candidates)
+        return any(
+            hashlib.sha256(data[: one.length]).hexdigest() == one.sha256 for data in candidates
+        )
 
     def _stale_index(self, recorded: Recorded) -> bool:
         """The dead inode keeps its index entries, and the leaves behind them are on disk."""
@@ -139,6 +141,8 @@ class _Evidence:
         return hashlib.sha256(data).hexdigest() == one.sha256
 
     def path_in_log(self, recorded: Recorded, folders: Folders) -> bool:
+        if recorded.slot.links != 1:
+            return False  # several names: which of them was the last is not told
         return all(
             folders.get(path) == inode or (inode, name) in self.names
             for inode, name, path in recorded.names

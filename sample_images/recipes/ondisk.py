@@ -72,8 +72,13 @@ class Slot:
 
     @property
     def signature(self) -> bytes:
-        """What has to agree for two slots to give the same content: map, size, generation."""
-        return self.map_bytes + struct.pack("<QI", self.size, self.generation)
+        """What has to agree for two slots to give the same content: map, size, generation.
+
+        Content inside the inode goes on behind its fields, so there that part counts too.
+        """
+        inline = bool(self.flags & INLINE_FLAG) and len(self.raw) > 128
+        rest = self.raw[128 + self._u16(128) :] if inline else b""
+        return self.map_bytes + struct.pack("<QI", self.size, self.generation) + rest
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,6 +90,22 @@ class Stage:
         moment = chance.randrange(946_684_800, 1_767_225_600) * 10**9 + chance.randrange(10**9)
         os.utime(path, ns=(moment, moment))
 
+    def add(self, name: Name, pieces: Iterable[tuple[int, bytes]]) -> None:
+        """Write (byte offset, bytes) into a file that is there, and fsync it."""
+        handle = os.open(self.path(name), os.O_WRONLY)
+        try:
+            for offset, piece in pieces:
+                os.pwrite(handle, piece, offset)
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    def rename(self, old: Name, new: Name) -> None:
+        """Rename or move; the new parents are made."""
+        target = self.path(new)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        self.path(old).rename(target)
+
     def sync(self) -> None:
         """Write out everything, data and metadata."""
         handle = os.open(self.root, os.O_RDONLY)

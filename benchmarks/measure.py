@@ -1,0 +1,96 @@
+"""Running a command under a stopwatch: wall time and peak memory, median of several runs."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Timer
+
+KIBIBYTE = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a command.
+
+    Attributes:
+        seconds: wall time.
+        peak: bytes resident at most (ru_maxrss), pages of a mapped image included.
+        code: exit code, negative when a signal ended it.
+    """
+
+    seconds: float
+    peak: int
+    code: int
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The median of several runs of one command, and its largest peak of memory."""
+
+    seconds: float
+    peak: int
+    code: int
+    runs: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A command to measure.
+
+    Attributes:
+        command: what to run.
+        output: where its standard output goes.
+        prepare: called before each run, outside the time that is taken.
+        limit: seconds after which it is ended.
+    """
+
+    command: Sequence[str | Path]
+    output: Path = Path(os.devnull)
+    prepare: Callable[[], None] = lambda: None
+    limit: float = 1800.0
+
+
+def run_once(job: Job) -> Run:
+    """Run a command to its end."""
+    job.prepare()
+    os.sync()  # what the run before left to be written is not this one's work
+    with job.output.open("wb") if job.output else nullcontext() as out:
+        start = time.perf_counter()
+        process = subprocess.Popen(
+            [str(part) for part in job.command],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.DEVNULL,
+        )
+        timer = Timer(job.limit, process.kill)
+        timer.start()
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - start
+        timer.cancel()
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return Run(seconds, usage.ru_maxrss * KIBIBYTE, process.returncode)
+
+
+def compare(jobs: Sequence[Job], runs: int, warm_up: int = 1) -> list[Measured]:
+    """Measure several commands in turn, so that all meet the same state of the machine."""
+    for _ in range(warm_up):
+        for job in jobs:
+            run_once(job)
+    rounds = [[run_once(job) for job in jobs] for _ in range(runs)]
+    return [_median(list(column)) for column in zip(*rounds, strict=True)]
+
+
+def _median(runs: list[Run]) -> Measured:
+    return Measured(
+        statistics.median(run.seconds for run in runs),
+        max(run.peak for run in runs),
+        max((run.code for run in runs), key=abs),
+        tuple(run.seconds for run in runs),
+    )
