@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 KIB = 1024
 WORDS = (
-    "ledger invoice harbour password meeting tunnel archive signal copper winter transfer account"
-    " garden packet kernel orbit marble contract delivery private number station"
-).split()
+    *("ledger", "invoice", "harbour", "password", "meeting", "tunnel", "archive", "signal"),
+    *("copper", "winter", "transfer", "account", "garden", "packet", "kernel", "orbit"),
+    *("marble", "contract", "delivery", "private", "number", "station"),
+)
 
 ODD_NAMES: tuple[bytes, ...] = (
     b"two words.txt",

@@ -43,7 +43,7 @@ def debian_mirror() -> str:
     ]
     one_line = re.compile(rf"^deb\s+(?:\[[^]]*\]\s+)?(\S+)\s+{SUITE}\s+main\b", re.MULTILINE)
     paragraph = re.compile(rf"^URIs:\s*(\S+)\nSuites:.*\b{SUITE}(?:\s|$)", re.MULTILINE)
-    for found in (pattern.search(text) for text in texts for pattern in (one_line, paragraph)):
+    for found in (pattern.search(said) for said in texts for pattern in (one_line, paragraph)):
         if found:
             return found.group(1)
     raise machine.MachineError(f"no apt source for {SUITE}")

@@ -129,9 +129,9 @@ class _Evidence:
         if dead.generation != before.generation or dead.links:
             return False
         magic, entries = struct.unpack_from("<2H", dead.map_bytes)
-        used, depth = struct.unpack_from("<2xH2xH", before.map_bytes)
-        if magic != EXTENT_MAGIC or entries or depth != 1:
+        if magic != EXTENT_MAGIC or entries:
             return False
+        used = struct.unpack_from("<H", before.map_bytes, 2)[0]
         places = range(12, 12 + 12 * used, 12)
         same = all(leaf_of(dead.map_bytes, at) == leaf_of(before.map_bytes, at) for at in places)
         return same and all(self._on_disk(one) for one in recorded.tree)

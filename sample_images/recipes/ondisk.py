@@ -90,6 +90,17 @@ class TreeBlock:
     sha256: str
 
 
+Extent = tuple[int, int, int, bool]  # first file block, first block, blocks, unwritten
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """Where a file's content is, and the tree blocks that say so."""
+
+    extents: list[Extent]
+    tree: list[TreeBlock]
+
+
 class Disk:
     """A file system's bytes, from an image or from the device under a mounted one."""
 
@@ -159,7 +170,9 @@ class Disk:
 
     def _pointers(self, map_bytes: bytes, found: Map) -> None:
         pointers = struct.unpack("<15I", map_bytes)
-        found.extents += [(at, block, 1, False) for at, block in enumerate(pointers[:12]) if block]
+        found.extents.extend(
+            (at, block, 1, False) for at, block in enumerate(pointers[:12]) if block
+        )
         each = self.block_size // 4
         logical = 12
         for depth in (1, 2, 3):
@@ -183,17 +196,6 @@ def leaf_of(node: bytes, place: int) -> int:
     """The child block in the index entry at byte `place` of an extent tree node."""
     low, high = struct.unpack_from("<IH", node, place + 4)
     return int(low) | int(high) << 32
-
-
-Extent = tuple[int, int, int, bool]  # first file block, first block, blocks, unwritten
-
-
-@dataclass(frozen=True, slots=True)
-class Map:
-    """Where a file's content is, and the tree blocks that say so."""
-
-    extents: list[Extent]
-    tree: list[TreeBlock]
 
 
 def merged(extents: list[Extent]) -> list[Extent]:

@@ -1,10 +1,12 @@
-"""Images whose log the kernel wrote: one churn, copied while mounted and after unmounting."""
+"""Images whose log the kernel wrote: one churn, ended by a cut and by an unmount."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
+import struct
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -19,6 +21,8 @@ ROUNDS = 30
 KEPT_ROUNDS = 4  # directories of older rounds are removed
 FILES = 25
 TIME_BASE = 1_000_000_000  # seconds; round r sets the file's times to this + r
+SHUTDOWN = 0x8004587D  # EXT4_IOC_SHUTDOWN
+SHUTDOWN_LOGFLUSH = 1
 MAGIC_BYTES = bytes.fromhex("c03b3998")
 
 
@@ -43,11 +47,11 @@ KINDS = (
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """An image cut off while mounted (`dirty`) and the same one unmounted (`clean`).
+    """Two images of the same churn: `dirty` was cut off, `clean` was unmounted.
 
     Attributes:
-        inode: of the file that every round rewrites in place and dates.
-        block: where its content lies.
+        inode: of the file that every round rewrites in place and dates; the same in both.
+        block: where its content lies in `clean`.
     """
 
     kind: Kind
@@ -122,18 +126,38 @@ def _churn(place: Path) -> None:
         _flush(known)
 
 
+def _cut(place: Path) -> None:
+    """Flush the log and let the file system change nothing from now on.
+
+    Unmounting would still write the metadata in place: copy the image before that.
+    """
+    handle = os.open(place, os.O_RDONLY)
+    try:
+        fcntl.ioctl(handle, SHUTDOWN, struct.pack("I", SHUTDOWN_LOGFLUSH))
+    finally:
+        os.close(handle)
+
+
+def _made(kind: Kind, image: Path, cut_to: Path | None = None) -> int:
+    """Make one image, or a copy of it as a cut leaves it; the known file's inode number."""
+    with image.open("wb") as file:
+        file.truncate(32 << 20)
+    run("mke2fs", "-q", "-F", *kind.mkfs.split(), image)
+    with mounted(image, kind.mount) as place:
+        _churn(place)
+        inode = (place / "known").stat().st_ino
+        if cut_to:
+            _cut(place)
+            shutil.copyfile(image, cut_to)
+    return inode
+
+
 def build(kind: Kind, folder: Path) -> Built:
     """Make the images of one kind below `folder`."""
     clean, dirty = folder / "clean.img", folder / "dirty.img"
-    with clean.open("wb") as file:
-        file.truncate(32 << 20)
-    run("mke2fs", "-q", "-F", *kind.mkfs.split(), clean)
-    with mounted(clean, kind.mount) as place:
-        _churn(place)
-        shutil.copyfile(clean, dirty)
-        inode = (place / "known").stat().st_ino
+    inodes = {_made(kind, clean), _made(kind, folder / "cut.img", cut_to=dirty)}
     block = re.findall(r"\d+", run("debugfs", "-R", "blocks /known", clean))[0]
-    return Built(kind, dirty, clean, inode, int(block))
+    return Built(kind, dirty, clean, inodes.pop(), int(block))
 
 
 def opened(image: Path) -> FileSystem:

@@ -44,6 +44,7 @@ class LogWriter:
     def __init__(self, length: int = 64, *, checksums: bool = True) -> None:
         self.rows = np.zeros((LOG_START + length, BLOCK_SIZE), np.uint8)
         self.length = length
+        self.end = length
         self.checksums = checksums
         self.head = 1
         self.seed = crc32c(ONES, UUID)
@@ -53,7 +54,7 @@ class LogWriter:
         place = self.head if at is None else at
         self.rows[LOG_START + place] = np.frombuffer(block.ljust(BLOCK_SIZE, b"\0"), np.uint8)
         if at is None:
-            self.head = place + 1 if place + 1 < self.length else 1
+            self.head = place + 1 if place + 1 < self.end else 1
         return place
 
     def _with_checksum(self, block: bytes, offset: int) -> bytes:
@@ -108,6 +109,7 @@ class LogWriter:
         struct.pack_into(">III", body, 0, MAGIC, 4, 0)
         struct.pack_into(">IIIII", body, 12, BLOCK_SIZE, self.length, 1, sequence, start)
         struct.pack_into(">I", body, 0x28, incompat)
+        struct.pack_into(">I", body, 0x54, self.length - self.end)
         body[0x30:0x40] = UUID
         body[0x50] = 4
         if self.checksums:

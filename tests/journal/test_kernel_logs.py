@@ -82,6 +82,24 @@ def test_every_metadata_block_passes_its_own_check(built: Built) -> None:
     assert not len(log.problems)
 
 
+def test_a_changed_copy_breaks_checksum_v1_of_its_transaction_alone(
+    built: Built, tmp_path: Path
+) -> None:
+    before = opened_log(built.clean)
+    if before.features.checksum_version != 1:
+        pytest.skip("a transaction has a checksum of its own with checksum v1 only")
+    good = [transaction for transaction in before.transactions if transaction.checksum_ok]
+    hurt = good[len(good) // 2]
+    position = before.tags.position[before.tags.order == hurt.order][0]
+    image = tmp_path / "changed.img"
+    shutil.copyfile(built.clean, image)
+    with image.open("r+b") as file:
+        file.seek(int(before.reader.log_blocks[position]) * before.home.block_size + 100)
+        file.write(b"changed by hand")
+    bad = [t.order for t in opened_log(image).transactions if t.checksum_ok is False]
+    assert bad == [hurt.order]
+
+
 def test_transactions_are_in_order_of_time_and_of_id(built: Built) -> None:
     transactions = opened_log(built.clean).transactions
     assert len(transactions) > ROUNDS / 4

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+import struct
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from ext4kit.errors import CorruptError
-from ext4kit.journal import AsOfBlocks, History, Log, replay
+from ext4kit.journal import AsOfBlocks, History, Log, inode_versions, replay
 from tests.journal.log_writer import BLOCK_SIZE, LOG_START, LogWriter, MemoryBlocks
 
 MAGIC_BYTES = bytes.fromhex("c03b3998")
@@ -159,6 +162,7 @@ def test_a_bad_descriptor_or_revoke_of_a_committed_transaction_stops_everything(
     assert not len(replay(log).plan)
     assert any("nothing is replayed" in problem.what for problem in log.problems)
     assert not any(transaction.to_replay for transaction in log.transactions)
+    assert valid_copies(log) == ([(40, 3), (41, 4)] if with_revoke else [(40, 3)])
 
 
 def test_a_bad_descriptor_without_a_commit_is_just_the_end_of_the_log() -> None:
@@ -167,6 +171,28 @@ def test_a_bad_descriptor_without_a_commit_is_just_the_end_of_the_log() -> None:
     place = writer.descriptor(4, [(41, b"two")])
     writer.rows[LOG_START + place, 700] ^= 1
     assert replay(writer.log(3, start=1)).plan.blocks.tolist() == [40]
+
+
+@pytest.mark.parametrize(("seconds", "replayed"), [(99, [40]), (101, [])])
+def test_a_bad_descriptor_under_an_older_commit_is_an_earlier_laps(
+    seconds: int, replayed: list[int]
+) -> None:
+    writer = LogWriter()
+    writer.descriptor(3, [(40, b"one")])
+    writer.commit(3, seconds=100)
+    place = writer.descriptor(4, [(41, b"two")])
+    writer.commit(4, seconds=seconds)
+    writer.rows[LOG_START + place, 700] ^= 1
+    assert replay(writer.log(3, start=1)).plan.blocks.tolist() == replayed
+
+
+@BOTH
+def test_history_knows_copies_that_were_written_for_certain(checksums: bool) -> None:
+    writer = LogWriter(checksums=checksums)
+    writer.transaction(3, (40, b"old"))
+    writer.descriptor(4, [(40, b"new")])  # without its commit only a checksum tells
+    history = History(writer.log(3, start=1))
+    assert history.orders.tolist() == ([3, 4] if checksums else [3])
 
 
 def test_a_bad_copy_is_left_out_alone() -> None:
@@ -285,3 +311,56 @@ def test_damage_anywhere_in_the_log_never_ends_in_an_exception() -> None:
             assert replay(log).read_many(np.array([40])).shape == (1, BLOCK_SIZE)
             assert all(0 <= tag < len(log.tags) for tag in History(log).tags.tolist())
             assert all(transaction.start in log.ring for transaction in log.transactions)
+
+
+FIRST_FAST_COMMIT = 1145
+
+
+def fast_commit_log(head_tid: int, start: int) -> Log:
+    """A log of 1,400 blocks with 256 fast-commit blocks, one commit in ring and area each."""
+    writer = LogWriter(1400)
+    writer.end = 1144
+    writer.transaction(3, (40, b"one"))
+    writer.put(struct.pack("<HHII", 9, 8, 0, head_tid), at=FIRST_FAST_COMMIT)
+    return writer.log(3, start=start, incompat=0x20)
+
+
+@pytest.mark.parametrize(("head_tid", "start", "told"), [(4, 1, 1), (3, 1, 0), (4, 0, 0)])
+def test_fast_commits_that_follow_the_log_are_told(head_tid: int, start: int, told: int) -> None:
+    log = fast_commit_log(head_tid, start)
+    assert (log.first, log.ring.end) == (1, 1144)
+    assert len(replay(log).plan) == (1 if start else 0)
+    assert sum("fast commits" in problem.what for problem in log.problems) == told
+
+
+def inode_slot(number: int, state: int) -> bytes:
+    return bytes([number, state]).ljust(256, b"\0") if state else bytes(256)
+
+
+def table_block(first: int, states: Sequence[int]) -> bytes:
+    return b"".join(inode_slot(first + slot, state) for slot, state in enumerate(states))
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 100])
+def test_inode_versions_are_the_distinct_states_of_each_slot(chunk: int) -> None:
+    writer = LogWriter()
+    writer.transaction(3, (50, table_block(1, [1, 1, 0, 1])), (51, table_block(5, [7, 0, 9, 9])))
+    writer.transaction(4, (50, table_block(1, [1, 2, 0, 0])), (30, table_block(7, [3, 0, 0, 0])))
+    writer.transaction(5, (50, table_block(1, [1, 1, 5, 0])), (49, b"in no table"))
+    writer.transaction(6, (52, b"behind the table"))
+    log = writer.log(7)
+    log.reader.chunk = chunk
+    geometry = SimpleNamespace(inode_size=256, block_size=1024, inodes_per_group=6)
+    groups = SimpleNamespace(inode_table=np.array([50, 30]))  # 6 inodes: a block and a half
+    versions = inode_versions(
+        cast(Any, SimpleNamespace(superblock=geometry, groups=groups)), History(log)
+    )
+    rows = zip(versions.number.tolist(), versions.order.tolist(), versions.rows[:, 1], strict=True)
+    assert sorted((number, order, int(state)) for number, order, state in rows) == [
+        (1, 3, 1),
+        (2, 3, 1), (2, 4, 2), (2, 5, 1),
+        (3, 5, 5),
+        (4, 3, 1), (4, 4, 0),
+        (5, 3, 7),
+        (7, 4, 3),
+    ]  # fmt: skip

@@ -1,0 +1,93 @@
+"""`python -m sample_images.recipes`: list, build, describe, score, pack."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+from sample_images.recipes.machine import MachineError, missing_for_kernel
+from sample_images.recipes.making import RECIPES, build
+from sample_images.recipes.packing import SAMPLES, pack
+from sample_images.recipes.score import HEADER, describe, read_outputs, score
+from sample_images.recipes.truth import load
+
+
+def main() -> int:
+    """Do one command; the exit code is 1 when the recovery is not as the truth asks."""
+    options = _parser().parse_args()
+    try:
+        return int(options.do(options))
+    except (MachineError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 3
+
+
+def _list(_: argparse.Namespace) -> int:
+    for recipe in RECIPES.values():
+        marks = " (slow)" if recipe.slow else ""
+        print(f"{recipe.name:<22} {recipe.size >> 20:>5} MiB  {recipe.about}{marks}")
+    return 0
+
+
+def _build(options: argparse.Namespace) -> int:
+    if reason := missing_for_kernel():
+        raise MachineError(f"building {reason}")
+    for name in options.names or RECIPES:
+        built = build(name, options.output, options.small)
+        print(describe(load(built.truth)), flush=True)
+    return 0
+
+
+def _describe(options: argparse.Namespace) -> int:
+    for path in options.truths:
+        print(describe(load(path)))
+    return 0
+
+
+def _score(options: argparse.Namespace) -> int:
+    result = score(load(options.truth), read_outputs(options.out))
+    print(HEADER)
+    print(result.line())
+    for state in (result.missing + result.wrong_path)[: options.show]:
+        print(f"  not so: <{state.inode}> {state.generation} {state.path!r} {state.inode_known}")
+    for output in (result.intact_wrong + result.live)[: options.show]:
+        print(f"  wrong or live: {output.life} {output.file!r}")
+    return int(bool(result.missing or result.wrong_path or result.intact_wrong or result.live))
+
+
+def _pack(options: argparse.Namespace) -> int:
+    for name in options.names or SAMPLES:
+        with tempfile.TemporaryDirectory() as scratch:
+            packed = pack(name, Path(scratch))
+        print(f"{packed.name}: {packed.stat().st_size:,} bytes")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m sample_images.recipes", description=__doc__)
+    commands = parser.add_subparsers(required=True)
+    commands.add_parser("list", help="the recipes").set_defaults(do=_list)
+    made = commands.add_parser("build", help="make images and their truth; needs root")
+    made.add_argument("names", nargs="*", choices=[[], *RECIPES], metavar="NAME")
+    made.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
+    made.add_argument("--small", action="store_true", help="the small variants")
+    made.set_defaults(do=_build)
+    described = commands.add_parser("describe", help="one line on each truth")
+    described.add_argument("truths", nargs="+", type=Path)
+    described.set_defaults(do=_describe)
+    scored = commands.add_parser("score", help="compare an output folder with the truth")
+    scored.add_argument("image", type=Path)
+    scored.add_argument("truth", type=Path)
+    scored.add_argument("out", type=Path)
+    scored.add_argument("--show", type=int, default=0, help="list so many of what is not right")
+    scored.set_defaults(do=_score)
+    packed = commands.add_parser("pack", help="rebuild the packed samples; needs root")
+    packed.add_argument("names", nargs="*", choices=[[], *SAMPLES], metavar="NAME")
+    packed.set_defaults(do=_pack)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
