@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,8 @@ IMAGE_BYTES = 6 << 30
 BIG_FILE = "/big.bin"
 BIG_BYTES = 2 << 30
 JOURNAL_MEBIBYTES = 256
-FORMAT = 1  # part of the file names: counted up when the recipe changes
+TOGETHER = 20  # files written one after the other that are deleted
+FORMAT = 2  # part of the file names: counted up when the recipe changes
 _CHUNK = 1 << 20
 _LARGEST = 8192
 
@@ -34,7 +35,7 @@ class Shape:
         trees, folders: `trees` folders in the root with `folders` folders each.
         files: files in each of those.
         wide, wide_files: folders with very many files.
-        deleted: files deleted at the end, evenly out of all folders, beside the others.
+        deleted: files deleted at the end, out of all folders, beside the others.
         big_bytes, image_bytes: of the one large file, of the file system.
     """
 
@@ -59,11 +60,13 @@ class Bench:
 
     Attributes:
         live: files on it, the large one included.
+        big_bytes: size of the large one.
         deleted: SHA-256 of each deleted file by path.
     """
 
     image: Path
     live: int
+    big_bytes: int
     deleted: dict[str, str]
 
 
@@ -81,7 +84,7 @@ def build(work: Path, shape: Shape) -> Bench:
         deleted = _fill(image, shape)
         truth.write_text(json.dumps(deleted), encoding="utf-8")
     deleted = json.loads(truth.read_text(encoding="utf-8"))
-    return Bench(image, shape.live + 1, deleted)
+    return Bench(image, shape.live + 1, shape.big_bytes, deleted)
 
 
 def _make(image: Path, shape: Shape) -> None:
@@ -109,15 +112,13 @@ def _fill(image: Path, shape: Shape) -> dict[str, str]:
     return deleted
 
 
-class _mounted:  # noqa: N801 -- reads as a verb in a with statement
-    def __init__(self, device: Path, where: Path) -> None:
-        self.device, self.where = device, where
-
-    def __enter__(self) -> None:
-        mount(self.device, self.where, "noatime")
-
-    def __exit__(self, *_: object) -> None:
-        unmount(self.where)
+@contextmanager
+def _mounted(device: Path, where: Path) -> Iterator[None]:
+    mount(device, where, "noatime")
+    try:
+        yield
+    finally:
+        unmount(where)
 
 
 def _write_big(path: Path, size: int, source: bytes) -> None:
@@ -137,15 +138,14 @@ def _folders(shape: Shape) -> Iterator[tuple[str, int]]:
 
 def _write_small(where: Path, shape: Shape, source: bytes) -> Iterator[tuple[str, str]]:
     """Write the small files; (path, SHA-256) of those that are to be deleted."""
-    total = shape.live + shape.deleted
-    step = total / max(shape.deleted, 1)
+    every = (shape.live + shape.deleted) // max(shape.deleted // TOGETHER, 1)
     written = doomed = 0
     for folder, count in _folders(shape):
         (where / folder).mkdir(parents=True)
         kept = 0
         while kept < count:
             data = _content(written, source)
-            dies = doomed < shape.deleted and written >= doomed * step
+            dies = doomed < shape.deleted and written % every < TOGETHER
             path = f"{folder}/{'deleted' if dies else 'file'}-{written:06}.dat"
             (where / path).write_bytes(data)
             written += 1
@@ -160,8 +160,3 @@ def _content(number: int, source: bytes) -> bytes:
     start = number * 2_654_435_761 % (len(source) - _LARGEST)
     size = start % (_LARGEST - 8)
     return number.to_bytes(8, "little") + source[start : start + size]
-
-
-def free_bytes(work: Path) -> int:
-    """Bytes that the folder's disk has free."""
-    return shutil.disk_usage(work).free

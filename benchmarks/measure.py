@@ -7,7 +7,6 @@ import statistics
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
@@ -21,20 +20,23 @@ class Run:
 
     Attributes:
         seconds: wall time.
+        cpu: processor time, user and system, in seconds.
         peak: bytes resident at most (ru_maxrss), pages of a mapped image included.
         code: exit code, negative when a signal ended it.
     """
 
     seconds: float
+    cpu: float
     peak: int
     code: int
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The median of several runs of one command, and its largest peak of memory."""
+    """The medians of several runs of one command, and its largest peak of memory."""
 
     seconds: float
+    cpu: float
     peak: int
     code: int
     runs: tuple[float, ...]
@@ -61,7 +63,7 @@ def run_once(job: Job) -> Run:
     """Run a command to its end."""
     job.prepare()
     os.sync()  # what the run before left to be written is not this one's work
-    with job.output.open("wb") if job.output else nullcontext() as out:
+    with job.output.open("wb") as out:
         start = time.perf_counter()
         process = subprocess.Popen(
             [str(part) for part in job.command],
@@ -75,7 +77,8 @@ def run_once(job: Job) -> Run:
         seconds = time.perf_counter() - start
         timer.cancel()
     process.returncode = os.waitstatus_to_exitcode(status)
-    return Run(seconds, usage.ru_maxrss * KIBIBYTE, process.returncode)
+    cpu = usage.ru_utime + usage.ru_stime
+    return Run(seconds, cpu, usage.ru_maxrss * KIBIBYTE, process.returncode)
 
 
 def compare(jobs: Sequence[Job], runs: int, warm_up: int = 1) -> list[Measured]:
@@ -90,6 +93,7 @@ def compare(jobs: Sequence[Job], runs: int, warm_up: int = 1) -> list[Measured]:
 def _median(runs: list[Run]) -> Measured:
     return Measured(
         statistics.median(run.seconds for run in runs),
+        statistics.median(run.cpu for run in runs),
         max(run.peak for run in runs),
         max((run.code for run in runs), key=abs),
         tuple(run.seconds for run in runs),

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ext4kit.filesystem.inodes import Inodes
 from ext4kit.filesystem.xattrs import inline_tail
 from ext4kit.findings import Severity
 from ext4kit.parsers.directory import parse_entries
 from ext4kit.parsers.inode import InodeFlags, InodeTable
-
-if TYPE_CHECKING:
-    from ext4kit.filesystem.filesystem import FileSystem
 
 DIRECTORY_TYPE = 2
 BLOCKS_AT_ONCE = 16384
@@ -62,7 +60,7 @@ class Tree:
         return len(self.paths)
 
 
-def directory_blocks(fs: FileSystem, table: InodeTable) -> tuple[Any, Any]:
+def directory_blocks(fs: Inodes, table: InodeTable) -> tuple[Any, Any]:
     """(owner row, block) of every block of the directories, in order of file block."""
     runs = fs.map_table(table).data
     limit = -(-table.size[runs.owner] // fs.superblock.block_size)
@@ -73,7 +71,7 @@ def directory_blocks(fs: FileSystem, table: InodeTable) -> tuple[Any, Any]:
     return owner, block
 
 
-def read_directories(fs: FileSystem, table: InodeTable) -> Listing:
+def read_directories(fs: Inodes, table: InodeTable) -> Listing:
     """The entries of all directories in the table, `.` and `..` included."""
     owner, block = directory_blocks(fs, table)
     parts = [
@@ -102,7 +100,7 @@ def _merged(parts: list[Listing]) -> Listing:
     return Listing(owner[order], inode[order], kind[order], [names[i] for i in order.tolist()])
 
 
-def _read_blocks(fs: FileSystem, table: InodeTable, owner: Any, block: Any) -> Listing:
+def _read_blocks(fs: Inodes, table: InodeTable, owner: Any, block: Any) -> Listing:
     rows, readable = fs.fetch(block)
     entries, broken = parse_entries(rows, fs.has_file_types)
     damaged = np.flatnonzero((broken >= 0) | ~readable)
@@ -114,7 +112,7 @@ def _read_blocks(fs: FileSystem, table: InodeTable, owner: Any, block: Any) -> L
     return Listing(owner[entries.block], entries.inode, entries.file_type, entries.names(rows))
 
 
-def _read_inline(fs: FileSystem, table: InodeTable, inline: Any) -> Listing:
+def _read_inline(fs: Inodes, table: InodeTable, inline: Any) -> Listing:
     """Entries kept in the inode: `..` as a number, then entries, then more in system.data."""
     typed = fs.has_file_types
     body = np.ascontiguousarray(table.i_block[inline])
@@ -135,7 +133,7 @@ def _read_inline(fs: FileSystem, table: InodeTable, inline: Any) -> Listing:
     return _merged(parts)
 
 
-def _read_inline_tail(fs: FileSystem, table: InodeTable, row: int, typed: bool) -> Listing:
+def _read_inline_tail(fs: Inodes, table: InodeTable, row: int, typed: bool) -> Listing:
     raw, extra = table.raw[row].tobytes(), int(table.extra_isize[row])
     tail = inline_tail(raw, extra)[: max(int(table.size[row]) - 60, 0)]
     data = np.frombuffer(tail, np.uint8)[None, :]
@@ -155,7 +153,7 @@ class _Level:
     names: list[bytes]
 
 
-def read_tree(fs: FileSystem, number: int, path: bytes = b"") -> Tree:
+def read_tree(fs: Inodes, number: int, path: bytes = b"") -> Tree:
     """Everything below directory `number`, whose own path is `path`."""
     levels: list[_Level] = []
     seen = np.array([number], np.int64)
@@ -174,7 +172,7 @@ def read_tree(fs: FileSystem, number: int, path: bytes = b"") -> Tree:
     return _depth_first(levels, path)
 
 
-def _read_level(fs: FileSystem, numbers: Any, rows: Any) -> tuple[_Level, Any]:
+def _read_level(fs: Inodes, numbers: Any, rows: Any) -> tuple[_Level, Any]:
     """Entries of the directories `numbers`, and which of those entries are directories."""
     table = fs.inode_table(numbers)
     wrong = (table.mode & 0xF000) != 0x4000
@@ -196,7 +194,7 @@ def _read_level(fs: FileSystem, numbers: Any, rows: Any) -> tuple[_Level, Any]:
     return level, np.flatnonzero(inside & _are_directories(fs, level, inside))
 
 
-def _are_directories(fs: FileSystem, level: _Level, inside: Any) -> Any:
+def _are_directories(fs: Inodes, level: _Level, inside: Any) -> Any:
     found = level.file_type == DIRECTORY_TYPE
     unknown = np.flatnonzero(inside & (level.file_type == 0))
     if len(unknown):

@@ -5,34 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from ext4kit.errors import AccessError, CorruptError, RequestError
+from ext4kit.errors import CorruptError, RequestError
 from ext4kit.evidence.source import Source
-from ext4kit.filesystem.bitmaps import Bitmaps
 from ext4kit.filesystem.blocks import BlockReader, SourceBlocks
-from ext4kit.filesystem.content import Content
 from ext4kit.filesystem.directories import Entry, Tree, read_directories, read_tree
-from ext4kit.filesystem.geometry import inode_place
-from ext4kit.filesystem.maps import Maps, Runs, has_map, map_inodes
-from ext4kit.filesystem.superblocks import read_groups, read_superblock
-from ext4kit.filesystem.xattrs import inline_tail, read_xattrs
+from ext4kit.filesystem.inodes import INODES_AT_ONCE, Inodes
+from ext4kit.filesystem.superblocks import read_superblock
+from ext4kit.filesystem.xattrs import read_xattrs
 from ext4kit.findings import Problems
-from ext4kit.parsers.features import Incompat, RoCompat
-from ext4kit.parsers.group import GroupFlags
 from ext4kit.parsers.inode import (
     Inode,
-    InodeTable,
-    inode_checksums_ok,
-    parse_inode,
-    parse_inodes,
 )
 from ext4kit.parsers.superblock import SUPERBLOCK, Superblock
 
 ROOT = 2
-INODES_AT_ONCE = 1 << 16
 XATTR_VALUE_LIMIT = 1 << 26
 
 
@@ -45,23 +34,8 @@ class WalkEntry:
     inode: Inode | None
 
 
-class FileSystem:
-    """An ext2, ext3 or ext4 file system.
-
-    Args:
-        blocks: where its blocks are read; a replayed journal is another such reader.
-        superblock: its superblock.
-        problems: collects what is found wrong while reading.
-    """
-
-    def __init__(
-        self, blocks: BlockReader, superblock: Superblock, problems: Problems | None = None
-    ) -> None:
-        self.blocks = blocks
-        self.superblock = superblock
-        self.problems = problems if problems is not None else Problems()
-        self.groups = read_groups(blocks, superblock, self.problems)
-        self.bitmaps = Bitmaps(blocks, superblock, self.groups, self.problems)
+class FileSystem(Inodes):
+    """An ext2, ext3 or ext4 file system: inodes with names."""
 
     @classmethod
     def open(cls, source: Source, superblock: int | None = None) -> FileSystem:
@@ -94,151 +68,6 @@ class FileSystem:
             data = blocks.read(block)[offset : offset + SUPERBLOCK.size]
             superblock = Superblock.parse(data)
         return FileSystem(blocks, superblock, self.problems)
-
-    # -- blocks ---------------------------------------------------------------------------
-
-    def fetch(self, blocks: Any) -> tuple[Any, Any]:
-        """(uint8 (n, block size), readable (n,)): unreadable blocks come as zeros."""
-        rows = np.zeros((len(blocks), self.blocks.block_size), np.uint8)
-        inside = (blocks >= 0) & (blocks < self.blocks.blocks_count)
-        try:
-            if inside.all():
-                return self.blocks.read_many(blocks), inside
-            rows[inside] = self.blocks.read_many(blocks[inside])
-        except AccessError:
-            for row in np.flatnonzero(inside).tolist():
-                try:
-                    data = self.blocks.read(int(blocks[row]))
-                    rows[row] = np.frombuffer(data, np.uint8)
-                except AccessError:
-                    inside[row] = False
-        return rows, inside
-
-    # -- inodes ---------------------------------------------------------------------------
-
-    def inode(self, number: int) -> Inode:
-        """One inode.
-
-        Raises:
-            RequestError: the number is 0 or beyond the last inode.
-            AccessError: its block cannot be read.
-        """
-        if not 0 < number <= self.superblock.inodes_count:
-            last = self.superblock.inodes_count
-            raise RequestError(f"inode {number}: this file system has inodes 1 to {last:,}")
-        rows, readable = self.inode_rows(np.array([number]))
-        if not readable[0]:
-            raise AccessError(f"inode {number}: its table block cannot be read")
-        return parse_inode(rows[0].tobytes(), number, self.superblock)
-
-    def inode_rows(self, numbers: Any) -> tuple[Any, Any]:
-        """(uint8 (n, inode size), readable (n,)) of the inodes `numbers` as they are on disk."""
-        superblock = self.superblock
-        group, slot = inode_place(superblock, numbers)
-        known = (numbers > 0) & (group < len(self.groups))
-        group = np.where(known, group, 0)
-        byte = slot * superblock.inode_size
-        block = self.groups.inode_table[group] + byte // superblock.block_size
-        block = np.where(known, block, -1)
-        wanted, back = np.unique(block, return_inverse=True)
-        rows, readable = self.fetch(wanted)
-        slots = rows.reshape(len(wanted), -1, superblock.inode_size)
-        inside = byte % superblock.block_size // superblock.inode_size
-        return slots[back, inside], readable[back]
-
-    def inode_table(self, numbers: Any) -> InodeTable:
-        """The inodes `numbers` as columns; one that cannot be read is all zeros."""
-        rows, readable = self.inode_rows(numbers)
-        for number in numbers[~readable][: self.problems.limit].tolist():
-            self.problems.add(f"inode {number}", "its table block cannot be read")
-        return parse_inodes(rows, numbers, self.superblock)
-
-    def inode_chunks(self) -> Iterator[InodeTable]:
-        """Every inode that was ever written, in order, at most 65,536 at a time."""
-        superblock, groups = self.superblock, self.groups
-        per_group = superblock.inodes_per_group
-        used = np.full(len(groups), per_group)
-        if superblock.has_metadata_checksums or RoCompat.UNINIT_BG in superblock.features:
-            used = np.clip(per_group - groups.itable_unused, 0, per_group)
-            used[(groups.flags & int(GroupFlags.INODE_UNINIT)) != 0] = 0
-        batch: list[Any] = []
-        size = 0
-        for group in np.flatnonzero(used).tolist():
-            batch.append(group * per_group + 1 + np.arange(used[group]))
-            size += int(used[group])
-            if size >= INODES_AT_ONCE:
-                yield from self._tables(np.concatenate(batch))
-                batch, size = [], 0
-        if batch:
-            yield from self._tables(np.concatenate(batch))
-
-    def _tables(self, numbers: Any) -> Iterator[InodeTable]:
-        numbers = numbers[numbers <= self.superblock.inodes_count]
-        for start in range(0, len(numbers), INODES_AT_ONCE):
-            yield self.inode_table(numbers[start : start + INODES_AT_ONCE])
-
-    def checksum_ok(self, inode: Inode) -> bool | None:
-        """Whether an inode's checksum fits; None when the format stores none."""
-        if not self.superblock.has_metadata_checksums:
-            return None
-        rows = np.frombuffer(inode.raw, np.uint8)[None, :]
-        table = parse_inodes(rows, np.array([inode.number]), self.superblock)
-        return bool(inode_checksums_ok(table, self.superblock)[0])
-
-    # -- maps and content -----------------------------------------------------------------
-
-    def map_table(self, table: InodeTable) -> Maps:
-        """The block maps of many inodes; damaged ones are reported."""
-        maps = map_inodes(
-            table.i_block,
-            table.flags,
-            has_map(table.mode, table.size, table.flags),
-            self.blocks.blocks_count,
-            self.superblock.block_size,
-            lambda blocks, _: self.fetch(blocks),
-        )
-        for number in table.number[maps.damaged][: self.problems.limit].tolist():
-            self.problems.add(f"inode {number}", "a part of its block map cannot be used")
-        return maps
-
-    def block_map(self, inode: Inode) -> Runs:
-        """The runs of one inode's content."""
-        rows = np.frombuffer(inode.raw, np.uint8)[None, :]
-        table = parse_inodes(rows, np.array([inode.number]), self.superblock)
-        return self.map_table(table).data
-
-    def block_map_of(self, i_block: bytes, flags: int, size: int) -> Runs:
-        """The runs that a bare 60-byte i_block of a regular file describes."""
-        maps = map_inodes(
-            np.frombuffer(i_block, np.uint8)[None, :],
-            np.array([flags]),
-            np.array([size > 0]),
-            self.blocks.blocks_count,
-            self.superblock.block_size,
-            lambda blocks, _: self.fetch(blocks),
-        )
-        return maps.data
-
-    def content(self, inode: Inode) -> Content:
-        """The bytes of a file, a directory or a symlink."""
-        if inode.is_inline:
-            data = inode.i_block + inline_tail(inode.raw, inode.extra_isize)
-            return Content(self.blocks, inode.size, inline=data)
-        if inode.is_fast_symlink:
-            return Content(self.blocks, inode.size, inline=inode.i_block)
-        if inode.device or inode.kind in ("fifo", "socket", "unknown"):
-            return Content(self.blocks, 0)
-        return Content(self.blocks, inode.size, self.block_map(inode))
-
-    def link_target(self, inode: Inode) -> bytes:
-        """Where a symlink points; raw ciphertext when it is encrypted.
-
-        Raises:
-            RequestError: the inode is no symlink.
-        """
-        if inode.kind != "symlink":
-            raise RequestError(f"inode {inode.number} is a {inode.kind}, not a symlink")
-        return self.content(inode).read(0, min(inode.size, self.superblock.block_size))
 
     def xattrs(self, inode: Inode) -> dict[bytes, bytes]:
         """Extended attributes as listxattr and getxattr show them, ACLs included."""
@@ -323,8 +152,3 @@ class FileSystem:
         from ext4kit.filesystem.orphans import read_orphans
 
         return read_orphans(self)
-
-    @property
-    def has_file_types(self) -> bool:
-        """Whether directory entries say the type of what they name."""
-        return Incompat.FILETYPE in self.superblock.features

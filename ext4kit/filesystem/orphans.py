@@ -5,22 +5,18 @@ Source: kernel Documentation/filesystems/ext4/orphan.rst.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ext4kit.errors import AccessError, CorruptError
+from ext4kit.filesystem.inodes import Inodes
 from ext4kit.parsers.features import Compat
 from ext4kit.parsers.orphan import parse_orphan_block
 
-if TYPE_CHECKING:
-    from ext4kit.filesystem.filesystem import FileSystem
 
-
-def read_orphans(fs: FileSystem) -> list[int]:
+def read_orphans(fs: Inodes) -> list[int]:
     """Inode numbers on the orphan list and in the orphan file, each once."""
     return list(dict.fromkeys(_listed(fs) + _filed(fs)))
 
 
-def _listed(fs: FileSystem) -> list[int]:
+def _listed(fs: Inodes) -> list[int]:
     """The list that starts in the superblock and goes on through each inode's dtime field."""
     found: dict[int, None] = {}
     number = fs.superblock.last_orphan
@@ -37,7 +33,7 @@ def _listed(fs: FileSystem) -> list[int]:
     return list(found)
 
 
-def _filed(fs: FileSystem) -> list[int]:
+def _filed(fs: Inodes) -> list[int]:
     """The inode numbers in the orphan file's blocks."""
     superblock = fs.superblock
     if Compat.ORPHAN_FILE not in superblock.features:
@@ -54,7 +50,7 @@ def _filed(fs: FileSystem) -> list[int]:
     return [number for number in found if 0 < number <= superblock.inodes_count]
 
 
-def _block(fs: FileSystem, data: bytes, offset: int) -> list[int]:
+def _block(fs: Inodes, data: bytes, offset: int) -> list[int]:
     try:
         return [int(number) for number in parse_orphan_block(data).inodes]
     except CorruptError as error:

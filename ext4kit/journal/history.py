@@ -113,7 +113,7 @@ class AsOfBlocks(CopiesInFront):
             (uint8 (n, block_size), bool (n,): the block came from the log).
         """
         copies = self.history.latest(blocks, self.at if at is None else at)
-        return self.read_with_origin(blocks, copies), copies >= 0
+        return self.read_chosen(blocks, copies), copies >= 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.journal.log import Log
 
 
-class CopiesInFront:
+class CopiesInFront(ABC):
     """Reads a block from the log where `copies_of` names a copy, else from `base`.
 
     Copies are read from the log when they are asked for, so memory stays bounded.
@@ -27,9 +28,9 @@ class CopiesInFront:
         self.block_size = base.block_size
         self.blocks_count = base.blocks_count
 
+    @abstractmethod
     def copies_of(self, blocks: Any) -> Any:
         """Row of `log.tags` for each block (int64), -1 where the block on disk is meant."""
-        raise NotImplementedError
 
     def read(self, block: int, count: int = 1) -> memoryview:
         """`count` blocks from `block` on.
@@ -50,10 +51,10 @@ class CopiesInFront:
         Raises:
             AccessError: as `read`.
         """
-        return self.read_with_origin(blocks, self.copies_of(blocks))
+        return self.read_chosen(blocks, self.copies_of(blocks))
 
-    def read_with_origin(self, blocks: Any, copies: Any) -> Any:
-        """As `read_many`, with the answer of `copies_of` given."""
+    def read_chosen(self, blocks: Any, copies: Any) -> Any:
+        """As `read_many`, with the answer of `copies_of` given (int64, one a block)."""
         logged = copies >= 0
         if not logged.any():
             return self.base.read_many(blocks)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.errors import CorruptError
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.filesystem.maps import spread
 from ext4kit.filesystem.xattrs import inline_tail
@@ -29,6 +30,7 @@ from ext4kit.parsers.inode import InodeFlags, inode_seed
 from ext4kit.recovery.states import NOW, Past
 
 BLOCKS_AT_ONCE = 4096
+ON_DISK, EMPTY = -1, -2
 BEFORE = -1  # the order of a freed directory block on disk: written some time before
 REMNANT = -2  # seen only as a removed entry that was not cleared
 
@@ -41,7 +43,8 @@ class _Versions:
         block: file system block; minus the inode number for an inline directory.
         order: transaction of the copy, BEFORE for a freed block on disk.
         directory: the life of the directory.
-        source: row of `log.tags`, row of the states for an inline directory, -1 for the disk.
+        source: row of `log.tags`, row of the states for an inline directory, ON_DISK, or EMPTY
+            where no entry of that directory stands in the block.
     """
 
     block: Any
@@ -159,7 +162,7 @@ class NameHistory:
         free = ~past.fs.bitmaps.blocks_in_use(block)
         block, life = block[free], life[free]
         before = np.full(len(block), BEFORE)
-        return _Versions(block, before, life, np.full(len(block), -1))
+        return _Versions(block, before, life, np.full(len(block), ON_DISK))
 
     def _live_versions(self) -> _Versions:
         """Blocks of live directories as they are, for the removed entries left in them."""
@@ -168,13 +171,40 @@ class NameHistory:
         alive = self.past.alive_now
         kept = last & ((life < 0) | alive[np.maximum(life, 0)] if len(alive) else life < 0)
         now = np.full(kept.sum(), NOW)
-        return _Versions(block[kept], now, life[kept], np.full(len(now), -1))
+        return _Versions(block[kept], now, life[kept], np.full(len(now), ON_DISK))
+
+    def _edges(self) -> _Versions:
+        """Where a directory's time with a block begins and ends, as versions without entries."""
+        past, states = self.past, self.past.states
+        block, order, life = (column[self._owned[2] >= 0] for column in self._owned)
+        sort = np.lexsort((order, life, block))
+        block, order, life = block[sort], order[sort], life[sort]
+        known = np.searchsorted(states.life, life)
+        first = np.ones(len(block), bool)
+        first[1:] = (block[1:] != block[:-1]) | (life[1:] != life[:-1])
+        begins = first & (order != NOW)
+        begins &= (order > states.order[known]) | self._born_in_log(known)
+        end = past.following[past.last_whole[life]] if len(life) else life
+        ends = first & ~past.alive_now[life] & (end >= 0) & (end != NOW) if len(life) else first
+        edges = np.concatenate([order[begins] - 1, end[ends]])
+        blocks, lives = (np.concatenate([part[begins], part[ends]]) for part in (block, life))
+        return _Versions(blocks, edges, lives, np.full(len(edges), EMPTY))
+
+    def _born_in_log(self, rows: Any) -> Any:
+        """Per row of the states (bool): its inode was created after the log's first commit."""
+        times = [] if self.past.log is None else self.past.log.transactions
+        known = [item.commit_time_ns for item in times if item.commit_time_ns is not None]
+        return self.past.states.table.crtime[rows] > min(known, default=NOW)
 
     def _inline_versions(self) -> _Versions:
+        """States of directories that were inline once; those that are no more end its names."""
         states = self.past.states
         rows = self._directory_rows
-        rows = rows[(states.table.flags[rows] & int(InodeFlags.INLINE_DATA)) != 0]
+        rows = rows[np.isin(states.life[rows], states.life[rows[self._are_inline(rows)]])]
         return _Versions(-states.table.number[rows], states.order[rows], states.life[rows], rows)
+
+    def _are_inline(self, rows: Any) -> Any:
+        return (self.past.states.table.flags[rows] & int(InodeFlags.INLINE_DATA)) != 0
 
     # -- entries of all versions ----------------------------------------------------------
 
@@ -187,7 +217,12 @@ class NameHistory:
 
     def _pieces(self) -> Iterator[tuple[_Versions, Any, EntryTable]]:
         """Versions in pieces that end between blocks, their bytes and their entries."""
-        parts = [self._logged_versions(), self._freed_versions(), self._live_versions()]
+        parts = [
+            self._logged_versions(),
+            self._freed_versions(),
+            self._live_versions(),
+            self._edges(),
+        ]
         versions = _Versions(
             *(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(_Versions))
         )
@@ -208,26 +243,24 @@ class NameHistory:
         if logged.any():
             assert log is not None
             data[logged] = log.read_copies(piece.source[logged])
-        readable = logged.copy()
-        data[~logged], readable[~logged] = fs.fetch(piece.block[~logged])
+        readable, on_disk = logged.copy(), piece.source == ON_DISK
+        data[on_disk], readable[on_disk] = fs.fetch(piece.block[on_disk])
         if fs.superblock.has_metadata_checksums:
             self._check(piece, data, readable)
         entries, broken = parse_entries(data, fs.has_file_types)
         sound = readable & (broken < 0)
-        piece, data = piece.take(sound), data[sound]
-        renumbered = np.cumsum(sound) - 1
-        entries = entries.take(sound[entries.block])
-        return piece, data, _with_blocks(entries, renumbered[entries.block])
+        data[~sound] = 0  # it stays as a version: the names before it are gone with it
+        return piece, data, entries.take(sound[entries.block])
 
     def _check(self, piece: _Versions, data: Any, readable: Any) -> None:
-        """A block with a checksum tail counts only when it fits the directory's own seed."""
+        """A block counts only when its tail fits the directory's seed; htree nodes name nobody."""
         past = self.past
         for row in np.flatnonzero(readable & (piece.directory >= 0)).tolist():
             life = int(piece.directory[row])
             seed = inode_seed(
                 past.fs.superblock, int(past.number[life]), int(past.generation[life])
             )
-            if block_checksum_ok(seed, data[row].tobytes()) is False:
+            if block_checksum_ok(seed, data[row].tobytes()) is not True:
                 readable[row] = False
 
     def _read_inline(self) -> Iterator[tuple[_Versions, Any, EntryTable]]:
@@ -238,11 +271,10 @@ class NameHistory:
         versions = self._inline_versions()
         versions = versions.take(np.lexsort((versions.order, versions.block)))
         data = table.i_block[versions.source]
+        data[~self._are_inline(versions.source)] = 0
         entries, broken = parse_entries(data, typed, start=4)
         yield versions, data, entries.take(broken[entries.block] < 0)
-        longer = table.size[versions.source] > data.shape[1]
-        versions = versions.take(longer)
-        if longer.any():
+        if (table.size[versions.source] > data.shape[1]).any():
             data, length = self._inline_tails(versions.source)
             entries, broken = parse_entries(data, typed)
             sound = (broken < 0) | (broken == length)
@@ -252,11 +284,11 @@ class NameHistory:
         """(uint8 (n, longest), length (n,)) of the entries that the states keep in system.data."""
         table = self.past.states.table
         tails = [
-            inline_tail(raw.tobytes(), extra)[: size - 60]
+            _tail(raw.tobytes(), extra)[: max(size - 60, 0)]
             for raw, extra, size in zip(
                 table.raw[rows],
                 table.extra_isize[rows].tolist(),
-                table.size[rows].tolist(),
+                np.where(self._are_inline(rows), table.size[rows], 60).tolist(),
                 strict=True,
             )
         ]
@@ -418,8 +450,12 @@ class NameHistory:
         return start + int(best[-1])
 
 
-def _with_blocks(entries: EntryTable, block: Any) -> EntryTable:
-    return EntryTable(block, entries.offset, entries.inode, entries.name_length, entries.file_type)
+def _tail(raw: bytes, extra_isize: int) -> bytes:
+    """What an inline directory keeps in system.data; nothing when its attributes are broken."""
+    try:
+        return inline_tail(raw, extra_isize)
+    except CorruptError:
+        return b""
 
 
 _WEIGHTS = np.random.default_rng().integers(1, 1 << 63, 256, np.int64, endpoint=False) | 1
@@ -493,7 +529,9 @@ def _unambiguous(kept: Any, life: Any, columns: dict[str, Any], names: list[byte
 
 def _first_orders(versions: _Versions, row: Any) -> Any:
     """The version's order, or BEFORE when the block has no earlier version."""
-    has_earlier = (row > 0) & (versions.block[row] == versions.block[np.maximum(row - 1, 0)])
+    before = np.maximum(row - 1, 0)
+    has_earlier = (row > 0) & (versions.block[row] == versions.block[before])
+    has_earlier &= versions.order[before] != BEFORE
     return np.where(has_earlier, versions.order[row], BEFORE)
 
 

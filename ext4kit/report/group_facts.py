@@ -173,17 +173,18 @@ def group_lines(group: Group, superblock: Superblock) -> list[str]:
         f"  Inode table at {table}",
         f"  {group.free_units} free {unit}, {group.free_inodes_count} free inodes, "
         f"{group.directories} directories{unused}",
-        f"  Free blocks: {_listed(group.free_blocks)}",
-        f"  Free inodes: {_listed(group.free_inodes)}",
+        f"  Free blocks: {listed(group.free_blocks)}",
+        f"  Free inodes: {listed(group.free_inodes)}",
     ]
 
 
 def _heading(group: Group) -> str:
     line = f"Group {group.number}: (Blocks {_spelled((group.first, group.last))})"
-    if group.expected_checksum >= 0:
-        line += f" csum 0x{group.checksum:04x}"
-        if not group.checksum_ok:
-            line += f" (EXPECTED 0x{group.expected_checksum:04x})"
+    if group.checksum_ok is None:
+        return line
+    line += f" csum 0x{group.checksum:04x}"
+    if not group.checksum_ok:
+        line += f" (EXPECTED 0x{group.expected_checksum:04x})"
     words = ", ".join(group.flag_words)
     return f"{line} [{words}]" if words else line
 
@@ -207,7 +208,8 @@ def _spelled(part: Range) -> str:
     return f"{part[0]}-{part[1]}"
 
 
-def _listed(parts: list[Range]) -> str:
+def listed(parts: list[Range]) -> str:
+    """Ranges as `5, 8-12`."""
     return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)
 
 
@@ -217,7 +219,7 @@ def _relative(group: Group, superblock: Superblock, block: int) -> str:
     if Incompat.FLEX_BG not in superblock.features:
         return ""
     home = (block - superblock.first_data_block) // superblock.blocks_per_group
-    return f" (bg #{home} + {block - first_block(superblock, home)})"
+    return f" (bg #{home % (1 << 32)} + {block - first_block(superblock, home)})"
 
 
 # ------------------------------------------------------------------------------ as a record

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ext4kit.errors import AccessError
 from ext4kit.filesystem import FileSystem
 from ext4kit.journal import Log
-from ext4kit.report.group_facts import group_lines, group_record, read_group_facts
+from ext4kit.report.group_facts import group_lines, group_record, listed, read_group_facts
 from ext4kit.report.journal_facts import (
     journal_facts,
     journal_record,
@@ -23,6 +24,8 @@ from ext4kit.report.superblock_facts import (
     superblock_record,
 )
 
+BAD_BLOCKS_INODE = 1
+
 
 def info_text(fs: FileSystem, groups: bool) -> Iterator[str]:
     """Pieces of text: dumpe2fs's lines, then the program's own, then each group's."""
@@ -32,10 +35,10 @@ def info_text(fs: FileSystem, groups: bool) -> Iterator[str]:
     if log:
         lines += fact_lines(journal_facts(log.superblock, fs.superblock.block_size))
     lines += mmp_lines(mmp) if mmp else []
+    lines += [f"Bad blocks: {listed(blocks)}" for blocks in [_bad_blocks(fs)] if blocks]
     yield "\n".join([*lines, "", *fact_lines(_own_facts(fs, log))])
     for group in read_group_facts(fs) if groups else ():
-        yield "\n".join(["", *group_lines(group, fs.superblock)] if group.number == 0
-                        else group_lines(group, fs.superblock))  # fmt: skip
+        yield "\n".join([""] * (group.number == 0) + group_lines(group, fs.superblock))
 
 
 def info_records(fs: FileSystem, groups: bool) -> Iterator[dict[str, Any]]:
@@ -55,6 +58,7 @@ def info_records(fs: FileSystem, groups: bool) -> Iterator[dict[str, Any]]:
         "group_descriptors": len(fs.groups),
         "group_descriptors_bad": _bad_descriptors(fs),
         "orphans": fs.orphans,
+        "bad_blocks": _bad_blocks(fs),
         "journal": journal_state(fs, log),
     }
     if groups:
@@ -71,6 +75,17 @@ def _own_facts(fs: FileSystem, log: Log | None) -> Iterator[Fact]:
     yield "Journal state", journal_state(fs, log)
     if log and log.superblock.checksum_ok is not None:
         yield "Journal checksum check", _verdict(log.superblock.checksum_ok)
+
+
+def _bad_blocks(fs: FileSystem) -> list[tuple[int, int]]:
+    """(first, last) of each run of blocks that inode 1 keeps out of use."""
+    try:
+        runs = fs.block_map(fs.inode(BAD_BLOCKS_INODE))
+    except AccessError as error:
+        fs.problems.add("bad blocks inode", str(error))
+        return []
+    ends = (runs.physical + runs.length - 1).tolist()
+    return list(zip(runs.physical.tolist(), ends, strict=True))
 
 
 def _verdict(checksum_ok: bool | None) -> str:

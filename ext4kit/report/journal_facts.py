@@ -37,9 +37,14 @@ def journal_facts(journal: JournalSuperblock, file_system_block_size: int) -> It
     yield "Journal start", str(journal.start)
     if journal.users_count > 1:
         yield "Journal number of users", str(journal.users_count)
+        yield "Journal users", f"\n{'':26}".join(_uuid(user) for user in journal.users)
     yield from _checksum_facts(journal)
     if journal.error:
         yield "Journal errno", str(journal.error - (journal.error >> 31 << 32))
+
+
+def _uuid(raw: bytes) -> str:
+    return str(uuid.UUID(bytes=raw)) if any(raw) else "<none>"
 
 
 def _checksum_facts(journal: JournalSuperblock) -> Iterator[Fact]:

@@ -46,13 +46,13 @@ def plant(stage: Stage, seed: str, full: int, small: int = 0) -> list[bytes]:
         stage: where.
         seed: the top folder's name; decides about all contents.
         full: how many files.
-        small: how many in the small variant; a fifth when 0.
+        small: how many in the small variant; a third when 0.
 
     Returns:
         The paths, in the order in which they were made.
     """
     chance = random.Random(f"plant {seed}")
-    number = stage.count(full, small or full // 5)
+    number = stage.count(full, small or full // 3)
     paths = [b"%s/odd names/%s" % (seed.encode(), odd) for odd in ODD_NAMES[: number // 4]]
     while len(paths) < number:
         folder = "/".join(chance.choices(WORDS[:6], k=chance.randint(1, 3)))

@@ -125,7 +125,7 @@ def test_replay_writes_what_the_kernel_writes(built: Built, tmp_path: Path) -> N
     masked = {1024 // size, int(log.reader.log_blocks[0])}  # the superblocks of both
     assert set(np.flatnonzero((ours != theirs).any(axis=1)).tolist()) <= masked
     changed = set(np.flatnonzero((before != theirs).any(axis=1)).tolist()) - masked
-    assert len(changed) > 5
+    assert changed
     assert changed <= set(blocks.plan.blocks.tolist())
 
 
