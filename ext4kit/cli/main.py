@@ -13,9 +13,8 @@ from typing import Any
 import click
 
 from ext4kit import __version__
+from ext4kit.cli.exits import DONE, INCOMPLETE, INTERRUPTED, exit_code
 from ext4kit.errors import Ext4kitError
-
-DONE, INCOMPLETE, USAGE, UNREADABLE, INTERRUPTED = 0, 1, 2, 3, 130
 
 # Name and summary of each command; the code is in the module of that name beside this one.
 COMMANDS = {
@@ -99,8 +98,6 @@ def run(arguments: Sequence[str]) -> int:
 
 def _end(error: Exception) -> int:
     """One line for an error that a command could not deal with, and its exit code."""
-    from ext4kit.cli.session import exit_code
-
     if isinstance(error, Ext4kitError):
         _say(str(error))
         return exit_code(error)

@@ -12,10 +12,10 @@ from typing import Any
 
 import click
 
+from ext4kit.cli.exits import INCOMPLETE, IncompleteError
 from ext4kit.errors import (
     AccessError,
     CorruptError,
-    Ext4kitError,
     OutputError,
     RequestError,
     UnsupportedError,
@@ -31,17 +31,6 @@ from ext4kit.report.problems import problem_lines
 from ext4kit.report.records import write_record
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}
-
-
-class IncompleteError(Ext4kitError):
-    """The command began and could not be finished: evidence behind the opening is bad."""
-
-
-def exit_code(error: Ext4kitError) -> int:
-    """The exit code that an error means: 1 incomplete, 2 usage, 3 cannot be opened."""
-    if isinstance(error, OutputError | IncompleteError):
-        return 1
-    return 2 if isinstance(error, RequestError) else 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +145,7 @@ def opened(options: Options, replay: bool | None = None) -> Iterator[Session]:
             tell(session.problems, options)
             raise IncompleteError(str(error)) from error
         if tell(session.problems, options) or session.is_incomplete:
-            raise click.exceptions.Exit(1)
+            raise click.exceptions.Exit(INCOMPLETE)
 
 
 def tell(collected: tuple[Problems, ...], options: Options) -> int:

@@ -63,9 +63,15 @@ class _Engine:
         self.block_size = fs.superblock.block_size
 
     def files(self) -> list[DeletedFile]:
-        """The deleted files, by path."""
-        files = [self._file(place) for place in range(len(self.found))]
-        return sorted(files, key=lambda file: (file.path is None, file.path or b"", file.number))
+        """The deleted files, by path; of several under one path the last deleted comes first."""
+        death = np.where(self.found.death == NEVER, NOW, self.found.death)
+        files = [
+            ((file.path is None, file.path or b"", file.superseded, -order, file.number), file)
+            for file, order in zip(
+                map(self._file, range(len(self.found))), death.tolist(), strict=True
+            )
+        ]
+        return [file for _, file in sorted(files, key=lambda pair: pair[0])]
 
     # -- columns over all candidates ------------------------------------------------------
 
@@ -251,7 +257,7 @@ class _Engine:
             return f"inode {number}{shown}"
         moment = self._moments.get(order)
         when = f" in transaction {moment.transaction}" if moment else ""
-        return f"deleted inode {number}{when}" if number else f"metadata written{when}"
+        return f"inode {number}{when}" if number else f"metadata written{when}"
 
     def _grade(
         self,

@@ -27,7 +27,7 @@ from ext4kit.parsers.directory import (
 )
 from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.inode import InodeFlags, inode_seed
-from ext4kit.recovery.states import NOW, Past
+from ext4kit.recovery.states import NEVER, NOW, Past
 
 BLOCKS_AT_ONCE = 4096
 ON_DISK, EMPTY = -1, -2
@@ -160,6 +160,9 @@ class NameHistory:
         dead = (life >= 0) & ~past.alive_now[np.maximum(life, 0)] if len(states) else life < 0
         block, life = block[dead], life[dead]
         free = ~past.fs.bitmaps.blocks_in_use(block)
+        tenant, holder, begin, _ = self._tenures
+        logged = begin != NEVER  # the log has all that was ever written there
+        free &= ~np.isin(block * (1 << 32) + life, (tenant * (1 << 32) + holder)[logged])
         block, life = block[free], life[free]
         before = np.full(len(block), BEFORE)
         return _Versions(block, before, life, np.full(len(block), ON_DISK))
@@ -173,28 +176,38 @@ class NameHistory:
         now = np.full(kept.sum(), NOW)
         return _Versions(block[kept], now, life[kept], np.full(len(now), ON_DISK))
 
-    def _edges(self) -> _Versions:
-        """Where a directory's time with a block begins and ends, as versions without entries."""
+    @cached_property
+    def _tenures(self) -> tuple[Any, Any, Any, Any]:
+        """(block, life, begin, end) of every known directory's time with a block.
+
+        `begin` is NEVER where the block was the directory's before the log begins, `end` is
+        NOW where nothing tells when it was freed.
+        """
         past, states = self.past, self.past.states
         block, order, life = (column[self._owned[2] >= 0] for column in self._owned)
         sort = np.lexsort((order, life, block))
         block, order, life = block[sort], order[sort], life[sort]
-        known = np.searchsorted(states.life, life)
         first = np.ones(len(block), bool)
         first[1:] = (block[1:] != block[:-1]) | (life[1:] != life[:-1])
-        begins = first & (order != NOW)
-        begins &= (order > states.order[known]) | self._born_in_log(known)
+        block, order, life = block[first], order[first], life[first]
+        known = np.searchsorted(states.life, life)
+        begins = (order > states.order[known]) | self._born_in_log(known)
         end = past.following[past.last_whole[life]] if len(life) else life
-        ends = first & ~past.alive_now[life] & (end >= 0) & (end != NOW) if len(life) else first
-        edges = np.concatenate([order[begins] - 1, end[ends]])
+        ends = (end != NEVER) & ~past.alive_now[life] if len(life) else begins
+        begin = np.where(begins & (order != NOW), order, NEVER)
+        return block, life, begin, np.where(ends, end, NOW)
+
+    def _edges(self) -> _Versions:
+        """Where a directory's time with a block begins and ends, as versions without entries."""
+        block, life, begin, end = self._tenures
+        begins, ends = begin != NEVER, end != NOW
+        edges = np.concatenate([begin[begins] - 1, end[ends]])
         blocks, lives = (np.concatenate([part[begins], part[ends]]) for part in (block, life))
         return _Versions(blocks, edges, lives, np.full(len(edges), EMPTY))
 
     def _born_in_log(self, rows: Any) -> Any:
         """Per row of the states (bool): its inode was created after the log's first commit."""
-        times = [] if self.past.log is None else self.past.log.transactions
-        known = [item.commit_time_ns for item in times if item.commit_time_ns is not None]
-        return self.past.states.table.crtime[rows] > min(known, default=NOW)
+        return self.past.states.table.crtime[rows] > min(self._commits.values(), default=NOW)
 
     def _inline_versions(self) -> _Versions:
         """States of directories that were inline once; those that are no more end its names."""
@@ -358,19 +371,22 @@ class NameHistory:
         dead = (states.table.links_count[row] == 0) & (states.order[row] < orders)
         return np.where((row >= 0) & dead & (orders != BEFORE), -1, life)
 
+    @cached_property
+    def _commits(self) -> dict[int, int]:
+        """When each transaction was committed, ns, by order."""
+        return {
+            item.order: item.commit_time_ns
+            for item in (self.past.log.transactions if self.past.log else ())
+            if item.commit_time_ns is not None
+        }
+
     def _commit_times(self, orders: Any) -> Any:
         """When the transactions were committed, ns; the far future where that is not known."""
         far = np.iinfo(np.int64).max
         if self.past.log is None:
             return np.full(len(orders), far)
-        known = {
-            item.order: item.commit_time_ns
-            for item in self.past.log.transactions
-            if item.commit_time_ns is not None
-        }
+        known = {BEFORE: min(self._commits.values(), default=far)} | self._commits
         keys = np.array(sorted(known), np.int64)
-        if not len(keys):
-            return np.full(len(orders), far)
         times = np.array([known[int(key)] for key in keys], np.int64)
         place = np.minimum(np.searchsorted(keys, orders), len(keys) - 1)
         return np.where(keys[place] == orders, times[place], far)
@@ -408,7 +424,7 @@ class NameHistory:
             The path, or None when a directory on the way has no known name.
         """
         when = min(int(self.names.gone[row]), death) - 1
-        when = max(when, int(self.names.first[row]))
+        when = max(when, int(self.names.first[row]), min(int(self.names.seen[row]), int(NOW) - 1))
         folder = self._directory_path(int(self.names.directory[row]), when, 0)
         return None if folder is None else folder + b"/" + self.names.name[row]
 

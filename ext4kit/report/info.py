@@ -80,7 +80,8 @@ def _own_facts(fs: FileSystem, log: Log | None) -> Iterator[Fact]:
 def _bad_blocks(fs: FileSystem) -> list[tuple[int, int]]:
     """(first, last) of each run of blocks that inode 1 keeps out of use."""
     try:
-        runs = fs.block_map(fs.inode(BAD_BLOCKS_INODE))
+        inode = fs.inode(BAD_BLOCKS_INODE)  # it has a map, and neither type nor size
+        runs = fs.block_map_of(inode.i_block, inode.flags, size=1)
     except AccessError as error:
         fs.problems.add("bad blocks inode", str(error))
         return []

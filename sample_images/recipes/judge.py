@@ -99,6 +99,8 @@ class _Evidence:
                 return "orphan" if held else "log"
             if _gives(self.disk.slot(recorded.truth.inode), wanted, held):
                 return "orphan" if held else "disk"
+        if self._dead_inline(recorded):
+            return "inline"
         return "stale-index" if self._stale_index(recorded) else ""
 
     def _logged_slots(self, recorded: Recorded) -> list[Slot]:
@@ -119,6 +121,11 @@ class _Evidence:
         return any(
             hashlib.sha256(data[: one.length]).hexdigest() == one.sha256 for data in candidates
         )
+
+    def _dead_inline(self, recorded: Recorded) -> bool:
+        """The dead inode still holds the content itself."""
+        dead = self.disk.slot(recorded.truth.inode)
+        return recorded.truth.inline and dead.signature == recorded.slot.signature
 
     def _stale_index(self, recorded: Recorded) -> bool:
         """The dead inode keeps its index entries, and the leaves behind them are on disk."""

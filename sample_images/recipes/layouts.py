@@ -64,6 +64,20 @@ def stale_index(stage: Stage) -> None:
     wrap_log(stage, ballast, 14)
 
 
+def stale_reuse(stage: Stage) -> None:
+    """As `stale_index`, but others had part of the space in between, went, and are forgotten."""
+    ballast = make_ballast(stage, 1600)
+    fragmented = plant_fragmented(stage)
+    stage.remount()
+    stage.remove(fragmented)
+    stage.sync()
+    fillers = [f"fill/{at:03d}.bin".encode() for at in range(250)]
+    for path in fillers:
+        stage.write(path, noise(path.decode(), 80_000))
+    stage.remove(fillers)
+    wrap_log(stage, ballast, 14)
+
+
 def _two_mounts(
     name: str, about: str, *options: str, mount_options: str = "", small_size: int = 0
 ) -> Recipe:
@@ -80,6 +94,10 @@ RECIPES = (
     Recipe(
         "stale_index", "fragmented files, the log went round afterwards", stale_index,
         ("-t", "ext4", "-J", "size=4"), size=256 * MIB,
+    ),
+    Recipe(
+        "stale_reuse", "stale index, data blocks reused by files nobody remembers", stale_reuse,
+        ("-t", "ext4", "-J", "size=4"), size=128 * MIB,
     ),
     _two_mounts("ext3", "indirect blocks", "-t", "ext3", "-J", "size=8", small_size=32 * MIB),
     _two_mounts("ext2", "no journal: little is left", "-t", "ext2"),

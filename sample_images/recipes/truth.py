@@ -26,7 +26,8 @@ class FileTruth:
         ends_in_zero: the content ends in a zero byte, so its size cannot be seen in its blocks.
         blocks_hold: the recorded blocks of the final image still give the SHA-256.
         inode_known: how the map can still be known: "log", "disk" (the table itself, before
-            replay), "orphan", "stale-index", or "".
+            replay), "orphan", "inline" (the dead inode still holds the content),
+            "stale-index" (it still points to its leaves, which are on disk), or "".
         inode_undescribed: a log block for which no descriptor speaks any more has the slot.
         path_in_log: each name of the path is in a journaled copy of a block, or lives.
     """

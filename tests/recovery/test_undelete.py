@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -81,7 +83,7 @@ def test_plain_names_stand_in_the_output_as_they_are(recovery: Recovery) -> None
     paths = Counter(one.path for one in recovery.truth.files)
     exact = {one.path for one in read_outputs(recovery.out) if one.file.startswith("files/")}
     plain = [
-        one.path.decode()
+        os.fsdecode(one.path)
         for one in recovery.truth.files
         if one.could_be_had and one.path in exact and paths[one.path] == 1 and _is_plain(one.path)
     ]
@@ -126,7 +128,7 @@ def _permissions(values: list[int]) -> list[int]:
 
 
 def _is_plain(path: bytes) -> bool:
-    return all(chr(byte).isalnum() or byte in b"/-._" for byte in path)
+    return re.fullmatch(rb"[a-z0-9][a-z0-9/._-]*[a-z0-9]", path) is not None
 
 
 def _digest(path: Path) -> str:
