@@ -171,41 +171,67 @@ def _judge(out: Path, bench: Bench) -> Yield:
     return Yield(len(hashes), len(wanted & set(hashes)))
 
 
+@dataclass(slots=True)
+class Attic:
+    """Where the outputs of earlier runs go until all is measured.
+
+    ext4 does not reuse the inodes of files deleted in the last minutes, and searching past
+    thousands of them makes creating files several times as slow.
+    """
+
+    folder: Path
+    kept: int = 0
+
+    def take(self, out: Path) -> None:
+        """Move an output away, if there is one."""
+        if out.exists():
+            self.folder.mkdir(exist_ok=True)
+            self.kept += 1
+            out.rename(self.folder / str(self.kept))
+
+
 def recovering(setting: Setting) -> list[Result]:
     """Bringing deleted files back: seconds a file that was written."""
-    mine, theirs = setting.work / "recovered", setting.work / "recovered-by-peer"
-    clear = partial(shutil.rmtree, mine, ignore_errors=True)
-    figure = compare([Job(ext4kit("recover", "-q", setting.image, "-o", str(mine)), prepare=clear)],
-                     setting.runs)[0]  # fmt: skip
-    gain = _judge(mine, setting.bench)
-    clear()
+    attic = Attic(setting.work / "attic")
+    try:
+        return [_recovering(setting, attic)]
+    finally:
+        shutil.rmtree(attic.folder, ignore_errors=True)
+
+
+def _recovering(setting: Setting, attic: Attic) -> Result:
+    out = setting.work / "recovered"
+    command = ext4kit("recover", "-q", setting.image, "-o", str(out))
+    figure = compare([Job(command, prepare=partial(attic.take, out))], setting.runs)[0]
+    gain = _judge(out, setting.bench)
+    attic.take(out)
     note = f"{gain.right:,} of {len(setting.bench.deleted):,} right in {gain.outputs:,} outputs"
     name, target = "recover, a file", 1.0
     if not _peer("ext4magic"):
-        return [Result(name, figure, "ext4magic", None, None, target, f"{note}; peer missing")]
-    other, got, how = _ext4magic(setting, theirs)
+        return Result(name, figure, "ext4magic", None, None, target, f"{note}; peer missing")
+    other, got, how = _ext4magic(setting, attic)
     note += f"; ext4magic {how}: {got.right:,} right in {got.outputs:,}"
     ratio = None
     if gain.outputs and got.outputs and other.code >= 0:
         ratio = other.seconds / got.outputs / (figure.seconds / gain.outputs)
-    return [Result(name, figure, "ext4magic", other, ratio, target, note)]
+    return Result(name, figure, "ext4magic", other, ratio, target, note)
 
 
-def _ext4magic(setting: Setting, out: Path) -> tuple[Measured, Yield, str]:
+def _ext4magic(setting: Setting, attic: Attic) -> tuple[Measured, Yield, str]:
     """The whole image; where that ends in a crash, a folder of it that it can do."""
-    whole = _ext4magic_once(setting, out, [])
+    whole = _ext4magic_once(setting, attic, [])
     if whole[0].code >= 0:
         return *whole, "-R"
-    return *_ext4magic_once(setting, out, ["-f", "tree-00"]), "crashed, so -R -f tree-00"
+    return *_ext4magic_once(setting, attic, ["-f", "tree-00"]), "crashed, so -R -f tree-00"
 
 
-def _ext4magic_once(setting: Setting, out: Path, extra: list[str]) -> tuple[Measured, Yield]:
+def _ext4magic_once(setting: Setting, attic: Attic, extra: list[str]) -> tuple[Measured, Yield]:
     """One run and what it brought back; it is too slow for several."""
-    shutil.rmtree(out, ignore_errors=True)
-    job = Job(["ext4magic", setting.image, "-R", *extra, "-d", str(out)])
-    once = run_once(job)
+    out = setting.work / "recovered-by-peer"
+    attic.take(out)
+    once = run_once(Job(["ext4magic", setting.image, "-R", *extra, "-d", str(out)]))
     got = _judge(out, setting.bench)
-    shutil.rmtree(out, ignore_errors=True)
+    attic.take(out)
     return Measured(once.seconds, once.cpu, once.peak, once.code, (once.seconds,)), got
 
 

@@ -16,6 +16,7 @@ from ext4kit.cli.exits import INCOMPLETE, IncompleteError
 from ext4kit.errors import (
     AccessError,
     CorruptError,
+    Ext4kitError,
     OutputError,
     RequestError,
     UnsupportedError,
@@ -139,11 +140,11 @@ def opened(options: Options, replay: bool | None = None) -> Iterator[Session]:
         session = Session(options, image, volume, fs)
         try:
             yield session
-        except OutputError:
-            raise
-        except (AccessError, CorruptError) as error:
+        except Ext4kitError as error:
             tell(session.problems, options)
-            raise IncompleteError(str(error)) from error
+            if isinstance(error, AccessError | CorruptError) and not isinstance(error, OutputError):
+                raise IncompleteError(str(error)) from error
+            raise
         if tell(session.problems, options) or session.is_incomplete:
             raise click.exceptions.Exit(INCOMPLETE)
 
@@ -169,8 +170,9 @@ def _image(options: Options) -> Image:
         return open_image(options.image)
     source = open_raw(options.image)
     if options.offset >= source.size:
+        size = source.size
         source.close()
-        raise RequestError(f"{options.image}: ends at byte {source.size:,}, before --offset")
+        raise RequestError(f"{options.image}: ends at byte {size:,}, before --offset")
     window = Window(source, options.offset, source.size - options.offset)
     found = identify(window)
     volume = Volume(

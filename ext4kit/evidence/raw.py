@@ -9,6 +9,7 @@ import mmap
 import os
 import re
 import stat
+import sys
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import suppress
@@ -19,6 +20,8 @@ from string import ascii_lowercase, ascii_uppercase, digits
 from ext4kit.errors import AccessError
 from ext4kit.evidence.source import check_range
 
+_RESIDENT_BYTES = 64 << 20  # of a mapping, before its pages are let go
+_FAULT_BYTES = 64 << 10  # what the kernel maps around a page at once (fault_around_bytes)
 _READ_ONLY = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
@@ -56,6 +59,7 @@ class MappedFile:
             os.close(self._fd)
             raise
         self._view = memoryview(self._map)
+        self._touched = 0
 
     def read(self, offset: int, length: int) -> memoryview:
         """Exactly `length` bytes from byte `offset` on, as a view of the mapping.
@@ -64,6 +68,10 @@ class MappedFile:
             AccessError: the range leaves the file.
         """
         check_range(self, offset, length)
+        self._touched += max(length, _FAULT_BYTES)
+        if self._touched > _RESIDENT_BYTES:
+            self._touched = 0
+            _unload(self._map)
         return self._view[offset : offset + length]
 
     def fileno_range(self, offset: int, length: int) -> tuple[int, int] | None:
@@ -84,6 +92,15 @@ class MappedFile:
         self._view.release()
         with suppress(BufferError):
             self._map.close()
+
+
+def _unload(mapped: mmap.mmap) -> None:
+    """Count the pages read so far out of this process; views read them again when used.
+
+    Linux alone: elsewhere the advice means something else or nothing.
+    """
+    if sys.platform == "linux":
+        mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def _map(path: Path, fd: int) -> tuple[mmap.mmap, int]:

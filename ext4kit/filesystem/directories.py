@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ import numpy as np
 from ext4kit.filesystem.inodes import Inodes
 from ext4kit.filesystem.xattrs import inline_tail
 from ext4kit.findings import Severity
-from ext4kit.parsers.directory import parse_entries
+from ext4kit.parsers.directory import EntryTable, parse_entries
 from ext4kit.parsers.inode import InodeFlags, InodeTable
 
 DIRECTORY_TYPE = 2
@@ -71,18 +73,24 @@ def directory_blocks(fs: Inodes, table: InodeTable) -> tuple[Any, Any]:
     return owner, block
 
 
-def read_directories(fs: Inodes, table: InodeTable) -> Listing:
-    """The entries of all directories in the table, `.` and `..` included."""
+def read_directories(fs: Inodes, table: InodeTable, dots: bool = True) -> Listing:
+    """The entries of all directories in the table.
+
+    Args:
+        fs: the file system.
+        table: the directories.
+        dots: `.` and `..` as well.
+    """
     owner, block = directory_blocks(fs, table)
     parts = [
         _read_blocks(
-            fs, table, owner[start : start + BLOCKS_AT_ONCE], block[start:][:BLOCKS_AT_ONCE]
+            fs, table, owner[start : start + BLOCKS_AT_ONCE], block[start:][:BLOCKS_AT_ONCE], dots
         )
         for start in range(0, len(owner), BLOCKS_AT_ONCE)
     ]
     inline = np.flatnonzero((table.flags & int(InodeFlags.INLINE_DATA)) != 0)
     if len(inline):
-        parts.append(_read_inline(fs, table, inline))
+        parts += _read_inline(fs, table, inline, dots)
     return _merged(parts)
 
 
@@ -100,7 +108,7 @@ def _merged(parts: list[Listing]) -> Listing:
     return Listing(owner[order], inode[order], kind[order], [names[i] for i in order.tolist()])
 
 
-def _read_blocks(fs: Inodes, table: InodeTable, owner: Any, block: Any) -> Listing:
+def _read_blocks(fs: Inodes, table: InodeTable, owner: Any, block: Any, dots: bool) -> Listing:
     rows, readable = fs.fetch(block)
     entries, broken = parse_entries(rows, fs.has_file_types)
     damaged = np.flatnonzero((broken >= 0) | ~readable)
@@ -109,10 +117,17 @@ def _read_blocks(fs: Inodes, table: InodeTable, owner: Any, block: Any) -> Listi
         if readable[row]:
             what = f"block {block[row]}: entries break off at byte {broken[row]}"
         fs.problems.add(f"directory inode {table.number[owner[row]]}", what)
-    return Listing(owner[entries.block], entries.inode, entries.file_type, entries.names(rows))
+    return _listed(entries, rows, owner, dots)
 
 
-def _read_inline(fs: Inodes, table: InodeTable, inline: Any) -> Listing:
+def _listed(entries: EntryTable, data: Any, owner: Any, dots: bool) -> Listing:
+    """The entries as a listing; `owner` is a row a block."""
+    if not dots:
+        entries = entries.take(~entries.are_dots(data))
+    return Listing(owner[entries.block], entries.inode, entries.file_type, entries.names(data))
+
+
+def _read_inline(fs: Inodes, table: InodeTable, inline: Any, dots: bool) -> list[Listing]:
     """Entries kept in the inode: `..` as a number, then entries, then more in system.data."""
     typed = fs.has_file_types
     body = np.ascontiguousarray(table.i_block[inline])
@@ -121,26 +136,24 @@ def _read_inline(fs: Inodes, table: InodeTable, inline: Any) -> Listing:
     for row in np.flatnonzero(broken >= 0)[: fs.problems.limit].tolist():
         where = f"directory inode {table.number[inline[row]]}"
         fs.problems.add(where, f"inline entries break off at byte {broken[row]}")
-    dots = len(inline)
-    kind = np.full(dots, DIRECTORY_TYPE * typed)
+    kind = np.full(len(inline), DIRECTORY_TYPE * typed)
     parts = [
-        Listing(inline, table.number[inline], kind, [b"."] * dots),
-        Listing(inline, parents, kind, [b".."] * dots),
-        Listing(inline[entries.block], entries.inode, entries.file_type, entries.names(body)),
+        Listing(inline, table.number[inline], kind, [b"."] * len(inline)),
+        Listing(inline, parents, kind, [b".."] * len(inline)),
     ]
+    parts = parts if dots else []
+    parts.append(_listed(entries, body, inline, dots))
     for row in inline[table.size[inline] > 60].tolist():
-        parts.append(_read_inline_tail(fs, table, row, typed))
-    return _merged(parts)
+        parts.append(_read_inline_tail(fs, table, row, dots))
+    return parts
 
 
-def _read_inline_tail(fs: Inodes, table: InodeTable, row: int, typed: bool) -> Listing:
+def _read_inline_tail(fs: Inodes, table: InodeTable, row: int, dots: bool) -> Listing:
     raw, extra = table.raw[row].tobytes(), int(table.extra_isize[row])
     tail = inline_tail(raw, extra)[: max(int(table.size[row]) - 60, 0)]
     data = np.frombuffer(tail, np.uint8)[None, :]
-    entries, _ = parse_entries(data, typed)
-    return Listing(
-        np.full(len(entries), row), entries.inode, entries.file_type, entries.names(data)
-    )
+    entries, _ = parse_entries(data, fs.has_file_types)
+    return _listed(entries, data, np.array([row]), dots)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,15 +192,8 @@ def _read_level(fs: Inodes, numbers: Any, rows: Any) -> tuple[_Level, Any]:
     for number in numbers[wrong][: fs.problems.limit].tolist():
         fs.problems.add(f"inode {number}", "is named as a directory and is none")
     table, rows = table.take(~wrong), rows[~wrong]
-    listing = read_directories(fs, table)
-    keep = np.array([name not in (b".", b"..") for name in listing.names], bool)
-    kept = np.flatnonzero(keep)
-    level = _Level(
-        rows[listing.owner[kept]],
-        listing.inode[kept],
-        listing.file_type[kept],
-        [listing.names[i] for i in kept.tolist()],
-    )
+    listing = read_directories(fs, table, dots=False)
+    level = _Level(rows[listing.owner], listing.inode, listing.file_type, listing.names)
     inside = (level.number > 0) & (level.number <= fs.superblock.inodes_count)
     for number in level.number[~inside][: fs.problems.limit].tolist():
         fs.problems.add(f"inode {number}", "is named by an entry and cannot exist", Severity.ERROR)
@@ -220,18 +226,20 @@ def _depth_first(levels: list[_Level], path: bytes) -> Tree:
         place = np.empty(len(size), np.int64)
         place[order] = places[-1][level.parent[order]] + 1 + before - before[starts]
         places.append(place)
-        folders = paths[-1]
-        paths.append(
-            [
-                folders[parent] + b"/" + name
-                for parent, name in zip(level.parent.tolist(), level.names, strict=True)
-            ]
-        )
+        paths.append(_joined_paths(paths[-1], level))
     place = np.concatenate(places[1:])
-    back = np.argsort(place)
-    flat = [entry for names in paths[1:] for entry in names]
+    back = np.empty_like(place)
+    back[place] = np.arange(len(place))
+    flat = list(chain.from_iterable(paths[1:]))
     return Tree(
-        [flat[i] for i in back.tolist()],
+        list(map(flat.__getitem__, back.tolist())),
         np.concatenate([level.number for level in levels])[back],
         np.concatenate([level.file_type for level in levels])[back],
     )
+
+
+def _joined_paths(above: list[bytes], level: _Level) -> list[bytes]:
+    """Full paths of a level's entries: each directory's own path is spelled once."""
+    folders, row = np.unique(level.parent, return_inverse=True)
+    prefixes = [above[folder] + b"/" for folder in folders.tolist()]
+    return list(map(add, map(prefixes.__getitem__, row.tolist()), level.names))

@@ -149,14 +149,19 @@ class _TableCopies:
 
 
 def inode_versions(fs: FileSystem, history: History) -> InodeVersions:
-    """Every inode state that the log holds, streamed through the copies of table blocks."""
-    size = fs.superblock.inode_size
-    copies = _table_copies(fs, history)
+    """Every inode state that the log holds."""
     none = np.zeros(0, np.int64)
-    parts = [InodeVersions(none, none, none, np.zeros((0, size), np.uint8))]
-    parts += [_changes(history, piece, has, size) for piece, has in _pieces(history, copies)]
+    parts = [InodeVersions(none, none, none, np.zeros((0, fs.superblock.inode_size), np.uint8))]
+    parts += inode_version_pieces(fs, history)
     columns = ("number", "order", "tag", "rows")
     return InodeVersions(*(np.concatenate([getattr(p, name) for p in parts]) for name in columns))
+
+
+def inode_version_pieces(fs: FileSystem, history: History) -> Iterator[InodeVersions]:
+    """The same in pieces; two that follow each other share one inode table block at most."""
+    copies = _table_copies(fs, history)
+    for piece, overlaps in _pieces(history, copies):
+        yield _changes(history, piece, overlaps, fs.superblock.inode_size)
 
 
 def _table_copies(fs: FileSystem, history: History) -> _TableCopies:

@@ -76,6 +76,13 @@ class EntryTable:
             self.file_type[index],
         )
 
+    def are_dots(self, blocks: Any) -> Any:
+        """Per entry (bool): its name is `.` or `..`."""
+        start = self.offset + DIRENT.size
+        second = blocks[self.block, np.minimum(start + 1, blocks.shape[1] - 1)]
+        fits = (self.name_length == 1) | ((self.name_length == 2) & (second == ord(".")))
+        return fits & (blocks[self.block, start] == ord("."))
+
     def names(self, blocks: Any) -> list[bytes]:
         """The names, read from the blocks that the table was read from."""
         data = blocks.tobytes()
@@ -107,18 +114,18 @@ def parse_entries(
         The entries in use in order of block and offset, and int64 (n,): the offset at which
         a block's chain breaks, -1 where it does not.
     """
-    size = blocks.shape[1]
-    end = size if end is None else end
+    end = blocks.shape[1] if end is None else end
+    headers = _Headers(blocks, has_file_type)
     broken = np.full(len(blocks), -1)
-    row = np.arange(len(blocks))
-    cursor = np.full(len(blocks), start)
+    row = np.arange(len(blocks) if start + DIRENT.size <= end else 0)
+    cursor = np.full(len(row), start)
     found: list[tuple[Any, ...]] = []
     while len(row):
-        inode, step, length, kind = _headers(blocks, row, cursor, has_file_type)
+        inode, step, length, kind = headers.at(row, cursor)
         fits = (step >= 12) & (step % 4 == 0) & (cursor + step <= end) & (length + 8 <= step)
         broken[row[~fits]] = cursor[~fits]
         used = fits & (inode != 0) & (length > 0)
-        found.append((row[used], cursor[used], inode[used], length[used], kind[used]))
+        found.append(tuple(column[used] for column in (row, cursor, inode, length, kind)))
         cursor = cursor + step
         more = fits & (cursor + DIRENT.size <= end)
         row, cursor = row[more], cursor[more]
@@ -126,18 +133,31 @@ def parse_entries(
     if not columns:
         columns = [np.zeros(0, np.int64)] * 5
     table = EntryTable(*columns)
-    return table.take(np.lexsort((table.offset, table.block))), broken
+    key = table.block * blocks.shape[1] + table.offset
+    return table.take(np.argsort(key, kind="stable")), broken
 
 
-def _headers(blocks: Any, row: Any, cursor: Any, has_file_type: bool) -> tuple[Any, ...]:
-    """(inode, record length, name length, file type) at `cursor` of the blocks `row`."""
-    piece = blocks[row[:, None], cursor[:, None] + np.arange(DIRENT.size)]
-    raw = DIRENT.columns(piece)
-    length, kind = widen(raw["name_len"]), widen(raw["file_type"])
-    if not has_file_type:  # a high byte that is always 0, but 0xDE in a checksum tail
-        kind = np.zeros_like(kind)
-    step = record_length(widen(raw["rec_len"]), blocks.shape[1])
-    return widen(raw["inode"]), step, length, kind
+class _Headers:
+    """The entry headers that begin at every fourth byte of the blocks, read where they lie."""
+
+    def __init__(self, blocks: Any, has_file_type: bool) -> None:
+        self.block_size = blocks.shape[1]
+        self._has_file_type = has_file_type
+        padded = np.ascontiguousarray(blocks)
+        if self.block_size % 4:
+            padded = np.pad(blocks, ((0, 0), (0, -self.block_size % 4)))
+        self._width = padded.shape[1]
+        count = max(padded.size - DIRENT.size + 4, 0) // 4
+        self._raw: Any = np.ndarray(count, DIRENT.dtype, padded, strides=(4,))
+
+    def at(self, row: Any, offset: Any) -> tuple[Any, ...]:
+        """(inode, record length, name length, file type) at `offset` of the blocks `row`."""
+        raw = self._raw[(row * self._width + offset) >> 2]
+        length, kind = widen(raw["name_len"]), widen(raw["file_type"])
+        if not self._has_file_type:  # a high byte that is always 0, but 0xDE in a checksum tail
+            kind = np.zeros_like(kind)
+        step = record_length(widen(raw["rec_len"]), self.block_size)
+        return widen(raw["inode"]), step, length, kind
 
 
 def block_checksum_ok(seed: int, block: Buffer) -> bool | None:
@@ -166,7 +186,7 @@ def parse_remnants(blocks: Any, wanted: Any, entries: EntryTable) -> EntryTable:
     offset = word * 4
     in_use = np.isin(row * size + offset, entries.block * size + entries.offset)
     row, offset = row[~in_use], offset[~in_use]
-    inode, step, length, kind = _headers(blocks, row, offset, True)
+    inode, step, length, kind = _Headers(blocks, True).at(row, offset)
     fits = (step >= 12) & (step % 4 == 0) & (offset + step <= size) & (length + 8 <= step)
     fits &= (length > 0) & (kind >= 1) & (kind <= 7)
     table = EntryTable(row, offset, inode, length, kind).take(fits)

@@ -157,7 +157,10 @@ def _stale_roots(past: Past, rows: Any) -> tuple[Any, Any]:
 
 
 def _earlier_states(past: Past) -> Any:
-    """Whole states of regular files that had blocks which the life's next state lacks."""
+    """Whole states of regular files that the life's next state does not contain.
+
+    A state that only grew lies in the next one: it has no block and no byte that went.
+    """
     states = past.states
     rows = np.flatnonzero(states.whole & ((states.table.mode & 0xF000) == 0x8000))
     same = states.life[rows[1:]] == states.life[rows[:-1]]
@@ -172,7 +175,8 @@ def _earlier_states(past: Past) -> Any:
     )
     shared = np.bincount(before.owner[mine], end - start, len(earlier))
     total = np.bincount(before.owner, before.length, len(earlier))
-    return earlier[shared < total]
+    shrunk = states.table.size[earlier] > states.table.size[later]
+    return earlier[(shared < total) | shrunk]
 
 
 def _stacked(parts: list[Candidates]) -> Candidates:

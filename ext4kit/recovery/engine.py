@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ext4kit.errors import AccessError
+from ext4kit.errors import AccessError, CorruptError
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.content import Content
 from ext4kit.filesystem.maps import Runs, spread
@@ -22,6 +23,7 @@ from ext4kit.recovery.candidates import (
     find_candidates,
 )
 from ext4kit.recovery.deleted import Deleted, DeletedFile, Grade, LostRange, Moment
+from ext4kit.recovery.doubts import find_doubts
 from ext4kit.recovery.intervals import overlaps
 from ext4kit.recovery.names import BEFORE, REMNANT, NameHistory
 from ext4kit.recovery.ownership import Ownership, Reuse
@@ -132,6 +134,11 @@ class _Engine:
         return untrusted
 
     @cached_property
+    def _doubts(self) -> list[tuple[Any, str]]:
+        """(per candidate (bool), a reason against intact)."""
+        return find_doubts(self.past, self.found, self.runs, self.ownership, self._journaled)
+
+    @cached_property
     def _freed_rivals(self) -> Any:
         """(candidate, start, length, number) of blocks that an inode freed later also had.
 
@@ -207,7 +214,7 @@ class _Engine:
 
     def _file(self, place: int) -> DeletedFile:
         row = int(self.found.row[place])
-        inode = self.past.states.table.one(row)
+        inode = self._inode(row)
         source = str(self.found.source[place])
         first, last = self._slices[place : place + 2]
         runs = self.runs.take(slice(first, last))
@@ -230,7 +237,7 @@ class _Engine:
             sources=self._sources(inode, source, row) | ({"name": named_by} if named_by else {}),
             problems=tuple(problems),
             superseded=bool(self.found.superseded[place]),
-            link_target=self._link_target(inode, source, runs),
+            link_target=self._link_target(place, inode, source, runs, lost),
             _content=self._content(place, inode, source, runs, lost, size),
         )
 
@@ -272,10 +279,9 @@ class _Engine:
         if source == NOTHING:
             problems.append("no source tells which blocks it had")
             return Grade.OVERWRITTEN
-        if source == STALE_INDEX:
-            problems.append("size not known: up to the last byte that is not zero")
-        if self.found.damaged[place]:
-            problems.append("a part of its block map could not be read")
+        problems += [reason for doubtful, reason in self._doubts if doubtful[place]]
+        if inode.is_inline and inode.size > len(self._inline(inode)):
+            problems.append("a part of its inline data is missing")
         if self._untrusted[place]:
             problems.append("a block of its map was reused and carries no checksum")
         if self._changed_later(int(self.found.row[place]), runs, inode):
@@ -333,20 +339,39 @@ class _Engine:
         """The bytes that are its own still; later owners' blocks read as holes."""
         if inode.kind != "file" or source == NOTHING or size is None:
             return None
-        if inode.is_inline:
-            return self.fs.content(inode)
+        return self._stored(place, inode, runs, lost, size)
+
+    def _stored(
+        self,
+        place: int,
+        inode: Inode,
+        runs: Runs,
+        lost: list[tuple[int, int, str]],
+        size: int,
+    ) -> Content:
+        """The bytes, from the inode, or from its blocks with the log's copies in front."""
+        if inode.is_inline or inode.is_fast_symlink:
+            return Content(self.fs.blocks, size, inline=self._inline(inode))
         blocks: Any = self.fs.blocks
         if place in self._journaled:
             blocks = _JournaledData(self.past, *self._journaled[place])
         return Content(blocks, size, _without_blocks(runs, lost))
 
-    def _link_target(self, inode: Inode, source: str, runs: Runs) -> bytes | None:
-        if inode.kind != "symlink" or source == NOTHING:
+    def _inline(self, inode: Inode) -> bytes:
+        """The content that the inode itself holds; its start where attributes are broken."""
+        try:
+            return self.fs.content(inode).inline
+        except CorruptError:
+            return inode.i_block
+
+    def _link_target(
+        self, place: int, inode: Inode, source: str, runs: Runs, lost: list[tuple[int, int, str]]
+    ) -> bytes | None:
+        if inode.kind != "symlink" or source == NOTHING or lost:
             return None
         try:
-            if inode.is_fast_symlink or inode.is_inline:
-                return self.fs.link_target(inode)
-            return Content(self.fs.blocks, min(inode.size, self.block_size), runs).read(0, 4096)
+            size = min(inode.size, self.block_size)
+            return self._stored(place, inode, runs, lost, size).read(0, size)
         except AccessError:
             return None
 
@@ -367,17 +392,35 @@ class _Engine:
         seconds = 0 if dead is None else int(self.past.states.table.dtime[dead])
         return seconds * NANOSECONDS if seconds else None
 
+    def _inode(self, row: int) -> Inode:
+        """The state's inode, with owner and group whole.
+
+        Freeing an inode clears the high 16 bits of both (kernel ext4_do_update_inode); the last
+        linked state has them.
+        """
+        states = self.past.states
+        inode = states.table.one(row)
+        linked = self._last_linked(row)
+        if linked is None or states.alive[row]:
+            return inode
+        uid, gid = int(states.table.uid[linked]), int(states.table.gid[linked])
+        same = uid & 0xFFFF == inode.uid & 0xFFFF and gid & 0xFFFF == inode.gid & 0xFFFF
+        return replace(inode, uid=uid, gid=gid) if same else inode
+
+    def _last_linked(self, row: int) -> int | None:
+        """Row of the life's last linked state up to `row`."""
+        states = self.past.states
+        first = int(np.searchsorted(states.life, states.life[row]))
+        linked = np.flatnonzero(states.alive[first : row + 1])
+        return first + int(linked[-1]) if len(linked) else None
+
     def _between(self, place: int, row: int) -> tuple[Moment | None, Moment | None]:
         """The last transaction that shows it linked, and the first that shows it gone."""
-        states = self.past.states
-        if not self.found.superseded[place]:
-            first = int(np.searchsorted(states.life, states.life[row]))
-            linked = np.flatnonzero(states.alive[first : row + 1])
-            if not len(linked):
-                return None, None
-            row = first + int(linked[-1])
-        alive = self._moments.get(int(states.order[row]))
-        return alive, self._moments.get(int(self.past.following[row]))
+        linked = row if self.found.superseded[place] else self._last_linked(row)
+        if linked is None:
+            return None, None
+        alive = self._moments.get(int(self.past.states.order[linked]))
+        return alive, self._moments.get(int(self.past.following[linked]))
 
     def _sources(self, inode: Inode, source: str, row: int) -> dict[str, str]:
         moment = self._moments.get(int(self.past.states.order[row]))

@@ -213,11 +213,14 @@ class NameHistory:
         """States of directories that were inline once; those that are no more end its names."""
         states = self.past.states
         rows = self._directory_rows
-        rows = rows[np.isin(states.life[rows], states.life[rows[self._are_inline(rows)]])]
+        rows = np.flatnonzero(np.isin(states.life, states.life[rows[self._are_inline(rows)]]))
         return _Versions(-states.table.number[rows], states.order[rows], states.life[rows], rows)
 
     def _are_inline(self, rows: Any) -> Any:
-        return (self.past.states.table.flags[rows] & int(InodeFlags.INLINE_DATA)) != 0
+        """Per row of the states (bool): its inode holds directory entries."""
+        states = self.past.states
+        inline = (states.table.flags[rows] & int(InodeFlags.INLINE_DATA)) != 0
+        return inline & states.whole[rows] & ((states.table.mode[rows] & 0xF000) == 0x4000)
 
     # -- entries of all versions ----------------------------------------------------------
 

@@ -56,19 +56,23 @@ class Ownership:
 
     @cached_property
     def logged(self) -> Claims:
-        """What the states in the log and the deleted ones on disk had."""
+        """What the states in the log, the deleted ones on disk and settled inodes had."""
         states = self.past.states
         rows = np.flatnonzero(states.whole)
         maps = self.past.map_states(rows)
         data, (node_owner, node) = maps.data, maps.nodes
         owner = rows[np.concatenate([data.owner, node_owner])]
         length = np.concatenate([data.length, np.ones(len(node), np.int64)])
+        order = np.where(states.order[owner] == NOW, NOW - 1, states.order[owner])
+        settled = self.past.settled
+        number = np.concatenate([states.table.number[owner], *(part.number for part in settled)])
+        others = len(number) - len(owner)
         return Claims(
-            np.concatenate([data.physical, node]),
-            length,
-            states.life[owner],
-            states.table.number[owner],
-            np.where(states.order[owner] == NOW, NOW - 1, states.order[owner]),
+            np.concatenate([data.physical, node, *(part.start for part in settled)]),
+            np.concatenate([length, *(part.length for part in settled)]),
+            np.concatenate([states.life[owner], np.full(others, -1)]),
+            number,
+            np.concatenate([order, np.full(others, NOW - 1)]),
         )
 
     @cached_property

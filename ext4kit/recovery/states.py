@@ -16,8 +16,10 @@ import numpy as np
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.filesystem.maps import Maps, has_map, map_inodes
-from ext4kit.journal import History, Log, inode_versions
+from ext4kit.journal import History, InodeVersions, Log, inode_version_pieces
+from ext4kit.journal.ring import order_of
 from ext4kit.parsers.extents import block_checksum_ok
+from ext4kit.parsers.features import Compat
 from ext4kit.parsers.inode import (
     InodeFlags,
     InodeTable,
@@ -25,6 +27,8 @@ from ext4kit.parsers.inode import (
     inode_seed,
     parse_inodes,
 )
+from ext4kit.parsers.journal import DEFAULT_FAST_COMMIT_BLOCKS, FAST_COMMIT_HEAD
+from ext4kit.recovery.settled import Holdings, find_settled
 
 NOW = np.int64(1) << 62  # the order of what is on disk: after every transaction
 NEVER = -1
@@ -69,7 +73,9 @@ class Past:
     Attributes:
         fs: the file system as it is now (journal replayed).
         history: the log's copies; None without a readable log.
-        states: all states of the lives that the log knows or that the disk shows deleted.
+        states: all states of the lives that the log knows or that the disk shows deleted; those
+            of settled inodes are left out.
+        settled: the blocks that settled inodes have, in pieces.
         current: for each state the row of the same number's state on disk, -1 when there is none.
     """
 
@@ -78,6 +84,7 @@ class Past:
         log = Log.open(fs)
         self.log = log
         self.history = None if log is None else History(log)
+        self.settled: list[Holdings] = []
         self.states = self._read_states()
 
     # -- reading --------------------------------------------------------------------------
@@ -94,18 +101,28 @@ class Past:
         return States(table.take(sort), order[sort], life[sort])
 
     def _logged(self) -> tuple[InodeTable, Any]:
-        """States in the log that can be inodes of this file system."""
+        """States in the log that can be inodes of this file system, less the settled ones."""
+        superblock, none = self.fs.superblock, np.zeros(0, np.int64)
+        nothing = parse_inodes(np.zeros((0, superblock.inode_size), np.uint8), none, superblock)
+        parts = [(nothing, none)]
+        if self.history is not None:
+            parts += map(self._unsettled, inode_version_pieces(self.fs, self.history))
+        tables, orders = zip(*parts, strict=True)
+        return _stacked(list(tables)), np.concatenate(orders)
+
+    def _unsettled(self, versions: InodeVersions) -> tuple[InodeTable, Any]:
+        """(states, orders) out of one piece of the log."""
         superblock = self.fs.superblock
-        size = superblock.inode_size
-        if self.history is None:
-            empty = np.zeros(0, np.int64)
-            return parse_inodes(np.zeros((0, size), np.uint8), empty, superblock), empty
-        versions = inode_versions(self.fs, self.history)
         table = parse_inodes(versions.rows, versions.number, superblock)
-        keep = self._ordinary(table)
+        kept = np.flatnonzero(self._ordinary(table))
+        settled, holdings = find_settled(self.fs, table.take(kept))
+        self.settled.append(holdings)
+        kept = kept[~settled]
+        table = table.take(kept)
         if superblock.has_metadata_checksums:
-            keep &= inode_checksums_ok(table, superblock)
-        return table.take(keep), versions.order[keep]
+            sound = inode_checksums_ok(table, superblock)
+            kept, table = kept[sound], table.take(sound)
+        return table, versions.order[kept]
 
     def _ordinary(self, table: InodeTable) -> Any:
         """Inodes that hold files of users: not reserved, no attribute store, a known type."""
@@ -126,6 +143,26 @@ class Past:
         if not found:
             found.append(self.fs.inode_table(np.zeros(0, np.int64)))
         return _stacked(found)
+
+    @cached_property
+    def last_fast_commit(self) -> int:
+        """Order of the transaction that the log's last fast commit went ahead of, else NEVER.
+
+        A clean unmount takes the feature off the journal and leaves the area as it was.
+        Source: kernel fs/jbd2/journal.c, `jbd2_mark_journal_empty`, `jbd2_fc_get_buf`;
+        fs/ext4/fast_commit.h: a HEAD tag with the transaction's id opens the area.
+        """
+        log = self.log
+        if log is None or Compat.FAST_COMMIT not in self.fs.superblock.features:
+            return NEVER
+        count = log.superblock.raw_fast_commit_blocks or DEFAULT_FAST_COMMIT_BLOCKS
+        place = log.superblock.length - count + 1
+        if not 0 < place < log.length:
+            return NEVER
+        head = log.reader.read(np.array([place]))[0, :12].tobytes()
+        if int.from_bytes(head[:2], "little") != FAST_COMMIT_HEAD:
+            return NEVER
+        return int(order_of(int.from_bytes(head[8:12], "little"), log.superblock.sequence))
 
     # -- lives ----------------------------------------------------------------------------
 

@@ -164,7 +164,7 @@ def _record(
 
 def extraction_lines(result: Extraction, out: str, size: str) -> list[str]:
     """What was copied, in sentences."""
-    lines = [f"{result.written:,} files written to {out} ({size})"]
+    lines = [f"{result.written:,} file{'s' * (result.written != 1)} written to {out} ({size})"]
     if result.recorded:
         lines.append(f"{result.recorded:,} folders, links and devices recorded in the manifest")
     if result.incomplete:

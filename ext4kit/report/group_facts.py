@@ -160,7 +160,9 @@ def group_lines(group: Group, superblock: Superblock) -> list[str]:
     sums = superblock.has_metadata_checksums
     unit = "clusters" if RoCompat.BIGALLOC in superblock.features else "blocks"
     unused = f", {group.unused_inodes} unused inodes" if group.unused_inodes else ""
-    table = _spelled(group.inode_table) + _relative(group, superblock, group.inode_table[0])
+    table = _spelled(group.inode_table)
+    if group.inode_table[0] != group.first:  # dumpe2fs says "(+0)" of bitmaps only
+        table += _relative(group, superblock, group.inode_table[0])
     return [
         _heading(group),
         *_copy_lines(group, superblock),

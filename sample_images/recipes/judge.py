@@ -37,6 +37,7 @@ def judge(
         folders: inode of each directory that is there at the end, by path.
     """
     gone = _settle_states(book, live)
+    reserved = _reserved_blocks(book)
     with Disk(image) as disk:
         copies = copies_in_log(disk)
         evidence = _Evidence.gather(disk, copies)
@@ -45,6 +46,7 @@ def judge(
             truth.blocks_hold = _blocks_hold(disk, truth)
             truth.inode_known = evidence.inode_known(recorded)
             truth.inode_undescribed = evidence.undescribed_has(recorded)
+            truth.allocated_over = _allocated_over(truth, reserved)
             truth.path_in_log = evidence.path_in_log(recorded, folders)
     return [recorded.truth for recorded in gone]
 
@@ -64,6 +66,29 @@ def _settle_states(book: list[Recorded], live: list[LiveFile]) -> list[Recorded]
             state.truth.state = "deleted" if is_last else "earlier"
             gone.append(state)
     return gone
+
+
+def _reserved_blocks(book: list[Recorded]) -> dict[int, set[tuple[int, int]]]:
+    """Blocks in unwritten extents, with the lives (inode, generation) that had them so."""
+    reserved: defaultdict[int, set[tuple[int, int]]] = defaultdict(set)
+    for recorded in book:
+        truth = recorded.truth
+        for _, block, count, unwritten in truth.blocks:
+            for one in range(block, block + count if unwritten else block):
+                reserved[one].add((truth.inode, truth.generation))
+    return reserved
+
+
+def _allocated_over(truth: FileTruth, reserved: dict[int, set[tuple[int, int]]]) -> bool:
+    own = {(truth.inode, truth.generation)}
+    if not reserved:
+        return False
+    return any(
+        reserved.get(one, own) - own
+        for _, block, count, unwritten in truth.blocks
+        if not unwritten
+        for one in range(block, block + count)
+    )
 
 
 def _blocks_hold(disk: Disk, truth: FileTruth) -> bool:

@@ -24,8 +24,8 @@ def two_mounts(stage: Stage) -> None:
 
 def plant_fragmented(stage: Stage) -> list[bytes]:
     """Files with many extents: sieves with holes, and dense ones written in two passes."""
-    sieves = [f"vm/sieve-{at:02d}.img".encode() for at in range(stage.count(20, 6))]
-    dense = [f"vm/dense-{at:02d}.img".encode() for at in range(stage.count(20, 6))]
+    sieves = [f"vm/sieve-{at:02d}.img".encode() for at in range(stage.count(20, 12))]
+    dense = [f"vm/dense-{at:02d}.img".encode() for at in range(stage.count(20, 12))]
     lengths = {path: _pieces(stage, path) for path in sieves + dense}
     for path in sieves + dense:
         stage.write(path, b"")
@@ -71,9 +71,9 @@ def stale_reuse(stage: Stage) -> None:
     stage.remount()
     stage.remove(fragmented)
     stage.sync()
-    fillers = [f"fill/{at:03d}.bin".encode() for at in range(250)]
+    fillers = [f"fill/{at:03d}.bin".encode() for at in range(20)]
     for path in fillers:
-        stage.write(path, noise(path.decode(), 80_000))
+        stage.write(path, noise(path.decode(), 200_000))
     stage.remove(fillers)
     wrap_log(stage, ballast, 14)
 

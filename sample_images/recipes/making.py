@@ -7,14 +7,16 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from sample_images.recipes import debian, everyday, layouts, machine
+from sample_images.recipes import corners, debian, everyday, layouts, machine
 from sample_images.recipes.judge import Folders, judge
 from sample_images.recipes.recipe import Recipe
 from sample_images.recipes.stage import Recorded, staged
 from sample_images.recipes.truth import LiveFile, Truth
 
 RECIPES: dict[str, Recipe] = {
-    recipe.name: recipe for recipe in (*everyday.RECIPES, *layouts.RECIPES, *debian.RECIPES)
+    recipe.name: recipe
+    for recipes in (everyday.RECIPES, layouts.RECIPES, corners.RECIPES, debian.RECIPES)
+    for recipe in recipes
 }
 
 

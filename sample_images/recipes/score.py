@@ -74,11 +74,11 @@ class Score:
             len(self.live),
             len(self.unheard_of),
         )
-        return f"{self.name:<22}" + "".join(f"{cell!s:>10}" for cell in cells)
+        return f"{self.name:<22}" + "".join(f"{cell!s:>12}" for cell in cells)
 
 
 COLUMNS = ["files", "could", "of-these", "exact", "path", "undescr", "int-wrong", "live", "unknown"]
-HEADER = f"{'recipe':<22}" + "".join(f"{column:>10}" for column in COLUMNS)
+HEADER = f"{'recipe':<22}" + "".join(f"{column:>12}" for column in COLUMNS)
 
 
 def read_outputs(folder: Path) -> list[Output]:

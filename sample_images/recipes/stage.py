@@ -204,8 +204,12 @@ class Stage:
 
     def remove(self, names: Iterable[Name]) -> None:
         """Write down and unlink."""
-        doomed = list(names)
         self.sync()
+        self.remove_committed(names)
+
+    def remove_committed(self, names: Iterable[Name]) -> None:
+        """Write down and unlink files that the caller has synced or committed."""
+        doomed = list(names)
         self.record(doomed)
         for name in doomed:
             self.path(name).unlink()
@@ -308,7 +312,7 @@ def _fiemap(handle: int, block_size: int) -> tuple[list[Extent], bool]:
     start = 0
     while True:
         request = bytearray(32 + 56 * FIEMAP_PAGE)
-        struct.pack_into("<QQIIII", request, 0, start, (1 << 64) - 1 - start, 1, 0, FIEMAP_PAGE, 0)
+        struct.pack_into("<QQIIII", request, 0, start, (1 << 64) - 1 - start, 0, 0, FIEMAP_PAGE, 0)
         fcntl.ioctl(handle, FS_IOC_FIEMAP, request, True)
         mapped = struct.unpack_from("<I", request, 20)[0]
         for place in range(32, 32 + 56 * mapped, 56):

@@ -29,6 +29,8 @@ class FileTruth:
             replay), "orphan", "inline" (the dead inode still holds the content),
             "stale-index" (it still points to its leaves, which are on disk), or "".
         inode_undescribed: a log block for which no descriptor speaks any more has the slot.
+        allocated_over: some of its blocks were later given to a file that never wrote them, so
+            its bytes are there and yet not its own any more.
         path_in_log: each name of the path is in a journaled copy of a block, or lives.
     """
 
@@ -49,14 +51,20 @@ class FileTruth:
     blocks_hold: bool = False
     inode_known: str = ""
     inode_undescribed: bool = False
+    allocated_over: bool = False
     path_in_log: bool = False
 
     @property
-    def could_be_had(self) -> bool:
-        """Whether a tool can be asked to bring this state back bit for bit."""
+    def recoverable(self) -> bool:
+        """Whether the bytes and the way to them are there."""
         if self.inode_known == "stale-index" and self.ends_in_zero:
             return False
-        return self.state == "deleted" and self.blocks_hold and self.inode_known != ""
+        return self.blocks_hold and not self.allocated_over and self.inode_known != ""
+
+    @property
+    def could_be_had(self) -> bool:
+        """Whether a tool can be asked to bring this last state back bit for bit."""
+        return self.state == "deleted" and self.recoverable
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,93 @@
+"""Settled inodes: live files that every state in the log shows with the map they have now.
+
+Most inodes in a log are there because they were created or a neighbour in their block changed.
+They never gave a block away, so the blocks that each has are kept and its states are not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ext4kit.filesystem import FileSystem
+from ext4kit.filesystem.geometry import inode_place
+from ext4kit.filesystem.maps import has_map, map_inodes
+from ext4kit.parsers.inode import InodeFlags, InodeTable
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """Runs of blocks that settled inodes have, as columns.
+
+    Attributes:
+        start, length: the blocks.
+        number: whose they are.
+    """
+
+    start: Any
+    length: Any
+    number: Any
+
+
+def find_settled(fs: FileSystem, table: InodeTable) -> tuple[Any, Holdings]:
+    """Tell the states of settled inodes from those that matter.
+
+    Args:
+        fs: the file system.
+        table: states from consecutive inode table blocks of the log. Nothing in the first and
+            the last block is settled: other pieces of the log may hold more states of it.
+
+    Returns:
+        (per state (bool): its inode is settled, what the settled inodes have).
+    """
+    numbers, place = np.unique(table.number, return_inverse=True)
+    disk = fs.inode_table(numbers)
+    settled = _can_settle(fs, disk)
+    settled[place[~_agree(table, disk, place)]] = False
+    return settled[place], _holdings(fs, disk.take(settled))
+
+
+def _can_settle(fs: FileSystem, disk: InodeTable) -> Any:
+    """Live, no directory, and mapped by nothing but its own i_block."""
+    by_extents = (disk.flags & int(InodeFlags.EXTENTS)) != 0
+    deep = np.where(by_extents, disk.i_block[:, 6:8].any(axis=1), disk.i_block[:, 48:].any(axis=1))
+    alive = (disk.links_count > 0) & fs.bitmaps.inodes_in_use(disk.number)
+    group, slot = inode_place(fs.superblock, disk.number)
+    per_block = fs.superblock.block_size // fs.superblock.inode_size
+    block = group * fs.superblock.inodes_per_group + slot // per_block
+    inner = (block != block[:1]) & (block != block[-1:])
+    return alive & inner & ~deep & ((disk.mode & 0xF000) != 0x4000)
+
+
+def _agree(table: InodeTable, disk: InodeTable, place: Any) -> Any:
+    """Per state (bool): alive, of the same life and kind as on disk, its map the same or empty."""
+    same = (table.i_block == disk.i_block[place]).all(axis=1) | _are_empty(table)
+    same &= table.links_count > 0
+    for logged, now in (
+        (table.mode, disk.mode),
+        (table.flags, disk.flags),
+        (table.generation, disk.generation),
+    ):
+        same &= logged == now[place]
+    return same
+
+
+def _are_empty(table: InodeTable) -> Any:
+    """Per state (bool): its map has no entry yet, as before the first data were written."""
+    by_extents = (table.flags & int(InodeFlags.EXTENTS)) != 0
+    root = table.i_block[:, [2, 3, 6, 7]]  # eh_entries and eh_depth
+    return ~np.where(by_extents, root.any(axis=1), table.i_block.any(axis=1))
+
+
+def _holdings(fs: FileSystem, disk: InodeTable) -> Holdings:
+    runs = map_inodes(
+        disk.i_block,
+        disk.flags,
+        has_map(disk.mode, disk.size, disk.flags),
+        fs.blocks.blocks_count,
+        fs.superblock.block_size,
+        lambda blocks, _: fs.fetch(blocks),
+    ).data
+    return Holdings(runs.physical, runs.length, disk.number[runs.owner])

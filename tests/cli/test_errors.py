@@ -1,0 +1,237 @@
+"""Bad input ends in one line and the right exit code; never in a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import ROOT, Run
+
+COMMANDS = ("volumes", "info", "ls", "stat", "cat", "extract", "deleted", "recover")
+READING = ("info", "ls", "deleted")
+
+
+def check(done: subprocess.CompletedProcess[bytes], code: int, *words: str) -> None:
+    """The exit code, and words on stderr's single message."""
+    said = done.stderr.decode()
+    assert done.returncode == code, said
+    assert "Traceback" not in said
+    for word in words:
+        assert word in said
+
+
+@pytest.mark.parametrize("command", READING)
+def test_a_missing_file(run: Run, tmp_path: Path, command: str) -> None:
+    check(run(command, tmp_path / "none.img"), 3, "none.img", "No such file")
+
+
+@pytest.mark.parametrize("command", READING)
+def test_a_directory_and_an_empty_file(run: Run, tmp_path: Path, command: str) -> None:
+    check(run(command, tmp_path), 3, "is a directory")
+    (tmp_path / "empty").touch()
+    check(run(command, tmp_path / "empty"), 3, "is empty")
+
+
+def test_another_file_system_is_named(run: Run, tmp_path: Path) -> None:
+    if not shutil.which("mkfs.xfs"):
+        pytest.skip("no mkfs.xfs")
+    xfs = tmp_path / "x.img"
+    subprocess.run(["truncate", "-s", "320M", str(xfs)], check=True)
+    subprocess.run(["mkfs.xfs", "-q", str(xfs)], check=True, capture_output=True)
+    check(run("info", xfs), 3, "xfs")
+    check(run("ls", xfs, "--volume", "1"), 3, "xfs")
+    assert run("volumes", xfs).returncode == 0
+
+
+def test_noise_is_no_file_system(run: Run, tmp_path: Path) -> None:
+    noise = tmp_path / "noise"
+    noise.write_bytes(os.urandom(1 << 16))
+    check(run("ls", noise), 3, "not ext2, ext3 or ext4")
+
+
+def test_an_image_cut_within_the_inode_table_gives_what_is_left(run: Run, copy: Path) -> None:
+    os.truncate(copy, 200 * 1024)
+    done = run("info", copy)
+    check(done, 1, "ends early")
+    assert b"Filesystem volume name:   case" in done.stdout
+    for command in ("ls", "deleted"):
+        check(run(command, copy), 1, "ends early")
+
+
+def test_partitions_cut_by_and_past_the_end(run: Run, image: Path, tmp_path: Path) -> None:
+    disk = tmp_path / "disk.img"
+    data, sectors = image.read_bytes(), image.stat().st_size // 512
+    disk.write_bytes(bytes(1 << 20) + data + data)
+    os.truncate(disk, 256 << 20)
+    starts = (2048, 2048 + sectors, 400_000)
+    rows = [f"start={start}, size={sectors}, type=83" for start in starts]
+    partition(disk, rows)
+    os.truncate(disk, (1 << 20) + len(data) + (12 << 20))
+    done = run("volumes", disk)
+    check(done, 1, "volume 2", "volume 3", "the image ends")
+    assert done.stdout.count(b"ext4") == 2
+    listed = run("ls", disk, "--volume", "1", "/sub/deep")
+    assert listed.stdout == b"text\n"
+    check(run("ls", disk, "--volume", "2"), 1, "ends early")
+    check(run("ls", disk, "--volume", "3"), 3)
+
+
+def partition(disk: Path, rows: list[str]) -> None:
+    """Write an MBR with these rows in sfdisk's words."""
+    table = "\n".join(["label: dos", *rows]) + "\n"
+    subprocess.run(["sfdisk", "-q", str(disk)], input=table.encode(), check=True)
+
+
+def test_several_file_systems_are_listed(run: Run, image: Path, tmp_path: Path) -> None:
+    disk = tmp_path / "disk.img"
+    data, sectors = image.read_bytes(), image.stat().st_size // 512
+    disk.write_bytes(bytes(1 << 20) + data + data)
+    rows = [f"start={2048 + place * sectors}, size={sectors}, type=83" for place in (0, 1)]
+    partition(disk, rows)
+    done = run("ls", disk)
+    check(done, 2, "--volume", "ext4", str(1 << 20))
+    assert run("ls", disk, "--volume", "2", "/sub/deep").stdout == b"text\n"
+
+
+def test_wrong_requests(run: Run, image: Path) -> None:
+    check(run("ls", image, "--volume", "9"), 2, "no volume 9")
+    check(run("ls", image, "/none"), 2, "/none")
+    check(run("stat", image, "<999999999>"), 2, "999999999")
+    check(run("cat", image, "/sub"), 2, "directory")
+    check(run("ls", image, "--superblock", "77"), 2, "77")
+    check(run("ls", image, "--offset", str(1 << 40)), 2, "--offset")
+    check(run("ls", image, "--bogus"), 2, "--bogus")
+    check(run("bogus", image), 2, "bogus")
+    check(run("ls"), 2, "IMAGE")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become someone else")
+def test_no_permission(copy: Path) -> None:
+    copy.chmod(0o600)
+    os.chmod(copy.parent, 0o755)  # noqa: PTH101
+    code = (
+        "import os, sys; import ext4kit.cli.info, ext4kit.cli.main as m; os.setuid(65534);"
+        f"sys.exit(m.run(['info', {str(copy)!r}]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=False)
+    check(done, 3, "Permission denied")
+
+
+@pytest.mark.parametrize("command", [("extract", "/"), ("recover",)])
+def test_an_output_folder_that_cannot_be_used(
+    run: Run, copy: Path, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    name, *targets = command
+    full = tmp_path / "full"
+    full.mkdir()
+    (full / "there").touch()
+    check(run(name, copy, *targets, "-o", full), 2, "not empty")
+    check(run(name, copy, *targets, "-o", copy), 2, "folder")
+    check(run(name, copy, *targets, "-o", copy / "below"), 2, "evidence")
+    assert list(full.iterdir()) == [full / "there"]
+
+
+@pytest.mark.kernel
+def test_an_output_folder_on_the_mounted_evidence(run: Run, copy: Path, tmp_path: Path) -> None:
+    mount = tmp_path / "mount"
+    mount.mkdir()
+    subprocess.run(["mount", "-o", "loop", str(copy), str(mount)], check=True)
+    try:
+        for name, *targets in (("extract", "/"), ("recover",)):
+            done = run(name, copy, *targets, "-o", mount / "out")
+            check(done, 2, "on the evidence itself")
+        assert not (mount / "out").exists()
+    finally:
+        subprocess.run(["umount", str(mount)], check=True)
+
+
+@pytest.mark.kernel
+def test_a_full_disk_leaves_a_valid_manifest(run: Run, image: Path, tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300k", "none", str(small)], check=True)
+    try:
+        done = run("extract", image, "/", "-o", small / "out")
+        check(done, 1, "No space left")
+        lines = (small / "out/manifest.jsonl").read_bytes().splitlines()
+        assert lines
+        assert all(isinstance(json.loads(line), dict) for line in lines)
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+
+
+def test_a_full_standard_output(run: Run, image: Path) -> None:
+    with Path("/dev/full").open("wb") as full:
+        for arguments in (("info", image), ("ls", image, "-r"), ("cat", image, "/sub/data")):
+            done = run(*arguments, stdout=full, capture_output=False, stderr=subprocess.PIPE)
+            check(done, 1, "No space left")
+
+
+def test_a_closed_pipe_ends_quietly(image: Path) -> None:
+    command = [sys.executable, "-m", "ext4kit", "cat", str(image), "/sub/data"]
+    done = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert done.stdout
+    assert done.stderr
+    done.stdout.close()
+    assert done.stderr.read() == b""
+    assert done.wait() == -signal.SIGPIPE
+    done.stderr.close()
+
+
+def test_an_interrupt_leaves_a_valid_manifest(image: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    code = (
+        "import sys, time; from ext4kit.cli import main; from ext4kit.recovery import output\n"
+        "original = output._write_all\n"
+        "def slow(*each):\n    time.sleep(0.2)\n    original(*each)\n"
+        "output._write_all = slow\n"
+        f"sys.exit(main.run(['extract', {str(image)!r}, '/', '-o', {str(out)!r}]))\n"
+    )
+    done = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stderr=subprocess.PIPE)
+    manifest = out / "manifest.jsonl"
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and not (manifest.exists() and manifest.stat().st_size):
+        time.sleep(0.02)
+    time.sleep(0.1)
+    done.send_signal(signal.SIGINT)
+    _, said = done.communicate(timeout=30)
+    assert done.returncode == 130, said
+    assert said.strip() == b"ext4kit: interrupted"
+    records = [json.loads(line) for line in manifest.read_bytes().splitlines()]
+    assert any("interrupted" in str(record["problems"]) for record in records)
+
+
+def test_problems_are_in_the_json_too(run: Run, copy: Path) -> None:
+    os.truncate(copy, 200 * 1024)
+    done = run("info", copy, "--json")
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    problems = [record for record in records if record["record"] == "problem"]
+    assert any("ends early" in problem["what"] for problem in problems)
+    assert done.stderr.decode().splitlines()[-1].startswith(f"ext4kit: {len(problems)} error")
+
+
+def test_quiet_hides_warnings_and_keeps_errors(run: Run, copy: Path) -> None:
+    with copy.open("r+b") as stream:
+        stream.seek(1024)
+        stream.write(bytes(1024))
+    loud, quiet = run("ls", copy), run("ls", copy, "--quiet")
+    assert loud.returncode == quiet.returncode == 0
+    assert b"backup" in loud.stderr
+    assert quiet.stderr == b""
+    assert quiet.stdout == loud.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_an_example(run: Run, command: str) -> None:
+    for option in ("-h", "--help"):
+        done = run(command, option)
+        assert done.returncode == 0
+        assert f"  ext4kit {command} disk.img".encode() in done.stdout

@@ -1,0 +1,35 @@
+"""The program starts without what it does not need."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli.conftest import ROOT, Run
+
+HEAVY = ("numpy", "construct", "rich", "pytsk3")
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["bogus"]])
+def test_no_library_is_loaded_before_a_command_needs_it(arguments: list[str]) -> None:
+    code = (
+        "import sys; from ext4kit.cli.main import run\n"
+        f"run({arguments!r})\n"
+        f"sys.exit(','.join(name for name in {HEAVY!r} if name in sys.modules) or 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_info_needs_no_partition_library() -> None:
+    code = (
+        "import sys; import ext4kit.cli.info, ext4kit.cli.session\n"
+        "sys.exit('pytsk3' in sys.modules)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+
+
+def test_version(run: Run) -> None:
+    assert run("--version").stdout.startswith(b"ext4kit, version ")
