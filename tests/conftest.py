@@ -11,22 +11,15 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
-if str(ROOT) not in sys.path:
-    sys.path.insert(0, str(ROOT))  # sample_images lies beside the package, not in it
+from sample_images import Built, build, unpack
+from sample_images.recipes.machine import missing_for_kernel
 
-from sample_images import Built, build, unpack  # noqa: E402
-from sample_images.recipes.machine import missing_for_kernel  # noqa: E402
+ROOT = Path(__file__).resolve().parent.parent
 
 SLOW = "EXT4KIT_SLOW"
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 Images = Callable[[str], Built]
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Announce the mark that pyproject.toml does not know."""
-    config.addinivalue_line("markers", f"slow: takes minutes; run with {SLOW}=1")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

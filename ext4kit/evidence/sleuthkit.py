@@ -54,6 +54,7 @@ class _Image(pytsk3.Img_Info):  # type: ignore[misc]
 
     def __init__(self, source: Source) -> None:
         self._source = source
+        self._size = max(source.size, _claimed_size(source))
         super().__init__(url="", type=pytsk3.TSK_IMG_TYPE_EXTERNAL)
 
     def close(self) -> None:
@@ -64,8 +65,28 @@ class _Image(pytsk3.Img_Info):  # type: ignore[misc]
         return peek(self._source, offset, size)
 
     def get_size(self) -> int:
-        """Bytes of the source."""
-        return self._source.size
+        """Bytes of the source, or of the disk that its MBR speaks of: an image may be cut."""
+        return self._size
+
+
+def _claimed_size(source: Source) -> int:
+    """Where the last primary partition of an MBR ends, in bytes.
+
+    TSK refuses a table whose first entries start beyond the image, and the whole table with
+    it. A GPT is left alone: its backup lies at the true end.
+    """
+    sector = peek(source, 0, 512)
+    if len(sector) < 512 or sector[510:] != b"\x55\xaa":
+        return 0
+    entries = [sector[at : at + 16] for at in range(446, 510, 16)]
+    if any(entry[4] == 0xEE for entry in entries):
+        return 0
+    ends = (
+        int.from_bytes(entry[8:12], "little") + int.from_bytes(entry[12:16], "little")
+        for entry in entries
+        if entry[4]
+    )
+    return max(ends, default=0) * 512
 
 
 def read_table(source: Source) -> Table | None:

@@ -100,7 +100,8 @@ class Inodes:
         block = np.where(known, block, -1)
         wanted, back = np.unique(block, return_inverse=True)
         rows, readable = self.fetch(wanted)
-        slots = rows.reshape(len(wanted), -1, superblock.inode_size)
+        per_block = superblock.block_size // superblock.inode_size
+        slots = rows.reshape(len(wanted), per_block, superblock.inode_size)
         inside = byte % superblock.block_size // superblock.inode_size
         return slots[back, inside], readable[back]
 
@@ -151,7 +152,7 @@ class Inodes:
             table.i_block,
             table.flags,
             has_map(table.mode, table.size, table.flags),
-            self.blocks.blocks_count,
+            self.superblock.blocks_count,
             self.superblock.block_size,
             lambda blocks, _: self.fetch(blocks),
         )
@@ -171,7 +172,7 @@ class Inodes:
             np.frombuffer(i_block, np.uint8)[None, :],
             np.array([flags]),
             np.array([size > 0]),
-            self.blocks.blocks_count,
+            self.superblock.blocks_count,
             self.superblock.block_size,
             lambda blocks, _: self.fetch(blocks),
         )

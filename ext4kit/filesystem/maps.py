@@ -15,6 +15,8 @@ import numpy as np
 from ext4kit.parsers import extents
 from ext4kit.parsers.inode import InodeFlags, is_fast_symlink
 
+MOST_BLOCKS = 1 << 40  # a believable bound: 4 PiB in blocks of 4 KiB
+
 # (blocks (n,), owners (n,)) -> (rows uint8 (n, block size), readable bool (n,))
 Fetch = Callable[[Any, Any], tuple[Any, Any]]
 
@@ -147,12 +149,13 @@ def map_inodes(
         i_block: uint8 (n, 60).
         flags: i_flags (n,).
         mapped: bool (n,): inodes whose i_block is a map (`has_map`).
-        blocks_count: blocks that may be pointed at.
+        blocks_count: blocks that may be pointed at, the file system's own count: what lies
+            beyond the end of the evidence is mapped, and told when it is read.
         block_size: bytes a block.
         fetch: reads tree blocks.
     """
     by_extents = (flags & int(InodeFlags.EXTENTS)) != 0
-    walk = _Walk(fetch, blocks_count, np.zeros(len(flags), bool))
+    walk = _Walk(fetch, min(blocks_count, MOST_BLOCKS), np.zeros(len(flags), bool))
     _walk_extents(walk, i_block, np.flatnonzero(mapped & by_extents))
     _walk_indirect(walk, i_block, np.flatnonzero(mapped & ~by_extents), block_size // 4)
     return walk.result()

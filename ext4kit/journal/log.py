@@ -263,9 +263,11 @@ class Log:
             to_replay=order in self.walk,
         )
 
-    def _commit_time(self, commit: int) -> int:
+    def _commit_time(self, commit: int) -> int | None:
+        """Nanoseconds since 1970; None for a time that 63 bits of them cannot hold."""
         seconds = int(self.headers.commit_seconds[commit])
-        return seconds * NANOSECONDS + int(self.headers.commit_nanoseconds[commit])
+        time = seconds * NANOSECONDS + int(self.headers.commit_nanoseconds[commit])
+        return time if 0 <= time < 1 << 63 else None
 
     def _checksum_ok(self, rows: Any, commit: int | None) -> bool | None:
         if self.features.has_block_checksums:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import stat
 from dataclasses import dataclass, fields
 from enum import IntFlag
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -219,11 +220,11 @@ class InodeTable:
 
     def take(self, index: Any) -> InodeTable:
         """The rows that `index` (positions or a boolean mask) selects."""
-        return InodeTable(*(getattr(self, part.name)[index] for part in fields(self)))
+        return InodeTable(*(getattr(self, name)[index] for name in _columns()))
 
     def one(self, row: int) -> Inode:
         """One row as an `Inode`, its times exact."""
-        values = {part.name: getattr(self, part.name)[row] for part in fields(self)}
+        values = {name: getattr(self, name)[row] for name in _columns()}
         plain: dict[str, Any] = {
             name: int(value) for name, value in values.items() if value.ndim == 0
         }
@@ -235,6 +236,11 @@ class InodeTable:
             i_block=values["i_block"].tobytes(),
             raw=values["raw"].tobytes(),
         )
+
+
+@cache
+def _columns() -> tuple[str, ...]:
+    return tuple(part.name for part in fields(InodeTable))
 
 
 def parse_inode(data: Buffer, number: int, superblock: Superblock) -> Inode:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,11 @@ ZEROS = 4  # bytes of zeros at a file's end that are more than chance
 
 
 def find_doubts(
-    past: Past, found: Candidates, runs: Runs, ownership: Ownership, journaled: Container[int]
+    past: Past,
+    found: Candidates,
+    runs: Runs,
+    ownership: Ownership,
+    journaled: Mapping[int, tuple[Any, Any]],
 ) -> list[tuple[Any, str]]:
     """Reasons against the grade intact.
 
@@ -32,7 +36,7 @@ def find_doubts(
         found: the candidates.
         runs: their blocks up to their size.
         ownership: who had which block.
-        journaled: candidates whose content went through the log.
+        journaled: (blocks, log copies) of candidates whose content went through the log.
 
     Returns:
         (per candidate (bool), what is wrong with it) pairs.
@@ -42,6 +46,7 @@ def find_doubts(
         (found.source == STALE_INDEX, "size not known: up to the last byte that is not zero"),
         (found.damaged, "a part of its block map could not be read"),
         (_incomplete(past, found), "its block map holds fewer blocks than its inode counts"),
+        (_beyond(past, found, runs), "a part of it lies beyond the end of the evidence"),
         (_unproven(past, found), "the checksum of its inode does not fit"),
         (_uncommitted(past, found), "its state comes from a transaction without a commit"),
         (_unseen(past, found), "a later fast commit may have changed its blocks unseen"),
@@ -52,6 +57,10 @@ def find_doubts(
         (
             blank & _recent(past, found),
             "its last bytes are zeros and it went soon: they may never have been written",
+        ),
+        (
+            _overtaken(past, found, journaled),
+            "its last write did not go through the log, which holds earlier bytes of it",
         ),
         (foreign, "the block with its end was written by others"),
     ]
@@ -72,6 +81,13 @@ def _incomplete(past: Past, found: Candidates) -> Any:
     counted = table.blocks[found.row] * SECTOR // superblock.block_size
     kinds = np.isin(table.mode[found.row] & 0xF000, (0x8000, 0xA000))
     return kinds & (found.source != STALE_INDEX) & (counted > mapped)
+
+
+def _beyond(past: Past, found: Candidates, runs: Runs) -> Any:
+    """Blocks that the file system has and the evidence lacks."""
+    doubtful = np.zeros(len(found), bool)
+    doubtful[runs.owner[runs.physical + runs.length > past.fs.blocks.blocks_count]] = True
+    return doubtful
 
 
 def _unproven(past: Past, found: Candidates) -> Any:
@@ -95,6 +111,19 @@ def _unseen(past: Past, found: Candidates) -> Any:
     return (found.source == LOG) & (past.states.order[found.row] < last)
 
 
+def _overtaken(past: Past, found: Candidates, journaled: Mapping[int, tuple[Any, Any]]) -> Any:
+    """Content was journaled, and written otherwise under a later mount without data=journal."""
+    doubtful = np.zeros(len(found), bool)
+    states, mtime = past.states, past.states.table.mtime
+    for place, (_, tags) in journaled.items():
+        assert past.log is not None
+        row = int(found.row[place])
+        first = int(np.searchsorted(states.life, states.life[row]))
+        same = first + np.flatnonzero(mtime[first : row + 1] == mtime[row])
+        doubtful[place] = past.log.tags.order[tags].max() < states.order[same[0]]
+    return doubtful
+
+
 def _written_again(past: Past, found: Candidates, runs: Runs, ownership: Ownership) -> Any:
     """An earlier state's blocks that later states of the same life have too."""
     doubtful = np.zeros(len(found), bool)
@@ -109,7 +138,7 @@ def _written_again(past: Past, found: Candidates, runs: Runs, ownership: Ownersh
 
 
 def _ends_of(
-    past: Past, found: Candidates, runs: Runs, journaled: Container[int]
+    past: Past, found: Candidates, runs: Runs, journaled: Mapping[int, tuple[Any, Any]]
 ) -> tuple[Any, Any]:
     """(blank, foreign) per candidate (bool), from the block that holds its last byte.
 
@@ -131,11 +160,17 @@ def _ends_of(
     for start in range(0, len(held), BLOCKS_AT_ONCE):
         owner = held.owner[start : start + BLOCKS_AT_ONCE]
         rows, readable = past.fs.fetch(block[start : start + BLOCKS_AT_ONCE])
-        behind = np.arange(block_size) - end[owner][:, None]
-        near = (behind <= 0) & (behind > -ZEROS)
-        blank[owner] = readable & ~((rows != 0) & near).any(axis=1)
-        foreign[owner] = readable & ((rows != 0) & (behind > 0)).any(axis=1)
+        near = np.maximum(end[owner][:, None] - np.arange(ZEROS), 0)
+        blank[owner] = readable & ~np.take_along_axis(rows, near, axis=1).any(axis=1)
+        foreign[owner] = readable & (_last_used(rows) > end[owner])
     return blank, foreign
+
+
+def _last_used(rows: Any) -> Any:
+    """Per row: position of the last byte that is not zero, -1 for none."""
+    used = rows != 0
+    last = rows.shape[1] - 1 - np.argmax(used[:, ::-1], axis=1)
+    return np.where(used.any(axis=1), last, -1)
 
 
 def _files(past: Past, found: Candidates) -> Any:

@@ -142,20 +142,27 @@ class _Engine:
     def _freed_rivals(self) -> Any:
         """(candidate, start, length, number) of blocks that an inode freed later also had.
 
-        Among freed inodes that the log says nothing of, the deletion times tell who came last.
+        Of an inode whose blocks the log says nothing of, its deletion time tells whether it
+        came last; in the same second it may have.
         """
+        states, runs = self.past.states, self.runs
         freed = np.isin(self.found.source, (STALE_INDEX, DISK)) & (self.found.death != NEVER)
-        runs = self.runs.take(freed[self.runs.owner])
-        mine, other = overlaps(runs.physical, runs.length, runs.physical, runs.length)
-        dtime = self.past.states.table.dtime[self.found.row]
-        number = self.past.states.table.number[self.found.row]
-        later = dtime[runs.owner[other]] > dtime[runs.owner[mine]]
+        others = runs.take(freed[runs.owner])
+        mine, other = overlaps(runs.physical, runs.length, others.physical, others.length)
+        life = states.life[self.found.row]
+        last = np.searchsorted(states.life, life, side="right") - 1
+        dtime = states.table.dtime[last]
+        dtime = np.where(dtime > 0, dtime, states.table.ctime[last] // NANOSECONDS)
+        number = states.table.number[self.found.row]
+        later = dtime[others.owner[other]] >= dtime[runs.owner[mine]]
+        later &= life[others.owner[other]] != life[runs.owner[mine]]
+        later &= self.found.death[runs.owner[mine]] != NEVER
         mine, other = mine[later], other[later]
-        start = np.maximum(runs.physical[mine], runs.physical[other])
+        start = np.maximum(runs.physical[mine], others.physical[other])
         end = np.minimum(
-            runs.physical[mine] + runs.length[mine], runs.physical[other] + runs.length[other]
+            runs.physical[mine] + runs.length[mine], others.physical[other] + others.length[other]
         )
-        return runs.owner[mine], start, end - start, number[runs.owner[other]]
+        return runs.owner[mine], start, end - start, number[others.owner[other]]
 
     @cached_property
     def _journaled(self) -> dict[int, tuple[Any, Any]]:

@@ -30,6 +30,7 @@ from ext4kit.parsers.inode import InodeFlags, inode_seed
 from ext4kit.recovery.states import NEVER, NOW, Past
 
 BLOCKS_AT_ONCE = 4096
+DEPTH_LIMIT = 4096  # directories in each other; hostile names can go on and on
 ON_DISK, EMPTY = -1, -2
 BEFORE = -1  # the order of a freed directory block on disk: written some time before
 REMNANT = -2  # seen only as a removed entry that was not cleared
@@ -214,13 +215,19 @@ class NameHistory:
         states = self.past.states
         rows = self._directory_rows
         rows = np.flatnonzero(np.isin(states.life, states.life[rows[self._are_inline(rows)]]))
-        return _Versions(-states.table.number[rows], states.order[rows], states.life[rows], rows)
+        first = rows[np.unique(states.life[rows], return_index=True)[1]]
+        first = first[self._born_in_log(first)]
+        order = np.concatenate([states.order[rows], states.order[first] - 1])
+        source = np.concatenate([rows, np.full(len(first), EMPTY)])
+        rows = np.concatenate([rows, first])
+        return _Versions(-states.table.number[rows], order, states.life[rows], source)
 
     def _are_inline(self, rows: Any) -> Any:
         """Per row of the states (bool): its inode holds directory entries."""
         states = self.past.states
         inline = (states.table.flags[rows] & int(InodeFlags.INLINE_DATA)) != 0
-        return inline & states.whole[rows] & ((states.table.mode[rows] & 0xF000) == 0x4000)
+        inline &= (states.table.mode[rows] & 0xF000) == 0x4000
+        return inline & states.whole[rows] & (rows >= 0)
 
     # -- entries of all versions ----------------------------------------------------------
 
@@ -337,7 +344,8 @@ class NameHistory:
         remnant = columns["seen"] == REMNANT
         life = self._life_at(columns["child"], np.where(remnant, columns["gone"], columns["seen"]))
         if len(life):
-            life[remnant & (life >= 0) & self.past.alive_now[np.maximum(life, 0)]] = -1
+            unsure = self.past.alive_now[np.maximum(life, 0)] | self._reborn(life)
+            life[remnant & (life >= 0) & unsure] = -1
         real = np.array([name not in (b".", b"..") for name in names], bool)
         kept = np.flatnonzero((life >= 0) & real & (life != columns["directory"]))
         kept = _unambiguous(kept, life, columns, names)
@@ -352,6 +360,13 @@ class NameHistory:
             columns["seen"][kept],
             [names[row] for row in kept.tolist()],
         )
+
+    def _reborn(self, life: Any) -> Any:
+        """Per life (bool): its number had another life before, whose remnants look the same."""
+        past, states = self.past, self.past.states
+        numbers = states.table.number[past.by_number]
+        first = states.life[past.by_number[np.searchsorted(numbers, past.number[life])]]
+        return np.asarray(first != life)
 
     def _life_at(self, numbers: Any, orders: Any) -> Any:
         """The life that each inode number meant at that time, -1 when none is known.
@@ -428,34 +443,38 @@ class NameHistory:
         """
         when = min(int(self.names.gone[row]), death) - 1
         when = max(when, int(self.names.first[row]), min(int(self.names.seen[row]), int(NOW) - 1))
-        folder = self._directory_path(int(self.names.directory[row]), when, 0)
+        folder = self._directory_path(int(self.names.directory[row]), when)
         return None if folder is None else folder + b"/" + self.names.name[row]
 
-    def _directory_path(self, life: int, when: int, depth: int) -> bytes | None:
+    def _directory_path(self, life: int, when: int) -> bytes | None:
         """Path of a directory at a time; a life below 0 is minus a live inode's number."""
-        if life < 0:
-            return self._live_paths.get(-life)
-        if self.past.number[life] == ROOT:
-            return b""
-        key = (life, when)
-        if key not in self._paths:
-            self._paths[key] = self._find_directory_path(life, when, depth)
-        return self._paths[key]
+        below: list[tuple[int, bytes]] = []
+        known, path = self._known_path(life, when)
+        while not known and len(below) < DEPTH_LIMIT:
+            self._paths[life, when] = None  # should the names go round, they end here
+            row = self._name_at(life, when)
+            below.append((life, self.names.name[row]))
+            life = int(self.names.directory[row])
+            known, path = self._known_path(life, when)
+        for one, name in reversed(below):
+            path = None if path is None else path + b"/" + name
+            self._paths[one, when] = path
+        return path
 
-    def _find_directory_path(self, life: int, when: int, depth: int) -> bytes | None:
-        if depth > 1000:
-            return None
-        row = self._name_at(life, when)
-        names = self.names
+    def _known_path(self, life: int, when: int) -> tuple[bool, bytes | None]:
+        """(whether no name has to be looked up for it, its path)."""
+        if life < 0:
+            return True, self._live_paths.get(-life)
+        if self.past.number[life] == ROOT:
+            return True, b""
+        if (life, when) in self._paths:
+            return True, self._paths[life, when]
+        row, names = self._name_at(life, when), self.names
         holds = row >= 0 and names.first[row] <= when < names.gone[row]
+        found = None
         if not holds and self.past.alive_now[life]:
             found = self._live_paths.get(int(self.past.number[life]))
-            if found is not None:
-                return found
-        if row < 0:
-            return None
-        folder = self._directory_path(int(names.directory[row]), when, depth + 1)
-        return None if folder is None else folder + b"/" + names.name[row]
+        return found is not None or row < 0, found
 
     def _name_at(self, life: int, when: int) -> int:
         """Row in `names` of the name in force at a time, the nearest one else, -1 for none."""

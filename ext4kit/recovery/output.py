@@ -146,18 +146,19 @@ class RootedOutput:
 
     def _folder(self, names: tuple[str, ...]) -> Path:
         """The folder for these components; beside a file of the same name it gets a `~`."""
-        if not names:
-            return self.root
-        if names not in self._folders:
-            parent, name = self._folder(names[:-1]), names[-1]
-            while True:
-                path = parent / name
-                if not path.is_symlink() and (path.is_dir() or not path.exists()):
-                    break
-                name += "~"
-            path.mkdir(exist_ok=True)
-            self._folders[names] = path
-        return self._folders[names]
+        folder = self.root
+        for depth in range(1, len(names) + 1):
+            if names[:depth] not in self._folders:
+                self._folders[names[:depth]] = _made(folder / names[depth - 1])
+            folder = self._folders[names[:depth]]
+        return folder
+
+
+def _made(path: Path) -> Path:
+    while path.is_symlink() or (path.exists() and not path.is_dir()):
+        path = path.with_name(path.name + "~")
+    path.mkdir(exist_ok=True)
+    return path
 
 
 class UnwritableError(OutputError):

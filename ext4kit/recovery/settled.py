@@ -86,7 +86,7 @@ def _holdings(fs: FileSystem, disk: InodeTable) -> Holdings:
         disk.i_block,
         disk.flags,
         has_map(disk.mode, disk.size, disk.flags),
-        fs.blocks.blocks_count,
+        fs.superblock.blocks_count,
         fs.superblock.block_size,
         lambda blocks, _: fs.fetch(blocks),
     ).data

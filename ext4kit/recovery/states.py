@@ -255,7 +255,7 @@ class Past:
             table.i_block[rows] if i_block is None else i_block,
             flags,
             mapped,
-            self.fs.blocks.blocks_count,
+            self.fs.superblock.blocks_count,
             self.fs.superblock.block_size,
             lambda blocks, owner: self._fetch(blocks, rows[owner], at[owner]),
         )
