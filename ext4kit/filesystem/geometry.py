@@ -52,15 +52,18 @@ def _meta_groups_start(superblock: Superblock) -> int:
     return min(superblock.first_meta_group, descriptor_blocks_count(superblock))
 
 
-def descriptor_blocks(superblock: Superblock, copy_group: int = 0) -> Any:
+def descriptor_blocks(superblock: Superblock, copy_group: int = 0, most: int | None = None) -> Any:
     """The block of each group descriptor block, int64.
 
     Args:
         superblock: the geometry.
         copy_group: group of the superblock copy whose descriptors are wanted. In meta
             groups the copies lie in the second group instead of the first.
+        most: stop after that many; a damaged superblock can count without end.
     """
     count, classic = descriptor_blocks_count(superblock), _meta_groups_start(superblock)
+    if most is not None:
+        count, classic = min(count, most), min(classic, most)
     base = first_block(superblock, copy_group) + 1
     if copy_group == 0 and superblock.block_size == 1024 and superblock.first_data_block == 0:
         base += 1  # bigalloc with 1 KiB blocks: block 0 boots, block 1 is the superblock

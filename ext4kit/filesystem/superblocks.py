@@ -103,7 +103,7 @@ def _descriptor_rows(
 ) -> tuple[Any, Any]:
     """(uint8 (count, descriptor size), readable (count,)) of one copy of the descriptors."""
     size, block_size = superblock.descriptor_size, superblock.block_size
-    places = descriptor_blocks(superblock, copy)[: -(-count * size // block_size)]
+    places = descriptor_blocks(superblock, copy, -(-count * size // block_size))
     inside = (places >= 0) & (places < blocks.blocks_count)
     data = np.zeros((len(places), block_size), np.uint8)
     data[inside] = blocks.read_many(places[inside])

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import os
-import subprocess
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,44 +10,23 @@ import pytest
 
 from ext4kit.evidence import open_evidence
 from ext4kit.journal import Log, replay
+from tests.cases import MISSING, records, unpack
 from tests.journal.kernel_log import opened
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-
-
-def _folder() -> Path:
-    named = os.environ.get("EXT4KIT_E2FSPROGS_CASES")
-    return Path(named) if named else REPOSITORY.parent / "shared" / "e2fsprogs-cases"
-
-
-def _cases() -> list[dict[str, Any]]:
-    index = _folder() / "INDEX.jsonl"
-    if not index.exists():
-        return []
-    records = [json.loads(line) for line in index.read_text().splitlines()]
-    return [
-        record for record in records if (record.get("replay") or {}).get("reference") == "blocks"
-    ]
-
-
-CASES = _cases()
-
-
-@cache
-def _unpacked(folder: Path, names: tuple[str, ...]) -> Path:
-    archive = _folder() / "cases.tar.zst"
-    subprocess.run(["tar", "--zstd", "-xSf", archive, "-C", folder, *names], check=True)
-    return folder
+CASES = [
+    record for record in records() if (record.get("replay") or {}).get("reference") == "blocks"
+]
 
 
 @pytest.fixture(scope="module")
 def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cases")
     devices = [record["journal_device"] for record in CASES if record.get("journal_device")]
-    return _unpacked(folder, (*(record["image"] for record in CASES), *devices))
+    unpack(folder, (*(record["image"] for record in CASES), *devices))
+    return folder
 
 
-@pytest.mark.skipif(not CASES, reason="e2fsprogs' cases are not at hand")
+@pytest.mark.skipif(not CASES, reason=MISSING)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
 def test_replay_changes_the_blocks_that_the_reference_changes(
     case: dict[str, Any], images: Path

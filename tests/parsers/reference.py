@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from ext4kit.parsers.checksums import ONES, crc32c
-
-REPOSITORY = Path(__file__).resolve().parents[2]
+from tests import cases
 
 
 def run(*command: str | Path, accept: Sequence[int] = (0,)) -> str:
@@ -158,10 +157,7 @@ def mounted(image: Image, mountpoint: Path) -> Iterator[Path]:
 
 def e2fsprogs_case(name: str, folder: Path) -> Image:
     """An image of e2fsprogs' own tests; skips the test where they are not at hand."""
-    cases = os.environ.get("EXT4KIT_E2FSPROGS_CASES")
-    home = Path(cases) if cases else REPOSITORY.parent / "shared" / "e2fsprogs-cases"
-    archive = home / "cases.tar.zst"
-    if not archive.is_file():
-        pytest.skip("the cases of e2fsprogs are not at hand (EXT4KIT_E2FSPROGS_CASES)")
-    run("tar", "--zstd", "-xSf", archive, "-C", folder, f"images/{name}.img")
+    if not cases.records():
+        pytest.skip(cases.MISSING)
+    cases.unpack(folder, [f"images/{name}.img"])
     return Image(folder / "images" / f"{name}.img")
