@@ -62,6 +62,10 @@ def find_doubts(
             _overtaken(past, found, journaled),
             "its last write did not go through the log, which holds earlier bytes of it",
         ),
+        (
+            _unlogged(past, found, runs, journaled) & _recent(past, found),
+            "the log has not all of its journaled bytes, and they may not be in their place",
+        ),
         (foreign, "the block with its end was written by others"),
     ]
 
@@ -122,6 +126,19 @@ def _overtaken(past: Past, found: Candidates, journaled: Mapping[int, tuple[Any,
         same = first + np.flatnonzero(mtime[first : row + 1] == mtime[row])
         doubtful[place] = past.log.tags.order[tags].max() < states.order[same[0]]
     return doubtful
+
+
+def _unlogged(
+    past: Past, found: Candidates, runs: Runs, journaled: Mapping[int, tuple[Any, Any]]
+) -> Any:
+    """Where data is journaled, a deletion keeps what was not yet checkpointed off its place."""
+    files = _files(past, found)
+    copies = np.zeros(len(found), np.int64)
+    for place, (blocks, _) in journaled.items():
+        copies[place] = len(blocks)
+    written = np.bincount(runs.owner, runs.length * ~runs.unwritten, len(found))
+    usual = 2 * (copies > 0)[files].sum() > (written > 0)[files].sum()
+    return files & (copies < written) & ((copies > 0) | usual)
 
 
 def _written_again(past: Past, found: Candidates, runs: Runs, ownership: Ownership) -> Any:

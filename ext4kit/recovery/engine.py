@@ -181,7 +181,7 @@ class _Engine:
         order, death = history.orders[tag], self.found.death[candidate]
         row = self.found.row[candidate]
         fits = (death == NEVER) | (order <= np.where(death == NOW, states.order[row], death))
-        fits &= order >= self._first_owned(states.life[row], history.blocks[tag])
+        fits &= order >= self._owned_since(row, history.blocks[tag])
         candidate, tag = candidate[fits], tag[fits]
         found: dict[int, tuple[Any, Any]] = {}
         for place in np.unique(candidate).tolist():
@@ -191,14 +191,21 @@ class _Engine:
             found[place] = (blocks[last], history.tags[tags[last]])
         return found
 
-    def _first_owned(self, life: Any, block: Any) -> Any:
-        """Per (life, block): the first order at which that life had the block, NOW for never."""
-        claims = self.ownership.logged
-        first = np.full(len(life), NOW)
+    def _owned_since(self, row: Any, block: Any) -> Any:
+        """Per (state, block): since when it was content of that life alone, NOW for never.
+
+        What a file truncates comes back: as a tree block of its own, or by way of others.
+        """
+        claims, states = self.ownership.logged, self.past.states
         mine, other = overlaps(block, np.ones_like(block), claims.start, claims.length)
-        same = claims.life[other] == life[mine]
-        np.minimum.at(first, mine[same], claims.order[other[same]])
-        return first
+        earlier = claims.order[other] <= np.minimum(states.order[row[mine]], NOW - 1)
+        mine, other = mine[earlier], other[earlier]
+        own = claims.content[other] & (claims.life[other] == states.life[row[mine]])
+        lent, since = np.full(len(row), NEVER), np.full(len(row), NOW)
+        np.maximum.at(lent, mine[~own], claims.order[other[~own]])
+        own &= claims.order[other] > lent[mine]
+        np.minimum.at(since, mine[own], claims.order[other[own]])
+        return since
 
     @cached_property
     def _moments(self) -> dict[int, Moment]:

@@ -472,6 +472,8 @@ class NameHistory:
         row, names = self._name_at(life, when), self.names
         holds = row >= 0 and names.first[row] <= when < names.gone[row]
         found = None
+        if row >= 0 and names.first[row] > when:
+            return True, None  # it came there later, from where the log does not show
         if not holds and self.past.alive_now[life]:
             found = self._live_paths.get(int(self.past.number[life]))
         return found is not None or row < 0, found
@@ -531,6 +533,8 @@ def _intervals(
         return {name: np.zeros(0, np.int64) for name in _COLUMNS}, []
     start = np.concatenate([[0], np.flatnonzero(~follows) + 1])
     last = np.append(start[1:], len(block)) - 1
+    known = ~_again_in_log(start, order[last], (block, entries.inode, key, directory))
+    start, last = start[known], last[known]
     found = {
         "child": entries.inode[start],
         "directory": directory[start],
@@ -539,6 +543,19 @@ def _intervals(
         "seen": order[last],
     }
     return found, entries.take(start).names(data)
+
+
+def _again_in_log(start: Any, seen: Any, same: tuple[Any, ...]) -> Any:
+    """Per interval (bool): of a freed block, and the log has the same entry in that block.
+
+    The log has every version of a block since it first shows the block: one that holds such
+    an entry is the one on disk, and tells better when that was.
+    """
+    again = seen == BEFORE
+    for column in same:
+        again[:-1] &= column[start[1:]] == column[start[:-1]]
+    again[-1:] = False
+    return again
 
 
 def _remnants(

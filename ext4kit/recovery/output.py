@@ -50,7 +50,12 @@ def usable_name(name: bytes) -> str:
     if len(text.encode()) <= NAME_LIMIT:
         return text
     digest = hashlib.sha256(name).hexdigest()[:12]
-    return text.encode()[: NAME_LIMIT - 13].decode("utf-8", "ignore") + "~" + digest
+    return _cut(text, NAME_LIMIT - 13) + "~" + digest
+
+
+def _cut(text: str, room: int) -> str:
+    """As much of the text as fits into `room` bytes."""
+    return text.encode()[:room].decode("utf-8", "ignore")
 
 
 def _percent_encoded(name: bytes) -> str:
@@ -111,8 +116,8 @@ class RootedOutput:
             times: (atime, mtime) in ns.
 
         Raises:
-            OutputError: it could not be finished. What was written is then named
-                `*.incomplete`; `fatal` says whether going on makes sense.
+            OutputError: the folder takes no more; UnwritableError: this one file cannot be
+                written. What was written of it is then named `*.incomplete`.
         """
         try:
             path, handle = self._create([usable_name(part) for part in parts], mark)
@@ -124,7 +129,7 @@ class RootedOutput:
             if times is not None:
                 _set_times(path, times)
         except BaseException as error:
-            path.rename(path.with_name(path.name[: NAME_LIMIT - 40] + ".incomplete"))
+            _set_aside(path)
             if isinstance(error, OSError):
                 raise _failure(str(path.relative_to(self.root)), error) from error
             raise
@@ -140,8 +145,7 @@ class RootedOutput:
                 return path, os.open(path, flags | getattr(os, "O_BINARY", 0), 0o666)
             except FileExistsError:
                 suffix = f"~{mark}" if attempt == 0 and mark else f"~{mark}.{attempt}"
-                kept = names[-1].encode()[: NAME_LIMIT - len(suffix)].decode("utf-8", "ignore")
-                name = kept + suffix
+                name = _cut(names[-1], NAME_LIMIT - len(suffix)) + suffix
         raise FileExistsError(errno.EEXIST, "too many files of that name", str(folder / names[-1]))
 
     def _folder(self, names: tuple[str, ...]) -> Path:
@@ -152,6 +156,14 @@ class RootedOutput:
                 self._folders[names[:depth]] = _made(folder / names[depth - 1])
             folder = self._folders[names[:depth]]
         return folder
+
+
+def _set_aside(path: Path) -> None:
+    """Give an unfinished file a name that says so and that no other file has."""
+    name = _cut(path.name, NAME_LIMIT - 20) + ".incomplete"
+    while path.with_name(name).exists():
+        name += "~"
+    path.rename(path.with_name(name))
 
 
 def _made(path: Path) -> Path:
@@ -182,7 +194,7 @@ def _pour(
     handle: int, chunks: Iterable[Chunk]
 ) -> tuple[int, str | None, tuple[tuple[int, int, str], ...]]:
     """Write the chunks; (size, SHA-256 or None, lost ranges)."""
-    digest, holes, end = hashlib.sha256(), 0, 0
+    digest, holes, end, written = hashlib.sha256(), 0, 0, 0
     lost: list[tuple[int, int, str]] = []
     for chunk in chunks:
         end = chunk.offset + chunk.length
@@ -191,12 +203,14 @@ def _pour(
         if chunk.data is not None:
             digest.update(chunk.data)
             _write_all(handle, chunk.data)
+            written = end
             continue
         holes += chunk.length
         os.lseek(handle, end, os.SEEK_SET)
         for start in range(0, chunk.length if holes <= HASHED_HOLES_LIMIT else 0, CHUNK_BYTES):
             digest.update(_ZEROS[: chunk.length - start])
-    os.ftruncate(handle, end)
+    if end > written:
+        os.ftruncate(handle, end)
     return end, digest.hexdigest() if holes <= HASHED_HOLES_LIMIT else None, tuple(lost)
 
 

@@ -21,6 +21,7 @@ class Claims:
         life: the life that had them; -1 when only the block's own history tells of the use.
         number: inode number of the owner, 0 when not known.
         order: the transaction that shows it, NOW for the disk.
+        content: bool, as content; else as a tree block, or as nobody knows what.
     """
 
     start: Any
@@ -28,6 +29,7 @@ class Claims:
     life: Any
     number: Any
     order: Any
+    content: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,7 @@ class Ownership:
             np.concatenate([states.life[owner], np.full(others, -1)]),
             number,
             np.concatenate([order, np.full(others, NOW - 1)]),
+            np.arange(len(number)) < len(data),
         )
 
     @cached_property
@@ -81,11 +84,12 @@ class Ownership:
         history = self.past.history
         if history is None:
             nothing = np.zeros(0, np.int64)
-            return Claims(nothing, nothing, nothing, nothing, nothing)
+            return Claims(nothing, nothing, nothing, nothing, nothing, nothing.astype(bool))
         blocks = history.blocks
         unknown = np.full(len(blocks), -1)
         ones = np.ones(len(blocks), np.int64)
-        return Claims(blocks, ones, unknown, np.zeros(len(blocks), np.int64), history.orders)
+        number = np.zeros(len(blocks), np.int64)
+        return Claims(blocks, ones, unknown, number, history.orders, number != 0)
 
     def reuse(self, runs: Runs, life: Any, death: Any) -> Reuse:
         """The blocks of candidates that later owners took.

@@ -1,0 +1,291 @@
+"""Traps for undelete: images made to tempt it into a wrong word about a deleted file."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import ext4kit
+from ext4kit.filesystem import FileSystem
+from ext4kit.recovery import DeletedFile, find_deleted, recover
+from sample_images.recipes.machine import (
+    loop_device,
+    make_file_system,
+    mount,
+    run,
+    unmount,
+)
+
+BLOCK = 4096
+
+
+class Disk:
+    """An image with a file system on it, to be mounted again and again."""
+
+    def __init__(self, folder: Path, *options: str, size: int = 64 << 20) -> None:
+        self.image = folder / "image"
+        self.where = folder / "mounted"
+        self.where.mkdir()
+        make_file_system(self.image, size, options)
+
+    @contextmanager
+    def mounted(self, options: str = "rw") -> Iterator[Path]:
+        with loop_device(self.image) as device:
+            mount(device, self.where, options)
+            try:
+                yield self.where
+                os.sync()
+            finally:
+                unmount(self.where)
+
+    def file_system(self) -> FileSystem:
+        return ext4kit.open(self.image).volume().filesystem()
+
+    def deleted(self, versions: bool = False) -> dict[bytes | None, DeletedFile]:
+        return {file.path: file for file in find_deleted(self.file_system(), versions)}
+
+
+def content(file: DeletedFile) -> bytes:
+    stream = file.content()
+    assert stream is not None
+    return b"".join(bytes(chunk.data or bytes(chunk.length)) for chunk in stream.chunks())
+
+
+def remove(*paths: Path) -> None:
+    """Remove in a transaction of its own."""
+    for path in paths:
+        path.unlink()
+    os.sync()
+
+
+def commit(root: Path) -> None:
+    """End the transaction, but write neither other files' data nor metadata to its place."""
+    with (root / "other").open("wb") as stream:
+        os.fsync(stream.fileno())
+
+
+# -- paths ------------------------------------------------------------------------------------
+
+
+@pytest.mark.kernel
+def test_a_name_is_gone_once_its_block_became_an_index(tmp_path: Path) -> None:
+    disk = Disk(tmp_path, "-t", "ext4", "-b", "1024")
+    with disk.mounted() as root:
+        (root / "a").mkdir()
+        (root / "b").mkdir()
+        (root / "a" / "moved").write_bytes(b"x" * 3000)
+        os.sync()
+        for number in range(200):
+            (root / "a" / f"a long name that fills the block {number}").touch()
+        os.sync()
+        (root / "a" / "moved").rename(root / "b" / "renamed")
+        os.sync()
+        remove(root / "b" / "renamed")
+    assert disk.deleted()[b"/b/renamed"].grade == "intact"
+    assert b"/a/moved" not in disk.deleted()
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("options", [(), ("-O", "inline_data")], ids=["blocks", "inline"])
+def test_a_path_is_the_one_from_before_the_directory_was_moved(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    disk = Disk(tmp_path, "-t", "ext4", "-b", "1024", *options)
+    with disk.mounted() as root:
+        (root / "early").mkdir()
+        for number in range(40):
+            (root / "early" / f"an entry {number}").write_bytes(b"text" * 100)
+        os.sync()
+        remove(root / "early" / "an entry 7")
+        (root / "new").mkdir()
+        (root / "early").rename(root / "new" / "late")
+        os.sync()
+        for number in range(40):
+            (root / "new" / f"an entry {number}").touch()
+        os.sync()
+    assert b"/early/an entry 7" in disk.deleted()
+
+
+@pytest.mark.kernel
+def test_an_inline_directory_that_grew_into_blocks_keeps_no_old_names(tmp_path: Path) -> None:
+    disk = Disk(tmp_path, "-t", "ext4", "-O", "inline_data")
+    with disk.mounted() as root:
+        (root / "a").mkdir()
+        (root / "a" / "f").write_bytes(b"x" * 9000)
+        os.sync()
+        for number in range(30):
+            (root / "a" / f"filler {number}").touch()
+        os.sync()
+        (root / "a" / "f").rename(root / "g")
+        os.sync()
+        remove(root / "g")
+    assert set(disk.deleted()) == {b"/g"}
+
+
+@pytest.mark.kernel
+def test_directories_a_thousand_deep_get_their_path_and_are_written(tmp_path: Path) -> None:
+    disk, depth = Disk(tmp_path, "-t", "ext4", "-J", "size=16"), 1100
+    home = Path.cwd()
+    with disk.mounted() as root:
+        try:
+            os.chdir(root)
+            for _ in range(depth):
+                Path("d").mkdir()
+                os.chdir("d")
+            Path("leaf").write_bytes(b"deep" * 999)
+            os.sync()
+            remove(Path("leaf"))
+            for _ in range(depth):
+                os.chdir("..")
+                Path("d").rmdir()
+        finally:
+            os.chdir(home)
+    found = find_deleted(disk.file_system())
+    assert [file.path for file in found if file.kind == "file"] == [b"/d" * depth + b"/leaf"]
+    out = tmp_path / "out"
+    assert recover(found, out).written == 1
+    run("rm", "-r", out)  # deeper than what Python removes
+
+
+# -- contents ---------------------------------------------------------------------------------
+
+
+@pytest.mark.kernel
+def test_a_long_symlinks_target_comes_from_the_log(tmp_path: Path) -> None:
+    disk, target = Disk(tmp_path, "-t", "ext4"), "t" * 200
+    with disk.mounted() as root:
+        (root / "link").symlink_to(target)
+        commit(root)
+        remove(root / "link")
+    assert disk.deleted()[b"/link"].link_target == target.encode()
+
+
+@pytest.mark.kernel
+def test_what_a_fast_commit_changed_unseen_is_not_called_intact(tmp_path: Path) -> None:
+    disk = Disk(tmp_path, "-t", "ext4", "-O", "fast_commit")
+    with disk.mounted() as root:
+        (root / "file").write_bytes(b"a" * 40 * BLOCK)
+        os.sync()
+        with (root / "file").open("r+b", buffering=0) as stream:
+            stream.seek(35 * BLOCK)
+            stream.write(b"b" * 10 * BLOCK)
+            os.fsync(stream.fileno())
+        remove(root / "file")
+    file = disk.deleted()[b"/file"]
+    whole = content(file) in (b"a" * 40 * BLOCK, b"a" * 35 * BLOCK + b"b" * 10 * BLOCK)
+    assert whole or file.grade != "intact"
+
+
+@pytest.mark.kernel
+def test_journaled_bytes_are_not_mixed_with_later_ones_unseen(tmp_path: Path) -> None:
+    disk = Disk(tmp_path, "-t", "ext4")
+    with disk.mounted() as root:
+        (root / "file").write_bytes(b"a" * 10 * BLOCK)
+    with disk.mounted("data=journal") as root, (root / "file").open("r+b") as stream:
+        stream.seek(BLOCK)
+        stream.write(b"b" * 2 * BLOCK)
+    with disk.mounted() as root:
+        with (root / "file").open("r+b") as stream:
+            stream.write(b"c" * 3 * BLOCK)
+        os.sync()
+        remove(root / "file")
+    file = disk.deleted()[b"/file"]
+    assert content(file) == b"c" * 3 * BLOCK + b"a" * 7 * BLOCK or file.grade == "partial"
+
+
+@pytest.mark.kernel
+def test_a_size_that_was_committed_before_its_bytes_is_not_intact(tmp_path: Path) -> None:
+    disk = Disk(tmp_path, "-t", "ext4")
+    with disk.mounted() as root:
+        (root / "file").write_bytes(b"never reaches the disk" * 900)
+        os.truncate(root / "file", 30000)
+        commit(root)
+        remove(root / "file")
+    assert disk.deleted()[b"/file"].grade != "intact"
+
+
+@pytest.mark.kernel
+def test_blocks_reused_within_one_transaction_show_at_the_files_end(tmp_path: Path) -> None:
+    disk = Disk(tmp_path, "-t", "ext4", size=16 << 20)
+    with disk.mounted() as root:
+        free = os.statvfs(root).f_bavail * BLOCK
+        (root / "file").write_bytes((b"mine" * (free // 4))[: free // 4 * 3 + 5])
+        os.sync()
+        remove(root / "file")
+        with (root / "passing").open("wb", buffering=0) as stream:
+            for _ in range(free // BLOCK // 16 - 8):
+                stream.write(b"\xff" * 16 * BLOCK)
+            everything = ctypes.c_long(0)
+            ctypes.CDLL(None).sync_file_range(stream.fileno(), everything, everything, 7)
+        remove(root / "passing")
+    raw = disk.image.read_bytes()
+    assert raw.count(b"\xff" * 16 * BLOCK) > 8  # it was written, and no transaction says where
+    assert disk.deleted()[b"/file"].grade != "intact"
+
+
+@pytest.mark.kernel
+def test_an_earlier_state_that_shares_blocks_with_a_later_one_is_not_intact(
+    tmp_path: Path,
+) -> None:
+    disk = Disk(tmp_path, "-t", "ext4")
+    with disk.mounted() as root:
+        (root / "file").write_bytes(b"a" * 20 * BLOCK)
+        os.sync()
+        os.truncate(root / "file", 10 * BLOCK)
+        with (root / "file").open("r+b") as stream:
+            stream.write(b"b" * 5 * BLOCK)
+        os.sync()
+        remove(root / "file")
+    found = find_deleted(disk.file_system(), versions=True).files
+    earlier = [file for file in found if file.superseded and file.size == 20 * BLOCK]
+    assert [str(file.grade) for file in earlier] == ["partial"]
+
+
+# -- images that no kernel makes --------------------------------------------------------------
+
+
+def written(tmp_path: Path, *commands: str) -> Disk:
+    """A disk that debugfs filled; it leaves the maps of what it removes."""
+    disk = Disk(tmp_path, "-t", "ext2", size=8 << 20)
+    for name in ("a", "b"):
+        (tmp_path / name).write_bytes(name.encode() * 9 * BLOCK)
+    for command in commands:
+        run("debugfs", "-w", "-R", command, disk.image)
+    return disk
+
+
+def test_two_freed_inodes_with_the_same_blocks_are_not_both_intact(tmp_path: Path) -> None:
+    disk = written(
+        tmp_path,
+        f"write {tmp_path}/a a",
+        "rm a",
+        "seti <12>",  # so that the next file gets another inode and the same blocks
+        f"write {tmp_path}/b b",
+        "rm b",
+        "freei <12>",
+        "sif <12> dtime 1700000000",
+        "sif <13> dtime 1700000000",
+    )
+    found = find_deleted(disk.file_system()).files
+    assert {file.number for file in found} == {12, 13}
+    for file in found:
+        assert file.grade != "intact" or content(file) == b"b" * 9 * BLOCK
+
+
+def test_a_map_that_lacks_blocks_the_inode_counts_is_not_intact(tmp_path: Path) -> None:
+    disk = written(tmp_path, f"write {tmp_path}/a a", "sif a blocks 200", "rm a")
+    found = find_deleted(disk.file_system()).files
+    assert [str(file.grade) for file in found] == ["partial"]
+
+
+def test_a_superblock_that_counts_without_end_takes_no_memory(tmp_path: Path) -> None:
+    disk = Disk(tmp_path, "-t", "ext4", "-O", "^metadata_csum,64bit", size=8 << 20)
+    with disk.image.open("r+b") as image:
+        image.seek(1024 + 0x150)  # s_blocks_count_hi
+        image.write(b"\xff\xff\xff\x7f")
+    assert len(disk.file_system().groups) == 1
