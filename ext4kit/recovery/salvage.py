@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from ext4kit.errors import OutputError
 from ext4kit.recovery.deleted import Deleted, DeletedFile, Moment
-from ext4kit.recovery.output import RootedOutput, UnwritableError, Written
-
-MANIFEST = "manifest.jsonl"
+from ext4kit.recovery.output import MANIFEST, Manifest, RootedOutput, UnwritableError, Written
 
 
 @dataclass(slots=True)
@@ -55,30 +52,20 @@ def recover(
     output = RootedOutput(out, evidence)
     result = Salvage()
     try:
-        with (out / MANIFEST).open("x", encoding="utf-8") as manifest:
-            _recover_all(deleted, output, manifest, result, progress)
+        with Manifest(out) as manifest:
+            for done, file in enumerate(deleted):
+                if progress is not None and done % 64 == 0:
+                    progress(done, len(deleted))
+                _recover_one(file, output, manifest, result)
     except OSError as error:
         raise OutputError(f"{out / MANIFEST}: {error.strerror}; free some space") from error
+    if progress is not None:
+        progress(len(deleted), len(deleted))
     return result
 
 
-def _recover_all(
-    deleted: Deleted,
-    output: RootedOutput,
-    manifest: IO[str],
-    result: Salvage,
-    progress: Callable[[int, int], None] | None,
-) -> None:
-    for done, file in enumerate(deleted):
-        if progress is not None and done % 64 == 0:
-            progress(done, len(deleted))
-        _recover_one(file, output, manifest, result)
-    if progress is not None:
-        progress(len(deleted), len(deleted))
-
-
 def _recover_one(
-    file: DeletedFile, output: RootedOutput, manifest: IO[str], result: Salvage
+    file: DeletedFile, output: RootedOutput, manifest: Manifest, result: Salvage
 ) -> None:
     """Write one file and its record; a record is written also when the file fails."""
     written, failure = None, ""
@@ -87,10 +74,10 @@ def _recover_one(
     except UnwritableError as error:
         failure = str(error)
     except (OutputError, KeyboardInterrupt) as error:
-        reason = str(error) or "interrupted"
-        _put(manifest, record(file, None, f"not finished: {reason}"))
+        manifest.release()
+        manifest.append(record(file, None, f"not finished: {str(error) or 'interrupted'}"))
         raise
-    _put(manifest, record(file, written, failure))
+    manifest.append(record(file, written, failure))
     result.grades[str(file.grade)] += 1
     if written is None:
         result.recorded += 1
@@ -99,12 +86,6 @@ def _recover_one(
     result.written += 1
     result.bytes += written.size
     result.incomplete += bool(written.lost)
-
-
-def _put(manifest: IO[str], values: dict[str, Any]) -> None:
-    """One line, on disk before the next file is begun."""
-    manifest.write(json.dumps(values, ensure_ascii=False) + "\n")
-    manifest.flush()
 
 
 def _write(file: DeletedFile, output: RootedOutput) -> Written | None:

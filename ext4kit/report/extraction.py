@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from ext4kit.errors import AccessError, CorruptError, OutputError
 from ext4kit.filesystem import FileSystem
 from ext4kit.findings import Severity
 from ext4kit.parsers.inode import Inode
-from ext4kit.recovery.output import RootedOutput, UnwritableError, Written
+from ext4kit.recovery.output import MANIFEST, Manifest, RootedOutput, UnwritableError, Written
 from ext4kit.report.safe import json_name
 
-MANIFEST = "manifest.jsonl"
 AT_ONCE = 1 << 14
 
 
@@ -61,7 +59,7 @@ def extract(
     output = RootedOutput(out, evidence)
     result = Extraction()
     try:
-        with (out / MANIFEST).open("x", encoding="utf-8") as manifest:
+        with Manifest(out) as manifest:
             for target, number in zip(targets, numbers, strict=True):
                 for item in _items(fs, target, number, progress):
                     _one(fs, item, output, manifest, result)
@@ -99,7 +97,7 @@ def _parts(path: bytes, start: bytes, top: list[bytes], by_number: bool) -> list
 
 
 def _one(
-    fs: FileSystem, item: Item, output: RootedOutput, manifest: IO[str], result: Extraction
+    fs: FileSystem, item: Item, output: RootedOutput, manifest: Manifest, result: Extraction
 ) -> None:
     """Write one file and its record; a record is written also when the file fails."""
     written, problems = None, []
@@ -108,7 +106,9 @@ def _one(
     except (UnwritableError, CorruptError) as error:
         problems.append(str(error))
     except (OutputError, KeyboardInterrupt) as error:
-        _put(manifest, _record(fs, item, None, [f"not finished: {str(error) or 'interrupted'}"]))
+        manifest.release()
+        reason = f"not finished: {str(error) or 'interrupted'}"
+        manifest.append(_record(fs, item, None, [reason]))
         raise
     for offset, length, reason in written.lost if written else ():
         problems.append(f"unreadable at {offset} for {length} bytes, zeros stand there: {reason}")
@@ -116,7 +116,7 @@ def _one(
         fs.problems.add(f"inode {item.inode.number}", "is encrypted: ciphertext", Severity.WARNING)
     for problem in problems:
         fs.problems.add(f"inode {item.inode.number}", problem)
-    _put(manifest, _record(fs, item, written, problems))
+    manifest.append(_record(fs, item, written, problems))
     result.written += written is not None
     result.recorded += written is None
     result.bytes += written.size if written else 0
@@ -130,12 +130,6 @@ def _write(fs: FileSystem, item: Item, output: RootedOutput) -> Written | None:
         return None
     mark, times = f"inode-{inode.number}", (inode.atime, inode.mtime)
     return output.write(item.parts, fs.content(inode).chunks(), mark, times)
-
-
-def _put(manifest: IO[str], values: dict[str, Any]) -> None:
-    """One line, on disk before the next file is begun."""
-    manifest.write(json.dumps(values, ensure_ascii=False) + "\n")
-    manifest.flush()
 
 
 def _record(

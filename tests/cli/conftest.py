@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from sample_images import unpack
+
 ROOT = Path(__file__).resolve().parents[2]
 EVIL = b"evil\x1b[31m\xe2\x80\xaegpj\xff\\n"  # escape, right-to-left override, no UTF-8, backslash
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
@@ -75,3 +77,9 @@ def untouched(image: Path) -> object:
     before = digest()
     yield before
     assert digest() == before
+
+
+@pytest.fixture(scope="session")
+def deleted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sample from which a whole tree was removed."""
+    return unpack("rm_rf_tree", tmp_path_factory.mktemp("deleted")).image

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -154,18 +156,36 @@ def test_an_output_folder_on_the_mounted_evidence(run: Run, copy: Path, tmp_path
 
 
 @pytest.mark.kernel
-def test_a_full_disk_leaves_a_valid_manifest(run: Run, image: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("work", ["extract", "recover"])
+def test_a_full_disk_leaves_a_valid_manifest(
+    run: Run, image: Path, deleted: Path, tmp_path: Path, work: str
+) -> None:
     small = tmp_path / "small"
     small.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300k", "none", str(small)], check=True)
     try:
-        done = run("extract", image, "/", "-o", small / "out")
+        what = ["extract", image, "/"] if work == "extract" else ["recover", deleted]
+        done = run(*what, "-o", small / "out")
         check(done, 1, "No space left")
-        lines = (small / "out/manifest.jsonl").read_bytes().splitlines()
-        assert lines
-        assert all(isinstance(json.loads(line), dict) for line in lines)
+        records = _records(small / "out/manifest.jsonl")
+        assert "not finished" in records[-1]["problems"][-1]
+        assert [one.name for one in (small / "out").rglob("*.incomplete")]
+        _whole_files_are_told(small / "out", records)
     finally:
         subprocess.run(["umount", str(small)], check=True)
+
+
+def _records(manifest: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in manifest.read_bytes().splitlines()]
+
+
+def _whole_files_are_told(out: Path, records: list[dict[str, Any]]) -> None:
+    """Every file that does not say it is unfinished has its record, hash and all."""
+    told = {record["output"]: record["sha256"] for record in records if record["output"]}
+    for path in out.rglob("*"):
+        if path.is_file() and path.name != "manifest.jsonl" and path.suffix != ".incomplete":
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+            assert told[path.relative_to(out).as_posix()] == digest
 
 
 def test_a_full_standard_output(run: Run, image: Path) -> None:
@@ -186,14 +206,18 @@ def test_a_closed_pipe_ends_quietly(image: Path) -> None:
     done.stderr.close()
 
 
-def test_an_interrupt_leaves_a_valid_manifest(image: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("work", ["extract", "recover"])
+def test_an_interrupt_leaves_a_valid_manifest(
+    image: Path, deleted: Path, tmp_path: Path, work: str
+) -> None:
     out = tmp_path / "out"
+    what = ["extract", str(image), "/"] if work == "extract" else ["recover", str(deleted)]
     code = (
         "import sys, time; from ext4kit.cli import main; from ext4kit.recovery import output\n"
         "original = output._write_all\n"
         "def slow(*each):\n    time.sleep(0.2)\n    original(*each)\n"
         "output._write_all = slow\n"
-        f"sys.exit(main.run(['extract', {str(image)!r}, '/', '-o', {str(out)!r}]))\n"
+        f"sys.exit(main.run({[*what, '-o', str(out)]!r}))\n"
     )
     done = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stderr=subprocess.PIPE)
     manifest = out / "manifest.jsonl"
@@ -205,8 +229,9 @@ def test_an_interrupt_leaves_a_valid_manifest(image: Path, tmp_path: Path) -> No
     _, said = done.communicate(timeout=30)
     assert done.returncode == 130, said
     assert said.strip() == b"ext4kit: interrupted"
-    records = [json.loads(line) for line in manifest.read_bytes().splitlines()]
+    records = _records(manifest)
     assert any("interrupted" in str(record["problems"]) for record in records)
+    _whole_files_are_told(out, records)
 
 
 def test_problems_are_in_the_json_too(run: Run, copy: Path) -> None:
