@@ -19,6 +19,7 @@ from ext4kit.journal.location import journal_place
 from ext4kit.journal.ring import LogReader, Ring, ring_of
 from ext4kit.journal.scan import Headers, Revokes, Tables, Tags, scan
 from ext4kit.journal.walk import Walk, Walker, commit_v1_fits, empty_walk
+from ext4kit.parsers.features import Compat
 from ext4kit.parsers.journal import (
     CHECKSUM_CRC32C,
     MAGIC_BYTES,
@@ -73,6 +74,7 @@ class Log:
         problems: collects what is found wrong; a new collector by default.
         home: the blocks that the copies belong to, when the log lies on another device.
         superblock_at: log block of the journal superblock.
+        fast_commits: the file system has the fast_commit feature.
 
     Raises:
         CorruptError: the journal superblock cannot be used.
@@ -88,6 +90,7 @@ class Log:
         problems: Problems | None = None,
         home: BlockReader | None = None,
         superblock_at: int = 0,
+        fast_commits: bool = False,
     ) -> None:
         if len(log_blocks) < superblock_at + 2:
             raise CorruptError("journal", None, f"{len(log_blocks)} blocks are no journal")
@@ -100,7 +103,7 @@ class Log:
         if reason:
             raise CorruptError("journal superblock", place * blocks.block_size, reason)
         self.reader = LogReader(blocks, log_blocks, self.problems)
-        self.ring: Ring = ring_of(self.superblock, len(log_blocks), self.problems)
+        self.ring: Ring = ring_of(self.superblock, len(log_blocks), fast_commits, self.problems)
         self.length = min(self.superblock.length, len(log_blocks))
 
     @classmethod
@@ -124,6 +127,7 @@ class Log:
                 problems=fs.problems,
                 home=fs.blocks,
                 superblock_at=place.superblock_at,
+                fast_commits=Compat.FAST_COMMIT in fs.superblock.features,
             )
         except (AccessError, CorruptError) as error:
             fs.problems.add("journal", f"cannot be used: {error}")

@@ -40,8 +40,16 @@ class Ring:
         return self.first <= position < self.end
 
 
-def ring_of(superblock: JournalSuperblock, blocks_there: int, problems: Problems) -> Ring:
+def ring_of(
+    superblock: JournalSuperblock, blocks_there: int, fast_commits: bool, problems: Problems
+) -> Ring:
     """The ring a superblock describes, cut to the blocks that are there.
+
+    Args:
+        superblock: the journal's.
+        blocks_there: blocks that the log has.
+        fast_commits: the file system has the fast_commit feature.
+        problems: told when the two do not fit.
 
     Source: kernel fs/jbd2/journal.c, `journal_load_superblock`: the fast-commit area takes the
     last blocks.
@@ -53,7 +61,8 @@ def ring_of(superblock: JournalSuperblock, blocks_there: int, problems: Problems
             f"says {length:,} blocks, the journal has {blocks_there:,}: the rest is not read",
         )
         length = blocks_there
-    end = max(min(length, superblock.length - superblock.fast_commit_blocks), 2)
+    area = superblock.fast_commit_area if fast_commits else superblock.fast_commit_blocks
+    end = max(min(length, superblock.length - area), 2)
     first = superblock.first
     if not 0 < first < end:
         problems.add("journal superblock", f"first log block {first:,} is impossible; 1 is used")

@@ -320,8 +320,14 @@ class JournalSuperblock:
 
         Source: kernel include/linux/jbd2.h, `jbd2_journal_get_num_fc_blks`.
         """
-        if JournalIncompat.FAST_COMMIT not in self.features:
-            return 0
+        return self.fast_commit_area if JournalIncompat.FAST_COMMIT in self.features else 0
+
+    @property
+    def fast_commit_area(self) -> int:
+        """Those blocks when the file system has the feature.
+
+        A clean unmount takes the feature off the journal and leaves the area as it is.
+        """
         wanted = self.raw_fast_commit_blocks or DEFAULT_FAST_COMMIT_BLOCKS
         return wanted if self.length - wanted >= MIN_RING_BLOCKS else 0
 

@@ -27,7 +27,7 @@ from ext4kit.parsers.inode import (
     inode_seed,
     parse_inodes,
 )
-from ext4kit.parsers.journal import DEFAULT_FAST_COMMIT_BLOCKS, FAST_COMMIT_HEAD
+from ext4kit.parsers.journal import FAST_COMMIT_HEAD
 from ext4kit.recovery.settled import Holdings, find_settled
 
 NOW = np.int64(1) << 62  # the order of what is on disk: after every transaction
@@ -155,8 +155,7 @@ class Past:
         log = self.log
         if log is None or Compat.FAST_COMMIT not in self.fs.superblock.features:
             return NEVER
-        count = log.superblock.raw_fast_commit_blocks or DEFAULT_FAST_COMMIT_BLOCKS
-        place = log.superblock.length - count + 1
+        place = log.superblock.length - log.superblock.fast_commit_area + 1
         if not 0 < place < log.length:
             return NEVER
         head = log.reader.read(np.array([place]))[0, :12].tobytes()
