@@ -479,7 +479,11 @@ class NameHistory:
         return found is not None or row < 0, found
 
     def _name_at(self, life: int, when: int) -> int:
-        """Row in `names` of the name in force at a time, the nearest one else, -1 for none."""
+        """Row in `names` of the name in force at a time, the nearest one else, -1 for none.
+
+        A directory has one name at a time: of several that may have been in force, all but the
+        first to go began when that one went.
+        """
         end = int(self._ends[life])
         start = int(np.searchsorted(self.names.life, life))
         if start == end:
@@ -487,6 +491,9 @@ class NameHistory:
         first, gone = self.names.first[start:end], self.names.gone[start:end]
         far = np.maximum(np.maximum(first - when, when - gone + 1), 0)
         best = np.flatnonzero(far == far.min())
+        logged = best[self.names.seen[start:end][best] >= 0]
+        if far[best[0]] == 0 and len(logged):
+            return start + int(logged[0])
         return start + int(best[-1])
 
 
