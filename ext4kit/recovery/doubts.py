@@ -19,6 +19,7 @@ from ext4kit.units import NANOSECONDS
 SECTOR = 512
 BLOCKS_AT_ONCE = 4096
 WRITEBACK = 60 * NANOSECONDS  # dirty pages are on disk well before that
+COMMIT_INTERVAL = 5 * NANOSECONDS  # the longest that a transaction stays open by default
 ZEROS = 4  # bytes of zeros at a file's end that are more than chance
 
 
@@ -65,6 +66,10 @@ def find_doubts(
         (
             _unlogged(past, found, runs, journaled) & _recent(past, found),
             "the log has not all of its journaled bytes, and they may not be in their place",
+        ),
+        (
+            _rewritten(past, found) & _recent(past, found),
+            "it was written in place and went soon: the bytes may be older ones of its own",
         ),
         (foreign, "the block with its end was written by others"),
     ]
@@ -195,6 +200,36 @@ def _files(past: Past, found: Candidates) -> Any:
     table, row = past.states.table, found.row
     plain = (table.flags[row] & int(InodeFlags.ENCRYPT)) == 0
     return plain & ((table.mode[row] & 0xF000) == 0x8000) & (found.source != STALE_INDEX)
+
+
+def _rewritten(past: Past, found: Candidates) -> Any:
+    """Written in place: only bytes in newly taken blocks are on disk when a state is committed.
+
+    A state whose mtime is later than that of the first state with the same map was. Without
+    delayed allocation (files without extents) an append goes into the last block in place as
+    well, so there the life's first state with content is compared. A file older than the log
+    may have been, unless its last write is of the moment of its creation.
+    Source: kernel fs/ext4/inode.c, `ext4_write_end` and `ext4_map_blocks` (data=ordered).
+    """
+    states, table = past.states, past.states.table
+    same = np.zeros(len(states), bool)
+    by_extents = (table.flags & int(InodeFlags.EXTENTS)) != 0
+    kept = (table.i_block[1:] == table.i_block[:-1]).all(axis=1)
+    kept |= ~by_extents[1:] & (table.size[:-1] > 0)
+    same[1:] = (states.life[1:] == states.life[:-1]) & kept
+    first = np.maximum.accumulate(np.where(same, 0, np.arange(len(states))))[found.row]
+    times = [item.commit_time_ns for item in (past.log.transactions if past.log else ())]
+    oldest = min((time for time in times if time is not None), default=0)
+    is_first = first == np.searchsorted(states.life, states.life[first])
+    older = (
+        is_first
+        & (table.extra_isize[first] >= 24)
+        & (table.crtime[first] < oldest - COMMIT_INTERVAL)
+    )
+    older &= table.mtime[first] != table.crtime[first]
+    changed = table.mtime[first] != table.mtime[found.row]
+    inline = (table.flags[found.row] & int(InodeFlags.INLINE_DATA)) != 0
+    return _files(past, found) & ~inline & (table.size[found.row] > 0) & (changed | older)
 
 
 def _recent(past: Past, found: Candidates) -> Any:

@@ -451,8 +451,11 @@ class _Engine:
         if found < 0:
             return None, None, ""
         death = int(self.found.death[place])
-        path = self.names.path(found, int(NOW) if death == NEVER else death)
         seen = int(names.seen[found])
+        # A remnant may be the name of an earlier bearer of the number: no path is built on it.
+        path = None
+        if seen != REMNANT:
+            path = self.names.path(found, int(NOW) if death == NEVER else death)
         moment = self._moments.get(seen)
         where = f"journal transaction {moment.transaction}" if moment else "journal"
         kept = {BEFORE: "freed directory block", REMNANT: "removed entry left in its directory"}
