@@ -148,7 +148,14 @@ class Inodes:
 
     def map_table(self, table: InodeTable) -> Maps:
         """The block maps of many inodes; damaged ones are reported."""
-        maps = map_inodes(
+        maps = self.quiet_map_table(table)
+        for number in table.number[maps.damaged][: self.problems.limit].tolist():
+            self.problems.add(f"inode {number}", "a part of its block map cannot be used")
+        return maps
+
+    def quiet_map_table(self, table: InodeTable) -> Maps:
+        """As `map_table`, for inodes whose damage is told elsewhere."""
+        return map_inodes(
             table.i_block,
             table.flags,
             has_map(table.mode, table.size, table.flags),
@@ -156,9 +163,6 @@ class Inodes:
             self.superblock.block_size,
             lambda blocks, _: self.fetch(blocks),
         )
-        for number in table.number[maps.damaged][: self.problems.limit].tolist():
-            self.problems.add(f"inode {number}", "a part of its block map cannot be used")
-        return maps
 
     def block_map(self, inode: Inode) -> Runs:
         """The runs of one inode's content."""

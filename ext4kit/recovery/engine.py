@@ -184,8 +184,8 @@ class _Engine:
         fits &= order >= self._owned_since(row, history.blocks[tag])
         candidate, tag = candidate[fits], tag[fits]
         found: dict[int, tuple[Any, Any]] = {}
-        for place in np.unique(candidate).tolist():
-            tags = tag[candidate == place]
+        places, starts = np.unique(candidate, return_index=True)  # in order of candidates
+        for place, tags in zip(places.tolist(), np.split(tag, starts[1:]), strict=False):
             blocks = history.blocks[tags]
             last = np.append(blocks[1:] != blocks[:-1], True)
             found[place] = (blocks[last], history.tags[tags[last]])
@@ -264,7 +264,8 @@ class _Engine:
             for row in range(first, last)
         ]
         candidate, start, length, number = self._freed_rivals
-        for row in np.flatnonzero(candidate == place).tolist() if len(candidate) else ():
+        first, last = np.searchsorted(candidate, [place, place + 1])  # in order of candidates
+        for row in range(first, last):
             found.append((int(start[row]), int(length[row]), f"deleted inode {number[row]}"))
         return _without_overlaps(sorted(found, key=lambda piece: piece[0]))
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.geometry import inode_place
-from ext4kit.filesystem.maps import has_map, map_inodes
 from ext4kit.parsers.inode import InodeFlags, InodeTable
 
 
@@ -82,12 +81,5 @@ def _are_empty(table: InodeTable) -> Any:
 
 
 def _holdings(fs: FileSystem, disk: InodeTable) -> Holdings:
-    runs = map_inodes(
-        disk.i_block,
-        disk.flags,
-        has_map(disk.mode, disk.size, disk.flags),
-        fs.superblock.blocks_count,
-        fs.superblock.block_size,
-        lambda blocks, _: fs.fetch(blocks),
-    ).data
+    runs = fs.quiet_map_table(disk).data
     return Holdings(runs.physical, runs.length, disk.number[runs.owner])

@@ -76,7 +76,6 @@ class Past:
         states: all states of the lives that the log knows or that the disk shows deleted; those
             of settled inodes are left out.
         settled: the blocks that settled inodes have, in pieces.
-        current: for each state the row of the same number's state on disk, -1 when there is none.
     """
 
     def __init__(self, fs: FileSystem) -> None:
