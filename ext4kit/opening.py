@@ -10,6 +10,7 @@ from ext4kit.errors import RequestError, UnsupportedError
 from ext4kit.evidence import Evidence, Volume, open_evidence
 
 if TYPE_CHECKING:
+    from ext4kit.evidence.source import Source
     from ext4kit.filesystem import FileSystem
     from ext4kit.findings import Problems
 
@@ -24,12 +25,18 @@ class ImageVolume:
     def __init__(self, facts: Volume) -> None:
         self.facts = facts
 
-    def filesystem(self, replay: bool = True, superblock: int | None = None) -> FileSystem:
+    def filesystem(
+        self,
+        replay: bool = True,
+        superblock: int | None = None,
+        journal: Source | None = None,
+    ) -> FileSystem:
         """The file system on this volume.
 
         Args:
             replay: overlay the unreplayed journal, in memory, as the kernel would at mount.
             superblock: block number of the superblock copy to use.
+            journal: the external journal device, for a file system that has one.
 
         Raises:
             UnsupportedError: the volume holds no ext2/3/4.
@@ -37,6 +44,7 @@ class ImageVolume:
         from ext4kit.filesystem import FileSystem
 
         fs = FileSystem.open(self.facts.source, superblock)
+        fs.journal_device = journal
         return _replayed(fs) if replay else fs
 
 

@@ -7,13 +7,13 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any
 
 import click
 
 from ext4kit import __version__
 from ext4kit.cli.exits import DONE, INCOMPLETE, INTERRUPTED, exit_code
+from ext4kit.cli.lazy import LazyGroup
 from ext4kit.errors import Ext4kitError
 
 # Name and summary of each command; the code is in the module of that name beside this one.
@@ -26,32 +26,15 @@ COMMANDS = {
     "extract": "Copy live files and trees out of the image.",
     "deleted": "What was deleted and how much of each is left.",
     "recover": "Bring deleted files back.",
+    "journal": "The log: its transactions, verdicts, replay, versions.",
+    "timeline": "What happened when, from successive states in the log.",
 }
-
-
-class LazyGroup(click.Group):
-    """A group whose commands are imported when they are called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """The names in the order in which one needs them."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command, its module imported now."""
-        if cmd_name not in COMMANDS:
-            return None
-        module = import_module(f"ext4kit.cli.{cmd_name}")
-        command: click.Command = module.command
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list for `--help`, without importing any command."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
 
 
 @click.group(
     cls=LazyGroup,
+    package="ext4kit.cli",
+    summaries=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="`ext4kit COMMAND --help` has an example of each command. Exit codes: 0 done; 1 the "
     "result is bad or incomplete; 2 usage; 3 the evidence cannot be opened or is not ext2/3/4.",

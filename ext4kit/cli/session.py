@@ -24,7 +24,7 @@ from ext4kit.errors import (
 from ext4kit.evidence import Evidence, Volume
 from ext4kit.evidence.raw import open_raw
 from ext4kit.evidence.signatures import UNKNOWN, identify
-from ext4kit.evidence.source import Window
+from ext4kit.evidence.source import Source, Window
 from ext4kit.filesystem import FileSystem
 from ext4kit.findings import Problem, Problems, Severity
 from ext4kit.opening import Image, ImageVolume, open_image
@@ -43,6 +43,7 @@ class Options:
     offset: int | None = None
     replay: bool = True
     superblock: int | None = None
+    journal: Path | None = None
     json: bool = False
     quiet: bool = False
 
@@ -82,6 +83,12 @@ _CHOICES = (
         metavar="N",
         help="Use the superblock copy at this block.",
     ),
+    click.option(
+        "--journal",
+        type=click.Path(path_type=Path),
+        metavar="PATH",
+        help="The external journal: an image of its device.",
+    ),
 )
 _JSON = click.option("--json", "as_json", is_flag=True, help="JSON lines on standard output.")
 _QUIET = click.option("-q", "--quiet", is_flag=True, help="No notes, warnings or progress.")
@@ -117,6 +124,7 @@ def _pack(image: Path, values: dict[str, Any]) -> Options:
         offset=values.pop("offset", None),
         replay=not values.pop("no_replay", False),
         superblock=values.pop("superblock", None),
+        journal=values.pop("journal", None),
         json=values.pop("as_json", False),
         quiet=values.pop("quiet", False),
     )
@@ -134,9 +142,9 @@ def opened(options: Options, replay: bool | None = None) -> Iterator[Session]:
         click.exceptions.Exit: 1, when what was found makes the result incomplete.
         IncompleteError: the evidence failed after it had been opened.
     """
-    with _image(options) as image:
+    with _image(options) as image, _journal_device(options) as device:
         volume = _choose(image, options)
-        fs = _filesystem(volume, options, options.replay if replay is None else replay)
+        fs = _filesystem(volume, options, options.replay if replay is None else replay, device)
         session = Session(options, image, volume, fs)
         try:
             yield session
@@ -213,9 +221,24 @@ def _choose(image: Image, options: Options) -> ImageVolume:
         raise
 
 
-def _filesystem(volume: ImageVolume, options: Options, replay: bool) -> FileSystem:
+@contextmanager
+def _journal_device(options: Options) -> Iterator[Source | None]:
+    """The image of the external journal that `--journal` names; None without the option."""
+    if options.journal is None:
+        yield None
+        return
+    source = open_raw(options.journal)
     try:
-        return volume.filesystem(replay, options.superblock)
+        yield source
+    finally:
+        source.close()
+
+
+def _filesystem(
+    volume: ImageVolume, options: Options, replay: bool, device: Source | None
+) -> FileSystem:
+    try:
+        return volume.filesystem(replay, options.superblock, device)
     except UnsupportedError as error:
         kind = volume.facts.kind
         if volume.facts.is_ext or kind == UNKNOWN:

@@ -35,7 +35,13 @@ class WalkEntry:
 
 
 class FileSystem(Inodes):
-    """An ext2, ext3 or ext4 file system: inodes with names."""
+    """An ext2, ext3 or ext4 file system: inodes with names.
+
+    Attributes:
+        journal_device: the external journal, for a file system that has one and was given it.
+    """
+
+    journal_device: Source | None = None
 
     @classmethod
     def open(cls, source: Source, superblock: int | None = None) -> FileSystem:
@@ -67,7 +73,9 @@ class FileSystem(Inodes):
             block, offset = divmod(1024, superblock.block_size)
             data = blocks.read(block)[offset : offset + SUPERBLOCK.size]
             superblock = Superblock.parse(data)
-        return FileSystem(blocks, superblock, self.problems)
+        other = FileSystem(blocks, superblock, self.problems)
+        other.journal_device = self.journal_device
+        return other
 
     def xattrs(self, inode: Inode) -> dict[bytes, bytes]:
         """Extended attributes as listxattr and getxattr show them, ACLs included."""

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ext4kit.errors import AccessError, CorruptError
-from ext4kit.evidence.source import Source
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.findings import Problems, Severity
 from ext4kit.journal.location import journal_place
@@ -107,16 +106,13 @@ class Log:
         self.length = min(self.superblock.length, len(log_blocks))
 
     @classmethod
-    def open(cls, fs: FileSystem, device: Source | None = None) -> Log | None:
+    def open(cls, fs: FileSystem) -> Log | None:
         """The log of a file system, or None when there is none that can be read.
 
         What stands in the way, and what the log finds wrong later on, become problems of `fs`.
-
-        Args:
-            fs: the file system.
-            device: the external journal device, for a file system that has one.
+        An external journal is read from `fs.journal_device`.
         """
-        place = journal_place(fs, device)
+        place = journal_place(fs, fs.journal_device)
         if place is None:
             return None
         try:

@@ -15,8 +15,8 @@ import numpy as np
 from ext4kit.filesystem.maps import Runs
 from ext4kit.parsers import extents
 from ext4kit.parsers.inode import InodeFlags
+from ext4kit.past.states import NEVER, NOW, Past
 from ext4kit.recovery.intervals import overlaps
-from ext4kit.recovery.states import NEVER, NOW, Past
 from ext4kit.units import NANOSECONDS
 
 LOG, DISK, STALE_INDEX, NOTHING = "journal", "inode table", "stale index", "none"

@@ -10,10 +10,10 @@ import numpy as np
 from ext4kit.filesystem.maps import Runs, has_map
 from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.inode import InodeFlags, inode_checksums_ok
+from ext4kit.past.states import NOW, Past
 from ext4kit.recovery.candidates import LOG, STALE_INDEX, Candidates
 from ext4kit.recovery.intervals import overlaps
 from ext4kit.recovery.ownership import Ownership
-from ext4kit.recovery.states import NOW, Past
 from ext4kit.units import NANOSECONDS
 
 SECTOR = 512

@@ -14,6 +14,8 @@ from ext4kit.filesystem.content import Content
 from ext4kit.filesystem.maps import Runs, spread
 from ext4kit.journal.overlay import CopiesInFront
 from ext4kit.parsers.inode import Inode, InodeFlags
+from ext4kit.past.names import BEFORE, REMNANT, NameHistory
+from ext4kit.past.states import NEVER, NOW, Past
 from ext4kit.recovery.candidates import (
     DISK,
     LOG,
@@ -25,9 +27,7 @@ from ext4kit.recovery.candidates import (
 from ext4kit.recovery.deleted import Deleted, DeletedFile, Grade, LostRange, Moment
 from ext4kit.recovery.doubts import find_doubts
 from ext4kit.recovery.intervals import overlaps
-from ext4kit.recovery.names import BEFORE, REMNANT, NameHistory
 from ext4kit.recovery.ownership import Ownership, Reuse
-from ext4kit.recovery.states import NEVER, NOW, Past
 from ext4kit.units import NANOSECONDS
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ext4kit.filesystem.maps import Runs, has_map, spread
+from ext4kit.past.states import NEVER, NOW, Past
 from ext4kit.recovery.intervals import overlaps
-from ext4kit.recovery.states import NEVER, NOW, Past
 
 
 @dataclass(frozen=True, slots=True)

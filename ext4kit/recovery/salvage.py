@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ext4kit.errors import OutputError
+from ext4kit.output import MANIFEST, Manifest, RootedOutput, UnwritableError, Written
 from ext4kit.recovery.deleted import Deleted, DeletedFile, Moment
-from ext4kit.recovery.output import MANIFEST, Manifest, RootedOutput, UnwritableError, Written
 
 
 @dataclass(slots=True)

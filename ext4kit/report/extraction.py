@@ -10,8 +10,8 @@ from typing import Any
 from ext4kit.errors import AccessError, CorruptError, OutputError
 from ext4kit.filesystem import FileSystem
 from ext4kit.findings import Severity
+from ext4kit.output import MANIFEST, Manifest, RootedOutput, UnwritableError, Written
 from ext4kit.parsers.inode import Inode
-from ext4kit.recovery.output import MANIFEST, Manifest, RootedOutput, UnwritableError, Written
 from ext4kit.report.safe import json_name
 
 AT_ONCE = 1 << 14

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import subprocess
@@ -77,3 +78,25 @@ def unmount(where: Path) -> None:
 def copy_sparse(source: Path, target: Path) -> None:
     """Copy a backing file, holes as holes, what the page cache has of it included."""
     run("cp", "--sparse=always", source, target)
+
+
+def sync(where: Path) -> None:
+    """Write out the file system that holds `where`, and no other of this machine."""
+    handle = os.open(where, os.O_RDONLY)
+    try:
+        if ctypes.CDLL(None, use_errno=True).syncfs(handle) != 0:
+            raise OSError(ctypes.get_errno(), "syncfs")
+    finally:
+        os.close(handle)
+
+
+def truncate(path: Path, size: int) -> None:
+    """Set a file's size through an open handle.
+
+    truncate(2) by path of an inline_data file trips some kernels.
+    """
+    handle = os.open(path, os.O_WRONLY)
+    try:
+        os.ftruncate(handle, size)
+    finally:
+        os.close(handle)

@@ -7,7 +7,6 @@ lead to it.
 
 from __future__ import annotations
 
-import ctypes
 import fcntl
 import hashlib
 import os
@@ -110,11 +109,7 @@ class Stage:
 
     def sync(self) -> None:
         """Write out everything, data and metadata."""
-        handle = os.open(self.root, os.O_RDONLY)
-        try:
-            syncfs(handle)
-        finally:
-            os.close(handle)
+        machine.sync(self.root)
 
     def commit(self) -> None:
         """Close the running transaction; its blocks are in the log, not yet at home."""
@@ -279,12 +274,6 @@ def staged(image: Path, options: str, small: bool) -> Iterator[Stage]:
                 stage.unmount()
     finally:
         root.rmdir()
-
-
-def syncfs(handle: int) -> None:
-    """Sync the whole file system that an open file is in."""
-    if ctypes.CDLL(None, use_errno=True).syncfs(handle) != 0:
-        raise OSError(ctypes.get_errno(), "syncfs")
 
 
 def _put(path: Path, content: Content | bytes, flags: int, fsync: bool = True) -> None:

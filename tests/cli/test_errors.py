@@ -213,7 +213,8 @@ def test_an_interrupt_leaves_a_valid_manifest(
     out = tmp_path / "out"
     what = ["extract", str(image), "/"] if work == "extract" else ["recover", str(deleted)]
     code = (
-        "import sys, time; from ext4kit.cli import main; from ext4kit.recovery import output\n"
+        "import sys, time\nfrom ext4kit.cli import main\n"
+        "from ext4kit.output import rooted as output\n"
         "original = output._write_all\n"
         "def slow(*each):\n    time.sleep(0.2)\n    original(*each)\n"
         "output._write_all = slow\n"

@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ext4kit.units import NANOSECONDS
+from sample_images.recipes.machine import sync, truncate
 
 FS_IOC_ADD_ENCRYPTION_KEY = 0xC0506617  # include/uapi/linux/fscrypt.h
 FS_IOC_SET_ENCRYPTION_POLICY = 0x800C6613
@@ -70,9 +71,9 @@ def sparse(root: Path) -> None:
     _write_at(folder / "start", [(1 << 20, piece)])
     _write_at(folder / "middle", [(0, piece), (2 << 20, piece)])
     _write_at(folder / "end", [(0, piece)])
-    os.truncate(folder / "end", 1_234_567)
+    truncate(folder / "end", 1_234_567)
     (folder / "only").touch()
-    os.truncate(folder / "only", 777_777)
+    truncate(folder / "only", 777_777)
     _write_at(folder / "last byte", [(5_000_000, b"x")])
     _write_at(folder / "alternating", [(n * 50_000, piece) for n in range(0, 40, 2)])
 
@@ -293,7 +294,7 @@ def _shut_down(root: Path, flags: int) -> None:
 
 def cut_power(root: Path) -> None:
     """Commit the log and stop every further write: the unmount leaves a log to replay."""
-    os.sync()
+    sync(root)
     for number in range(60):
         (root / f"late {number}").write_bytes(data(f"late {number}", 3000 * number))
     (root / "sizes" / "10").unlink()
@@ -304,7 +305,7 @@ def cut_power(root: Path) -> None:
 
 def cut_fast_commits(root: Path) -> None:
     """Leave a log that ends in fast commits: new, changed, renamed and removed files."""
-    os.sync()
+    sync(root)
     for number in range(10):
         path = root / f"fast {number}"
         path.write_bytes(data(f"fast {number}", 5000 * number))

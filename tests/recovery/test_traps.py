@@ -18,6 +18,7 @@ from sample_images.recipes.machine import (
     make_file_system,
     mount,
     run,
+    sync,
     unmount,
 )
 
@@ -39,7 +40,7 @@ class Disk:
             mount(device, self.where, options)
             try:
                 yield self.where
-                os.sync()
+                sync(self.where)
             finally:
                 unmount(self.where)
 
@@ -60,7 +61,7 @@ def remove(*paths: Path) -> None:
     """Remove in a transaction of its own."""
     for path in paths:
         path.unlink()
-    os.sync()
+    sync(paths[0].parent)
 
 
 def commit(root: Path) -> None:
@@ -79,12 +80,12 @@ def test_a_name_is_gone_once_its_block_became_an_index(tmp_path: Path) -> None:
         (root / "a").mkdir()
         (root / "b").mkdir()
         (root / "a" / "moved").write_bytes(b"x" * 3000)
-        os.sync()
+        sync(root)
         for number in range(200):
             (root / "a" / f"a long name that fills the block {number}").touch()
-        os.sync()
+        sync(root)
         (root / "a" / "moved").rename(root / "b" / "renamed")
-        os.sync()
+        sync(root)
         remove(root / "b" / "renamed")
     assert disk.deleted()[b"/b/renamed"].grade == "intact"
     assert b"/a/moved" not in disk.deleted()
@@ -100,14 +101,14 @@ def test_a_path_is_the_one_from_before_the_directory_was_moved(
         (root / "early").mkdir()
         for number in range(40):
             (root / "early" / f"an entry {number}").write_bytes(b"text" * 100)
-        os.sync()
+        sync(root)
         remove(root / "early" / "an entry 7")
         (root / "new").mkdir()
         (root / "early").rename(root / "new" / "late")
-        os.sync()
+        sync(root)
         for number in range(40):
             (root / "new" / f"an entry {number}").touch()
-        os.sync()
+        sync(root)
     assert b"/early/an entry 7" in disk.deleted()
 
 
@@ -117,12 +118,12 @@ def test_an_inline_directory_that_grew_into_blocks_keeps_no_old_names(tmp_path: 
     with disk.mounted() as root:
         (root / "a").mkdir()
         (root / "a" / "f").write_bytes(b"x" * 9000)
-        os.sync()
+        sync(root)
         for number in range(30):
             (root / "a" / f"filler {number}").touch()
-        os.sync()
+        sync(root)
         (root / "a" / "f").rename(root / "g")
-        os.sync()
+        sync(root)
         remove(root / "g")
     assert set(disk.deleted()) == {b"/g"}
 
@@ -138,7 +139,7 @@ def test_directories_a_thousand_deep_get_their_path_and_are_written(tmp_path: Pa
                 Path("d").mkdir()
                 os.chdir("d")
             Path("leaf").write_bytes(b"deep" * 999)
-            os.sync()
+            sync(root)
             remove(Path("leaf"))
             for _ in range(depth):
                 os.chdir("..")
@@ -170,7 +171,7 @@ def test_what_a_fast_commit_changed_unseen_is_not_called_intact(tmp_path: Path) 
     disk = Disk(tmp_path, "-t", "ext4", "-O", "fast_commit")
     with disk.mounted() as root:
         (root / "file").write_bytes(b"a" * 40 * BLOCK)
-        os.sync()
+        sync(root)
         with (root / "file").open("r+b", buffering=0) as stream:
             stream.seek(35 * BLOCK)
             stream.write(b"b" * 10 * BLOCK)
@@ -192,7 +193,7 @@ def test_journaled_bytes_are_not_mixed_with_later_ones_unseen(tmp_path: Path) ->
     with disk.mounted() as root:
         with (root / "file").open("r+b") as stream:
             stream.write(b"c" * 3 * BLOCK)
-        os.sync()
+        sync(root)
         remove(root / "file")
     file = disk.deleted()[b"/file"]
     assert content(file) == b"c" * 3 * BLOCK + b"a" * 7 * BLOCK or file.grade == "partial"
@@ -215,7 +216,7 @@ def test_blocks_reused_within_one_transaction_show_at_the_files_end(tmp_path: Pa
     with disk.mounted() as root:
         free = os.statvfs(root).f_bavail * BLOCK
         (root / "file").write_bytes((b"mine" * (free // 4))[: free // 4 * 3 + 5])
-        os.sync()
+        sync(root)
         remove(root / "file")
         with (root / "passing").open("wb", buffering=0) as stream:
             for _ in range(free // BLOCK // 16 - 8):
@@ -235,11 +236,11 @@ def test_an_earlier_state_that_shares_blocks_with_a_later_one_is_not_intact(
     disk = Disk(tmp_path, "-t", "ext4")
     with disk.mounted() as root:
         (root / "file").write_bytes(b"a" * 20 * BLOCK)
-        os.sync()
+        sync(root)
         os.truncate(root / "file", 10 * BLOCK)
         with (root / "file").open("r+b") as stream:
             stream.write(b"b" * 5 * BLOCK)
-        os.sync()
+        sync(root)
         remove(root / "file")
     found = find_deleted(disk.file_system(), versions=True).files
     earlier = [file for file in found if file.superseded and file.size == 20 * BLOCK]

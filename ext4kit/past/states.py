@@ -28,7 +28,7 @@ from ext4kit.parsers.inode import (
     parse_inodes,
 )
 from ext4kit.parsers.journal import FAST_COMMIT_HEAD
-from ext4kit.recovery.settled import Holdings, find_settled
+from ext4kit.past.settled import Holdings, find_settled
 
 NOW = np.int64(1) << 62  # the order of what is on disk: after every transaction
 NEVER = -1

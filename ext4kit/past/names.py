@@ -27,7 +27,7 @@ from ext4kit.parsers.directory import (
 )
 from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.inode import InodeFlags, inode_seed
-from ext4kit.recovery.states import NEVER, NOW, Past
+from ext4kit.past.states import NEVER, NOW, Past
 
 BLOCKS_AT_ONCE = 4096
 DEPTH_LIMIT = 4096  # directories in each other; hostile names can go on and on

@@ -1,22 +1,18 @@
-"""The one writer of recovered bytes: rooted, exclusive, and told apart when unfinished."""
+"""Writing below one folder: rooted, exclusive, and told apart when unfinished."""
 
 from __future__ import annotations
 
 import errno
 import hashlib
-import json
 import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from ext4kit.errors import OutputError, RequestError
 from ext4kit.filesystem.content import CHUNK_BYTES, Chunk
 
-MANIFEST = "manifest.jsonl"
-RESERVE = 1 << 16  # bytes: several records of the longest paths
 NAME_LIMIT = 255  # bytes in one path component on every file system in common use
 HASHED_HOLES_LIMIT = 16 << 30
 _FATAL = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
@@ -175,41 +171,6 @@ def _made(path: Path) -> Path:
         path = path.with_name(path.name + "~")
     path.mkdir(exist_ok=True)
     return path
-
-
-class Manifest:
-    """The manifest of an output folder: valid after every record, whatever stops the work.
-
-    Some space is kept back while it is open, so that on a full disk the record of the file
-    that could not be finished still finds room.
-    """
-
-    def __init__(self, out: Path) -> None:
-        self._reserve = out / ".reserve"
-        self._stream = (out / MANIFEST).open("xb", buffering=0)
-        self._reserve.write_bytes(b"\xff" * RESERVE)
-
-    def __enter__(self) -> Manifest:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.release()
-        self._stream.close()
-
-    def release(self) -> None:
-        """Give the space back that was kept for the last record."""
-        self._reserve.unlink(missing_ok=True)
-
-    def append(self, values: dict[str, Any]) -> None:
-        """One record, handed to the system before the next file is begun; whole or not at all."""
-        start = self._stream.tell()
-        line = memoryview(json.dumps(values, ensure_ascii=False).encode() + b"\n")
-        try:
-            while line:
-                line = line[self._stream.write(line) :]
-        except BaseException:
-            self._stream.truncate(start)
-            raise
 
 
 class UnwritableError(OutputError):

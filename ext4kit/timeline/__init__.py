@@ -1,0 +1,1 @@
+"""Events worked out from the successive states of inodes and directories."""
