@@ -27,7 +27,7 @@ test: $(STAMP)
 	$(BIN)/python -m pytest
 
 test-long: $(STAMP)
-	EXT4KIT_SLOW=1 $(BIN)/python -m pytest
+	EXT4KIT_SLOW=1 $(BIN)/python -m pytest --timeout 3600
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.run

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import ROOT, Run
+from tests.partition_tables import write_table
 
 COMMANDS = ("volumes", "info", "ls", "stat", "cat", "extract", "deleted", "recover")
 READING = ("info", "ls", "deleted")
@@ -75,7 +76,7 @@ def test_partitions_cut_by_and_past_the_end(run: Run, image: Path, tmp_path: Pat
     os.truncate(disk, 256 << 20)
     starts = (2048, 2048 + sectors, 400_000)
     rows = [f"start={start}, size={sectors}, type=83" for start in starts]
-    partition(disk, rows)
+    write_table(disk, "\n".join(["label: dos", *rows]) + "\n")
     os.truncate(disk, (1 << 20) + len(data) + (12 << 20))
     done = run("volumes", disk)
     check(done, 1, "volume 2", "volume 3", "the image ends")
@@ -86,18 +87,12 @@ def test_partitions_cut_by_and_past_the_end(run: Run, image: Path, tmp_path: Pat
     check(run("ls", disk, "--volume", "3"), 3)
 
 
-def partition(disk: Path, rows: list[str]) -> None:
-    """Write an MBR with these rows in sfdisk's words."""
-    table = "\n".join(["label: dos", *rows]) + "\n"
-    subprocess.run(["sfdisk", "-q", str(disk)], input=table.encode(), check=True)
-
-
 def test_several_file_systems_are_listed(run: Run, image: Path, tmp_path: Path) -> None:
     disk = tmp_path / "disk.img"
     data, sectors = image.read_bytes(), image.stat().st_size // 512
     disk.write_bytes(bytes(1 << 20) + data + data)
     rows = [f"start={2048 + place * sectors}, size={sectors}, type=83" for place in (0, 1)]
-    partition(disk, rows)
+    write_table(disk, "\n".join(["label: dos", *rows]) + "\n")
     done = run("ls", disk)
     check(done, 2, "--volume", "ext4", str(1 << 20))
     assert run("ls", disk, "--volume", "2", "/sub/deep").stdout == b"text\n"

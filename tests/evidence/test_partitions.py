@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from ext4kit.evidence import Evidence, open_evidence
+from tests.partition_tables import write_table
 
 Run = Callable[..., str]
 Make = Callable[[str, int], Path]
@@ -30,10 +31,6 @@ start=2048,size=4096,name=root
 start=8192,size=4096,type=S,name="b√ü x"
 start=20000
 """
-
-
-def _partition(run: Run, path: Path, script: str) -> None:
-    run("sfdisk", "-q", path, text=script)
 
 
 def _places(evidence: Evidence) -> list[tuple[int, int]]:
@@ -55,7 +52,7 @@ def test_offsets_and_sizes_are_what_sfdisk_says(
     run: Run, make: Make, script: str, scheme: str
 ) -> None:
     path = make("disk", 64)
-    _partition(run, path, script)
+    write_table(path, script)
     with open_evidence(path) as evidence:
         assert _places(evidence) == _expected(run, path)
         assert {volume.scheme for volume in evidence.volumes} == {scheme}
@@ -66,7 +63,7 @@ def test_offsets_and_sizes_are_what_sfdisk_says(
 
 def test_gpt_names_are_what_sfdisk_says(run: Run, make: Make) -> None:
     path = make("disk", 64)
-    _partition(run, path, GPT)
+    write_table(path, GPT)
     names = [each.get("name", "") for each in _sfdisk(run, path)]
     with open_evidence(path) as evidence:
         assert [volume.description for volume in evidence.volumes] == names
@@ -86,7 +83,7 @@ def test_sectors_of_4_kib(run: Run, make: Make, loop: Callable[..., Path]) -> No
     path = make("disk", 64)
     device = loop(path, "-b", "4096")
     script = "label: gpt\nstart=256,size=4096,name=four\nstart=8192\n"
-    run("sfdisk", "-q", "--no-reread", "--no-tell-kernel", device, text=script)
+    write_table(device, script, "--no-reread", "--no-tell-kernel")
     expected = _expected(run, device, 4096)
     with open_evidence(path) as evidence:
         assert _places(evidence) == expected
@@ -95,7 +92,7 @@ def test_sectors_of_4_kib(run: Run, make: Make, loop: Callable[..., Path]) -> No
 
 def test_volumes_know_what_they_hold(run: Run, make: Make) -> None:
     path = make("disk", 64)
-    _partition(run, path, MBR)
+    write_table(path, MBR)
     volume = make("volume", 2)
     run("mke2fs", "-q", "-t", "ext4", "-L", "logical", volume)
     _put(path, 10240 * 512, volume.read_bytes())
@@ -109,7 +106,7 @@ def test_volumes_know_what_they_hold(run: Run, make: Make) -> None:
 
 def test_pieces_of_a_split_disk_give_the_same_volumes(run: Run, make: Make) -> None:
     path = make("disk", 64)
-    _partition(run, path, GPT)
+    write_table(path, GPT)
     data = path.read_bytes()
     for index, start in enumerate(range(0, len(data), 5_000_001), 1):
         path.with_name(f"disk.{index:03d}").write_bytes(data[start : start + 5_000_001])
@@ -131,7 +128,7 @@ def test_a_destroyed_gpt_is_read_from_its_backup_and_told(
     run: Run, make: Make, start: int, length: int
 ) -> None:
     path = make("disk", 64)
-    _partition(run, path, GPT)
+    write_table(path, GPT)
     expected = _expected(run, path)
     _put(path, start, bytes(length))
     with open_evidence(path) as evidence:
@@ -142,7 +139,7 @@ def test_a_destroyed_gpt_is_read_from_its_backup_and_told(
 @pytest.mark.parametrize("script", [MBR, GPT])
 def test_partitions_beyond_the_end_are_kept_and_told(run: Run, make: Make, script: str) -> None:
     path = make("disk", 64)
-    _partition(run, path, script)
+    write_table(path, script)
     expected = _expected(run, path)
     size = expected[1][0] + 1_000_000
     with path.open("r+b") as file:
@@ -160,7 +157,7 @@ def test_partitions_beyond_the_end_are_kept_and_told(run: Run, make: Make, scrip
 
 def test_logical_partitions_that_cannot_be_read_are_told(run: Run, make: Make) -> None:
     path = make("disk", 64)
-    _partition(run, path, MBR)
+    write_table(path, MBR)
     with path.open("r+b") as file:
         file.truncate(14_000 * 512)  # between the first and the second extended table
     with open_evidence(path) as evidence:
@@ -238,8 +235,8 @@ def test_a_bsd_label_in_a_slice(make: Make, base: int) -> None:
 
 def test_a_disk_image_within_a_partition(run: Run, make: Make) -> None:
     inner, outer = make("inner", 16), make("outer", 64)
-    _partition(run, inner, "label: gpt\nstart=2048,size=4096\nstart=8192,size=4096\n")
-    _partition(run, outer, f"label: dos\nstart=2048,size={16 << 11}\nstart=40000,size=8\n")
+    write_table(inner, "label: gpt\nstart=2048,size=4096\nstart=8192,size=4096\n")
+    write_table(outer, f"label: dos\nstart=2048,size={16 << 11}\nstart=40000,size=8\n")
     _put(outer, 1 << 20, inner.read_bytes())
     with open_evidence(outer) as evidence:
         expected = [(offset + (1 << 20), size) for offset, size in _expected(run, inner)]
@@ -281,7 +278,7 @@ def test_changed_bytes_in_tables_raise_nothing(run: Run, make: Make) -> None:
     disks = []
     for script in (MBR, GPT):
         path = make("disk", 64)
-        _partition(run, path, script)
+        write_table(path, script)
         disks.append(path.read_bytes()[: 1 << 20])
     path = make("changed", 1)
     for _ in range(150):
