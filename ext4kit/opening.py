@@ -30,6 +30,7 @@ class ImageVolume:
         replay: bool = True,
         superblock: int | None = None,
         journal: Source | None = None,
+        as_of: int | None = None,
     ) -> FileSystem:
         """The file system on this volume.
 
@@ -37,25 +38,31 @@ class ImageVolume:
             replay: overlay the unreplayed journal, in memory, as the kernel would at mount.
             superblock: block number of the superblock copy to use.
             journal: the external journal device, for a file system that has one.
+            as_of: id of a transaction: the file system right after it, as far as the log tells.
 
         Raises:
             UnsupportedError: the volume holds no ext2/3/4.
+            RequestError: the log cannot tell the state after that transaction.
         """
         from ext4kit.filesystem import FileSystem
 
         fs = FileSystem.open(self.facts.source, superblock)
         fs.journal_device = journal
-        return _replayed(fs) if replay else fs
+        if as_of is None:
+            return _replayed(fs) if replay else fs
+        from ext4kit.journal.as_of import file_system_as_of
+
+        return file_system_as_of(_replayed(fs), as_of)
 
 
 def _replayed(fs: FileSystem) -> FileSystem:
     """`fs` as it is after journal recovery; `fs` itself when there is nothing to replay."""
-    if not fs.superblock.needs_recovery:
-        return fs
+    if not fs.superblock.needs_recovery and not fs.superblock.group_number:
+        return fs  # a backup superblock cannot tell
     from ext4kit.journal import Log, replay
 
     log = Log.open(fs)
-    return fs if log is None else fs.over(replay(log))
+    return fs if log is None else fs.over(replay(log, fs))
 
 
 class Image:

@@ -68,11 +68,25 @@ class MappedFile:
             AccessError: the range leaves the file.
         """
         check_range(self, offset, length)
-        self._touched += max(length, _FAULT_BYTES)
+        self._count(max(length, _FAULT_BYTES))
+        return self._view[offset : offset + length]
+
+    def view(self, offset: int, length: int, places: int) -> memoryview:
+        """A range of which only some places will be looked at, as a view of the mapping.
+
+        Raises:
+            AccessError: the range leaves the file.
+        """
+        check_range(self, offset, length)
+        self._count(min(places * _FAULT_BYTES, length))
+        return self._view[offset : offset + length]
+
+    def _count(self, touched: int) -> None:
+        """Take note of pages that are about to be read, and let go of many."""
+        self._touched += touched
         if self._touched > _RESIDENT_BYTES:
             self._touched = 0
             _unload(self._map)
-        return self._view[offset : offset + length]
 
     def fileno_range(self, offset: int, length: int) -> tuple[int, int] | None:
         """The open file and the same byte offset.

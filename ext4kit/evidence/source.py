@@ -57,6 +57,34 @@ def fileno_range(source: Source, offset: int, length: int) -> tuple[int, int] | 
     return source.fileno_range(offset, length) if isinstance(source, FileBacked) else None
 
 
+@runtime_checkable
+class Mapped(Protocol):
+    """A source whose bytes may lie in memory all together, for reading many places at once."""
+
+    def view(self, offset: int, length: int, places: int) -> memoryview | None:
+        """A range of which so many places will be looked at, or None."""
+        ...
+
+
+def mapped_view(source: Source, offset: int, length: int, places: int) -> memoryview | None:
+    """A range of any source as it lies in memory, nothing of it read yet.
+
+    Args:
+        source: the source.
+        offset: first byte of the range.
+        length: its bytes.
+        places: how many small places of it will be looked at before the next call.
+
+    Returns:
+        None where the bytes have to be read.
+
+    Raises:
+        AccessError: the range leaves the source.
+    """
+    check_range(source, offset, length)
+    return source.view(offset, length, places) if isinstance(source, Mapped) else None
+
+
 def check_range(source: Source, offset: int, length: int) -> None:
     """Refuse a range that is not wholly inside `source`.
 
@@ -129,6 +157,15 @@ class Window:
         """
         check_range(self, offset, length)
         return fileno_range(self.source, self._start + offset, length)
+
+    def view(self, offset: int, length: int, places: int) -> memoryview | None:
+        """The range as it lies in memory, or None.
+
+        Raises:
+            AccessError: the range leaves the window.
+        """
+        check_range(self, offset, length)
+        return mapped_view(self.source, self._start + offset, length, places)
 
     def close(self) -> None:
         """Nothing to do: the evidence that the window looks into is closed by its owner."""

@@ -7,7 +7,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from ext4kit.errors import AccessError
-from ext4kit.evidence.source import Source
+from ext4kit.evidence.source import Source, mapped_view
+
+_MANY_RUNS = 16  # from which on it is worth while to look at them all together
+_GATHERED = 512  # blocks at a time: the pages around each count as memory in use
 
 
 class BlockReader(Protocol):
@@ -38,7 +41,6 @@ class SourceBlocks:
         self.source = source
         self.block_size = block_size
         self.blocks_count = min(blocks_count, source.size // block_size)
-        self._rows: Any = None
 
     def read(self, block: int, count: int = 1) -> memoryview:
         """`count` blocks from `block` on, without a copy where the source allows it.
@@ -63,6 +65,8 @@ class SourceBlocks:
         if not len(blocks):
             return out
         edges = np.flatnonzero(np.diff(blocks) != 1) + 1
+        if len(edges) >= _MANY_RUNS and self._gathered(blocks, out):
+            return out
         starts = np.concatenate([[0], edges])
         ends = np.concatenate([edges, [len(blocks)]])
         firsts = blocks[starts]
@@ -70,3 +74,18 @@ class SourceBlocks:
             piece = self.read(block, end - start)
             out[start:end] = np.frombuffer(piece, np.uint8).reshape(-1, self.block_size)
         return out
+
+    def _gathered(self, blocks: Any, out: Any) -> bool:
+        """Copy the blocks out of a mapped source; False when it is none."""
+        first, last = int(blocks.min()), int(blocks.max())
+        place, length = first * self.block_size, (last - first + 1) * self.block_size
+        if first < 0 or last >= self.blocks_count:
+            return False
+        for start in range(0, len(blocks), _GATHERED):
+            some = blocks[start : start + _GATHERED]
+            view = mapped_view(self.source, place, length, len(some))
+            if view is None:
+                return False
+            rows = np.frombuffer(view, np.uint8).reshape(-1, self.block_size)
+            np.take(rows, some - first, axis=0, out=out[start : start + _GATHERED], mode="clip")
+        return True

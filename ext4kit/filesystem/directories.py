@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
+from functools import cached_property
 from operator import add
 from typing import Any
 
 import numpy as np
 
 from ext4kit.filesystem.inodes import Inodes
-from ext4kit.filesystem.xattrs import inline_tail
 from ext4kit.findings import Severity
-from ext4kit.parsers.directory import EntryTable, parse_entries
+from ext4kit.parsers.directory import EntryTable, Names, parse_entries
 from ext4kit.parsers.inode import InodeFlags, InodeTable
 
 DIRECTORY_TYPE = 2
-BLOCKS_AT_ONCE = 16384
+BLOCKS_AT_ONCE = 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,24 +42,57 @@ class Listing:
     owner: Any
     inode: Any
     file_type: Any
-    names: list[bytes]
+    names: Names
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Tree:
     """Everything below a directory, in the order of a depth-first walk.
 
     Attributes:
-        paths: full path of each entry.
         number: inode numbers; file_type: as stored in the entry.
+        names: the name of each entry.
+        folder: row in `folders` of the directory that each entry is in.
+        folders: path of each directory that has entries.
     """
 
-    paths: list[bytes]
     number: Any
     file_type: Any
+    names: Names
+    folder: Any
+    folders: list[bytes]
 
     def __len__(self) -> int:
-        return len(self.paths)
+        return len(self.number)
+
+    @cached_property
+    def paths(self) -> list[bytes]:
+        """Full path of each entry."""
+        return self.paths_of(slice(None))
+
+    def paths_of(self, rows: Any) -> list[bytes]:
+        """Full path of the entries that `rows` selects."""
+        prefixes = [folder + b"/" for folder in self.folders]
+        within = map(prefixes.__getitem__, self.folder[rows].tolist())
+        return list(map(add, within, self.names.take(rows).tolist()))
+
+    def stretches(self) -> Iterator[tuple[int, slice, bytes]]:
+        """Entries of one directory whose names lie one after the other in memory.
+
+        Yields:
+            row in `folders`, rows of the entries, and their names, a newline in front of each.
+        """
+        if not len(self):
+            return
+        start, stop = self.names.start - 1, self.names.start + self.names.length
+        cut = (self.folder[1:] != self.folder[:-1]) | (start[1:] != stop[:-1])
+        last = np.append(np.flatnonzero(cut), len(self) - 1)
+        first = np.concatenate([[0], last[:-1] + 1])
+        columns = (self.folder[first], first, last + 1, start[first], stop[last])
+        data = self.names.data
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        for folder, a, b, start_byte, stop_byte in rows:
+            yield folder, slice(a, b), data[start_byte:stop_byte]
 
 
 def directory_blocks(fs: Inodes, table: InodeTable) -> tuple[Any, Any]:
@@ -101,30 +134,30 @@ def _merged(parts: list[Listing]) -> Listing:
     owner = np.concatenate([nothing, *(part.owner for part in parts)])
     inode = np.concatenate([nothing, *(part.inode for part in parts)])
     kind = np.concatenate([nothing, *(part.file_type for part in parts)])
-    names = [name for part in parts for name in part.names]
+    names = Names.joined([part.names for part in parts])
     if np.all(owner[1:] >= owner[:-1]):
         return Listing(owner, inode, kind, names)
     order = np.argsort(owner, kind="stable")
-    return Listing(owner[order], inode[order], kind[order], [names[i] for i in order.tolist()])
+    return Listing(owner[order], inode[order], kind[order], names.take(order))
 
 
 def _read_blocks(fs: Inodes, table: InodeTable, owner: Any, block: Any, dots: bool) -> Listing:
     rows, readable = fs.fetch(block)
-    entries, broken = parse_entries(rows, fs.has_file_types)
+    entries, broken = parse_entries(rows, fs.has_file_types, dots=dots)
     damaged = np.flatnonzero((broken >= 0) | ~readable)
     for row in damaged[: fs.problems.limit].tolist():
-        what = f"block {block[row]} cannot be read"
+        what = f"block {block[row]} {fs.unreadable}"
         if readable[row]:
             what = f"block {block[row]}: entries break off at byte {broken[row]}"
         fs.problems.add(f"directory inode {table.number[owner[row]]}", what)
-    return _listed(entries, rows, owner, dots)
+    return _listed(entries, rows, owner)
 
 
-def _listed(entries: EntryTable, data: Any, owner: Any, dots: bool) -> Listing:
+def _listed(entries: EntryTable, data: Any, owner: Any) -> Listing:
     """The entries as a listing; `owner` is a row a block."""
-    if not dots:
-        entries = entries.take(~entries.are_dots(data))
-    return Listing(owner[entries.block], entries.inode, entries.file_type, entries.names(data))
+    return Listing(
+        owner[entries.block], entries.inode, entries.file_type, entries.packed_names(data)
+    )
 
 
 def _read_inline(fs: Inodes, table: InodeTable, inline: Any, dots: bool) -> list[Listing]:
@@ -132,28 +165,30 @@ def _read_inline(fs: Inodes, table: InodeTable, inline: Any, dots: bool) -> list
     typed = fs.has_file_types
     body = np.ascontiguousarray(table.i_block[inline])
     parents = body[:, :4].copy().view("<u4")[:, 0].astype(np.int64)
-    entries, broken = parse_entries(body, typed, start=4)
+    entries, broken = parse_entries(body, typed, start=4, dots=dots)
     for row in np.flatnonzero(broken >= 0)[: fs.problems.limit].tolist():
         where = f"directory inode {table.number[inline[row]]}"
         fs.problems.add(where, f"inline entries break off at byte {broken[row]}")
     kind = np.full(len(inline), DIRECTORY_TYPE * typed)
     parts = [
-        Listing(inline, table.number[inline], kind, [b"."] * len(inline)),
-        Listing(inline, parents, kind, [b".."] * len(inline)),
+        Listing(inline, table.number[inline], kind, Names.of([b"."] * len(inline))),
+        Listing(inline, parents, kind, Names.of([b".."] * len(inline))),
     ]
     parts = parts if dots else []
-    parts.append(_listed(entries, body, inline, dots))
+    parts.append(_listed(entries, body, inline))
     for row in inline[table.size[inline] > 60].tolist():
         parts.append(_read_inline_tail(fs, table, row, dots))
     return parts
 
 
 def _read_inline_tail(fs: Inodes, table: InodeTable, row: int, dots: bool) -> Listing:
+    from ext4kit.filesystem.xattrs import inline_tail
+
     raw, extra = table.raw[row].tobytes(), int(table.extra_isize[row])
     tail = inline_tail(raw, extra)[: max(int(table.size[row]) - 60, 0)]
     data = np.frombuffer(tail, np.uint8)[None, :]
-    entries, _ = parse_entries(data, fs.has_file_types)
-    return _listed(entries, data, np.array([row]), dots)
+    entries, _ = parse_entries(data, fs.has_file_types, dots=dots)
+    return _listed(entries, data, np.array([row]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +198,7 @@ class _Level:
     parent: Any
     number: Any
     file_type: Any
-    names: list[bytes]
+    names: Names
 
 
 def read_tree(fs: Inodes, number: int, path: bytes = b"") -> Tree:
@@ -189,7 +224,7 @@ def _read_level(fs: Inodes, numbers: Any, rows: Any) -> tuple[_Level, Any]:
     """Entries of the directories `numbers`, and which of those entries are directories."""
     table = fs.inode_table(numbers)
     wrong = (table.mode & 0xF000) != 0x4000
-    for number in numbers[wrong][: fs.problems.limit].tolist():
+    for number in numbers[wrong & fs.inodes_known(numbers)][: fs.problems.limit].tolist():
         fs.problems.add(f"inode {number}", "is named as a directory and is none")
     table, rows = table.take(~wrong), rows[~wrong]
     listing = read_directories(fs, table, dots=False)
@@ -218,28 +253,41 @@ def _depth_first(levels: list[_Level], path: bytes) -> Tree:
     sizes = [np.ones(len(level.names), np.int64) for level in levels]
     for below, above, level in zip(sizes[:0:-1], sizes[-2::-1], levels[:0:-1], strict=True):
         np.add.at(above, level.parent, below)
-    places, paths = [np.array([-1])], [[path]]
+    places = [np.array([-1])]
     for size, level in zip(sizes, levels, strict=True):
-        order = np.argsort(level.parent, kind="stable")
-        before = np.cumsum(size[order]) - size[order]
-        starts = np.searchsorted(level.parent[order], level.parent[order])
-        place = np.empty(len(size), np.int64)
-        place[order] = places[-1][level.parent[order]] + 1 + before - before[starts]
-        places.append(place)
-        paths.append(_joined_paths(paths[-1], level))
+        first, group = _groups(level.parent)
+        before = np.cumsum(size) - size
+        places.append(places[-1][level.parent] + 1 + before - before[first][group])
     place = np.concatenate(places[1:])
     back = np.empty_like(place)
     back[place] = np.arange(len(place))
-    flat = list(chain.from_iterable(paths[1:]))
+    folder, folders = _folders(levels, path)
     return Tree(
-        list(map(flat.__getitem__, back.tolist())),
         np.concatenate([level.number for level in levels])[back],
         np.concatenate([level.file_type for level in levels])[back],
+        Names.joined([level.names for level in levels]).take(back),
+        folder[back],
+        folders,
     )
 
 
-def _joined_paths(above: list[bytes], level: _Level) -> list[bytes]:
-    """Full paths of a level's entries: each directory's own path is spelled once."""
-    folders, row = np.unique(level.parent, return_inverse=True)
-    prefixes = [above[folder] + b"/" for folder in folders.tolist()]
-    return list(map(add, map(prefixes.__getitem__, row.tolist()), level.names))
+def _groups(parent: Any) -> tuple[Any, Any]:
+    """(first row of each group of equal parents, group of each row); parents ascend."""
+    new = np.ones(len(parent), bool)
+    new[1:] = parent[1:] != parent[:-1]
+    return np.flatnonzero(new), np.cumsum(new) - 1
+
+
+def _folders(levels: list[_Level], path: bytes) -> tuple[Any, list[bytes]]:
+    """(row of each entry's directory, level after level; the path of each such directory)."""
+    rows: list[Any] = []
+    folders = [path]
+    for number, level in enumerate(levels):
+        first, group = _groups(level.parent)
+        if number:
+            entries = level.parent[first]
+            names = levels[number - 1].names.take(entries).tolist()
+            above = map(folders.__getitem__, rows[-1][entries].tolist())
+            folders += [f + b"/" + name for f, name in zip(above, names, strict=True)]
+        rows.append(group + len(folders) - len(first))
+    return np.concatenate(rows), folders

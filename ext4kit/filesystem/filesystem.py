@@ -11,15 +11,13 @@ import numpy as np
 from ext4kit.errors import CorruptError, RequestError
 from ext4kit.evidence.source import Source
 from ext4kit.filesystem.blocks import BlockReader, SourceBlocks
-from ext4kit.filesystem.directories import Entry, Tree, read_directories, read_tree
+from ext4kit.filesystem.directories import Entry, Listing, Tree, read_directories, read_tree
 from ext4kit.filesystem.inodes import INODES_AT_ONCE, Inodes
 from ext4kit.filesystem.superblocks import read_superblock
-from ext4kit.filesystem.xattrs import read_xattrs
 from ext4kit.findings import Problems
-from ext4kit.parsers.inode import (
-    Inode,
-)
+from ext4kit.parsers.inode import Inode
 from ext4kit.parsers.superblock import SUPERBLOCK, Superblock
+from ext4kit.units import TransactionId
 
 ROOT = 2
 XATTR_VALUE_LIMIT = 1 << 26
@@ -39,9 +37,11 @@ class FileSystem(Inodes):
 
     Attributes:
         journal_device: the external journal, for a file system that has one and was given it.
+        as_of: the transaction after which it is shown; None for the present.
     """
 
     journal_device: Source | None = None
+    as_of: TransactionId | None = None
 
     @classmethod
     def open(cls, source: Source, superblock: int | None = None) -> FileSystem:
@@ -79,12 +79,14 @@ class FileSystem(Inodes):
 
     def xattrs(self, inode: Inode) -> dict[bytes, bytes]:
         """Extended attributes as listxattr and getxattr show them, ACLs included."""
+        from ext4kit.filesystem.xattrs import read_xattrs
+
         block, where = None, f"inode {inode.number}"
         if inode.file_acl:
             rows, readable = self.fetch(np.array([inode.file_acl]))
             block = rows[0].tobytes() if readable[0] else None
             if block is None:
-                self.problems.add(where, f"xattr block {inode.file_acl} cannot be read")
+                self.problems.add(where, f"xattr block {inode.file_acl} {self.unreadable}")
         return read_xattrs(
             inode.raw, inode.extra_isize, block, self._xattr_value, self.problems, where
         )
@@ -106,9 +108,12 @@ class FileSystem(Inodes):
         inode = self.inode(number)
         if not inode.is_directory:
             raise RequestError(f"inode {number} is a {inode.kind}, not a directory")
-        listing = read_directories(self, self.inode_table(np.array([number])))
-        columns = (listing.names, listing.inode.tolist(), listing.file_type.tolist())
+        listing = self._listing(number)
+        columns = (listing.names.tolist(), listing.inode.tolist(), listing.file_type.tolist())
         return [Entry(*values) for values in zip(*columns, strict=True)]
+
+    def _listing(self, number: int) -> Listing:
+        return read_directories(self, self.inode_table(np.array([number])))
 
     def lookup(self, target: str | bytes) -> int:
         """The inode number of a path, or of `<12>`.
@@ -129,9 +134,10 @@ class FileSystem(Inodes):
         shown = path.decode("utf-8", "backslashreplace")
         if not self.inode(number).is_directory:
             raise RequestError(f"{shown}: a part of the path is not a directory")
-        for entry in self.entries(number):
-            if entry.name == name:
-                return entry.inode
+        listing = self._listing(number)
+        names = listing.names.tolist()
+        if name in names:
+            return int(listing.inode[names.index(name)])
         raise RequestError(f"{shown}: no such file or directory in the image")
 
     def tree(self, number: int = ROOT, path: bytes = b"") -> Tree:

@@ -14,7 +14,6 @@ from ext4kit.filesystem.content import Content
 from ext4kit.filesystem.geometry import inode_place
 from ext4kit.filesystem.maps import Maps, Runs, has_map, map_inodes
 from ext4kit.filesystem.superblocks import read_groups
-from ext4kit.filesystem.xattrs import inline_tail
 from ext4kit.findings import Problems
 from ext4kit.parsers.features import Incompat, RoCompat
 from ext4kit.parsers.group import GroupFlags
@@ -37,7 +36,12 @@ class Inodes:
         blocks: where blocks are read; a replayed journal is another such reader.
         superblock: the file system's superblock.
         problems: collects what is found wrong while reading.
+
+    Attributes:
+        unreadable: what is told of a block that cannot be had.
     """
+
+    unreadable = "cannot be read"
 
     def __init__(
         self, blocks: BlockReader, superblock: Superblock, problems: Problems | None = None
@@ -57,13 +61,15 @@ class Inodes:
 
     def fetch(self, blocks: Any) -> tuple[Any, Any]:
         """(uint8 (n, block size), readable (n,)): unreadable blocks come as zeros."""
-        rows = np.zeros((len(blocks), self.blocks.block_size), np.uint8)
         inside = (blocks >= 0) & (blocks < self.blocks.blocks_count)
+        shape = len(blocks), self.blocks.block_size
         try:
             if inside.all():
                 return self.blocks.read_many(blocks), inside
+            rows = np.zeros(shape, np.uint8)
             rows[inside] = self.blocks.read_many(blocks[inside])
         except AccessError:
+            rows = np.zeros(shape, np.uint8)
             for row in np.flatnonzero(inside).tolist():
                 try:
                     data = self.blocks.read(int(blocks[row]))
@@ -86,30 +92,37 @@ class Inodes:
             raise RequestError(f"inode {number}: this file system has inodes 1 to {last:,}")
         rows, readable = self.inode_rows(np.array([number]))
         if not readable[0]:
-            raise AccessError(f"inode {number}: its table block cannot be read")
+            raise AccessError(f"inode {number}: its table block {self.unreadable}")
         return parse_inode(rows[0].tobytes(), number, self.superblock)
 
     def inode_rows(self, numbers: Any) -> tuple[Any, Any]:
         """(uint8 (n, inode size), readable (n,)) of the inodes `numbers` as they are on disk."""
         superblock = self.superblock
-        group, slot = inode_place(superblock, numbers)
-        known = (numbers > 0) & (group < len(self.groups))
-        group = np.where(known, group, 0)
-        byte = slot * superblock.inode_size
-        block = self.groups.inode_table[group] + byte // superblock.block_size
-        block = np.where(known, block, -1)
+        block, offset = self.inode_location(numbers)
         wanted, back = np.unique(block, return_inverse=True)
         rows, readable = self.fetch(wanted)
         per_block = superblock.block_size // superblock.inode_size
         slots = rows.reshape(len(wanted), per_block, superblock.inode_size)
-        inside = byte % superblock.block_size // superblock.inode_size
-        return slots[back, inside], readable[back]
+        return slots[back, offset // superblock.inode_size], readable[back]
+
+    def inode_location(self, numbers: Any) -> tuple[Any, Any]:
+        """(block, byte offset in it) of the inodes `numbers` (int64); block -1 for none."""
+        superblock = self.superblock
+        group, slot = inode_place(superblock, numbers)
+        known = (numbers > 0) & (group < len(self.groups))
+        byte = slot * superblock.inode_size
+        block = self.groups.inode_table[np.where(known, group, 0)] + byte // superblock.block_size
+        return np.where(known, block, -1), byte % superblock.block_size
+
+    def inodes_known(self, numbers: Any) -> Any:
+        """Per inode number (bool): its state can be told; False only as of an earlier time."""
+        return np.ones(len(numbers), bool)
 
     def inode_table(self, numbers: Any) -> InodeTable:
         """The inodes `numbers` as columns; one that cannot be read is all zeros."""
         rows, readable = self.inode_rows(numbers)
         for number in numbers[~readable][: self.problems.limit].tolist():
-            self.problems.add(f"inode {number}", "its table block cannot be read")
+            self.problems.add(f"inode {number}", f"its table block {self.unreadable}")
         return parse_inodes(rows, numbers, self.superblock)
 
     def inode_chunks(self) -> Iterator[InodeTable]:
@@ -185,6 +198,8 @@ class Inodes:
     def content(self, inode: Inode) -> Content:
         """The bytes of a file, a directory or a symlink."""
         if inode.is_inline:
+            from ext4kit.filesystem.xattrs import inline_tail
+
             data = inode.i_block + inline_tail(inode.raw, inode.extra_isize)
             return Content(self.blocks, inode.size, inline=data)
         if inode.is_fast_symlink:
@@ -192,6 +207,11 @@ class Inodes:
         if inode.device or inode.kind in ("fifo", "socket", "unknown"):
             return Content(self.blocks, 0)
         return Content(self.blocks, inode.size, self.block_map(inode))
+
+    def content_doubt(self, inode: Inode) -> str:
+        """Why the bytes of `content` cannot be vouched for, or "": only as of an earlier time."""
+        del inode
+        return ""
 
     def link_target(self, inode: Inode) -> bytes:
         """Where a symlink points; raw ciphertext when it is encrypted.

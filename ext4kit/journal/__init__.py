@@ -7,8 +7,9 @@ from ext4kit.journal.history import (
     inode_version_pieces,
     inode_versions,
 )
-from ext4kit.journal.log import Log, Transaction
+from ext4kit.journal.log import Log
 from ext4kit.journal.replay import Replay, ReplayedBlocks, plan_replay, replay
+from ext4kit.journal.transactions import State, Transaction, Transactions
 
 __all__ = [
     "AsOfBlocks",
@@ -17,7 +18,9 @@ __all__ = [
     "Log",
     "Replay",
     "ReplayedBlocks",
+    "State",
     "Transaction",
+    "Transactions",
     "inode_version_pieces",
     "inode_versions",
     "plan_replay",

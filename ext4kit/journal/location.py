@@ -1,24 +1,27 @@
 """Where a file system keeps its log.
 
-In the journal inode, of which the superblock holds a copy, or on a device of its own.
+In the journal inode, of which the superblock holds a copy; on a device of its own; or in a file
+that somebody copied the journal inode to.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import numpy as np
 
 from ext4kit.errors import AccessError, CorruptError, RequestError
-from ext4kit.evidence.source import Source
+from ext4kit.evidence.source import Source, peek
 from ext4kit.filesystem.blocks import BlockReader, SourceBlocks
 from ext4kit.findings import Severity
 from ext4kit.parsers.features import Compat, Incompat
 from ext4kit.parsers.inode import InodeFlags
-from ext4kit.parsers.journal import HEADER, MAGIC
+from ext4kit.parsers.journal import HEADER, MAGIC, MAGIC_BYTES, SUPERBLOCK, JournalSuperblock
 from ext4kit.parsers.superblock import MAGIC as SUPERBLOCK_MAGIC
-from ext4kit.parsers.superblock import SUPERBLOCK, SUPERBLOCK_OFFSET, Superblock
+from ext4kit.parsers.superblock import SUPERBLOCK as DEVICE_SUPERBLOCK
+from ext4kit.parsers.superblock import SUPERBLOCK_OFFSET, Superblock
 
 if TYPE_CHECKING:
     from ext4kit.filesystem import FileSystem
@@ -48,20 +51,86 @@ def journal_place(fs: FileSystem, device: Source | None = None) -> JournalPlace 
 
     Args:
         fs: the file system.
-        device: its external journal device, when there is one at hand.
+        device: its external journal device, when there is one at hand; or the content of its
+            journal inode as a file, which is then read instead of the inode.
     """
     superblock = fs.superblock
     if Compat.HAS_JOURNAL not in superblock.features:
+        if device is not None:
+            _not_read(fs, "the file system has no journal", Severity.WARNING)
         return None
+    place = _given(fs, device) if device is not None else None
+    if place is not None:
+        return place
     if superblock.journal_inode:
         log_blocks = _journal_blocks(fs)
         return None if log_blocks is None else JournalPlace(fs.blocks, log_blocks)
-    if device is not None:
-        return _on_device(fs, device)
-    external = superblock.journal_device or any(superblock.journal_uuid)
-    what = "lies on another device and was not read" if external else "has no inode"
-    fs.problems.add("journal", f"the journal {what}")
+    if device is None:
+        _tell_missing(fs)
     return None
+
+
+def _tell_missing(fs: FileSystem) -> None:
+    superblock = fs.superblock
+    if not superblock.journal_device and not any(superblock.journal_uuid):
+        fs.problems.add("journal", "the journal has no inode")
+        return
+    lacking = superblock.needs_recovery
+    what = f"lies on another device (UUID {UUID(bytes=superblock.journal_uuid)})"
+    then = "and was not read: the newest changes are missing" if lacking else "and was not read"
+    fs.problems.add("journal", f"{what} {then}", Severity.ERROR if lacking else Severity.NOTE)
+
+
+def _not_read(fs: FileSystem, why: str, severity: Severity = Severity.ERROR) -> None:
+    fs.problems.add("journal device", f"{why}; it was not read", severity)
+
+
+def _given(fs: FileSystem, device: Source) -> JournalPlace | None:
+    """The log in what was given as the journal, None when it cannot be that."""
+    try:
+        if peek(device, 0, len(MAGIC_BYTES)) == MAGIC_BYTES:
+            return _exported(fs, device)
+        return _on_device(fs, device)
+    except (AccessError, CorruptError) as error:
+        _not_read(fs, str(error))
+        return None
+
+
+def _exported(fs: FileSystem, device: Source) -> JournalPlace | None:
+    """The content of a journal inode, or of a journal device from its superblock on.
+
+    A journal inode's superblock carries the UUID that its file system had at mkfs.
+    """
+    found = JournalSuperblock.parse(device.read(0, SUPERBLOCK.size))
+    known = {fs.superblock.uuid, fs.superblock.journal_uuid, *_own_journal_uuid(fs, found.uuid)}
+    if found.uuid not in known:
+        _not_read(fs, f"a journal of another file system (UUID {UUID(bytes=found.uuid)})")
+        return None
+    size = fs.blocks.block_size
+    blocks = SourceBlocks(device, size, device.size // size)
+    at = 0 if fs.superblock.journal_inode else _superblock_at(size)
+    return JournalPlace(blocks, np.arange(-at, blocks.blocks_count), at)
+
+
+def _own_journal_uuid(fs: FileSystem, wanted: bytes) -> set[bytes]:
+    """UUID of the journal inode's superblock, empty where there is none to be read.
+
+    Looked at only when it is needed: the file system's UUID may have been changed since mkfs.
+    """
+    if not fs.superblock.journal_inode or wanted == fs.superblock.uuid:
+        return set()
+    log_blocks = _journal_blocks(fs)
+    if log_blocks is None:
+        return set()
+    return {JournalSuperblock.parse(fs.blocks.read(int(log_blocks[0]))).uuid}
+
+
+def _superblock_at(block_size: int) -> int:
+    """Block of the journal superblock on an external device: behind the device's own.
+
+    Source: kernel fs/ext4/super.c, `ext4_get_journal_blkdev`.
+    """
+    return SUPERBLOCK_OFFSET // block_size + 1
 
 
 def _on_device(fs: FileSystem, device: Source) -> JournalPlace | None:
@@ -70,20 +139,23 @@ def _on_device(fs: FileSystem, device: Source) -> JournalPlace | None:
     Log blocks are the device's blocks. Source: kernel fs/ext4/super.c,
     `ext4_get_journal_blkdev`; fs/jbd2/journal.c, `jbd2_journal_bmap`.
     """
+    header = Superblock.parse(device.read(SUPERBLOCK_OFFSET, DEVICE_SUPERBLOCK.size))
+    wanted = fs.superblock.journal_uuid
+    is_one = header.magic == SUPERBLOCK_MAGIC and Incompat.JOURNAL_DEV in header.features
+    checks = [
+        (is_one, "no external journal"),
+        (not fs.superblock.journal_inode, "the file system has a journal of its own inside"),
+        (header.checksum_ok is not False, "bad checksum of the device's superblock"),
+        (header.uuid == wanted,
+         f"another file system's (UUID {header.uuid_text}, not {UUID(bytes=wanted)})"),
+    ]  # fmt: skip
+    reason = next((reason for fine, reason in checks if not fine), "")
+    if reason:
+        _not_read(fs, reason)
+        return None
     size = fs.blocks.block_size
-    try:
-        header = Superblock.parse(device.read(SUPERBLOCK_OFFSET, SUPERBLOCK.size))
-    except AccessError as error:
-        fs.problems.add("journal device", str(error))
-        return None
-    if header.magic != SUPERBLOCK_MAGIC or Incompat.JOURNAL_DEV not in header.features:
-        fs.problems.add("journal device", "no external journal")
-        return None
-    if header.uuid != fs.superblock.journal_uuid:
-        fs.problems.add("journal device", "belongs to another file system; it was not read")
-        return None
     blocks = SourceBlocks(device, size, header.blocks_count)
-    return JournalPlace(blocks, np.arange(blocks.blocks_count), SUPERBLOCK_OFFSET // size + 1)
+    return JournalPlace(blocks, np.arange(blocks.blocks_count), _superblock_at(size))
 
 
 def _journal_blocks(fs: FileSystem) -> Any:
@@ -102,7 +174,7 @@ def _journal_blocks(fs: FileSystem) -> Any:
         fs.problems.add(where, what, Severity.WARNING)
         return backup
     if _starts(fs, inode):
-        fs.problems.add("journal", "parts of its block map are lost; the rest is read")
+        fs.problems.add("journal", "its block map has holes or names blocks twice; read so far")
         return inode
     fs.problems.add("journal", "no journal superblock where the journal inode leads")
     return None
@@ -154,4 +226,7 @@ def _starts(fs: FileSystem, log_blocks: Any) -> bool:
 
 
 def _is_whole(fs: FileSystem, log_blocks: Any) -> bool:
-    return _starts(fs, log_blocks) and bool((log_blocks > 0).all())
+    """Whether every log block has a place of its own."""
+    if not _starts(fs, log_blocks) or not (log_blocks > 0).all():
+        return False
+    return bool((np.diff(np.sort(log_blocks)) > 0).all())

@@ -5,9 +5,9 @@ Every lap that is still in the log is read, not only what a recovery would repla
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import numpy as np
 
@@ -17,49 +17,21 @@ from ext4kit.findings import Problems, Severity
 from ext4kit.journal.location import journal_place
 from ext4kit.journal.ring import LogReader, Ring, ring_of
 from ext4kit.journal.scan import Headers, Revokes, Tables, Tags, scan
-from ext4kit.journal.walk import Walk, Walker, commit_v1_fits, empty_walk
+from ext4kit.journal.transactions import Transactions, gather
+from ext4kit.journal.walk import Walk, Walker, empty_walk
 from ext4kit.parsers.features import Compat
 from ext4kit.parsers.journal import (
     CHECKSUM_CRC32C,
     MAGIC_BYTES,
-    BlockType,
+    JournalCompat,
     JournalFeatures,
     JournalIncompat,
     JournalSuperblock,
     judge,
 )
-from ext4kit.units import NANOSECONDS, TransactionId
 
 if TYPE_CHECKING:
     from ext4kit.filesystem import FileSystem
-
-
-@dataclass(frozen=True, slots=True)
-class Transaction:
-    """One transaction of which the log still holds a descriptor, revoke or commit block.
-
-    Attributes:
-        id: its sequence number as stored, 32 bits.
-        order: its place in time; equal to `id` unless ids wrapped round.
-        start: log block of its first surviving metadata block.
-        commit_index: log block of its commit block, None when there is none.
-        commit_time_ns: nanoseconds since 1970, from the commit block.
-        blocks: copies that its surviving descriptors name.
-        committed: it has a commit block that is not known to be bad.
-        checksum_ok: whether its metadata blocks' checksums fit; None when the format has none
-            or the transaction is no longer whole (checksum v1).
-        to_replay: a recovery would apply it.
-    """
-
-    id: TransactionId
-    order: int
-    start: int
-    commit_index: int | None
-    commit_time_ns: int | None
-    blocks: int
-    committed: bool
-    checksum_ok: bool | None
-    to_replay: bool
 
 
 class Log:
@@ -74,6 +46,10 @@ class Log:
         home: the blocks that the copies belong to, when the log lies on another device.
         superblock_at: log block of the journal superblock.
         fast_commits: the file system has the fast_commit feature.
+
+    Attributes:
+        superblock_block: where the journal superblock lies, a block of `reader.blocks`.
+        is_shared_device: the log is a device that several file systems may share.
 
     Raises:
         CorruptError: the journal superblock cannot be used.
@@ -96,14 +72,17 @@ class Log:
         self.home = blocks if home is None else home
         self.problems = problems if problems is not None else Problems()
         self.needs_recovery = needs_recovery
-        place = int(log_blocks[superblock_at])
-        self.superblock = JournalSuperblock.parse(blocks.read(place))
+        self.superblock_block = int(log_blocks[superblock_at])
+        self.is_shared_device = superblock_at > 0
+        self.superblock = JournalSuperblock.parse(blocks.read(self.superblock_block))
         reason = judge(self.superblock, blocks.block_size)
         if reason:
-            raise CorruptError("journal superblock", place * blocks.block_size, reason)
+            offset = self.superblock_block * blocks.block_size
+            raise CorruptError("journal superblock", offset, reason)
         self.reader = LogReader(blocks, log_blocks, self.problems)
         self.ring: Ring = ring_of(self.superblock, len(log_blocks), fast_commits, self.problems)
         self.length = min(self.superblock.length, len(log_blocks))
+        self.has_fast_commits = fast_commits or JournalIncompat.FAST_COMMIT in self.features
 
     @classmethod
     def open(cls, fs: FileSystem) -> Log | None:
@@ -116,7 +95,7 @@ class Log:
         if place is None:
             return None
         try:
-            return cls(
+            log = cls(
                 place.blocks,
                 place.log_blocks,
                 needs_recovery=fs.superblock.needs_recovery,
@@ -125,6 +104,9 @@ class Log:
                 superblock_at=place.superblock_at,
                 fast_commits=Compat.FAST_COMMIT in fs.superblock.features,
             )
+            if fs.superblock.group_number:  # a backup: none ever asks for a recovery
+                log.needs_recovery = log.superblock.start != 0
+            return log
         except (AccessError, CorruptError) as error:
             fs.problems.add("journal", f"cannot be used: {error}")
             return None
@@ -158,6 +140,11 @@ class Log:
         """Every revoke record."""
         return self._tables.revokes
 
+    @property
+    def unmarked(self) -> Any:
+        """Log blocks (int64) without the magic that have the type of a metadata block."""
+        return self._tables.unmarked
+
     @cached_property
     def unclaimed(self) -> Any:
         """Log blocks (int64) that are no metadata and that no valid tag names.
@@ -177,13 +164,17 @@ class Log:
         reason = self._no_recovery_reason()
         if reason:
             return empty_walk(self.superblock.sequence, reason)
-        refusal = self._refusal()
-        if refusal:
-            self.problems.add("journal superblock", f"nothing is replayed: {refusal}")
-            return empty_walk(self.superblock.sequence, refusal, refusal)
+        if self.refusal:
+            self.problems.add("journal superblock", f"nothing is replayed: {self.refusal}")
+            return empty_walk(self.superblock.sequence, self.refusal, self.refusal)
         walk = Walker(self.headers, self.reader, self.superblock, self.ring).run()
         if walk.refused:
             self.problems.add("journal", f"nothing is replayed: {walk.refused}")
+        elif walk.bad_commit is not None:
+            where = f"transaction {walk.bad_commit % (1 << 32)}"
+            severity = Severity.ERROR if walk.is_corrupt else Severity.WARNING
+            what = f"{walk.ended}: neither it nor what follows is replayed"
+            self.problems.add(where, what, severity)
         return walk
 
     def _no_recovery_reason(self) -> str:
@@ -198,20 +189,34 @@ class Log:
             return "the file system does not ask for recovery"
         return ""
 
-    def _refusal(self) -> str:
-        """Why no kernel would load this log, or ""."""
-        superblock = self.superblock
-        unknown = superblock.features.unknown_incompat
+    @cached_property
+    def refusal(self) -> str:
+        """Why no recovery would load this log, or "".
+
+        Source: kernel fs/jbd2/journal.c, `journal_check_superblock`; fs/ext4/super.c,
+        `ext4_open_dev_journal` for the users.
+        """
+        superblock, features = self.superblock, self.features
+        unknown = features.unknown_incompat
         both = JournalIncompat.CSUM_V2 | JournalIncompat.CSUM_V3
+        v1_too = features.has_block_checksums and JournalCompat.CHECKSUM in features
         kind = superblock.checksum_type
+        users = ", ".join(str(UUID(bytes=user)) for user in superblock.users)
         checks = [
             (unknown == 0, f"unknown incompatible features 0x{unknown:X}"),
-            (superblock.features.incompat & both != both, "checksum v2 and v3 at once"),
-            (not self.features.has_block_checksums or kind == CHECKSUM_CRC32C,
+            (features.ro_compat == 0, f"unknown features 0x{features.ro_compat:X} (read-only)"),
+            (features.incompat & both != both, "checksum v2 and v3 at once"),
+            (not v1_too, "checksum v1 beside v2 or v3"),
+            (not features.has_block_checksums or kind == CHECKSUM_CRC32C,
              f"checksum type {kind}"),
             (superblock.checksum_ok is not False, "bad checksum of the journal superblock"),
-            (superblock.first == self.ring.first, f"first log block {superblock.first}"),
-            (superblock.start in self.ring, f"start at log block {superblock.start:,}"),
+            (superblock.first == self.ring.first, f"first log block {superblock.first:,}"),
+            (superblock.first < superblock.length <= len(self.reader.log_blocks),
+             f"it says {superblock.length:,} blocks, there are {len(self.reader.log_blocks):,}"),
+            (superblock.start == 0 or superblock.start in self.ring,
+             f"start at log block {superblock.start:,}"),
+            (not self.is_shared_device or superblock.users_count <= 1,
+             f"the device serves {superblock.users_count:,} file systems ({users})"),
         ]  # fmt: skip
         return next((reason for fine, reason in checks if not fine), "")
 
@@ -228,67 +233,6 @@ class Log:
         return rows
 
     @cached_property
-    def transactions(self) -> tuple[Transaction, ...]:
+    def transactions(self) -> Transactions:
         """All transactions of the log, oldest first."""
-        headers = self.headers
-        by_order = np.lexsort((headers.position, headers.order))
-        edges = np.unique(headers.order[by_order], return_index=True)[1]
-        groups = np.split(by_order, edges[1:]) if len(by_order) else []
-        return tuple(self._transaction(self._in_log_order(rows)) for rows in groups)
-
-    def _in_log_order(self, rows: Any) -> Any:
-        """A transaction's header rows, by position, started behind the widest gap of the ring."""
-        position = self.headers.position[rows]
-        size = self.ring.end - self.ring.first
-        gaps = np.diff(position, prepend=position[-1] - size)
-        return np.roll(rows, -int(np.argmax(gaps)))
-
-    def _transaction(self, rows: Any) -> Transaction:
-        headers = self.headers
-        order = int(headers.order[rows[0]])
-        commits = rows[headers.kind[rows] == BlockType.COMMIT]
-        commit = int(commits[-1]) if len(commits) else None
-        checksum_ok = self._checksum_ok(rows, commit)
-        return Transaction(
-            id=TransactionId(order % (1 << 32)),
-            order=order,
-            start=int(headers.position[rows[0]]),
-            commit_index=None if commit is None else int(headers.position[commit]),
-            commit_time_ns=None if commit is None else self._commit_time(commit),
-            blocks=int(headers.tags[rows].sum()),
-            committed=commit is not None
-            and bool(headers.checksum_ok[commit])
-            and not (self.features.checksum_version == 1 and checksum_ok is False),
-            checksum_ok=checksum_ok,
-            to_replay=order in self.walk,
-        )
-
-    def _commit_time(self, commit: int) -> int | None:
-        """Nanoseconds since 1970; None for a time that 63 bits of them cannot hold."""
-        seconds = int(self.headers.commit_seconds[commit])
-        time = seconds * NANOSECONDS + int(self.headers.commit_nanoseconds[commit])
-        return time if 0 <= time < 1 << 63 else None
-
-    def _checksum_ok(self, rows: Any, commit: int | None) -> bool | None:
-        if self.features.has_block_checksums:
-            return bool(self.headers.checksum_ok[rows].all())
-        if self.features.checksum_version == 0 or commit is None:
-            return None
-        if not self.headers.commit_checksum[commit].any():
-            return None
-        parts = [row for row in rows.tolist() if row != commit]
-        if commit_v1_fits(self.headers, commit, parts, self.reader, self.ring):
-            return True
-        return False if self._is_whole(rows) else None
-
-    def _is_whole(self, rows: Any) -> bool:
-        """Whether the commit block before the transaction's first block is still there."""
-        headers = self.headers
-        before = self.ring.wrap(headers.position[rows[0]] - 1)
-        place = np.searchsorted(headers.position, before)
-        return bool(
-            place < len(headers)
-            and headers.position[place] == before
-            and headers.kind[place] == BlockType.COMMIT
-            and headers.order[place] == headers.order[rows[0]] - 1
-        )
+        return gather(self)

@@ -7,16 +7,20 @@ Source: kernel fs/jbd2/recovery.c: `jbd2_journal_recover`, `do_one_pass`,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ext4kit.filesystem.blocks import BlockReader
-from ext4kit.findings import Severity
+from ext4kit.journal.fast_commits.apply import apply_fast_commits
+from ext4kit.journal.fast_commits.draft import ChangedBlocks, no_changes
+from ext4kit.journal.fast_commits.reading import read_fast_commits
 from ext4kit.journal.log import Log
 from ext4kit.journal.overlay import CopiesInFront
 from ext4kit.journal.walk import Walk, empty_walk
-from ext4kit.parsers.journal import FAST_COMMIT_HEAD
+
+if TYPE_CHECKING:
+    from ext4kit.filesystem import FileSystem
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +50,68 @@ class ReplayedBlocks(CopiesInFront):
 
     Attributes:
         plan: which copies lie in front, and why not more.
+        changed: blocks that fast commits change on top of that; they come first.
     """
 
-    def __init__(self, base: BlockReader, log: Log, plan: Replay) -> None:
+    def __init__(
+        self, base: BlockReader, log: Log, plan: Replay, changed: ChangedBlocks | None = None
+    ) -> None:
         super().__init__(base, log)
         self.plan = plan
+        self.changed = no_changes(base.block_size) if changed is None else changed
 
     def copies_of(self, blocks: Any) -> Any:
-        """Row of `log.tags` for each block, -1 where a recovery writes nothing."""
+        """Row of `log.tags` for each block, -1 where the log's transactions write nothing."""
         return _found(self.plan.blocks, self.plan.tags, blocks)
 
+    def read(self, block: int, count: int = 1) -> memoryview:
+        """`count` blocks from `block` on.
 
-def replay(log: Log) -> ReplayedBlocks:
-    """The file system's blocks as a recovery would leave them; see `plan_replay`."""
-    return ReplayedBlocks(log.home, log, plan_replay(log))
+        Raises:
+            AccessError: a block lies outside, or cannot be read.
+        """
+        first, end = np.searchsorted(self.changed.blocks, [block, block + count])
+        if first == end:
+            return super().read(block, count)
+        rows = self.read_many(np.arange(block, block + count))
+        return memoryview(rows.reshape(-1)).toreadonly()
+
+    def read_many(self, blocks: Any) -> Any:
+        """The blocks of an int64 array, as uint8 (n, block_size).
+
+        Raises:
+            AccessError: as `read`.
+        """
+        place = self.changed.rows_of(blocks)
+        mine = place >= 0
+        if not mine.any():
+            return super().read_many(blocks)
+        rows = np.empty((len(blocks), self.block_size), np.uint8)
+        rows[~mine] = super().read_many(blocks[~mine])
+        rows[mine] = self.changed.rows[place[mine]]
+        return rows
+
+    @property
+    def before_fast_commits(self) -> ReplayedBlocks:
+        """The same blocks with the log's transactions alone replayed."""
+        return ReplayedBlocks(self.base, self.log, self.plan)
+
+
+def replay(log: Log, fs: FileSystem | None = None) -> ReplayedBlocks:
+    """The file system's blocks as a recovery would leave them; see `plan_replay`.
+
+    Args:
+        log: its log.
+        fs: the file system as it is on disk; without it fast commits are not applied.
+    """
+    blocks = ReplayedBlocks(log.home, log, plan_replay(log))
+    if not log.has_fast_commits or blocks.plan.walk.refused:
+        return blocks
+    if fs is None:
+        if read_fast_commits(log).due:
+            log.problems.add("fast commits", "not applied: the newest changes are missing")
+        return blocks
+    return ReplayedBlocks(log.home, log, blocks.plan, apply_fast_commits(log, fs, blocks))
 
 
 def _found(keys: Any, values: Any, wanted: Any) -> Any:
@@ -73,24 +125,26 @@ def _found(keys: Any, values: Any, wanted: Any) -> Any:
 def plan_replay(log: Log) -> Replay:
     """What a recovery would do with this log; nothing when none is due.
 
-    A damaged descriptor or revoke block of a committed transaction stops everything, a
-    damaged commit block ends the log before its transaction, a damaged copy is left out
-    alone. What was left out is told in `log.problems`.
+    A damaged descriptor or revoke block of a committed transaction stops everything, and so
+    does a damaged first fast commit; a damaged commit block ends the log before its
+    transaction, a damaged copy is left out alone. What was left out is told in `log.problems`.
     """
     walk = log.walk
+    refused = read_fast_commits(log).refused if log.has_fast_commits else ""
+    if refused and not walk.refused:
+        log.problems.add("journal", f"nothing is replayed: {refused}")
+        walk = empty_walk(walk.first_order, refused, refused)
     revoke_orders = _revokes(log, walk)
     if revoke_orders is None:
         why = "a revoke block counts past its end"
         log.problems.add("journal", f"nothing is replayed: {why}")
         walk = empty_walk(walk.first_order, why, why)
     if walk.refused or not len(walk.headers):
-        _tell_fast_commits(log, walk)
         none = np.zeros(0, np.int64)
         return Replay(none, none, walk)
     result = _last_copies(log, walk, *revoke_orders)
     if result.damaged:
         log.problems.add("journal", f"{result.damaged:,} copies have a bad checksum: left out")
-    _tell_fast_commits(log, walk)
     return result
 
 
@@ -129,25 +183,3 @@ def _last_copies(log: Log, walk: Walk, revoked: Any, revoked_at: Any) -> Replay:
     index = index[np.lexsort((*age, tags.block[index]))]
     index = index[_last_of_each(tags.block[index])]
     return Replay(tags.block[index], index, walk, revokes, int((~sound).sum()))
-
-
-def _tell_fast_commits(log: Log, walk: Walk) -> None:
-    """A problem when the fast-commit area holds commits that follow the replayed log.
-
-    Source: kernel fs/ext4/fast_commit.c, `ext4_fc_replay_scan`: the first block opens with a
-    HEAD tag whose tid is the transaction that the log ended before.
-    """
-    if not log.superblock.fast_commit_blocks or not log.needs_recovery or walk.refused:
-        return
-    place = log.ring.end + 1
-    if log.superblock.start == 0 or place >= log.length:
-        return
-    words = log.reader.read(np.array([place]))[0][:12]
-    kind = int.from_bytes(words[:2].tobytes(), "little")
-    tid = int.from_bytes(words[8:12].tobytes(), "little")
-    if kind == FAST_COMMIT_HEAD and tid == walk.end_order % (1 << 32):
-        log.problems.add(
-            "journal",
-            "fast commits follow the log and were not applied: the newest changes are missing",
-            Severity.ERROR,
-        )

@@ -7,6 +7,7 @@ block. Source: kernel fs/jbd2/journal.c and fs/jbd2/recovery.c.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,6 +90,9 @@ class LogReader:
         blocks: the file system's blocks.
         log_blocks: int64 array, file system block of each log block.
         problems: told about unreadable blocks.
+
+    Attributes:
+        unreadable: bool, one a log block: no place to read it from, or reading it has failed.
     """
 
     def __init__(self, blocks: BlockReader, log_blocks: Any, problems: Problems) -> None:
@@ -96,31 +100,42 @@ class LogReader:
         self.log_blocks = log_blocks
         self.problems = problems
         self.chunk = max(CHUNK_BYTES // blocks.block_size, 1)
+        self.unreadable = (log_blocks <= 0) | (log_blocks >= blocks.blocks_count)
 
     def read(self, positions: Any) -> Any:
         """The log blocks at `positions` (int64), uint8 (n, block size)."""
-        wanted = self.log_blocks[positions]
-        there = (wanted > 0) & (wanted < self.blocks.blocks_count)
+        there = ~self.unreadable[positions]
         if there.all():
-            return self._read(wanted)
-        self.problems.add("journal", "log blocks lie outside the file system; read as zeros")
-        rows = np.zeros((len(wanted), self.blocks.block_size), np.uint8)
-        rows[there] = self._read(wanted[there])
+            return self._read(positions)
+        self.problems.add("journal", "log blocks that cannot be read are taken as zeros")
+        rows = np.zeros((len(positions), self.blocks.block_size), np.uint8)
+        rows[there] = self._read(positions[there])
         return rows
 
-    def _read(self, wanted: Any) -> Any:
+    def view(self, positions: Any) -> Any:
+        """As `read`, not to be written to: no copy is made of blocks that lie in one run."""
+        wanted = self.log_blocks[positions]
+        is_run = len(wanted) > 0 and bool((np.diff(wanted) == 1).all())
+        if is_run and not self.unreadable[positions].any():
+            with suppress(AccessError):
+                data = self.blocks.read(int(wanted[0]), len(wanted))
+                return np.frombuffer(data, np.uint8).reshape(-1, self.blocks.block_size)
+        return self.read(positions)
+
+    def _read(self, positions: Any) -> Any:
         """As `read`, halving what fails until only the unreadable blocks are left out."""
         try:
-            return self.blocks.read_many(wanted)
+            return self.blocks.read_many(self.log_blocks[positions])
         except AccessError as error:
-            if len(wanted) <= 1:
+            if len(positions) <= 1:
                 self.problems.add("journal", f"a log block cannot be read: {error}")
-                return np.zeros((len(wanted), self.blocks.block_size), np.uint8)
-        middle = len(wanted) // 2
-        return np.concatenate([self._read(wanted[:middle]), self._read(wanted[middle:])])
+                self.unreadable[positions] = True
+                return np.zeros((len(positions), self.blocks.block_size), np.uint8)
+        middle = len(positions) // 2
+        return np.concatenate([self._read(positions[:middle]), self._read(positions[middle:])])
 
     def stream(self, positions: Any) -> Iterator[tuple[Any, Any]]:
-        """(positions, rows) chunk by chunk."""
+        """(positions, rows) chunk by chunk; the rows are not to be written to."""
         for start in range(0, len(positions), self.chunk):
             piece = positions[start : start + self.chunk]
-            yield piece, self.read(piece)
+            yield piece, self.view(piece)

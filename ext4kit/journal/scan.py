@@ -33,6 +33,8 @@ from ext4kit.units import widen
 TAGS_PER_BLOCK = 8  # tags kept at most, a block of the ring: surviving laps claim it 1-2 times
 REVOKES_PER_BLOCK = 32
 LIMIT_FLOOR = 1 << 20
+COMMIT_BYTES = 64  # the commit header with its padding
+HEADER_KINDS = (BlockType.DESCRIPTOR, BlockType.COMMIT, BlockType.REVOKE)
 
 Columns = TypeVar("Columns", "Headers", "Tags", "Revokes")
 
@@ -46,6 +48,7 @@ class Headers:
         kind: int64, BlockType (or a number that is none).
         order: int64, the transaction's place in time.
         checksum_ok: bool, False when the block's own checksum (v2, v3) fails.
+        is_partial: bool, a commit block whose checksum fits only with zeros behind its fields.
         commit_seconds: uint64, commit blocks only.
         commit_nanoseconds: int64, commit blocks only.
         commit_checksum: int64 (n, 3), commit blocks only: checksum v1 type, size, value.
@@ -57,6 +60,7 @@ class Headers:
     kind: Any
     order: Any
     checksum_ok: Any
+    is_partial: Any
     commit_seconds: Any
     commit_nanoseconds: Any
     commit_checksum: Any
@@ -79,7 +83,7 @@ class Tags:
         ordinal: int64, place of the tag in its descriptor.
         checksum: int64, as stored; 0 where the format has none.
         escaped: bool, the copy's first four bytes are the magic, stored as zeros.
-        matches: bool, the stored checksum fits; True where the format has none.
+        matches: bool, it was read and the stored checksum fits, where the format has one.
         valid: bool, the copy is still there and is this one.
         committed: bool, the transaction's commit block is there and good.
     """
@@ -139,6 +143,7 @@ class _Collected:
     headers: list[Headers] = field(default_factory=list)
     tags: list[Tags] = field(default_factory=list)
     revokes: list[Revokes] = field(default_factory=list)
+    unmarked: list[Any] = field(default_factory=list)
 
     def add_tags(self, tags: Tags) -> None:
         if len(tags) > self.tags_left:
@@ -155,11 +160,19 @@ class _Collected:
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The log as three tables."""
+    """The log as three tables.
+
+    Attributes:
+        headers: every block with the magic.
+        tags: every copy named.
+        revokes: every revoke record.
+        unmarked: int64, log blocks without the magic that have the type of a header.
+    """
 
     headers: Headers
     tags: Tags
     revokes: Revokes
+    unmarked: Any
 
 
 def scan(reader: LogReader, superblock: JournalSuperblock, ring: Ring) -> Tables:
@@ -173,19 +186,23 @@ def scan(reader: LogReader, superblock: JournalSuperblock, ring: Ring) -> Tables
     for positions, rows in reader.stream(np.arange(ring.first, ring.end)):
         _read_chunk(positions, rows, superblock, ring, found)
     headers = _joined(Headers, found.headers)
-    tags = _judged(_joined(Tags, found.tags), headers, reader, superblock)
-    return Tables(headers, tags, _joined(Revokes, found.revokes))
+    tags = _judged(_joined(Tags, found.tags), headers, ring, reader, superblock)
+    unmarked = np.concatenate(found.unmarked)
+    return Tables(headers, tags, _joined(Revokes, found.revokes), unmarked)
 
 
 def _read_chunk(
     positions: Any, rows: Any, superblock: JournalSuperblock, ring: Ring, found: _Collected
 ) -> None:
     raw = HEADER.columns(rows)
-    marked = np.flatnonzero(raw["h_magic"] == MAGIC)
+    has_magic = raw["h_magic"] == MAGIC
+    typed = np.isin(raw["h_blocktype"], HEADER_KINDS)
+    found.unmarked.append(positions[typed & ~has_magic])
+    marked = np.flatnonzero(has_magic)
     rows, raw, positions = rows[marked], raw[marked], positions[marked]
     kind = widen(raw["h_blocktype"])
     order = order_of(widen(raw["h_sequence"]), superblock.sequence)
-    good = _own_checksums(rows, kind, superblock)
+    good, is_partial = _own_checksums(rows, kind, superblock)
     descriptors, tag_counts = _read_descriptors(positions, rows, kind, order, superblock, ring)
     revokes, overflow = _read_revoke_blocks(positions, rows, kind, order, good, superblock)
     commits = COMMIT.columns(rows)
@@ -196,6 +213,7 @@ def _read_chunk(
             kind=kind,
             order=order,
             checksum_ok=good,
+            is_partial=is_partial,
             commit_seconds=commits["h_commit_sec"].astype(np.uint64),
             commit_nanoseconds=widen(commits["h_commit_nsec"]),
             commit_checksum=np.stack([widen(number) for number in numbers], axis=1),
@@ -207,11 +225,11 @@ def _read_chunk(
     found.add_revokes(revokes)
 
 
-def _own_checksums(rows: Any, kind: Any, superblock: JournalSuperblock) -> Any:
-    """Whether the checksum of each metadata block fits (checksums v2, v3)."""
-    good = np.ones(len(rows), bool)
+def _own_checksums(rows: Any, kind: Any, superblock: JournalSuperblock) -> tuple[Any, Any]:
+    """(the checksum of each metadata block fits (v2, v3), it does so for the fields alone)."""
+    good, is_partial = np.ones(len(rows), bool), np.zeros(len(rows), bool)
     if not superblock.features.has_block_checksums:
-        return good
+        return good, is_partial
     for kinds, offset in (
         ((BlockType.DESCRIPTOR, BlockType.REVOKE), tail_offset(rows.shape[1])),
         ((BlockType.COMMIT,), COMMIT_CHECKSUM_OFFSET),
@@ -220,7 +238,21 @@ def _own_checksums(rows: Any, kind: Any, superblock: JournalSuperblock) -> Any:
         blocks = rows[index]
         computed = blocks_checksums(superblock.seed, blocks, offset)
         good[index] = computed == stored_checksums(blocks, offset)
-    return good
+    torn = np.flatnonzero((kind == BlockType.COMMIT) & ~good)
+    good[torn] = is_partial[torn] = _headers_fit(rows[torn], superblock)
+    return good, is_partial
+
+
+def _headers_fit(commits: Any, superblock: JournalSuperblock) -> Any:
+    """Whether commit blocks fit their checksum when zeros stand behind their fields.
+
+    A disk may have written the first sector alone; that commit counts. Source: kernel
+    fs/jbd2/recovery.c, `jbd2_commit_block_csum_verify_partial`.
+    """
+    heads = commits.copy()
+    heads[:, COMMIT_BYTES:] = 0
+    computed = blocks_checksums(superblock.seed, heads, COMMIT_CHECKSUM_OFFSET)
+    return computed == stored_checksums(heads, COMMIT_CHECKSUM_OFFSET)
 
 
 def _read_descriptors(
@@ -257,13 +289,15 @@ def _read_revoke_blocks(
     return Revokes(records.block, order[header], positions[header], good[header]), overflow
 
 
-def _judged(tags: Tags, headers: Headers, reader: LogReader, superblock: JournalSuperblock) -> Tags:
+def _judged(
+    tags: Tags, headers: Headers, ring: Ring, reader: LogReader, superblock: JournalSuperblock
+) -> Tags:
     """The tags with `matches`, `valid` and `committed` filled in.
 
     A position belongs to the newest transaction that claims it and whose copy fits. A block
     with the magic is metadata of the log: copies never start so, they are escaped.
     """
-    matches = _matches(tags, reader, superblock)
+    matches = _matches(tags, ring, reader, superblock)
     trusted = headers.position[headers.checksum_ok]
     candidates = matches & np.isin(tags.descriptor, trusted)
     candidates &= ~np.isin(tags.position, headers.position)
@@ -277,24 +311,28 @@ def _judged(tags: Tags, headers: Headers, reader: LogReader, superblock: Journal
     )  # fmt: skip
 
 
-def _matches(tags: Tags, reader: LogReader, superblock: JournalSuperblock) -> Any:
-    """Whether the block at each tag's position has the checksum that the tag stores."""
-    matches = np.ones(len(tags), bool)
+def _matches(tags: Tags, ring: Ring, reader: LogReader, superblock: JournalSuperblock) -> Any:
+    """Whether the block at each tag's position was read and has the checksum of the tag."""
+    matches = ~reader.unreadable[tags.position]
     if not superblock.features.has_block_checksums:
         return matches
     by_position = np.argsort(tags.position, kind="stable")
-    for start in range(0, len(tags), reader.chunk):
-        index = by_position[start : start + reader.chunk]
-        matches[index] = _chunk_matches(_taken(tags, index), reader, superblock)
+    starts = np.arange(ring.first, ring.end, reader.chunk)
+    edges = np.searchsorted(tags.position[by_position], np.append(starts, ring.end))
+    for start, first, end in zip(starts.tolist(), edges[:-1], edges[1:], strict=True):
+        if first < end:
+            index = by_position[first:end]
+            span = np.arange(start, min(start + reader.chunk, ring.end))
+            matches[index] = _chunk_matches(_taken(tags, index), span, reader, superblock)
     return matches
 
 
-def _chunk_matches(tags: Tags, reader: LogReader, superblock: JournalSuperblock) -> Any:
+def _chunk_matches(tags: Tags, span: Any, reader: LogReader, superblock: JournalSuperblock) -> Any:
+    """As `_matches`, for tags whose positions lie in a span of the log."""
     orders, which = np.unique(tags.order, return_inverse=True)
     seeds = copy_seeds(superblock.seed, orders % (1 << 32))[which]
-    positions, place = np.unique(tags.position, return_inverse=True)
-    rows = reader.read(positions)
-    return copies_checksums(seeds, rows[place], superblock.features) == tags.checksum
+    rows = map(reader.view(span).__getitem__, (tags.position - span[0]).tolist())
+    return copies_checksums(seeds, rows, superblock.features) == tags.checksum
 
 
 def _newest_claims(tags: Tags, candidates: Any) -> Any:

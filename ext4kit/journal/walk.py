@@ -16,9 +16,12 @@ from ext4kit.parsers.checksums import ONES
 from ext4kit.parsers.journal import (
     CHECKSUM_CRC32,
     BlockType,
+    JournalIncompat,
     JournalSuperblock,
     transaction_checksum,
 )
+
+CHECKSUM_KINDS = {2: "md5", 3: "sha1", 4: "crc32c"}  # h_chksum_type beside crc32
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,8 @@ class Walk:
         headers: int64, rows of `Headers` that belong to these transactions.
         ended: why the walk ended there, in words.
         refused: damage for which nothing at all is replayed, or "".
+        bad_commit: order of a transaction whose commit block is bad: the walk ended before it.
+        is_corrupt: that commit block cannot come from a commit that was cut short.
     """
 
     first_order: int
@@ -38,6 +43,8 @@ class Walk:
     headers: Any
     ended: str
     refused: str = ""
+    bad_commit: int | None = None
+    is_corrupt: bool = False
 
     def __contains__(self, order: int) -> bool:
         return not self.refused and self.first_order <= order < self.end_order
@@ -64,13 +71,16 @@ class Walker:
         self.ring = ring
         self.row_at = np.full(ring.end, -1)
         self.row_at[headers.position] = np.arange(len(headers))
-        self.order = superblock.sequence
+        self.order = superblock.sequence  # of the transaction expected next
         self.committed: list[int] = []  # rows of whole transactions
         self.current: list[int] = []  # rows of the transaction being read
         self.suspect = ""  # damage that counts once the transaction proves to be committed
         self.last_commit = 0  # seconds
         self.ended = ""
         self.refused = ""
+        self.bad_commit: int | None = None
+        self.bad_reason = ""
+        self.is_corrupt = False
 
     def run(self) -> Walk:
         """Walk from s_start until a recovery would stop."""
@@ -83,8 +93,12 @@ class Walker:
             left -= step
             position = int(self.ring.wrap(position + step))
         rows = np.array(self.committed, np.int64)
-        ended = self.ended or "the log has been read once round"
-        return Walk(self.superblock.sequence, self.order, rows, ended, self.refused)
+        ended = self.bad_reason or self.ended or "the log has been read once round"
+        end_order = self.order if self.bad_commit is None else self.bad_commit
+        return Walk(
+            self.superblock.sequence, end_order, rows, self.refused or ended, self.refused,
+            self.bad_commit, self.is_corrupt,
+        )  # fmt: skip
 
     def _take(self, row: int, position: int) -> None:
         """One step: the header at a position, or none there (row -1)."""
@@ -110,20 +124,56 @@ class Walker:
         seconds = int(self.headers.commit_seconds[row])
         stale = seconds < self.last_commit
         if self.suspect and not stale:
-            self.refused = self.suspect
-            self.ended = self.suspect
-        elif self.suspect or not self._commit_fits(row):
-            self.ended = "an earlier lap's block" if stale else "bad checksum in a commit block"
+            self.refused = self.ended = self.suspect
+        elif self.suspect:
+            self.ended = "an earlier lap's block"
+        elif self.bad_commit is not None:
+            self._take_behind_bad_commit(seconds)
+        elif reason := self._misfit(row):
+            self._take_bad_commit("an earlier lap's block" if stale else reason, stale, seconds)
         else:
             self.committed += [*self.current, row]
-            self.current = []
-            self.last_commit = seconds
-            self.order += 1
+            self._go_on(seconds)
 
-    def _commit_fits(self, row: int) -> bool:
+    def _take_bad_commit(self, reason: str, stale: bool, seconds: int) -> None:
+        """The log ends before this transaction; with async commit it may have been cut short.
+
+        Such a commit block may reach the disk before its transaction. Then the next one tells.
+        """
+        if stale:
+            self.ended = reason
+            return
+        self.bad_commit = self.order
+        self.bad_reason = reason
+        if JournalIncompat.ASYNC_COMMIT in self.superblock.features:
+            self._go_on(seconds)
+        else:
+            self.is_corrupt = True
+            self.ended = reason
+
+    def _take_behind_bad_commit(self, seconds: int) -> None:
+        """A commit behind a bad one: nobody cuts a commit short and goes on."""
+        self.is_corrupt = True
+        self._go_on(seconds)
+
+    def _go_on(self, seconds: int) -> None:
+        self.current = []
+        self.last_commit = seconds
+        self.order += 1
+
+    def _misfit(self, row: int) -> str:
+        """Why a commit block cannot be believed, or ""."""
         if self.superblock.features.checksum_version != 1:
-            return bool(self.headers.checksum_ok[row])
-        return commit_v1_fits(self.headers, row, self.current, self.reader, self.ring)
+            fits = bool(self.headers.checksum_ok[row])
+        else:
+            fits = commit_v1_fits(self.headers, row, self.current, self.reader, self.ring)
+        if fits:
+            return ""
+        kind = int(self.headers.commit_checksum[row][0])
+        if self.superblock.features.checksum_version != 1 or kind in (0, CHECKSUM_CRC32):
+            return "bad checksum in a commit block"
+        name = CHECKSUM_KINDS.get(kind, "unknown")
+        return f"a commit block's checksum is of type {kind} ({name}), which cannot be verified"
 
 
 def commit_v1_fits(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 MANIFEST = "manifest.jsonl"
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
 RESERVE = 1 << 16  # bytes: several records of the longest paths
 
 
@@ -36,7 +37,7 @@ class Manifest:
     def append(self, values: dict[str, Any]) -> None:
         """One record, handed to the system before the next file is begun; whole or not at all."""
         start = self._stream.tell()
-        line = memoryview(json.dumps(values, ensure_ascii=False).encode() + b"\n")
+        line = memoryview(_ENCODER.encode(values).encode() + b"\n")
         try:
             while line:
                 line = line[self._stream.write(line) :]

@@ -81,6 +81,7 @@ class RootedOutput:
     root: Path
     evidence: tuple[Path, ...] = ()
     _folders: dict[tuple[str, ...], Path] = field(default_factory=dict)
+    _known: dict[tuple[bytes, ...], tuple[Path, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Create the folder.
@@ -120,33 +121,31 @@ class RootedOutput:
                 written. What was written of it is then named `*.incomplete`.
         """
         try:
-            path, handle = self._create([usable_name(part) for part in parts], mark)
+            folder, below = self._folder_of(tuple(parts[:-1]))
+            name, handle = _create(folder, usable_name(parts[-1]), mark)
         except OSError as error:
             raise _failure("/".join(usable_name(part) for part in parts), error) from error
         try:
-            with os.fdopen(handle, "wb", buffering=0) as stream:
-                size, digest, lost = _pour(stream.fileno(), chunks)
-            if times is not None:
-                _set_times(path, times)
-        except BaseException as error:
-            _set_aside(path)
-            if isinstance(error, OSError):
-                raise _failure(str(path.relative_to(self.root)), error) from error
-            raise
-        return Written(path.relative_to(self.root).as_posix(), size, digest, lost)
-
-    def _create(self, names: list[str], mark: str) -> tuple[Path, int]:
-        folder = self._folder(tuple(names[:-1]))
-        name = names[-1]
-        for attempt in range(1000):
-            path = folder / name
             try:
-                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
-                return path, os.open(path, flags | getattr(os, "O_BINARY", 0), 0o666)
-            except FileExistsError:
-                suffix = f"~{mark}" if attempt == 0 and mark else f"~{mark}.{attempt}"
-                name = _cut(names[-1], NAME_LIMIT - len(suffix)) + suffix
-        raise FileExistsError(errno.EEXIST, "too many files of that name", str(folder / names[-1]))
+                size, digest, lost = _pour(handle, chunks)
+                if times is not None:
+                    _set_times(handle, f"{folder}{os.sep}{name}", times)
+            finally:
+                os.close(handle)
+        except BaseException as error:
+            set_aside(folder / name)
+            if isinstance(error, OSError):
+                raise _failure(below + name, error) from error
+            raise
+        return Written(below + name, size, digest, lost)
+
+    def _folder_of(self, parts: tuple[bytes, ...]) -> tuple[Path, str]:
+        """The folder for these components of the evidence, and its path below the root."""
+        if parts not in self._known:
+            folder = self._folder(tuple(usable_name(part) for part in parts))
+            below = folder.relative_to(self.root).as_posix() + "/"
+            self._known[parts] = folder, "" if folder == self.root else below
+        return self._known[parts]
 
     def _folder(self, names: tuple[str, ...]) -> Path:
         """The folder for these components; beside a file of the same name it gets a `~`."""
@@ -158,7 +157,20 @@ class RootedOutput:
         return folder
 
 
-def _set_aside(path: Path) -> None:
+def _create(folder: Path, wanted: str, mark: str) -> tuple[str, int]:
+    """(name, descriptor) of a new file, under the first of its names that is free."""
+    name, start = wanted, f"{folder}{os.sep}"
+    for attempt in range(1000):
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+            return name, os.open(start + name, flags | getattr(os, "O_BINARY", 0), 0o666)
+        except FileExistsError:
+            suffix = f"~{mark}" if attempt == 0 and mark else f"~{mark}.{attempt}"
+            name = _cut(wanted, NAME_LIMIT - len(suffix)) + suffix
+    raise FileExistsError(errno.EEXIST, "too many files of that name", start + wanted)
+
+
+def set_aside(path: Path) -> None:
     """Give an unfinished file a name that says so and that no other file has."""
     name = _cut(path.name, NAME_LIMIT - 20) + ".incomplete"
     while path.with_name(name).exists():
@@ -182,10 +194,10 @@ def _failure(path: str, error: OSError) -> OutputError:
     return kind(f"{path}: {error.strerror}")
 
 
-def _set_times(path: Path, times: tuple[int, int]) -> None:
+def _set_times(handle: int, path: str, times: tuple[int, int]) -> None:
     """Set the times where the system here can hold them; the manifest has them exactly."""
     try:
-        os.utime(path, ns=times)
+        os.utime(handle if os.utime in os.supports_fd else path, ns=times)
     except (OSError, OverflowError):
         return
 

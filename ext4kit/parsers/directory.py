@@ -6,6 +6,7 @@ Source: kernel Documentation/filesystems/ext4/directory.rst.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,6 @@ from construct import Int8ul, Int16ul, Int32ul, Struct
 
 from ext4kit.parsers.checksums import crc32c
 from ext4kit.parsers.layout import Buffer, Layout
-from ext4kit.units import widen
 
 DIRENT = Layout(
     "directory entry",
@@ -34,6 +34,10 @@ DIRENT_TAIL = Layout(
         "det_checksum" / Int32ul,
     ),
 )
+_REC_LEN_BIT = DIRENT.offset_of("rec_len") * 8
+_NAME_LEN_BIT = DIRENT.offset_of("name_len") * 8
+_FILE_TYPE_BIT = DIRENT.offset_of("file_type") * 8
+NAMES_AT_ONCE = 1 << 14  # as many as the cache holds
 TAIL_FILE_TYPE = 0xDE
 FILE_TYPES = {
     0: "unknown",
@@ -45,6 +49,52 @@ FILE_TYPES = {
     6: "socket",
     7: "symlink",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Names in one piece of memory.
+
+    Attributes:
+        data: the names; where they were packed, each has a newline of the packing in front.
+        start: byte at which each name starts; length: its bytes.
+    """
+
+    data: bytes
+    start: Any
+    length: Any
+
+    @classmethod
+    def of(cls, names: list[bytes]) -> Names:
+        """The names of a list, packed."""
+        length = np.array([len(name) for name in names], np.int64)
+        return cls(b"".join(b"\n" + name for name in names), np.cumsum(length + 1) - length, length)
+
+    @classmethod
+    def joined(cls, parts: list[Names]) -> Names:
+        """The names of all parts after each other."""
+        if len(parts) == 1:
+            return parts[0]
+        shifts = accumulate((len(part.data) for part in parts), initial=0)
+        none = np.zeros(0, np.int64)
+        starts = [part.start + shift for part, shift in zip(parts, shifts, strict=False)]
+        return cls(
+            b"".join(part.data for part in parts),
+            np.concatenate([none, *starts]),
+            np.concatenate([none, *(part.length for part in parts)]),
+        )
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def take(self, index: Any) -> Names:
+        """The names that `index` selects."""
+        return Names(self.data, self.start[index], self.length[index])
+
+    def tolist(self) -> list[bytes]:
+        """Each name on its own."""
+        data, ends = self.data, self.start + self.length
+        return [data[a:b] for a, b in zip(self.start.tolist(), ends.tolist(), strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,19 +126,27 @@ class EntryTable:
             self.file_type[index],
         )
 
-    def are_dots(self, blocks: Any) -> Any:
-        """Per entry (bool): its name is `.` or `..`."""
-        start = self.offset + DIRENT.size
-        second = blocks[self.block, np.minimum(start + 1, blocks.shape[1] - 1)]
-        fits = (self.name_length == 1) | ((self.name_length == 2) & (second == ord(".")))
-        return fits & (blocks[self.block, start] == ord("."))
-
     def names(self, blocks: Any) -> list[bytes]:
         """The names, read from the blocks that the table was read from."""
-        data = blocks.tobytes()
-        starts = self.block * blocks.shape[1] + self.offset + DIRENT.size
-        ends = starts + self.name_length
-        return [data[a:b] for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
+        start = self.block * blocks.shape[1] + self.offset + DIRENT.size
+        return Names(blocks.tobytes(), start, self.name_length).tolist()
+
+    def packed_names(self, blocks: Any) -> Names:
+        """The names without what lies between them; for many entries at once."""
+        data, size = np.ascontiguousarray(blocks).reshape(-1), blocks.shape[1]
+        pieces = []
+        for at in range(0, len(self), NAMES_AT_ONCE):
+            some = slice(at, at + NAMES_AT_ONCE)
+            length = self.name_length[some] + 1  # the byte in front of a name is never its own
+            first = self.block[some] * size + self.offset[some] + DIRENT.size - 1
+            start = np.cumsum(length) - length
+            place = np.repeat(first - start, length)
+            place += np.arange(len(place))
+            piece = data[place]
+            piece[start] = ord("\n")
+            pieces.append(piece)
+        length = self.name_length
+        return Names(b"".join(pieces), np.cumsum(length + 1) - length, length)
 
 
 def record_length(raw: Any, block_size: int) -> Any:
@@ -100,7 +158,11 @@ def record_length(raw: Any, block_size: int) -> Any:
 
 
 def parse_entries(
-    blocks: Any, has_file_type: bool, start: int = 0, end: int | None = None
+    blocks: Any,
+    has_file_type: bool,
+    start: int = 0,
+    end: int | None = None,
+    dots: bool = True,
 ) -> tuple[EntryTable, Any]:
     """Read the entries of all blocks in step.
 
@@ -109,6 +171,7 @@ def parse_entries(
         has_file_type: the filetype feature; else file types come out as 0.
         start: where the first entry of each block lies.
         end: where entries end; the block's end by default.
+        dots: the entries `.` and `..` as well.
 
     Returns:
         The entries in use in order of block and offset, and int64 (n,): the offset at which
@@ -118,55 +181,96 @@ def parse_entries(
     headers = _Headers(blocks, has_file_type)
     broken = np.full(len(blocks), -1)
     row = np.arange(len(blocks) if start + DIRENT.size <= end else 0)
-    cursor = np.full(len(row), start)
-    found: list[tuple[Any, ...]] = []
+    place, stop = headers.place(row, start), headers.place(row, end)
+    found = [(row[:0], place[:0], headers.at(place[:0]))]
     while len(row):
-        inode, step, length, kind = headers.at(row, cursor)
-        fits = (step >= 12) & (step % 4 == 0) & (cursor + step <= end) & (length + 8 <= step)
-        broken[row[~fits]] = cursor[~fits]
-        used = fits & (inode != 0) & (length > 0)
-        found.append(tuple(column[used] for column in (row, cursor, inode, length, kind)))
-        cursor = cursor + step
-        more = fits & (cursor + DIRENT.size <= end)
-        row, cursor = row[more], cursor[more]
-    columns = [np.concatenate(column) for column in zip(*found, strict=True)]
-    if not columns:
-        columns = [np.zeros(0, np.int64)] * 5
-    table = EntryTable(*columns)
-    key = table.block * blocks.shape[1] + table.offset
-    return table.take(np.argsort(key, kind="stable")), broken
+        raw = headers.at(place)
+        step, length = headers.step(raw), headers.name_length(raw)
+        following = place + step
+        fits = (step >= 12) & (step & 3 == 0) & (following <= stop) & (length + 8 <= step)
+        if not fits.all():
+            broken[row[~fits]] = headers.offset(row, place)[~fits]
+        used = fits & (headers.inode(raw) != 0) & (length > 0)
+        found.append((row[used], place[used], raw[used]))
+        more = fits & (following + DIRENT.size <= stop)
+        place = following
+        if not more.all():
+            row, place, stop = row[more], place[more], stop[more]
+    row, place, raw = (np.concatenate(column) for column in zip(*found, strict=True))
+    order = np.argsort(place, kind="stable")
+    if not dots:
+        order = order[~headers.are_dots(place, raw)[order]]
+    return headers.entries(row[order], place[order], raw[order]), broken
 
 
 class _Headers:
-    """The entry headers that begin at every fourth byte of the blocks, read where they lie."""
+    """The entry headers that begin at every fourth byte of the blocks, read where they lie.
+
+    Each comes as one 64-bit number, and its fields are cut out of that. Places are bytes in
+    all blocks together.
+    """
 
     def __init__(self, blocks: Any, has_file_type: bool) -> None:
-        self.block_size = blocks.shape[1]
+        self._block_size = blocks.shape[1]
         self._has_file_type = has_file_type
         padded = np.ascontiguousarray(blocks)
-        if self.block_size % 4:
-            padded = np.pad(blocks, ((0, 0), (0, -self.block_size % 4)))
+        if self._block_size % 4:
+            padded = np.pad(blocks, ((0, 0), (0, -self._block_size % 4)))
         self._width = padded.shape[1]
         count = max(padded.size - DIRENT.size + 4, 0) // 4
-        self._raw: Any = np.ndarray(count, DIRENT.dtype, padded, strides=(4,))
+        self._raw: Any = np.ndarray(count, "<i8", padded, strides=(4,))
+        self._bytes = padded.reshape(-1)
 
-    def at(self, row: Any, offset: Any) -> tuple[Any, ...]:
-        """(inode, record length, name length, file type) at `offset` of the blocks `row`."""
-        raw = self._raw[(row * self._width + offset) >> 2]
-        length, kind = widen(raw["name_len"]), widen(raw["file_type"])
-        if not self._has_file_type:  # a high byte that is always 0, but 0xDE in a checksum tail
-            kind = np.zeros_like(kind)
-        step = record_length(widen(raw["rec_len"]), self.block_size)
-        return widen(raw["inode"]), step, length, kind
+    def place(self, row: Any, offset: Any) -> Any:
+        """The place of an offset in a block."""
+        return row * self._width + offset
+
+    def offset(self, row: Any, place: Any) -> Any:
+        """The offset of a place in its block."""
+        return place - row * self._width
+
+    def at(self, place: Any) -> Any:
+        """The headers at these places, int64."""
+        return self._raw[place >> 2]
+
+    def inode(self, raw: Any) -> Any:
+        """Inode numbers."""
+        return raw & 0xFFFFFFFF
+
+    def step(self, raw: Any) -> Any:
+        """Bytes to the next entry."""
+        return record_length(raw >> _REC_LEN_BIT & 0xFFFF, self._block_size)
+
+    def name_length(self, raw: Any) -> Any:
+        """Bytes of name."""
+        return raw >> _NAME_LEN_BIT & 0xFF
+
+    def file_type(self, raw: Any) -> Any:
+        """File types; without the feature a high byte that is 0, but 0xDE in a checksum tail."""
+        return raw >> _FILE_TYPE_BIT & 0xFF if self._has_file_type else np.zeros_like(raw)
+
+    def are_dots(self, place: Any, raw: Any) -> Any:
+        """Per header (bool): its name is `.` or `..`."""
+        length = self.name_length(raw)
+        dots = length <= 2
+        short, name = length[dots], place[dots] + DIRENT.size
+        last = self._bytes[name + short - 1]
+        dots[dots] = (short > 0) & (self._bytes[name] == ord(".")) & (last == ord("."))
+        return dots
+
+    def entries(self, row: Any, place: Any, raw: Any) -> EntryTable:
+        """The headers as a table."""
+        offset, length = self.offset(row, place), self.name_length(raw)
+        return EntryTable(row, offset, self.inode(raw), length, self.file_type(raw))
 
 
 def block_checksum_ok(seed: int, block: Buffer) -> bool | None:
     """Whether a directory leaf's tail fits its owner's inode seed; None without a tail."""
     offset = memoryview(block).nbytes - DIRENT_TAIL.size
-    tail = DIRENT_TAIL.parse(block, offset)
-    if tail.det_reserved_ft != TAIL_FILE_TYPE or tail.det_rec_len != DIRENT_TAIL.size:
+    tail = DIRENT_TAIL.table(block, 1, offset)[0]  # of whole logs, so not with construct
+    if tail["det_reserved_ft"] != TAIL_FILE_TYPE or tail["det_rec_len"] != DIRENT_TAIL.size:
         return None
-    return bool(tail.det_checksum == crc32c(seed, memoryview(block)[:offset]))
+    return bool(tail["det_checksum"] == crc32c(seed, memoryview(block)[:offset]))
 
 
 def parse_remnants(blocks: Any, wanted: Any, entries: EntryTable) -> EntryTable:
@@ -186,10 +290,13 @@ def parse_remnants(blocks: Any, wanted: Any, entries: EntryTable) -> EntryTable:
     offset = word * 4
     in_use = np.isin(row * size + offset, entries.block * size + entries.offset)
     row, offset = row[~in_use], offset[~in_use]
-    inode, step, length, kind = _Headers(blocks, True).at(row, offset)
+    headers = _Headers(blocks, True)
+    place = headers.place(row, offset)
+    raw = headers.at(place)
+    step, length, kind = headers.step(raw), headers.name_length(raw), headers.file_type(raw)
     fits = (step >= 12) & (step % 4 == 0) & (offset + step <= size) & (length + 8 <= step)
     fits &= (length > 0) & (kind >= 1) & (kind <= 7)
-    table = EntryTable(row, offset, inode, length, kind).take(fits)
+    table = headers.entries(row, place, raw).take(fits)
     return table.take(_are_names(blocks, table))
 
 

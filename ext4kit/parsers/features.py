@@ -95,11 +95,12 @@ class Features:
     ro_compat: RoCompat
 
     def __contains__(self, flag: object) -> bool:
+        # As numbers: this is asked often, and the operators of flags take their time.
         if isinstance(flag, Compat):
-            return bool(self.compat & flag)
+            return int.__and__(self.compat, flag) != 0
         if isinstance(flag, Incompat):
-            return bool(self.incompat & flag)
-        return isinstance(flag, RoCompat) and bool(self.ro_compat & flag)
+            return int.__and__(self.incompat, flag) != 0
+        return isinstance(flag, RoCompat) and int.__and__(self.ro_compat, flag) != 0
 
     @property
     def names(self) -> list[str]:

@@ -119,6 +119,15 @@ def _descriptor_checksums(rows: Any, superblock: Superblock) -> Any:
     return np.full(len(rows), -1)
 
 
+def descriptor_checksum(superblock: Superblock, number: int, row: Any) -> int:
+    """What the checksum of one group's descriptor should be; -1 where the format stores none."""
+    if superblock.has_metadata_checksums:
+        return _crc32c_descriptor(superblock, number, row)
+    if RoCompat.UNINIT_BG in superblock.features:
+        return _crc16_descriptor(superblock, number, row)
+    return -1
+
+
 def _crc32c_descriptor(superblock: Superblock, number: int, row: Any) -> int:
     body = bytearray(row.tobytes())
     body[30:32] = b"\0\0"

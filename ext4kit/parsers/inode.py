@@ -6,6 +6,7 @@ Source: kernel Documentation/filesystems/ext4/inodes.rst and fs/ext4/ext4.h.
 from __future__ import annotations
 
 import stat
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from enum import IntFlag
 from functools import cache
@@ -96,6 +97,11 @@ class InodeFlags(IntFlag):
     CASEFOLD = 0x40000000
 
 
+_INLINE_DATA = int(InodeFlags.INLINE_DATA)  # a number: the operators of flags take their time
+_ENCRYPT = int(InodeFlags.ENCRYPT)
+_NOT_IN_I_BLOCK = int(InodeFlags.EXTENTS | InodeFlags.INLINE_DATA)
+
+
 @dataclass(frozen=True, slots=True)
 class Inode:
     """One inode; times are integer nanoseconds since 1970.
@@ -142,12 +148,12 @@ class Inode:
     @property
     def is_inline(self) -> bool:
         """True when the content lies in the inode itself."""
-        return bool(self.flags & InodeFlags.INLINE_DATA)
+        return bool(self.flags & _INLINE_DATA)
 
     @property
     def is_encrypted(self) -> bool:
         """True when content, and for a directory the names in it, are encrypted."""
-        return bool(self.flags & InodeFlags.ENCRYPT)
+        return bool(self.flags & _ENCRYPT)
 
     @property
     def is_fast_symlink(self) -> bool:
@@ -182,8 +188,7 @@ def is_fast_symlink(mode: Any, size: Any, flags: Any) -> Any:
 
     Targets below 60 bytes do; i_flags tells the ones written as blocks or inline data.
     """
-    elsewhere = int(InodeFlags.EXTENTS | InodeFlags.INLINE_DATA)
-    return (mode & 0xF000 == stat.S_IFLNK) & (size < 60) & (flags & elsewhere == 0)
+    return (mode & 0xF000 == stat.S_IFLNK) & (size < 60) & (flags & _NOT_IN_I_BLOCK == 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +241,19 @@ class InodeTable:
             i_block=values["i_block"].tobytes(),
             raw=values["raw"].tobytes(),
         )
+
+    def each(self) -> Iterator[Inode]:
+        """Every row as an `Inode`, as `one` gives it."""
+        latest = np.maximum.reduce([self.atime, self.mtime, self.ctime, self.crtime])
+        late = set(np.flatnonzero(latest >= COLUMN_SECONDS * NANOSECONDS).tolist())
+        columns = {name: getattr(self, name).tolist() for name in _columns()[:-2]}
+        exists = (self.extra_isize >= 24).tolist()
+        columns["crtime"] = [
+            time if there else None for time, there in zip(columns["crtime"], exists, strict=True)
+        ]
+        blocks, rows = map(bytes, self.i_block), map(bytes, self.raw)
+        for row, values in enumerate(zip(*columns.values(), blocks, rows, strict=True)):
+            yield self.one(row) if row in late else Inode(*values)
 
 
 @cache
@@ -346,6 +364,22 @@ def inode_seeds(superblock: Superblock, numbers: Any, generations: Any) -> Any:
     """`inode_seed` for columns; uint32 (n,)."""
     pair = np.stack([np.asarray(numbers), np.asarray(generations)], axis=1).astype("<u4")
     return crc32c_rows(superblock.seed, pair.view(np.uint8).reshape(len(pair), 8))
+
+
+def seal_inode(raw: bytearray, number: int, superblock: Superblock) -> None:
+    """Give an inode's bytes, whole, the checksum that fits them; nothing without metadata_csum."""
+    if not superblock.has_metadata_checksums:
+        return
+    extra = len(raw) > GOOD_OLD_SIZE and int.from_bytes(raw[GOOD_OLD_SIZE:][:2], "little") >= 4
+    raw[_CHECKSUM_LO : _CHECKSUM_LO + 2] = bytes(2)
+    if extra:
+        raw[_CHECKSUM_HI : _CHECKSUM_HI + 2] = bytes(2)
+    place = INODE.offset_of("i_generation")
+    generation = int.from_bytes(raw[place : place + 4], "little")
+    value = crc32c(inode_seed(superblock, number, generation), raw).to_bytes(4, "little")
+    raw[_CHECKSUM_LO : _CHECKSUM_LO + 2] = value[:2]
+    if extra:
+        raw[_CHECKSUM_HI : _CHECKSUM_HI + 2] = value[2:]
 
 
 def inode_checksums_ok(table: InodeTable, superblock: Superblock) -> Any:

@@ -7,6 +7,7 @@ alive.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -17,9 +18,11 @@ from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.filesystem.maps import Maps, has_map, map_inodes
 from ext4kit.journal import History, InodeVersions, Log, inode_version_pieces
+from ext4kit.journal.fast_commits.interludes import find_interludes
+from ext4kit.journal.fast_commits.reading import read_fast_commits
+from ext4kit.journal.replay import ReplayedBlocks
 from ext4kit.journal.ring import order_of
 from ext4kit.parsers.extents import block_checksum_ok
-from ext4kit.parsers.features import Compat
 from ext4kit.parsers.inode import (
     InodeFlags,
     InodeTable,
@@ -27,10 +30,12 @@ from ext4kit.parsers.inode import (
     inode_seed,
     parse_inodes,
 )
-from ext4kit.parsers.journal import FAST_COMMIT_HEAD
+from ext4kit.past.breaks import Breaks, find_breaks
 from ext4kit.past.settled import Holdings, find_settled
 
 NOW = np.int64(1) << 62  # the order of what is on disk: after every transaction
+UNREPLAYED = int(NOW) - 1000  # the order of what is on disk in place of what fast commits tell;
+# what they changed and then removed comes between it and NOW, by a step a fast commit
 NEVER = -1
 
 
@@ -76,24 +81,46 @@ class Past:
         states: all states of the lives that the log knows or that the disk shows deleted; those
             of settled inodes are left out.
         settled: the blocks that settled inodes have, in pieces.
+
+    Args:
+        fs: the file system.
+        directories_only: keep the states of inodes that are directories at some time, and no
+            others; nothing is settled then.
+        committed_only: leave out what transactions without a good commit block hold, and what
+            fast commits tell of the time before them.
     """
 
-    def __init__(self, fs: FileSystem) -> None:
+    def __init__(
+        self, fs: FileSystem, *, directories_only: bool = False, committed_only: bool = False
+    ) -> None:
         self.fs = fs
         log = Log.open(fs)
         self.log = log
         self.history = None if log is None else History(log)
+        if log is not None and self.history is not None and committed_only:
+            self.history.tags = self.history.tags[log.tags.committed[self.history.tags]]
         self.settled: list[Holdings] = []
+        self._committed_only = committed_only
+        self._directories = np.zeros(0, np.int64) if directories_only else None
         self.states = self._read_states()
+
+    @cached_property
+    def breaks(self) -> Breaks:
+        """Unmounts, power cuts and lost transactions, as the log's ids tell them."""
+        return find_breaks(self.log)
 
     # -- reading --------------------------------------------------------------------------
 
     def _read_states(self) -> States:
         logged, order = self._logged()
-        numbers = np.unique(logged.number)
-        on_disk = self._on_disk(numbers)
-        table = _stacked([logged, on_disk])
-        order = np.concatenate([order, np.full(len(on_disk), NOW)])
+        tables, orders = [logged], [order]
+        for at, table in [(UNREPLAYED, self._unreplayed()), *self._passing()]:
+            tables.append(table)
+            orders.append(np.full(len(table), at))
+        numbers = np.concatenate([table.number for table in tables])
+        on_disk = self._on_disk(np.unique(numbers))
+        table = _stacked([*tables, on_disk])
+        order = np.concatenate([*orders, np.full(len(on_disk), NOW)])
         key = (table.number << 32) | table.generation
         _, life = np.unique(key, return_inverse=True)
         sort = np.lexsort((order, life))
@@ -113,54 +140,129 @@ class Past:
         """(states, orders) out of one piece of the log."""
         superblock = self.fs.superblock
         table = parse_inodes(versions.rows, versions.number, superblock)
-        kept = np.flatnonzero(self._ordinary(table))
-        settled, holdings = find_settled(self.fs, table.take(kept))
-        self.settled.append(holdings)
-        kept = kept[~settled]
+        kept = np.flatnonzero(are_ordinary(self.fs, table))
+        kept = kept[self._are_needed(table.take(kept))]
         table = table.take(kept)
         if superblock.has_metadata_checksums:
             sound = inode_checksums_ok(table, superblock)
             kept, table = kept[sound], table.take(sound)
         return table, versions.order[kept]
 
-    def _ordinary(self, table: InodeTable) -> Any:
-        """Inodes that hold files of users: not reserved, no attribute store, a known type."""
-        first = self.fs.superblock.first_usable_inode
-        special = (table.flags & int(InodeFlags.EA_INODE)) != 0
-        special |= table.number == (self.fs.superblock.orphan_file_inode or -1)
-        kind = table.mode >> 12
-        known = np.isin(kind, [1, 2, 4, 6, 8, 10, 12])
-        return ((table.number >= first) | (table.number == ROOT)) & ~special & known
+    def _are_needed(self, table: InodeTable) -> Any:
+        """Per state of one piece (bool): it is kept."""
+        if self._directories is None:
+            settled, holdings = find_settled(self.fs, table)
+            self.settled.append(holdings)
+            return ~settled
+        found = table.number[(table.mode & 0xF000) == 0x4000]
+        self._directories = np.union1d(self._directories, found)
+        return np.isin(table.number, self._directories)
+
+    @cached_property
+    def before_fast_commits(self) -> FileSystem | None:
+        """The file system without the fast commits that its view has applied; None for none."""
+        blocks = self.fs.blocks
+        if not isinstance(blocks, ReplayedBlocks) or not len(blocks.changed):
+            return None
+        return self.fs.over(blocks.before_fast_commits)
+
+    @cached_property
+    def unlogged_changes(self) -> Any:
+        """Blocks (int64) that fast commits changed and that the log has no copy of."""
+        blocks = self.fs.blocks
+        if not isinstance(blocks, ReplayedBlocks) or self._committed_only:
+            return np.zeros(0, np.int64)
+        known = np.zeros(0, np.int64) if self.history is None else self.history.blocks
+        return np.setdiff1d(blocks.changed.blocks, known)
+
+    @cached_property
+    def undated(self) -> Any:
+        """Inode numbers that fast commits freed: when that was is not recorded."""
+        before, blocks = self.before_fast_commits, self.fs.blocks
+        if before is None or not isinstance(blocks, ReplayedBlocks):
+            return np.zeros(0, np.int64)
+        numbers = inodes_in(self.fs, blocks.changed.blocks)
+        table = self.fs.inode_table(numbers)
+        changed = (table.raw != before.inode_table(numbers).raw).any(axis=1)
+        return numbers[changed & (table.links_count == 0)]
+
+    def _unreplayed(self) -> InodeTable:
+        """Inodes that fast commits changed as the disk has them, where the log has no state."""
+        before, superblock = self.before_fast_commits, self.fs.superblock
+        numbers = inodes_in(self.fs, self.unlogged_changes)
+        if before is None or not len(numbers):
+            return self.fs.inode_table(np.zeros(0, np.int64))
+        table = before.inode_table(numbers)
+        kept = (table.raw != self.fs.inode_table(numbers).raw).any(axis=1)
+        if superblock.has_metadata_checksums:
+            kept &= inode_checksums_ok(table, superblock)
+        return self._wanted(table.take(kept))
+
+    def _passing(self) -> Iterator[tuple[int, InodeTable]]:
+        """(order, inodes) that fast commits changed and then removed, as they were before that.
+
+        Inline directories that they changed as well: they hold names.
+        """
+        for order, (fs, numbers) in self.interludes.items():
+            assert isinstance(fs.blocks, ReplayedBlocks)
+            table = fs.inode_table(inodes_in(fs, fs.blocks.changed.blocks))
+            inline = (table.flags & int(InodeFlags.INLINE_DATA)) != 0
+            inline &= ((table.mode & 0xF000) == 0x4000) & (table.links_count > 0)
+            yield order, self._wanted(table.take(inline | np.isin(table.number, numbers)))
+
+    def _wanted(self, table: InodeTable) -> InodeTable:
+        kept = are_ordinary(self.fs, table)
+        if self._directories is not None:
+            kept &= (table.mode & 0xF000) == 0x4000
+        return table.take(kept)
+
+    @cached_property
+    def interludes(self) -> dict[int, tuple[FileSystem, Any]]:
+        """Order -> (the file system before a fast commit that removes, what it removes)."""
+        before, blocks = self.before_fast_commits, self.fs.blocks
+        if before is None or not isinstance(blocks, ReplayedBlocks) or self._committed_only:
+            return {}
+        views = {}
+        for step, one in enumerate(find_interludes(blocks.log, before), UNREPLAYED + 1):
+            between = ReplayedBlocks(blocks.base, blocks.log, blocks.plan, one.changed)
+            views[step] = self.fs.over(between), one.numbers
+        return views
 
     def _on_disk(self, numbers: Any) -> InodeTable:
         """Inodes on disk: those the log knows, and every one that is deleted."""
         found = []
         for table in self.fs.inode_chunks():
-            dead = (table.links_count == 0) & self._ordinary(table)
+            dead = (table.links_count == 0) & are_ordinary(self.fs, table)
             wanted = dead | np.isin(table.number, numbers)
+            if self._directories is not None:
+                inline = (table.flags & int(InodeFlags.INLINE_DATA)) != 0
+                wanted |= inline & are_ordinary(self.fs, table)
+                wanted &= (table.mode & 0xF000) == 0x4000
             found.append(table.take(wanted & (table.mode != 0)))
         if not found:
             found.append(self.fs.inode_table(np.zeros(0, np.int64)))
         return _stacked(found)
 
     @cached_property
+    def commit_times(self) -> dict[int, int]:
+        """When each transaction of the log was committed, ns, by order."""
+        return {
+            item.order: item.commit_time_ns
+            for item in (self.log.transactions if self.log else ())
+            if item.commit_time_ns is not None
+        }
+
+    @cached_property
     def last_fast_commit(self) -> int:
         """Order of the transaction that the log's last fast commit went ahead of, else NEVER.
 
         A clean unmount takes the feature off the journal and leaves the area as it was.
-        Source: kernel fs/jbd2/journal.c, `jbd2_mark_journal_empty`, `jbd2_fc_get_buf`;
-        fs/ext4/fast_commit.h: a HEAD tag with the transaction's id opens the area.
+        Source: kernel fs/jbd2/journal.c, `jbd2_mark_journal_empty`.
         """
-        log = self.log
-        if log is None or Compat.FAST_COMMIT not in self.fs.superblock.features:
+        if self.log is None:
             return NEVER
-        place = log.superblock.length - log.superblock.fast_commit_area + 1
-        if not 0 < place < log.length:
-            return NEVER
-        head = log.reader.read(np.array([place]))[0, :12].tobytes()
-        if int.from_bytes(head[:2], "little") != FAST_COMMIT_HEAD:
-            return NEVER
-        return int(order_of(int.from_bytes(head[8:12], "little"), log.superblock.sequence))
+        tid = read_fast_commits(self.log).newest_tid
+        return NEVER if tid < 0 else int(order_of(tid, self.log.superblock.sequence))
 
     # -- lives ----------------------------------------------------------------------------
 
@@ -186,7 +288,7 @@ class Past:
     @cached_property
     def alive_now(self) -> Any:
         """Per life (bool): the disk shows it alive."""
-        last = np.append(self._first[1:], len(self.states)) - 1
+        last = np.append(self._first[1:], len(self.states))[: self.lives_count] - 1
         states = self.states
         used = self.fs.bitmaps.inodes_in_use(self.number)
         return (states.order[last] == NOW) & states.alive[last] & used
@@ -264,13 +366,29 @@ class Past:
             np.full(len(blocks), -1) if self.history is None else self.history.latest(blocks, at)
         )
         logged = copies >= 0
-        data, readable = self.fs.fetch(blocks)
+        data, readable = self.fetch_in_place(blocks, at)
         if logged.any():
             assert self.log is not None
             data[logged] = self.log.read_copies(copies[logged])
             readable[logged] = True
         if self.fs.superblock.has_metadata_checksums:
             self._check_nodes(data, readable, rows, logged)
+        return data, readable
+
+    def fetch_in_place(self, blocks: Any, at: Any) -> tuple[Any, Any]:
+        """As `fs.fetch`; what fast commits change is read as it was at the orders `at`."""
+        if self.before_fast_commits is None:
+            return self.fs.fetch(blocks)
+        views = {int(NEVER): self.before_fast_commits}
+        views |= {order: fs for order, (fs, _) in self.interludes.items()}
+        views[int(NOW)] = self.fs
+        step = np.searchsorted(list(views), at, side="right") - 1
+        data = np.zeros((len(blocks), self.fs.superblock.block_size), np.uint8)
+        readable = np.zeros(len(blocks), bool)
+        for number, fs in enumerate(views.values()):
+            which = step == number
+            if which.any():
+                data[which], readable[which] = fs.fetch(blocks[which])
         return data, readable
 
     def _check_nodes(self, data: Any, readable: Any, rows: Any, logged: Any) -> None:
@@ -281,6 +399,30 @@ class Past:
             number, generation = int(table.number[row]), int(table.generation[row])
             seed = inode_seed(self.fs.superblock, number, generation)
             readable[place] = block_checksum_ok(seed, data[place].tobytes())
+
+
+def are_ordinary(fs: FileSystem, table: InodeTable) -> Any:
+    """Per inode (bool): a file of users: not reserved, no attribute store, a known type."""
+    first = fs.superblock.first_usable_inode
+    special = (table.flags & int(InodeFlags.EA_INODE)) != 0
+    special |= table.number == (fs.superblock.orphan_file_inode or -1)
+    known = np.isin(table.mode >> 12, [1, 2, 4, 6, 8, 10, 12])
+    return ((table.number >= first) | (table.number == ROOT)) & ~special & known
+
+
+def inodes_in(fs: FileSystem, blocks: Any) -> Any:
+    """The numbers of all inodes whose table blocks are among some blocks."""
+    superblock = fs.superblock
+    per_block = superblock.block_size // superblock.inode_size
+    length = -(-superblock.inodes_per_group // per_block)
+    by_start = np.argsort(fs.groups.inode_table, kind="stable")
+    starts = fs.groups.inode_table[by_start]
+    place = np.searchsorted(starts, blocks, side="right") - 1
+    inside = (place >= 0) & (blocks - starts[np.maximum(place, 0)] < length)
+    place, skip = place[inside], (blocks - starts[np.maximum(place, 0)])[inside]
+    slots = (skip * per_block)[:, None] + np.arange(per_block)
+    numbers = by_start[place][:, None] * superblock.inodes_per_group + slots + 1
+    return numbers[slots < superblock.inodes_per_group]
 
 
 def _stacked(tables: list[InodeTable]) -> InodeTable:

@@ -1,0 +1,1 @@
+"""Fast commits: reading them from the log's last blocks, checking and applying them in memory."""

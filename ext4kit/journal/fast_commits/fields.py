@@ -1,0 +1,34 @@
+"""Writing single fields of on-disk structures by their declared names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ext4kit.parsers.layout import Layout
+
+
+def put(layout: Layout, data: Any, at: int = 0, **values: int) -> None:
+    """Write some little-endian fields of one structure.
+
+    Args:
+        layout: the structure.
+        data: bytearray or uint8 array, changed in place.
+        at: where the structure begins.
+        values: field name -> number; bits that do not fit the field are dropped.
+    """
+    view = memoryview(data)
+    for name, value in values.items():
+        place, size = at + layout.offset_of(name), _size(layout, name)
+        view[place : place + size] = (value & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+
+
+def get(layout: Layout, data: Any, name: str, at: int = 0) -> int:
+    """One little-endian field of a structure that begins at `at`."""
+    place = at + layout.offset_of(name)
+    return int.from_bytes(memoryview(data)[place : place + _size(layout, name)], "little")
+
+
+def _size(layout: Layout, name: str) -> int:
+    fields = layout.dtype.fields
+    assert fields is not None
+    return fields[name][0].itemsize

@@ -1,0 +1,391 @@
+"""Inodes while fast commits change them: bytes, map, and whether they are in use.
+
+Source: kernel fs/ext4/fast_commit.c, `ext4_fc_replay_inode`, `ext4_fc_replay_add_range`,
+`ext4_fc_replay_del_range`; fs/ext4/inode.c, `ext4_evict_inode`.
+"""
+
+from __future__ import annotations
+
+import stat
+
+import numpy as np
+
+from ext4kit.errors import CorruptError
+from ext4kit.filesystem import FileSystem
+from ext4kit.filesystem.geometry import inode_place
+from ext4kit.filesystem.maps import has_map
+from ext4kit.journal.fast_commits.draft import Draft
+from ext4kit.journal.fast_commits.fields import get, put
+from ext4kit.journal.fast_commits.mapping import Extents, build_tree, no_extents
+from ext4kit.journal.fast_commits.space import Space, inode_slot
+from ext4kit.parsers import xattr
+from ext4kit.parsers.checksums import crc32c
+from ext4kit.parsers.features import RoCompat
+from ext4kit.parsers.inode import INODE, INODE_EXTRA, InodeFlags, inode_seed, seal_inode
+
+I_BLOCK = INODE.offset_of("i_block")
+BEHIND_I_BLOCK = INODE.offset_of("i_generation")
+SECTOR = 512
+STRUCTURE = int(InodeFlags.INDEX | InodeFlags.INLINE_DATA | InodeFlags.EXTENTS)
+
+
+class Subject:
+    """One inode that a fast commit changes.
+
+    Attributes:
+        number: its number.
+        raw: its bytes.
+        extents: its map; None for one that is not mapped by extents.
+        nodes: blocks of the tree that it had.
+        fixed: a map that is no tree of extents; it stays as it is.
+        remap: the tree has to be written anew.
+        changed: something about the inode has to be written.
+        live: it is in use.
+        listed: it is on the list of orphans, which keeps it in use.
+    """
+
+    def __init__(self, number: int, raw: bytearray, live: bool, listed: bool) -> None:
+        self.number = number
+        self.raw = raw
+        self.live = live
+        self.listed = listed
+        self.extents: Extents | None = None
+        self.nodes: list[int] = []
+        self.fixed: Extents | None = None
+        self.remap = False
+        self.changed = False
+
+    def get(self, field: str) -> int:
+        """A field of the inode's first 128 bytes."""
+        return get(INODE, self.raw, field)
+
+    def put(self, **values: int) -> None:
+        """Set fields of the inode's first 128 bytes."""
+        self.changed = True
+        put(INODE, self.raw, **values)
+
+    @property
+    def is_directory(self) -> bool:
+        """True for a directory."""
+        return stat.S_ISDIR(self.get("i_mode"))
+
+    @property
+    def flags(self) -> int:
+        """i_flags."""
+        return self.get("i_flags")
+
+    @property
+    def size(self) -> int:
+        """i_size."""
+        return self.get("i_size_high") << 32 | self.get("i_size_lo")
+
+    @size.setter
+    def size(self, value: int) -> None:
+        self.put(i_size_lo=value, i_size_high=value >> 32)
+
+    @property
+    def file_acl(self) -> int:
+        """Block of extended attributes, 0 for none."""
+        return self.get("i_file_acl_high") << 32 | self.get("i_file_acl_lo")
+
+    @property
+    def extra_isize(self) -> int:
+        """Bytes of fields behind the first 128."""
+        room = len(self.raw) >= INODE.size + INODE_EXTRA.size
+        return get(INODE_EXTRA, self.raw, "i_extra_isize", INODE.size) if room else 0
+
+    @property
+    def by_extents(self) -> bool:
+        """True when i_block is an extent tree's root."""
+        return bool(self.flags & InodeFlags.EXTENTS)
+
+    def content(self) -> Extents:
+        """The blocks of the content, whatever maps them."""
+        return self.extents or self.fixed or no_extents()
+
+    @property
+    def is_inline(self) -> bool:
+        """True when the content lies in the inode."""
+        return bool(self.flags & InodeFlags.INLINE_DATA)
+
+
+class Subjects:
+    """All inodes that fast commits change, each read when it is first met.
+
+    Args:
+        fs: the file system before the fast commits.
+        draft: takes the changes.
+        space: told of blocks and inodes.
+        moment: seconds since 1970 that freed inodes get as time of deletion.
+    """
+
+    def __init__(self, fs: FileSystem, draft: Draft, space: Space, moment: int) -> None:
+        self.fs = fs
+        self.draft = draft
+        self.space = space
+        self._moment = moment
+        self._known: dict[int, Subject] = {}
+        self._orphans = frozenset(fs.orphans)
+
+    def get(self, number: int) -> Subject:
+        """An inode by its number.
+
+        Raises:
+            CorruptError: there can be no such inode, or its map is damaged.
+            AccessError: it cannot be read.
+        """
+        if number not in self._known:
+            self._known[number] = self._read(number)
+        return self._known[number]
+
+    def _read(self, number: int) -> Subject:
+        fs = self.fs
+        first = fs.superblock.first_usable_inode
+        if not (number == 2 or first <= number <= fs.superblock.inodes_count):
+            raise CorruptError("fast commit", None, f"inode {number} cannot be changed by one")
+        inode = fs.inode(number)
+        used = bool(fs.bitmaps.inodes_in_use(np.array([number]))[0])
+        live = used and inode.mode != 0 and inode.links_count > 0
+        subject = Subject(number, bytearray(inode.raw), live, used and number in self._orphans)
+        if used and inode.mode != 0:
+            self._read_map(subject)
+        return subject
+
+    def _read_map(self, subject: Subject) -> None:
+        """The map as it is before; its blocks count as given back until the end."""
+        fs = self.fs
+        table = fs.inode_table(np.array([subject.number]))
+        maps = fs.quiet_map_table(table)
+        if maps.damaged[0]:
+            raise CorruptError(f"inode {subject.number}", None, "its map is damaged")
+        data, nodes = maps.data, maps.nodes[1]
+        self.space.free(data.physical, data.length)
+        self.space.free(nodes, np.ones_like(nodes))
+        subject.nodes = nodes.tolist()
+        if subject.by_extents:
+            subject.extents = Extents.of(data)
+        elif has_map(table.mode, table.size, table.flags)[0]:
+            subject.fixed = Extents.of(data)
+
+    # -- what tags do ---------------------------------------------------------------------
+
+    def overwrite(self, number: int, raw: bytes) -> None:
+        """An INODE tag: everything but the map; a directory's structure stays what it is here.
+
+        Raises:
+            CorruptError: the tag is longer than an inode, or `get` says so.
+            AccessError: as `get`.
+        """
+        subject = self.get(number)
+        if len(raw) > len(subject.raw):
+            raise CorruptError("fast commit", None, f"inode {number} with {len(raw)} bytes")
+        fresh = not subject.live and not subject.listed
+        old_flags, old_size, generation = subject.flags, subject.size, subject.get("i_generation")
+        if fresh:
+            subject.raw[:] = bytes(len(subject.raw))
+            subject.extents, subject.fixed, subject.nodes = None, None, []
+        keeps = subject.is_directory and not fresh
+        tail = raw[BEHIND_I_BLOCK:]
+        if keeps:
+            tail = tail[: INODE.size + subject.extra_isize - BEHIND_I_BLOCK]
+        had_inline = subject.is_inline
+        subject.changed = True
+        subject.raw[:I_BLOCK] = raw[:I_BLOCK]
+        subject.raw[BEHIND_I_BLOCK : BEHIND_I_BLOCK + len(tail)] = tail
+        if keeps:
+            subject.put(i_flags=subject.flags & ~STRUCTURE | old_flags & STRUCTURE)
+            subject.size = old_size
+        else:
+            self._root(subject, raw, had_inline)
+        subject.remap |= subject.get("i_generation") != generation
+        subject.live = subject.get("i_links_count") > 0
+
+    def _root(self, subject: Subject, raw: bytes, had_inline: bool) -> None:
+        """i_block after an INODE tag: the tag has the map's root, but not the tree below it."""
+        if subject.by_extents:
+            if subject.extents is None:
+                subject.extents, subject.remap = no_extents(), True
+                if had_inline:
+                    drop_inline(subject)
+            return
+        subject.extents, subject.remap = None, False
+        subject.raw[I_BLOCK:BEHIND_I_BLOCK] = raw[I_BLOCK:BEHIND_I_BLOCK]
+
+    def set_range(self, number: int, logical: int, length: int, physical: int, state: bool) -> None:
+        """An ADD_RANGE tag.
+
+        Raises:
+            CorruptError: a range outside the file system, or an inode not mapped by extents.
+            AccessError: as `get`.
+        """
+        subject = self._mapped(number)
+        first, count = self.fs.superblock.first_data_block, self.fs.superblock.blocks_count
+        if not (first < physical and physical + length <= count and length > 0):
+            raise CorruptError("fast commit", None, f"range at block {physical:,} of {number}")
+        assert subject.extents is not None
+        subject.extents = subject.extents.with_range(logical, length, physical, state)
+        subject.remap = subject.changed = True
+
+    def cut_range(self, number: int, logical: int, length: int) -> None:
+        """A DEL_RANGE tag.
+
+        Raises:
+            CorruptError: an inode not mapped by extents.
+            AccessError: as `get`.
+        """
+        subject = self._mapped(number)
+        assert subject.extents is not None
+        subject.extents = subject.extents.without(logical, logical + length)
+        subject.remap = subject.changed = True
+
+    def _mapped(self, number: int) -> Subject:
+        subject = self.get(number)
+        if subject.extents is None:
+            what = "a range for it, but it is not mapped by extents"
+            raise CorruptError(f"inode {number}", None, what)
+        return subject
+
+    def unlink(self, subject: Subject) -> None:
+        """One name less; without names it is freed."""
+        links = max(subject.get("i_links_count") - 1, 0)
+        subject.put(i_links_count=0 if subject.is_directory else links)
+        if subject.get("i_links_count") == 0:
+            self._release(subject)
+
+    def _release(self, subject: Subject) -> None:
+        """Free an inode: type, owner and times stay, content and attributes go."""
+        subject.live = subject.listed = False
+        subject.put(i_links_count=0, i_dtime=self._moment)
+        self._release_attributes(subject)
+        if subject.extents is not None:
+            subject.extents, subject.remap = no_extents(), True
+            subject.size = 0
+        if subject.fixed is not None:
+            subject.raw[I_BLOCK:BEHIND_I_BLOCK] = bytes(BEHIND_I_BLOCK - I_BLOCK)
+            subject.fixed, subject.nodes, subject.size = None, [], 0
+        subject.put(i_blocks_lo=0, i_blocks_high=0)
+
+    def _release_attributes(self, subject: Subject) -> None:
+        """One inode less that shares its attribute block; the last one frees it."""
+        block = subject.file_acl
+        if not block:
+            return
+        subject.put(i_file_acl_lo=0, i_file_acl_high=0)
+        header = xattr.parse_block_header(bytes(self.draft.read(block)))
+        if header.reference_count <= 1:
+            self.space.free(np.array([block]), np.ones(1, np.int64))
+            return
+        row = self.draft.edit(block)
+        put(xattr.XATTR_BLOCK_HEADER, row, h_refcount=header.reference_count - 1, h_checksum=0)
+        if self.fs.superblock.has_metadata_checksums:
+            register = crc32c(self.fs.superblock.seed, block.to_bytes(8, "little"))
+            put(xattr.XATTR_BLOCK_HEADER, row, h_checksum=crc32c(register, row))
+
+    # -- the end --------------------------------------------------------------------------
+
+    def finish(self) -> None:
+        """Write every inode and its tree, and tell the space what each has.
+
+        Raises:
+            CorruptError: no block is left for a tree.
+        """
+        for subject in self._known.values():
+            dead = not subject.live and not subject.listed and subject.get("i_mode") != 0
+            if dead and subject.changed:
+                self._release(subject)
+            self._finish(subject)
+
+    def _finish(self, subject: Subject) -> None:
+        if subject.extents is not None:
+            self._write_map(subject, subject.extents)
+        elif subject.fixed is not None:
+            nodes = np.array(subject.nodes, np.int64)
+            self.space.take(subject.fixed.physical, subject.fixed.length)
+            self.space.take(nodes, np.ones_like(nodes))
+        used = subject.live or subject.listed
+        if used and subject.file_acl:
+            self.space.take(np.array([subject.file_acl]), np.ones(1, np.int64))
+        if not subject.changed:
+            return
+        self.space.settle_inode(subject.number, used, subject.is_directory)
+        seal_inode(subject.raw, subject.number, self.fs.superblock)
+        slot = inode_slot(self.fs, self.draft, subject.number)
+        slot[:] = np.frombuffer(subject.raw, np.uint8)
+
+    def _write_map(self, subject: Subject, extents: Extents) -> None:
+        if subject.remap:
+            self._write_tree(subject, extents)
+        nodes = np.array(subject.nodes, np.int64)
+        self.space.take(extents.physical, extents.length)
+        self.space.take(nodes, np.ones_like(nodes))
+        if not subject.changed:
+            return
+        clusters = self.space.clusters_of(extents.physical, extents.length)
+        clusters += self.space.clusters_of(nodes, np.ones_like(nodes))
+        clusters += bool(subject.file_acl)
+        ratio, block_size = self.fs.superblock.cluster_ratio, self.fs.superblock.block_size
+        self._count(subject, clusters * ratio * block_size // SECTOR)
+
+    def _count(self, subject: Subject, sectors: int) -> None:
+        if RoCompat.HUGE_FILE not in self.fs.superblock.features:
+            subject.put(i_blocks_lo=sectors)
+            return
+        subject.put(i_flags=subject.flags & ~int(InodeFlags.HUGE_FILE))
+        if sectors >= 1 << 48:
+            sectors //= self.fs.superblock.block_size // SECTOR
+            subject.put(i_flags=subject.flags | int(InodeFlags.HUGE_FILE))
+        subject.put(i_blocks_lo=sectors, i_blocks_high=sectors >> 32)
+
+    def _write_tree(self, subject: Subject, extents: Extents) -> None:
+        spare, used = list(reversed(subject.nodes)), []
+        group = inode_place(self.fs.superblock, subject.number)[0]
+
+        def take() -> int:
+            used.append(spare.pop() if spare else self.space.allocate(group))
+            return used[-1]
+
+        tree = build_tree(extents, self.fs.superblock.block_size, take, self.seed(subject))
+        for block, data in tree.nodes.items():
+            self.draft.fresh(block)[:] = np.frombuffer(data, np.uint8)
+        subject.raw[I_BLOCK:BEHIND_I_BLOCK] = tree.root
+        subject.nodes = used
+
+    def seed(self, subject: Subject) -> int | None:
+        """The crc32c register of the inode's own checksums, None where the format has none."""
+        if not self.fs.superblock.has_metadata_checksums:
+            return None
+        generation = subject.get("i_generation")
+        return inode_seed(self.fs.superblock, subject.number, generation)
+
+
+def drop_inline(subject: Subject) -> None:
+    """Take the attribute with inline content out of the inode's body; the others stay.
+
+    Raises:
+        CorruptError: the attributes in the body are broken.
+    """
+    raw = bytes(subject.raw)
+    if not xattr.has_body(raw, subject.extra_isize):
+        return
+    first = xattr.body_offset(subject.extra_isize) + xattr.XATTR_BODY_HEADER.size
+    area = bytearray(len(raw) - first)
+    at, end = 0, len(area)
+    for offset in xattr.entry_offsets(raw, first, len(raw)):
+        entry = xattr.XATTR_ENTRY.parse(raw, offset)
+        size = xattr.XATTR_ENTRY.size + entry.e_name_len
+        if (
+            entry.e_name_index == xattr.SYSTEM
+            and raw[offset:][xattr.XATTR_ENTRY.size : size] == b"data"
+        ):
+            continue
+        area[at : at + size] = raw[offset : offset + size]
+        if entry.e_value_size and not entry.e_value_inum:
+            value = raw[first + entry.e_value_offs :][: entry.e_value_size]
+            end -= -(-len(value) // 4) * 4
+            area[end : end + len(value)] = value
+            put(xattr.XATTR_ENTRY, area, at, e_value_offs=end)
+        at += -(-size // 4) * 4
+    subject.changed = True
+    subject.raw[first:] = area
+    if not at:
+        subject.raw[first - xattr.XATTR_BODY_HEADER.size : first] = bytes(4)

@@ -1,0 +1,101 @@
+"""Between fast commits: inodes that one made or changed and a later one removed.
+
+Source: kernel fs/ext4/fast_commit.c, `ext4_fc_commit_dentry_updates`: what is made and removed
+within one fast commit is not in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ext4kit.errors import AccessError, CorruptError, RequestError
+from ext4kit.filesystem import FileSystem
+from ext4kit.findings import Problems, Severity
+from ext4kit.journal.fast_commits.apply import Applier, Due, Record, records_of
+from ext4kit.journal.fast_commits.draft import ChangedBlocks
+from ext4kit.journal.fast_commits.reading import WHERE
+from ext4kit.journal.log import Log
+from ext4kit.parsers.fast_commit import InodeValue, TagKind
+
+MOST_INTERLUDES = 64  # each takes a replay of its own
+
+
+@dataclass(frozen=True, slots=True)
+class Interlude:
+    """The file system between two fast commits.
+
+    Attributes:
+        changed: the blocks that the fast commits up to there change.
+        numbers: int64, inodes that they had made or changed and that the next one removes.
+    """
+
+    changed: ChangedBlocks
+    numbers: Any
+
+
+def find_interludes(log: Log, before: FileSystem) -> list[Interlude]:
+    """The states right before fast commits that remove what earlier ones made or changed.
+
+    What such inodes were last is in no transaction, and neither before the fast commits nor
+    after them.
+
+    Args:
+        log: the log.
+        before: the file system with the log's transactions replayed.
+
+    Returns:
+        In order of time, the last `MOST_INTERLUDES` of them.
+    """
+    records = records_of(log)
+    due, found = Due.of(log, records), []
+    removals = sorted(_removals(records).items())
+    if len(removals) > MOST_INTERLUDES:
+        what = (
+            f"{len(removals)} of them remove inodes; only the last {MOST_INTERLUDES} are followed"
+        )
+        log.problems.add(WHERE, what, Severity.WARNING)
+    for commit, numbers in removals[-MOST_INTERLUDES:]:
+        earlier = [one for one in records if one.commit < commit]
+        try:
+            changed = Applier(Problems(), before, due).run(earlier)
+        except (AccessError, CorruptError, RequestError):
+            continue  # it was told when all of them were applied
+        found.append(Interlude(changed, np.array(sorted(numbers), np.int64)))
+    return found
+
+
+def _removals(records: list[Record]) -> dict[int, set[int]]:
+    """Commit -> inodes that earlier commits have made or changed and that it removes."""
+    told: dict[int, tuple[int, int]] = {}  # inode -> (the last commit with it, its generation)
+    ends = {(one.commit, _child(one)): one for one in records if _lives(one)}
+    removed: dict[int, set[int]] = {}
+    for one in records:
+        number = _child(one)
+        if one.kind == TagKind.UNLINK and number in told:
+            commit, generation = told[number]
+            stays = _generation(ends.get((one.commit, number))) == generation
+            if commit < one.commit and not stays:
+                removed.setdefault(one.commit, set()).add(number)
+        elif _lives(one):
+            told[number] = one.commit, _generation(one)
+    return removed
+
+
+def _child(record: Record) -> int:
+    """The inode that a record is about, -1 for none."""
+    return -1 if record.value is None else record.value.inode
+
+
+def _lives(record: Record) -> bool:
+    """Whether it is an INODE tag of an inode that has names."""
+    value = record.value
+    return isinstance(value, InodeValue) and value.links_count > 0
+
+
+def _generation(record: Record | None) -> int:
+    """i_generation of an INODE tag, -1 without one."""
+    value = None if record is None else record.value
+    return value.generation if isinstance(value, InodeValue) else -1

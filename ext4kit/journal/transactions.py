@@ -1,0 +1,269 @@
+"""The transactions of a log as columns: what is left of each, and how far it got."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+
+from ext4kit.journal.walk import commit_v1_fits
+from ext4kit.parsers.journal import BlockType
+from ext4kit.units import NANOSECONDS, TransactionId
+
+if TYPE_CHECKING:
+    from ext4kit.journal.log import Log
+
+KINDS = (BlockType.DESCRIPTOR, BlockType.COMMIT, BlockType.REVOKE)
+UNKNOWN = -1  # in columns whose value can be missing
+
+
+class State(StrEnum):
+    """How far a transaction got."""
+
+    TO_REPLAY = "to replay"  # committed, and a recovery would apply it
+    CHECKPOINTED = "checkpointed"  # committed since the log last came round, written in place
+    STALE = "stale"  # committed in an earlier lap; newer ones are about to overwrite it
+    TORN = "torn"  # its commit block is missing or bad, or a block before it is bad
+    UNCOMMITTED = "uncommitted"  # the newest one, cut off before its commit block
+
+
+_STATES = tuple(State)
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """One transaction of which the log still holds a descriptor, revoke or commit block.
+
+    Attributes:
+        id: its sequence number as stored, 32 bits.
+        order: its place in time; equal to `id` unless ids wrapped round.
+        start: log block of its first surviving metadata block.
+        commit_index: log block of its commit block, None when there is none.
+        commit_time_ns: nanoseconds since 1970, from the commit block.
+        blocks: copies that its surviving descriptors name.
+        committed: it has a commit block that is not known to be bad.
+        checksum_ok: whether its metadata blocks' checksums fit; None when the format has none
+            or the transaction is no longer whole (checksum v1).
+        to_replay: a recovery would apply it.
+        descriptors: surviving descriptor blocks.
+        revoke_blocks: surviving revoke blocks.
+        revokes: records in them.
+        state: how far it got.
+    """
+
+    id: TransactionId
+    order: int
+    start: int
+    commit_index: int | None
+    commit_time_ns: int | None
+    blocks: int
+    committed: bool
+    checksum_ok: bool | None
+    to_replay: bool
+    descriptors: int
+    revoke_blocks: int
+    revokes: int
+    state: State
+
+
+@dataclass(frozen=True, slots=True)
+class Transactions(Sequence[Transaction]):
+    """All transactions of a log, oldest first; a row is made when it is asked for.
+
+    Attributes:
+        order: int64, ascending.
+        start: int64, log block of the first surviving metadata block.
+        commit: int64, log block of the commit block, -1 without one.
+        commit_time_ns: int64, -1 when not known.
+        blocks: int64, copies named.
+        descriptors: int64, descriptor blocks.
+        revoke_blocks: int64, revoke blocks.
+        revokes: int64, revoke records.
+        committed: bool, has a commit block not known to be bad.
+        checksum: int64, 1: all fit, 0: one does not, -1: none to check.
+        to_replay: bool, a recovery would apply it.
+        state: int64, place in `State`.
+    """
+
+    order: Any
+    start: Any
+    commit: Any
+    commit_time_ns: Any
+    blocks: Any
+    descriptors: Any
+    revoke_blocks: Any
+    revokes: Any
+    committed: Any
+    checksum: Any
+    to_replay: Any
+    state: Any
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def __iter__(self) -> Iterator[Transaction]:
+        return (self._row(row) for row in range(len(self)))
+
+    @overload
+    def __getitem__(self, row: int) -> Transaction: ...
+    @overload
+    def __getitem__(self, row: slice) -> Sequence[Transaction]: ...
+    def __getitem__(self, row: int | slice) -> Transaction | Sequence[Transaction]:
+        if isinstance(row, slice):
+            return tuple(self._row(each) for each in range(*row.indices(len(self))))
+        return self._row(row)
+
+    def row_of(self, orders: Any) -> Any:
+        """Row of each order (int64), -1 where the log has no such transaction."""
+        if not len(self):
+            return np.full(len(orders), -1)
+        row = np.minimum(np.searchsorted(self.order, orders), len(self) - 1)
+        return np.where(self.order[row] == orders, row, -1)
+
+    def _row(self, row: int) -> Transaction:
+        order, time = int(self.order[row]), int(self.commit_time_ns[row])
+        commit, fits = int(self.commit[row]), int(self.checksum[row])
+        return Transaction(
+            id=TransactionId(order % (1 << 32)),
+            order=order,
+            start=int(self.start[row]),
+            commit_index=None if commit == UNKNOWN else commit,
+            commit_time_ns=None if time == UNKNOWN else time,
+            blocks=int(self.blocks[row]),
+            committed=bool(self.committed[row]),
+            checksum_ok=None if fits == UNKNOWN else bool(fits),
+            to_replay=bool(self.to_replay[row]),
+            descriptors=int(self.descriptors[row]),
+            revoke_blocks=int(self.revoke_blocks[row]),
+            revokes=int(self.revokes[row]),
+            state=_STATES[int(self.state[row])],
+        )
+
+
+def gather(log: Log) -> Transactions:
+    """The transactions of a log."""
+    headers, size = log.headers, log.ring.end - log.ring.first
+    rows, edges = _grouped(headers.order, headers.position, size)
+    if not len(edges):
+        none, never = np.zeros(0, np.int64), np.zeros(0, bool)
+        return Transactions(*[none] * 8 + [never, none, never, none])
+    kind = headers.kind[rows]
+    group = np.repeat(np.arange(len(edges)), np.diff(edges, append=len(rows)))
+    commit = np.full(len(edges), UNKNOWN)
+    is_commit = kind == BlockType.COMMIT
+    commit[group[is_commit]] = rows[is_commit]  # the last of each in log order stays
+    checksum = _checksums(log, rows, edges, commit)
+    order = headers.order[rows[edges]]
+    committed = (commit != UNKNOWN) & headers.checksum_ok[commit]
+    if log.features.checksum_version == 1:
+        committed &= checksum != 0
+    walk = log.walk
+    to_replay = (order >= walk.first_order) & (order < walk.end_order) & (not walk.refused)
+    start = headers.position[rows[edges]]
+    revokes = np.bincount(np.searchsorted(order, log.revokes.order), minlength=len(order))
+    bare = _bare(log, commit)
+    checksum[bare] = UNKNOWN
+    state = _states(log, order, start, (committed & (checksum != 0)) | bare, to_replay)
+    state[(state == _STATES.index(State.UNCOMMITTED)) & (commit != UNKNOWN)] = _STATES.index(
+        State.TORN
+    )
+    return Transactions(
+        order=order,
+        start=start,
+        commit=np.where(commit == UNKNOWN, UNKNOWN, headers.position[commit]),
+        commit_time_ns=_commit_times(headers, commit),
+        blocks=np.add.reduceat(headers.tags[rows], edges),
+        descriptors=np.add.reduceat((kind == BlockType.DESCRIPTOR).astype(np.int64), edges),
+        revoke_blocks=np.add.reduceat((kind == BlockType.REVOKE).astype(np.int64), edges),
+        revokes=revokes,
+        committed=committed,
+        checksum=checksum,
+        to_replay=to_replay,
+        state=state,
+    )
+
+
+def _grouped(order: Any, position: Any, size: int) -> tuple[Any, Any]:
+    """(header rows by transaction and in log order within it, first place of each).
+
+    A transaction starts behind the widest gap that its blocks leave in the ring.
+    """
+    rows = np.lexsort((position, order))
+    edges = np.unique(order[rows], return_index=True)[1]
+    if not len(edges):
+        return rows, edges
+    place = position[rows]
+    counts = np.diff(edges, append=len(rows))
+    last = edges + counts - 1
+    gaps = np.diff(place, prepend=0)
+    gaps[edges] = place[edges] - place[last] + size
+    group = np.repeat(np.arange(len(edges)), counts)
+    widest = np.lexsort((np.arange(len(rows)), -gaps, group))[edges]
+    distance = (place - place[widest][group]) % size
+    return rows[np.lexsort((distance, group))], edges
+
+
+def _commit_times(headers: Any, commit: Any) -> Any:
+    """Nanoseconds since 1970; -1 for a time that 63 bits of them cannot hold."""
+    seconds, fraction = headers.commit_seconds[commit], headers.commit_nanoseconds[commit]
+    known = (commit != UNKNOWN) & (seconds < (1 << 63) // NANOSECONDS - 4)
+    return np.where(known, seconds.astype(np.int64) * NANOSECONDS + fraction, UNKNOWN)
+
+
+def _checksums(log: Log, rows: Any, edges: Any, commit: Any) -> Any:
+    """1, 0 or -1 a transaction: its blocks' checksums fit, do not, are not there."""
+    headers, version = log.headers, log.features.checksum_version
+    if log.features.has_block_checksums:
+        return np.logical_and.reduceat(headers.checksum_ok[rows], edges).astype(np.int64)
+    result = np.full(len(edges), UNKNOWN)
+    if version == 0:
+        return result
+    stored = (commit != UNKNOWN) & headers.commit_checksum[commit].any(axis=1)
+    for group in np.flatnonzero(stored).tolist():
+        end = int(edges[group + 1]) if group + 1 < len(edges) else len(rows)
+        result[group] = _checksum_v1(log, rows[edges[group] : end], int(commit[group]))
+    return result
+
+
+def _checksum_v1(log: Log, rows: Any, commit: int) -> int:
+    parts = [row for row in rows.tolist() if row != commit]
+    if commit_v1_fits(log.headers, commit, parts, log.reader, log.ring):
+        return 1
+    return 0 if _is_whole(log, int(rows[0])) else UNKNOWN
+
+
+def _is_whole(log: Log, first: int) -> bool:
+    """Whether the commit block before a transaction's first block is still there."""
+    headers = log.headers
+    before = log.ring.wrap(headers.position[first] - 1)
+    place = np.searchsorted(headers.position, before)
+    return bool(
+        place < len(headers)
+        and headers.position[place] == before
+        and headers.kind[place] == BlockType.COMMIT
+        and headers.order[place] == headers.order[first] - 1
+    )
+
+
+def _bare(log: Log, commit: Any) -> Any:
+    """Transactions whose commit block has no checksum, in a log that has them by now."""
+    stamped = log.headers.commit_checksum[commit].any(axis=1)
+    return log.features.has_block_checksums & (commit != UNKNOWN) & ~stamped
+
+
+def _states(log: Log, order: Any, start: Any, sound: Any, to_replay: Any) -> Any:
+    """Place in `State` of each transaction.
+
+    A transaction that starts behind the newest one's place in the log was written before the
+    log last came round to its first block, or before it was last begun anew there.
+    """
+    newest = order[sound].max(initial=np.iinfo(np.int64).min)
+    head = start[sound][-1] if sound.any() else log.ring.end
+    state = np.where(start <= head, _STATES.index(State.CHECKPOINTED), _STATES.index(State.STALE))
+    state[to_replay] = _STATES.index(State.TO_REPLAY)
+    state[~sound] = _STATES.index(State.TORN)
+    state[~sound & (order > newest)] = _STATES.index(State.UNCOMMITTED)
+    return state

@@ -1,0 +1,202 @@
+"""A copy of a volume with some blocks and bytes changed: what a recovery would have made of it.
+
+The original is never written. Ranges without data stay holes; the kernel copies the rest where
+it can.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ext4kit.errors import AccessError, OutputError, RequestError
+from ext4kit.evidence.source import Source, fileno_range
+from ext4kit.journal.aftermath import Patch
+from ext4kit.journal.replay import ReplayedBlocks
+from ext4kit.output.rooted import set_aside
+
+CHUNK_BYTES = 4 << 20
+PIECE_BYTES = 4096  # the unit of what is left a hole, and of what is lost to a bad sector
+_CANNOT = {errno.EXDEV, errno.EINVAL, errno.EBADF, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM}
+_EXCLUSIVE = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+
+Progress = Callable[[int, int], None]  # (done, total) bytes
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenCopy:
+    """A finished copy.
+
+    Attributes:
+        size: bytes, those of the volume.
+        lost: (offset, length, reason) of what could not be read; zeros stand there.
+    """
+
+    path: Path
+    size: int
+    lost: tuple[tuple[int, int, str], ...]
+
+
+def replayed_changes(replayed: ReplayedBlocks, patches: Iterable[Patch]) -> Iterator[Patch]:
+    """Everything that differs after a recovery, blocks first, a chunk of the log in memory."""
+    size = replayed.block_size
+    blocks = np.union1d(replayed.plan.blocks, replayed.changed.blocks)
+    step = max(CHUNK_BYTES // size, 1)
+    for start in range(0, len(blocks), step):
+        chunk = blocks[start : start + step]
+        rows = replayed.read_many(chunk)
+        differ = (rows != _on_disk(replayed, chunk)).any(axis=1)
+        yield from _runs(chunk[differ], rows[differ])
+    yield from patches
+
+
+def _on_disk(replayed: ReplayedBlocks, blocks: Any) -> Any:
+    """The blocks before the recovery; what equals nothing where they cannot be read."""
+    try:
+        return replayed.base.read_many(blocks)
+    except AccessError:
+        return np.full((1, 1), -1)
+
+
+def _runs(blocks: Any, rows: Any) -> Iterator[Patch]:
+    """Blocks that follow each other as one patch."""
+    edges = np.flatnonzero(np.diff(blocks) != 1) + 1
+    for numbers, content in zip(np.split(blocks, edges), np.split(rows, edges), strict=True):
+        if len(numbers):
+            yield Patch(int(numbers[0]) * rows.shape[1], content.tobytes())
+
+
+def write_copy(
+    path: Path,
+    source: Source,
+    changes: Iterable[Patch],
+    evidence: tuple[Path, ...] = (),
+    progress: Progress | None = None,
+) -> WrittenCopy:
+    """Copy a volume to a new file and change what a recovery changes.
+
+    Args:
+        path: a file that does not exist yet.
+        source: the volume.
+        changes: applied in order over the copy.
+        evidence: files that `path` must not be.
+        progress: told the bytes done and all of them.
+
+    Raises:
+        RequestError: there is something at `path`.
+        OutputError: the copy could not be written; what there is of it is named `*.incomplete`.
+    """
+    if path.resolve() in {each.resolve() for each in evidence}:
+        raise RequestError(f"{path}: is the evidence; choose another name")
+    try:
+        handle = os.open(path, _EXCLUSIVE, 0o666)
+    except FileExistsError as error:
+        raise RequestError(f"{path}: is there already; choose another name") from error
+    except OSError as error:
+        raise OutputError(f"{path}: {error.strerror}; choose another place") from error
+    try:
+        try:
+            os.ftruncate(handle, source.size)
+            lost = tuple(_pour(source, handle, progress))
+            for patch in changes:
+                _write_at(handle, patch.data, patch.offset)
+        finally:
+            os.close(handle)
+    except BaseException as error:
+        set_aside(path)
+        if isinstance(error, OSError):
+            raise OutputError(f"{path}: {error.strerror}; it is incomplete") from error
+        raise
+    return WrittenCopy(path, source.size, lost)
+
+
+def _pour(source: Source, target: int, progress: Progress | None) -> Iterator[tuple[int, int, str]]:
+    """Copy all data of the source; yields what could not be read."""
+    place = fileno_range(source, 0, source.size)
+    ranges = [(0, source.size)] if place is None else _data_ranges(*place, source.size)
+    for start, end in ranges:
+        position = start
+        while position < end:
+            length = min(CHUNK_BYTES, end - position)
+            if place is None or not _copied(*place, target, position, length):
+                yield from _read_and_write(source, target, position, length)
+            position += length
+            if progress is not None:
+                progress(position, source.size)
+
+
+def _data_ranges(file: int, start: int, size: int) -> Iterator[tuple[int, int]]:
+    """(first byte, end) of what is no hole, counted from `start`; all of it where nobody knows."""
+    position, end = start, start + size
+    while position < end:
+        try:
+            data = os.lseek(file, position, os.SEEK_DATA)
+            hole = os.lseek(file, data, os.SEEK_HOLE)
+        except OSError as error:
+            if error.errno != errno.ENXIO:  # ENXIO: only a hole is left
+                yield position - start, size
+            return
+        if data >= end:
+            return
+        yield data - start, min(hole, end) - start
+        position = hole
+
+
+def _copied(file: int, start: int, target: int, offset: int, length: int) -> bool:
+    """Copy a range inside the kernel; False when it cannot do that between these two."""
+    if not hasattr(os, "copy_file_range"):
+        return False
+    done = 0
+    while done < length:
+        place = start + offset + done
+        try:
+            count = os.copy_file_range(file, target, length - done, place, offset + done)
+        except OSError as error:
+            if error.errno in _CANNOT:
+                return False
+            raise
+        if count == 0:
+            return False
+        done += count
+    return True
+
+
+def _read_and_write(
+    source: Source, target: int, offset: int, length: int
+) -> Iterator[tuple[int, int, str]]:
+    """Copy a range by reading it, zeros left out; yields the pieces that cannot be read."""
+    try:
+        _write_data(target, source.read(offset, length), offset)
+        return
+    except AccessError as error:
+        if length <= PIECE_BYTES:
+            yield offset, length, str(error)
+            return
+    half = max(length // 2 // PIECE_BYTES, 1) * PIECE_BYTES
+    yield from _read_and_write(source, target, offset, half)
+    yield from _read_and_write(source, target, offset + half, length - half)
+
+
+def _write_data(target: int, data: memoryview, offset: int) -> None:
+    """Write the pieces that are not all zeros."""
+    whole = len(data) // PIECE_BYTES * PIECE_BYTES
+    pieces = np.frombuffer(data[:whole], np.uint64).reshape(-1, PIECE_BYTES // 8)
+    filled = np.append(pieces.any(axis=1), any(data[whole:]))
+    edges = np.flatnonzero(np.diff(filled, prepend=False, append=False))
+    for first, end in edges.reshape(-1, 2).tolist():
+        _write_at(
+            target, data[first * PIECE_BYTES : end * PIECE_BYTES], offset + first * PIECE_BYTES
+        )
+
+
+def _write_at(target: int, data: memoryview | bytes, offset: int) -> None:
+    view = memoryview(data)
+    while view:
+        done = os.pwrite(target, view, offset)
+        view, offset = view[done:], offset + done

@@ -1,0 +1,249 @@
+"""Fast commits on disk: the tags in the log's last blocks, read from many blocks in step.
+
+Everything in a fast commit is little-endian. Source: kernel fs/ext4/fast_commit.h; which
+lengths are valid and what a checksum covers is from fs/ext4/fast_commit.c, `ext4_fc_replay_scan`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+from construct import Int16ul, Int32ul, Struct
+
+from ext4kit.parsers.checksums import crc32c
+from ext4kit.parsers.extents import EXTENT, MAX_INITIALISED
+from ext4kit.parsers.inode import INODE as INODE_FIELDS
+from ext4kit.parsers.layout import Buffer, Layout
+from ext4kit.units import join, widen
+
+TAG = Layout(
+    "fast commit tag",
+    Struct(
+        "fc_tag" / Int16ul,  # TagKind
+        "fc_len" / Int16ul,  # bytes of value behind this header
+    ),
+)
+HEAD = Layout(
+    "fast commit head",
+    Struct(
+        "fc_features" / Int32ul,  # 0: none is known yet
+        "fc_tid" / Int32ul,  # the transaction that was open then
+    ),
+)
+TAIL = Layout(
+    "fast commit tail",
+    Struct(
+        "fc_tid" / Int32ul,  # as in the head
+        "fc_crc" / Int32ul,  # crc32c, from 0, of all tags since the last tail up to fc_tid
+    ),
+)
+ADD_RANGE = Layout(
+    "fast commit range",
+    Struct(
+        "fc_ino" / Int32ul,
+        *EXTENT.struct.subcons,  # the mapping as an extent
+    ),
+)
+DEL_RANGE = Layout(
+    "fast commit hole",
+    Struct(
+        "fc_ino" / Int32ul,
+        "fc_lblk" / Int32ul,  # first file block without a mapping
+        "fc_len" / Int32ul,  # blocks
+    ),
+)
+DENTRY_INFO = Layout(
+    "fast commit directory entry",
+    Struct(
+        "fc_parent_ino" / Int32ul,
+        "fc_ino" / Int32ul,  # the name's bytes follow
+    ),
+)
+INODE = Layout("fast commit inode", Struct("fc_ino" / Int32ul))  # the inode's bytes follow
+
+SUPPORTED_FEATURES = 0
+LONGEST_NAME = 255
+SHORTEST_INODE = 128
+
+
+class TagKind(IntEnum):
+    """fc_tag."""
+
+    ADD_RANGE = 1
+    DEL_RANGE = 2
+    CREAT = 3  # a new inode's entry; its INODE tag stands in front
+    LINK = 4
+    UNLINK = 5
+    INODE = 6
+    PAD = 7  # nothing, up to the end of the block
+    TAIL = 8  # ends a fast commit, and the block
+    HEAD = 9  # opens the first fast commit of a transaction
+
+
+KNOWN_KINDS = frozenset(map(int, TagKind))
+
+
+def tag_name(kind: int) -> str:
+    """A tag's kind in words."""
+    return TagKind(kind).name if kind in KNOWN_KINDS else f"0x{kind:X}"
+
+
+@dataclass(frozen=True, slots=True)
+class FastCommitTags:
+    """Tags as int64 columns (n,), by (row, offset).
+
+    Attributes:
+        row: row of the block that the tag stands in.
+        offset: byte offset of its header.
+        kind: fc_tag.
+        length: fc_len.
+        sound: bool, kind and length are possible; nothing is read behind one that is not.
+    """
+
+    row: Any
+    offset: Any
+    kind: Any
+    length: Any
+    sound: Any
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+
+def read_tags(rows: Any) -> FastCommitTags:
+    """The tags of many blocks, every block stepped at once.
+
+    A step moves on by at least a header, so the block size bounds their number.
+
+    Args:
+        rows: uint8 (n, block size).
+    """
+    size = rows.shape[1]
+    active = np.arange(len(rows))
+    cursor = np.zeros(len(rows), np.int64)
+    steps = [(active[:0], cursor[:0], cursor[:0], cursor[:0], np.zeros(0, bool))]
+    while len(active := active[cursor[active] + TAG.size <= size]):
+        offset = cursor[active]
+        raw = _fields(rows, active, offset, TAG)
+        kind, length = widen(raw["fc_tag"]), widen(raw["fc_len"])
+        sound = _valid(kind, length) & (offset + TAG.size + length <= size)
+        steps.append((active, offset, kind, length, sound))
+        cursor[active] += TAG.size + length
+        active = active[sound]
+    columns = [np.concatenate(parts) for parts in zip(*steps, strict=True)]
+    order = np.lexsort((columns[1], columns[0]))
+    return FastCommitTags(*(column[order] for column in columns))
+
+
+def _valid(kind: Any, length: Any) -> Any:
+    """Whether a value can be that long; Source: `ext4_fc_value_len_isvalid`."""
+    name = length - DENTRY_INFO.size
+    bounds = {
+        TagKind.ADD_RANGE: length == ADD_RANGE.size,
+        TagKind.DEL_RANGE: length == DEL_RANGE.size,
+        TagKind.CREAT: (name >= 1) & (name <= LONGEST_NAME),
+        TagKind.INODE: length - INODE.size >= SHORTEST_INODE,
+        TagKind.PAD: length >= 0,
+        TagKind.TAIL: length >= TAIL.size,
+        TagKind.HEAD: length == HEAD.size,
+    }
+    bounds[TagKind.LINK] = bounds[TagKind.UNLINK] = bounds[TagKind.CREAT]
+    return np.logical_or.reduce([(kind == one) & fits for one, fits in bounds.items()])
+
+
+def _fields(rows: Any, row: Any, offset: Any, layout: Layout) -> Any:
+    """A structure at `offset` of each of the blocks `row`, as a structured array."""
+    return layout.columns(rows[row[:, None], offset[:, None] + np.arange(layout.size)])
+
+
+def read_heads(rows: Any, row: Any, offset: Any) -> tuple[Any, Any]:
+    """(features, transaction id) of the heads whose tags begin at `offset` in the blocks `row`."""
+    raw = _fields(rows, row, offset + TAG.size, HEAD)
+    return widen(raw["fc_features"]), widen(raw["fc_tid"])
+
+
+def read_tails(rows: Any, row: Any, offset: Any) -> tuple[Any, Any]:
+    """(transaction id, checksum) of the tails whose tags begin at `offset` in the blocks `row`."""
+    raw = _fields(rows, row, offset + TAG.size, TAIL)
+    return widen(raw["fc_tid"]), widen(raw["fc_crc"])
+
+
+def checksum(register: int, data: Buffer) -> int:
+    """The crc32c register after `data`; a fast commit starts at 0."""
+    return crc32c(register, data)
+
+
+CHECKED_IN_TAIL = TAG.size + TAIL.offset_of("fc_crc")  # the bytes of a tail that its crc covers
+
+
+@dataclass(frozen=True, slots=True)
+class RangeValue:
+    """ADD_RANGE (blocks `physical` on now hold file blocks `logical` on) or DEL_RANGE.
+
+    Attributes:
+        physical: -1 for a range that has no blocks any more.
+    """
+
+    inode: int
+    logical: int
+    length: int
+    physical: int = -1
+    unwritten: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EntryValue:
+    """CREAT, LINK or UNLINK: a name in a directory."""
+
+    parent: int
+    inode: int
+    name: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class InodeValue:
+    """INODE: the first bytes of an inode, at least 128."""
+
+    inode: int
+    raw: bytes
+
+    @property
+    def generation(self) -> int:
+        """i_generation."""
+        place = INODE_FIELDS.offset_of("i_generation")
+        return int.from_bytes(self.raw[place : place + 4], "little")
+
+    @property
+    def links_count(self) -> int:
+        """i_links_count."""
+        place = INODE_FIELDS.offset_of("i_links_count")
+        return int.from_bytes(self.raw[place : place + 2], "little")
+
+
+Value = RangeValue | EntryValue | InodeValue | None
+
+
+def parse_value(kind: int, value: bytes) -> Value:
+    """What a sound tag says; None for HEAD, TAIL and PAD.
+
+    Raises:
+        CorruptError: the value is too short for its kind.
+    """
+    if kind == TagKind.ADD_RANGE:
+        raw = ADD_RANGE.parse(value)
+        unwritten = raw.ee_len > MAX_INITIALISED
+        length = raw.ee_len - unwritten * MAX_INITIALISED
+        physical = join(raw.ee_start_hi, raw.ee_start_lo, 32)
+        return RangeValue(raw.fc_ino, raw.ee_block, length, physical, unwritten)
+    if kind == TagKind.DEL_RANGE:
+        raw = DEL_RANGE.parse(value)
+        return RangeValue(raw.fc_ino, raw.fc_lblk, raw.fc_len)
+    if kind in (TagKind.CREAT, TagKind.LINK, TagKind.UNLINK):
+        raw = DENTRY_INFO.parse(value)
+        return EntryValue(raw.fc_parent_ino, raw.fc_ino, bytes(value[DENTRY_INFO.size :]))
+    if kind == TagKind.INODE:
+        return InodeValue(INODE.parse(value).fc_ino, bytes(value[INODE.size :]))
+    return None

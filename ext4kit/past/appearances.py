@@ -1,0 +1,259 @@
+"""Appearances: from when to when an entry stood in a directory block.
+
+The appearances of one entry in consecutive versions of its block are one interval. Versions
+are read in pieces, so an interval that reaches the end of a piece is kept open for the next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from ext4kit.filesystem.maps import spread
+from ext4kit.parsers.directory import EntryTable, parse_remnants
+from ext4kit.past.directories import BEFORE, DirectoryBlocks, Piece, Versions
+from ext4kit.past.states import NOW
+
+REMNANT = -2  # seen only as a removed entry that was not cleared
+
+
+@dataclass(frozen=True, slots=True)
+class Appearances:
+    """Intervals as int64 columns, in no order.
+
+    Attributes:
+        child: inode number of the entry.
+        directory: whose block it stood in, as in `Versions`.
+        block: the block.
+        key: of the name: names of equal keys are equal.
+        first: order of the first version that shows the entry, BEFORE when that is the first
+            version of the block that is known.
+        shown: order of the first version that shows it, whether there is an earlier one or not.
+        gone: order of the first version without it, NOW when none shows that it went.
+        seen: order of the last version that shows it, BEFORE for a freed block on disk, REMNANT
+            for an entry that older kernels left uncleared.
+        before: order of the version before the first one that shows it, BEFORE without one.
+        first_source: source (as in `Versions`) of the first version that shows it.
+        gone_source: source of the version without it, -1 where there is none.
+        name: the names.
+    """
+
+    child: Any
+    directory: Any
+    block: Any
+    key: Any
+    first: Any
+    shown: Any
+    gone: Any
+    seen: Any
+    before: Any
+    first_source: Any
+    gone_source: Any
+    name: list[bytes]
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+    def take(self, index: Any) -> Appearances:
+        """The rows that `index` (positions) selects."""
+        columns: dict[str, Any] = {name: getattr(self, name)[index] for name in _COLUMNS}
+        return Appearances(**columns, name=[self.name[row] for row in index.tolist()])
+
+
+_COLUMNS = tuple(part.name for part in fields(Appearances) if part.name != "name")
+
+
+def find_appearances(
+    blocks: DirectoryBlocks, numbers: Any = None, remnants: bool = False
+) -> Appearances:
+    """The appearances of entries in all versions of the directory blocks.
+
+    Args:
+        blocks: the versions.
+        numbers: inode numbers whose entries are wanted; all by default.
+        remnants: also removed entries that were not cleared; needs `numbers`.
+    """
+    typed = blocks.past.fs.has_file_types
+    wanted = None
+    if numbers is not None:
+        wanted = np.zeros(int(numbers.max(initial=0)) + 1, bool)
+        wanted[numbers] = True
+    joiner = _Joiner()
+    parts = [_nothing()]
+    for piece in blocks.pieces():
+        entries = piece.entries
+        named = entries if wanted is None else entries.take(_are_wanted(wanted, entries.inode))
+        parts.append(joiner.take(piece, named))
+        if remnants and wanted is not None and typed:
+            parts.append(_remnants(piece, wanted))
+    found = _stacked(parts)
+    return found.take(np.flatnonzero(~_again_in_log(found)))
+
+
+def _are_wanted(wanted: Any, inode: Any) -> Any:
+    return wanted[np.minimum(inode, len(wanted) - 1)] & (inode < len(wanted))
+
+
+def _nothing() -> Appearances:
+    columns: dict[str, Any] = {name: np.zeros(0, np.int64) for name in _COLUMNS}
+    return Appearances(**columns, name=[])
+
+
+def _stacked(parts: list[Appearances]) -> Appearances:
+    columns: dict[str, Any] = {
+        name: np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS
+    }
+    return Appearances(**columns, name=[name for part in parts for name in part.name])
+
+
+_WEIGHTS = np.random.default_rng().integers(1, 1 << 63, 256, np.int64, endpoint=False) | 1
+
+
+def _name_keys(data: Any, entries: EntryTable) -> Any:
+    """A 64-bit key of each entry's name: a random linear form of its bytes and length."""
+    row, position = spread(entries.name_length)
+    values = data[entries.block[row], entries.offset[row] + 8 + position].astype(np.int64)
+    sums = np.zeros(len(entries) + 1, np.int64)
+    ends = np.cumsum(entries.name_length)
+    running = np.concatenate([[0], np.cumsum(values * _WEIGHTS[position])])
+    sums[1:] = running[ends]
+    return np.diff(sums) ^ (entries.name_length * _WEIGHTS[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class _Spans:
+    """Intervals by rows of the versions: the first and the last one that shows the entry."""
+
+    first: Any
+    last: Any
+    child: Any
+    directory: Any
+    key: Any
+    name: list[bytes]
+
+    def take(self, index: Any) -> _Spans:
+        return _Spans(
+            self.first[index],
+            self.last[index],
+            self.child[index],
+            self.directory[index],
+            self.key[index],
+            [self.name[row] for row in index.tolist()],
+        )
+
+
+class _Joiner:
+    """Turns pieces into intervals; keeps those that the next piece goes on with."""
+
+    def __init__(self) -> None:
+        self._open: _Spans | None = None
+
+    def take(self, piece: Piece, entries: EntryTable) -> Appearances:
+        """The intervals that end within a piece."""
+        spans = _spans(piece, entries)
+        if piece.overlaps and self._open is not None:
+            again = np.flatnonzero(spans.first == piece.start)
+            spans.first[again] = self._open.first
+            for row, name in zip(again.tolist(), self._open.name, strict=True):
+                spans.name[row] = name
+        end = piece.start + len(piece.data)
+        goes_on = end < len(piece.all) and piece.all.block[end] == piece.all.block[end - 1]
+        held = (spans.last == end - 1) & bool(goes_on)
+        self._open = spans.take(np.flatnonzero(held))
+        return _appearances(piece.all, spans.take(np.flatnonzero(~held)))
+
+
+def _spans(piece: Piece, entries: EntryTable) -> _Spans:
+    """The intervals within one piece, by (block, inode, key, directory)."""
+    versions = piece.versions
+    key = _name_keys(piece.data, entries)
+    block, directory = versions.block[entries.block], versions.directory[entries.block]
+    sort = np.lexsort((entries.block, directory, key, entries.inode, block))
+    entries, key = entries.take(sort), key[sort]
+    block, directory = block[sort], directory[sort]
+    follows = (
+        (block[1:] == block[:-1])
+        & (entries.inode[1:] == entries.inode[:-1])
+        & (key[1:] == key[:-1])
+        & (directory[1:] == directory[:-1])
+        & (entries.block[1:] == entries.block[:-1] + 1)
+    )
+    start = np.concatenate([[0], np.flatnonzero(~follows) + 1])[: len(block)]
+    last = np.append(start[1:], len(block))[: len(start)] - 1
+    return _Spans(
+        entries.block[start] + piece.start,
+        entries.block[last] + piece.start,
+        entries.inode[start],
+        directory[start],
+        key[start],
+        entries.take(start).names(piece.data),
+    )
+
+
+def _appearances(versions: Versions, spans: _Spans) -> Appearances:
+    """Spans told in orders of transactions."""
+    first, last = spans.first, spans.last
+    before = np.maximum(first - 1, 0)
+    has_earlier = (first > 0) & (versions.block[first] == versions.block[before])
+    has_earlier &= versions.order[before] != BEFORE
+    after = np.minimum(last + 1, len(versions) - 1)
+    has_later = (last + 1 < len(versions)) & (versions.block[last] == versions.block[after])
+    return Appearances(
+        spans.child,
+        spans.directory,
+        versions.block[first],
+        spans.key,
+        np.where(has_earlier, versions.order[first], BEFORE),
+        versions.order[first],
+        np.where(has_later, versions.order[after], NOW),
+        versions.order[last],
+        np.where(has_earlier, versions.order[before], BEFORE),
+        versions.source[first],
+        np.where(has_later, versions.source[after], -1),
+        spans.name,
+    )
+
+
+def _again_in_log(found: Appearances) -> Any:
+    """Per interval (bool): of a freed block, and the log has the same entry in that block.
+
+    The log has every version of a block since it first shows the block: one that holds such
+    an entry is the one on disk, and tells better when that was.
+    """
+    freed = (found.seen == BEFORE).astype(np.int64)
+    again = np.zeros(len(found), bool)
+    if not freed.any():
+        return again
+    same = (found.directory, found.key, found.child, found.block)
+    rank = np.lexsort((-freed, *same))
+    follows = np.ones(len(rank) - 1, bool)
+    for column in same:
+        follows &= column[rank[1:]] == column[rank[:-1]]
+    again[rank[:-1]] = follows & (found.seen[rank[:-1]] == BEFORE)
+    return again
+
+
+def _remnants(piece: Piece, wanted: Any) -> Appearances:
+    """Removed entries that were not cleared: gone by the time of the version they stand in."""
+    versions = piece.versions
+    entries = parse_remnants(piece.data, wanted, piece.entries)
+    entries = entries.take(entries.block >= int(piece.overlaps))
+    count = len(entries)
+    order = versions.order[entries.block]
+    before = np.full(count, BEFORE)
+    return Appearances(
+        entries.inode,
+        versions.directory[entries.block],
+        versions.block[entries.block],
+        _name_keys(piece.data, entries),
+        before,
+        order,
+        order,
+        np.full(count, REMNANT),
+        before,
+        versions.source[entries.block],
+        versions.source[entries.block],
+        entries.names(piece.data),
+    )

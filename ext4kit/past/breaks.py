@@ -1,0 +1,80 @@
+"""Breaks: what the ids of transactions tell of unmounts, power cuts and lost transactions.
+
+An unmount takes one id and the next mount another, and the log goes on where it was: two ids
+are missing. A recovery by the kernel leaves out one. Where more are missing, or the log starts
+again at its first block, transactions were overwritten or e2fsck has recovered it.
+Source: kernel fs/jbd2/journal.c, `jbd2_journal_destroy`; fs/jbd2/recovery.c,
+`jbd2_journal_recover`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ext4kit.journal import Log
+
+UNMOUNTED = 3  # step between the ids before and after an unmount
+NOWHERE = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Breaks:
+    """Places where the ids of a log's transactions do not follow each other, as columns.
+
+    Attributes:
+        before, after: orders of the transactions on both sides, ascending.
+        time: commit time of the one before (ns), -1 when not known.
+        clean: the file system was unmounted: everything had come to the disk.
+        lost: transactions in between were overwritten.
+        anew: the first order of transactions that are older than those of lower orders, NOWHERE
+            for none: the log was made to count from a lower number since.
+    """
+
+    before: Any
+    after: Any
+    time: Any
+    clean: Any
+    lost: Any
+    anew: int = NOWHERE
+
+    def next_to(self, orders: Any) -> Any:
+        """Row of the first break behind each transaction, the number of breaks for none."""
+        return np.searchsorted(self.before, orders)
+
+    def any_lost(self, orders: Any, until: Any) -> Any:
+        """Between the orders (bool): transactions were lost."""
+        before = self.before[self.lost]
+        return np.searchsorted(before, orders) < np.searchsorted(before, until)
+
+
+def find_breaks(log: Log | None) -> Breaks:
+    """The breaks of a log; none without one."""
+    none = np.zeros(0, np.int64)
+    if log is None or len(log.transactions) < 2:
+        return Breaks(none, none, none, none.astype(bool), none.astype(bool))
+    known = log.transactions
+    rows = np.flatnonzero(np.diff(known.order) > 1)
+    step = known.order[rows + 1] - known.order[rows]
+    went_on = (known.commit[rows] >= 0) & (
+        known.start[rows + 1] == log.ring.wrap(known.commit[rows] + 1)
+    )
+    return Breaks(
+        known.order[rows],
+        known.order[rows + 1],
+        known.commit_time_ns[rows],
+        went_on & (step == UNMOUNTED),
+        step > UNMOUNTED,
+        _counted_anew(known.order, known.commit_time_ns),
+    )
+
+
+def _counted_anew(order: Any, time: Any) -> int:
+    """The lowest order that was committed well before one below it."""
+    order, time = order[time >= 0], time[time >= 0]
+    if not len(order):
+        return NOWHERE
+    earlier = time < np.maximum.accumulate(time)
+    return int(order[earlier].min(initial=NOWHERE))
