@@ -16,17 +16,19 @@ _EXAMPLE = """\b
 Examples:
   ext4kit cat disk.img /var/log/auth.log | less
   ext4kit cat disk.img '<131>' > inode-131
+  ext4kit cat disk.img /etc/passwd --as-of 4711
 """
 
 
 @click.command("cat", context_settings=CONTEXT, epilog=_EXAMPLE)
-@shared(json=False)
+@shared(json=False, as_of=True)
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 def command(options: Options, targets: tuple[str, ...]) -> None:
     """The bytes of each TARGET to standard output: a path, or a number as '<12>'.
 
     Holes come as zeros, or stay holes when standard output is a file. What cannot be read
-    comes as zeros, is told on standard error, and makes the exit code 1.
+    comes as zeros, is told on standard error, and makes the exit code 1. So does, with
+    --as-of, content that is not certain to be that of the time: most file data is not journaled.
     """
     with opened(options) as session:
         for target in map(os.fsencode, targets):
@@ -49,3 +51,5 @@ def _write(session: Session, target: bytes) -> None:
         what = f"bytes {lost.offset:,} to {last:,} are lost, zeros stand for them: {lost.reason}"
         fs.problems.add(where, what)
     stream.close()
+    if doubt := fs.content_doubt(inode):
+        fs.problems.add(where, f"its content cannot be vouched for: {doubt}")

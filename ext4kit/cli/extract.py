@@ -19,11 +19,12 @@ _EXAMPLE = """\b
 Examples:
   ext4kit extract disk.img /etc /var/log -o live
   ext4kit extract disk.img '<131>' -o one-file
+  ext4kit extract disk.img /etc -o before --as-of 4711
 """
 
 
 @click.command("extract", context_settings=CONTEXT, epilog=_EXAMPLE)
-@shared()
+@shared(as_of=True)
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 @click.option("-o", "--output", "out", required=True, metavar="OUT",
               type=click.Path(path_type=Path), help="A new or empty folder.")  # fmt: skip
@@ -31,7 +32,8 @@ def command(options: Options, targets: tuple[str, ...], out: Path) -> None:
     """Copy live files and trees out of IMAGE, below OUT.
 
     A TARGET is a path or an inode number as '<12>'. Links and devices are recorded in the
-    manifest, not made.
+    manifest, not made. With --as-of, the manifest says of each file whether its content is
+    certain to be that of the time.
 
     \b
     OUT/files/PATH             a target given by its path

@@ -22,11 +22,12 @@ Examples:
   ext4kit ls disk.img
   ext4kit ls disk.img -l /etc
   ext4kit ls disk.img --volume 2 -r /home
+  ext4kit ls disk.img -l /home --as-of 4711
 """
 
 
 @click.command("ls", context_settings=CONTEXT, epilog=_EXAMPLE)
-@shared()
+@shared(as_of=True)
 @click.argument("target", default="/")
 @click.option("-l", "--long", "is_long", is_flag=True, help="Mode, owner, size, time (UTC).")
 @click.option("-r", "-R", "--recursive", is_flag=True, help="Everything below, with full paths.")
@@ -39,6 +40,9 @@ def command(
 
     Names are sorted, with -r in the order of a walk. What could mislead a reader or a terminal
     in a name is shown as \xNN or \uNNNN, a backslash as \\.
+
+    With --as-of, what the log cannot tell is marked with question marks (in JSON: null, with
+    the reason in "unknown"), and the exit code is 1.
     """
     with opened(options) as session:
         found = find_names(session.fs, os.fsencode(target), recursive, hidden)

@@ -40,6 +40,28 @@ def check_output(out: Path, session: Session) -> tuple[Path, ...]:
     return files
 
 
+def check_new_file(path: Path, session: Session) -> tuple[Path, ...]:
+    """Refuse a file that is there already or that would be written to the evidence.
+
+    Returns:
+        The files of the evidence, the external journal's too, for the writer.
+
+    Raises:
+        RequestError: there is something at `path`, or its folder is part of the evidence.
+        OutputError: it cannot be looked at.
+    """
+    journal = session.options.journal
+    files = (*session.image.evidence.files, *((journal,) if journal else ()))
+    try:
+        if path.is_symlink() or path.exists():
+            raise RequestError(f"{path}: is there already; choose another name")
+        if _lies_on(path, files):
+            raise RequestError(f"{path}: lies on the evidence itself; choose another folder")
+    except OSError as error:
+        raise OutputError(f"{path}: {error.strerror}; choose another folder") from error
+    return files
+
+
 def _lies_on(out: Path, files: tuple[Path, ...]) -> bool:
     """Whether the folder's file system is on the evidence: a device, or a loop over an image."""
     existing = next(path for path in (out, *out.absolute().parents) if path.exists())

@@ -46,6 +46,7 @@ class Options:
     journal: Path | None = None
     json: bool = False
     quiet: bool = False
+    as_of: int | None = None
 
 
 @dataclass(slots=True)
@@ -90,18 +91,28 @@ _CHOICES = (
         help="The external journal: an image of its device.",
     ),
 )
+_AS_OF = click.option(
+    "--as-of",
+    type=click.IntRange(0),
+    metavar="TRANSACTION",
+    help="As it stood right after this transaction, as far as the log tells.",
+)
 _JSON = click.option("--json", "as_json", is_flag=True, help="JSON lines on standard output.")
 _QUIET = click.option("-q", "--quiet", is_flag=True, help="No notes, warnings or progress.")
 
 
-def shared(choices: bool = True, json: bool = True) -> Callable[[Callable[..., Any]], Any]:
+def shared(
+    choices: bool = True, json: bool = True, as_of: bool = False
+) -> Callable[[Callable[..., Any]], Any]:
     """Give a command the shared options, packed into `Options` as its first argument.
 
     Args:
         choices: offer what selects a file system in the image.
         json: offer `--json`.
+        as_of: offer `--as-of`.
     """
-    extra = (*(_CHOICES if choices else ()), *((_JSON,) if json else ()), _QUIET)
+    offered = ((_AS_OF, as_of), (_JSON, json), (_QUIET, True))
+    extra = (*(_CHOICES if choices else ()), *(option for option, given in offered if given))
 
     def decorate(function: Callable[..., Any]) -> Any:
         @functools.wraps(function)
@@ -127,6 +138,7 @@ def _pack(image: Path, values: dict[str, Any]) -> Options:
         journal=values.pop("journal", None),
         json=values.pop("as_json", False),
         quiet=values.pop("quiet", False),
+        as_of=values.pop("as_of", None),
     )
 
 
@@ -142,6 +154,8 @@ def opened(options: Options, replay: bool | None = None) -> Iterator[Session]:
         click.exceptions.Exit: 1, when what was found makes the result incomplete.
         IncompleteError: the evidence failed after it had been opened.
     """
+    if options.as_of is not None and not options.replay:
+        raise RequestError("--as-of reads the state from the log: it does not go with --no-replay")
     with _image(options) as image, _journal_device(options) as device:
         volume = _choose(image, options)
         fs = _filesystem(volume, options, options.replay if replay is None else replay, device)
@@ -238,7 +252,7 @@ def _filesystem(
     volume: ImageVolume, options: Options, replay: bool, device: Source | None
 ) -> FileSystem:
     try:
-        return volume.filesystem(replay, options.superblock, device)
+        return volume.filesystem(replay, options.superblock, device, options.as_of)
     except UnsupportedError as error:
         kind = volume.facts.kind
         if volume.facts.is_ext or kind == UNKNOWN:

@@ -6,31 +6,49 @@ import os
 
 import click
 
-from ext4kit.cli.session import CONTEXT, Options, opened, shared
-from ext4kit.report.inode_facts import inode_lines, inode_record
+from ext4kit.cli.session import CONTEXT, Options, Session, opened, shared
+from ext4kit.errors import AccessError
+from ext4kit.report.inode_facts import inode_lines, inode_record, unknown_lines, unknown_record
 from ext4kit.report.records import write_record
 
 _EXAMPLE = """\b
 Examples:
   ext4kit stat disk.img /etc/passwd
   ext4kit stat disk.img '<12>' --json
+  ext4kit stat disk.img /etc/passwd --as-of 4711
 """
 
 
 @click.command("stat", context_settings=CONTEXT, epilog=_EXAMPLE)
-@shared()
+@shared(as_of=True)
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 def command(options: Options, targets: tuple[str, ...]) -> None:
     """Everything that the inode of each TARGET says: a path, or a number as '<12>'.
 
-    Times are in UTC. Inodes that are not in use can be asked for by number.
+    Times are in UTC. Inodes that are not in use can be asked for by number. With --as-of, what
+    the log cannot tell is said to be unknown, and the exit code is 1.
     """
     with opened(options) as session:
-        fs = session.fs
         for place, target in enumerate(map(os.fsencode, targets)):
-            inode = fs.inode(fs.lookup(target))
-            if options.json:
-                write_record(inode_record(fs, inode, target))
-            else:
-                lines = inode_lines(fs, inode, target)
-                click.echo("\n".join([""] * (place > 0) + lines))
+            if place and not options.json:
+                click.echo()
+            _show(session, target)
+
+
+def _show(session: Session, target: bytes) -> None:
+    fs, as_json = session.fs, session.options.json
+    try:
+        inode = fs.inode(fs.lookup(target))
+    except AccessError as error:
+        if fs.as_of is None:
+            raise
+        fs.problems.add(os.fsdecode(target), str(error))
+        if as_json:
+            write_record(unknown_record(target, str(error)))
+        else:
+            click.echo("\n".join(unknown_lines(target, str(error))))
+        return
+    if as_json:
+        write_record(inode_record(fs, inode, target))
+    else:
+        click.echo("\n".join(inode_lines(fs, inode, target)))

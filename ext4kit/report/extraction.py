@@ -35,11 +35,16 @@ class Extraction:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A live file: its path as asked for, where it goes below OUT, its inode."""
+    """A live file: its path as asked for, where it goes below OUT, its inode.
+
+    Attributes:
+        is_known: False when the inode's state cannot be told (as of a transaction).
+    """
 
     path: bytes
     parts: list[bytes]
     inode: Inode
+    is_known: bool = True
 
 
 def extract(
@@ -62,7 +67,10 @@ def extract(
         with Manifest(out) as manifest:
             for target, number in zip(targets, numbers, strict=True):
                 for item in _items(fs, target, number, progress):
-                    _one(fs, item, output, manifest, result)
+                    if item.is_known:
+                        _one(fs, item, output, manifest, result)
+                    else:
+                        _unknown(fs, item, manifest, result)
     except OSError as error:
         raise OutputError(f"{out / MANIFEST}: {error.strerror}") from error
     return result
@@ -83,11 +91,13 @@ def _items(
     for start in range(0, len(tree), AT_ONCE):
         numbers = tree.number[start : start + AT_ONCE]
         table = fs.inode_table(numbers)
+        known = fs.inodes_known(numbers)
         for row in range(len(numbers)):
             if progress is not None and row % 64 == 0:
                 progress(start + row, len(tree))
             below = tree.paths[start + row]
-            yield Item(below, _parts(below, path, top, by_number), table.one(row))
+            parts = _parts(below, path, top, by_number)
+            yield Item(below, parts, table.one(row), bool(known[row]))
 
 
 def _parts(path: bytes, start: bytes, top: list[bytes], by_number: bool) -> list[bytes]:
@@ -112,6 +122,8 @@ def _one(
         raise
     for offset, length, reason in written.lost if written else ():
         problems.append(f"unreadable at {offset} for {length} bytes, zeros stand there: {reason}")
+    if written and (doubt := fs.content_doubt(item.inode)):
+        problems.append(f"its content cannot be vouched for: {doubt}")
     if item.inode.is_encrypted:
         fs.problems.add(f"inode {item.inode.number}", "is encrypted: ciphertext", Severity.WARNING)
     for problem in problems:
@@ -121,6 +133,14 @@ def _one(
     result.recorded += written is None
     result.bytes += written.size if written else 0
     result.incomplete += bool(problems)
+
+
+def _unknown(fs: FileSystem, item: Item, manifest: Manifest, result: Extraction) -> None:
+    """The record of a file whose inode cannot be told as of the time asked for."""
+    reason = f"its table block {fs.unreadable}"
+    names = {"output": None, **json_name(item.path), "inode": item.inode.number}
+    manifest.append({**names, "type": "unknown", "problems": [reason]})
+    result.incomplete += 1
 
 
 def _write(fs: FileSystem, item: Item, output: RootedOutput) -> Written | None:

@@ -12,7 +12,7 @@ from ext4kit.filesystem import FileSystem
 from ext4kit.parsers import acl
 from ext4kit.parsers.inode import Inode, InodeFlags
 from ext4kit.report.listing import mode_text
-from ext4kit.report.safe import json_name, shown
+from ext4kit.report.safe import json_name, shown, shown_text
 from ext4kit.report.superblock_facts import Fact, fact_lines
 from ext4kit.report.times import iso, iso_seconds
 from ext4kit.units import NANOSECONDS
@@ -30,6 +30,17 @@ def inode_lines(fs: FileSystem, inode: Inode, path: bytes) -> list[str]:
         *_map_lines(_map_rows(fs, inode)),
         *_attribute_lines(attributes),
     ]
+
+
+def unknown_lines(path: bytes, reason: str) -> list[str]:
+    """What there is to say of a path whose inode cannot be told."""
+    facts = (("Path", shown(path)), ("State", f"unknown: {shown_text(reason)}"))
+    return fact_lines(iter(facts))
+
+
+def unknown_record(path: bytes, reason: str) -> dict[str, Any]:
+    """The same as a record."""
+    return {"record": "inode", **json_name(path), "unknown": reason}
 
 
 def _facts(fs: FileSystem, inode: Inode, path: bytes) -> Iterator[Fact]:

@@ -10,6 +10,7 @@ from typing import Any
 from ext4kit.errors import AccessError, CorruptError
 from ext4kit.filesystem import FileSystem
 from ext4kit.journal import Log
+from ext4kit.journal.fast_commits.reading import read_fast_commits
 from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.journal import JournalFeatures, JournalSuperblock
 from ext4kit.parsers.mmp import MountProtection, parse_mmp
@@ -78,8 +79,10 @@ def journal_state(fs: FileSystem, log: Log | None) -> str:
         return "clean"
     if not fs.superblock.needs_recovery:
         return "not empty, but the file system does not ask for recovery"
-    count = sum(each.to_replay for each in log.transactions)
-    return f"needs recovery: {count:,} transactions are not yet written in place"
+    count = int(log.transactions.to_replay.sum())
+    fast = len(read_fast_commits(log).due)
+    behind = f" and {fast:,} fast commits behind them" if fast else ""
+    return f"needs recovery: {count:,} transactions{behind} are not yet written in place"
 
 
 def read_mmp(fs: FileSystem) -> MountProtection | None:

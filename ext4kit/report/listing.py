@@ -12,8 +12,9 @@ import numpy as np
 
 from ext4kit.errors import AccessError, CorruptError
 from ext4kit.filesystem import FileSystem
+from ext4kit.filesystem.directories import Tree
 from ext4kit.parsers.inode import KINDS, InodeTable, is_fast_symlink
-from ext4kit.report.safe import json_name, shown, shown_lines
+from ext4kit.report.safe import are_plain, json_name, shown, shown_lines
 from ext4kit.report.times import iso_short
 
 AT_ONCE = 1 << 16
@@ -27,15 +28,25 @@ class Names:
     """What is to be listed.
 
     Attributes:
-        names: a name, or a path, each.
+        given: a name, or a path, each; nothing where a tree has them.
         number: inode numbers, int64.
         folder: path of the directory that the names are in; None when they are paths or the
             directory was asked for by its number.
+        tree: everything below a directory.
     """
 
-    names: list[bytes]
+    given: list[bytes]
     number: Any
     folder: bytes | None = None
+    tree: Tree | None = None
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    @property
+    def names(self) -> list[bytes]:
+        """A name, or a path, each."""
+        return self.given if self.tree is None else self.tree.paths
 
 
 def find_names(fs: FileSystem, target: bytes, recursive: bool, hidden: bool) -> Names:
@@ -55,7 +66,7 @@ def find_names(fs: FileSystem, target: bytes, recursive: bool, hidden: bool) -> 
         return Names([target], np.array([number]))
     if recursive:
         tree = fs.tree(number, _path(target))
-        return Names(tree.paths, tree.number)
+        return Names([], tree.number, tree=tree)
     entries = sorted(fs.entries(number), key=lambda entry: entry.name)
     kept = [entry for entry in entries if hidden or entry.name not in (b".", b"..")]
     numbers = np.array([entry.inode for entry in kept], np.int64)
@@ -73,20 +84,46 @@ def _path(target: bytes) -> bytes:
 
 def plain_text(found: Names) -> str:
     """One name a line."""
-    return shown_lines(found.names) if found.names else ""
+    if not len(found):
+        return ""
+    return shown_lines(found.names) if found.tree is None else _tree_text(found.tree)
+
+
+def _tree_text(tree: Tree) -> str:
+    """Every path of a tree, a line each: plain names of one directory take one step together."""
+    folders = shown_lines(tree.folders).encode().split(b"\n")
+    prefixes = [b"\n" + folder + b"/" for folder in folders]
+    data, stretches = tree.names.data, tree.stretches()
+    if are_plain(data) and data.count(b"\n") == len(tree):
+        lines = [names.replace(b"\n", prefixes[folder]) for folder, _, names in stretches]
+    else:
+        lines = [_shown_stretch(tree, prefixes, *each) for each in stretches]
+    lines[0] = lines[0][1:]
+    lines.append(b"\n")
+    return b"".join(lines).decode()
+
+
+def _shown_stretch(
+    tree: Tree, prefixes: list[bytes], folder: int, rows: slice, names: bytes
+) -> bytes:
+    if are_plain(names) and names.count(b"\n") == rows.stop - rows.start:
+        return names.replace(b"\n", prefixes[folder])
+    each = tree.names.take(rows).tolist()
+    return b"".join(prefixes[folder] + shown(name).encode() for name in each)
 
 
 def numbered_text(found: Names) -> str:
     """Inode number and name, a line each."""
-    width = len(str(found.number.max())) if found.names else 0
-    pairs = zip(found.number.tolist(), shown_lines(found.names).split("\n"), strict=False)
-    return "".join(f"{number:>{width}} {name}\n" for number, name in pairs if found.names)
+    width = len(str(found.number.max())) if len(found) else 0
+    pairs = zip(found.number.tolist(), plain_text(found).split("\n"), strict=False)
+    return "".join(f"{number:>{width}} {name}\n" for number, name in pairs)
 
 
 def long_text(fs: FileSystem, found: Names, numbered: bool) -> Iterator[str]:
     """`ls -l` lines: mode, links, uid, gid, size, mtime (UTC), name, link target."""
     for names, table in _tables(fs, found):
         columns = _long_columns(table)
+        _mark_unknown(fs, table, columns)
         if numbered:
             columns.insert(0, [str(number) for number in table.number.tolist()])
         widths = [max(map(len, column)) for column in columns]
@@ -99,9 +136,10 @@ def long_text(fs: FileSystem, found: Names, numbered: bool) -> Iterator[str]:
 
 
 def _tables(fs: FileSystem, found: Names) -> Iterator[tuple[list[bytes], InodeTable]]:
-    for start in range(0, len(found.names), AT_ONCE):
+    names = found.names
+    for start in range(0, len(names), AT_ONCE):
         numbers = found.number[start : start + AT_ONCE]
-        yield found.names[start : start + AT_ONCE], fs.inode_table(numbers)
+        yield names[start : start + AT_ONCE], fs.inode_table(numbers)
 
 
 @cache
@@ -119,6 +157,14 @@ def _long_columns(table: InodeTable) -> list[list[str]]:
         _sizes(table),
         [iso_short(moment) for moment in table.mtime.tolist()],
     ]
+
+
+def _mark_unknown(fs: FileSystem, table: InodeTable, columns: list[list[str]]) -> None:
+    """Question marks for the inodes whose state cannot be told (as of a transaction)."""
+    for row in np.flatnonzero(~fs.inodes_known(table.number)).tolist():
+        for column in columns:
+            column[row] = "?"
+        columns[0][row] = "?" * len("-rw-r--r--")
 
 
 def _sizes(table: InodeTable) -> list[str]:
@@ -160,13 +206,21 @@ def entry_records(fs: FileSystem, found: Names) -> Iterator[dict[str, Any]]:
     prefix = b"" if found.folder is None else _path(found.folder) + b"/"
     for names, table in _tables(fs, found):
         targets = _targets(fs, table)
+        known = fs.inodes_known(table.number)
         rows = zip(*(getattr(table, name).tolist() for name in _COLUMNS), strict=True)
         for row, (name, values) in enumerate(zip(names, rows, strict=True)):
             record = {"record": "entry", **json_name(prefix + name)}
-            record |= _values(dict(zip(_COLUMNS, values, strict=True)))
+            shown_values = _values(dict(zip(_COLUMNS, values, strict=True)))
+            record |= shown_values if known[row] else unknown_values(fs, shown_values)
             if row in targets:
                 record |= json_name(targets[row], "target")
             yield record
+
+
+def unknown_values(fs: FileSystem, values: dict[str, Any]) -> dict[str, Any]:
+    """The same of an inode whose state cannot be told: its number, the rest null, the reason."""
+    blank = dict.fromkeys(values) | {"inode": values["inode"]}
+    return blank | {"unknown": f"its table block {fs.unreadable}"}
 
 
 def _values(columns: dict[str, int]) -> dict[str, Any]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
 
 _LINES_AT_ONCE = 4096
@@ -12,7 +12,15 @@ _LINES_AT_ONCE = 4096
 
 def as_line(record: dict[str, Any]) -> str:
     """A record on one line. Non-ASCII is escaped: a terminal cannot be steered by it."""
-    return json.dumps(record, separators=(", ", ": "))
+    return _encoder()(record)
+
+
+@cache
+def _encoder() -> Callable[[Any], str]:
+    """Made when it is needed: most calls write no JSON."""
+    from json import JSONEncoder
+
+    return JSONEncoder(separators=(", ", ": ")).encode
 
 
 def write_record(record: dict[str, Any]) -> None:

@@ -19,7 +19,7 @@ _FORMAT_RANGES = (
 )
 _UNSAFE = re.compile(f"[{_FORMAT_RANGES}\\\\]")
 _UNSAFE_BYTES = re.compile(rb"[^\x20-\x5b\x5d-\x7e]")
-_UNSAFE_LINES = re.compile(rb"[^\n\x20-\x5b\x5d-\x7e]")
+_PLAIN_LINES = bytes({ord("\n"), *range(0x20, 0x7F)} - {ord("\\")})
 
 
 def shown(name: bytes) -> str:
@@ -41,9 +41,14 @@ def shown_text(text: str) -> str:
 def shown_lines(names: list[bytes]) -> str:
     """Many names, each on a line of its own; plain ASCII ones take one pass together."""
     blob = b"\n".join(names)
-    if blob.count(b"\n") == len(names) - 1 and not _UNSAFE_LINES.search(blob):
+    if blob.count(b"\n") == len(names) - 1 and are_plain(blob):
         return blob.decode("ascii") + "\n"
     return "".join(f"{shown(name)}\n" for name in names)
+
+
+def are_plain(lines: bytes) -> bool:
+    """Whether lines are shown as they are: printable ASCII without a backslash."""
+    return not lines.translate(None, _PLAIN_LINES)
 
 
 def _escaped(match: re.Match[str]) -> str:

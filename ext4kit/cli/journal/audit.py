@@ -1,0 +1,42 @@
+"""`ext4kit journal audit`."""
+
+from __future__ import annotations
+
+import click
+
+from ext4kit.cli.journal.logs import need_journal
+from ext4kit.cli.session import CONTEXT, Options, opened, shared
+from ext4kit.journal.audit import audit
+from ext4kit.report.journal_audit import audit_lines, audit_records, verdict_lines, verdict_records
+from ext4kit.report.records import write_records
+
+_EXAMPLE = """\b
+Examples:
+  ext4kit journal audit disk.img
+  ext4kit journal audit disk.img --all --json > verdicts.jsonl
+"""
+
+
+@click.command("audit", context_settings=CONTEXT, epilog=_EXAMPLE)
+@shared()
+@click.option("-a", "--all", "every", is_flag=True, help="The verdict on each block as well.")
+def command(options: Options, every: bool) -> None:
+    """A verdict on every block of the journal of IMAGE, earlier laps included.
+
+    Each finding says where it is, what was read and what was expected, and what follows from
+    it. A damaged block is assigned to its transaction also when its header is what was hit.
+    The exit code is 1 when something is wrong.
+    """
+    with opened(options, replay=False) as session:
+        need_journal(session)
+        result = audit(session.fs)
+        session.is_incomplete = not result.is_sound
+        if options.json:
+            if every:
+                write_records(verdict_records(result))
+            write_records(audit_records(session.fs, result))
+            return
+        for line in verdict_lines(result) if every else ():
+            click.echo(line)
+        for line in audit_lines(session.fs, result):
+            click.echo(line)

@@ -1,0 +1,161 @@
+"""`ext4kit journal history`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from ext4kit.cli.outputs import check_new_file
+from ext4kit.cli.session import CONTEXT, Options, Session, opened, shared
+from ext4kit.errors import OutputError, RequestError
+from ext4kit.filesystem import FileSystem
+from ext4kit.filesystem.directories import directory_blocks
+from ext4kit.journal import Log
+from ext4kit.journal.as_of import AsOfFileSystem
+from ext4kit.journal.versions import (
+    Reader,
+    Version,
+    block_versions,
+    compared,
+    inode_reader,
+    reader_of,
+)
+from ext4kit.parsers.features import Compat
+from ext4kit.report.journal_history import history_lines, history_records
+from ext4kit.report.records import write_records
+from ext4kit.report.safe import json_name
+
+_EXAMPLE = """\b
+Examples:
+  ext4kit journal history disk.img /etc/passwd
+  ext4kit journal history disk.img /home --entries
+  ext4kit journal history disk.img /home/gone --as-of 4711
+  ext4kit journal history disk.img '<12>' --json
+  ext4kit journal history disk.img --block 1057
+  ext4kit journal history disk.img --block 1057 --transaction 4711 --raw block.bin
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _History:
+    """The versions asked for, how they are read, and what says so in a record."""
+
+    versions: Iterator[Version]
+    reader_for: Callable[[bytes], Reader]
+    target: dict[str, Any]
+
+
+@click.command("history", context_settings=CONTEXT, epilog=_EXAMPLE)
+@shared(as_of=True)
+@click.argument("target", required=False)
+@click.option("--block", type=click.IntRange(0), metavar="N", help="A block of the file system.")
+@click.option("--entries", is_flag=True, help="Of a directory also its blocks: names over time.")
+@click.option("--raw", metavar="FILE", help="Write the bytes of one version; - for stdout.")
+@click.option("--transaction", type=click.IntRange(0), metavar="T", help="The version for --raw.")
+def command(
+    options: Options,
+    target: str | None,
+    block: int | None,
+    entries: bool,
+    raw: str | None,
+    transaction: int | None,
+) -> None:
+    """Every version of a block or an inode that the log holds, and what changed.
+
+    TARGET is a path or an inode number as '<12>'; with --as-of the path is looked up as it was
+    then. The last version is what stands on disk now, no journal replayed.
+    """
+    if (target is None) == (block is None):
+        raise RequestError("give either a TARGET or --block")
+    if (raw is None) != (transaction is None) or (entries and (raw or target is None)):
+        raise RequestError("--raw and --transaction go together, --entries with a TARGET alone")
+    with opened(options) as session:
+        now, log = _log(session)
+        if log is None:
+            session.is_incomplete = True
+            return
+        history = _block(now, log, block) if target is None else _inode(session, now, log, target)
+        if raw is not None:
+            _write_raw(session, history, transaction, raw)
+            return
+        _show(options, history)
+        for each in _blocks(session, history.target["inode"]) if entries else ():
+            if not options.json:
+                click.echo(f"\nblock {each}:")
+            _show(options, _block(now, log, each))
+
+
+def _show(options: Options, history: _History) -> None:
+    found = compared(history.versions, history.reader_for)
+    if options.json:
+        write_records(history_records(found, history.target))
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in history_lines(found))
+
+
+def _log(session: Session) -> tuple[FileSystem, Log | None]:
+    """(the file system as it is now, its log or None with a problem that says why)."""
+    fs = session.fs
+    if isinstance(fs, AsOfFileSystem):
+        return fs.moment.now, fs.moment.log
+    if Compat.HAS_JOURNAL not in fs.superblock.features:
+        raise RequestError(f"{session.options.image}: the file system has no journal")
+    return fs, Log.open(fs)
+
+
+def _block(now: FileSystem, log: Log, block: int | None) -> _History:
+    number = block or 0
+    return _History(block_versions(now, log, number), reader_of(now, number), {"block": number})
+
+
+def _inode(session: Session, now: FileSystem, log: Log, target: str) -> _History:
+    path = os.fsencode(target)
+    by_number = path.startswith(b"<") and path.endswith(b">")
+    number = (now if by_number else session.fs).lookup(path)
+    block, offset = (int(part[0]) for part in now.inode_location(np.array([number])))
+    size, reader = now.superblock.inode_size, inode_reader(now, number)
+    versions = (one.part(offset, size) for one in block_versions(now, log, block))
+    names = {"inode": number, **({} if by_number else json_name(path))}
+    return _History(versions, lambda _: reader, names)
+
+
+def _blocks(session: Session, number: int) -> list[int]:
+    """The blocks of a directory, as of the time asked for.
+
+    Raises:
+        RequestError: the inode is no directory.
+    """
+    table = session.fs.inode_table(np.array([number]))
+    if not table.one(0).is_directory:
+        raise RequestError(f"inode {number} is no directory; --entries is for directories")
+    blocks: list[int] = directory_blocks(session.fs, table)[1].tolist()
+    return blocks
+
+
+def _write_raw(session: Session, history: _History, transaction: int | None, raw: str) -> None:
+    versions = list(history.versions)
+    found = [version for version in versions if version.transaction == transaction]
+    if not found:
+        have = ", ".join(str(one.transaction) for one in versions if one.transaction is not None)
+        what = f"the log has no copy of transaction {transaction}"
+        raise RequestError(f"{what} (there are: {have or 'none'})")
+    data = found[-1].data
+    if raw == "-":
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+        return
+    path = Path(raw)
+    check_new_file(path, session)
+    try:
+        with path.open("xb") as file:
+            file.write(data)
+    except OSError as error:
+        raise OutputError(f"{path}: {error.strerror}") from error

@@ -1,0 +1,41 @@
+"""`ext4kit journal list`."""
+
+from __future__ import annotations
+
+import click
+
+from ext4kit.cli.journal.logs import opened_log
+from ext4kit.cli.session import CONTEXT, Options, opened, shared
+from ext4kit.report.journal_list import transaction_lines, transaction_records
+from ext4kit.report.records import write_records
+
+_EXAMPLE = """\b
+Examples:
+  ext4kit journal list disk.img
+  ext4kit journal list disk.img --json > transactions.jsonl
+"""
+
+
+@click.command("list", context_settings=CONTEXT, epilog=_EXAMPLE)
+@shared()
+def command(options: Options) -> None:
+    """The transactions in the journal of IMAGE, oldest first, and what each touched.
+
+    \b
+    to replay     committed, and a recovery would apply it
+    checkpointed  committed and written in place
+    stale         committed before the log last came round
+    torn          its commit block, or another, is missing or bad
+    uncommitted   the newest, cut off before its commit
+
+    Times are in UTC; --json has every block of each transaction.
+    """  # noqa: D301 -- click reads the backspace
+    with opened(options, replay=False) as session:
+        log = opened_log(session)
+        if log is None:
+            return
+        if options.json:
+            write_records(transaction_records(session.fs, log))
+            return
+        for line in transaction_lines(session.fs, log):
+            click.echo(line)

@@ -1,0 +1,30 @@
+"""Opening the log of the file system that a command was given."""
+
+from __future__ import annotations
+
+from ext4kit.cli.session import Session
+from ext4kit.errors import RequestError
+from ext4kit.journal import Log
+from ext4kit.parsers.features import Compat
+
+
+def need_journal(session: Session) -> None:
+    """Refuse a file system that has no journal.
+
+    Raises:
+        RequestError: it has none.
+    """
+    if Compat.HAS_JOURNAL not in session.fs.superblock.features:
+        raise RequestError(f"{session.options.image}: the file system has no journal")
+
+
+def opened_log(session: Session) -> Log | None:
+    """The log; None, the result being incomplete then, when it cannot be read.
+
+    Raises:
+        RequestError: the file system has no journal.
+    """
+    need_journal(session)
+    log = Log.open(session.fs)
+    session.is_incomplete |= log is None
+    return log

@@ -1,0 +1,108 @@
+"""`ext4kit journal replay`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from ext4kit.cli.outputs import check_new_file, progress
+from ext4kit.cli.session import CONTEXT, Options, Session, opened, shared
+from ext4kit.errors import RequestError
+from ext4kit.evidence.source import Source
+from ext4kit.journal import Log, ReplayedBlocks, replay
+from ext4kit.journal.aftermath import Aftermath, Patch, aftermath
+from ext4kit.output.replayed_copy import replayed_changes, write_copy
+from ext4kit.parsers.features import Compat
+from ext4kit.report.journal_replay import (
+    copy_line,
+    copy_record,
+    replay_facts,
+    replay_lines,
+    replay_records,
+)
+from ext4kit.report.records import write_record, write_records
+
+_EXAMPLE = """\b
+Examples:
+  ext4kit journal replay disk.img
+  ext4kit journal replay disk.img -o replayed.img
+  ext4kit journal replay disk.img --journal journal.img -o replayed.img
+"""
+
+
+@click.command("replay", context_settings=CONTEXT, epilog=_EXAMPLE)
+@shared()
+@click.option("-o", "--output", "copy", metavar="COPY", type=click.Path(path_type=Path),
+              help="Write the volume as a recovery would leave it to this new file.")  # fmt: skip
+@click.option("--journal-copy", metavar="FILE", type=click.Path(path_type=Path),
+              help="The same of what --journal names: its log is empty then.")  # fmt: skip
+def command(options: Options, copy: Path | None, journal_copy: Path | None) -> None:
+    """What a recovery of IMAGE's journal would do; with -o, a replayed copy.
+
+    IMAGE itself is never changed. The copy is the file system's volume, block for block.
+    """
+    if journal_copy and not (copy and options.journal):
+        raise RequestError("--journal-copy goes with -o and --journal")
+    with opened(options, replay=False) as session:
+        targets = [path for path in (copy, journal_copy) if path]
+        for path in targets:
+            check_new_file(path, session)
+        log = _log(session)
+        if log is None:
+            session.is_incomplete = True
+            return
+        replayed = replay(log, session.fs)
+        _tell(options, session, replayed)
+        if copy is None:
+            return
+        if log.refusal and log.walk.refused:
+            session.fs.problems.add(str(copy), "not written: no recovery would accept this log")
+            return
+        after = aftermath(session.fs, replayed)
+        _write_copies(session, replayed, after, copy, journal_copy)
+
+
+def _log(session: Session) -> Log | None:
+    """The log; None, with a problem that says why, when it cannot be read."""
+    if Compat.HAS_JOURNAL not in session.fs.superblock.features:
+        raise RequestError(f"{session.options.image}: the file system has no journal")
+    return Log.open(session.fs)
+
+
+def _tell(options: Options, session: Session, replayed: ReplayedBlocks) -> None:
+    facts = replay_facts(session.fs, replayed)
+    if options.json:
+        write_records(replay_records(facts, replayed))
+    else:
+        click.echo("\n".join(replay_lines(facts, replayed)))
+
+
+def _write_copies(
+    session: Session,
+    replayed: ReplayedBlocks,
+    after: Aftermath,
+    copy: Path,
+    journal_copy: Path | None,
+) -> None:
+    changes = replayed_changes(replayed, after.volume)
+    _write(session, copy, session.volume.facts.source, changes, "replayed copy")
+    device = session.fs.journal_device
+    if journal_copy is not None and device is not None:
+        _write(session, journal_copy, device, iter(after.journal), "journal, its log empty")
+
+
+def _write(
+    session: Session, path: Path, source: Source, changes: Iterator[Patch], what: str
+) -> None:
+    options = session.options
+    with progress(options, "copying") as show:
+        written = write_copy(path, source, changes, check_new_file(path, session), show)
+    for offset, length, reason in written.lost:
+        where = f"bytes {offset:,} to {offset + length:,}"
+        session.image.problems.add(where, f"zeros in the copy: {reason}")
+    if options.json:
+        write_record(copy_record(written, what))
+    else:
+        click.echo(copy_line(written, what))

@@ -1,0 +1,77 @@
+"""`ext4kit timeline`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import click
+
+from ext4kit.cli.outputs import progress
+from ext4kit.cli.session import CONTEXT, Options, opened, shared
+from ext4kit.report.records import write_records
+from ext4kit.report.timeline import print_lines, timeline_records
+from ext4kit.timeline import Filter, Kind, build_timeline
+from ext4kit.units import NANOSECONDS
+
+_EXAMPLE = """\b
+Examples:
+  ext4kit timeline disk.img
+  ext4kit timeline disk.img --path '/home/*' --kind deleted --kind moved
+  ext4kit timeline disk.img --since 2026-03-01T18:00 --until 2026-03-02 --json
+  ext4kit timeline disk.img --inode 4711
+"""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _moment(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
+    """ISO 8601, in UTC where it names no zone, or @ and seconds since 1970; in ns."""
+    if value is None:
+        return None
+    if value.startswith("@") and value[1:].isdigit():
+        return int(value[1:]) * NANOSECONDS
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError as error:
+        shape = "no time such as 2026-03-01T18:00 or @1772388000"
+        raise click.BadParameter(f"{value!r} is {shape}", context, parameter) from error
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (moment - _EPOCH) // timedelta(microseconds=1) * 1000
+
+
+@click.command("timeline", context_settings=CONTEXT, epilog=_EXAMPLE)
+@shared()
+@click.option("--path", metavar="GLOB", help="Paths that fit, old or new; * goes over slashes.")
+@click.option("--inode", type=click.IntRange(1), metavar="N", help="One inode number.")
+@click.option("--since", callback=_moment, metavar="TIME", help="Committed then or later.")
+@click.option("--until", callback=_moment, metavar="TIME", help="Committed then or earlier.")
+@click.option(
+    "--kind",
+    "kinds",
+    type=click.Choice([str(kind) for kind in Kind]),
+    multiple=True,
+    metavar="KIND",
+    help="One kind of events; can be given several times. One of: " + ", ".join(Kind) + ".",
+)
+def command(
+    options: Options,
+    path: str | None,
+    inode: int | None,
+    since: int | None,
+    until: int | None,
+    kinds: tuple[str, ...],
+) -> None:
+    """What happened in IMAGE, from successive states of inodes and directories in its log.
+
+    Each event has the time of the commit that wrote it, the transaction, the inode and the path
+    at that time. Times are in UTC. `<=` before a transaction: in that one, or in an earlier one
+    that is no longer in the log. Several changes of one inode within a transaction show as their
+    result. Hints stand at the end: they say what does not fit and why, and are no verdict.
+    """
+    wanted = Filter(path, inode, since, until, tuple(map(Kind, kinds)))
+    with opened(options) as session:
+        with progress(options, "reading the log") as show:
+            timeline = build_timeline(session.fs, show)
+        if options.json:
+            write_records(timeline_records(timeline, wanted))
+        else:
+            print_lines(timeline, wanted)

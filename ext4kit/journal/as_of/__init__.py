@@ -1,0 +1,7 @@
+"""The file system as of a transaction, from the copies of the log."""
+
+from ext4kit.journal.as_of.blocks import UnknownStateError
+from ext4kit.journal.as_of.file_system import AsOfFileSystem, file_system_as_of
+from ext4kit.journal.as_of.reach import Reach, reach_of
+
+__all__ = ["AsOfFileSystem", "Reach", "UnknownStateError", "file_system_as_of", "reach_of"]

@@ -1,0 +1,173 @@
+"""The blocks as they were right after a transaction, and which of them the log cannot tell."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ext4kit.errors import AccessError
+from ext4kit.filesystem import FileSystem
+from ext4kit.filesystem.geometry import descriptor_blocks
+from ext4kit.journal.as_of.reach import IDS, Reach
+from ext4kit.journal.as_of.tenure import Tenure
+from ext4kit.journal.history import History
+from ext4kit.journal.overlay import CopiesInFront
+from ext4kit.parsers.superblock import SUPERBLOCK_OFFSET
+
+
+class UnknownStateError(AccessError):
+    """What was asked for was not the same at all times, and the log does not say what it was."""
+
+
+class Moment:
+    """The log's view of one point in time: right after a transaction.
+
+    Args:
+        now: the file system as it is, what fast commits change left out.
+        history: the copies.
+        reach: the transactions that can be asked for.
+        order: the transaction's order, one of them.
+
+    Attributes:
+        tenure: since when blocks were in use.
+    """
+
+    def __init__(self, now: FileSystem, history: History, reach: Reach, order: int) -> None:
+        self.now = now
+        self.history = history
+        self.log = history.log
+        self.reach = reach
+        self.order = order
+        self.tenure = Tenure(now, history)
+
+    @property
+    def transaction(self) -> int:
+        """The transaction's id."""
+        return self.order % IDS
+
+    def copies(self, blocks: Any) -> Any:
+        """Row of `log.tags` with each block's state then; -1 where no copy gives it.
+
+        A copy older than the reach's floor need not be the block's last one, and a revoked one
+        was given up: neither counts.
+        """
+        copies = self.history.latest(blocks, self.order)
+        order = self.log.tags.order[copies] if len(self.log.tags) else copies
+        fits = (copies >= 0) & (order >= self.reach.floor)
+        fits &= ~self._is_revoked(blocks, order)
+        return np.where(fits, copies, -1)
+
+    def changed_later(self, blocks: Any) -> Any:
+        """Per block (bool): some later transaction has a copy of it, or may have."""
+        return _among(self._later, blocks)
+
+    @cached_property
+    def _later(self) -> Any:
+        tags = self.log.tags
+        return np.unique(tags.block[tags.order > self.order])
+
+    @cached_property
+    def _revokes(self) -> tuple[Any, Any]:
+        """(blocks ascending, order of the last revoke of each up to this transaction)."""
+        revokes = self.log.revokes
+        rows = np.flatnonzero(revokes.order <= self.order)
+        rows = rows[np.lexsort((-revokes.order[rows], revokes.block[rows]))]
+        blocks, first = np.unique(revokes.block[rows], return_index=True)
+        return blocks, revokes.order[rows][first]
+
+    def _is_revoked(self, blocks: Any, order: Any) -> Any:
+        """Per block (bool): given up behind its copy of `order`, and not journaled since."""
+        known, at = self._revokes
+        if not len(known):
+            return np.zeros(len(blocks), bool)
+        place = np.minimum(np.searchsorted(known, blocks), len(known) - 1)
+        return (known[place] == blocks) & (at[place] > order)
+
+
+class MomentBlocks(CopiesInFront):
+    """Metadata as of a moment; a block whose state then is not known cannot be read.
+
+    A block's state is its newest copy. One that no copy speaks of is on disk as it was, where
+    no later transaction has a copy and the block stayed in use.
+
+    Args:
+        moment: the point in time.
+        fixed: blocks (int64) that are taken from the present rather than refused.
+    """
+
+    def __init__(self, moment: Moment, fixed: Any) -> None:
+        super().__init__(moment.now.blocks, moment.log)
+        self.moment = moment
+        self.fixed = fixed
+
+    def copies_of(self, blocks: Any) -> Any:
+        """Row of `log.tags` of each block's state then, -1 where the disk has it."""
+        return self.moment.copies(blocks)
+
+    def known(self, blocks: Any) -> Any:
+        """Per block (bool): its state then is known."""
+        known = (self.copies_of(blocks) >= 0) | _among(self.fixed, blocks)
+        rest = np.flatnonzero(~known & ~self.moment.changed_later(blocks))
+        known[rest] = self.moment.tenure.held(blocks[rest], self.moment.order)
+        return known
+
+    def read(self, block: int, count: int = 1) -> memoryview:
+        """`count` blocks from `block` on.
+
+        Raises:
+            UnknownStateError: the state of one of them is not known.
+            AccessError: a block lies outside, or cannot be read.
+        """
+        self._check(np.arange(block, block + max(count, 0)))
+        return super().read(block, count)
+
+    def read_many(self, blocks: Any) -> Any:
+        """The blocks of an int64 array, as uint8 (n, block_size).
+
+        Raises:
+            UnknownStateError, AccessError: as `read`.
+        """
+        self._check(blocks)
+        return super().read_many(blocks)
+
+    def _check(self, blocks: Any) -> None:
+        unknown = blocks[~self.known(blocks)]
+        if len(unknown):
+            moment = f"right after transaction {self.moment.transaction}"
+            raise UnknownStateError(f"block {unknown[0]:,}: its state {moment} is not known")
+
+
+class ContentBlocks(CopiesInFront):
+    """Blocks of files: a copy counts only while its block stayed in use since.
+
+    A block may have been metadata before, and ordered data leaves no copy when it takes over.
+    """
+
+    def __init__(self, moment: Moment) -> None:
+        super().__init__(moment.now.blocks, moment.log)
+        self.moment = moment
+
+    def copies_of(self, blocks: Any) -> Any:
+        """Row of `log.tags` of each block's content then, -1 without one."""
+        copies = self.moment.copies(blocks)
+        logged = np.flatnonzero(copies >= 0)
+        since = self.log.tags.order[copies[logged]] - 1
+        held = self.moment.tenure.held(blocks[logged], since, self.moment.order)
+        copies[logged[~held]] = -1
+        return copies
+
+
+def _among(ascending: Any, values: Any) -> Any:
+    """Per value (bool): it is one of the ascending numbers."""
+    if not len(ascending):
+        return np.zeros(len(values), bool)
+    place = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
+    return ascending[place] == values
+
+
+def fixed_blocks(now: FileSystem) -> Any:
+    """Blocks of the superblock and the group descriptors, which say where things lie: ascending."""
+    places = descriptor_blocks(now.superblock, 0, now.blocks.blocks_count)
+    return np.unique(np.append(places, SUPERBLOCK_OFFSET // now.blocks.block_size))

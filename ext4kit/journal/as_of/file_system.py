@@ -1,0 +1,153 @@
+"""The file system as it stood right after a transaction.
+
+What cannot be seen: what was written outside the log. A check or a change of settings while
+the file system was not mounted, and fast commits that a mount replayed, leave no copies.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ext4kit.errors import RequestError
+from ext4kit.filesystem import FileSystem
+from ext4kit.filesystem.content import Content
+from ext4kit.filesystem.directories import directory_blocks
+from ext4kit.findings import Problems, Severity
+from ext4kit.journal.as_of.blocks import Moment, MomentBlocks, UnknownStateError, fixed_blocks
+from ext4kit.journal.as_of.reach import reach_of
+from ext4kit.journal.as_of.vouching import Vouching
+from ext4kit.journal.history import History
+from ext4kit.journal.log import Log
+from ext4kit.journal.replay import ReplayedBlocks
+from ext4kit.parsers.features import Compat
+from ext4kit.parsers.inode import Inode, InodeFlags, InodeTable
+from ext4kit.parsers.superblock import (
+    MAGIC,
+    SUPERBLOCK,
+    SUPERBLOCK_OFFSET,
+    Superblock,
+    judge,
+)
+from ext4kit.units import NANOSECONDS, TransactionId
+
+
+class AsOfFileSystem(FileSystem):
+    """A file system at an earlier time; what the log cannot tell is told unknown, not guessed.
+
+    Args:
+        moment: the point in time.
+        problems: collects what is found wrong or not known.
+    """
+
+    def __init__(self, moment: Moment, problems: Problems) -> None:
+        blocks = MomentBlocks(moment, fixed_blocks(moment.now))
+        super().__init__(blocks, _superblock_then(moment, blocks), problems)
+        self.moment = moment
+        self.as_of = TransactionId(moment.transaction)
+        self.unreadable = f"is not known as of transaction {self.as_of}"
+        self.journal_device = moment.now.journal_device
+        self._known = blocks.known
+        self._vouching = Vouching(moment, self)
+        _tell_unseen(moment, problems)
+
+    def fetch(self, blocks: Any) -> tuple[Any, Any]:
+        """(uint8 (n, block size), known (n,)): blocks whose state is not known come as zeros."""
+        known = self._known(blocks) if len(blocks) else np.zeros(0, bool)
+        rows = np.zeros((len(blocks), self.blocks.block_size), np.uint8)
+        rows[known], known[known] = super().fetch(blocks[known])
+        return rows, known
+
+    def inode_table(self, numbers: Any) -> InodeTable:
+        """The inodes `numbers` as columns; one that is not known is all zeros."""
+        table = super().inode_table(numbers)
+        self._vouching.expect(table)
+        return table
+
+    def inodes_known(self, numbers: Any) -> Any:
+        """Per number (bool): the inode's state then is known; True for one that cannot exist."""
+        blocks, _ = self.inode_location(numbers)
+        return (blocks < 0) | self._known(blocks)
+
+    def content(self, inode: Inode) -> Content:
+        """The bytes of a file, a directory or a symlink; `content_doubt` says how certain."""
+        if inode.is_inline or inode.kind != "file" or inode.flags & int(InodeFlags.EA_INODE):
+            return super().content(inode)
+        judged = self._vouching.judged(inode)
+        return Content(judged.blocks, inode.size, judged.runs)
+
+    def content_doubt(self, inode: Inode) -> str:
+        """Why the bytes that `content` gives cannot be vouched for, or ""."""
+        if inode.is_inline or inode.kind != "file":
+            return ""
+        return self._vouching.judged(inode).doubt
+
+    def _child(self, number: int, name: bytes, path: bytes) -> int:
+        try:
+            return super()._child(number, name, path)
+        except RequestError as error:
+            if not self._is_complete(number):
+                raise UnknownStateError(
+                    f"{error}, but a part of directory inode {number} {self.unreadable}"
+                ) from error
+            raise
+
+    def _is_complete(self, number: int) -> bool:
+        """Whether every block of a directory is known; True for what is none."""
+        table = self.inode_table(np.array([number]))
+        if (table.mode[0] & 0xF000) != 0x4000 or table.flags[0] & int(InodeFlags.INLINE_DATA):
+            return True
+        whole = not self.quiet_map_table(table).damaged.any()
+        return whole and bool(self._known(directory_blocks(self, table)[1]).all())
+
+
+def _superblock_then(moment: Moment, blocks: MomentBlocks) -> Superblock:
+    """The superblock's copy, else the present one without its orphans, which go with the time."""
+    now = moment.now.superblock
+    block, offset = divmod(SUPERBLOCK_OFFSET, blocks.block_size)
+    place = np.array([block])
+    if now.group_number == 0 and blocks.copies_of(place)[0] >= 0:
+        then = Superblock.parse(blocks.read(block)[offset : offset + SUPERBLOCK.size])
+        if then.magic == MAGIC and then.uuid == now.uuid and not judge(then):
+            return then
+    return replace(now, last_orphan=0) if moment.changed_later(place)[0] else now
+
+
+def _tell_unseen(moment: Moment, problems: Problems) -> None:
+    """Notes of what may have been written since without a trace in the log."""
+    superblock, where = moment.now.superblock, f"transaction {moment.transaction}"
+    committed = moment.reach.commit_time(moment.order)
+    if committed >= 0 and superblock.check_time * NANOSECONDS > committed:
+        what = "the file system was checked afterwards: what that changed is not in the log"
+        problems.add(where, what, Severity.WARNING)
+    if Compat.FAST_COMMIT in superblock.features:
+        what = "fast commits that a mount replayed are not in the log"
+        problems.add(where, what, Severity.WARNING)
+
+
+def file_system_as_of(now: FileSystem, transaction: int) -> AsOfFileSystem:
+    """The file system right after a transaction.
+
+    Args:
+        now: the file system as it is, its log replayed.
+        transaction: the id.
+
+    Raises:
+        RequestError: there is no log, or it cannot tell the state then; the message says which
+            transactions can be asked for.
+    """
+    log = Log.open(now)
+    if log is None:
+        raise RequestError(f"transaction {transaction}: there is no journal that can be read")
+    reach = reach_of(log)
+    order = reach.order_of(transaction)
+    moment = Moment(_without_fast_commits(now), History(log), reach, order)
+    return AsOfFileSystem(moment, now.problems)
+
+
+def _without_fast_commits(now: FileSystem) -> FileSystem:
+    if isinstance(now.blocks, ReplayedBlocks) and len(now.blocks.changed.blocks):
+        return now.over(now.blocks.before_fast_commits)
+    return now

@@ -1,0 +1,205 @@
+"""Which transactions the file system can be shown as of: those from which on nothing is lost.
+
+The log is a ring, but not every one is written round and round: before Linux 6.4 a mount begins
+again at the ring's first block. What is left of older mounts then has gaps, and a block's newest
+copy there need not be its last one. So transactions count from the newest back to the first one
+that does not join on, and only where the newest one in the log is the newest there was.
+Source: kernel fs/jbd2/journal.c, `journal_reset`, `jbd2_mark_journal_empty`,
+`jbd2_journal_destroy` (an unmount passes over one id).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ext4kit.errors import RequestError
+from ext4kit.journal.log import Log
+from ext4kit.parsers.journal import BlockType
+
+IDS = 1 << 32
+IDS_PASSED_OVER = 1  # by an unmount
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The transactions that are wholly in the log, and so is every one behind them.
+
+    Attributes:
+        orders: int64, ascending; none where the log tells nothing.
+        floor: order from which on a copy is its block's last one until the next copy.
+        commit_times: int64 ns, one an order; -1 when not known.
+        time_before: the same of the transaction before the first one; -1 when not known.
+        why_none: why the log tells nothing, where it does not.
+    """
+
+    orders: Any
+    floor: int
+    commit_times: Any
+    time_before: int
+    why_none: str = ""
+
+    def order_of(self, transaction: int) -> int:
+        """The order of a transaction by its id.
+
+        Raises:
+            RequestError: the log cannot tell what the file system was then.
+        """
+        place = np.flatnonzero(self.orders % IDS == transaction)
+        if len(place):
+            return int(self.orders[place[0]])
+        raise RequestError(f"transaction {transaction}: {self._range()}")
+
+    def _range(self) -> str:
+        if not len(self.orders):
+            return self.why_none
+        first, last = (int(self.orders[end]) % IDS for end in (0, -1))
+        told = f"the log can tell the state after transactions {first} to {last}"
+        return told + (" (some ids between have none)" if self._has_gaps() else "")
+
+    def _has_gaps(self) -> bool:
+        return bool(len(self.orders) <= self.orders[-1] - self.orders[0])
+
+    def commit_time(self, order: int) -> int:
+        """When a transaction that can be asked for was committed, ns since 1970 or -1."""
+        return int(self.commit_times[np.searchsorted(self.orders, order)])
+
+    def commit_time_before(self, order: int) -> int:
+        """The same of the transaction before it."""
+        place = int(np.searchsorted(self.orders, order))
+        return int(self.commit_times[place - 1]) if place else self.time_before
+
+
+@dataclass(frozen=True, slots=True)
+class _Spans:
+    """Where each transaction lies in the ring: first log block, blocks, and nothing missing."""
+
+    start: Any
+    length: Any
+    whole: Any
+
+
+def reach_of(log: Log) -> Reach:
+    """How far back the log tells everything."""
+    known = log.transactions
+    end = int(np.count_nonzero(known.order < _end_order(log)))
+    while end and not known.committed[end - 1]:
+        end -= 1
+    if reason := _gap_at_the_end(log, end):
+        return _nothing(reason)
+    first = _oldest(log, _spans(log), end)
+    if first == end:
+        return _nothing("the newest transaction in the log is not whole")
+    if log.superblock.start and known.to_replay[:first].any():
+        return _nothing("a transaction that is not yet written in place is not whole")
+    before = first - 1
+    joins = before >= 0 and known.order[before] == known.order[first] - 1
+    joins = bool(joins and known.committed[before])
+    return Reach(
+        orders=known.order[first:end],
+        floor=int(known.order[before if joins else first]),
+        commit_times=known.commit_time_ns[first:end],
+        time_before=int(known.commit_time_ns[before]) if joins else -1,
+    )
+
+
+def _nothing(reason: str) -> Reach:
+    none = np.zeros(0, np.int64)
+    return Reach(none, 0, none, -1, f"nothing can be shown as of a transaction: {reason}")
+
+
+def _end_order(log: Log) -> int:
+    """Behind the newest order that took effect: what follows was written by nobody, or left."""
+    return log.superblock.sequence if log.superblock.start == 0 else log.walk.end_order
+
+
+def _gap_at_the_end(log: Log, end: int) -> str:
+    """Why the newest transaction in the log is not the newest that there was, or "".
+
+    A clean log says where it goes on, or at least with which id; another one ends where a
+    recovery would end, and everything committed has to lie before that.
+    """
+    known, superblock = log.transactions, log.superblock
+    if not end:
+        return "the log holds no committed transaction"
+    if superblock.start and known.committed[end:].any():
+        return "the log is damaged: a recovery would not reach its newest transactions"
+    goes_on = int(log.ring.wrap(known.commit[end - 1] + 1))
+    if superblock.start == 0 and superblock.head == goes_on:
+        return ""
+    missing = _end_order(log) - known.order[end - 1]
+    return "the newest transactions are not in the log" if missing > 1 + IDS_PASSED_OVER else ""
+
+
+def _spans(log: Log) -> _Spans:
+    """A transaction is whole when its blocks follow each other up to the commit block."""
+    headers, known = log.headers, log.transactions
+    size = log.ring.end - log.ring.first
+    group = np.searchsorted(known.order, headers.order)
+    distance = (headers.position - known.start[group]) % size if len(known) else group
+    rows = np.lexsort((distance, group))
+    group, distance, kind = group[rows], distance[rows], headers.kind[rows]
+    edges = np.flatnonzero(np.diff(group, prepend=-1))
+    last = np.append(edges[1:], len(rows)) - 1
+    following = np.append(distance[1:], 0)
+    is_last = np.zeros(len(rows), bool)
+    is_last[last] = True
+    joined = is_last | (following == distance + 1 + headers.tags[rows])
+    ended = (kind == BlockType.COMMIT) == is_last
+    fine = joined & ended & headers.checksum_ok[rows] & ~headers.overflow[rows]
+    whole = np.logical_and.reduceat(fine, edges) if len(edges) else np.zeros(0, bool)
+    lost = np.searchsorted(known.order, log.tags.order[~log.tags.valid])
+    whole[lost] = False
+    whole &= known.committed & (known.checksum != 0)
+    return _Spans(known.start, distance[last] + 1, whole)
+
+
+def _oldest(log: Log, spans: _Spans, end: int) -> int:
+    """Row of the oldest transaction from which on nothing is missing; `end` for none."""
+    taken = np.zeros(log.ring.end, bool)
+    row = end
+    while row and spans.whole[row - 1] and _begins(log, spans, row - 1, taken):
+        if row < end and not _is_followed(log, spans, row - 1, taken):
+            break
+        row -= 1
+        blocks = log.ring.wrap(spans.start[row] + np.arange(spans.length[row]))
+        taken[blocks] = True
+    return row
+
+
+def _begins(log: Log, spans: _Spans, row: int, taken: Any) -> bool:
+    """Whether its first block in the log is its first at all.
+
+    The block before it is the commit block of an older one, unless it lies at the ring's start
+    and nothing newer came up to it round the end.
+    """
+    start = int(spans.start[row])
+    before = log.ring.wrap(start - 1)
+    if start == log.ring.first:
+        return not taken[before]
+    headers = log.headers
+    place = min(int(np.searchsorted(headers.position, before)), len(headers) - 1)
+    return bool(
+        headers.position[place] == before
+        and headers.kind[place] == BlockType.COMMIT
+        and headers.order[place] < log.transactions.order[row]
+    )
+
+
+def _is_followed(log: Log, spans: _Spans, row: int, taken: Any) -> bool:
+    """Whether the next transaction in the log is the next that there was.
+
+    It begins behind this one's commit block, or anew at the ring's start; then one that was
+    lost between would be found behind this one, where nothing newer took that block.
+    """
+    behind = int(log.ring.wrap(spans.start[row] + spans.length[row]))
+    if spans.start[row + 1] == behind:
+        return bool(behind != log.ring.first or _follows_at_once(log, row))
+    return bool(spans.start[row + 1] == log.ring.first and not taken[behind])
+
+
+def _follows_at_once(log: Log, row: int) -> bool:
+    order = log.transactions.order
+    return bool(order[row + 1] == order[row] + 1)

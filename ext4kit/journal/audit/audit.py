@@ -1,0 +1,83 @@
+"""The audit of a log: a verdict on every block, stale laps included, and what would be replayed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ext4kit.journal.audit.claims import claims, find_breaks, judge_copies
+from ext4kit.journal.audit.damage import (
+    PARTS_OF_KINDS,
+    Places,
+    judge_metadata,
+    tell_breaks,
+    tell_copies,
+    tell_metadata,
+)
+from ext4kit.journal.audit.fast_commits import tell_fast_commits
+from ext4kit.journal.audit.result import PARTS, Audit, Findings, Part, Tally, Verdicts
+from ext4kit.journal.audit.rules import (
+    find_gaps,
+    tell_escapes,
+    tell_revokes,
+    tell_tags,
+    tell_times,
+    tell_transactions,
+)
+from ext4kit.journal.audit.superblock import check_superblock, tell_refusal
+from ext4kit.journal.audit.survey import Survey, survey
+from ext4kit.journal.log import Log
+from ext4kit.journal.replay import replay
+from ext4kit.parsers.journal import BlockType
+
+if TYPE_CHECKING:
+    from ext4kit.filesystem import FileSystem
+
+
+def audit(fs: FileSystem) -> Audit:
+    """Check the log of a file system that is not replayed; it goes on after each failure.
+
+    What stands in the way of reading the log becomes problems of `fs`.
+    """
+    findings, tally = Findings(), Tally()
+    readable = check_superblock(fs, findings, tally)
+    log = Log.open(readable)
+    if log is None:
+        return Audit(findings, tally)
+    tell_refusal(log, findings)
+    result = audit_log(log, findings, tally)
+    as_it_is = log if readable is fs else Log.open(fs)
+    return result if as_it_is is None else replace(result, replayed=replay(as_it_is, fs))
+
+
+def audit_log(log: Log, findings: Findings, tally: Tally) -> Audit:
+    """Check all of a log but its superblock, into `findings` and `tally`."""
+    places, found = Places(log, findings), survey(log)
+    metadata, copies = judge_metadata(log, found), judge_copies(log, found, claims(log, found))
+    tell_metadata(places, found, metadata, tally)
+    tell_copies(places, copies, tally)
+    tell_breaks(places, found, find_breaks(log, found), tally)
+    tell_tags(places, found)
+    tell_escapes(places, found, copies)
+    tell_revokes(places, found)
+    tell_transactions(places, log.transactions, tally)
+    tell_times(places, log.transactions)
+    tell_fast_commits(places, tally)
+    verdicts = _verdicts(log, found, metadata, copies)
+    return Audit(findings, tally, log, find_gaps(found), verdicts)
+
+
+def _verdicts(log: Log, found: Survey, metadata: Any, copies: Any) -> Verdicts:
+    part = np.full(len(found), PARTS.index(Part.DESCRIPTOR))
+    for kind in (BlockType.COMMIT, BlockType.REVOKE):
+        part[found.kind == kind] = PARTS.index(PARTS_OF_KINDS[kind])
+    tags = log.tags
+    return Verdicts(
+        part=np.concatenate([part, np.full(len(tags), PARTS.index(Part.COPY))]),
+        position=np.concatenate([found.position, tags.position]),
+        order=np.concatenate([found.order, tags.order]),
+        target=np.concatenate([np.full(len(found), -1), tags.block]),
+        verdict=np.concatenate([metadata, copies]),
+    )

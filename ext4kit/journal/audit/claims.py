@@ -1,0 +1,149 @@
+"""Who wrote each log block last, and which copies have to be there.
+
+A lap overwrites the log from one place on without a gap, and each transaction ends in its commit
+block. So a block of a committed transaction can only be gone where a newer lap came through.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ext4kit.journal.audit.result import BAD, OK, OVERWRITTEN, UNCHECKED
+from ext4kit.journal.audit.survey import UNKNOWN_TAGS, Fault, Survey
+from ext4kit.journal.log import Log
+from ext4kit.parsers.journal import BlockType
+
+NOBODY = np.iinfo(np.int64).min
+UNUSABLE = (Fault.BODY, Fault.MAGIC, Fault.TYPE, Fault.SEQUENCE, Fault.STRANGER)
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What each log block holds, as far as metadata tells.
+
+    Attributes:
+        newest: int64, order of the newest transaction known to have written the block.
+        taken: bool, a metadata block stands there that is damaged or not to be judged.
+    """
+
+    newest: Any
+    taken: Any
+
+
+def claims(log: Log, found: Survey) -> Claims:
+    """The newest claim on every log block."""
+    newest = np.full(log.ring.end, NOBODY)
+    np.maximum.at(newest, found.position, found.order)
+    tags = log.tags
+    believed = np.flatnonzero(believed_tags(log, found))
+    np.maximum.at(newest, tags.position[believed], tags.order[believed])
+    _claim_up_to_the_next(log, found, newest)
+    taken = np.zeros(log.ring.end, bool)
+    taken[found.position[np.isin(found.fault, UNUSABLE)]] = True
+    return Claims(newest, taken)
+
+
+def believed_tags(log: Log, found: Survey) -> Any:
+    """Which tags stand in a descriptor whose tags can be believed."""
+    row = found.row_at(log.tags.descriptor)
+    return (row >= 0) & (found.fault[row] == Fault.NONE) & (found.tags[row] != UNKNOWN_TAGS)
+
+
+def _claim_up_to_the_next(log: Log, found: Survey, newest: Any) -> None:
+    """Descriptors whose tags are not known: theirs is what lies before the next header."""
+    for row in np.flatnonzero(found.tags == UNKNOWN_TAGS).tolist():
+        start = int(found.position[row]) + 1
+        last = row + 1 == len(found)
+        end = log.ring.end if last else int(found.position[row + 1])
+        np.maximum(newest[start:end], found.order[row], out=newest[start:end])
+
+
+def judge_copies(log: Log, found: Survey, claimed: Claims) -> Any:
+    """A verdict for each tag's copy, int64 (n,)."""
+    tags = log.tags
+    overwritten = (claimed.newest[tags.position] > tags.order) | claimed.taken[tags.position]
+    there = tags.matches & (found.row_at(tags.position) < 0)
+    verdict = np.where(there, OK, UNCHECKED)
+    believed = believed_tags(log, found)
+    verdict[overwritten & believed] = OVERWRITTEN
+    if not log.features.has_block_checksums:
+        verdict[verdict == OK] = UNCHECKED
+    due = believed & np.isin(tags.order, found.committed_orders)
+    missing = ~overwritten & ~there & due & ~log.reader.unreadable[tags.position]
+    verdict[missing] = BAD
+    _excuse(log, found, verdict, missing)
+    return verdict
+
+
+def _excuse(log: Log, found: Survey, verdict: Any, missing: Any) -> None:
+    """Lost copies between overwritten ones and a newer lap were overwritten as well.
+
+    What overwrote them has lost its own descriptor. Where sound copies follow it cannot have
+    come by: a single lost copy is damage then, several are left undecided.
+    """
+    tags = log.tags
+    index = np.flatnonzero(missing)
+    if not len(index):
+        return
+    same = np.diff(index) == 1
+    same &= tags.descriptor[index[1:]] == tags.descriptor[index[:-1]]
+    first = index[np.concatenate([[True], ~same])]
+    last = index[np.concatenate([~same, [True]])]
+    before = np.maximum(first - 1, 0)
+    entered = (tags.ordinal[first] > 0) & (verdict[before] == OVERWRITTEN)
+    after = np.minimum(last + 1, len(tags) - 1)
+    inside = (after > last) & (tags.descriptor[after] == tags.descriptor[last])
+    behind = found.row_at(log.ring.wrap(tags.position[last] + 1))
+    foreign = (behind < 0) | (found.order[behind] != tags.order[last])
+    left = np.where(inside, verdict[after] == OVERWRITTEN, foreign)
+    for start, end, gone in zip(
+        first[entered].tolist(), last[entered].tolist(), left[entered].tolist(), strict=True
+    ):
+        if gone or end > start:
+            verdict[start : end + 1] = OVERWRITTEN if gone else UNCHECKED
+
+
+@dataclass(frozen=True, slots=True)
+class Breaks:
+    """Places where a transaction of the log does not go on as it must.
+
+    Attributes:
+        position: int64, log block where a metadata block is missing.
+        order: int64, the transaction that it belongs to.
+        commit: bool, it is the commit block.
+    """
+
+    position: Any
+    order: Any
+    commit: Any
+
+
+def find_breaks(log: Log, found: Survey) -> Breaks:
+    """Metadata blocks that must have been there and cannot be recognised any more."""
+    usable = np.flatnonzero(found.tags != UNKNOWN_TAGS)
+    if len(found) < 2 or not len(usable):
+        none = np.zeros(0, np.int64)
+        return Breaks(none, none, none.astype(bool))
+    behind = (usable + 1) % len(found)
+    size = log.ring.end - log.ring.first
+    distance = (found.position[behind] - found.position[usable]) % size
+    due = 1 + found.tags[usable]
+    order, next_order = found.order[usable], found.order[behind]
+    is_commit = found.kind[usable] == BlockType.COMMIT
+    is_ended = np.isin(order, found.committed_orders)
+    goes_on = np.isin(next_order, found.committed_orders)
+    forward = found.position[behind] > found.position[usable]
+    hole = distance > due
+    begins = hole & is_commit & (next_order == order + 1) & goes_on & forward
+    lost = hole & ~is_commit & (next_order == order) & is_ended
+    open_end = (distance >= due) & ~is_commit & ~is_ended & (next_order == order + 1) & forward
+    fine = found.fault[usable] == Fault.NONE
+    judged = fine & (found.fault[behind] != Fault.STRANGER)
+    rows = np.flatnonzero((begins | lost | open_end) & judged)
+    place = log.ring.wrap(found.position[usable[rows]] + due[rows])
+    readable = ~log.reader.unreadable[place]
+    rows, place = rows[readable], place[readable]
+    return Breaks(place, np.where(begins, order + 1, order)[rows], open_end[rows])

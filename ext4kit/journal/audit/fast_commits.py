@@ -1,0 +1,198 @@
+"""Verdicts on fast commits: their checksums, and commits that damage has made unrecognisable.
+
+The newest fast commits start at the area's first block; behind them lies what older ones left,
+whose first blocks may be overwritten. A failed checksum is damage where one changed bit explains
+it, or where the commit's beginning is known to be there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ext4kit.journal.audit.damage import Places, changed_bit
+from ext4kit.journal.audit.mending import NOWHERE, explain
+from ext4kit.journal.audit.result import BAD, OK, UNCHECKED, Part, Tally
+from ext4kit.journal.fast_commits.reading import NONE, FastCommit, FastCommits, read_fast_commits
+from ext4kit.journal.log import Log
+from ext4kit.parsers.fast_commit import CHECKED_IN_TAIL, TAG, TAIL, TagKind, checksum
+
+MOST_BLOCKS = 64  # of one fast commit that is pieced together
+MEANING = "a recovery would end before this fast commit and lose it and those behind it"
+
+
+@dataclass(frozen=True, slots=True)
+class _Damaged:
+    """A fast commit with one changed bit.
+
+    Attributes:
+        first: row of its first block in the area.
+        last: row of the block with its tail.
+        tid: of its tail, set right.
+        byte: offset of the damaged byte from the first block's start.
+        mask: the changed bit.
+    """
+
+    first: int
+    last: int
+    tid: int
+    byte: int
+    mask: int
+
+
+def tell_fast_commits(places: Places, tally: Tally) -> None:
+    """Judge every fast commit of the log, stale ones included."""
+    log = places.log
+    found = read_fast_commits(log)
+    if not len(found.positions):
+        return
+    verdicts, tids = _by_checksum(found)
+    for damaged in _pieced_together(log, found, tids != NONE):
+        _tell(places, found, damaged)
+        tids[damaged.first : damaged.last + 1] = damaged.tid
+        verdicts.append(BAD)
+    for first, end in _runs_left(tids):
+        verdicts += _judge_run(places, found, tids, first, end)
+    tally.add(Part.FAST_COMMIT, np.array(verdicts, np.int64))
+
+
+def _runs_left(tids: Any) -> list[tuple[int, int]]:
+    """(first, end) of each run of blocks that no fast commit accounts for."""
+    edges = np.flatnonzero(np.diff(tids == NONE, prepend=False, append=False))
+    return [(int(first), int(end)) for first, end in edges.reshape(-1, 2)]
+
+
+def _judge_run(places: Places, found: FastCommits, tids: Any, first: int, end: int) -> list[int]:
+    """Verdicts on what stands in blocks that no fast commit accounts for.
+
+    All fast commits of one transaction lie side by side from the area's first block on, so what
+    stands between two of them, or before the first, was one as well.
+    """
+    inside = [one for one in found.commits if first <= _rows(found, one)[0] < end]
+    before = int(tids[first - 1]) if first else NONE
+    behind = int(tids[end]) if end < len(tids) else NONE
+    if behind != NONE and (before == behind or (first == 0 and not _begun_anew(inside, behind))):
+        position = int(found.positions[first])
+        places.add(
+            "fast-commit-missing", behind, position, expected="a fast commit whose checksum fits",
+            read="blocks in which none can be read", meaning=MEANING,
+        )  # fmt: skip
+        return [BAD]
+    verdicts = []
+    for one in inside:
+        is_whole = _rows(found, one)[0] == first and _has_its_beginning(one, before, first)
+        verdicts.append(BAD if is_whole else UNCHECKED)
+        if is_whole:
+            places.add(
+                "fast-commit-checksum", one.tid, one.position, read="a checksum that fails",
+                expected="that of the tags before the tail", meaning=MEANING,
+            )  # fmt: skip
+    return verdicts
+
+
+def _begun_anew(inside: list[FastCommit], behind: int) -> bool:
+    """Whether fast commits of another transaction were being written over the old ones."""
+    return any(one.head_tid not in (NONE, behind) for one in inside)
+
+
+def _has_its_beginning(one: FastCommit, before: int, row: int) -> bool:
+    """Whether a commit whose checksum fails is known to be there from its first block on."""
+    begins = one.head_tid == one.tid if row == 0 else one.tid == before
+    return one.crc_ok is False and begins
+
+
+def _rows(found: FastCommits, one: FastCommit) -> tuple[int, int]:
+    """(first, last) row of a commit's blocks in the area."""
+    return int(found.tags.row[one.first]), int(found.tags.row[one.end - 1])
+
+
+def _by_checksum(found: FastCommits) -> tuple[list[int], Any]:
+    """(verdicts on the commits with a good checksum, a block: the id of its commit, NONE)."""
+    tids = np.full(len(found.positions), NONE)
+    verdicts = []
+    for one in found.commits:
+        first, last = _rows(found, one)
+        if one.crc_ok:
+            tids[first : last + 1] = one.tid
+            verdicts.append(OK)
+    return verdicts, tids
+
+
+def _pieced_together(log: Log, found: FastCommits, settled: Any) -> list[_Damaged]:
+    """Commits in the other blocks that one changed bit explains."""
+    damaged: list[_Damaged] = []
+    row, size = 0, log.reader.blocks.block_size
+    while row < len(settled):
+        end = _run_end(settled, row)
+        rows = log.reader.read(found.positions[row:end])
+        hit = _explained(rows, row, size) if len(rows) and rows[0].any() else None
+        if hit is not None:
+            damaged.append(hit)
+        row = row + 1 if hit is None else hit.last + 1
+    return damaged
+
+
+def _run_end(settled: Any, row: int) -> int:
+    """One behind the last block from `row` on that may belong to the same commit."""
+    stop = np.flatnonzero(settled[row : row + MOST_BLOCKS])
+    return row + int(stop[0]) if len(stop) else min(row + MOST_BLOCKS, len(settled))
+
+
+def _explained(rows: Any, first: int, size: int) -> _Damaged | None:
+    """A commit that starts in the first of these blocks and ends at the next tail."""
+    for last in range(len(rows)):
+        tails = _tails(rows[last], size)
+        data = rows[: last + 1].reshape(-1)
+        for offset in tails:
+            hit = _check(data, first, first + last, last * size + offset)
+            if hit is not None:
+                return hit
+        if tails:
+            return None
+    return None
+
+
+def _tails(row: Any, size: int) -> list[int]:
+    """Offsets where a tail that fills its block may begin, one changed bit allowed."""
+    offsets = np.arange(size - TAG.size - TAIL.size + 1)
+    headers = np.lib.stride_tricks.sliding_window_view(row, TAG.size)[: len(offsets)]
+    wanted = np.zeros((len(offsets), TAG.size), np.uint8)
+    wanted[:, 0] = TagKind.TAIL
+    wanted[:, 2:] = (size - TAG.size - offsets).astype("<u2").view(np.uint8).reshape(-1, 2)
+    changed = np.unpackbits(headers ^ wanted, axis=1).sum(axis=1)
+    found: list[int] = offsets[changed <= 1].tolist()
+    return found
+
+
+def _check(data: Any, first: int, last: int, tail: int) -> _Damaged | None:
+    """The commit up to a tail at that byte, when one changed bit explains its checksum."""
+    end = tail + CHECKED_IN_TAIL
+    stored = int.from_bytes(data[end : end + 4].tobytes(), "little")
+    difference = checksum(0, data[:end].tobytes()) ^ stored
+    if not difference:
+        return None
+    mends = explain(np.array([difference]), end, NONE)
+    byte, mask = int(mends.byte[0]), int(mends.mask[0])
+    if byte == NOWHERE and difference & (difference - 1) == 0:
+        bit = difference.bit_length() - 1
+        byte, mask = end + bit // 8, 1 << bit % 8
+    if byte == NOWHERE:
+        return None
+    tid = bytearray(data[end - 4 : end].tobytes())
+    if end - 4 <= byte < end:
+        tid[byte - end + 4] ^= mask
+    return _Damaged(first, last, int.from_bytes(tid, "little"), byte, mask)
+
+
+def _tell(places: Places, found: FastCommits, damaged: _Damaged) -> None:
+    size = places.log.reader.blocks.block_size
+    row, byte = damaged.first + damaged.byte // size, damaged.byte % size
+    position = int(found.positions[row])
+    data = places.log.reader.read(found.positions[row : row + 1])[0]
+    read, expected = changed_bit(data, byte, damaged.mask)
+    places.add(
+        "fast-commit-checksum", damaged.tid, position, byte=byte, read=read, expected=expected,
+        meaning=MEANING,
+    )  # fmt: skip

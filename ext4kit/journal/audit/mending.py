@@ -1,0 +1,126 @@
+"""What a checksum that fails says about the damage: crc32c run backwards.
+
+The register is linear, so computed and stored checksum differ by what the changed bits alone
+would give (the syndrome). Shifted back to a place in the block it becomes the change of the
+four bytes there that would explain it; a change of one bit is found where it was made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Any
+
+import numpy as np
+
+from ext4kit.parsers.checksums import crc32c_rows
+
+NOWHERE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Mends:
+    """Explanations of failed checksums, a row each.
+
+    Attributes:
+        byte: int64, offset of the byte of which one changed bit explains it all, -1: none.
+        mask: int64, that bit within the byte.
+        words: int64 (n, 3), what has to be changed in the big-endian words at 0, 4 and 8 when
+            the damage lies in that word alone.
+        seed: int64, what has to be changed in the seed when the block itself is sound.
+    """
+
+    byte: Any
+    mask: Any
+    words: Any
+    seed: Any
+
+
+def explain(syndromes: Any, length: int, hole: int) -> Mends:
+    """Where in a block the damage would have to lie.
+
+    Args:
+        syndromes: int64 (n,), computed ^ stored checksum, none of them 0.
+        length: bytes the checksum covers.
+        hole: offset of the big-endian checksum field, taken as zeros; -1: it lies elsewhere.
+    """
+    register = syndromes.astype(np.uint32)
+    byte, mask = _single_bits(register, length)
+    inside = (hole >= 0) & (byte >= hole) & (byte < hole + 4)
+    stored_byte, stored_mask = _in_the_field(syndromes, hole)
+    stored = stored_byte != NOWHERE
+    byte = np.where(stored, stored_byte, np.where(inside, NOWHERE, byte))
+    words = np.zeros((len(register), 3), np.int64)
+    for word in range(3):
+        words[:, word] = _apply(_power(length - 4 * word, True), register).byteswap()
+    seed = _apply(_power(length, True), register)
+    return Mends(byte, np.where(stored, stored_mask, mask), words, seed.astype(np.int64))
+
+
+def _apply(columns: Any, registers: Any) -> Any:
+    """A linear map, given by what it makes of each bit, of many registers (uint32)."""
+    result = np.zeros(registers.shape, np.uint32)
+    for bit in range(32):
+        result ^= np.where(registers >> np.uint32(bit) & np.uint32(1), columns[bit], np.uint32(0))
+    return result
+
+
+@cache
+def _step(back: bool) -> Any:
+    """The map of one zero byte on the register, or its inverse."""
+    bits = np.uint32(1) << np.arange(32, dtype=np.uint32)
+    numbers = np.arange(256, dtype=np.uint8)[:, None]
+    entries = crc32c_rows(0, numbers)
+    if not back:
+        return entries[bits & np.uint32(255)] ^ (bits >> np.uint32(8))
+    index_of = np.zeros(256, np.uint32)
+    index_of[entries >> np.uint32(24)] = np.arange(256)  # the top bytes are all different
+    index = index_of[bits >> np.uint32(24)]
+    return ((bits ^ entries[index]) << np.uint32(8)) | index
+
+
+@lru_cache(64)
+def _power(count: int, back: bool) -> Any:
+    """The map of `count` zero bytes."""
+    result: Any = np.uint32(1) << np.arange(32, dtype=np.uint32)
+    square = _step(back)
+    while count > 0:
+        if count & 1:
+            result = _apply(square, result)
+        square = _apply(square, square)
+        count >>= 1
+    return result
+
+
+@lru_cache(4)
+def _bit_table(capacity: int) -> tuple[Any, Any]:
+    """(what each single changed bit gives, ascending; 8 * bytes behind it + bit)."""
+    numbers = np.uint8(1) << np.arange(8, dtype=np.uint8)[:, None]
+    table: Any = crc32c_rows(0, numbers)
+    count = 1
+    while count < capacity:  # as many bytes again, further from the end
+        table = np.concatenate([table, _apply(_power(count, False), table)])
+        count *= 2
+    order = np.argsort(table)
+    return table[order], order
+
+
+def _single_bits(syndromes: Any, length: int) -> tuple[Any, Any]:
+    """(byte, bit) whose change gives each syndrome; byte -1 where no single bit does."""
+    values, places = _bit_table(1 << max(length - 1, 1).bit_length())
+    row = np.minimum(np.searchsorted(values, syndromes), len(values) - 1)
+    behind, bit = np.divmod(places[row], 8)
+    hit = (values[row] == syndromes) & (behind < length)
+    return np.where(hit, length - 1 - behind, NOWHERE), np.where(hit, 1 << bit, 0)
+
+
+def _in_the_field(syndromes: Any, hole: int) -> tuple[Any, Any]:
+    """(byte, bit) where one bit of the stored checksum explains the difference."""
+    byte = np.full(len(syndromes), NOWHERE)
+    mask = np.zeros(len(syndromes), np.int64)
+    single = (syndromes & (syndromes - 1) == 0) & (hole >= 0)
+    for place in range(4):
+        here = single & (syndromes >> (24 - 8 * place) & 0xFF != 0)
+        byte[here] = hole + place
+        mask[here] = syndromes[here] >> (24 - 8 * place)
+    return byte, mask

@@ -1,0 +1,93 @@
+"""The versions of one block: its copies in the log, oldest first, then what is on disk now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ext4kit.errors import AccessError, RequestError
+from ext4kit.filesystem import FileSystem
+from ext4kit.filesystem.blocks import BlockReader
+from ext4kit.journal.log import Log
+from ext4kit.journal.overlay import CopiesInFront
+from ext4kit.journal.transactions import Transaction
+from ext4kit.units import TransactionId
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A block at one time.
+
+    Attributes:
+        data: its bytes, escapes of the log undone.
+        offset: byte at which `data` starts: in the file system, or in the external journal for
+            a copy that is there.
+        transaction: the transaction that wrote this copy; None for what is on disk.
+        commit_time_ns: of the transaction; None when not known.
+        log_block: of the copy; None for what is on disk.
+        is_committed: the transaction was committed; None for what is on disk.
+    """
+
+    data: bytes
+    offset: int
+    transaction: TransactionId | None = None
+    commit_time_ns: int | None = None
+    log_block: int | None = None
+    is_committed: bool | None = None
+
+    def part(self, start: int, length: int) -> Version:
+        """The same of a stretch of the block."""
+        data = self.data[start : start + length]
+        times = (self.transaction, self.commit_time_ns, self.log_block, self.is_committed)
+        return Version(data, self.offset + start, *times)
+
+
+def block_versions(fs: FileSystem, log: Log, block: int) -> Iterator[Version]:
+    """Every copy of a block that is still in the log, oldest first, then the disk's.
+
+    Args:
+        fs: the file system; what lies over the disk (a replay) is passed by.
+        log: its log.
+        block: a block of the file system.
+
+    Raises:
+        RequestError: there is no such block.
+    """
+    if not 0 <= block < fs.superblock.blocks_count:
+        last = fs.superblock.blocks_count - 1
+        raise RequestError(f"block {block}: this file system has blocks 0 to {last:,}")
+    tags = log.tags
+    rows = np.flatnonzero(tags.valid & (tags.block == block))
+    age = (tags.ordinal[rows], log.ring_distance(tags.descriptor[rows]), tags.order[rows])
+    rows = rows[np.lexsort(age)]
+    for start in range(0, len(rows), log.reader.chunk):
+        piece = rows[start : start + log.reader.chunk]
+        copies, order = log.read_copies(piece), tags.order[piece]
+        known = log.transactions.row_of(order).tolist()
+        for row, copy, transaction in zip(piece.tolist(), copies, known, strict=True):
+            yield _logged(log, row, copy.tobytes(), log.transactions[transaction])
+    yield from _on_disk(fs, block)
+
+
+def _logged(log: Log, row: int, data: bytes, transaction: Transaction) -> Version:
+    position = int(log.tags.position[row])
+    return Version(
+        data,
+        offset=int(log.reader.log_blocks[position]) * len(data),
+        transaction=transaction.id,
+        commit_time_ns=transaction.commit_time_ns,
+        log_block=position,
+        is_committed=transaction.committed,
+    )
+
+
+def _on_disk(fs: FileSystem, block: int) -> Iterator[Version]:
+    blocks: BlockReader = fs.blocks
+    while isinstance(blocks, CopiesInFront):
+        blocks = blocks.base
+    try:
+        yield Version(bytes(blocks.read(block)), block * blocks.block_size)
+    except AccessError as error:
+        fs.problems.add(f"block {block}", str(error))

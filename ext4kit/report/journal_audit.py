@@ -1,0 +1,147 @@
+"""The audit of a log as text and as records."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict
+from itertools import takewhile
+from typing import Any
+
+import numpy as np
+
+from ext4kit.filesystem import FileSystem
+from ext4kit.journal.audit import Audit, Finding, Part, Verdict
+from ext4kit.journal.transactions import State
+from ext4kit.report.journal_replay import replay_facts, replay_lines
+from ext4kit.report.tables import table_lines
+
+_HEADINGS = ("part", "checked", "ok", "bad", "cannot be checked", "overwritten")
+_LINES_AT_ONCE = 65_536
+_PARTS = tuple(Part)
+_VERDICTS = tuple(Verdict)
+
+
+def audit_lines(fs: FileSystem, result: Audit) -> Iterator[str]:
+    """Findings, verdicts by part, gaps, states, and what a recovery would do."""
+    findings = result.findings
+    for finding in findings.kept:
+        yield from _finding_lines(finding)
+    lost = sum(findings.counts.values()) - len(findings.kept)
+    if lost:
+        yield f"... and {lost:,} more findings"
+    if findings.kept:
+        yield ""
+    rows = list(_rows(result))
+    if rows:
+        yield from table_lines(_HEADINGS, rows, right={1, 2, 3, 4, 5})
+        yield ""
+    yield from _log_lines(result)
+    if result.replayed is not None:
+        yield from takewhile(bool, replay_lines(replay_facts(fs, result.replayed), result.replayed))
+    elif result.log is not None:
+        yield _line("Recovery", "impossible: the journal superblock cannot be used as it stands")
+    yield _line("Verdict", _verdict(result))
+
+
+def _finding_lines(finding: Finding) -> Iterator[str]:
+    where = [] if finding.transaction is None else [f"transaction {finding.transaction}"]
+    where.append(f"log block {finding.log_block}")
+    where.append(f"block {finding.fs_block}")
+    where.append(f"byte {finding.byte_offset}")
+    if finding.target is not None:
+        where.append(f"copy of block {finding.target}")
+    yield f"{finding.severity}: {finding.code}: {', '.join(where)}"
+    if finding.read or finding.expected:
+        yield f"    read {finding.read or '-'}, expected {finding.expected or '-'}"
+    yield f"    {finding.meaning}"
+
+
+def _rows(result: Audit) -> Iterator[tuple[str, ...]]:
+    for part in Part:
+        ok, bad, unchecked, gone = (result.tally.of(part, verdict) for verdict in Verdict)
+        if ok or bad or unchecked or gone:
+            numbers = (ok + bad, ok, bad, unchecked, gone)
+            yield (str(part), *(f"{number:,}" for number in numbers))
+
+
+def _line(label: str, text: str) -> str:
+    return f"{label + ':':<15}{text}"
+
+
+def _log_lines(result: Audit) -> Iterator[str]:
+    if result.log is None:
+        return
+    states = _states(result)
+    yield _line("Transactions", ", ".join(f"{count:,} {name}" for name, count in states.items()))
+    for gap in result.gaps[:10]:
+        what = f"{gap.after} is followed by {gap.before}, at log block {gap.log_block:,}"
+        yield _line("Begun anew", what)
+    if len(result.gaps) > 10:
+        yield _line("", f"and {len(result.gaps) - 10:,} more times")
+
+
+def _states(result: Audit) -> dict[str, int]:
+    log = result.log
+    counts = Counter([] if log is None else log.transactions.state.tolist())
+    return {str(state): counts[place] for place, state in enumerate(State) if counts[place]}
+
+
+def _verdict(result: Audit) -> str:
+    if result.is_sound:
+        return "nothing wrong was found"
+    wrong = result.findings.wrong
+    found = f"{wrong:,} finding{'s' * (wrong != 1)}" if wrong else ""
+    if result.log is None:
+        return f"{found}; " * bool(found) + "the log could not be read"
+    return found
+
+
+def audit_records(fs: FileSystem, result: Audit) -> Iterator[dict[str, Any]]:
+    """The same as records: findings, gaps, the replay, a summary."""
+    for finding in result.findings.kept:
+        yield {"record": "finding", **asdict(finding)}
+    for gap in result.gaps:
+        yield {"record": "gap", **asdict(gap)}
+    if result.replayed is not None:
+        yield {"record": "replay", **asdict(replay_facts(fs, result.replayed))}
+    yield {
+        "record": "summary",
+        "sound": result.is_sound,
+        "findings": result.findings.counts,
+        "states": _states(result),
+        "parts": {
+            str(part): {str(verdict): result.tally.of(part, verdict) for verdict in Verdict}
+            for part in Part
+            if part in result.tally.counts
+        },
+    }
+
+
+def verdict_records(result: Audit) -> Iterator[dict[str, Any]]:
+    """Every verdict on a single block, in order of log blocks."""
+    verdicts = result.verdicts
+    if verdicts is None:
+        return
+    every = np.lexsort((verdicts.order, verdicts.position))
+    for start in range(0, len(every), _LINES_AT_ONCE):
+        rows = every[start : start + _LINES_AT_ONCE]
+        columns = (verdicts.part, verdicts.position, verdicts.order, verdicts.target)
+        values = zip(*(c[rows].tolist() for c in (*columns, verdicts.verdict)), strict=True)
+        for part, position, order, target, verdict in values:
+            yield {
+                "record": "verdict",
+                "part": str(_PARTS[part]),
+                "log_block": position,
+                "transaction": order % (1 << 32),
+                "target": None if target < 0 else target,
+                "verdict": str(_VERDICTS[verdict]),
+            }
+
+
+def verdict_lines(result: Audit) -> Iterator[str]:
+    """The same, a line each."""
+    for record in verdict_records(result):
+        target = "" if record["target"] is None else f" of block {record['target']}"
+        where = f"log block {record['log_block']}, transaction {record['transaction']}"
+        yield f"{where}: {record['part']}{target}: {record['verdict']}"

@@ -1,0 +1,171 @@
+"""The versions of a block or an inode as lines and as records."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+from ext4kit.journal.versions import Change, Compared, Version
+from ext4kit.report.inode_facts import flag_names
+from ext4kit.report.listing import mode_text
+from ext4kit.report.safe import json_name, shown
+from ext4kit.report.times import iso, iso_seconds, iso_short
+
+MOST_LINES = 100  # changes of one version in text; JSON has all
+MOST_BYTES = 16  # of a stretch of bytes in text
+_TIMES = {"atime", "mtime", "ctime", "crtime"}
+_SECONDS = {"dtime", "mount_time", "write_time", "check_time", "mkfs_time"}
+
+
+# ------------------------------------------------------------------------------ as lines
+
+
+def history_lines(history: Iterator[Compared]) -> Iterator[str]:
+    """Each version that differs, with what changed; copies that do not are only counted."""
+    waiting: list[Version] = []
+    for each in history:
+        if not each.is_first and not each.is_changed and each.version.transaction is not None:
+            waiting = [*waiting[:1], each.version] if waiting else [each.version]
+            continue
+        yield from _same_line(waiting)
+        waiting = []
+        yield _heading(each)
+        yield from _change_lines(each)
+    yield from _same_line(waiting)
+
+
+def _same_line(waiting: list[Version]) -> Iterator[str]:
+    if waiting:
+        yield f"    (the same up to transaction {waiting[-1].transaction})"
+
+
+def _heading(each: Compared) -> str:
+    version = each.version
+    if version.transaction is None:
+        return f"on disk now, byte {version.offset:,}: {each.kind}"
+    when = "at an unknown time"
+    if version.commit_time_ns is not None:
+        when = iso_short(version.commit_time_ns)
+    state = "" if version.is_committed else " (not committed)"
+    place = f"log block {version.log_block:,}, byte {version.offset:,}"
+    return f"transaction {version.transaction}{state}  {when}  {place}: {each.kind}"
+
+
+def _change_lines(each: Compared) -> Iterator[str]:
+    for change in each.changes[:MOST_LINES]:
+        yield f"    {_change_text(change, each)}"
+    if len(each.changes) > MOST_LINES:
+        yield f"    ... and {len(each.changes) - MOST_LINES:,} more (--json has them)"
+    if not each.is_changed and not each.is_first:
+        yield "    no change"
+
+
+def _change_text(change: Change, each: Compared) -> str:
+    of_inode = change.inode is not None or each.kind.startswith("inode ")
+    name = _name_text(change.what, change.which)
+    name = name if change.inode is None else f"inode {change.inode} {name}"
+    before, after = (
+        None if value is None else _value_text(change.what, value, of_inode)
+        for value in (change.before, change.after)
+    )
+    if each.is_first:
+        return f"{name}: {after}"
+    if before is None:
+        return f"{name}: added, {after}"
+    if after is None:
+        return f"{name}: gone, was {before}"
+    return f"{name}: {before} -> {after}"
+
+
+def _name_text(what: str, which: Any) -> str:
+    if which is None:
+        return what.replace("_", " ")
+    if isinstance(which, bytes):
+        return f"{what} {shown(which)}"
+    if isinstance(which, tuple):
+        return f"{what} {which[0]}" + (f" to {which[1]}" if which[1] != which[0] else "")
+    if what == "hash":
+        return f"hash {which:#010x}"
+    place = {"extent": "file block", "index": "file block", "pointer": ""}.get(what, "group")
+    return " ".join(filter(None, (what.replace("_", " "), place, str(which))))
+
+
+def _value_text(what: str, value: Any, of_inode: bool) -> str:
+    if what == "mode":
+        return f"{value:06o} ({mode_text(value)})"
+    if what == "flags" and of_inode:
+        return f"0x{value:x} ({' '.join(flag_names(value)) or 'none'})"
+    if what in _TIMES:
+        return iso(value)
+    if what in _SECONDS:
+        return iso_seconds(value) if value else "none"
+    if what == "extent":
+        length, block, unwritten = value
+        last = f" to {block + length - 1}" if length > 1 else ""
+        return f"block {block}{last}" + (" unwritten" if unwritten else "")
+    if what == "entry":
+        return f"inode {value[0]} ({value[1]})"
+    return _plain_text(what, value)
+
+
+def _plain_text(what: str, value: Any) -> str:
+    if what in ("block", "inode"):
+        return "in use" if value else "free"
+    if what in ("index", "hash", "pointer"):
+        return f"block {value}"
+    if what == "target":
+        return shown(value)
+    if isinstance(value, bytes):
+        text = value[:MOST_BYTES].hex(" ")
+        return text + (f" ... ({len(value):,} bytes)" if len(value) > MOST_BYTES else "")
+    if isinstance(value, list | tuple):
+        return " ".join(map(str, value)) or "none"
+    return str(value)
+
+
+# ------------------------------------------------------------------------------ as records
+
+
+def history_records(
+    history: Iterator[Compared], target: dict[str, Any]
+) -> Iterator[dict[str, Any]]:
+    """A record a version, copies without a change among them.
+
+    Args:
+        history: the versions.
+        target: what says which block or inode it is.
+    """
+    for each in history:
+        version = each.version
+        time = version.commit_time_ns
+        yield {
+            "record": "version",
+            **target,
+            "kind": each.kind,
+            "source": "disk" if version.transaction is None else "log",
+            "transaction": version.transaction,
+            "committed": version.is_committed,
+            "commit_time_ns": time,
+            "commit_time_iso": None if time is None else iso(time),
+            "log_block": version.log_block,
+            "offset": version.offset,
+            "sha256": hashlib.sha256(version.data).hexdigest(),
+            "changed": None if each.is_first else each.is_changed,
+            "changes": [_change_record(change) for change in each.changes],
+        }
+
+
+def _change_record(change: Change) -> dict[str, Any]:
+    which = change.which
+    named = json_name(which, "which") if isinstance(which, bytes) else {"which": which}
+    record = {"what": change.what, **named}
+    if change.inode is not None:
+        record["inode"] = change.inode
+    return record | {"before": _plain(change.before), "after": _plain(change.after)}
+
+
+def _plain(value: Any) -> Any:
+    """A value for JSON; bytes as base64."""
+    return base64.b64encode(value).decode("ascii") if isinstance(value, bytes) else value

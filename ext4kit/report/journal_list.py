@@ -1,0 +1,138 @@
+"""The transactions of a log as a table and as records, with what each touched in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+
+from ext4kit.filesystem import FileSystem
+from ext4kit.journal import Log, Transaction
+from ext4kit.journal.contents import NAMES, OF_GROUP, OF_INODE, Content, Touched, touched
+from ext4kit.report.times import iso
+
+_HEADINGS = ("transaction", "committed", "state", "copies", "revokes", "descriptors")
+_WIDTHS = (11, 30, 12, 7, 7, 11)
+_RIGHT = (True, False, False, True, True, True)
+_MOST_NUMBERS = 4  # of a kind in the table; the records have all
+
+
+def transaction_lines(fs: FileSystem, log: Log) -> Iterator[str]:
+    """A line of headings, then one a transaction, oldest first; one line for an empty log."""
+    if not len(log.transactions):
+        yield "no transactions"
+        return
+    yield _line(_HEADINGS, "touched")
+    contents = touched(fs, log)
+    for each in log.transactions:
+        time = "-" if each.commit_time_ns is None else iso(each.commit_time_ns).replace("T", " ")
+        counts = (each.blocks, each.revokes, each.descriptors)
+        cells = (str(each.id), time, str(each.state), *(f"{count:,}" for count in counts))
+        yield _line(cells, _in_words(fs, contents, each))
+
+
+def _line(cells: tuple[str, ...], last: str) -> str:
+    padded = [
+        cell.rjust(width) if right else cell.ljust(width)
+        for cell, width, right in zip(cells, _WIDTHS, _RIGHT, strict=True)
+    ]
+    return "  ".join([*padded, last]).rstrip()
+
+
+def _in_words(fs: FileSystem, contents: Touched, transaction: Transaction) -> str:
+    """`superblock, block bitmap of group 0, inodes 1-32, directory of inode 12`."""
+    rows = contents.of(transaction.order)
+    pairs = zip(contents.kind[rows].tolist(), contents.number[rows].tolist(), strict=True)
+    parts = [
+        _kind_in_words(fs, Content(kind), [number for _, number in group])
+        for kind, group in groupby(pairs, key=itemgetter(0))
+    ]
+    if transaction.revokes:
+        parts.append(f"{transaction.revokes:,} revoked")
+    return ", ".join(parts)
+
+
+def _kind_in_words(fs: FileSystem, kind: Content, numbers: list[int]) -> str:
+    distinct = [number for number in dict.fromkeys(numbers) if number >= 0]
+    name, count = NAMES[kind], len(numbers)
+    if kind is Content.INODES:
+        return f"{name} {_ranges(fs, distinct)}"
+    if kind in OF_GROUP:
+        return f"{name} of group {_listed(distinct)}"
+    if kind in OF_INODE and distinct:
+        name = f"{name} of inode {_listed(distinct)}"
+    return f"{name} ({count:,} blocks)" if count > max(len(distinct), 1) else name
+
+
+def _listed(values: list[Any]) -> str:
+    shown = ", ".join(map(str, values[:_MOST_NUMBERS]))
+    rest = len(values) - _MOST_NUMBERS
+    return f"{shown} and {rest:,} more" if rest > 0 else shown
+
+
+def _ranges(fs: FileSystem, first: list[int]) -> str:
+    """Inode table blocks, given by their first inodes ascending, as ranges of inodes."""
+    per_block = fs.superblock.block_size // fs.superblock.inode_size
+    ranges: list[list[int]] = []
+    for number in first:
+        if ranges and ranges[-1][1] + 1 == number:
+            ranges[-1][1] += per_block
+        else:
+            ranges.append([number, number + per_block - 1])
+    return _listed([f"{start}-{end}" for start, end in ranges])
+
+
+def transaction_records(fs: FileSystem, log: Log) -> Iterator[dict[str, Any]]:
+    """The same as records, every block of each transaction listed."""
+    contents = touched(fs, log)
+    by_order = np.argsort(log.revokes.order, kind="stable")
+    orders = log.revokes.order[by_order]
+    for each in log.transactions:
+        first, end = np.searchsorted(orders, [each.order, each.order + 1])
+        yield {
+            **transaction_record(each),
+            "touched": list(_touched(fs, contents, each.order)),
+            "revoked": np.sort(log.revokes.block[by_order[first:end]]).tolist(),
+        }
+
+
+def transaction_record(transaction: Transaction) -> dict[str, Any]:
+    """What the log says of a transaction."""
+    time = transaction.commit_time_ns
+    return {
+        "record": "transaction",
+        "transaction": transaction.id,
+        "state": str(transaction.state),
+        "log_block": transaction.start,
+        "commit_log_block": transaction.commit_index,
+        "commit_time_ns": time,
+        "commit_time_iso": None if time is None else iso(time),
+        "copies": transaction.blocks,
+        "revokes": transaction.revokes,
+        "descriptors": transaction.descriptors,
+        "revoke_blocks": transaction.revoke_blocks,
+        "committed": transaction.committed,
+        "checksum_ok": transaction.checksum_ok,
+        "to_replay": transaction.to_replay,
+    }
+
+
+def _touched(fs: FileSystem, contents: Touched, order: int) -> Iterator[dict[str, Any]]:
+    rows = contents.of(order)
+    columns = (contents.kind[rows], contents.number[rows], contents.block[rows])
+    every = zip(*(column.tolist() for column in columns), strict=True)
+    for (kind, number), group in groupby(every, key=itemgetter(0, 1)):
+        record: dict[str, Any] = {"content": NAMES[Content(kind)]}
+        if number >= 0:
+            record |= _number(fs, Content(kind), number)
+        yield record | {"blocks": [block for _, _, block in group]}
+
+
+def _number(fs: FileSystem, kind: Content, number: int) -> dict[str, int]:
+    if kind is Content.INODES:
+        per_block = fs.superblock.block_size // fs.superblock.inode_size
+        return {"first_inode": number, "last_inode": number + per_block - 1}
+    return {"group": number} if kind in OF_GROUP else {"inode": number}

@@ -1,0 +1,164 @@
+"""What a recovery of the journal would do, or did in a copy, as text and as records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from ext4kit.filesystem import FileSystem
+from ext4kit.journal import ReplayedBlocks
+from ext4kit.journal.transactions import Transaction
+from ext4kit.output.replayed_copy import WrittenCopy
+from ext4kit.report.journal_list import transaction_record
+from ext4kit.report.safe import shown_text
+from ext4kit.report.tables import human_size, table_lines
+from ext4kit.report.times import iso_short
+
+IDS = 1 << 32
+_WIDTH = 15
+_HEADINGS = ("TRANSACTION", "COMMITTED", "LOG BLOCK", "BLOCKS", "REVOKES")
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayFacts:
+    """What a recovery would do.
+
+    Attributes:
+        journal: where the log was read from.
+        is_due: the file system asks for a recovery and the log is not empty.
+        reason: why the recovery ends where it ends, or why there is none.
+        refused: why nothing is replayed though it would be due, or "".
+        first, last: ids of the transactions that are replayed, None without any.
+        transactions: how many these are.
+        blocks: that are written.
+        revoked: copies that a revoke record forbids.
+        damaged: copies that are left out because they are bad or cannot be read.
+        bad_transaction: id of the one whose commit block is bad, or None.
+        fast_commit_blocks: blocks that fast commits change.
+    """
+
+    journal: str
+    is_due: bool
+    reason: str
+    refused: str
+    first: int | None
+    last: int | None
+    transactions: int
+    blocks: int
+    revoked: int
+    damaged: int
+    bad_transaction: int | None
+    fast_commit_blocks: int
+
+
+def replay_facts(fs: FileSystem, replayed: ReplayedBlocks) -> ReplayFacts:
+    """The facts of one replay.
+
+    Args:
+        fs: the file system as it is on disk.
+        replayed: its blocks as a recovery leaves them.
+    """
+    log, plan = replayed.log, replayed.plan
+    walk, changed = plan.walk, replayed.changed.blocks
+    count = 0 if walk.refused else walk.end_order - walk.first_order
+    return ReplayFacts(
+        journal=_journal(fs, replayed),
+        is_due=log.needs_recovery and log.superblock.start != 0,
+        reason=walk.ended,
+        refused=walk.refused,
+        first=walk.first_order % IDS if count else None,
+        last=(walk.end_order - 1) % IDS if count else None,
+        transactions=count,
+        blocks=len(np.union1d(plan.blocks, changed)),
+        revoked=plan.revoked,
+        damaged=plan.damaged,
+        bad_transaction=None if walk.bad_commit is None else walk.bad_commit % IDS,
+        fast_commit_blocks=len(changed),
+    )
+
+
+def _journal(fs: FileSystem, replayed: ReplayedBlocks) -> str:
+    log = replayed.log
+    if log.reader.blocks is fs.blocks or fs.journal_device is None:
+        return f"inode {fs.superblock.journal_inode}"
+    kind = "device" if log.is_shared_device else "file"
+    return f"{kind} {fs.journal_device.name}"
+
+
+def replayed_transactions(replayed: ReplayedBlocks) -> Iterator[Transaction]:
+    """The transactions that a recovery applies, oldest first."""
+    return (each for each in replayed.log.transactions if each.to_replay)
+
+
+def replay_lines(facts: ReplayFacts, replayed: ReplayedBlocks) -> Iterator[str]:
+    """The recovery in words, and a table of its transactions."""
+    yield _line("Journal", shown_text(facts.journal))
+    yield _line("Recovery", _verdict(facts))
+    if not facts.is_due or facts.refused:
+        return
+    yield _line("Ends because", facts.reason)
+    yield _line("Blocks", f"{facts.blocks:,} to write")
+    for label, count in (
+        ("Revoked", facts.revoked),
+        ("Damaged", facts.damaged),
+        ("Fast commits", facts.fast_commit_blocks),
+    ):
+        if count:
+            yield _line(label, f"{count:,} {_MEANING[label]}")
+    if facts.transactions:
+        yield ""
+        yield from table_lines(_HEADINGS, [*map(_row, replayed_transactions(replayed))], {2, 3, 4})
+
+
+_MEANING = {
+    "Revoked": "copies left out: a later transaction revokes them",
+    "Damaged": "copies left out: their checksum is bad or they cannot be read",
+    "Fast commits": "blocks changed by them",
+}
+
+
+def _line(label: str, text: str) -> str:
+    return f"{label + ':':{_WIDTH}}{text}"
+
+
+def _verdict(facts: ReplayFacts) -> str:
+    if not facts.is_due:
+        return f"none: {facts.reason}"
+    if facts.refused:
+        return f"impossible: {facts.refused}"
+    if not facts.transactions:
+        return "due, without a whole transaction in the log"
+    if facts.first == facts.last:
+        return f"due: transaction {facts.first}"
+    return f"due: {facts.transactions:,} transactions, {facts.first} to {facts.last}"
+
+
+def _row(transaction: Transaction) -> tuple[str, ...]:
+    time = transaction.commit_time_ns
+    return (
+        str(transaction.id),
+        "unknown" if time is None else iso_short(time),
+        str(transaction.start),
+        f"{transaction.blocks:,}",
+        f"{transaction.revokes:,}",
+    )
+
+
+def replay_records(facts: ReplayFacts, replayed: ReplayedBlocks) -> Iterator[dict[str, Any]]:
+    """A record of the recovery, then one a transaction that it applies."""
+    yield {"record": "replay", **asdict(facts)}
+    yield from map(transaction_record, replayed_transactions(replayed))
+
+
+def copy_line(copy: WrittenCopy, what: str) -> str:
+    """What was written, in a sentence."""
+    return f"{shown_text(str(copy.path))}: {what} ({human_size(copy.size)})"
+
+
+def copy_record(copy: WrittenCopy, what: str) -> dict[str, Any]:
+    """The same as a record."""
+    lost = [{"offset": place, "length": size, "reason": why} for place, size, why in copy.lost]
+    return {"record": "copy", "path": str(copy.path), "of": what, "size": copy.size, "lost": lost}

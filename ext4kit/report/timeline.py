@@ -1,0 +1,166 @@
+"""A timeline as lines and as records."""
+
+from __future__ import annotations
+
+import base64
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from ext4kit.report.inode_facts import flag_names
+from ext4kit.report.safe import json_name, shown
+from ext4kit.report.times import iso
+from ext4kit.timeline import Event, Filter, Kind, Timeline
+
+_LINES_AT_ONCE = 4096
+_HEADING = f"{'committed':30} {'transaction':>11}  {'event':17} {'inode':>8}  path"
+_VALUE_LENGTH = 40  # bytes of an attribute's value in a line
+_TIME_FIELDS = ("atime", "mtime", "ctime", "crtime")
+
+
+def print_lines(timeline: Timeline, wanted: Filter) -> None:
+    """Print the events, then the hints, then how many there are."""
+    counts: Counter[Kind] = Counter()
+    kinds = set(wanted.kinds or Kind)
+    parts = (
+        ("", kinds - {Kind.HINT}),
+        ("hints: what does not fit, no verdicts", kinds & {Kind.HINT}),
+    )
+    for title, chosen in parts:
+        before = counts.total()
+        lines: list[str] = []
+        for event in timeline.select(replace(wanted, kinds=tuple(chosen))) if chosen else ():
+            if counts.total() == before:
+                lines += [*(["", title] if title else []), _HEADING]
+            counts[event.kind] += 1
+            lines.append(event_line(event))
+            if len(lines) >= _LINES_AT_ONCE:
+                _write(lines)
+        _write(lines)
+    found = counts.pop(Kind.HINT, 0)
+    _write([f"{counts.total():,} events, {found:,} hints"])
+
+
+def _write(lines: list[str]) -> None:
+    if lines:
+        sys.stdout.write("\n".join(lines) + "\n")
+        lines.clear()
+
+
+def event_line(event: Event) -> str:
+    """One event on one line."""
+    time = "-" if event.time is None else iso(event.time).replace("T", " ")
+    number = "-" if event.transaction is None else str(event.transaction)
+    place = number if event.exact else f"<={number}"
+    details = _details(event)
+    path = _path(event.path)
+    if event.kind in (Kind.RENAMED, Kind.MOVED):
+        path = f"{_path(event.old_path)} -> {path}"
+    text = f"{path}  [{details}]" if details else path
+    return f"{time:30} {place:>11}  {event.kind:17} {event.inode:>8}  {text}"
+
+
+def _path(path: bytes | None) -> str:
+    if path is None:
+        return "(path unknown)"
+    return shown(path) or "/"
+
+
+def _details(event: Event) -> str:
+    """Old and new values in words, "" where the kind says it all."""
+    if event.kind is Kind.HINT:
+        return _hint(event)
+    if event.kind is Kind.CREATED:
+        return "" if event.new is None else f"{event.new:,} bytes"
+    told = _CHANGES.get(event.kind)
+    return told(event.old, event.new) if told else ""
+
+
+def _times(old: dict[str, int], new: dict[str, int]) -> str:
+    changed = [name for name in ("mtime", "atime") if old[name] != new[name]]
+    return ", ".join(f"{name} {iso(old[name])} -> {iso(new[name])}" for name in changed)
+
+
+def _flags(flags: int) -> str:
+    return ", ".join(flag_names(flags)) or "none"
+
+
+def _attribute(old: dict[str, bytes] | None, new: dict[str, bytes] | None) -> str:
+    name = shown((old or new or {})["name"])
+    values = [
+        "not there"
+        if side is None
+        else f'"{shown(side["value"][:_VALUE_LENGTH])}"'
+        + ("..." if len(side["value"]) > _VALUE_LENGTH else "")
+        for side in (old, new)
+    ]
+    return f"{name}: {values[0]} -> {values[1]}"
+
+
+_CHANGES: dict[Kind, Callable[[Any, Any], str]] = {
+    Kind.SIZE: lambda old, new: f"{old:,} -> {new:,} bytes",
+    Kind.TRUNCATED: lambda old, new: f"{old:,} -> {new:,} bytes",
+    Kind.MODE: lambda old, new: f"{old & 0o7777:04o} -> {new & 0o7777:04o}",
+    Kind.OWNER: lambda old, new: f"{old['uid']}:{old['gid']} -> {new['uid']}:{new['gid']}",
+    Kind.FLAGS: lambda old, new: f"{_flags(old)} -> {_flags(new)}",
+    Kind.PROJECT: lambda old, new: f"{old} -> {new}",
+    Kind.TIMES: _times,
+    Kind.XATTR: _attribute,
+    Kind.ACL: _attribute,
+}
+
+
+def _hint(event: Event) -> str:
+    field = event.reason.partition(" ")[0]
+    if event.new is None:
+        return event.reason
+    values = [value for value in (event.old, event.new) if value is not None]
+    texts = [iso(value) if field in _TIME_FIELDS else str(value) for value in values]
+    return f"{event.reason}: {', '.join(texts)}"
+
+
+def timeline_records(timeline: Timeline, wanted: Filter) -> Iterator[dict[str, Any]]:
+    """The events as records, in order, then how many of each kind."""
+    counts: Counter[Kind] = Counter()
+    for event in timeline.select(wanted):
+        counts[event.kind] += 1
+        yield event_record(event)
+    yield {
+        "record": "summary",
+        "events": counts.total() - counts[Kind.HINT],
+        "hints": counts[Kind.HINT],
+        "kinds": {str(kind): count for kind, count in counts.items() if count},
+    }
+
+
+def event_record(event: Event) -> dict[str, Any]:
+    """One event with plain JSON values; times in integer nanoseconds."""
+    record: dict[str, Any] = {"record": "event", "kind": str(event.kind)}
+    record |= {"path": None} if event.path is None else json_name(event.path or b"/")
+    if event.kind in (Kind.RENAMED, Kind.MOVED):
+        old = event.old_path
+        record |= {"old_path": None} if old is None else json_name(old, "old_path")
+    record |= {
+        "inode": event.inode,
+        "generation": event.generation,
+        "transaction": event.transaction,
+        "commit_time_ns": event.time,
+        "commit_time_iso": None if event.time is None else iso(event.time),
+        "exact": event.exact,
+        "old": _plain(event.old),
+        "new": _plain(event.new),
+        "seen": event.seen or None,
+    }
+    return record | ({"reason": event.reason} if event.kind is Kind.HINT else {})
+
+
+def _plain(value: Any) -> Any:
+    """An attribute's name as text and its value in base64; the rest as it is."""
+    if not isinstance(value, dict) or "value" not in value:
+        return value
+    return {
+        **json_name(value["name"], "name"),
+        "value_base64": base64.b64encode(value["value"]).decode("ascii"),
+    }

@@ -1,0 +1,169 @@
+"""What an event is: kinds, the columns that many events are kept in, one event for showing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+NO_VALUE = -1  # in columns that can miss a value
+
+
+class Kind(StrEnum):
+    """What happened. The order is the one within a transaction and an inode."""
+
+    CREATED = "created"
+    DIRECTORY_MADE = "directory-made"
+    LINKED = "linked"
+    RENAMED = "renamed"  # another name in the same directory
+    MOVED = "moved"  # another directory
+    MODE = "mode"
+    OWNER = "owner"
+    SIZE = "size"  # a file grew
+    TRUNCATED = "truncated"  # a file became shorter
+    CONTENT = "content"  # written, the size stayed
+    TARGET = "target"  # of a symlink
+    XATTR = "xattr"
+    ACL = "acl"
+    FLAGS = "flags"
+    PROJECT = "project"
+    TIMES = "times"  # set by hand
+    READ = "read"  # the access time alone went on
+    STATUS = "status"  # ctime alone went on: a change that left no other trace
+    ORPHAN_ADDED = "orphan-added"  # unlinked while open, or being truncated
+    ORPHAN_REMOVED = "orphan-removed"
+    UNLINKED = "unlinked"  # one of several names
+    DELETED = "deleted"
+    DIRECTORY_REMOVED = "directory-removed"
+    HINT = "hint"  # something in the evidence that a reader should look at
+
+
+KINDS = tuple(Kind)
+CODE = {kind: code for code, kind in enumerate(KINDS)}
+NAME_KINDS = (
+    Kind.CREATED, Kind.DIRECTORY_MADE, Kind.LINKED, Kind.RENAMED, Kind.MOVED, Kind.ORPHAN_ADDED,
+    Kind.UNLINKED, Kind.DELETED, Kind.DIRECTORY_REMOVED,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Events as columns (n,).
+
+    Attributes:
+        kind: place in `KINDS`.
+        number: inode number.
+        generation: of the inode.
+        order: transaction that first shows the change; NOW for what only the disk shows.
+        exact: it happened in that transaction; else in it or in one that is no longer there.
+        tag: row of `log.tags` of the copy that shows it, -1 without one.
+        old, new: values before and after, by kind; NO_VALUE for none. Owner: uid.
+        old_more, new_more: second values: gid; access time.
+        name: row in the names by which the inode went on, -1 to look it up.
+        old_name: row in the names that it had before, -1 for none.
+    """
+
+    kind: Any
+    number: Any
+    generation: Any
+    order: Any
+    exact: Any
+    tag: Any
+    old: Any
+    new: Any
+    old_more: Any
+    new_more: Any
+    name: Any
+    old_name: Any
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    def take(self, index: Any) -> Events:
+        """The rows that `index` selects."""
+        return Events(*(getattr(self, name)[index] for name in COLUMNS))
+
+
+COLUMNS = tuple(part.name for part in fields(Events))
+_TYPES = {"kind": np.uint8, "number": np.uint32, "generation": np.uint32, "exact": bool,
+          "tag": np.int32, "name": np.int32, "old_name": np.int32}  # fmt: skip
+
+
+def make_events(kind: Kind | Any, count: int, **columns: Any) -> Events:
+    """Events with the given columns; what is not given has no value."""
+    code = CODE[kind] if isinstance(kind, Kind) else kind
+    values = {"kind": code, "exact": True, **columns}
+    return Events(
+        *(
+            np.broadcast_to(
+                np.asarray(values.get(name, NO_VALUE)).astype(_TYPES.get(name, np.int64)), count
+            )
+            for name in COLUMNS
+        )
+    )
+
+
+def joined(parts: list[Events]) -> Events:
+    """Several tables as one."""
+    pool = Pool()
+    for part in parts:
+        pool.add(part)
+    return pool.events(slice(None))
+
+
+class Pool:
+    """Many small tables that become one; columns grow in place, so that none is there twice."""
+
+    def __init__(self) -> None:
+        nothing = make_events(Kind.HINT, 0)
+        self._columns = {name: getattr(nothing, name).copy() for name in COLUMNS}
+        self._count = 0
+
+    def add(self, events: Events) -> None:
+        """Put a table behind the others."""
+        end = self._count + len(events)
+        for name, column in self._columns.items():
+            if end > len(column):
+                column.resize(max(end, len(column) * 17 // 16), refcheck=False)
+            column[self._count : end] = getattr(events, name)
+        self._count = end
+
+    def column(self, name: str) -> Any:
+        """One column whole; to be let go of before the next table is put in."""
+        return self._columns[name][: self._count]
+
+    def events(self, index: Any) -> Events:
+        """The rows that `index` selects; the pool is of no more use then."""
+        return Events(*(self._columns.pop(name)[: self._count][index] for name in COLUMNS))
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event, ready to be shown.
+
+    Attributes:
+        path: at the time of the event, None when it is not known; of a removal, the path before.
+        old_path: the former path of what was renamed or moved, the existing one of a link.
+        names: how many names the inode had.
+        transaction: id as stored; None for what only the disk shows.
+        time: of the commit, ns; None when it is not known.
+        exact: False: it happened in this transaction or in an earlier one that is gone.
+        old, new: values before and after, plain JSON values; None for none.
+        reason: of a hint, in words.
+        seen: where: a log block and what it is a copy of.
+    """
+
+    kind: Kind
+    path: bytes | None
+    old_path: bytes | None
+    inode: int
+    generation: int
+    transaction: int | None
+    time: int | None
+    exact: bool
+    old: Any
+    new: Any
+    reason: str
+    seen: str

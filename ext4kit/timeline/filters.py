@@ -1,0 +1,60 @@
+"""Which events are wanted: by inode, time, kind and path."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fnmatch import translate
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ext4kit.timeline.clock import Clock
+from ext4kit.timeline.events import CODE, Event, Events, Kind
+
+
+@dataclass(frozen=True)
+class Filter:
+    """What is wanted; what is not given is not asked for.
+
+    Attributes:
+        path: a glob over the whole path, old or new; `*` goes over slashes too.
+        inode: an inode number.
+        since, until: bounds of the commit's time, ns, both included.
+        kinds: kinds of events; empty for all.
+    """
+
+    path: str | None = None
+    inode: int | None = None
+    since: int | None = None
+    until: int | None = None
+    kinds: tuple[Kind, ...] = ()
+
+    def rows(self, events: Events, clock: Clock) -> Any:
+        """Rows of the events that fit as far as their columns tell."""
+        kept = np.ones(len(events), bool)
+        if self.inode is not None:
+            kept &= events.number == self.inode
+        if self.kinds:
+            kept &= np.isin(events.kind, [CODE[kind] for kind in self.kinds])
+        if self.since is not None or self.until is not None:
+            times = clock.times_of(events.order)
+            kept &= times >= 0
+            kept &= times >= (self.since if self.since is not None else 0)
+            if self.until is not None:
+                kept &= times <= self.until
+        return np.flatnonzero(kept)
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        return re.compile(translate(self.path or "*"))
+
+    def fits(self, event: Event) -> bool:
+        """Whether an event's path, or the one before, is wanted."""
+        if self.path is None:
+            return True
+        return any(
+            path is not None and self._pattern.match(path.decode("utf-8", "surrogateescape"))
+            for path in (event.path, event.old_path)
+        )

@@ -1,0 +1,127 @@
+"""Lives: an inode number from its creation to its end, and which of them a number meant when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ext4kit.filesystem.maps import spread
+from ext4kit.past import NOW
+from ext4kit.timeline.states import Stage, Turns
+
+ALWAYS = -1  # the begin of a life that was there before the log
+
+
+@dataclass(frozen=True)
+class Lives:
+    """Lives as columns, by (number, begin).
+
+    Attributes:
+        number, generation: of the inode.
+        begin: order at which it was created, ALWAYS when it was there before the log.
+        end: order at which it was freed, NOW when it lives on.
+        known: order of its first state in the log, NOW for none.
+        is_directory: what it is.
+        turn: per turn, its life; -1 for the states of empty slots.
+    """
+
+    number: Any
+    generation: Any
+    begin: Any
+    end: Any
+    known: Any
+    is_directory: Any
+    turn: Any
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    @cached_property
+    def _order_ranks(self) -> Any:
+        return np.unique(np.concatenate([self.begin, [ALWAYS]]))
+
+    @cached_property
+    def _keys(self) -> Any:
+        ranks = np.searchsorted(self._order_ranks, self.begin)
+        return self.number * (len(self._order_ranks) + 1) + ranks
+
+    def at(self, numbers: Any, orders: Any) -> Any:
+        """The newest life of each number that began at or before its order, else -1."""
+        if not len(self):
+            return np.full(len(numbers), -1)
+        rank = np.searchsorted(self._order_ranks, orders, side="right") - 1
+        wanted = numbers * (len(self._order_ranks) + 1) + rank
+        place = np.searchsorted(self._keys, wanted, side="right") - 1
+        found = (place >= 0) & (self.number[np.maximum(place, 0)] == numbers)
+        return np.where(found, place, -1)
+
+    def during(self, numbers: Any, first: Any, last: Any) -> tuple[Any, Any]:
+        """(row, life) of every life that each number had from `first` to `last`."""
+        low, high = self.at(numbers, first), self.at(numbers, last)
+        starts = np.searchsorted(self.number, numbers)
+        exists = starts < len(self)
+        exists[exists] = self.number[starts[exists]] == numbers[exists]
+        low = np.where(low < 0, starts, low)
+        count = np.where(exists & (high >= 0), np.maximum(high - low + 1, 0), 0)
+        row, step = spread(count)
+        life = low[row] + step
+        end = self.end[life]
+        lived = (end > first[row]) | (end == NOW) | (self.begin[life] > first[row])
+        return row[lived], life[lived]
+
+
+def find_lives(turns: Turns, directories: tuple[Any, Any]) -> Lives:
+    """Lives out of turns, and of live directories that the log knows no state of.
+
+    Args:
+        turns: by (number, order).
+        directories: their inode numbers and generations.
+    """
+    begins = _begins(turns)
+    life = np.cumsum(begins) - 1
+    first = np.flatnonzero(begins)
+    life[turns.stage == Stage.NOTHING] = -1
+    begin = np.where(turns.fresh[first], turns.order[first], ALWAYS)
+    end = np.full(len(first), NOW)
+    dead = np.flatnonzero((turns.stage == Stage.FREED) & (life >= 0))[::-1]
+    end[life[dead]] = turns.order[dead]
+    emptied = np.flatnonzero((turns.stage == Stage.NOTHING) & ~turns.first)
+    _end_before(end, emptied, turns, life)
+    following = np.flatnonzero(~turns.first[first])
+    end[following - 1] = np.minimum(end[following - 1], turns.order[first[following]])
+    extra = len(directories[0])
+    number = np.concatenate([turns.number[first], directories[0]])
+    sort = np.argsort(number, kind="stable")
+    place = np.empty(len(sort), np.int64)
+    place[sort] = np.arange(len(sort))
+    full = np.full(extra, NOW)
+    return Lives(
+        number[sort],
+        np.concatenate([turns.generation[first], directories[1]])[sort],
+        np.concatenate([begin, np.full(extra, ALWAYS)])[sort],
+        np.concatenate([end, full])[sort],
+        np.concatenate([turns.order[first], full])[sort],
+        np.concatenate([turns.is_directory[first], np.ones(extra, bool)])[sort],
+        np.where(life >= 0, place[np.maximum(life, 0)], -1),
+    )
+
+
+def _begins(turns: Turns) -> Any:
+    """Per turn (bool): a life begins, or is first known, with it."""
+    begins = turns.first.copy()
+    other = np.zeros(len(turns), bool)
+    other[1:] = turns.generation[1:] != turns.generation[:-1]
+    begins |= other & (turns.stage > Stage.NOTHING)
+    after_nothing = np.zeros(len(turns), bool)
+    after_nothing[1:] = turns.stage[:-1] == Stage.NOTHING
+    return begins | (after_nothing & (turns.stage > Stage.NOTHING))
+
+
+def _end_before(end: Any, emptied: Any, turns: Turns, life: Any) -> None:
+    """End the lives whose slot was emptied without being freed first."""
+    former = life[emptied - 1]
+    known = (former >= 0) & (end[former] == NOW)
+    end[former[known]] = turns.order[emptied[known]]

@@ -1,0 +1,148 @@
+"""Inode states as the timeline reads them: each with the one before, and the turns of a life."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+from ext4kit.filesystem import FileSystem
+from ext4kit.parsers.inode import InodeTable
+
+NONE = -1
+
+
+class Stage(IntEnum):
+    """Where an inode is in its life."""
+
+    NOTHING = 0  # the slot is empty
+    FREED = 1
+    ORPHAN = 2  # no name any more, and not freed yet
+    ALIVE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """States at which an inode's stage, generation or link count changed, as columns.
+
+    By (number, order). The first state that is known of an inode is a turn as well.
+
+    Attributes:
+        number, generation, order: of the state.
+        stage: a `Stage`.
+        links: link count.
+        before: link count before, NONE where it is not known.
+        fresh: the life begins with this state, proven by the log or the inode.
+        freed: it was freed with this state, proven by the log or its deletion time.
+        first: no earlier state of this number is known.
+        exact: it happened in that very transaction.
+        is_directory: by its mode.
+        untouched: access, change and modification time are one and the same.
+        size: in bytes.
+        mode: with the type.
+        tag: row of `log.tags`.
+    """
+
+    number: Any
+    generation: Any
+    order: Any
+    stage: Any
+    links: Any
+    before: Any
+    fresh: Any
+    freed: Any
+    first: Any
+    exact: Any
+    is_directory: Any
+    untouched: Any
+    size: Any
+    mode: Any
+    tag: Any
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    def take(self, index: Any) -> Turns:
+        """The rows that `index` selects."""
+        return Turns(*(getattr(self, name)[index] for name in _TURN_COLUMNS))
+
+
+_TURN_COLUMNS = tuple(part.name for part in fields(Turns))
+_FLAGS = ("fresh", "freed", "first", "exact", "is_directory", "untouched")
+
+
+@dataclass(frozen=True, slots=True)
+class States:
+    """States by (number, order), each with the one before.
+
+    Attributes:
+        table: the inodes.
+        order, tag: of each state.
+        before: row of the state before, NONE for the first one that is known.
+        carried: it was in the piece before already.
+        stage: a `Stage`.
+        exact: a change that it shows happened in its very transaction.
+        known_zero: an earlier copy of its table block has nothing in its place.
+    """
+
+    table: InodeTable
+    order: Any
+    tag: Any
+    before: Any
+    carried: Any
+    stage: Any
+    exact: Any
+    known_zero: Any
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+
+def stages_of(fs: FileSystem, table: InodeTable) -> Any:
+    """A `Stage` an inode. A freed one has a time in dtime, an orphan the number of the next."""
+    freed = table.dtime > fs.superblock.inodes_count
+    dead = np.where(freed, Stage.FREED, Stage.ORPHAN)
+    stage = np.where(table.links_count > 0, int(Stage.ALIVE), dead)
+    return np.where(table.mode == 0, int(Stage.NOTHING), stage)
+
+
+def turns_of(states: States, fresh: Any, freed: Any) -> Turns:
+    """The states of a piece that are turns."""
+    table, before = states.table, np.maximum(states.before, 0)
+    first = states.before < 0
+    same = table.generation == table.generation[before]
+    turn = first | ~same | (states.stage != states.stage[before])
+    turn |= table.links_count != table.links_count[before]
+    rows = np.flatnonzero(turn & ~states.carried)
+    links_before = np.where(first | ~same, NONE, table.links_count[before])
+    kind = table.mode & 0xF000
+    return Turns(
+        table.number[rows],
+        table.generation[rows],
+        states.order[rows],
+        states.stage[rows].astype(np.uint8),
+        table.links_count[rows].astype(np.int32),
+        links_before[rows].astype(np.int32),
+        fresh[rows],
+        freed[rows],
+        first[rows],
+        states.exact[rows],
+        (kind == 0x4000)[rows],
+        ((table.atime == table.mtime) & (table.mtime == table.ctime))[rows],
+        table.size[rows],
+        table.mode[rows].astype(np.uint16),
+        states.tag[rows].astype(np.int32),
+    )
+
+
+def joined_turns(parts: list[Turns]) -> Turns:
+    """Several tables as one, by (number, order)."""
+    columns = []
+    for name in _TURN_COLUMNS:
+        kind = bool if name in _FLAGS else np.int64
+        nothing = np.zeros(0, kind)
+        columns.append(np.concatenate([nothing, *(getattr(part, name) for part in parts)]))
+    turns = Turns(*columns)
+    return turns.take(np.lexsort((turns.order, turns.number)))
