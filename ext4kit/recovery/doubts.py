@@ -10,17 +10,17 @@ import numpy as np
 from ext4kit.filesystem.maps import Runs, has_map
 from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.inode import InodeFlags, inode_checksums_ok
-from ext4kit.past.states import NOW, Past
+from ext4kit.past.states import NEVER, NOW, Past
+from ext4kit.recovery.ages import Ages
 from ext4kit.recovery.candidates import LOG, STALE_INDEX, Candidates
 from ext4kit.recovery.intervals import overlaps
 from ext4kit.recovery.ownership import Ownership
-from ext4kit.units import NANOSECONDS
+from ext4kit.recovery.unseen import find_unseen_users
 
 SECTOR = 512
 BLOCKS_AT_ONCE = 4096
-WRITEBACK = 60 * NANOSECONDS  # dirty pages are on disk well before that
-COMMIT_INTERVAL = 5 * NANOSECONDS  # the longest that a transaction stays open by default
 ZEROS = 4  # bytes of zeros at a file's end that are more than chance
+HUGE = 4 << 20  # what writeback takes of one file before it looks at others, at least
 
 
 def find_doubts(
@@ -42,7 +42,9 @@ def find_doubts(
     Returns:
         (per candidate (bool), what is wrong with it) pairs.
     """
-    blank, foreign = _ends_of(past, found, runs, journaled)
+    ages = Ages(past)
+    recent = ages.unsettled(found.row, ages.changed[found.row])
+    blank, foreign = _ends_of(past, found, runs, journaled, ages)
     return [
         (found.source == STALE_INDEX, "size not known: up to the last byte that is not zero"),
         (found.damaged, "a part of its block map could not be read"),
@@ -56,7 +58,7 @@ def find_doubts(
             "the same file went on using blocks of this state: their bytes may be newer",
         ),
         (
-            blank & _recent(past, found),
+            blank & recent,
             "its last bytes are zeros and it went soon: they may never have been written",
         ),
         (
@@ -64,12 +66,25 @@ def find_doubts(
             "its last write did not go through the log, which holds earlier bytes of it",
         ),
         (
-            _unlogged(past, found, runs, journaled) & _recent(past, found),
+            _differing(past, found, journaled) & recent,
+            "the log and the disk tell its bytes differently",
+        ),
+        (
+            _unlogged(past, found, runs, journaled) & recent,
             "the log has not all of its journaled bytes, and they may not be in their place",
         ),
         (
-            _rewritten(past, found) & _recent(past, found),
+            _rewritten(past, found, ages),
             "it was written in place and went soon: the bytes may be older ones of its own",
+        ),
+        (
+            ages.awaits_bytes[found.row] & recent & _files(past, found),
+            "it was written to and went soon: nothing of it had come to the disk",
+        ),
+        (_went_on(past, found, ages), "it changed after the last state that is known"),
+        (_half_way(past, found, runs, recent), "its size may be how far writeback had come"),
+        *find_unseen_users(
+            past, found, runs, ages, _files(past, found) & ~_are_in(found, journaled)
         ),
         (foreign, "the block with its end was written by others"),
     ]
@@ -133,6 +148,30 @@ def _overtaken(past: Past, found: Candidates, journaled: Mapping[int, tuple[Any,
     return doubtful
 
 
+def _differing(past: Past, found: Candidates, journaled: Mapping[int, tuple[Any, Any]]) -> Any:
+    """Log and disk tell its bytes differently, although the log was written out.
+
+    A transaction can end between the taking of blocks and the writing of journaled bytes, and
+    a deletion can come before they are written to their place: either may be the right one.
+    """
+    doubtful = np.zeros(len(found), bool)
+    log = past.log
+    if not journaled or log is None:
+        return doubtful
+    known = log.transactions
+    places = np.fromiter(journaled, np.int64)
+    owner = np.repeat(places, [len(journaled[place][0]) for place in places.tolist()])
+    blocks, tags = (np.concatenate(column) for column in zip(*journaled.values(), strict=True))
+    written_out = ~known.to_replay[known.row_of(log.tags.order[tags])]
+    owner, blocks, tags = owner[written_out], blocks[written_out], tags[written_out]
+    for start in range(0, len(blocks), BLOCKS_AT_ONCE):
+        some = slice(start, start + BLOCKS_AT_ONCE)
+        disk, readable = past.fs.fetch(blocks[some])
+        differ = readable & (disk != log.read_copies(tags[some])).any(axis=1)
+        doubtful[owner[some][differ]] = True
+    return doubtful
+
+
 def _unlogged(
     past: Past, found: Candidates, runs: Runs, journaled: Mapping[int, tuple[Any, Any]]
 ) -> Any:
@@ -160,13 +199,18 @@ def _written_again(past: Past, found: Candidates, runs: Runs, ownership: Ownersh
 
 
 def _ends_of(
-    past: Past, found: Candidates, runs: Runs, journaled: Mapping[int, tuple[Any, Any]]
+    past: Past,
+    found: Candidates,
+    runs: Runs,
+    journaled: Mapping[int, tuple[Any, Any]],
+    ages: Ages,
 ) -> tuple[Any, Any]:
     """(blank, foreign) per candidate (bool), from the block that holds its last byte.
 
     Blank: the last bytes are zeros or in no written block. The size can be committed before
     the bytes, with an append within the last block and when a file is made longer while its
-    data waits for writeback. Foreign: bytes behind the end, which the kernel writes as zeros,
+    data waits for writeback. What was written in one go has all of its last block or nothing.
+    Foreign: bytes behind the end, which the kernel writes as zeros,
     are none: somebody used the block within one transaction, which leaves no other trace.
     Source: kernel fs/ext4/inode.c, `ext4_da_should_update_i_disksize`, `ext4_setattr`.
     """
@@ -174,18 +218,26 @@ def _ends_of(
     size = table.size[row]
     last, end = np.divmod(size - 1, block_size)
     judged = _files(past, found) & (size > 0) & has_map(table.mode[row], size, table.flags[row])
-    judged &= ~np.array([place in journaled for place in range(len(found))], bool)
+    judged &= ~_are_in(found, journaled)
     holds = judged[runs.owner] & ~runs.unwritten & (runs.logical <= last[runs.owner])
     held = runs.take(holds & (last[runs.owner] < runs.logical + runs.length))
     block = held.physical + last[held.owner] - held.logical
     blank, foreign = judged, np.zeros(len(found), bool)
+    in_one_go = ages.in_one_go[row] & ((table.flags[row] & int(InodeFlags.EXTENTS)) != 0)
     for start in range(0, len(held), BLOCKS_AT_ONCE):
         owner = held.owner[start : start + BLOCKS_AT_ONCE]
         rows, readable = past.fs.fetch(block[start : start + BLOCKS_AT_ONCE])
         near = np.maximum(end[owner][:, None] - np.arange(ZEROS), 0)
-        blank[owner] = readable & ~np.take_along_axis(rows, near, axis=1).any(axis=1)
+        zeros = ~np.take_along_axis(rows, near, axis=1).any(axis=1)
+        zeros = np.where(in_one_go[owner], ~rows.any(axis=1), zeros)
+        blank[owner] = readable & zeros
         foreign[owner] = readable & (_last_used(rows) > end[owner])
     return blank, foreign
+
+
+def _are_in(found: Candidates, journaled: Mapping[int, tuple[Any, Any]]) -> Any:
+    """Candidates (bool) whose content went through the log."""
+    return np.isin(np.arange(len(found)), np.fromiter(journaled, np.int64))
 
 
 def _last_used(rows: Any) -> Any:
@@ -202,47 +254,47 @@ def _files(past: Past, found: Candidates) -> Any:
     return plain & ((table.mode[row] & 0xF000) == 0x8000) & (found.source != STALE_INDEX)
 
 
-def _rewritten(past: Past, found: Candidates) -> Any:
+def _rewritten(past: Past, found: Candidates, ages: Ages) -> Any:
     """Written in place: only bytes in newly taken blocks are on disk when a state is committed.
 
-    A state whose mtime is later than that of the first state with the same map was. Without
-    delayed allocation (files without extents) an append goes into the last block in place as
-    well, so there the life's first state with content is compared. A file older than the log
-    may have been, unless its last write is of the moment of its creation.
     Source: kernel fs/ext4/inode.c, `ext4_write_end` and `ext4_map_blocks` (data=ordered).
     """
-    states, table = past.states, past.states.table
-    same = np.zeros(len(states), bool)
-    by_extents = (table.flags & int(InodeFlags.EXTENTS)) != 0
-    kept = (table.i_block[1:] == table.i_block[:-1]).all(axis=1)
-    kept |= ~by_extents[1:] & (table.size[:-1] > 0)
-    same[1:] = (states.life[1:] == states.life[:-1]) & kept
-    first = np.maximum.accumulate(np.where(same, 0, np.arange(len(states))))[found.row]
-    times = [item.commit_time_ns for item in (past.log.transactions if past.log else ())]
-    oldest = min((time for time in times if time is not None), default=0)
-    is_first = first == np.searchsorted(states.life, states.life[first])
-    older = (
-        is_first
-        & (table.extra_isize[first] >= 24)
-        & (table.crtime[first] < oldest - COMMIT_INTERVAL)
-    )
-    older &= table.mtime[first] != table.crtime[first]
-    changed = table.mtime[first] != table.mtime[found.row]
+    table, states = past.states.table, past.states
     inline = (table.flags[found.row] & int(InodeFlags.INLINE_DATA)) != 0
-    return _files(past, found) & ~inline & (table.size[found.row] > 0) & (changed | older)
+    dirtied = ages.dirtied(states.life[found.row])[found.row]
+    recent = ages.unsettled(found.row, dirtied)
+    return _files(past, found) & ~inline & (table.size[found.row] > 0) & recent
 
 
-def _recent(past: Past, found: Candidates) -> Any:
-    """It went, or the log ended, before writeback was sure to be through."""
-    return _ages(past, found.row) < WRITEBACK
+def _went_on(past: Past, found: Candidates, ages: Ages) -> Any:
+    """i_version of the inode as it was freed is ahead of the last state that was logged.
+
+    Of an earlier state, that of the next one is: what it wrote before it dropped the blocks
+    may be in them. One step is what emptying and writing anew takes.
+    """
+    row, states = found.row, past.states
+    after = np.minimum(row + 1, len(states) - 1)
+    known = ages.follows[after] & (after > row) & ages.counts[row]
+    freed = (states.table.links_count[after] == 0) & ~states.whole[after]
+    steps = np.where(freed, states.table.version[after] - states.table.version[row], 0)
+    steps = np.where(found.superseded, ages.unexplained[after] - 1, steps)
+    return _files(past, found) & known & (steps > 0)
 
 
-def _ages(past: Past, rows: Any) -> Any:
-    """Nanoseconds from each state's last write to its deletion, or to the log's last commit."""
-    states = past.states
-    last = np.searchsorted(states.life, states.life[rows], side="right") - 1
-    freed = (states.table.links_count[last] == 0) & ~states.whole[last]
-    times = [item.commit_time_ns for item in (past.log.transactions if past.log else ())]
-    stop = max((time for time in times if time is not None), default=0)
-    gone = np.where(freed, (states.table.dtime[last] + 1) * NANOSECONDS, stop)
-    return gone - states.table.mtime[rows]
+def _half_way(past: Past, found: Candidates, runs: Runs, recent: Any) -> Any:
+    """Writeback was at work when the state was committed: it sets the size step by step.
+
+    It goes on at once where a file is not huge, so that the next transaction shows more of it.
+    Source: kernel fs/ext4/inode.c, `mpage_map_and_submit_extent`.
+    """
+    row, states = found.row, past.states
+    size, block_size = states.table.size[row], past.fs.superblock.block_size
+    ends = np.zeros(len(found), np.int64)
+    np.maximum.at(ends, runs.owner, runs.logical + runs.length)
+    full = (size > 0) & (ends * block_size == size)
+    following = past.following[row]
+    at_once = (following == NEVER) | (following == NOW) | (following <= states.order[row] + 1)
+    last = past.log.transactions.order.max(initial=0) if past.log else 0
+    at_once &= (following == states.order[row] + 1) | (states.order[row] >= last)
+    going_on = recent & (at_once | (size >= HUGE))
+    return _files(past, found) & full & (states.order[row] != NOW) & going_on

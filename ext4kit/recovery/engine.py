@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -14,8 +13,10 @@ from ext4kit.filesystem.content import Content
 from ext4kit.filesystem.maps import Runs, spread
 from ext4kit.journal.overlay import CopiesInFront
 from ext4kit.parsers.inode import Inode, InodeFlags
-from ext4kit.past.names import BEFORE, REMNANT, NameHistory
-from ext4kit.past.states import NEVER, NOW, Past
+from ext4kit.past.appearances import REMNANT
+from ext4kit.past.directories import BEFORE
+from ext4kit.past.names import NameHistory
+from ext4kit.past.states import NEVER, NOW, UNREPLAYED, Past
 from ext4kit.recovery.candidates import (
     DISK,
     LOG,
@@ -26,6 +27,7 @@ from ext4kit.recovery.candidates import (
 )
 from ext4kit.recovery.deleted import Deleted, DeletedFile, Grade, LostRange, Moment
 from ext4kit.recovery.doubts import find_doubts
+from ext4kit.recovery.ends import Ends, find_ends
 from ext4kit.recovery.intervals import overlaps
 from ext4kit.recovery.ownership import Ownership, Reuse
 from ext4kit.units import NANOSECONDS
@@ -95,8 +97,28 @@ class _Engine:
         )
 
     @cached_property
-    def _slices(self) -> Any:
-        return np.searchsorted(self.runs.owner, np.arange(len(self.found) + 1))
+    def _slices(self) -> list[int]:
+        return self._sliced(self.runs.owner)
+
+    def _sliced(self, candidate: Any) -> list[int]:
+        """Where each candidate's rows begin and the last one's end; `candidate` ascends."""
+        found: list[int] = np.searchsorted(candidate, np.arange(len(self.found) + 1)).tolist()
+        return found
+
+    @cached_property
+    def _blocks(self) -> list[int]:
+        """Per candidate: blocks of content."""
+        ends = np.concatenate([[0], np.cumsum(self.runs.length)])[self._slices]
+        found: list[int] = np.diff(ends).tolist()
+        return found
+
+    @cached_property
+    def _ends(self) -> Ends:
+        return find_ends(self.past, self.found)
+
+    @cached_property
+    def _source_names(self) -> list[str]:
+        return [str(source) for source in self.found.source.tolist()]
 
     @cached_property
     def _deaths(self) -> Any:
@@ -105,21 +127,26 @@ class _Engine:
         return np.where((death == NOW) & (order != NOW), order, death)
 
     @cached_property
+    def _since(self) -> Any:
+        """Per candidate: the order of its state; who has a block of it later took it."""
+        order = self.past.states.order[self.found.row]
+        return np.where(order == NOW, self._deaths, order)
+
+    @cached_property
     def reuse(self) -> Reuse:
         """Blocks of the candidates that others took later."""
         life = self.past.states.life[self.found.row]
-        return self.ownership.reuse(self.runs, life, self._deaths)
+        return self.ownership.reuse(self.runs, life, self._since, self._deaths)
 
     @cached_property
-    def _reuse_slices(self) -> Any:
-        return np.searchsorted(self.reuse.candidate, np.arange(len(self.found) + 1))
+    def _reuse_slices(self) -> list[int]:
+        return self._sliced(self.reuse.candidate)
 
     @cached_property
-    def _untrusted(self) -> Any:
-        """Per candidate (bool): a tree block that nothing vouches for was used by others."""
+    def _untrusted(self) -> set[int]:
+        """Candidates of which others used a tree block that nothing vouches for."""
         owner, block = self.found.nodes
         life = self.past.states.life[self.found.row]
-        untrusted = np.zeros(len(self.found), bool)
         by_extents = self.past.states.table.flags[self.found.row] & int(InodeFlags.EXTENTS)
         proven = (by_extents != 0) & self.fs.superblock.has_metadata_checksums
         logged = np.zeros(len(block), bool)
@@ -130,13 +157,18 @@ class _Engine:
         owner, block = owner[kept], block[kept]
         ones = np.ones(len(block), np.int64)
         runs = Runs(owner, ones * 0, ones, block, ones == 0)
-        untrusted[self.ownership.reuse(runs, life, self._deaths).candidate] = True
-        return untrusted
+        reuse = self.ownership.reuse(runs, life, self._since, self._deaths)
+        return set(reuse.candidate.tolist())
 
     @cached_property
-    def _doubts(self) -> list[tuple[Any, str]]:
-        """(per candidate (bool), a reason against intact)."""
-        return find_doubts(self.past, self.found, self.runs, self.ownership, self._journaled)
+    def _reasons(self) -> dict[int, list[str]]:
+        """Per candidate: the reasons against intact, where there are any."""
+        found: dict[int, list[str]] = {}
+        doubts = find_doubts(self.past, self.found, self.runs, self.ownership, self._journaled)
+        for doubtful, reason in doubts:
+            for place in np.flatnonzero(doubtful).tolist():
+                found.setdefault(place, []).append(reason)
+        return found
 
     @cached_property
     def _freed_rivals(self) -> Any:
@@ -163,6 +195,10 @@ class _Engine:
             runs.physical[mine] + runs.length[mine], others.physical[other] + others.length[other]
         )
         return runs.owner[mine], start, end - start, number[others.owner[other]]
+
+    @cached_property
+    def _rival_slices(self) -> list[int]:
+        return self._sliced(self._freed_rivals[0])
 
     @cached_property
     def _journaled(self) -> dict[int, tuple[Any, Any]]:
@@ -221,34 +257,31 @@ class _Engine:
         """Paths of the live inodes that took blocks of deleted files."""
         wanted = np.unique(self.reuse.number)
         tree = self.fs.tree()
-        rows = np.flatnonzero(np.isin(tree.number, wanted)).tolist()
-        return {int(tree.number[row]): tree.paths[row] for row in rows}
+        rows = np.flatnonzero(np.isin(tree.number, wanted))
+        return dict(zip(tree.number[rows].tolist(), tree.paths_of(rows), strict=True))
 
     # -- one candidate --------------------------------------------------------------------
 
     def _file(self, place: int) -> DeletedFile:
-        row = int(self.found.row[place])
-        inode = self._inode(row)
-        source = str(self.found.source[place])
-        first, last = self._slices[place : place + 2]
-        runs = self.runs.take(slice(first, last))
+        inode, source = self._ends.inode[place], self._source_names[place]
+        runs = self.runs.take(slice(*self._slices[place : place + 2]))
         lost = self._lost_blocks(place)
         problems: list[str] = []
         size = self._size(place, inode, source, runs)
         grade = self._grade(place, inode, source, runs, lost, problems)
-        path, name, named_by = self._name(place, row)
+        path, name, named_by = self._name(place)
         return DeletedFile(
             path=path,
             name=name,
             inode=inode,
             size=size,
-            dtime=self._dtime(row),
-            deleted_between=self._between(place, row),
+            dtime=self._ends.dtime[place],
+            deleted_between=self._between(place),
             grade=grade,
-            blocks=int(runs.length.sum()),
+            blocks=self._blocks[place],
             blocks_reused=sum(length for _, length, _ in lost),
             lost=tuple(self._lost_ranges(runs, lost, size or 0)),
-            sources=self._sources(inode, source, row) | ({"name": named_by} if named_by else {}),
+            sources=self._sources(place, inode, source) | ({"name": named_by} if named_by else {}),
             problems=tuple(problems),
             superseded=bool(self.found.superseded[place]),
             link_target=self._link_target(place, inode, source, runs, lost),
@@ -263,9 +296,8 @@ class _Engine:
             (int(reuse.start[row]), int(reuse.length[row]), self._owner(row))
             for row in range(first, last)
         ]
-        candidate, start, length, number = self._freed_rivals
-        first, last = np.searchsorted(candidate, [place, place + 1])  # in order of candidates
-        for row in range(first, last):
+        _, start, length, number = self._freed_rivals
+        for row in range(*self._rival_slices[place : place + 2]):
             found.append((int(start[row]), int(length[row]), f"deleted inode {number[row]}"))
         return _without_overlaps(sorted(found, key=lambda piece: piece[0]))
 
@@ -294,14 +326,14 @@ class _Engine:
         if source == NOTHING:
             problems.append("no source tells which blocks it had")
             return Grade.OVERWRITTEN
-        problems += [reason for doubtful, reason in self._doubts if doubtful[place]]
+        problems += self._reasons.get(place, ())
         if inode.is_inline and inode.size > len(self._inline(inode)):
             problems.append("a part of its inline data is missing")
-        if self._untrusted[place]:
+        if place in self._untrusted:
             problems.append("a block of its map was reused and carries no checksum")
-        if self._changed_later(int(self.found.row[place]), runs, inode):
+        if self._changed_later(place, runs, inode):
             problems.append("it changed after the last state that is known")
-        reused, blocks = sum(length for _, length, _ in lost), int(runs.length.sum())
+        reused, blocks = sum(length for _, length, _ in lost), self._blocks[place]
         grade = Grade.PARTIAL if problems or reused else Grade.INTACT
         if blocks and reused >= blocks:
             grade = Grade.OVERWRITTEN
@@ -309,22 +341,18 @@ class _Engine:
             problems.append("encrypted: the content is ciphertext")
         return grade
 
-    def _changed_later(self, row: int, runs: Runs, inode: Inode) -> bool:
+    def _changed_later(self, place: int, runs: Runs, inode: Inode) -> bool:
         """Whether a file last seen without blocks got some before it was freed.
 
-        Freeing blocks sets mtime; an inode that never had any keeps its own.
+        Freeing blocks sets mtime; an inode that never had any keeps its own. What a fast commit
+        freed does not tell.
         """
-        dead = self._dead_row(row)
-        if len(runs) or dead is None or inode.kind != "file" or inode.is_inline:
+        freed = self._ends.freed_mtime[place]
+        if len(runs) or inode.kind != "file" or inode.is_inline:
             return False
-        return int(self.past.states.table.mtime[dead]) != inode.mtime
-
-    def _dead_row(self, row: int) -> int | None:
-        """Row of the last state of the same life when that shows it freed."""
-        states = self.past.states
-        last = int(np.searchsorted(states.life, states.life[row], side="right")) - 1
-        freed = states.table.links_count[last] == 0 and not states.whole[last]
-        return last if freed else None
+        if UNREPLAYED <= self._ends.order[place] < NOW or inode.number in self.past.undated:
+            return True
+        return freed is not None and freed != inode.mtime
 
     def _size(self, place: int, inode: Inode, source: str, runs: Runs) -> int | None:
         if source == NOTHING:
@@ -402,52 +430,24 @@ class _Engine:
                 found.append(LostRange(at, min(length * self.block_size, size - at), owner))
         return sorted(found, key=lambda piece: piece.offset)
 
-    def _dtime(self, row: int) -> int | None:
-        dead = self._dead_row(row)
-        seconds = 0 if dead is None else int(self.past.states.table.dtime[dead])
-        return seconds * NANOSECONDS if seconds else None
-
-    def _inode(self, row: int) -> Inode:
-        """The state's inode, with owner and group whole.
-
-        Freeing an inode clears the high 16 bits of both (kernel ext4_do_update_inode); the last
-        linked state has them.
-        """
-        states = self.past.states
-        inode = states.table.one(row)
-        linked = self._last_linked(row)
-        if linked is None or states.alive[row]:
-            return inode
-        uid, gid = int(states.table.uid[linked]), int(states.table.gid[linked])
-        same = uid & 0xFFFF == inode.uid & 0xFFFF and gid & 0xFFFF == inode.gid & 0xFFFF
-        return replace(inode, uid=uid, gid=gid) if same else inode
-
-    def _last_linked(self, row: int) -> int | None:
-        """Row of the life's last linked state up to `row`."""
-        states = self.past.states
-        first = int(np.searchsorted(states.life, states.life[row]))
-        linked = np.flatnonzero(states.alive[first : row + 1])
-        return first + int(linked[-1]) if len(linked) else None
-
-    def _between(self, place: int, row: int) -> tuple[Moment | None, Moment | None]:
+    def _between(self, place: int) -> tuple[Moment | None, Moment | None]:
         """The last transaction that shows it linked, and the first that shows it gone."""
-        linked = row if self.found.superseded[place] else self._last_linked(row)
-        if linked is None:
-            return None, None
-        alive = self._moments.get(int(self.past.states.order[linked]))
-        return alive, self._moments.get(int(self.past.following[linked]))
+        ends, moments = self._ends, self._moments
+        return moments.get(ends.alive[place]), moments.get(ends.gone[place])
 
-    def _sources(self, inode: Inode, source: str, row: int) -> dict[str, str]:
-        moment = self._moments.get(int(self.past.states.order[row]))
+    def _sources(self, place: int, inode: Inode, source: str) -> dict[str, str]:
+        moment = self._moments.get(self._ends.order[place])
         where = f"journal transaction {moment.transaction}" if moment else "inode table"
+        if UNREPLAYED < self._ends.order[place] < NOW:
+            where = "fast commit"
         if source == DISK and inode.number in self.fs.orphans:
             where = "orphan list"
         described = {LOG: where, DISK: where, STALE_INDEX: "stale index entries of the freed inode"}
         return {"inode": where} | ({"map": described[source]} if source in described else {})
 
-    def _name(self, place: int, row: int) -> tuple[bytes | None, bytes | None, str]:
+    def _name(self, place: int) -> tuple[bytes | None, bytes | None, str]:
         """(full path, name, where the name was seen) of the candidate's last name."""
-        life, names = int(self.past.states.life[row]), self.names.names
+        life, names = int(self.past.states.life[self.found.row[place]]), self.names.names
         found = self.names.last_name(life)
         if found < 0:
             return None, None, ""
@@ -460,6 +460,9 @@ class _Engine:
         moment = self._moments.get(seen)
         where = f"journal transaction {moment.transaction}" if moment else "journal"
         kept = {BEFORE: "freed directory block", REMNANT: "removed entry left in its directory"}
+        kept[UNREPLAYED] = "directory block that a fast commit changes"
+        if UNREPLAYED < seen < NOW:
+            where = "fast commit"
         return path, names.name[found], kept.get(seen, where)
 
 

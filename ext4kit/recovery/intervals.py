@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ext4kit.filesystem.maps import spread
+from ext4kit.filesystem.maps import Runs, spread
 
 
 def overlaps(start: Any, length: Any, other_start: Any, other_length: Any) -> tuple[Any, Any]:
@@ -28,3 +28,21 @@ def overlaps(start: Any, length: Any, other_start: Any, other_length: Any) -> tu
     other = low[row] + position
     touching = ends[other] > start[row]
     return row[touching], order[other[touching]]
+
+
+def shared(one: Runs, other: Runs, owners: int) -> Any:
+    """Per owner (bool): a block is in its runs of both tables."""
+    edges = np.unique(
+        np.concatenate(
+            [part for runs in (one, other) for part in (runs.physical, runs.physical + runs.length)]
+        )
+    )
+    keyed = []
+    for runs in (one, other):
+        start = np.searchsorted(edges, runs.physical)
+        length = np.searchsorted(edges, runs.physical + runs.length) - start
+        keyed += [runs.owner * (len(edges) + 1) + start, length]
+    mine, _ = overlaps(*keyed)
+    found = np.zeros(owners, bool)
+    found[one.owner[mine]] = True
+    return found

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from ext4kit.filesystem.maps import Runs, has_map, spread
+from ext4kit.journal.fast_commits.reading import given_ranges
+from ext4kit.journal.replay import ReplayedBlocks
 from ext4kit.past.states import NEVER, NOW, Past
 from ext4kit.recovery.intervals import overlaps
 
@@ -91,20 +93,37 @@ class Ownership:
         number = np.zeros(len(blocks), np.int64)
         return Claims(blocks, ones, unknown, number, history.orders, number != 0)
 
-    def reuse(self, runs: Runs, life: Any, death: Any) -> Reuse:
+    @cached_property
+    def unreplayed(self) -> Claims:
+        """Blocks that fast commits behind the log gave to files, some of them gone again."""
+        past, blocks = self.past, self.past.fs.blocks
+        none = np.zeros(0, np.int64)
+        start, length, number, generation = none, none, none, none
+        if isinstance(blocks, ReplayedBlocks) and len(blocks.changed):
+            start, length, number, generation = given_ranges(blocks.log)
+        keys, wanted = past.number << 32 | past.generation, number << 32 | generation
+        place = np.searchsorted(keys, wanted)  # lives are numbered in that order
+        known = place < len(keys)
+        known[known] = (keys[place[known]] == wanted[known]) & (generation[known] >= 0)
+        life, now = np.where(known, place, -1), np.full(len(number), NOW)
+        return Claims(start, length, life, number, now, np.ones(len(number), bool))
+
+    def reuse(self, runs: Runs, life: Any, since: Any, death: Any) -> Reuse:
         """The blocks of candidates that later owners took.
 
         Args:
             runs: the candidates' blocks; `owner` is the candidate's row.
             life: per candidate.
+            since: per candidate: the order from which on others that have a block took it.
             death: per candidate: the order at which it is seen dead, NEVER while it holds its
                 blocks still (an orphan).
         """
         parts = [self._in_use(runs, death)]
-        for claims in (self.logged, self.journaled):
+        others = ((self.logged, since), (self.journaled, death), (self.unreplayed, since))
+        for claims, after in others:
             mine, other = overlaps(runs.physical, runs.length, claims.start, claims.length)
             candidate = runs.owner[mine]
-            later = (claims.order[other] > death[candidate]) & (death[candidate] != NEVER)
+            later = (claims.order[other] > after[candidate]) & (death[candidate] != NEVER)
             later &= claims.life[other] != life[candidate]
             mine, other = mine[later], other[later]
             start = np.maximum(runs.physical[mine], claims.start[other])

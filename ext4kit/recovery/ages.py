@@ -1,0 +1,215 @@
+"""Ages: when a file's bytes were last written, and whether they had the time to reach the disk.
+
+Times of a file's own tell only so much: mtime can be set by hand. ctime cannot, and since
+Linux 6.1 i_version counts every write whose time differs from the one before and every change
+of attributes. Source: kernel fs/inode.c, `inode_update_timestamps`; fs/ext4/inode.c,
+`ext4_setattr`.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ext4kit.past.states import NEVER, NOW, Past
+from ext4kit.recovery.intervals import shared
+from ext4kit.units import NANOSECONDS
+
+MINUTE = 60 * NANOSECONDS
+WRITEBACK = MINUTE  # dirty pages are on disk well before that
+COMMIT_INTERVAL = 5 * NANOSECONDS  # the longest that a transaction stays open by default
+FINE_TIMES = 16  # bytes of an inode beyond the first 128 with the fractions of its times
+DATED = 24  # the same with the time of its making
+MADE_AND_WRITTEN = 2  # i_version after that
+A_MOMENT = NANOSECONDS // 20
+FIRST = 2  # the id of the first transaction of a log that was just made
+
+
+class Ages:
+    """What happened between the states of a past; all columns are per state."""
+
+    def __init__(self, past: Past) -> None:
+        self.past = past
+        self.states = past.states
+
+    # -- between two states of a life -----------------------------------------------------
+
+    @cached_property
+    def follows(self) -> Any:
+        """The state before it is of the same life (bool)."""
+        life = self.states.life
+        return np.append(False, life[1:] == life[:-1])[: len(life)]
+
+    def _differs(self, column: Any) -> Any:
+        return self.follows & (column != np.roll(column, 1))
+
+    @cached_property
+    def counts(self) -> Any:
+        """The kernel counted this file's changes in i_version (bool)."""
+        return self.states.table.version > 1
+
+    @cached_property
+    def steps(self) -> Any:
+        """By how much i_version is ahead of the state before; 0 where it tells nothing."""
+        version = self.states.table.version
+        return np.where(self.follows & self.counts, version - np.roll(version, 1), 0)
+
+    @cached_property
+    def unexplained(self) -> Any:
+        """Steps of i_version since the state before that its attributes do not explain.
+
+        One step each: a size that fell, another mode, other owners, a time set by hand.
+        """
+        table = self.states.table
+        before = {name: np.roll(getattr(table, name), 1) for name in ("size", "ctime", "version")}
+        by_hand = (table.mtime < before["ctime"]) | (table.mtime > table.ctime)
+        explained = (table.size < before["size"]).astype(np.int64)
+        explained += self._differs(table.mode)
+        explained += self._differs(table.uid) | self._differs(table.gid)
+        explained += by_hand & self._differs(table.mtime)
+        return np.where(self.follows, table.version - before["version"] - explained, 0)
+
+    @cached_property
+    def wrote(self) -> Any:
+        """Bytes may have been written since the state before (bool)."""
+        by_time = self._differs(self.states.table.mtime)
+        counted = self.follows & np.where(self.counts, self.unexplained > 0, by_time)
+        return counted | self._appended | (self.follows & self._coarse)
+
+    @property
+    def _coarse(self) -> Any:
+        """Its times are of whole seconds: a second write within one moves nothing (bool)."""
+        return self.states.table.extra_isize < FINE_TIMES
+
+    @cached_property
+    def _appended(self) -> Any:
+        """It grew since the state before, and not because writeback came further (bool)."""
+        table, block_size = self.states.table, self.past.fs.superblock.block_size
+        size, blocks = np.roll(table.size, 1), np.roll(table.blocks, 1)
+        grew = self.follows & (table.size > size) & (size > 0)
+        return grew & ((size % block_size != 0) | (table.blocks == blocks))
+
+    @cached_property
+    def in_one_go(self) -> Any:
+        """Nothing was written after the first bytes: a time set by hand would be gone (bool)."""
+        table = self.states.table
+        by_hand = (table.mtime < table.crtime) | (table.mtime > table.ctime)
+        at_once = (table.version <= MADE_AND_WRITTEN) & (table.mtime - table.crtime < A_MOMENT)
+        return (table.extra_isize >= DATED) & (by_hand | at_once)
+
+    def written_in_place(self, lives: Any) -> Any:
+        """Bytes may have been written since the state before, into blocks it had (bool).
+
+        Args:
+            lives: those that matter; nothing is said of the others.
+        """
+        states = self.states
+        rows = np.flatnonzero(self.wrote & np.isin(states.life, lives))
+        rows = rows[states.whole[rows] & states.whole[rows - 1]]
+        before, after = self.past.map_states(rows - 1).data, self.past.map_states(rows).data
+        found = np.zeros(len(states), bool)
+        found[rows] = shared(before, after, len(rows))
+        return found
+
+    @cached_property
+    def awaits_blocks(self) -> Any:
+        """Bytes were written since the last blocks were taken (bool): more may be to come."""
+        blocks = self.states.table.blocks
+        row = self.changed
+        same = self.follows[row] & (blocks[row] == blocks[row - 1])
+        return self.awaits_bytes | (same & (blocks == blocks[row]))
+
+    # -- times ----------------------------------------------------------------------------
+
+    def _last(self, marked: Any) -> Any:
+        """Row of the life's last marked state up to each, -1 for none."""
+        here = np.arange(len(self.states))
+        first = np.maximum.accumulate(np.where(self.follows, 0, here))
+        last = np.maximum.accumulate(np.where(marked, here, -1))
+        return np.where(last >= first, last, -1)
+
+    @cached_property
+    def changed(self) -> Any:
+        """Row of the state that shows the last change of bytes that is known."""
+        return self._last(self.wrote | ~self.follows)
+
+    @cached_property
+    def awaits_bytes(self) -> Any:
+        """It is empty, and was written to: the bytes wait for writeback (bool)."""
+        table, row = self.states.table, self.changed
+        empty = (table.size == 0) & (table.size[row] == 0) & (table.blocks == 0)
+        written = (table.mtime[row] > table.crtime[row]) & (table.mtime[row] <= table.ctime[row])
+        return empty & self.counts[row] & written
+
+    def dirtied(self, lives: Any) -> Any:
+        """Row of the state that shows the last write into blocks that a file had, -1 for none.
+
+        Args:
+            lives: those that matter.
+        """
+        return self._last(self.written_in_place(lives) | self._of_unknown_past)
+
+    @cached_property
+    def _of_unknown_past(self) -> Any:
+        """First states of lives that began before the log does, and were written to since."""
+        table = self.states.table
+        dated = (table.extra_isize >= DATED) & (table.crtime <= self._log_begins)
+        return ~self.follows & dated & (table.mtime != table.crtime)
+
+    @property
+    def _log_begins(self) -> int:
+        """Of what was made after that the log has all states (ns)."""
+        log = self.past.log
+        times = self._commit_times[self._commit_times >= 0]
+        if log is None or not len(times):
+            return 0
+        oldest, made = int(times[0]), self.past.fs.superblock.mkfs_time * NANOSECONDS
+        from_the_start = log.transactions.order[0] <= FIRST and oldest - made < MINUTE
+        return oldest - COMMIT_INTERVAL if from_the_start else oldest
+
+    @property
+    def _commit_times(self) -> Any:
+        log = self.past.log
+        return log.transactions.commit_time_ns if log else np.zeros(0, np.int64)
+
+    @cached_property
+    def _gone_at(self) -> Any:
+        """When a state was gone at the latest: freed, another one in its place, the log's end."""
+        states, log = self.states, self.past.log
+        times, far = self._commit_times, np.iinfo(np.int64).max
+        stop = int(times.max(initial=0))
+        dtime = np.append(states.table.dtime[1:], 0)[: len(states)]
+        freed = np.append(self.follows[1:] & (states.table.links_count[1:] == 0), False)
+        freed = freed[: len(states)] & (dtime > 0)
+        if log is None:
+            return (states.table.dtime + 1) * NANOSECONDS
+        gone = np.where(freed, (dtime + 1) * NANOSECONDS, far)
+        if not len(log.transactions):
+            return np.minimum(gone, stop)
+        row = log.transactions.row_of(self.past.following)
+        known = (row >= 0) & (times[row] >= 0)
+        return np.minimum(gone, np.where(known, times[row], stop))
+
+    def unsettled(self, rows: Any, changed: Any) -> Any:
+        """States (bool) that went before their last change was sure to be on the disk.
+
+        An unmount brings everything there, a power cut stops it.
+
+        Args:
+            rows: the states.
+            changed: row of the state that shows each one's last change, -1 for none.
+        """
+        states, breaks = self.states, self.past.breaks
+        gone, following = self._gone_at[rows], self.past.following[rows]
+        following = np.where(following == NEVER, NOW, following)
+        if len(breaks.before):
+            place = breaks.next_to(states.order[changed])
+            known = place < len(breaks.before)
+            place = np.minimum(place, len(breaks.before) - 1)
+            known &= breaks.after[place] <= following
+            cut = known & ~breaks.clean[place]
+            gone = np.where(cut, np.minimum(gone, breaks.time[place]), gone)
+            changed = np.where(known & breaks.clean[place], -1, changed)
+        return (changed >= 0) & (gone - states.table.ctime[changed] < WRITEBACK)

@@ -1,0 +1,52 @@
+"""Seams: what a file's own blocks tell of whether others wrote into them unseen.
+
+Whoever takes free blocks fills them from the front. The last block that a file takes ends in
+zeros behind its end, so where a stranger's bytes stop within a file there is a block that ends
+in zeros; where they run over the file's end, the zeros behind that are gone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ext4kit.filesystem.maps import Runs, spread
+from ext4kit.past import Past
+from ext4kit.recovery.candidates import Candidates
+
+BLOCKS_AT_ONCE = 4096
+MOST_BYTES = 1 << 30  # read at most to look for seams; what is left stays in doubt
+ZEROS = 4  # bytes of zeros at a block's end that are more than chance
+
+
+def may_have_seams(past: Past, found: Candidates, runs: Runs, wanted: Any) -> Any:
+    """Candidates (bool) whose bytes do not rule out that others wrote some of them.
+
+    A file that ends with its last block, or a run of blocks within it that does, tells nothing.
+
+    Args:
+        past: what is known over time.
+        found: the candidates.
+        runs: their blocks up to their size.
+        wanted: those to be judged (bool); the others come back as False.
+    """
+    block_size = past.fs.superblock.block_size
+    size = past.states.table.size[found.row]
+    mapped = np.bincount(runs.owner, minlength=len(found)) > 0
+    suspect = wanted & (size % block_size == 0) & mapped
+    judged = runs.take((wanted & ~suspect)[runs.owner])
+    affordable = np.cumsum(judged.length) * block_size <= MOST_BYTES
+    suspect[judged.owner[~affordable]] = True
+    judged = judged.take(affordable)
+    row, position = spread(judged.length)
+    final = position == judged.length[row] - 1
+    ends = (judged.logical + judged.length)[row] * block_size >= size[judged.owner[row]]
+    row, position, final = (part[~(final & ends)] for part in (row, position, final))
+    for start in range(0, len(row), BLOCKS_AT_ONCE):
+        some = slice(start, start + BLOCKS_AT_ONCE)
+        data, readable = past.fs.fetch(judged.physical[row[some]] + position[some])
+        padded = ~data[:, -ZEROS:].any(axis=1)
+        seam = np.where(final[some], ~padded | ~data.any(axis=1), padded)
+        suspect[judged.owner[row[some]][readable & seam]] = True
+    return suspect

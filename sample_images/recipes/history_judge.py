@@ -1,0 +1,159 @@
+"""The judgement on a random history: what ext4kit says of the image, held against the book."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import ext4kit
+from ext4kit.recovery import DeletedFile, find_deleted
+from sample_images.recipes import machine, syscalls
+from sample_images.recipes.history_book import Book, Key, Life
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What came of the deleted files of one image, or of several.
+
+    Attributes:
+        files: deleted regular files whose life the book has; intact: of these graded so.
+        wrong: intact with bytes that this life never held; older: with bytes of an earlier
+            version of it; cautious: with the last bytes and yet not called intact.
+        wrong_paths: paths that the life never had; older_paths: that were not its last.
+        live: said to be deleted, and alive for the kernel.
+    """
+
+    files: int = 0
+    intact: int = 0
+    wrong: int = 0
+    older: int = 0
+    cautious: int = 0
+    paths: int = 0
+    wrong_paths: int = 0
+    older_paths: int = 0
+    live: int = 0
+    findings: list[str] = field(default_factory=list)
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether something was said that is not so."""
+        return bool(self.wrong or self.wrong_paths or self.live)
+
+    def line(self) -> str:
+        """All of it in one line."""
+        return (
+            f"{self.files} deleted files, {self.intact} intact, {self.wrong} of them WRONG, "
+            f"{self.older} an older version, {self.cautious} exact and not called intact; "
+            f"{self.paths} paths, {self.wrong_paths} WRONG, {self.older_paths} older; "
+            f"{self.live} LIVE"
+        )
+
+    def add(self, other: Verdict) -> None:
+        """Count another image in."""
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+def judge(image: Path, book: Book) -> Verdict:
+    """Ask for everything deleted, earlier versions too, and compare."""
+    verdict = Verdict()
+    living = _living(image)
+    for file in find_deleted(ext4kit.open(image).volume().filesystem(), versions=True):
+        life = book.lives.get((file.number, file.generation))
+        if file.kind == "file" and life is not None and life.kind == "file":
+            _judge_file(verdict, file, life, living)
+        _judge_path(verdict, file, book)
+    return verdict
+
+
+def _judge_file(verdict: Verdict, file: DeletedFile, life: Life, living: set[Key]) -> None:
+    if (life.number, life.generation) in living and not file.superseded:
+        verdict.live += 1
+        verdict.findings.append(f"LIVE {_shown(file)}")
+    digest = _digest(file)
+    is_last = life.versions[-1].sha256 == digest and not file.superseded
+    verdict.files += not file.superseded
+    if file.grade != "intact":
+        verdict.cautious += is_last
+        return
+    verdict.intact += 1
+    if digest not in life.digests:
+        verdict.wrong += 1
+        verdict.findings.append(f"WRONG {_shown(file)}; versions {_versions(life)}")
+    else:
+        verdict.older += not is_last and not file.superseded
+
+
+def _judge_path(verdict: Verdict, file: DeletedFile, book: Book) -> None:
+    if file.path is None:
+        return
+    if file.kind == "symlink":
+        lives = book.links.get(file.number, [])
+    else:
+        lives = [book.lives[key] for key in [(file.number, file.generation)] if key in book.lives]
+    if not lives:
+        return
+    path = file.path.lstrip(b"/")
+    verdict.paths += 1
+    if not any(path in life.paths for life in lives):
+        verdict.wrong_paths += 1
+        known = sorted(path for life in lives for path in life.paths)
+        verdict.findings.append(f"PATH {_shown(file)}; it had {known}")
+    else:
+        verdict.older_paths += not any(path in life.last for life in lives)
+
+
+def _digest(file: DeletedFile) -> str:
+    content = file.content()
+    digest = hashlib.sha256()
+    for chunk in content.chunks() if content is not None else ():
+        digest.update(chunk.data or bytes(chunk.length))
+    return digest.hexdigest()
+
+
+def _shown(file: DeletedFile) -> str:
+    return (
+        f"<{file.number}> {file.generation} {file.path!r} {file.size} bytes, "
+        f"{file.sources}, superseded {file.superseded}"
+    )
+
+
+def _versions(life: Life) -> list[tuple[int, int]]:
+    return [(version.operation, version.size) for version in life.versions]
+
+
+@contextmanager
+def mounted(image: Path, options: str) -> Iterator[Path]:
+    """An image's file system, for the time of the context."""
+    root = image.with_suffix(".looked-at")
+    root.mkdir()
+    try:
+        with machine.loop_device(image) as device:
+            machine.mount(device, root, options)
+            try:
+                yield root
+            finally:
+                machine.unmount(root)
+    finally:
+        root.rmdir()
+
+
+def _living(image: Path) -> set[Key]:
+    """(inode, generation) of every file that the kernel shows once it has replayed the log."""
+    copy = image.with_suffix(".replayed")
+    machine.copy_sparse(image, copy)
+    found: set[Key] = set()
+    try:
+        with mounted(copy, "rw") as root:
+            for folder, _, names in os.walk(root):
+                paths = (Path(folder, name) for name in names)
+                files = [path for path in paths if stat.S_ISREG(path.lstat().st_mode)]
+                found.update((one.lstat().st_ino, syscalls.generation(one)) for one in files)
+    finally:
+        copy.unlink()
+    return found

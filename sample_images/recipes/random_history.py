@@ -1,0 +1,215 @@
+"""Random histories: `python -m sample_images.recipes.random_history`.
+
+Each layout is mounted by the kernel, things happen to its files at random, the power goes or
+stays. What ext4kit then says of the image is held against the book: no file that it calls
+intact may hold bytes that this life never held, no path may be one that it never had.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import struct
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from crc32c import crc32c
+
+from sample_images.recipes import machine, syscalls
+from sample_images.recipes.history_acts import Acts
+from sample_images.recipes.history_book import Book
+from sample_images.recipes.history_judge import Verdict, judge, mounted
+from sample_images.recipes.history_layouts import LAYOUTS, Layout
+from sample_images.recipes.syscalls import Cut
+
+JOURNAL_HEAD = 1024  # bytes of the journal's superblock, and places in it
+SEQUENCE_AT, INCOMPAT_AT, CHECKSUM_AT = 24, 40, 252
+CHECKSUMS = 0x18  # the features csum_v2 and csum_v3
+ENDINGS = ("unmounted", "copied", "cut", "cut after a commit")
+AFTERWARDS = ("", "", "e2fsck", "replayed")
+BREAK_EVERY = 130  # operations between two mounts, on average
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """One history that was told.
+
+    Attributes:
+        image: what is left of it.
+        breaks: how its mounts ended, the last one last.
+    """
+
+    layout: Layout
+    seed: int
+    image: Path
+    book: Book
+    breaks: tuple[str, ...]
+
+
+class _Teller:
+    """Tells one history on one image."""
+
+    def __init__(self, layout: Layout, seed: int, image: Path) -> None:
+        self.layout = layout
+        self.image = image
+        self.chance = random.Random(f"{layout.name} {seed}")
+        self.root = image.with_suffix(".mounted")
+        self.acts = Acts(self.root, layout, self.chance)
+        self.breaks: list[str] = []
+
+    def tell(self, operations: int) -> None:
+        """All of it: mounts with operations between them, and how each of them ends."""
+        machine.make_file_system(self.image, self.layout.size, self.layout.options)
+        self.root.mkdir()
+        try:
+            while operations > 0:
+                some = min(operations, self.chance.randint(BREAK_EVERY // 3, BREAK_EVERY * 5 // 3))
+                operations -= some
+                self._mount_once(some)
+                self._between(last=operations == 0)
+        finally:
+            self.root.rmdir()
+
+    def _mount_once(self, operations: int) -> None:
+        ending = self.chance.choices(ENDINGS, (6, 2, 2, 1))[0]
+        with machine.loop_device(self.image) as device:
+            machine.mount(device, self.root, self.layout.mount_options or "rw")
+            try:
+                if self.breaks:
+                    self.acts.look_again()
+                for _ in range(operations):
+                    self.acts.act()
+                self._end(ending)
+            finally:
+                self.acts.let_all_go()
+                machine.unmount(self.root)
+        if ending == "copied":
+            self._copy.replace(self.image)
+        self.breaks.append(ending)
+
+    @property
+    def _copy(self) -> Path:
+        return self.image.with_suffix(".copy")
+
+    def _end(self, ending: str) -> None:
+        if ending == "copied":
+            machine.copy_sparse(self.image, self._copy)
+        elif ending != "unmounted":
+            how = Cut.LOG_FLUSHED if ending == "cut after a commit" else Cut.AT_ONCE
+            syscalls.shut_down(self.root, how)
+
+    def _between(self, last: bool) -> None:
+        """What happens to an image that is not mounted; a broken ext2 is always checked."""
+        after = self.chance.choice(AFTERWARDS)
+        unsound = self.layout.name == "ext2" and self.breaks[-1] != "unmounted"
+        if after == "e2fsck" or unsound:
+            check(self.image)
+            self.breaks.append("e2fsck")
+        elif after == "replayed" and last:
+            with mounted(self.image, "rw"):
+                self.breaks.append("replayed")
+        if not last and self.layout.new_log and self.chance.random() < 0.25:
+            self.chance.choice((self._make_new_log, self._count_anew))()
+
+    def _make_new_log(self) -> None:
+        """The log of an old file system is taken away and made anew: it counts from one."""
+        check(self.image)
+        machine.run("debugfs", "-w", "-R", "set_super_value mkfs_time 20200101000000", self.image)
+        machine.run("tune2fs", "-O", "^has_journal", self.image)
+        machine.run("tune2fs", "-J", "size=4", self.image)
+        self.breaks.append("new log")
+
+    def _count_anew(self) -> None:
+        """The log starts to count from another number, as e2fsck makes one that it resets."""
+        check(self.image)
+        block = int(machine.run("debugfs", "-R", "bmap <8> 0", self.image))
+        with self.image.open("r+b") as image:
+            image.seek(block * self.layout.block_size)
+            head = bytearray(image.read(JOURNAL_HEAD))
+            struct.pack_into(">I", head, SEQUENCE_AT, self.chance.choice((3000, 90_000, 2_000_000)))
+            if struct.unpack_from(">I", head, INCOMPAT_AT)[0] & CHECKSUMS:
+                struct.pack_into(">I", head, CHECKSUM_AT, 0)
+                struct.pack_into(">I", head, CHECKSUM_AT, ~crc32c(bytes(head)) & 0xFFFFFFFF)
+            image.seek(block * self.layout.block_size)
+            image.write(head)
+        self.breaks.append("counted anew")
+
+
+def check(image: Path) -> None:
+    """What `e2fsck -fy` makes of it."""
+    done = subprocess.run(
+        ["e2fsck", "-fy", str(image)],
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PATH": machine.SYSTEM_PATH},
+    )
+    if done.returncode > 2:  # 1 and 2: there was something to mend, and it is mended
+        raise machine.MachineError(f"e2fsck: {done.stdout.decode(errors='replace')[-300:]}")
+
+
+def tell(layout: Layout, seed: int, operations: int, folder: Path) -> History:
+    """Tell one history; its image stays in `folder`."""
+    image = folder / f"{layout.name}-{seed}.img"
+    teller = _Teller(layout, seed, image)
+    teller.tell(operations)
+    return History(layout, seed, image, teller.acts.book, tuple(teller.breaks))
+
+
+def told_and_judged(
+    layout: Layout, seed: int, operations: int, folder: Path
+) -> tuple[History, Verdict]:
+    """A history and what is to be said of what ext4kit makes of it."""
+    history = tell(layout, seed, operations, folder)
+    return history, judge(history.image, history.book)
+
+
+def main() -> int:
+    """Tell and judge histories of every layout; 1 when there is something wrong."""
+    options = _parser().parse_args()
+    if reason := machine.missing_for_kernel():
+        print(f"error: random histories: {reason}", file=sys.stderr)
+        return 3
+    options.keep.mkdir(parents=True, exist_ok=True)
+    total = Verdict()
+    images = 0
+    for seed in range(options.seed, options.seed + options.histories):
+        for name in options.layouts or LAYOUTS:
+            total.add(_one(LAYOUTS[name], seed, options))
+            images += 1
+    print(f"{images} images: {total.line()}")
+    return int(total.is_bad)
+
+
+def _one(layout: Layout, seed: int, options: argparse.Namespace) -> Verdict:
+    with tempfile.TemporaryDirectory(dir=options.keep, prefix=".history-") as scratch:
+        history, verdict = told_and_judged(layout, seed, options.operations, Path(scratch))
+        title = f"{layout.name} seed {seed} ({', '.join(history.breaks)})"
+        if verdict.is_bad or options.verbose:
+            print(f"{title}: {verdict.line()}", flush=True)
+        for finding in verdict.findings:
+            print(f"  {finding}", flush=True)
+        if verdict.is_bad:
+            history.image.replace(options.keep / history.image.name)
+            history.book.save(options.keep / f"{history.image.stem}.json")
+    return verdict
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="random_history", description=__doc__)
+    parser.add_argument("layouts", nargs="*", choices=[[], *LAYOUTS], metavar="LAYOUT")
+    parser.add_argument("--histories", type=int, default=1, help="of each layout")
+    parser.add_argument("--operations", type=int, default=400, help="in each history")
+    parser.add_argument("--seed", type=int, default=1, help="of the first history")
+    parser.add_argument("--verbose", action="store_true", help="a line on each image")
+    parser.add_argument(
+        "--keep", type=Path, default=Path("build/histories"), help="where images with a wrong stay"
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
