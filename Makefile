@@ -2,14 +2,18 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+HISTORIES ?= 1
+OPERATIONS ?= 400
 
-.PHONY: help demo test test-long bench clean
+.PHONY: help demo test test-long fuzz-kernel bench bench-journal clean
 
 help:
 	@echo "make demo       show what a sample image holds and bring its deleted files back"
 	@echo "make test       ruff, mypy, import-linter and the tests"
 	@echo "make test-long  the tests that take long too (full-size images, a Debian system)"
+	@echo "make fuzz-kernel HISTORIES=n OPERATIONS=n   random histories of each layout, judged"
 	@echo "make bench      compare the speed with the tools of today"
+	@echo "make bench-journal  audit a log of 1 GiB, beside a plain cat"
 
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -29,8 +33,15 @@ test: $(STAMP)
 test-long: $(STAMP)
 	EXT4KIT_SLOW=1 $(BIN)/python -m pytest --timeout 3600
 
+fuzz-kernel: $(STAMP)
+	$(BIN)/python -m sample_images.recipes.random_history \
+		--histories $(HISTORIES) --operations $(OPERATIONS)
+
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.run
+
+bench-journal: $(STAMP)
+	$(BIN)/python -m benchmarks.journal
 
 clean:
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
 
+from sample_images.recipes.machine import sync
+
 KIBIBYTE = 1024
 
 
@@ -51,18 +53,20 @@ class Job:
         output: where its standard output goes.
         prepare: called before each run, outside the time that is taken.
         limit: seconds after which it is ended.
+        writes: where it writes, other than to `output`.
     """
 
     command: Sequence[str | Path]
     output: Path = Path(os.devnull)
     prepare: Callable[[], None] = lambda: None
     limit: float = 1800.0
+    writes: Path | None = None
 
 
 def run_once(job: Job) -> Run:
     """Run a command to its end."""
     job.prepare()
-    os.sync()  # what the run before left to be written is not this one's work
+    sync(job.writes or job.output.parent)  # what is left from the run before is not its work
     with job.output.open("wb") as out:
         start = time.perf_counter()
         process = subprocess.Popen(
@@ -70,6 +74,7 @@ def run_once(job: Job) -> Run:
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.DEVNULL,
+            env=_environment(),
         )
         timer = Timer(job.limit, process.kill)
         timer.start()
@@ -79,6 +84,11 @@ def run_once(job: Job) -> Run:
     process.returncode = os.waitstatus_to_exitcode(status)
     cpu = usage.ru_utime + usage.ru_stime
     return Run(seconds, cpu, usage.ru_maxrss * KIBIBYTE, process.returncode)
+
+
+def _environment() -> dict[str, str]:
+    """This one's, without what makes Python start otherwise than it does for users."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
 
 
 def compare(jobs: Sequence[Job], runs: int, warm_up: int = 1) -> list[Measured]:

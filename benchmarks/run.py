@@ -202,7 +202,8 @@ def recovering(setting: Setting) -> list[Result]:
 def _recovering(setting: Setting, attic: Attic) -> Result:
     out = setting.work / "recovered"
     command = ext4kit("recover", "-q", setting.image, "-o", str(out))
-    figure = compare([Job(command, prepare=partial(attic.take, out))], setting.runs)[0]
+    job = Job(command, prepare=partial(attic.take, out), writes=setting.work)
+    figure = compare([job], setting.runs)[0]
     gain = _judge(out, setting.bench)
     attic.take(out)
     note = f"{gain.right:,} of {len(setting.bench.deleted):,} right in {gain.outputs:,} outputs"
@@ -229,7 +230,8 @@ def _ext4magic_once(setting: Setting, attic: Attic, extra: list[str]) -> tuple[M
     """One run and what it brought back; it is too slow for several."""
     out = setting.work / "recovered-by-peer"
     attic.take(out)
-    once = run_once(Job(["ext4magic", setting.image, "-R", *extra, "-d", str(out)]))
+    command = ["ext4magic", setting.image, "-R", *extra, "-d", str(out)]
+    once = run_once(Job(command, writes=setting.work))
     got = _judge(out, setting.bench)
     attic.take(out)
     return Measured(once.seconds, once.cpu, once.peak, once.code, (once.seconds,)), got
