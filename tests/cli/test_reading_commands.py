@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from ext4kit.report.safe import shown
 from tests.cli.conftest import EVIL, Run
 
 EVIL_SHOWN = r"evil\x1b[31m\u202egpj\xff\\n"
@@ -55,6 +56,30 @@ def test_volumes_reads_an_image_without_any_ext(run: Run, tmp_path: Path) -> Non
 def test_recursive_listing_holds_every_path(run: Run, image: Path, tree: Path) -> None:
     found = {path_of(record) for record in records(run("ls", image, "-r", "--json").stdout)}
     assert found == live_paths(tree) | {b"/lost+found"}
+
+
+def test_a_tree_of_odd_names_is_listed_line_by_line(run: Run, tmp_path: Path) -> None:
+    plain, odd = (
+        [b"a", b"b.txt"],
+        [b"new\nline", b"back\\slash", "\u00e9t\u00e9".encode(), b"\xff\x1b"],
+    )
+    root = tmp_path / "tree"
+    for number, folder in enumerate([b"plain", *odd, b"plain/below", b"plain/" + odd[0]]):
+        path = os.fsencode(root) + b"/" + folder
+        os.makedirs(path)  # noqa: PTH103
+        for name in plain + odd[number % 2 :: 2] * (number > 0):
+            Path(os.fsdecode(path + b"/" + name)).touch()
+    image = tmp_path / "odd.img"
+    command = ["mke2fs", "-q", "-F", "-t", "ext4", "-d", str(root), str(image), "8M"]
+    subprocess.run(command, check=True, capture_output=True)
+    expected = {shown(path) for path in live_paths(root)} | {"/lost+found"}
+    lines = run("ls", image, "-r").stdout.decode().splitlines()
+    assert sorted(lines) == sorted(expected)
+    numbered = run("ls", image, "-ri").stdout.decode().splitlines()
+    assert [line.split(" ", 1)[-1].lstrip() for line in map(str.lstrip, numbered)] == lines
+    for place, line in enumerate(lines):  # a folder's own content follows it
+        inside = [each.startswith(line + "/") for each in lines]
+        assert inside[place + 1 : place + 1 + sum(inside)] == [True] * sum(inside)
 
 
 def test_names_cannot_steer_the_terminal(run: Run, image: Path) -> None:

@@ -278,7 +278,7 @@ def test_blocks_as_of_a_transaction_fall_back_to_the_disk() -> None:
 def test_an_empty_log_has_nothing_and_says_so_without_failing() -> None:
     log = LogWriter().log(1)
     history = History(log)
-    assert (log.transactions, len(log.tags), len(log.revokes)) == ((), 0, 0)
+    assert (len(log.transactions), len(log.tags), len(log.revokes)) == (0, 0, 0)
     assert history.latest(np.array([1, 2]), 9).tolist() == [-1, -1]
     assert log.unclaimed.tolist() == list(range(1, 64))
 
@@ -330,7 +330,7 @@ def test_fast_commits_that_follow_the_log_are_told(head_tid: int, start: int, to
     log = fast_commit_log(head_tid, start)
     assert (log.first, log.ring.end) == (1, 1144)
     assert len(replay(log).plan) == (1 if start else 0)
-    assert sum("fast commits" in problem.what for problem in log.problems) == told
+    assert sum("fast commits" in problem.where for problem in log.problems) == told
 
 
 def inode_slot(number: int, state: int) -> bytes:

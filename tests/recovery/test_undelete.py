@@ -64,20 +64,12 @@ def recovery(
 
 
 def test_every_file_that_can_be_had_is_written_bit_for_bit(recovery: Recovery) -> None:
-    missing = _without_the_unreplayed(recovery, recovery.score.missing)
+    missing = recovery.score.missing
     assert [(one.path, one.inode, one.inode_known) for one in missing] == []
 
 
-def _without_the_unreplayed(recovery: Recovery, states: list[FileTruth]) -> list[FileTruth]:
-    """Leave out the one file whose removal only a fast commit tells, where that is admitted."""
-    if recovery.truth.recipe == "fast_commit" and "fast commits" in recovery.said:
-        return [one for one in states if one is not recovery.truth.files[-1]]
-    return states
-
-
 def test_known_names_lead_to_the_last_full_path(recovery: Recovery) -> None:
-    wrong = _without_the_unreplayed(recovery, recovery.score.wrong_path)
-    assert [(one.path, one.inode) for one in wrong] == []
+    assert [(one.path, one.inode) for one in recovery.score.wrong_path] == []
 
 
 def test_nothing_graded_intact_has_bytes_that_its_life_never_had(recovery: Recovery) -> None:

@@ -1,0 +1,130 @@
+"""Random histories on kernel-mounted images: no word about a deleted file may be wrong."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from sample_images.recipes.history_book import Version
+from sample_images.recipes.history_judge import judge
+from sample_images.recipes.history_layouts import LAYOUTS
+from sample_images.recipes.machine import sync
+from sample_images.recipes.random_history import tell, told_and_judged
+from tests.recovery.test_traps import Disk, commit, content, remove
+
+OPERATIONS = 250
+USUAL = (
+    *("default", "block_1k", "ext3", "data_journal", "nodelalloc", "bigalloc", "inline_data"),
+    *("inode_128", "no_metadata_csum", "orphan_file", "small_log", "writeback"),
+)
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("name", USUAL)
+def test_nothing_that_is_said_of_a_random_history_is_wrong(name: str, tmp_path: Path) -> None:
+    history, verdict = told_and_judged(LAYOUTS[name], 1, OPERATIONS, tmp_path)
+    assert not verdict.is_bad, [history.breaks, *verdict.findings]
+
+
+@pytest.mark.kernel
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_nothing_that_is_said_of_long_histories_is_wrong(name: str, tmp_path: Path) -> None:
+    for seed in range(2, 5):
+        history, verdict = told_and_judged(LAYOUTS[name], seed, 400, tmp_path)
+        assert not verdict.is_bad, [seed, history.breaks, *verdict.findings]
+        history.image.unlink()
+
+
+@pytest.mark.kernel
+def test_the_judge_notices_a_wrong_word(tmp_path: Path) -> None:
+    history = tell(LAYOUTS["default"], 1, OPERATIONS, tmp_path)
+    book = history.book
+    for life in (*book.lives.values(), *(one for lives in book.links.values() for one in lives)):
+        life.versions = [Version(0, 0, 1, "of other bytes")]
+        life.paths = {b"never had it"}
+    verdict = judge(history.image, book)
+    assert verdict.wrong_paths == verdict.paths > 0
+    assert verdict.wrong == verdict.intact > 0
+
+
+# -- one at a time: what the histories taught ---------------------------------------------------
+
+
+@pytest.mark.kernel
+def test_a_write_of_the_last_moments_is_told_by_the_version_of_the_inode(tmp_path: Path) -> None:
+    disk = Disk(tmp_path, "-t", "ext4")
+    with disk.mounted() as root:
+        for name in ("written", "left"):
+            (root / name).write_bytes(name.encode() * 5000)
+        sync(root)
+        with (root / "written").open("r+b") as stream:
+            stream.write(b"newer")
+        remove(root / "written", root / "left")
+    grades = {path: str(file.grade) for path, file in disk.deleted().items()}
+    assert grades == {b"/written": "partial", b"/left": "intact"}
+
+
+@pytest.mark.kernel
+def test_a_time_set_by_hand_hides_no_write(tmp_path: Path) -> None:
+    disk = Disk(tmp_path, "-t", "ext4")
+    old, new = random.Random(1).randbytes(40_000), random.Random(2).randbytes(40_000)
+    with disk.mounted() as root:
+        (root / "file").write_bytes(old)
+        sync(root)
+        with (root / "file").open("r+b") as stream:
+            stream.write(new)
+        os.utime(root / "file", ns=(0, 0))
+        commit(root)  # the inode goes to the log, the bytes stay in memory
+        remove(root / "file")
+    file = disk.deleted()[b"/file"]
+    assert content(file) == new or file.grade != "intact"
+
+
+@pytest.mark.kernel
+def test_an_unmount_brings_everything_to_the_disk(tmp_path: Path) -> None:
+    disk = Disk(tmp_path, "-t", "ext4")
+    old, new = random.Random(1).randbytes(40_000), random.Random(2).randbytes(40_000)
+    with disk.mounted() as root:
+        (root / "file").write_bytes(old)
+        sync(root)
+        with (root / "file").open("r+b") as stream:
+            stream.write(new)
+    with disk.mounted() as root:
+        remove(root / "file")
+    file = disk.deleted()[b"/file"]
+    assert (content(file), str(file.grade)) == (new, "intact")
+
+
+@pytest.mark.kernel
+def test_a_file_whose_bytes_still_waited_is_not_called_an_intact_empty_one(tmp_path: Path) -> None:
+    disk = Disk(tmp_path, "-t", "ext4")
+    with disk.mounted() as root:
+        with (root / "file").open("wb") as stream:
+            (root / "file").stat()  # the next time is a finer one, and no longer the same
+            stream.write(b"never reaches the disk" * 900)
+        commit(root)
+        remove(root / "file")
+    file = disk.deleted()[b"/file"]
+    assert (file.size, str(file.grade)) == (0, "partial")
+
+
+@pytest.mark.kernel
+def test_blocks_that_a_passing_file_had_are_not_vouched_for(tmp_path: Path) -> None:
+    """A file renamed over another is flushed; gone in the same transaction, no map tells."""
+    disk = Disk(tmp_path, "-t", "ext4", size=16 << 20)
+    old = random.Random(1).randbytes(8 << 20)
+    with disk.mounted() as root:
+        (root / "target").touch()
+        (root / "file").write_bytes(old)
+        sync(root)
+        remove(root / "file")
+        (root / "passing").write_bytes(random.Random(2).randbytes(5 << 20))
+        (root / "passing").rename(root / "target")
+        remove(root / "target")
+    file = disk.deleted()[b"/file"]
+    assert content(file) != old  # it was written over, or this test tests nothing
+    assert file.grade != "intact"

@@ -1,0 +1,162 @@
+"""What a session's operations should give as events, and how a timeline compares with that.
+
+Everything expected comes from the operations and from the trees that the kernel showed.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+import ext4kit
+from ext4kit.timeline import Event, Kind, Timeline, build_timeline
+from tests.session import Node, Operation, Session, Step, Tree
+
+TICK = 10_000_000  # ns; the kernel dates commits by a clock this coarse at worst
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """One event that has to be there.
+
+    Attributes:
+        inode: what it is about.
+        paths: any of them is right: an inode can have several names.
+        old_path: of a renaming.
+    """
+
+    kind: Kind
+    inode: int
+    paths: frozenset[bytes]
+    old_path: bytes | None = None
+
+    def fits(self, event: Event) -> bool:
+        """Whether an event is this one."""
+        same = (event.kind, event.inode, event.old_path) == (self.kind, self.inode, self.old_path)
+        return same and event.path in self.paths
+
+
+def _one(kind: Kind, inode: int, path: bytes, old_path: bytes | None = None) -> Expected:
+    return Expected(kind, inode, frozenset([path]), old_path)
+
+
+def _changed(operation: Operation, before: Node, after: Node) -> Kind | None:
+    """What an operation on an existing inode changed, as the kernel shows it."""
+    if operation.kind in ("setxattr", "removexattr"):
+        return Kind.XATTR if before.xattrs != after.xattrs else None
+    if operation.kind == "utimes":
+        return Kind.TIMES
+    if before.size != after.size:
+        return Kind.SIZE if after.size > before.size else Kind.TRUNCATED
+    if (before.uid, before.gid) != (after.uid, after.gid):
+        return Kind.OWNER
+    if before.mode != after.mode:
+        return Kind.MODE
+    if before.mtime != after.mtime:
+        return Kind.CONTENT
+    return Kind.STATUS if before.ctime != after.ctime else None
+
+
+def expected_events(operation: Operation, before: Tree, after: Tree) -> list[Expected]:
+    """The events of one operation, in any order."""
+    path, other, inode = operation.path, operation.other, operation.inode
+    if operation.kind in ("create", "symlink"):
+        return [_one(Kind.CREATED, inode, path)]
+    if operation.kind == "mkdir":
+        return [_one(Kind.DIRECTORY_MADE, inode, path)]
+    if operation.kind == "rmdir":
+        return [_one(Kind.DIRECTORY_REMOVED, inode, path)]
+    if operation.kind == "unlink":
+        return [_one(_loss(before[path]), inode, path)]
+    if operation.kind == "link":
+        return [_one(Kind.LINKED, inode, other)]
+    if operation.kind == "rename":
+        same = path.rpartition(b"/")[0] == other.rpartition(b"/")[0]
+        events = [_one(Kind.RENAMED if same else Kind.MOVED, inode, other, path)]
+        if operation.replaced:
+            events.append(_one(_loss(before[other]), operation.replaced, other))
+        return events
+    kind = _changed(operation, before[path], after[path])
+    names = frozenset(name for name, node in after.items() if node.inode == inode)
+    return [Expected(kind, inode, names)] if kind else []
+
+
+def _loss(node: Node) -> Kind:
+    return Kind.UNLINKED if node.links > 1 else Kind.DELETED
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How a timeline compares with a session.
+
+    Attributes:
+        operations: how many the log still holds, and so were looked at.
+        missed: what should be there and is not.
+        vague: what can be known of it is there: see `_is_vague`.
+        invented: what is there and should not be.
+    """
+
+    operations: int
+    missed: list[str]
+    vague: list[str]
+    invented: list[str]
+
+
+def judge(session: Session) -> Verdict:
+    """Read a session's image and compare."""
+    with ext4kit.open(session.image) as image:
+        timeline = build_timeline(image.volume().filesystem())
+        return compare(session, timeline)
+
+
+def compare(session: Session, timeline: Timeline) -> Verdict:
+    """Compare event by event, transaction by transaction."""
+    found: dict[int, list[Event]] = defaultdict(list)
+    for event in timeline:
+        if event.kind is not Kind.HINT and event.transaction is not None:
+            found[event.transaction].append(event)
+    clock = timeline.clock
+    first = int(clock.baseline(clock.orders[-1:])[0])
+    verdict = Verdict(0, [], [], [])
+    looked_at = 0
+    dated = int(clock.times_of(np.array([first]))[0]) + 2 * TICK
+    for before, step in pairwise(session.steps):
+        if before.transaction < first or step.operation.started < dated:
+            continue  # the log has come round over it, or over what was there just before
+        looked_at += 1
+        happened = [
+            event
+            for transaction in range(before.transaction + 1, step.transaction + 1)
+            for event in found[transaction]
+        ]
+        label = f"{step.transaction}: {step.operation}"
+        for wanted in _wanted(before, step):
+            fitting = [event for event in happened if wanted.fits(event)]
+            bare = [event for event in happened if _is_vague(wanted, event, clock.is_whole)]
+            if fitting or bare:
+                happened.remove((fitting or bare)[0])
+            if not fitting:
+                (verdict.vague if bare else verdict.missed).append(f"{label}: {wanted}")
+        verdict.invented.extend(f"{label}: {event}" for event in happened)
+    return replace(verdict, operations=looked_at)
+
+
+def _is_vague(wanted: Expected, event: Event, whole: bool) -> bool:
+    """Whether an event is all that can be known of what is wanted.
+
+    The log has come round over the copies that show how it was before: a name that went is not
+    known then, or that the inode changed is all that is left.
+    """
+    renamed = {wanted.kind, event.kind} <= {Kind.RENAMED, Kind.MOVED}
+    nameless = (event.kind is wanted.kind or renamed) and event.old_path is None
+    nameless &= event.path in wanted.paths | {None}
+    return not whole and event.inode == wanted.inode and (event.kind is Kind.STATUS or nameless)
+
+
+def _wanted(before: Step, step: Step) -> list[Expected]:
+    if step.transaction == before.transaction:
+        return []  # nothing had to be committed
+    return expected_events(step.operation, before.tree, step.tree)

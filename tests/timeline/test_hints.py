@@ -1,0 +1,103 @@
+"""What does not fit is hinted at with its reason, and a file system left alone gives no hint."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ext4kit.timeline import Event, Kind
+from sample_images.recipes import machine
+from tests.timeline.scripts import events_of, mounted
+
+pytestmark = pytest.mark.kernel
+
+SECOND = 1_000_000_000
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Path:
+    path = tmp_path / "hints.img"
+    machine.make_file_system(path, 48 << 20, ("-t", "ext4", "-J", "size=4"))
+    return path
+
+
+def made(image: Path) -> None:
+    """A file and a directory, each changed once."""
+    with mounted(image, []) as script:
+        (script.root / "file").write_bytes(b"x" * 5000)
+        (script.root / "folder").mkdir()
+        script.commit()
+        (script.root / "file").chmod(0o600)
+        (script.root / "folder/other").write_bytes(b"")
+        script.commit()
+
+
+def edited(image: Path, *commands: str) -> None:
+    """Change the image behind the journal's back."""
+    for command in commands:
+        done = subprocess.run(
+            ["debugfs", "-w", "-R", command, image], capture_output=True, text=True, check=True
+        )
+        assert "not" not in done.stderr.partition("\n")[2]
+
+
+def hints(image: Path) -> list[Event]:
+    return [event for event in events_of(image) if event.kind is Kind.HINT]
+
+
+def test_a_file_system_left_alone_gives_no_hint(image: Path) -> None:
+    made(image)
+    assert hints(image) == []
+
+
+def test_an_inode_changed_behind_the_journal_is_hinted_at_field_by_field(image: Path) -> None:
+    made(image)
+    edited(image, "set_inode_field /file mtime @1000000000", "set_inode_field /file uid 1234")
+    found = hints(image)
+    assert {event.path for event in found} == {b"/file"}
+    assert {event.reason.split()[0] for event in found} == {"mtime", "uid"}
+    assert all("newest copy" in event.reason for event in found)
+    assert all(event.transaction is None for event in found)
+    uid = next(event for event in found if event.reason.startswith("uid"))
+    assert (uid.old, uid.new) == (0, 1234)
+
+
+def test_times_set_to_the_second_before_creation_and_after_the_commit(image: Path) -> None:
+    with mounted(image, []) as script:
+        path = script.root / "file"
+        path.write_bytes(b"x")
+        script.commit()
+        os.utime(path, ns=(path.stat().st_atime_ns, 1_200_000_000 * SECOND))
+        script.commit()
+        late = path.stat().st_ctime_ns + 86_400 * SECOND + 12_345
+        os.utime(path, ns=(late, 1_200_000_000 * SECOND))
+        script.commit()
+    found = [(event.reason.split(";")[0], event.old, event.new) for event in hints(image)]
+    reasons = [reason for reason, _, _ in found]
+    assert reasons.count("mtime is earlier than the creation of the inode") == 1
+    assert reasons.count("mtime has round nanoseconds and the other times have not") == 1
+    assert reasons.count("atime is later than the commit that wrote it") == 1
+    assert len(found) == 3
+    assert {new for _, _, new in found} == {1_200_000_000 * SECOND, late}
+
+
+def test_a_creation_time_that_changed_and_a_ctime_that_went_back(image: Path) -> None:
+    made(image)
+    edited(
+        image,
+        "set_inode_field /file crtime @1100000000",
+        "set_inode_field /folder/other ctime @4000000000",
+    )
+    with mounted(image, []) as script:
+        (script.root / "file").chmod(0o640)
+        script.commit()
+        (script.root / "folder/other").chmod(0o640)
+        script.commit()
+    found = {
+        (event.path, event.reason.partition(",")[0].partition(":")[0]) for event in hints(image)
+    }
+    assert (b"/file", "the creation time changed") in found
+    assert (b"/folder/other", "ctime went backwards") in found

@@ -1,0 +1,75 @@
+"""What older laps of the log left behind is dated as far as it can be, and no further."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ext4kit.timeline import Kind
+from sample_images.recipes import machine
+from tests.timeline.scripts import events_of, mounted, told
+
+pytestmark = pytest.mark.kernel
+
+
+def churned(root: Path, rounds: int) -> None:
+    """Fill the log with changes of one file."""
+    for number in range(rounds):
+        (root / "churn").write_bytes(b"x" * (number % 7 * 100 + 1))
+        machine.sync(root)
+
+
+@pytest.mark.parametrize("kind", ["ext4", "ext3"])
+def test_what_was_there_before_the_log_is_not_created_in_it(tmp_path: Path, kind: str) -> None:
+    image, marks = tmp_path / "laps.img", list[int]()
+    inode = "256" if kind == "ext4" else "128"
+    machine.make_file_system(image, 48 << 20, ("-t", kind, "-I", inode, "-J", "size=4"))
+    with mounted(image, marks) as script:
+        (script.root / "old").mkdir()
+        for number in range(20):
+            (script.root / f"old/file-{number}").write_bytes(b"x")
+        script.commit()
+        churned(script.root, 450)
+        script.commit()
+        marks[:] = marks[-1:]
+        (script.root / "old/file-1").chmod(0o600)
+        script.commit()
+        (script.root / "old/file-2").rename(script.root / "old/moved")
+        script.commit()
+        (script.root / "old/file-3").unlink()
+        script.commit()
+        (script.root / "old/new").write_bytes(b"")
+        script.commit()
+    events = events_of(image)
+    created = {event.path for event in events if event.kind is Kind.CREATED}
+    assert created == {b"/old/new"}
+    paths = {event.path for event in events if event.kind is not Kind.HINT}
+    assert not paths & {b"/old/file-5", b"/old/file-6"}
+    assert told(events, marks, 2) == [("status", "/old/moved", None)]  # its old name is lost
+    assert told(events, marks, 3) == [("deleted", "/old/file-3", None)]
+    assert told(events, marks, 4) == [("created", "/old/new", None)]
+
+
+def test_changes_in_transactions_that_are_gone_are_not_dated_exactly(tmp_path: Path) -> None:
+    """After a second mount the log starts anew at its beginning, over the laps before."""
+    image, marks = tmp_path / "mounts.img", list[int]()
+    machine.make_file_system(image, 48 << 20, ("-t", "ext4", "-J", "size=4"))
+    with mounted(image, marks) as script:
+        (script.root / "kept").write_bytes(b"x")
+        script.commit()
+        churned(script.root, 60)
+        script.commit()
+    for mode in (0o600, 0o640, 0o660):
+        with mounted(image, marks) as script:
+            (script.root / "kept").chmod(mode)
+            script.commit()
+    events = events_of(image)
+    modes = [event for event in events if event.kind is Kind.MODE]
+    last = modes[-1]
+    assert (last.path, last.new & 0o777, last.transaction) == (b"/kept", 0o660, marks[-1])
+    orders = {event.transaction for event in events if event.transaction is not None}
+    for event in modes:
+        assert event.transaction is not None
+        lost = {event.transaction - 1} - orders
+        assert event.exact or lost
