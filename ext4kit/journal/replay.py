@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ext4kit.filesystem.blocks import BlockReader
-from ext4kit.journal.fast_commits.apply import apply_fast_commits
 from ext4kit.journal.fast_commits.draft import ChangedBlocks, no_changes
 from ext4kit.journal.fast_commits.reading import read_fast_commits
 from ext4kit.journal.log import Log
@@ -111,6 +110,8 @@ def replay(log: Log, fs: FileSystem | None = None) -> ReplayedBlocks:
         if read_fast_commits(log).due:
             log.problems.add("fast commits", "not applied: the newest changes are missing")
         return blocks
+    from ext4kit.journal.fast_commits.apply import apply_fast_commits
+
     return ReplayedBlocks(log.home, log, blocks.plan, apply_fast_commits(log, fs, blocks))
 
 

@@ -19,7 +19,7 @@ from ext4kit.report.times import iso_short
 
 IDS = 1 << 32
 _WIDTH = 15
-_HEADINGS = ("TRANSACTION", "COMMITTED", "LOG BLOCK", "BLOCKS", "REVOKES")
+_HEADINGS = ("transaction", "committed", "log block", "blocks", "revokes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,9 @@ def replay_lines(facts: ReplayFacts, replayed: ReplayedBlocks) -> Iterator[str]:
             yield _line(label, f"{count:,} {_MEANING[label]}")
     if facts.transactions:
         yield ""
-        yield from table_lines(_HEADINGS, [*map(_row, replayed_transactions(replayed))], {2, 3, 4})
+        yield from table_lines(
+            _HEADINGS, [*map(_row, replayed_transactions(replayed))], {0, 2, 3, 4}
+        )
 
 
 _MEANING = {
