@@ -175,7 +175,7 @@ def build_timeline(fs: FileSystem, progress: Progress | None = None) -> Timeline
         progress: told (done, total) now and then.
     """
     past = Past(fs, directories_only=True, committed_only=True)
-    clock = Clock(past.log, fs.superblock.mkfs_time)
+    clock = Clock(past.log, fs.superblock.mkfs_time, past.breaks)
     if past.history is None:
         fs.problems.add("timeline", "there is no log to read it from", Severity.WARNING)
         return Timeline(fs, None, clock, joined([]), None, None)
@@ -184,13 +184,14 @@ def build_timeline(fs: FileSystem, progress: Progress | None = None) -> Timeline
     blocks = DirectoryBlocks(past)
     lives = find_lives(inodes.turns, _unlogged(blocks, inodes.turns))
     appearances = find_appearances(blocks, np.unique(lives.number))
-    names = find_names(past, lives, appearances)
+    names, texts = find_names(past, lives, appearances), appearances.name
+    del appearances  # its columns are as large as the events of a log that is all directories
     events, names = name_events(inodes.turns, lives, names, clock)
     changed = inodes.changes.in_blocks(clock.baseline)
     for part in (events, changed):
         inodes.events.add(part)
     events = inodes.events.events(_order(inodes.events, clock))
-    paths = Paths(names, appearances.name, lives)
+    paths = Paths(names, texts, lives)
     return Timeline(fs, past.history, clock, _named(events, lives, paths), paths, inodes.changes)
 
 
@@ -229,7 +230,7 @@ def _unlogged(blocks: DirectoryBlocks, turns: Turns) -> tuple[Any, Any]:
 def _order(pool: Pool, clock: Clock) -> Any:
     """Rows by (transaction, inode, kind), without changes of ctime that another event explains."""
     kind, order, number = (pool.column(name) for name in ("kind", "order", "number"))
-    rows = np.lexsort((kind, number, order))
+    rows = np.lexsort((kind, number, order)).astype(np.int32)
     bare = kind == CODE[Kind.STATUS]
     if not bare.any():
         return rows

@@ -9,6 +9,7 @@ import numpy as np
 
 from ext4kit.journal import Log
 from ext4kit.past import NOW
+from ext4kit.past.breaks import Breaks
 from ext4kit.units import NANOSECONDS
 
 FIRST_EVER = 2  # the kernel's first transaction in a log that mke2fs made has this id or 1
@@ -22,9 +23,10 @@ class Clock:
     Args:
         log: the log; None without one.
         made: when the file system was made, seconds.
+        breaks: where its ids do not follow each other; none by default.
     """
 
-    def __init__(self, log: Log | None, made: int) -> None:
+    def __init__(self, log: Log | None, made: int, breaks: Breaks | None = None) -> None:
         nothing = np.zeros(0, np.int64)
         self.orders = self.times = nothing
         if log is not None:
@@ -32,6 +34,7 @@ class Clock:
             self.orders = log.transactions.order[committed]
             self.times = log.transactions.commit_time_ns[committed]
         self.made = made * NANOSECONDS
+        self._unmounted = nothing if breaks is None else breaks.before[breaks.clean]
 
     @property
     def is_whole(self) -> bool:
@@ -42,7 +45,7 @@ class Clock:
     def _baselines(self) -> Any:
         """Per transaction: the one whose end is known, with all that came after it."""
         starts = np.ones(len(self.orders), bool)
-        starts[1:] = np.diff(self.orders) != 1
+        starts[1:] = (np.diff(self.orders) != 1) & ~np.isin(self.orders[:-1], self._unmounted)
         first = np.maximum.accumulate(np.where(starts, np.arange(len(starts)), 0))
         baselines = self.orders[first]
         if self.is_whole:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from enum import StrEnum
+from mmap import mmap
 from typing import Any
 
 import numpy as np
 
+BLOCK_ROWS = 1 << 18
 NO_VALUE = -1  # in columns that can miss a value
 
 
@@ -107,36 +109,56 @@ def make_events(kind: Kind | Any, count: int, **columns: Any) -> Events:
 
 def joined(parts: list[Events]) -> Events:
     """Several tables as one."""
-    pool = Pool()
-    for part in parts:
-        pool.add(part)
-    return pool.events(slice(None))
+    parts = [make_events(Kind.HINT, 0), *parts]
+    return Events(*(np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS))
 
 
 class Pool:
-    """Many small tables that become one; columns grow in place, so that none is there twice."""
+    """Many small tables that become one.
+
+    They are copied into blocks of a fixed size and the blocks joined column by column. The
+    blocks are mapped memory, which goes back to the system at once: there is little more of it
+    at any time than the events themselves take.
+    """
 
     def __init__(self) -> None:
-        nothing = make_events(Kind.HINT, 0)
-        self._columns = {name: getattr(nothing, name).copy() for name in COLUMNS}
-        self._count = 0
+        self._blocks: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+        self._whole: dict[str, Any] = {}
+        self._room = self._filled = 0
 
     def add(self, events: Events) -> None:
         """Put a table behind the others."""
-        end = self._count + len(events)
-        for name, column in self._columns.items():
-            if end > len(column):
-                column.resize(max(end, len(column) * 17 // 16), refcheck=False)
-            column[self._count : end] = getattr(events, name)
-        self._count = end
+        start = 0
+        while start < len(events):
+            if self._filled == self._room:
+                self._open_blocks()
+            step = min(len(events) - start, self._room - self._filled)
+            for name in COLUMNS:
+                piece = getattr(events, name)[start : start + step]
+                self._blocks[name][-1][self._filled : self._filled + step] = piece
+            self._filled, start = self._filled + step, start + step
+
+    def _open_blocks(self) -> None:
+        for name, blocks in self._blocks.items():
+            kind = np.dtype(_TYPES.get(name, np.int64))
+            blocks.append(np.frombuffer(mmap(-1, BLOCK_ROWS * kind.itemsize), kind))
+        self._room, self._filled = BLOCK_ROWS, 0
 
     def column(self, name: str) -> Any:
-        """One column whole; to be let go of before the next table is put in."""
-        return self._columns[name][: self._count]
+        """One column whole; nothing can be put in after that."""
+        if name not in self._whole:
+            *full, last = [np.empty(0, _TYPES.get(name, np.int64)), *self._blocks.pop(name)]
+            self._whole[name] = np.concatenate([*full, last[: self._filled]])
+        return self._whole[name]
 
     def events(self, index: Any) -> Events:
         """The rows that `index` selects; the pool is of no more use then."""
-        return Events(*(self._columns.pop(name)[: self._count][index] for name in COLUMNS))
+        return Events(*(self._taken(name, index) for name in COLUMNS))
+
+    def _taken(self, name: str, index: Any) -> Any:
+        whole = self.column(name)
+        del self._whole[name]
+        return whole[index]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ import numpy as np
 from ext4kit.filesystem.maps import spread
 from ext4kit.past import NOW
 from ext4kit.past.directories import BEFORE
+from ext4kit.past.states import UNREPLAYED
 from ext4kit.timeline.clock import Clock
 from ext4kit.timeline.events import CODE, Events, Kind, joined, make_events
 from ext4kit.timeline.lives import Lives
@@ -61,7 +62,8 @@ def name_events(turns: Turns, lives: Lives, names: Names, clock: Clock) -> tuple
 
 
 def _logged(order: Any) -> Any:
-    return (order > BEFORE) & (order < NOW)
+    """Per order (bool): it is a transaction, and not what fast commits or the disk show."""
+    return (order > BEFORE) & (order < UNREPLAYED)
 
 
 class _Linker:

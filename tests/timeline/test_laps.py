@@ -51,25 +51,25 @@ def test_what_was_there_before_the_log_is_not_created_in_it(tmp_path: Path, kind
     assert told(events, marks, 4) == [("created", "/old/new", None)]
 
 
-def test_changes_in_transactions_that_are_gone_are_not_dated_exactly(tmp_path: Path) -> None:
-    """After a second mount the log starts anew at its beginning, over the laps before."""
+def test_an_unmount_loses_no_transaction(tmp_path: Path) -> None:
+    """It takes an id or two of its own; what is done after the next mount is dated exactly."""
     image, marks = tmp_path / "mounts.img", list[int]()
     machine.make_file_system(image, 48 << 20, ("-t", "ext4", "-J", "size=4"))
+    modes = (0o600, 0o640, 0o660)
     with mounted(image, marks) as script:
         (script.root / "kept").write_bytes(b"x")
         script.commit()
         churned(script.root, 60)
-        script.commit()
-    for mode in (0o600, 0o640, 0o660):
+    for mode in modes:
         with mounted(image, marks) as script:
             (script.root / "kept").chmod(mode)
             script.commit()
+            (script.root / f"new-{mode:o}").write_bytes(b"x")
+            script.commit()
     events = events_of(image)
-    modes = [event for event in events if event.kind is Kind.MODE]
-    last = modes[-1]
-    assert (last.path, last.new & 0o777, last.transaction) == (b"/kept", 0o660, marks[-1])
-    orders = {event.transaction for event in events if event.transaction is not None}
-    for event in modes:
-        assert event.transaction is not None
-        lost = {event.transaction - 1} - orders
-        assert event.exact or lost
+    changed = [event for event in events if event.kind is Kind.MODE]
+    assert [event.new & 0o777 for event in changed] == list(modes)
+    assert [event.transaction for event in changed] == marks[1::2]
+    created = [event for event in events if event.kind is Kind.CREATED][-3:]
+    assert [event.path for event in created] == [f"/new-{mode:o}".encode() for mode in modes]
+    assert all(event.exact for event in changed + created)

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ext4kit.timeline import Kind
+import ext4kit
+from ext4kit.timeline import Kind, build_timeline
 from sample_images.recipes import machine
 from tests.timeline.scripts import events_of, mounted, told
 
@@ -207,3 +208,32 @@ def test_a_large_transaction_in_a_directory_of_several_levels(tmp_path: Path) ->
     moved = [("moved", f"/{name}", f"/folder/{name}") for name in names[1:200:2]]
     assert told(events, marks, 2) == [*gone, *moved]
     assert all(event.exact for event in events if event.kind is not Kind.HINT)
+
+
+def test_what_only_fast_commits_hold_is_left_out_and_said_to_be(tmp_path: Path) -> None:
+    image, marks = tmp_path / "fast.img", list[int]()
+    options = ("-t", "ext4", "-O", "fast_commit", "-J", "size=8")
+    machine.make_file_system(image, 64 << 20, options)
+    with mounted(image, marks) as script:
+        (script.root / "folder").mkdir()
+        (script.root / "folder/full").write_bytes(b"x" * 100)
+        script.commit()
+        for name in ("folder/fast", "fast"):
+            with (script.root / name).open("wb") as file:
+                file.write(b"x" * 5000)
+                file.flush()
+                os.fsync(file.fileno())
+        (script.root / "folder/full").rename(script.root / "moved")
+        with (script.root / "moved").open("ab") as file:
+            os.fsync(file.fileno())
+        machine.copy_sparse(image, tmp_path / "cut.img")
+    with ext4kit.open(tmp_path / "cut.img") as opened:
+        fs = opened.volume().filesystem()
+        timeline = build_timeline(fs)
+        events = list(timeline)
+        known = set(timeline.clock.orders.tolist())
+    assert {event.transaction for event in events} <= known
+    assert any("fast commits" in problem.what for problem in fs.problems)
+    paths = {event.path for event in events}
+    assert b"/folder/full" in paths
+    assert not paths & {b"/folder/fast", b"/fast", b"/moved"}

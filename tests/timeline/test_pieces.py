@@ -1,0 +1,63 @@
+"""What is found does not depend on how much of the log is read at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import ext4kit
+import ext4kit.journal.ring
+import ext4kit.past.directories
+from ext4kit.past import Past
+from ext4kit.past.appearances import Appearances, find_appearances
+from ext4kit.past.directories import DirectoryBlocks
+from ext4kit.timeline import Event, build_timeline
+from tests.conftest import Images
+
+SAMPLES = ("rm_rf_tree", "ext3", "removed_after_remount")
+
+
+@pytest.fixture(params=SAMPLES)
+def image(request: pytest.FixtureRequest, unpacked: Images) -> Path:
+    return unpacked(request.param).image
+
+
+@pytest.fixture
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ext4kit.journal.ring, "CHUNK_BYTES", 3 * 4096)
+    monkeypatch.setattr(ext4kit.past.directories, "BYTES_AT_ONCE", 2 * 4096)
+
+
+def rows(found: Appearances) -> list[tuple[object, ...]]:
+    columns = (found.child, found.directory, found.block, found.first, found.shown, found.gone,
+               found.seen, found.before, found.first_source, found.gone_source)  # fmt: skip
+    plain = [column.tolist() for column in columns]
+    return sorted(zip(*plain, found.name, strict=True))
+
+
+def appearances(path: Path) -> list[tuple[object, ...]]:
+    with ext4kit.open(path) as image:
+        past = Past(image.volume().filesystem(), directories_only=True, committed_only=True)
+        return rows(find_appearances(DirectoryBlocks(past)))
+
+
+def events(path: Path) -> list[Event]:
+    with ext4kit.open(path) as image:
+        return list(build_timeline(image.volume().filesystem()))
+
+
+def test_entries_stand_as_long_in_small_pieces(image: Path, request: pytest.FixtureRequest) -> None:
+    whole = appearances(image)
+    request.getfixturevalue("small_pieces")
+    assert whole
+    assert appearances(image) == whole
+
+
+def test_the_same_events_come_out_of_small_pieces(
+    image: Path, request: pytest.FixtureRequest
+) -> None:
+    whole = events(image)
+    request.getfixturevalue("small_pieces")
+    assert whole
+    assert events(image) == whole
