@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.parsers.inode import InodeFlags
 from ext4kit.past.states import NEVER, NOW, Past
 from ext4kit.recovery.intervals import shared
 from ext4kit.units import NANOSECONDS
@@ -76,7 +77,20 @@ class Ages:
         """Bytes may have been written since the state before (bool)."""
         by_time = self._differs(self.states.table.mtime)
         counted = self.follows & np.where(self.counts, self.unexplained > 0, by_time)
-        return counted | self._appended | (self.follows & self._coarse)
+        return counted | self._appended | self._replaced | (self.follows & self._coarse)
+
+    @cached_property
+    def _replaced(self) -> Any:
+        """Its first blocks are others than in the state before (bool): it was written anew.
+
+        Told where one inode holds the whole map: by the place of the first extent or block.
+        """
+        table = self.states.table
+        by_extents = (table.flags & int(InodeFlags.EXTENTS)) != 0
+        place = np.where(by_extents[:, None], table.i_block[:, 18:24], table.i_block[:, :6])
+        changed = (place != np.roll(place, 1, axis=0)).any(axis=1)
+        deep = by_extents & (table.i_block[:, 6] > 0)
+        return self.follows & changed & ~deep & ~np.roll(deep, 1) & (table.size > 0)
 
     @property
     def _coarse(self) -> Any:
@@ -156,7 +170,7 @@ class Ages:
         """First states of lives that began before the log does, and were written to since."""
         table = self.states.table
         dated = (table.extra_isize >= DATED) & (table.crtime <= self._log_begins)
-        return ~self.follows & dated & (table.mtime != table.crtime)
+        return ~self.follows & dated & (table.mtime != table.crtime) & ~self.in_one_go
 
     @property
     def _log_begins(self) -> int:

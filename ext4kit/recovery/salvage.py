@@ -106,7 +106,7 @@ def _write(file: DeletedFile, output: RootedOutput) -> Written | None:
 
 def record(file: DeletedFile, written: Written | None, failure: str = "") -> dict[str, Any]:
     """A file's manifest record: plain JSON values, times in integer ns."""
-    problems = list(file.problems)
+    inode, problems = file.inode, list(file.problems)
     if failure:
         problems.append(failure)
     lost = [
@@ -119,18 +119,18 @@ def record(file: DeletedFile, written: Written | None, failure: str = "") -> dic
         "output": written.path if written else None,
         **text_and_bytes("path", file.path),
         **text_and_bytes("name", file.name),
-        "inode": file.number,
-        "generation": file.generation,
-        "type": file.kind,
+        "inode": inode.number,
+        "generation": inode.generation,
+        "type": inode.kind,
         "size": file.size,
         "sha256": written.sha256 if written else None,
-        "mode": file.mode,
-        "uid": file.uid,
-        "gid": file.gid,
-        "atime": file.atime,
-        "mtime": file.mtime,
-        "ctime": file.ctime,
-        "crtime": file.crtime,
+        "mode": inode.mode,
+        "uid": inode.uid,
+        "gid": inode.gid,
+        "atime": inode.atime,
+        "mtime": inode.mtime,
+        "ctime": inode.ctime,
+        "crtime": inode.crtime,
         "dtime": file.dtime,
         "deleted_between": [_moment(moment) for moment in file.deleted_between],
         "grade": str(file.grade),
@@ -140,7 +140,7 @@ def record(file: DeletedFile, written: Written | None, failure: str = "") -> dic
         "lost": lost,
         "sources": file.sources,
         **text_and_bytes("link_target", file.link_target),
-        "device": list(file.device) if file.device else None,
+        "device": list(device) if (device := inode.device) else None,
         "problems": problems,
     }
 

@@ -17,6 +17,7 @@ from ext4kit.past.states import NEVER, NOW, UNREPLAYED, Past
 from ext4kit.recovery.ages import Ages
 from ext4kit.recovery.candidates import LOG, Candidates
 from ext4kit.recovery.seams import may_have_seams
+from ext4kit.units import NANOSECONDS
 
 AT_UNMOUNT = 2  # ids from the last transaction to what an unmount leaves as the next one
 
@@ -44,6 +45,10 @@ def find_unseen_users(
             _counted_anew(past, found),
             "the log counts anew: which transactions came later is not sure",
         ),
+        (
+            _lost_meanwhile(past, found),
+            "the log lacks transactions before it went, in which it may have changed",
+        ),
         (lost & suspect, "the log lacks transactions since: others may have had its blocks"),
         (cut & suspect, "power was cut since: what was written then may be in its blocks"),
         (taken & suspect, "others that went at once may have had its blocks"),
@@ -55,6 +60,13 @@ def _lost_since(past: Past, found: Candidates) -> Any:
     order = past.states.order[found.row]
     logged = (found.source == LOG) & (order < UNREPLAYED)
     return logged & past.breaks.any_lost(order, np.full(len(order), NOW))
+
+
+def _lost_meanwhile(past: Past, found: Candidates) -> Any:
+    """Transactions between the state and what is known of it next were overwritten."""
+    order, following = past.states.order[found.row], past.following[found.row]
+    logged = (found.source == LOG) & (order < UNREPLAYED)
+    return logged & past.breaks.any_lost(order, np.where(following == NEVER, NOW, following))
 
 
 def _counted_anew(past: Past, found: Candidates) -> Any:
@@ -69,9 +81,17 @@ def _cut_since(past: Past, found: Candidates) -> Any:
     if log is None or not len(log.transactions):
         return np.zeros(len(found), bool)
     last = past.breaks.before[~past.breaks.clean].max(initial=NEVER)
-    if log.superblock.sequence - log.transactions.order[-1] != AT_UNMOUNT:
+    as_unmounted = log.superblock.sequence - log.transactions.order[-1] == AT_UNMOUNT
+    if not as_unmounted or _checked_since(past, int(log.transactions.commit_time_ns[-1])):
         last = NOW
     return (found.death <= last) & (found.death != NEVER)
+
+
+def _checked_since(past: Past, commit: int) -> bool:
+    """Whether e2fsck was at work after the last commit: it leaves a log as an unmount does."""
+    superblock = past.fs.superblock
+    checked = superblock.check_time != superblock.mkfs_time
+    return checked and (superblock.check_time + 1) * NANOSECONDS > commit
 
 
 def _taken_unseen(past: Past, found: Candidates, runs: Runs, ages: Ages) -> Any:
