@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from sample_images import Built
 from tests.cli.conftest import ROOT
 
 COMMANDS: tuple[tuple[str, ...], ...] = (
@@ -22,6 +25,20 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("extract", "/", "-o", "OUT"),
     ("deleted",),
     ("recover", "-o", "OUT"),
+    ("timeline",),
+    ("journal list",),
+    ("journal audit",),
+    ("journal replay", "-o", "OUT"),
+    ("journal history", "/sub"),
+)
+
+
+ON_A_DIRTY_LOG: tuple[tuple[str, ...], ...] = (
+    ("ls", "-r", "/", "--as-of", "5"),
+    ("timeline",),
+    ("recover", "-o", "OUT"),
+    ("journal audit",),
+    ("journal replay", "-o", "OUT"),
 )
 
 
@@ -29,11 +46,26 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
 def test_the_evidence_is_opened_read_only(
     image: Path, tmp_path: Path, untouched: str, command: tuple[str, ...]
 ) -> None:
+    check_calls(image, tmp_path, command)
+
+
+@pytest.mark.parametrize("command", ON_A_DIRTY_LOG, ids=lambda command: command[0])
+def test_an_image_with_a_log_to_replay_is_opened_read_only(
+    unpacked: Callable[[str], Built], tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    image = unpacked("power_cut").image
+    before = hashlib.sha256(image.read_bytes()).digest()
+    check_calls(image, tmp_path, command)
+    assert hashlib.sha256(image.read_bytes()).digest() == before
+
+
+def check_calls(image: Path, tmp_path: Path, command: tuple[str, ...]) -> None:
+    """Run a command under a call tracer: the image is opened, and only ever to read."""
     if not shutil.which("strace"):
         pytest.skip("no strace")
     trace, out = tmp_path / "trace", tmp_path / "out"
     name, *rest = command
-    arguments = [name, str(image), *(str(out) if one == "OUT" else one for one in rest)]
+    arguments = [*name.split(), str(image), *(str(out) if one == "OUT" else one for one in rest)]
     calls = "open,openat,openat2,truncate,rename,unlink,unlinkat,chmod,utimensat"
     done = subprocess.run(
         ["strace", "-f", "-o", str(trace), "-e", f"trace={calls}", sys.executable, "-m", "ext4kit",
