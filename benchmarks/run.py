@@ -237,11 +237,18 @@ def _ext4magic_once(setting: Setting, attic: Attic, extra: list[str]) -> tuple[M
     return Measured(once.seconds, once.cpu, once.peak, once.code, (once.seconds,)), got
 
 
+def checking(setting: Setting) -> list[Result]:
+    """Every checksum and cross-reference, against the reference checker without repairs."""
+    ours, theirs = Job(ext4kit("verify", setting.image)), Job(["e2fsck", "-fn", setting.image])
+    return [_result(setting, "verify", ours, "e2fsck", theirs, 1.0)]
+
+
 PARTS = {
     "start": starting,
     "ls": listing,
     "cat": reading,
     "recover": recovering,
+    "verify": checking,
 }
 
 

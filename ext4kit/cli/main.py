@@ -27,6 +27,7 @@ COMMANDS = {
     "extract": "Copy live files and trees out of the image.",
     "deleted": "What was deleted and how much of each is left.",
     "recover": "Bring deleted files back.",
+    "verify": "Check every checksum and cross-reference.",
     "journal": "The log: its transactions, verdicts, replay, versions.",
     "timeline": "What happened when, from successive states in the log.",
 }

@@ -86,6 +86,25 @@ def _names(bits: IntFlag, letter: str) -> list[str]:
     return names + [f"FEATURE_{letter}{bit}" for bit in range(32) if unknown >> bit & 1]
 
 
+READ_FULLY = "read fully"
+NOT_KNOWN = "not known: what it changes is not read"
+READ_IN_PART = {
+    "encrypt": "shown as ciphertext, not decrypted",
+    "casefold": "read; paths are looked up by their exact bytes",
+    "verity": "contents read, not held against their hash trees",
+    "quota": "read as files; usage and limits are not shown",
+    "dirdata": "names read, the data behind them not",
+}
+NOT_READ = {
+    "compression": "not read: contents come as they are stored, compressed",
+    "imagic_inodes": "not read",
+    "lazy_bg": "not read",
+    "snapshot_bitmap": "not read: snapshots are passed over",
+    "has_snapshot": "not read: snapshots are passed over",
+    "replica": "not read",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Features:
     """The three feature words of a superblock."""
@@ -111,6 +130,22 @@ class Features:
     def unknown(self) -> list[str]:
         """The set bits that this program has no name for."""
         return [name for name in self.names if name.startswith("FEATURE_")]
+
+    @property
+    def readings(self) -> dict[str, str]:
+        """Each set feature by name, and how far this program reads what it brings."""
+        return {name: self._reading(name) for name in self.names}
+
+    def _reading(self, name: str) -> str:
+        if name in self.unknown:
+            return NOT_KNOWN
+        return READ_IN_PART.get(name) or NOT_READ.get(name) or READ_FULLY
+
+    @property
+    def gaps(self) -> dict[str, str]:
+        """The set features of which something is missing from every result."""
+        missing = {NOT_KNOWN, *NOT_READ.values()}
+        return {name: how for name, how in self.readings.items() if how in missing}
 
 
 SUPER_FLAGS = {0x1: "signed_directory_hash", 0x2: "unsigned_directory_hash", 0x4: "test_filesystem"}

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from construct import Int16ul, Int32ul, Struct
 
-from ext4kit.parsers.checksums import crc16, crc32c
+from ext4kit.parsers.checksums import crc16, crc32c, crc32c_rows
 from ext4kit.parsers.features import RoCompat
 from ext4kit.parsers.layout import Layout
 from ext4kit.parsers.superblock import Superblock
@@ -113,7 +113,7 @@ def _descriptor_checksums(rows: Any, superblock: Superblock) -> Any:
     """What each descriptor's checksum should be; -1 where the format stores none."""
     features = superblock.features
     if superblock.has_metadata_checksums:
-        return np.array([_crc32c_descriptor(superblock, n, row) for n, row in enumerate(rows)])
+        return _crc32c_descriptors(superblock, rows)
     if RoCompat.UNINIT_BG in features:
         return np.array([_crc16_descriptor(superblock, n, row) for n, row in enumerate(rows)])
     return np.full(len(rows), -1)
@@ -126,6 +126,14 @@ def descriptor_checksum(superblock: Superblock, number: int, row: Any) -> int:
     if RoCompat.UNINIT_BG in superblock.features:
         return _crc16_descriptor(superblock, number, row)
     return -1
+
+
+def _crc32c_descriptors(superblock: Superblock, rows: Any) -> Any:
+    """`_crc32c_descriptor` of all groups, int64."""
+    numbers = np.arange(len(rows), dtype="<u4").view(np.uint8).reshape(-1, 4)
+    body = rows.copy()
+    body[:, 30:32] = 0
+    return widen(crc32c_rows(crc32c_rows(superblock.seed, numbers), body)) & 0xFFFF
 
 
 def _crc32c_descriptor(superblock: Superblock, number: int, row: Any) -> int:

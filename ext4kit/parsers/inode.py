@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from construct import Bytes, Int16ul, Int32sl, Int32ul, Struct
 
-from ext4kit.parsers.checksums import crc32c, crc32c_rows
+from ext4kit.parsers.checksums import crc32c, crc32c_each, crc32c_fits, crc32c_rows
 from ext4kit.parsers.features import Incompat, RoCompat
 from ext4kit.parsers.layout import Buffer, Layout
 from ext4kit.parsers.superblock import Superblock
@@ -384,10 +384,14 @@ def seal_inode(raw: bytearray, number: int, superblock: Superblock) -> None:
 
 def inode_checksums_ok(table: InodeTable, superblock: Superblock) -> Any:
     """Per row (bool): whether each inode's stored checksum fits its bytes and number."""
-    rows = table.raw.copy()
-    rows[:, _CHECKSUM_LO : _CHECKSUM_LO + 2] = 0
+    seeds = inode_seeds(superblock, table.number, table.generation).astype(np.int64)
+    low, high = (slice(at, at + 2) for at in (_CHECKSUM_LO, _CHECKSUM_HI))
     wide = table.extra_isize >= 4
-    if rows.shape[1] > GOOD_OLD_SIZE:
-        rows[wide, _CHECKSUM_HI : _CHECKSUM_HI + 2] = 0
-    computed = crc32c_rows(inode_seeds(superblock, table.number, table.generation), rows)
-    return np.where(wide, computed, computed & 0xFFFF) == table.checksum
+    if wide.all():
+        return crc32c_fits(seeds, table.raw, table.checksum, (low, high))
+    fine = np.zeros(len(table), bool)
+    fine[wide] = crc32c_fits(seeds[wide], table.raw[wide], table.checksum[wide], (low, high))
+    rows = table.raw[~wide]
+    rows[:, low] = 0
+    fine[~wide] = crc32c_each(seeds[~wide], rows) & 0xFFFF == table.checksum[~wide]
+    return fine

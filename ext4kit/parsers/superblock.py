@@ -252,6 +252,11 @@ class Superblock:
         return 1 << min(max(self.log_cluster_size - self.log_block_size, 0), 22)
 
     @property
+    def bits_per_group(self) -> int:
+        """Clusters that a group's block bitmap tells of, worked out: the field may lie."""
+        return -(-self.blocks_per_group // self.cluster_ratio)
+
+    @property
     def inode_size(self) -> int:
         """Bytes an inode: revision 0 has no field for it."""
         return self.raw_inode_size if self.revision else 128
@@ -259,7 +264,7 @@ class Superblock:
     @property
     def first_usable_inode(self) -> int:
         """The first inode number that is not reserved."""
-        return self.first_inode if self.revision else 11
+        return min(self.first_inode, self.inodes_count + 1) if self.revision else 11
 
     @property
     def descriptor_size(self) -> int:

@@ -25,6 +25,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("extract", "/", "-o", "OUT"),
     ("deleted",),
     ("recover", "-o", "OUT"),
+    ("verify",),
     ("timeline",),
     ("journal list",),
     ("journal audit",),

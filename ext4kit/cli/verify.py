@@ -1,0 +1,36 @@
+"""`ext4kit verify`."""
+
+from __future__ import annotations
+
+import click
+
+from ext4kit.cli.session import CONTEXT, Options, opened, shared
+from ext4kit.report.records import write_records
+from ext4kit.report.verify import verify_lines, verify_records
+from ext4kit.verify import verify
+
+_EXAMPLE = """\b
+Examples:
+  ext4kit verify disk.img
+  ext4kit verify disk.img --no-replay
+  ext4kit verify disk.img --json > findings.jsonl
+"""
+
+
+@click.command("verify", context_settings=CONTEXT, epilog=_EXAMPLE)
+@shared()
+def command(options: Options) -> None:
+    """Check every checksum and cross-reference of IMAGE.
+
+    Each finding says where it is, what was read, what was expected, and what it means for the
+    evidence. The journal is replayed in memory first; --no-replay checks the disk as it is.
+    The exit code is 1 when something is wrong; notes alone leave it 0.
+    """
+    with opened(options) as session:
+        result = verify(session.fs)
+        session.is_incomplete = not result.is_clean
+        if options.json:
+            write_records(verify_records(result))
+            return
+        for line in verify_lines(result):
+            click.echo(line)

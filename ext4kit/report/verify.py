@@ -1,0 +1,67 @@
+"""What verify found as text and as records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ext4kit.findings import Severity
+from ext4kit.verify import CODES, Finding, Verification
+
+_ORDER = list(Severity)
+
+
+def verify_lines(result: Verification) -> Iterator[str]:
+    """Each finding, the counts by code, and a verdict."""
+    findings = result.findings
+    for finding in findings.kept:
+        yield from _finding_lines(finding)
+    if findings.counts:
+        from ext4kit.report.tables import table_lines
+
+        if findings.kept:
+            yield ""
+        rows = [
+            (str(CODES[code].severity), code, f"{count:,}")
+            for code, count in sorted(findings.counts.items(), key=_weight)
+        ]
+        yield from table_lines(("severity", "finding", "count"), rows, right={2})
+        yield ""
+    yield (
+        f"{result.inodes:,} inodes in use, {result.directories:,} of them directories; "
+        f"{result.blocks:,} blocks in use"
+    )
+    wrong = findings.wrong
+    yield f"{wrong:,} finding{'s' * (wrong != 1)}" if wrong else "nothing wrong was found"
+
+
+def _weight(item: tuple[str, int]) -> tuple[int, str]:
+    return -_ORDER.index(CODES[item[0]].severity), item[0]
+
+
+def _finding_lines(finding: Finding) -> Iterator[str]:
+    where = [
+        f"{name} {value:,}" if name == "byte" else f"{name} {value}"
+        for name in ("group", "inode", "block", "byte")
+        if (value := getattr(finding, name)) is not None
+    ]
+    place = f" ({', '.join(where)})" if where else ""
+    yield f"{finding.severity}: {finding.code}: {finding.structure}{place}"
+    if finding.read or finding.expected:
+        expected = f", expected {finding.expected}" if finding.expected else ""
+        yield f"    read {finding.read or '-'}{expected}"
+    yield f"    {finding.meaning}"
+
+
+def verify_records(result: Verification) -> Iterator[dict[str, Any]]:
+    """A record a finding, then a summary."""
+    for finding in result.findings.kept:
+        yield {"record": "finding", **finding.as_record()}
+    yield {
+        "record": "summary",
+        "clean": result.is_clean,
+        "findings": result.findings.counts,
+        "inodes": result.inodes,
+        "directories": result.directories,
+        "blocks": result.blocks,
+    }

@@ -1,0 +1,152 @@
+"""Attribute entries of many inode bodies or blocks, read in step, and their hashes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ext4kit.parsers.xattr import XATTR_ENTRY
+from ext4kit.units import widen
+
+NAME_STEPS, VALUE_STEPS = 255, 1 << 14  # bytes of name, words of value: what a hash goes over
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """Entries as columns (n,), in steps: the first of all areas, the second of all ...
+
+    Attributes:
+        area: row of the area.
+        offset: byte offset of the entry in it.
+        end: bool a row: the entry's chain ... see `broken` of `read_attributes`.
+    """
+
+    area: Any
+    offset: Any
+    name_length: Any
+    index: Any
+    value_offset: Any
+    value_inode: Any
+    value_size: Any
+    hash: Any
+
+    def __len__(self) -> int:
+        return len(self.area)
+
+    def take(self, rows: Any) -> Attributes:
+        """The rows that `rows` selects."""
+        return Attributes(
+            self.area[rows], self.offset[rows], self.name_length[rows], self.index[rows],
+            self.value_offset[rows], self.value_inode[rows], self.value_size[rows],
+            self.hash[rows],
+        )  # fmt: skip
+
+
+def read_attributes(rows: Any, start: Any) -> tuple[Attributes, Any, Any]:
+    """Read the entries of all areas.
+
+    Args:
+        rows: uint8 (areas, size), size a multiple of 4.
+        start: int64 (areas,), byte offset of each first entry, a multiple of 4.
+
+    Returns:
+        The entries; int64 (areas,), where each list ends; bool (areas,), where it breaks off.
+    """
+    size = rows.shape[1]
+    flat = np.ascontiguousarray(rows).reshape(-1)
+    words = flat.view("<u4")
+    place, end = start.copy(), start.copy()
+    broken = np.zeros(len(rows), bool)
+    area = np.arange(len(rows))
+    found = []
+    while len(area):
+        short = place[area] + 4 > size
+        broken[area[short]] = True
+        area = area[~short]
+        first = words[(area * size + place[area]) // 4]
+        end[area] = place[area]
+        area = area[first != 0]
+        at = area * size + place[area]
+        length = widen(flat[at])
+        following = place[area] + (XATTR_ENTRY.size + length + 3 & ~3)
+        fits = following + 4 <= size
+        broken[area[~fits]] = True
+        area, at, length, following = area[fits], at[fits], length[fits], following[fits]
+        word = at // 4
+        found.append((
+            area, place[area], length, widen(flat[at + 1]), widen(words[word]) >> 16,
+            *(widen(words[word + step]) for step in (1, 2, 3)),
+        ))  # fmt: skip
+        place[area] = following
+    if not found:
+        none = np.zeros(0, np.int64)
+        return Attributes(*[none] * 8), end, broken
+    columns = (np.concatenate(part) for part in zip(*found, strict=True))
+    return Attributes(*columns), end, broken
+
+
+def values_fit(entries: Attributes, base: Any, size: int) -> Any:
+    """Bool an entry: its value, where it is in the area, lies inside.
+
+    Args:
+        entries: of areas of `size` bytes.
+        base: int64 an area: where value offsets count from.
+        size: bytes an area.
+    """
+    inside = entries.value_inode == 0
+    stop = base[entries.area] + entries.value_offset + entries.value_size
+    return ~inside | (entries.value_size == 0) | (stop <= size)
+
+
+def colliding_areas(entries: Attributes, base: Any, start: Any, end: Any) -> Any:
+    """Bool an area: a value lies over another or over the entries; of entries that fit."""
+    own = (entries.value_inode == 0) & (entries.value_size > 0)
+    area = np.concatenate([np.arange(len(start)), entries.area[own]])
+    first = np.concatenate([start, base[entries.area[own]] + entries.value_offset[own]])
+    length = np.concatenate([end + 4 - start, entries.value_size[own] + 3 & ~3])
+    order = np.lexsort((first, area))
+    area, first, stop = area[order], first[order], (first + length)[order]
+    bad = np.zeros(len(start), bool)
+    over = (area[1:] == area[:-1]) & (first[1:] < stop[:-1])
+    bad[area[1:][over]] = True
+    return bad
+
+
+def entry_hashes(rows: Any, entries: Attributes, base: Any) -> tuple[Any, Any]:
+    """What `e_hash` should be, by unsigned and by signed characters of the name; uint32.
+
+    Of entries whose value lies in the area.
+    """
+    size, flat = rows.shape[1], np.ascontiguousarray(rows).reshape(-1)
+    name = entries.area * size + entries.offset + XATTR_ENTRY.size
+    plain = np.zeros(len(entries), np.uint32)
+    signed = plain.copy()
+    for step in range(int(entries.name_length.max(initial=0))):
+        some = np.flatnonzero(entries.name_length > step)
+        byte = flat[name[some] + step]
+        plain[some] = _rotated(plain[some], 5) ^ byte
+        signed[some] = _rotated(signed[some], 5) ^ byte.astype(np.int8).astype(np.uint32)
+    return tuple(_with_values(flat, entries, base, size, start) for start in (plain, signed))
+
+
+def _with_values(flat: Any, entries: Attributes, base: Any, size: int, register: Any) -> Any:
+    register = register.copy()
+    value = entries.area * size + base[entries.area] + entries.value_offset
+    some = np.flatnonzero(entries.value_size > 0)
+    for step in range(VALUE_STEPS):
+        some = some[entries.value_size[some] > 4 * step]
+        if not len(some):
+            break
+        word = np.zeros(len(some), np.uint32)
+        for byte in range(4):
+            there = entries.value_size[some] > 4 * step + byte
+            place = np.where(there, value[some] + 4 * step + byte, 0)
+            word |= (flat[place] * there).astype(np.uint32) << np.uint32(8 * byte)
+        register[some] = _rotated(register[some], 16) ^ word
+    return register
+
+
+def _rotated(register: Any, shift: int) -> Any:
+    return (register << np.uint32(shift)) | (register >> np.uint32(32 - shift))

@@ -1,0 +1,418 @@
+"""Directory blocks and the entries in them, against the inodes that they name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from ext4kit.errors import CorruptError
+from ext4kit.filesystem.maps import Runs
+from ext4kit.filesystem.xattrs import inline_tail
+from ext4kit.parsers.checksums import crc32c_each
+from ext4kit.parsers.directory import DIRENT, DIRENT_TAIL, TAIL_FILE_TYPE, Names, parse_entries
+from ext4kit.parsers.inode import InodeFlags, InodeTable, inode_seeds
+from ext4kit.parsers.name_hashes import KNOWN, dirhashes
+from ext4kit.verify.htree import DirectoryBlocks, Index, check_index
+from ext4kit.verify.inodes import ROOT, Directories
+from ext4kit.verify.scene import InodeFacts, Scene, distinct
+
+BLOCKS_AT_ONCE, DIRECTORIES_AT_ONCE = 2048, 1 << 16
+MOST_BLOCKS = 1 << 22  # blocks of names that are looked at together
+DIRECTORY = 0x4000
+FILE_TYPES = np.zeros(16, np.int64)  # i_mode >> 12 -> file type of an entry
+FILE_TYPES[[8, 4, 2, 6, 1, 12, 10]] = [1, 2, 3, 4, 5, 6, 7]
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # odd, its bits well mixed
+
+
+@dataclass(slots=True)
+class Links:
+    """What the names come to, a row an inode in use (`InodeFacts`).
+
+    Attributes:
+        counted: entries that name it, `.` and `..` among them.
+        parent: inode number of the directory that names it (directories), 0 for none.
+        told: inode number in its own `..` (directories), 0 for none.
+    """
+
+    counted: Any
+    parent: Any
+    told: Any
+
+
+def check_directories(scene: Scene, facts: InodeFacts, pieces: list[Directories]) -> Links:
+    """Check every directory; what their names come to."""
+    count = len(facts.number)
+    links = Links(*(np.zeros(count, np.int64) for _ in range(3)))
+    for piece in _in_large_pieces(pieces):
+        check = _Check(scene, facts, links, piece.table)
+        check.blocks(piece)
+        check.inline()
+    return links
+
+
+def _in_large_pieces(pieces: list[Directories]) -> Iterator[Directories]:
+    """The same directories, some tens of thousands together."""
+    batch: list[Directories] = []
+    for place, piece in enumerate(pieces):
+        batch.append(piece)
+        size = sum(len(one.table) for one in batch)
+        if size >= DIRECTORIES_AT_ONCE or place == len(pieces) - 1:
+            yield _together(batch)
+            batch = []
+
+
+def _together(batch: list[Directories]) -> Directories:
+    columns = [part.name for part in fields(InodeTable)]
+    table = InodeTable(
+        *(np.concatenate([getattr(one.table, name) for one in batch]) for name in columns)
+    )
+    sizes = [len(one.table) for one in batch]
+    shifts = accumulate(sizes, initial=0)
+    owner = [one.runs.owner + shift for one, shift in zip(batch, shifts, strict=False)]
+    rest = [
+        np.concatenate([getattr(one.runs, name) for one in batch])
+        for name in ("logical", "length", "physical", "unwritten")
+    ]
+    return Directories(table, Runs(np.concatenate(owner), *rest))
+
+
+def _expanded(scene: Scene, piece: Directories) -> DirectoryBlocks:
+    runs = piece.runs
+    total = np.cumsum(runs.length)
+    kept = total <= min(MOST_BLOCKS, scene.fs.blocks.blocks_count)  # each block has one owner
+    if not kept.all():
+        lost = distinct(runs.owner[~kept])
+        scene.add_inodes("directory-unreadable", piece.table.number[lost], "too many blocks")
+        runs = runs.take(kept)
+    owner = np.repeat(runs.owner, runs.length)
+    step = np.arange(len(owner)) - np.repeat(np.cumsum(runs.length) - runs.length, runs.length)
+    return DirectoryBlocks(
+        owner,
+        np.repeat(runs.logical, runs.length) + step,
+        np.repeat(runs.physical, runs.length) + step,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Some:
+    """Entries of some directory blocks, without `.` and `..`.
+
+    Attributes:
+        owner: row of the directory; block, offset: where each lies.
+        inode, file_type, names: as stored.
+        place: row of the block among all; -1 for inline data.
+    """
+
+    owner: Any
+    block: Any
+    offset: Any
+    inode: Any
+    file_type: Any
+    names: Names
+    place: Any
+
+
+class _Check:
+    """The check of one piece of the directories."""
+
+    def __init__(self, scene: Scene, facts: InodeFacts, links: Links, table: InodeTable) -> None:
+        self.scene, self.facts, self.links, self.table = scene, facts, links, table
+        self.rows = facts.rows_of(table.number)
+        self.encrypted = (table.flags & int(InodeFlags.ENCRYPT)) != 0
+        self.folded = (table.flags & int(InodeFlags.CASEFOLD)) != 0
+        self.sealed = scene.superblock.has_metadata_checksums
+        self.keys: list[tuple[Any, Any, Any]] = []
+
+    def blocks(self, piece: Directories) -> None:
+        """Directories with blocks."""
+        blocks = _expanded(self.scene, piece)
+        indexed = (self.table.flags & int(InodeFlags.INDEX)) != 0
+        index = check_index(self.scene, self.table, blocks, indexed)
+        for at in range(0, len(blocks.owner), BLOCKS_AT_ONCE):
+            some = np.arange(at, min(at + BLOCKS_AT_ONCE, len(blocks.owner)))
+            some = some[~index.is_inner[some]]
+            if len(some):
+                self._some_blocks(blocks, index, some)
+        self._duplicates()
+
+    def _some_blocks(self, blocks: DirectoryBlocks, index: Index, some: Any) -> None:
+        rows, readable = self.scene.fs.fetch(blocks.block[some])
+        self._tell("directory-unreadable", blocks, some[~readable], self.scene.fs.unreadable)
+        some, rows = some[readable], rows[readable]
+        if not len(some):
+            return
+        if self.sealed:
+            self._check_tails(blocks, some, rows, ~index.is_root[some])
+        entries, broken = parse_entries(rows, self.scene.fs.has_file_types)
+        bad = np.flatnonzero(broken >= 0)
+        self._tell(
+            "directory-corrupted", blocks, some[bad],
+            lambda place: f"entries break off at byte {broken[bad[place]]:,}",
+        )  # fmt: skip
+        self._check_dots(blocks, some, rows)
+        names = entries.packed_names(rows)
+        dots = _are_dots(names)
+        self._stray_dots(blocks, some[entries.block[dots]], entries.offset[dots])
+        entries, names = entries.take(~dots), names.take(~dots)
+        place = some[entries.block]
+        chosen = _Some(
+            blocks.owner[place], blocks.block[place], entries.offset, entries.inode,
+            entries.file_type, names, place,
+        )  # fmt: skip
+        self._check_entries(chosen)
+        self._check_order(chosen, blocks, index)
+
+    def _tell(self, code: str, blocks: DirectoryBlocks, places: Any, read: Any = "") -> None:
+        self.scene.add_rows(
+            code, "directory block", np.arange(len(places)), read=read,
+            inode=self.table.number[blocks.owner[places]], block=blocks.block[places],
+        )  # fmt: skip
+
+    def _check_tails(self, blocks: DirectoryBlocks, some: Any, rows: Any, leaf: Any) -> None:
+        """Checksums of blocks with names; roots have theirs as nodes of the index."""
+        some, rows = some[leaf], rows[leaf]
+        if not len(some):
+            return
+        offset = rows.shape[1] - DIRENT_TAIL.size
+        tail = DIRENT_TAIL.columns(rows, offset)
+        there = (
+            (tail["det_reserved_ft"] == TAIL_FILE_TYPE)
+            & (tail["det_rec_len"] == DIRENT_TAIL.size)
+            & (tail["det_reserved_zero1"] == 0)
+            & (tail["det_reserved_zero2"] == 0)
+        )
+        self._tell("directory-no-checksum", blocks, some[~there])
+        owner = blocks.owner[some]
+        seeds = inode_seeds(
+            self.scene.superblock, self.table.number[owner], self.table.generation[owner]
+        ).astype(np.int64)
+        fits = crc32c_each(seeds, (row[:offset] for row in rows)) == tail["det_checksum"]
+        self._tell("directory-checksum", blocks, some[there & ~fits])
+
+    def _check_dots(self, blocks: DirectoryBlocks, some: Any, rows: Any) -> None:
+        """The first block starts with `.`, which is the directory, and `..`."""
+        first = np.flatnonzero(blocks.logical[some] == 0)
+        if not len(first):
+            return
+        owner, data = blocks.owner[some[first]], rows[first]
+        own, length, name = _entry_at(data, np.zeros(len(first), np.int64))
+        fine = (own == self.table.number[owner]) & name
+        second = np.clip(length, 12, data.shape[1] - 12) // 4 * 4
+        parent, _, _ = _entry_at(data, second)
+        fine &= _is_dotdot(data, second)
+        self._tell("directory-dot", blocks, some[first[~fine]])
+        good = owner[fine]
+        self.links.told[self.rows[good]] = parent[fine]
+        self.links.counted[self.rows[good]] += 1
+        self._count(parent[fine])
+
+    def _count(self, numbers: Any) -> None:
+        rows = self.facts.rows_of(numbers)
+        rows = rows[rows >= 0]
+        np.add.at(self.links.counted, rows, 1)
+
+    def _stray_dots(self, blocks: DirectoryBlocks, places: Any, offset: Any) -> None:
+        """More than two entries called `.` or `..`, or one not in the first block."""
+        count = np.bincount(places, minlength=1)
+        wrong = (blocks.logical[places] != 0) | (count[places] > 2)
+        self._tell("directory-dot", blocks, distinct(places[wrong]), "a further `.` or `..`")
+
+    def _check_entries(self, some: _Some) -> None:
+        superblock = self.scene.superblock
+        lowest = superblock.first_usable_inode
+        cannot = (some.inode < lowest) | (some.inode > superblock.inodes_count)
+        row = self.facts.rows_of(some.inode)
+        unused = ~cannot & (row < 0)
+        root = some.inode == ROOT
+        self._entries("entry-inode", some, cannot)
+        self._entries("entry-unused-inode", some, unused)
+        used = (row >= 0) & ~(cannot & ~root)
+        mode, flags = self.facts.mode[row], self.facts.flags[row]
+        self._entries("entry-value-inode", some, used & (flags & int(InodeFlags.EA_INODE) != 0))
+        expected = FILE_TYPES[mode >> 12 & 15] * self.scene.fs.has_file_types
+        wrong = used & (some.file_type != expected) & ~self.facts.is_bad[row]
+        self._entries("entry-no-file-type", some, wrong & (some.file_type == 0))
+        wrong &= some.file_type != 0
+        plain = used & (flags & int(InodeFlags.ENCRYPT) == 0) & np.isin(mode >> 12, (4, 8, 10))
+        self._entries("entry-unencrypted", some, plain & self.encrypted[some.owner])
+        self._entries(
+            "entry-file-type", some, wrong,
+            lambda at: f"{some.file_type[at]}, expected {expected[at]}",
+        )  # fmt: skip
+        self._entries("entry-name", some, _bad_names(some.names) & ~self.encrypted[some.owner])
+        np.add.at(self.links.counted, row[used], 1)
+        self._note_parents(some, row, used & (mode & 0xF000 == DIRECTORY))
+        self.keys.append((some.owner, _name_keys(some.names), some.inode))
+
+    def _entries(self, code: str, some: _Some, wrong: Any, read: Any = None) -> None:
+        rows = np.flatnonzero(wrong)
+        if not len(rows):
+            return
+        named = some.names
+
+        def words(at: int) -> str:
+            start, length = int(named.start[at]), int(named.length[at])
+            name = named.data[start : start + length].decode("utf-8", "backslashreplace")
+            return f"{name!r} -> inode {some.inode[at]}" + (f": {read(at)}" if read else "")
+
+        self.scene.add_rows(
+            code, "directory entry", rows, inode=self.table.number[some.owner],
+            block=some.block, offset=some.offset, read=words,
+        )  # fmt: skip
+
+    def _note_parents(self, some: _Some, row: Any, chosen: Any) -> None:
+        entries = np.flatnonzero(chosen)
+        if not len(entries):
+            return
+        target = row[entries]
+        first = np.zeros(len(entries), bool)
+        first[np.unique(target, return_index=True)[1]] = True
+        again = ~first | (self.links.parent[target] != 0) | (some.inode[entries] == ROOT)
+        wrong = np.zeros(len(row), bool)
+        wrong[entries[again]] = True
+        self._entries("directory-linked-twice", some, wrong)
+        fresh = entries[~again]
+        self.links.parent[row[fresh]] = self.table.number[some.owner[fresh]]
+
+    def _check_order(self, some: _Some, blocks: DirectoryBlocks, index: Index) -> None:
+        """Names in the leaves of an index have hashes that the index gives their block."""
+        version = index.version[some.owner]
+        leaf = (index.high[some.place] > 0) & ~self.folded[some.owner]
+        seed = b"".join(word.to_bytes(4, "little") for word in self.scene.superblock.hash_seed)
+        for kind in np.flatnonzero(np.bincount(version[leaf])).tolist():
+            if kind not in KNOWN:
+                continue
+            rows = np.flatnonzero(leaf & (version == kind))
+            hashes = dirhashes(some.names.take(rows), kind, seed)
+            place = some.place[rows]
+            wrong = (hashes < index.low[place]) | (hashes >= index.high[place])
+            self._tell("htree-order", blocks, distinct(place[wrong]))
+
+    def _duplicates(self) -> None:
+        """Names that a directory has twice."""
+        if not self.keys:
+            return
+        owner, key, inode = (np.concatenate(part) for part in zip(*self.keys, strict=True))
+        mixed = np.sort(key ^ (owner.astype(np.uint64) * _FACTOR))
+        if not (mixed[1:] == mixed[:-1]).any():
+            self.keys.clear()
+            return
+        order = np.lexsort((key, owner))
+        owner, key, inode = owner[order], key[order], inode[order]
+        again = (owner[1:] == owner[:-1]) & (key[1:] == key[:-1])
+        rows = np.flatnonzero(again) + 1
+        self.scene.add_inodes(
+            "entry-duplicate", self.table.number[owner[rows]],
+            lambda at: f"inodes {inode[rows[at] - 1]} and {inode[rows[at]]}",
+        )  # fmt: skip
+        self.keys.clear()
+
+    # -- directories in the inode ---------------------------------------------------------
+
+    def inline(self) -> None:
+        """Directories whose entries lie in the inode."""
+        rows = np.flatnonzero((self.table.flags & int(InodeFlags.INLINE_DATA)) != 0)
+        if not len(rows):
+            return
+        body = np.ascontiguousarray(self.table.i_block[rows])
+        parent = body[:, :4].copy().view("<u4")[:, 0].astype(np.int64)
+        self.links.told[self.rows[rows]] = parent
+        self.links.counted[self.rows[rows]] += 1
+        self._count(parent)
+        self._inline_entries(rows, body, 4)
+        for row, tail in self._tails(rows):
+            self._inline_entries(np.array([row]), tail, 0)
+        self._duplicates()
+
+    def _tails(self, rows: Any) -> Iterator[tuple[int, Any]]:
+        """(row, uint8 (1, length)) of what lies in the attribute system.data."""
+        for row in rows[self.table.size[rows] > 60].tolist():
+            raw, extra = self.table.raw[row].tobytes(), int(self.table.extra_isize[row])
+            try:
+                tail = inline_tail(raw, extra)[: max(int(self.table.size[row]) - 60, 0)]
+            except CorruptError:
+                continue  # told with the attributes
+            if tail:
+                yield row, np.frombuffer(tail, np.uint8)[None, :]
+
+    def _inline_entries(self, rows: Any, data: Any, start: int) -> None:
+        entries, broken = parse_entries(data, self.scene.fs.has_file_types, start=start)
+        bad = np.flatnonzero(broken >= 0)
+        self.scene.add_inodes(
+            "directory-corrupted", self.table.number[rows[bad]],
+            lambda place: f"inline entries break off at byte {broken[bad[place]]:,}",
+        )  # fmt: skip
+        names = entries.packed_names(data)
+        dots = _are_dots(names)
+        owner = rows[entries.block]
+        self.scene.add_inodes("directory-dot", self.table.number[owner[dots]])
+        entries, names, owner = entries.take(~dots), names.take(~dots), owner[~dots]
+        block, offset = self.scene.fs.inode_location(self.table.number[owner])
+        self._check_entries(
+            _Some(owner, block, offset, entries.inode, entries.file_type, names,
+                  np.full(len(owner), -1))
+        )  # fmt: skip
+
+
+def _entry_at(data: Any, offset: Any) -> tuple[Any, Any, Any]:
+    """(inode, record length, is `.`) of the entry at a byte of each row, a multiple of 4."""
+    row = np.arange(len(data))
+    words = np.ascontiguousarray(data).view("<u4")
+    word = offset // 4
+    head = words[row, word + 1].astype(np.int64)
+    name = head >> 16 & 0xFF, words[row, np.minimum(word + 2, words.shape[1] - 1)]
+    dot = (name[0] == 1) & (name[1] & 0xFF == ord("."))
+    return words[row, word].astype(np.int64), head & 0xFFFF, dot
+
+
+def _is_dotdot(data: Any, offset: Any) -> Any:
+    row = np.arange(len(data))
+    length = data[row, offset + 6]
+    first, second = data[row, offset + DIRENT.size], data[row, offset + DIRENT.size + 1]
+    return (length == 2) & (first == ord(".")) & (second == ord("."))
+
+
+def _are_dots(names: Names) -> Any:
+    """Bool a name: `.` or `..`."""
+    data = np.frombuffer(names.data, np.uint8)
+    short = names.length <= 2
+    found = np.zeros(len(names), bool)
+    start, length = names.start[short], names.length[short]
+    if len(start):
+        found[short] = (data[start] == ord(".")) & (data[start + length - 1] == ord("."))
+    return found
+
+
+def _bad_names(names: Names) -> Any:
+    """Bool a name: holds a slash or a NUL."""
+    data = np.frombuffer(names.data, np.uint8)
+    places = np.flatnonzero((data == 0) | (data == ord("/")))
+    bad = np.zeros(len(names), bool)
+    if not len(places) or not len(names):
+        return bad
+    order = np.argsort(names.start)
+    start = names.start[order]
+    row = np.searchsorted(start, places, "right") - 1
+    hit = (row >= 0) & (places < start[row] + names.length[order][row])
+    bad[order[row[hit]]] = True
+    return bad
+
+
+def _name_keys(names: Names) -> Any:
+    """A 64-bit number a name, the same for the same name and hardly for two others."""
+    padded = np.frombuffer(names.data + bytes(8), np.uint8)
+    words = np.ndarray(len(names.data) + 1, "<u8", padded, strides=(1,))
+    key = names.length.astype(np.uint64)
+    order = np.argsort(-names.length, kind="stable")
+    lengths = names.length[order]
+    for first in range(0, int(names.length.max(initial=0)), 8):
+        some = order[: int(np.searchsorted(-lengths, -first))]
+        unused = np.maximum(64 - 8 * (names.length[some] - first), 0).astype(np.uint64)
+        word = words[names.start[some] + first] << unused
+        mixed = (key[some] ^ word) * _FACTOR
+        key[some] = mixed ^ (mixed >> np.uint64(29))
+    return key

@@ -1,0 +1,227 @@
+"""Extent trees of a whole table of inodes, level by level, every node and entry checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ext4kit.filesystem.maps import Runs, spread
+from ext4kit.parsers import extents
+from ext4kit.parsers.checksums import crc32c_each
+from ext4kit.parsers.inode import InodeTable, inode_seeds
+from ext4kit.verify.scene import Scene
+
+END = 1 << 32  # file blocks are 32-bit numbers
+
+
+@dataclass(slots=True)
+class Found:
+    """What maps consist of.
+
+    Attributes:
+        runs: (owner row, file block, length, block, unwritten) columns, in pieces.
+        nodes: (owner row, block) columns of tree blocks, in pieces.
+        bad: bool a row: a part of the map cannot be used.
+        ordered: what `all_runs` gives, once it was asked.
+    """
+
+    bad: Any
+    runs: list[tuple[Any, ...]] = field(default_factory=list)
+    nodes: list[tuple[Any, Any]] = field(default_factory=list)
+    ordered: Runs | None = None
+
+    def all_runs(self) -> Runs:
+        """Every run, in order of owner and file block; asked for once all are there."""
+        if self.ordered is None:
+            self.ordered = self._in_order()
+        return self.ordered
+
+    def _in_order(self) -> Runs:
+        columns = [np.concatenate(part) for part in zip(*self.runs, strict=True)]
+        if not columns:
+            none = np.zeros(0, np.int64)
+            return Runs(none, none, none, none, none.astype(bool))
+        owner, logical = columns[:2]
+        step = np.diff(owner)
+        if ((step > 0) | ((step == 0) & (logical[1:] >= logical[:-1]))).all():
+            return Runs(*columns)
+        order = np.lexsort((logical, owner))
+        return Runs(*(column[order] for column in columns))
+
+    def all_nodes(self) -> tuple[Any, Any]:
+        """(owner row, block) of every tree block."""
+        none = (np.zeros(0, np.int64), np.zeros(0, np.int64))
+        owner, block = zip(none, *self.nodes, strict=True)
+        return np.concatenate(owner), np.concatenate(block)
+
+
+@dataclass(frozen=True, slots=True)
+class _Nodes:
+    """Nodes of one level.
+
+    Attributes:
+        owner: row of the inode.
+        block: where each lies; -1 in the inode itself.
+        low, high: the file blocks that the index above gives it, `high` not among them.
+        depth: what its header has to say; -1 for anything.
+    """
+
+    owner: Any
+    block: Any
+    low: Any
+    high: Any
+    depth: Any
+
+    def take(self, index: Any) -> _Nodes:
+        return _Nodes(
+            self.owner[index], self.block[index], self.low[index], self.high[index],
+            self.depth[index],
+        )  # fmt: skip
+
+
+class TreeCheck:
+    """The check of the extent trees of one table of inodes.
+
+    Args:
+        scene: takes the findings.
+        table: the inodes.
+        found: takes runs and nodes.
+    """
+
+    def __init__(self, scene: Scene, table: InodeTable, found: Found) -> None:
+        self._scene = scene
+        self._table = table
+        self._found = found
+        self._blocks_count = scene.superblock.blocks_count
+
+    def walk(self, owner: Any) -> None:
+        """Follow the trees of the inodes in rows `owner`."""
+        count = len(owner)
+        nodes = _Nodes(
+            owner, np.full(count, -1), np.zeros(count, np.int64), np.full(count, END),
+            np.full(count, -1),
+        )  # fmt: skip
+        rows = self._table.i_block[owner]
+        while len(nodes.owner):
+            nodes, rows = self._level(nodes, rows)
+
+    def _level(self, nodes: _Nodes, rows: Any) -> tuple[_Nodes, Any]:
+        sound, entries, _, depth = extents.parse_headers(rows)
+        sound &= (nodes.depth < 0) | (depth == nodes.depth)
+        sound &= (depth == 0) | (entries > 0)
+        self._tell("extent-header", nodes, np.flatnonzero(~sound), "header makes no sense")
+        self._leaves(nodes, rows, np.where(sound & (depth == 0), entries, 0))
+        return self._children(nodes, rows, np.where(sound & (depth > 0), entries, 0), depth)
+
+    def _tell(self, code: str, nodes: _Nodes, rows: Any, read: Any, spoils: bool = True) -> None:
+        """Record a finding for each of some nodes."""
+        if spoils:
+            self._found.bad[nodes.owner[rows]] = True
+        findings = self._scene.findings
+        shown = rows[: findings.room(code)]
+        for place, row in enumerate(shown.tolist()):
+            number, block = int(self._table.number[nodes.owner[row]]), int(nodes.block[row])
+            words = read if isinstance(read, str) else read[place]
+            if block < 0:
+                where = self._scene.inode_place(number)
+                self._scene.add(code, "extent tree root", **where, read=words)
+            else:
+                self._scene.add(code, "extent block", inode=number, block=block, read=words)
+        findings.count(code, len(rows) - len(shown))
+
+    def _leaves(self, nodes: _Nodes, rows: Any, entries: Any) -> None:
+        row, slot = spread(entries)
+        if not len(row):
+            return
+        logical, length, physical, unwritten = extents.parse_extents(rows, row, slot)
+        words = _Words("extent {}: file blocks {}+{} at block {}", slot, logical, length, physical)
+        empty = length == 0
+        self._tell_entries("extent-length", nodes, row, empty, words)
+        first = self._scene.superblock.first_data_block
+        outside = (physical < max(first, 1)) | (physical + length > self._blocks_count)
+        self._tell_entries("extent-range", nodes, row, outside & ~empty, words)
+        end = logical + length
+        wrong = end > END
+        same = row[1:] == row[:-1]
+        wrong[1:] |= same & (logical[1:] < end[:-1])
+        wrong |= end > nodes.high[row]
+        wrong |= logical < nodes.low[row]
+        self._tell_entries("extent-order", nodes, row, wrong, words)
+        started = (slot == 0) & (nodes.block[row] >= 0) & (logical > nodes.low[row])
+        self._tell_entries("extent-index", nodes, row, started, words, spoils=False)
+        fine = ~empty & ~outside
+        columns = (nodes.owner[row], logical, length, physical, unwritten)
+        self._found.runs.append(tuple(column[fine] for column in columns))
+
+    def _tell_entries(
+        self, code: str, nodes: _Nodes, row: Any, bad: Any, words: _Words, spoils: bool = True
+    ) -> None:
+        entries = np.flatnonzero(bad)
+        if len(entries):
+            shown = words.of(entries[: self._scene.findings.room(code)])
+            self._tell(code, nodes, row[entries], shown, spoils)
+
+    def _children(self, nodes: _Nodes, rows: Any, entries: Any, depth: Any) -> tuple[_Nodes, Any]:
+        row, slot = spread(entries)
+        low, child = extents.parse_children(rows, row, slot)
+        words = _Words("index {}: file block {} at block {}", slot, low, child)
+        first = max(self._scene.superblock.first_data_block, 1)
+        outside = (child < first) | (child >= self._blocks_count)
+        self._tell_entries("extent-range", nodes, row, outside, words)
+        same = row[1:] == row[:-1]
+        wrong = (low < nodes.low[row]) | (low >= nodes.high[row])
+        wrong[1:] |= same & (low[1:] <= low[:-1])
+        self._tell_entries("extent-order", nodes, row, wrong, words)
+        late = (slot == 0) & (nodes.block[row] >= 0) & (low > nodes.low[row])
+        self._tell_entries("extent-index", nodes, row, late, words, spoils=False)
+        high = nodes.high[row].copy()
+        high[:-1][same] = low[1:][same]
+        below = _Nodes(nodes.owner[row], child, low, high, depth[row] - 1)
+        return self._read(below.take(~outside))
+
+    def _read(self, nodes: _Nodes) -> tuple[_Nodes, Any]:
+        """The nodes that are met for the first time and can be read, and their bytes."""
+        self._found.nodes.append((nodes.owner, nodes.block))
+        fresh = self._scene.nodes.visit(nodes.block)
+        self._tell("extent-loop", nodes, np.flatnonzero(~fresh), "a node met before")
+        nodes = nodes.take(fresh)
+        rows, readable = self._scene.fs.fetch(nodes.block)
+        lost = np.flatnonzero(~readable)
+        self._tell("metadata-unreadable", nodes, lost, self._scene.fs.unreadable)
+        nodes, rows = nodes.take(readable), rows[readable]
+        self._check_sums(nodes, rows)
+        return nodes, rows
+
+    def _check_sums(self, nodes: _Nodes, rows: Any) -> None:
+        """The checksum in each node's tail, which lies behind `eh_max` entries."""
+        if not self._scene.superblock.has_metadata_checksums or not len(rows):
+            return
+        _, _, most, _ = extents.parse_headers(rows)
+        end = extents.HEADER.size + most * extents.EXTENT.size
+        table = self._table
+        seeds = inode_seeds(
+            self._scene.superblock, table.number[nodes.owner], table.generation[nodes.owner]
+        ).astype(np.int64)
+        fine = np.zeros(len(rows), bool)
+        for length in sorted(set(end.tolist())):
+            if length + extents.TAIL.size > rows.shape[1]:
+                continue
+            some = np.flatnonzero(end == length)
+            stored = rows[some, length : length + 4].copy().view("<u4")[:, 0]
+            body = (rows[place, :length] for place in some.tolist())
+            fine[some] = crc32c_each(seeds[some], body) == stored
+        self._tell("extent-checksum", nodes, np.flatnonzero(~fine), "", spoils=False)
+
+
+class _Words:
+    """Texts for some of many entries, made when they are needed."""
+
+    def __init__(self, template: str, *columns: Any) -> None:
+        self._template, self._columns = template, columns
+
+    def of(self, rows: Any) -> list[str]:
+        """The texts of these rows."""
+        lists = (column[rows].tolist() for column in self._columns)
+        return [self._template.format(*values) for values in zip(*lists, strict=True)]

@@ -1,0 +1,161 @@
+"""Group descriptors: checksums, places, flags, backup copies; the metadata that groups claim."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ext4kit.filesystem.geometry import descriptor_blocks
+from ext4kit.parsers.features import Incompat, RoCompat
+from ext4kit.parsers.group import GroupFlags, GroupTable, parse_groups
+from ext4kit.verify.places import group_starts, overheads, superblock_groups
+from ext4kit.verify.scene import METADATA, Scene
+
+BACKUPS_COMPARED = 64  # copies of the descriptors that are read and compared
+UNINIT = int(GroupFlags.INODE_UNINIT | GroupFlags.BLOCK_UNINIT)
+PLACES = ("block_bitmap", "inode_bitmap", "inode_table")
+
+
+def check_groups(scene: Scene) -> None:
+    """Every descriptor and its copies; then the groups' own blocks are claimed."""
+    count = len(scene.fs.groups)
+    if count < scene.superblock.groups_count:
+        missing = scene.superblock.groups_count - count
+        scene.findings.add("evidence-short", "group descriptors", read=f"{missing:,} groups gone")
+    rows, readable = _rows(scene, 0, count)
+    table = parse_groups(rows, scene.superblock)
+    _check_checksums(scene, table, readable)
+    _check_places(scene, table)
+    _check_flags(scene, table)
+    _compare_copies(scene, table)
+    _claim(scene)
+
+
+def _rows(scene: Scene, copy: int, count: int) -> tuple[Any, Any]:
+    """(uint8 (count, descriptor size), readable (count,)) of one copy of the descriptors."""
+    superblock = scene.superblock
+    size, block_size = superblock.descriptor_size, superblock.block_size
+    places = descriptor_blocks(superblock, copy, -(-count * size // block_size))
+    data, readable = scene.fs.fetch(places)
+    return data.reshape(-1, size)[:count], np.repeat(readable, block_size // size)[:count]
+
+
+def _locate(scene: Scene, copy: int, group: int) -> dict[str, int]:
+    """Block and offset of a group's descriptor, as `Scene.add` takes them."""
+    superblock = scene.superblock
+    per_block = superblock.block_size // superblock.descriptor_size
+    index, slot = divmod(group, per_block)
+    places = descriptor_blocks(superblock, copy, index + 1)
+    return {
+        "group": group,
+        "block": int(places[index]),
+        "offset": slot * superblock.descriptor_size,
+    }
+
+
+def _each(scene: Scene, code: str, groups: Any, copy: int, read: Any, expected: Any = None) -> None:
+    structure = "backup group descriptor" if copy else "group descriptor"
+    shown = groups[: scene.findings.room(code)].tolist()
+    for group in shown:
+        words = {"read": read(group), "expected": expected(group) if expected else ""}
+        scene.add(code, structure, **_locate(scene, copy, group), **words)
+    scene.findings.count(code, len(groups) - len(shown))
+
+
+def _check_checksums(scene: Scene, table: GroupTable, readable: Any) -> None:
+    bad = (table.computed_checksum >= 0) & (table.computed_checksum != table.checksum) & readable
+    _each(
+        scene, "descriptor-checksum", np.flatnonzero(bad), 0,
+        lambda group: f"0x{table.checksum[group]:04x}",
+        lambda group: f"0x{table.computed_checksum[group]:04x}",
+    )  # fmt: skip
+    lost = np.flatnonzero(~readable)
+    _each(scene, "metadata-unreadable", lost, 0, lambda _: scene.fs.unreadable)
+    scene.trusted = readable & ~bad
+
+
+def _table_blocks(scene: Scene) -> int:
+    superblock = scene.superblock
+    return -(-superblock.inodes_per_group * superblock.inode_size // superblock.block_size)
+
+
+def _check_places(scene: Scene, table: GroupTable) -> None:
+    superblock, count = scene.superblock, len(table)
+    starts = group_starts(superblock, count)
+    ends = np.minimum(starts + superblock.blocks_per_group, superblock.blocks_count)
+    if Incompat.FLEX_BG in superblock.features:
+        starts = np.full(count, superblock.first_data_block)
+        ends = np.full(count, superblock.blocks_count)
+    for name in PLACES:
+        place = getattr(table, name)
+        length = _table_blocks(scene) if name == "inode_table" else 1
+        bad = (place < np.maximum(starts, 1)) | (place + length > ends)
+        words = name.replace("_", " ")
+        _each(
+            scene, "descriptor-place", np.flatnonzero(bad), 0,
+            lambda group, at=place, words=words: f"{words} at block {at[group]:,}",
+            lambda group, a=starts, b=ends: f"blocks {a[group]:,} to {b[group] - 1:,}",
+        )  # fmt: skip
+
+
+def _check_flags(scene: Scene, table: GroupTable) -> None:
+    superblock = scene.superblock
+    flagged = (table.flags & UNINIT) != 0
+    lazy = superblock.has_metadata_checksums or RoCompat.UNINIT_BG in superblock.features
+    if not lazy:
+        _each(
+            scene, "descriptor-flags-unused", np.flatnonzero(flagged), 0,
+            lambda group: f"flags 0x{table.flags[group]:x} without uninit_bg or metadata_csum",
+        )  # fmt: skip
+        return
+    last = len(table) - 1
+    if table.flags[last] & int(GroupFlags.BLOCK_UNINIT):
+        words = "the last group's block bitmap marked as never written"
+        _each(scene, "descriptor-flags", np.array([last]), 0, lambda _: words)
+    bad = table.itable_unused > superblock.inodes_per_group
+    _each(
+        scene, "descriptor-unused-inodes", np.flatnonzero(bad), 0,
+        lambda group: f"{table.itable_unused[group]:,}",
+        lambda _: f"at most {superblock.inodes_per_group:,}",
+    )  # fmt: skip
+
+
+def _compare_copies(scene: Scene, primary: GroupTable) -> None:
+    superblock = scene.superblock
+    copies = superblock_groups(superblock, len(primary))
+    if Incompat.META_BG in superblock.features and superblock.first_meta_group == 0:
+        copies = np.minimum(copies, 1)[:2]  # each meta group has its copy in its second group
+    for copy in copies[copies > 0][:BACKUPS_COMPARED].tolist():
+        rows, readable = _rows(scene, copy, len(primary))
+        table = parse_groups(rows, superblock)
+        different = np.zeros(len(primary), bool)
+        for name in PLACES:
+            different |= getattr(table, name) != getattr(primary, name)
+        _each(
+            scene, "backup-descriptors-differ", np.flatnonzero(different & readable), copy,
+            lambda group, table=table: _places_of(table, group),
+            lambda group: _places_of(primary, group),
+        )  # fmt: skip
+
+
+def _places_of(table: GroupTable, group: int) -> str:
+    return ", ".join(f"{int(getattr(table, name)[group]):,}" for name in PLACES)
+
+
+def _claim(scene: Scene) -> None:
+    """The blocks that superblocks, descriptors, bitmaps, tables and MMP take."""
+    superblock, groups = scene.superblock, scene.fs.groups
+    ahead = overheads(superblock, len(groups))
+    starts = group_starts(superblock, len(groups))
+    some = ahead > 0
+    scene.claims.add(starts[some], ahead[some], METADATA)
+    if superblock.first_data_block == 0 and superblock.block_size == 1024:
+        scene.claims.add([0], 1 + ahead[0], METADATA)  # bigalloc: block 0 boots
+    for name in PLACES:
+        place = getattr(groups, name)
+        length = _table_blocks(scene) if name == "inode_table" else 1
+        inside = (place > 0) & (place + length <= superblock.blocks_count)
+        scene.claims.add(place[inside], length, METADATA)
+    if Incompat.MMP in superblock.features and 0 < superblock.mmp_block < superblock.blocks_count:
+        scene.claims.add([superblock.mmp_block], 1, METADATA)

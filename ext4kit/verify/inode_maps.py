@@ -1,0 +1,216 @@
+"""Block maps against sizes, block counts and clusters; what they take is claimed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ext4kit.filesystem.maps import Runs, has_map, map_inodes
+from ext4kit.parsers.features import Incompat, RoCompat
+from ext4kit.parsers.inode import InodeFlags, InodeTable
+from ext4kit.parsers.superblock import Superblock
+from ext4kit.verify.extents import END, Found, TreeCheck
+from ext4kit.verify.scene import Scene, distinct
+from ext4kit.verify.xattrs import BodyAttributes, block_charges
+
+SECTOR = 512
+BAD_BLOCKS, ROOT, RESIZE = 1, 2, 7
+DIRECTORY, REGULAR, SYMLINK = 0x4000, 0x8000, 0xA000
+INLINE_ROOM = 60
+DIRECTORY_BLOCKS_BITS = 21  # without large_dir a directory ends at 2 GiB
+
+
+def check_maps(scene: Scene, table: InodeTable, bodies: BodyAttributes) -> Found:
+    """Follow the maps of inodes in use and check what they come to."""
+    found = Found(np.zeros(len(table), bool))
+    mapped = has_map(table.mode, table.size, table.flags) | (table.number == BAD_BLOCKS)
+    by_extents = (table.flags & int(InodeFlags.EXTENTS)) != 0
+    TreeCheck(scene, table, found).walk(np.flatnonzero(mapped & by_extents))
+    _follow_pointers(scene, table, np.flatnonzero(mapped & ~by_extents), found)
+    runs, nodes = found.all_runs(), found.all_nodes()
+    ends = _Ends(table, runs)
+    _check_sizes(scene, table, ends)
+    _check_directories(scene, table, runs, ends)
+    _check_clusters(scene, table, runs)
+    _check_block_counts(scene, table, runs, nodes, bodies, found.bad)
+    _check_contexts(scene, table, bodies)
+    _check_inline(scene, table, bodies)
+    _claim(scene, table, runs, nodes)
+    return found
+
+
+def _follow_pointers(scene: Scene, table: InodeTable, rows: Any, found: Found) -> None:
+    if not len(rows):
+        return
+    superblock = scene.superblock
+
+    def fetch(blocks: Any, _: Any) -> tuple[Any, Any]:
+        fresh = scene.nodes.visit(blocks)
+        data, readable = scene.fs.fetch(np.where(fresh, blocks, -1))
+        return data, readable & fresh
+
+    maps = map_inodes(
+        table.i_block[rows], np.zeros(len(rows), np.int64), np.ones(len(rows), bool),
+        superblock.blocks_count, superblock.block_size, fetch,
+    )  # fmt: skip
+    found.bad[rows[maps.damaged]] = True
+    scene.add_inodes("inode-map", table.number[rows[maps.damaged]])
+    runs = maps.data
+    found.runs.append((rows[runs.owner], runs.logical, runs.length, runs.physical, runs.unwritten))
+    found.nodes.append((rows[maps.nodes[0]], maps.nodes[1]))
+
+
+class _Ends:
+    """Where each inode's map ends, a row an inode.
+
+    Attributes:
+        all: one past its last file block; written: the same of written extents.
+        mapped: file blocks that it maps.
+    """
+
+    def __init__(self, table: InodeTable, runs: Runs) -> None:
+        self.all = np.zeros(len(table), np.int64)
+        self.written = np.zeros(len(table), np.int64)
+        self.mapped = np.zeros(len(table), np.int64)
+        end = runs.logical + runs.length
+        np.maximum.at(self.all, runs.owner, end)
+        np.maximum.at(self.written, runs.owner[~runs.unwritten], end[~runs.unwritten])
+        np.add.at(self.mapped, runs.owner, runs.length)
+
+
+def _largest_by_pointers(superblock: Superblock) -> int:
+    pointers = superblock.block_size // 4
+    blocks = 12 + pointers + pointers**2 + pointers**3
+    if RoCompat.HUGE_FILE not in superblock.features:
+        blocks = min(blocks, END * SECTOR // superblock.block_size)
+    return min(blocks, END - 1) * superblock.block_size
+
+
+def _check_sizes(scene: Scene, table: InodeTable, ends: _Ends) -> None:
+    size, kind = scene.superblock.block_size, table.mode & 0xF000
+    file = np.isin(kind, (REGULAR, SYMLINK)) & (table.number != RESIZE)
+    verity = (table.flags & int(InodeFlags.VERITY)) != 0
+    short = file & ~verity & (ends.written > 0) & (table.size < (ends.written - 1) * size)
+    by_extents = (table.flags & int(InodeFlags.EXTENTS)) != 0
+    inline = (table.flags & int(InodeFlags.INLINE_DATA)) != 0
+    most = np.where(by_extents, END * size - size, _largest_by_pointers(scene.superblock))
+    long = file & ~inline & ((table.size > most) | (table.size < 0))
+    rows = np.flatnonzero(short | long)
+    scene.add_inodes(
+        "inode-size", table.number[rows], table.size[rows],
+        lambda place: f"blocks up to {ends.written[rows[place]]:,}",
+    )  # fmt: skip
+
+
+def _check_directories(scene: Scene, table: InodeTable, runs: Runs, ends: _Ends) -> None:
+    size = scene.superblock.block_size
+    mapped = has_map(table.mode, table.size, table.flags)
+    directory = ((table.mode & 0xF000) == DIRECTORY) & mapped
+    blocks = table.size // size
+    wrong = directory & ((table.size % size != 0) | (blocks != ends.all))
+    rows = np.flatnonzero(wrong)
+    scene.add_inodes("inode-size", table.number[rows], table.size[rows], ends.all[rows] * size)
+    hole = directory & ((ends.mapped < ends.all) | (ends.all == 0))
+    rows = np.flatnonzero(hole)
+    scene.add_inodes(
+        "directory-hole", table.number[rows], ends.mapped[rows], np.maximum(ends.all[rows], 1)
+    )
+    unwritten = distinct(runs.owner[runs.unwritten & directory[runs.owner]])
+    scene.add_inodes("extent-unwritten-directory", table.number[unwritten])
+    if Incompat.LARGE_DIR not in scene.superblock.features:
+        most = 1 << (DIRECTORY_BLOCKS_BITS - scene.superblock.log_block_size)
+        rows = np.flatnonzero(directory & (ends.all > most))
+        scene.add_inodes("inode-size", table.number[rows], ends.all[rows], f"{most:,} blocks")
+
+
+def _check_clusters(scene: Scene, table: InodeTable, runs: Runs) -> None:
+    ratio = scene.superblock.cluster_ratio
+    off = (runs.logical - runs.physical) % ratio != 0
+    rows = distinct(runs.owner[off])
+    scene.add_inodes("cluster-misaligned", table.number[rows])
+
+
+def _check_block_counts(
+    scene: Scene, table: InodeTable, runs: Runs, nodes: tuple[Any, Any], bodies: BodyAttributes,
+    bad: Any,
+) -> None:  # fmt: skip
+    superblock = scene.superblock
+    ratio = superblock.cluster_ratio
+    if ratio == 1:
+        clusters = np.zeros(len(table), np.int64)
+        np.add.at(clusters, runs.owner, runs.length)
+        np.add.at(clusters, nodes[0], 1)
+    else:
+        clusters = _clusters(table, runs, nodes, ratio)
+    clusters = clusters + (table.file_acl != 0)
+    sectors = clusters * ratio * (superblock.block_size // SECTOR)
+    sectors += (bodies.charges + block_charges(scene, table)) // SECTOR
+    _note_usage(scene, table, sectors * SECTOR)
+    odd = (table.number == BAD_BLOCKS) | ((table.number == RESIZE) & (ratio > 1))
+    rows = np.flatnonzero((sectors != table.blocks) & ~bad & ~odd)
+    scene.add_inodes("inode-blocks", table.number[rows], table.blocks[rows], sectors[rows])
+
+
+def _note_usage(scene: Scene, table: InodeTable, space: Any) -> None:
+    """Remember what counts for quotas: files, but not values of attributes."""
+    if RoCompat.QUOTA not in scene.superblock.features:
+        return
+    counts = (table.number >= scene.superblock.first_usable_inode) | (table.number == ROOT)
+    own = np.array([scene.superblock.project_quota_inode, scene.superblock.orphan_file_inode])
+    counts &= ~np.isin(table.number, own[own > 0])
+    counts &= (table.flags & int(InodeFlags.EA_INODE)) == 0
+    scene.usage.append(
+        (table.uid[counts], table.gid[counts], table.project_id[counts], space[counts])
+    )
+
+
+def _clusters(table: InodeTable, runs: Runs, nodes: tuple[Any, Any], ratio: int) -> Any:
+    """Clusters that each inode takes, each counted once."""
+    owner = np.concatenate([runs.owner, nodes[0]])
+    first = np.concatenate([runs.physical, nodes[1]])
+    last = np.concatenate([runs.physical + runs.length - 1, nodes[1]])
+    start, end = first // ratio, last // ratio + 1
+    order = np.lexsort((start, owner))
+    owner, start, end = owner[order], start[order], end[order]
+    total = np.zeros(len(table), np.int64)
+    np.add.at(total, owner, end - start)
+    shared = (owner[1:] == owner[:-1]) & (start[1:] == end[:-1] - 1)
+    np.subtract.at(total, owner[1:][shared], 1)
+    return total
+
+
+def _check_contexts(scene: Scene, table: InodeTable, bodies: BodyAttributes) -> None:
+    encrypted = (table.flags & int(InodeFlags.ENCRYPT)) != 0
+    kind = np.isin(table.mode & 0xF000, (DIRECTORY, REGULAR, SYMLINK))
+    lacking = encrypted & kind & ~bodies.is_encrypted
+    alone = lacking & (table.file_acl == 0)
+    scene.add_inodes("encryption-context", table.number[alone])
+    rows = np.flatnonzero(lacking & ~alone)
+    if len(rows):
+        scene.contexts.append((table.number[rows], table.file_acl[rows]))
+
+
+def _check_inline(scene: Scene, table: InodeTable, bodies: BodyAttributes) -> None:
+    inline = (table.flags & int(InodeFlags.INLINE_DATA)) != 0
+    directory = (table.mode & 0xF000) == DIRECTORY
+    lacking = inline & (bodies.inline_size < 0)
+    scene.add_inodes("inode-inline", table.number[lacking], "no system.data attribute")
+    expected = INLINE_ROOM + np.maximum(bodies.inline_size, 0)
+    wrong = inline & ~lacking & np.where(directory, table.size != expected, table.size > expected)
+    rows = np.flatnonzero(wrong)
+    scene.add_inodes("inode-size", table.number[rows], table.size[rows], expected[rows])
+
+
+def _claim(scene: Scene, table: InodeTable, runs: Runs, nodes: tuple[Any, Any]) -> None:
+    """The resize inode maps descriptor blocks, which are claimed as such: it has one of its own."""
+    own = table.number[runs.owner] != RESIZE
+    scene.claims.add(runs.physical[own], runs.length[own], table.number[runs.owner[own]])
+    resize = np.flatnonzero(table.number == RESIZE)
+    owner, block = nodes
+    own = table.number[owner] != RESIZE
+    scene.claims.add(block[own], 1, table.number[owner[own]])
+    if len(resize):
+        tree = np.ascontiguousarray(table.i_block[resize]).view("<u4").astype(np.int64)[:, 13]
+        inside = (tree > 0) & (tree < scene.superblock.blocks_count)
+        scene.claims.add(tree[inside], 1, RESIZE)

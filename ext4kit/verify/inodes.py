@@ -1,0 +1,279 @@
+"""Every inode that was ever written: checksum, fields, map, and the blocks that it claims."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ext4kit.filesystem.maps import Runs, has_map
+from ext4kit.parsers.features import Compat, Incompat, RoCompat
+from ext4kit.parsers.inode import INODE, InodeFlags, InodeTable, inode_checksums_ok
+from ext4kit.verify.extents import Found
+from ext4kit.verify.inode_maps import check_maps
+from ext4kit.verify.scene import InodeFacts, Scene
+from ext4kit.verify.symlinks import check_symlinks
+from ext4kit.verify.xattrs import check_bodies
+
+FIFO, CHARACTER, DIRECTORY, BLOCK, REGULAR, SYMLINK, SOCKET = (
+    0x1000, 0x2000, 0x4000, 0x6000, 0x8000, 0xA000, 0xC000,
+)  # fmt: skip
+_KNOWN, _SPECIAL = np.zeros((2, 16), bool)  # by i_mode >> 12
+_SPECIAL[[FIFO >> 12, CHARACTER >> 12, BLOCK >> 12, SOCKET >> 12]] = True
+_KNOWN[[DIRECTORY >> 12, REGULAR >> 12, SYMLINK >> 12]] = True
+_KNOWN |= _SPECIAL
+ROOT, BAD_BLOCKS, RESIZE, JOURNAL, BOOT = 2, 1, 7, 8, 5
+_FADDR = INODE.offset_of("i_obso_faddr")
+_SIZE_HIGH = INODE.offset_of("i_size_high")
+_ACL_HIGH = INODE.offset_of("i_file_acl_high")
+_BLOCKS_HIGH = INODE.offset_of("i_blocks_high")
+
+
+@dataclass(frozen=True, slots=True)
+class Directories:
+    """The directories in use, as columns; their blocks as runs by row.
+
+    Attributes:
+        table: the inodes.
+        runs: their maps.
+    """
+
+    table: InodeTable
+    runs: Runs
+
+
+@dataclass(slots=True)
+class Gathered:
+    """What the pass over the inodes leaves for the later ones, in pieces."""
+
+    facts: list[tuple[Any, ...]] = field(default_factory=list)
+    directories: list[Directories] = field(default_factory=list)
+    values: list[InodeTable] = field(default_factory=list)
+
+    def inode_facts(self) -> InodeFacts:
+        """All inodes in use."""
+        columns = [np.concatenate(part) for part in zip(*self.facts, strict=True)]
+        if not columns:
+            none = np.zeros(0, np.int64)
+            return InodeFacts(none, none, none, none, none, none.astype(bool))
+        return InodeFacts(*columns)
+
+
+def check_inodes(scene: Scene) -> Gathered:
+    """Check all inodes, a piece of the tables at a time."""
+    gathered = Gathered()
+    size = scene.superblock.inode_size
+    room = scene.fs.blocks.blocks_count * scene.superblock.block_size // size
+    for whole in scene.fs.inode_chunks():
+        room -= len(whole)
+        if room < 0:  # tables lie over each other: what they hold was read already
+            scene.findings.add("superblock-invalid", "superblock", read="more inodes than room")
+            break
+        _check_checksums(scene, whole)
+        used = _in_use(scene, whole)
+        if used.any():
+            _check_used(scene, whole if used.all() else whole.take(used), gathered)
+    return gathered
+
+
+def _check_used(scene: Scene, table: InodeTable, gathered: Gathered) -> None:
+    bad = _Fields(scene, table).check()
+    bodies = check_bodies(scene, table)
+    found = check_maps(scene, table, bodies)
+    check_symlinks(scene, table, found)
+    _keep(table, bad | found.bad, found, gathered)
+    _claim_attributes(scene, table)
+
+
+def _check_checksums(scene: Scene, table: InodeTable) -> None:
+    if not scene.superblock.has_metadata_checksums:
+        return
+    rows = np.flatnonzero(~inode_checksums_ok(table, scene.superblock))
+    rows = rows[table.raw[rows].any(axis=1)]  # one that was never used has none
+    scene.add_inodes("inode-checksum", table.number[rows])
+
+
+def _in_use(scene: Scene, table: InodeTable) -> Any:
+    """Bool a row: alive, or reserved; what is neither and not released is told."""
+    alive = table.links_count > 0
+    reserved = table.number < scene.superblock.first_usable_inode
+    orphan = np.isin(table.number, np.array(sorted(scene.orphans), np.int64))
+    left = ~alive & ~reserved & (table.mode != 0) & (table.dtime == 0) & ~orphan
+    scene.add_inodes("inode-deleted-no-dtime", table.number[left])
+    waiting = ~alive & orphan & (table.mode != 0)
+    scene.add_inodes("inode-orphan-waiting", table.number[waiting])
+    bad_blocks = (table.number == BAD_BLOCKS) & table.i_block.any(axis=1)
+    return (alive & ~reserved) | (reserved & (table.mode != 0)) | waiting | bad_blocks
+
+
+class _Fields:
+    """The fields of inodes in use; each test records and says which rows are hopeless."""
+
+    def __init__(self, scene: Scene, table: InodeTable) -> None:
+        self.scene, self.table = scene, table
+        self.features = scene.superblock.features
+        self.kind = table.mode & 0xF000
+        self.reserved = table.number < scene.superblock.first_usable_inode
+        self.special = _SPECIAL[table.mode >> 12] & ~self.reserved
+        self.bad = np.zeros(len(table), bool)
+
+    def check(self) -> Any:
+        """All tests; bool a row: cannot be what it says."""
+        self._types()
+        self._reserved()
+        self._times()
+        self._zeros()
+        rows = np.flatnonzero(~self._plain())
+        if len(rows):
+            _Fields(self.scene, self.table.take(rows))._flags()
+        self._special()
+        return self.bad
+
+    def _plain(self) -> Any:
+        """Bool a row: flags with which nothing can be wrong."""
+        flags, features = self.table.flags, self.features
+        usual = (self.kind == REGULAR) | (self.kind == DIRECTORY)
+        plain = usual & (flags == int(InodeFlags.EXTENTS)) & (Incompat.EXTENT in features)
+        return plain | ((flags == 0) & (RoCompat.BIGALLOC not in features))
+
+    def _tell(self, code: str, wrong: Any, read: Any = "", expected: str = "") -> None:
+        rows = np.flatnonzero(wrong)
+        if len(rows):
+            shown = read if isinstance(read, str) else _shown(read, rows)
+            self.scene.add_inodes(code, self.table.number[rows], shown, expected)
+
+    def _flag(self, flag: InodeFlags) -> Any:
+        return (self.table.flags & int(flag)) != 0
+
+    def _types(self) -> None:
+        wrong = ~_KNOWN[self.table.mode >> 12] & ~self.reserved
+        self._tell("inode-type", wrong, lambda row: f"mode 0{self.table.mode[row]:o}")
+        self.bad |= wrong
+
+    def _reserved(self) -> None:
+        table, superblock = self.table, self.scene.superblock
+        root = table.number == ROOT
+        self._tell("root-inode", root & (self.kind != DIRECTORY), "not a directory")
+        self._tell("root-inode", root & (table.dtime != 0), "has a deletion time")
+        own = {superblock.journal_inode, superblock.user_quota_inode,
+               superblock.group_quota_inode, superblock.project_quota_inode,
+               superblock.orphan_file_inode, RESIZE, BOOT}  # fmt: skip
+        known = np.isin(table.number, np.array(sorted(own), np.int64))
+        file = self.kind == REGULAR
+        boot = (table.number == BOOT) & (self.kind != DIRECTORY)
+        wrong = self.reserved & known & ~file & (table.mode != 0) & ~boot
+        named = self.reserved & ~known & ~root & (table.mode != 0)
+        left = np.isin(table.number, (3, 4, JOURNAL)) & named
+        words = lambda row: f"mode 0{table.mode[row]:o}"  # noqa: E731
+        self._tell("reserved-inode", wrong | (named & ~left), words)
+        self._tell("reserved-inode-left", left, words)
+
+    def _times(self) -> None:
+        table = self.table
+        released = (table.dtime != 0) & ~self.reserved & (table.links_count > 0)
+        orphan = released & (table.dtime < self.scene.superblock.inodes_count)
+        linked = np.isin(table.number, np.array(sorted(self.scene.orphans), np.int64))
+        self._tell("inode-orphan", orphan & ~linked, lambda row: f"next {table.dtime[row]}")
+        self._tell("inode-dtime", released & ~orphan, lambda row: f"dtime {table.dtime[row]}")
+
+    def _zeros(self) -> None:
+        table, features = self.table, self.features
+        directory = self.kind == DIRECTORY
+        tests = [
+            ("i_faddr", _number(table, _FADDR, 4) != 0),
+            ("i_size_high", directory & (Incompat.LARGE_DIR not in features)
+             & (_number(table, _SIZE_HIGH, 4) != 0)),
+            ("i_file_acl_high", (_number(table, _ACL_HIGH, 2) != 0)
+             & (Incompat.BIT64 not in features)),
+            ("i_blocks_high", (_number(table, _BLOCKS_HIGH, 2) != 0)
+             & (RoCompat.HUGE_FILE not in features)),
+        ]  # fmt: skip
+        if self.scene.superblock.creator_os:
+            tests = tests[:2]  # the Hurd has other fields in these places
+        tests.append(("i_file_acl", (table.file_acl != 0) & (Compat.EXT_ATTR not in features)))
+        for name, wrong in tests:
+            self._tell("inode-field", wrong & ~self.reserved, f"{name} is not zero", "0")
+
+    def _flags(self) -> None:
+        features = self.features
+        kind, directory = self.kind, self.kind == DIRECTORY
+        extents, inline = self._flag(InodeFlags.EXTENTS), self._flag(InodeFlags.INLINE_DATA)
+        held = self.special | (kind == SYMLINK)
+        fixed = self._flag(InodeFlags.IMMUTABLE | InodeFlags.APPEND)
+        index = self._flag(InodeFlags.INDEX)
+        folded = self._flag(InodeFlags.CASEFOLD)
+        tests = [
+            ("extents without the feature", extents & (Incompat.EXTENT not in features)),
+            ("inline data without the feature", inline & (Incompat.INLINE_DATA not in features)),
+            ("inline data and extents", inline & extents),
+            ("a special file with extents or inline data", self.special & (extents | inline)),
+            ("a special file or link that is immutable or append-only", held & fixed),
+            ("imagic without the feature", self._flag(InodeFlags.IMAGIC)
+             & (Compat.IMAGIC_INODES not in features)),
+            ("an index without the feature", index & directory
+             & (Compat.DIR_INDEX not in features)),
+            ("an index and no directory", index & ~directory),
+            ("an index and inline data", index & inline),
+            ("an attribute's value and no file", self._flag(InodeFlags.EA_INODE)
+             & (kind != REGULAR)),
+            ("casefold and no directory, or without the feature", folded
+             & (~directory | (Incompat.CASEFOLD not in features))),
+            ("blocks without extents on bigalloc", ~extents & ~inline
+             & (RoCompat.BIGALLOC in features) & self._has_pointers()),
+        ]  # fmt: skip
+        for words, wrong in tests:
+            self._tell("inode-flags", wrong & ~self.reserved, words)
+
+    def _has_pointers(self) -> Any:
+        table = self.table
+        mapped = has_map(table.mode, table.size, table.flags)
+        return mapped & table.i_block.any(axis=1)
+
+    def _special(self) -> None:
+        table = self.table
+        self._tell(
+            "inode-size", self.special & (table.size != 0),
+            lambda row: f"{table.size[row]:,} bytes in a special file", "0",
+        )  # fmt: skip
+        if not self.special.any():
+            return
+        device = ((self.kind == CHARACTER) | (self.kind == BLOCK)) & self.special
+        wrong = device & table.i_block[:, 16:].any(axis=1)
+        wrong |= self.special & ~device & table.i_block[:, 8:].any(axis=1)
+        self._tell("inode-device", wrong)
+        self.bad |= wrong
+
+
+def _shown(words: Callable[[int], str], rows: Any) -> Callable[[int], str]:
+    return lambda place: words(int(rows[place]))
+
+
+def _number(table: InodeTable, offset: int, size: int) -> Any:
+    """A raw field that has no column."""
+    piece = np.ascontiguousarray(table.raw[:, offset : offset + size])
+    return piece.view(f"<u{size}")[:, 0].astype(np.int64)
+
+
+def _keep(table: InodeTable, bad: Any, found: Found, gathered: Gathered) -> None:
+    gathered.facts.append(
+        (table.number, table.mode, table.links_count, table.flags, table.size, bad)
+    )
+    rows = np.flatnonzero((table.mode & 0xF000) == DIRECTORY)
+    if len(rows):
+        place = np.full(len(table), -1)
+        place[rows] = np.arange(len(rows))
+        runs = found.all_runs()
+        runs = runs.take(place[runs.owner] >= 0)
+        runs = Runs(place[runs.owner], runs.logical, runs.length, runs.physical, runs.unwritten)
+        gathered.directories.append(Directories(table.take(rows), runs))
+    values = np.flatnonzero((table.flags & int(InodeFlags.EA_INODE)) != 0)
+    if len(values):
+        gathered.values.append(table.take(values))
+
+
+def _claim_attributes(scene: Scene, table: InodeTable) -> None:
+    rows = np.flatnonzero(table.file_acl != 0)
+    if len(rows):
+        scene.xattr_blocks.append((table.number[rows], table.file_acl[rows]))

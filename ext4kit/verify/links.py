@@ -1,0 +1,63 @@
+"""Link counts, `..` and connectivity: what the names come to against what inodes say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ext4kit.parsers.features import RoCompat
+from ext4kit.parsers.inode import InodeFlags
+from ext4kit.verify.directories import Links
+from ext4kit.verify.inodes import DIRECTORY, ROOT
+from ext4kit.verify.scene import InodeFacts, Scene
+
+MOST_LINKS = 65000  # a directory with more has a count of 1 (dir_nlink)
+
+
+def check_links(scene: Scene, facts: InodeFacts, links: Links) -> None:
+    """Compare."""
+    reserved = (facts.number < scene.superblock.first_usable_inode) & (facts.number != ROOT)
+    if not (facts.number == ROOT).any():
+        scene.findings.add("root-inode", "inode", inode=ROOT, read="not in use")
+    directory = (facts.mode & 0xF000 == DIRECTORY) & ~reserved
+    _check_parents(scene, facts, links, directory)
+    _check_counts(scene, facts, links, directory, reserved)
+
+
+def _check_parents(scene: Scene, facts: InodeFacts, links: Links, directory: Any) -> None:
+    root = facts.number == ROOT
+    parent = np.where(root, ROOT, links.parent)
+    named = directory & (parent != 0)
+    wrong = np.flatnonzero(named & (links.told != 0) & (links.told != parent))
+    scene.add_inodes("directory-parent", facts.number[wrong], links.told[wrong], parent[wrong])
+    lost = np.flatnonzero(directory & ~root & (~named | _in_circles(facts, parent, named)))
+    scene.add_inodes("directory-unconnected", facts.number[lost], links.told[lost])
+
+
+def _in_circles(facts: InodeFacts, parent: Any, named: Any) -> Any:
+    """Bool an inode: a directory whose parents never end. Steps double, so circles end too."""
+    row = np.where(named & (facts.number != ROOT), facts.rows_of(parent), -1)
+    up = np.where(row >= 0, row, np.arange(len(row)))
+    ends = row < 0
+    for _ in range(len(row).bit_length()):
+        up = up[up]
+    return named & ~ends[up] if len(up) else named
+
+
+def _check_counts(
+    scene: Scene, facts: InodeFacts, links: Links, directory: Any, reserved: Any
+) -> None:
+    value = (facts.flags & int(InodeFlags.EA_INODE)) != 0
+    own = np.isin(facts.number, (scene.superblock.orphan_file_inode,
+                                 scene.superblock.project_quota_inode))  # fmt: skip
+    judged = ~reserved & ~value & ~own & (facts.links_count > 0)
+    alone = np.flatnonzero(judged & (links.counted == 0) & ~directory)
+    scene.add_inodes("inode-unattached", facts.number[alone])
+    counted = links.counted
+    if RoCompat.DIR_NLINK in scene.superblock.features:
+        counted = np.where(directory & (counted > MOST_LINKS), 1, counted)
+    wrong = judged & (counted != facts.links_count) & ((links.counted > 0) | directory)
+    wrong |= judged & directory & (counted > MOST_LINKS)
+    rows = np.flatnonzero(wrong)
+    scene.add_inodes("link-count", facts.number[rows], facts.links_count[rows], counted[rows])

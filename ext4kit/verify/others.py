@@ -1,0 +1,252 @@
+"""Journal superblock, orphans, orphan file, MMP, the resize inode."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ext4kit.errors import AccessError, CorruptError, Ext4kitError
+from ext4kit.filesystem.geometry import descriptor_blocks_count, first_block
+from ext4kit.filesystem.orphans import read_orphans
+from ext4kit.parsers import mmp
+from ext4kit.parsers.features import Compat, Incompat, RoCompat
+from ext4kit.parsers.inode import Inode, inode_seed
+from ext4kit.parsers.journal import JournalSuperblock, judge
+from ext4kit.parsers.orphan import orphan_checksum, parse_orphan_block
+from ext4kit.verify.places import superblock_groups
+from ext4kit.verify.scene import Scene
+
+RESIZE = 7
+SMALLEST_LOG = 1024  # blocks
+MOST_ORPHAN_BLOCKS = 1 << 16
+BLOCKS_AT_ONCE = 256
+
+
+def find_orphans(scene: Scene) -> None:
+    """Which inodes wait for release; the list and the file are checked on the way."""
+    superblock = scene.superblock
+    if superblock.last_orphan > superblock.inodes_count:
+        read = f"{superblock.last_orphan:,}"
+        scene.findings.add("orphan-list", "superblock", byte=1024, read=read)
+    try:
+        scene.orphans = frozenset(read_orphans(scene.fs))
+    except Ext4kitError as error:
+        number = superblock.orphan_file_inode
+        scene.findings.add("orphan-file", "orphan file", inode=number, read=str(error))
+
+
+def check_others(scene: Scene) -> None:
+    """Everything that stands alone."""
+    _check_mmp(scene)
+    _check_journal(scene)
+    _check_orphan_file(scene)
+    _check_resize_inode(scene)
+
+
+def _check_mmp(scene: Scene) -> None:
+    superblock = scene.superblock
+    if Incompat.MMP not in superblock.features:
+        return
+    block = superblock.mmp_block
+    name = "mmp block"
+    if not superblock.first_data_block < block < superblock.blocks_count:
+        scene.findings.add("mmp-block", name, read=f"block {block:,}")
+        return
+    try:
+        data = bytes(scene.fs.blocks.read(block))
+        found = mmp.parse_mmp(data)
+    except (AccessError, CorruptError) as error:
+        scene.add("mmp-block", name, block=block, read=str(error))
+        return
+    right = mmp.mmp_checksum(superblock.seed, data)
+    if superblock.has_metadata_checksums and found.checksum != right:
+        scene.add(
+            "mmp-checksum", name, block=block,
+            read=f"0x{found.checksum:08x}", expected=f"0x{right:08x}",
+        )  # fmt: skip
+    if found.sequence == mmp.FSCK:
+        scene.add("mmp-in-use", name, block=block, read=found.state)
+
+
+def _check_journal(scene: Scene) -> None:
+    superblock = scene.superblock
+    number = superblock.journal_inode
+    if Compat.HAS_JOURNAL not in superblock.features:
+        if number or any(superblock.journal_uuid):
+            read = f"inode {number}"
+            scene.findings.add("journal-unexpected", "superblock", byte=1024, read=read)
+        return
+    if not number:
+        _check_journal_device(scene)
+        return
+    try:
+        inode = scene.fs.inode(number)
+        runs = scene.fs.block_map(inode)
+    except Ext4kitError as error:
+        scene.findings.add("journal-inode", "inode", inode=number, read=str(error))
+        return
+    reason = _journal_inode_reason(scene, inode, runs)
+    if reason:
+        scene.add("journal-inode", "inode", **scene.inode_place(number), read=reason)
+        return
+    _check_journal_superblock(scene, int(runs.physical[0]), int(runs.length.sum()))
+
+
+def _check_journal_device(scene: Scene) -> None:
+    """An external journal; why it cannot be read becomes a problem of the file system."""
+    device = scene.fs.journal_device
+    if device is None:
+        scene.findings.add("journal-device", "superblock", byte=1024)
+        return
+    from ext4kit.journal.location import journal_place
+
+    before = scene.fs.problems.errors
+    place = journal_place(scene.fs, device)
+    if scene.fs.problems.errors > before or place is None:
+        scene.findings.add("journal-superblock", "journal device")
+        return
+    block = int(place.log_blocks[place.superblock_at])
+    found = JournalSuperblock.parse(place.blocks.read(block))
+    reason = judge(found, scene.superblock.block_size)
+    if reason or found.checksum_ok is False:
+        scene.findings.add(
+            "journal-superblock", "journal device", block=block, read=reason or "bad checksum"
+        )
+
+
+def _journal_inode_reason(scene: Scene, inode: Inode, runs: Any) -> str:
+    size = scene.superblock.block_size
+    if inode.kind != "file" or not inode.links_count:
+        return f"a {inode.kind} with {inode.links_count} links"
+    if inode.is_encrypted or inode.is_inline:
+        return "encrypted, or inline data"
+    if inode.size // size < SMALLEST_LOG:
+        return f"{inode.size:,} bytes, too small for a log"
+    if not len(runs) or runs.logical[0] != 0 or runs.length.sum() * size < inode.size:
+        return "its map has holes"
+    return ""
+
+
+def _check_journal_superblock(scene: Scene, block: int, length: int) -> None:
+    name = "journal superblock"
+    try:
+        found = JournalSuperblock.parse(scene.fs.blocks.read(block))
+    except (AccessError, CorruptError) as error:
+        scene.add("journal-superblock", name, block=block, read=str(error))
+        return
+    reason = judge(found, scene.superblock.block_size) or ""
+    if not reason and found.length > length:
+        reason = f"{found.length:,} blocks in a journal inode of {length:,}"
+    if not reason and not 0 < found.first < found.length:
+        reason = f"first block {found.first:,}"
+    if not reason and (found.features.unknown_incompat or found.features.ro_compat):
+        reason = f"unknown features {', '.join(found.features.names)}"
+    if not reason and found.users_count > 1:
+        reason = f"{found.users_count:,} users of an internal journal"
+    if reason:
+        scene.add("journal-superblock", name, block=block, read=reason)
+    if found.checksum_ok is False:
+        scene.add(
+            "journal-superblock-checksum", name, block=block,
+            read=f"0x{found.checksum:08x}", expected=f"0x{found.computed_checksum:08x}",
+        )  # fmt: skip
+
+
+def _check_orphan_file(scene: Scene) -> None:
+    superblock = scene.superblock
+    if Compat.ORPHAN_FILE not in superblock.features:
+        return
+    try:
+        inode = scene.fs.inode(superblock.orphan_file_inode)
+        runs = scene.fs.block_map(inode)
+    except Ext4kitError as error:
+        read = str(error)
+        scene.findings.add(
+            "orphan-file", "orphan file", inode=superblock.orphan_file_inode, read=read
+        )
+        return
+    count = inode.size // superblock.block_size
+    blocks = np.concatenate([
+        np.arange(start, start + min(length, MOST_ORPHAN_BLOCKS))
+        for start, length in zip(runs.physical.tolist(), runs.length.tolist(), strict=True)
+    ] or [np.zeros(0, np.int64)])[:MOST_ORPHAN_BLOCKS]  # fmt: skip
+    if inode.kind != "file" or len(blocks) < min(count, MOST_ORPHAN_BLOCKS):
+        scene.add("orphan-file", "inode", **scene.inode_place(inode.number), read=inode.kind)
+    for block in blocks[:count].tolist():
+        _check_orphan_block(scene, inode, block)
+
+
+def _check_orphan_block(scene: Scene, inode: Inode, block: int) -> None:
+    superblock, name = scene.superblock, "orphan file block"
+    try:
+        data = bytes(scene.fs.blocks.read(block))
+        found = parse_orphan_block(data)
+    except (AccessError, CorruptError) as error:
+        scene.add("orphan-file", name, inode=inode.number, block=block, read=str(error))
+        return
+    if superblock.has_metadata_checksums:
+        seed = inode_seed(superblock, inode.number, inode.generation)
+        right = orphan_checksum(seed, block, data)
+        if right != found.checksum:
+            scene.add(
+                "orphan-file-checksum", name, inode=inode.number, block=block,
+                read=f"0x{found.checksum:08x}", expected=f"0x{right:08x}",
+            )  # fmt: skip
+    if len(found.inodes) and RoCompat.ORPHAN_PRESENT not in superblock.features:
+        read = ", ".join(map(str, found.inodes[:8].tolist()))
+        scene.add("orphan-file", name, inode=inode.number, block=block, read=f"inodes {read}")
+
+
+def _check_resize_inode(scene: Scene) -> None:
+    """It maps the reserved descriptor blocks: those of group 0, and behind each its backups."""
+    superblock = scene.superblock
+    try:
+        inode = scene.fs.inode(RESIZE)
+    except Ext4kitError as error:
+        scene.findings.add("metadata-unreadable", "inode", inode=RESIZE, read=str(error))
+        return
+    pointers = np.frombuffer(inode.i_block, "<u4").astype(np.int64)
+    if Compat.RESIZE_INODE not in superblock.features:
+        if inode.links_count or pointers.any():
+            place = scene.inode_place(RESIZE)
+            scene.add("resize-inode", "inode", **place, read="in use without the feature")
+        return
+    reason = _resize_reason(scene, inode, pointers)
+    if reason:
+        scene.add("resize-inode", "inode", **scene.inode_place(RESIZE), read=reason)
+
+
+def _resize_reason(scene: Scene, inode: Inode, pointers: Any) -> str:
+    superblock = scene.superblock
+    reserved = superblock.reserved_gdt_blocks
+    if inode.links_count != 1 or inode.kind != "file":
+        return f"a {inode.kind} with {inode.links_count} links"
+    if pointers[:13].any() or pointers[14]:
+        return "pointers other than the one to its double indirect block"
+    if not reserved and not pointers[13]:
+        return ""
+    try:
+        tree = np.frombuffer(scene.fs.blocks.read(int(pointers[13])), "<u4").astype(np.int64)
+    except AccessError as error:
+        return str(error)
+    per_block = superblock.block_size // 4
+    descriptors = descriptor_blocks_count(superblock)
+    step = np.arange(min(reserved, per_block))
+    boots = superblock.block_size == 1024 and superblock.first_data_block == 0  # bigalloc
+    wanted = first_block(superblock, 0) + boots + 1 + descriptors + step
+    expected = np.zeros(per_block, np.int64)
+    expected[(descriptors + step) % per_block] = wanted
+    if (tree != expected).any():
+        return "its double indirect block does not name the reserved descriptor blocks"
+    copies = superblock_groups(superblock, len(scene.fs.groups))
+    copies = copies[copies > 0][:per_block]
+    for at in range(0, len(wanted), BLOCKS_AT_ONCE):
+        some = wanted[at : at + BLOCKS_AT_ONCE]
+        rows, readable = scene.fs.fetch(some)
+        found = np.ascontiguousarray(rows).view("<u4").astype(np.int64)
+        right = np.zeros_like(found)
+        right[:, : len(copies)] = some[:, None] + copies * superblock.blocks_per_group
+        if not readable.all() or (found != right).any():
+            return "a reserved descriptor block does not name its backups"
+    return ""

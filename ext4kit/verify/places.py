@@ -1,0 +1,53 @@
+"""Where the file system keeps its own blocks, for all groups at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ext4kit.filesystem.geometry import (
+    descriptor_blocks_count,
+    descriptors_per_block,
+)
+from ext4kit.parsers.features import Compat, Incompat, RoCompat
+from ext4kit.parsers.superblock import Superblock
+
+
+def superblock_groups(superblock: Superblock, count: int) -> Any:
+    """int64: the groups that start with a superblock copy, ascending.
+
+    Args:
+        superblock: the geometry.
+        count: groups to look at.
+    """
+    if Compat.SPARSE_SUPER2 in superblock.features:
+        wanted = {0, *superblock.backup_groups}
+    elif RoCompat.SPARSE_SUPER not in superblock.features:
+        return np.arange(count)
+    else:
+        wanted = {0, 1, *(base**power for base in (3, 5, 7) for power in range(1, 25))}
+    return np.array(sorted(group for group in wanted if group < count), np.int64)
+
+
+def overheads(superblock: Superblock, groups: int) -> Any:
+    """int64 a group: blocks at its start taken by its superblock copy and descriptors."""
+    count = descriptor_blocks_count(superblock)
+    per_block = descriptors_per_block(superblock)
+    number = np.arange(groups)
+    copy = np.zeros(groups, np.int64)
+    copy[superblock_groups(superblock, groups)] = 1
+    classic = count
+    if Incompat.META_BG in superblock.features:
+        classic = min(superblock.first_meta_group, count)
+    ahead = copy * (1 + classic + superblock.reserved_gdt_blocks)
+    if Incompat.META_BG not in superblock.features:
+        return ahead
+    inside, index = number % per_block, number // per_block
+    has = ((inside < 2) | (inside == per_block - 1)) & (index < count)
+    return np.where(index >= classic, copy + has, ahead)
+
+
+def group_starts(superblock: Superblock, groups: int) -> Any:
+    """int64: the first block of each group."""
+    return superblock.first_data_block + np.arange(groups) * superblock.blocks_per_group

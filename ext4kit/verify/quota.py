@@ -1,0 +1,50 @@
+"""Quota files against what the inodes really take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ext4kit.errors import Ext4kitError
+from ext4kit.parsers.features import RoCompat
+from ext4kit.parsers.quota import parse_quota
+from ext4kit.verify.scene import Scene
+
+MOST_BYTES = 1 << 28  # of a quota file
+
+
+def check_quota(scene: Scene) -> None:
+    """Compare the usage by user, group and project."""
+    superblock = scene.superblock
+    if RoCompat.QUOTA not in superblock.features:
+        return
+    numbers = (superblock.user_quota_inode, superblock.group_quota_inode,
+               superblock.project_quota_inode)  # fmt: skip
+    none = [np.zeros(0, np.int64)] * 4
+    *owners, space = (np.concatenate(part) for part in zip(none, *scene.usage, strict=True))
+    for kind, number in enumerate(numbers):
+        if number:
+            _check(scene, kind, number, owners[kind], space)
+
+
+def _check(scene: Scene, kind: int, number: int, owner: Any, space: Any) -> None:
+    try:
+        inode = scene.fs.inode(number)
+        data = scene.fs.content(inode).read(0, min(inode.size, MOST_BYTES))
+        recorded = parse_quota(data, kind)
+    except Ext4kitError as error:
+        scene.findings.add("quota-file", "quota file", inode=number, read=str(error))
+        return
+    ids, place = np.unique(np.concatenate([owner, recorded[0]]), return_inverse=True)
+    found = np.zeros((2, len(ids)), np.int64)
+    np.add.at(found[0], place[: len(owner)], space)
+    np.add.at(found[1], place[: len(owner)], 1)
+    stored = np.zeros_like(found)
+    stored[:, place[len(owner) :]] = recorded[1:]
+    rows = np.flatnonzero((found != stored).any(axis=0))
+    scene.add_rows(
+        "quota-usage", "quota file", rows, inode=number,
+        read=lambda row: f"id {ids[row]}: {stored[0, row]:,} bytes, {stored[1, row]:,} inodes",
+        expected=lambda row: f"{found[0, row]:,} bytes, {found[1, row]:,} inodes",
+    )  # fmt: skip

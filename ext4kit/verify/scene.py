@@ -1,0 +1,176 @@
+"""What the checks share: the file system, the findings, and what was learnt on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ext4kit.filesystem import FileSystem
+from ext4kit.parsers.superblock import Superblock
+from ext4kit.verify.findings import Findings
+
+METADATA = 0  # owner of blocks that belong to no inode
+
+
+def distinct(values: Any) -> Any:
+    """The distinct values, ascending; `np.unique` takes ten times as long."""
+    values = np.sort(values)
+    new = np.ones(len(values), bool)
+    new[1:] = values[1:] != values[:-1]
+    return values[new]
+
+
+@dataclass(slots=True)
+class Claims:
+    """Runs of blocks and who has them, collected in pieces."""
+
+    starts: list[Any] = field(default_factory=list)
+    lengths: list[Any] = field(default_factory=list)
+    owners: list[Any] = field(default_factory=list)
+
+    def add(self, start: Any, length: Any, owner: Any) -> None:
+        """Take some runs; columns, or one integer for all of `length` and `owner`."""
+        start = np.asarray(start, np.int64).reshape(-1)
+        self.starts.append(start)
+        self.lengths.append(np.broadcast_to(np.asarray(length, np.int64), start.shape))
+        self.owners.append(np.broadcast_to(np.asarray(owner, np.int64), start.shape))
+
+    def columns(self) -> tuple[Any, Any, Any]:
+        """(start, length, owner), int64."""
+        none = np.zeros(0, np.int64)
+        parts = (self.starts, self.lengths, self.owners)
+        start, length, owner = (np.concatenate([none, *part]) for part in parts)
+        return start, length, owner
+
+
+@dataclass(slots=True)
+class Visited:
+    """Blocks of maps that were followed: each is followed once, whoever refers to it.
+
+    That bounds the work on an image by its own blocks. Kept as sorted pieces, each at least
+    twice as long as the one behind it.
+    """
+
+    pieces: list[Any] = field(default_factory=list)
+
+    def visit(self, blocks: Any) -> Any:
+        """Bool a block: met for the first time, here and before."""
+        fresh = np.zeros(len(blocks), bool)
+        fresh[np.unique(blocks, return_index=True)[1]] = True
+        for piece in self.pieces:
+            place = np.minimum(np.searchsorted(piece, blocks), len(piece) - 1)
+            fresh &= piece[place] != blocks
+        if fresh.any():
+            self.pieces.append(np.sort(blocks[fresh]))
+        while len(self.pieces) > 1 and len(self.pieces[-2]) < 2 * len(self.pieces[-1]):
+            last = self.pieces.pop()
+            self.pieces[-1] = np.union1d(self.pieces[-1], last)
+        return fresh
+
+
+@dataclass(frozen=True, slots=True)
+class InodeFacts:
+    """The inodes in use, as columns in order of number.
+
+    Attributes:
+        number: inode numbers.
+        mode, links_count, flags, size: as in the inode.
+        is_bad: its fields or map are so wrong that e2fsck would clear it.
+    """
+
+    number: Any
+    mode: Any
+    links_count: Any
+    flags: Any
+    size: Any
+    is_bad: Any
+
+    def rows_of(self, numbers: Any) -> Any:
+        """Row of each inode number, -1 where it is not in use."""
+        if not len(self.number):
+            return np.full(len(numbers), -1)
+        place = np.minimum(np.searchsorted(self.number, numbers), len(self.number) - 1)
+        return np.where(self.number[place] == numbers, place, -1)
+
+
+@dataclass(slots=True)
+class Scene:
+    """The state of a check.
+
+    Attributes:
+        fs: the file system.
+        findings: takes what is wrong.
+        claims: who has which blocks.
+        nodes: tree and indirect blocks that were followed.
+        xattr_blocks: (inode, block) columns of attribute blocks, in pieces.
+        value_references: (inode, value inode, value size) columns, in pieces.
+        contexts: (inode, attribute block) columns of encrypted inodes whose context can lie in
+            the block alone, in pieces.
+        usage: (user, group, project, bytes) columns of files, in pieces; with quotas alone.
+        trusted: bool a group: its descriptor can be believed.
+        orphans: inodes on the orphan list or in the orphan file.
+    """
+
+    fs: FileSystem
+    findings: Findings = field(default_factory=Findings)
+    claims: Claims = field(default_factory=Claims)
+    nodes: Visited = field(default_factory=Visited)
+    xattr_blocks: list[tuple[Any, Any]] = field(default_factory=list)
+    value_references: list[tuple[Any, Any, Any]] = field(default_factory=list)
+    contexts: list[tuple[Any, Any]] = field(default_factory=list)
+    usage: list[tuple[Any, Any, Any, Any]] = field(default_factory=list)
+    trusted: Any = None
+    orphans: frozenset[int] = frozenset()
+
+    @property
+    def superblock(self) -> Superblock:
+        """The file system's superblock."""
+        return self.fs.superblock
+
+    def byte(self, block: int, offset: int = 0) -> int:
+        """The place of a byte of a block in the volume."""
+        return block * self.superblock.block_size + offset
+
+    def add(self, code: str, structure: str, **where: Any) -> None:
+        """Record a finding; where a block is given, its place follows from it."""
+        block = where.get("block")
+        if block is not None:
+            where["byte"] = self.byte(block, where.pop("offset", 0))
+        self.findings.add(code, structure, **where)
+
+    def add_rows(self, code: str, structure: str, rows: Any, **columns: Any) -> None:
+        """Record a finding for each position; see `Findings.add_rows`."""
+        if "block" in columns:
+            block, size = columns["block"], self.superblock.block_size
+            offset = columns.pop("offset", 0)
+            columns["byte"] = block * size + offset
+        self.findings.add_rows(code, structure, rows, **columns)
+
+    def inode_place(self, number: int) -> dict[str, int]:
+        """`block` and `offset` of an inode, as `add` takes them."""
+        block, offset = self.fs.inode_location(np.array([number]))
+        return {"inode": number, "block": int(block[0]), "offset": int(offset[0])}
+
+    def add_inodes(self, code: str, numbers: Any, read: Any = "", expected: Any = "") -> None:
+        """Record a finding for each inode number.
+
+        Args:
+            code: key of `CODES`.
+            numbers: int64.
+            read: a text; or texts or numbers by position, or what gives them.
+            expected: the same.
+        """
+        shown = numbers[: self.findings.room(code)]
+        for row, number in enumerate(shown.tolist()):
+            words = {"read": _word(read, row), "expected": _word(expected, row)}
+            self.add(code, "inode", **self.inode_place(number), **words)
+        self.findings.count(code, len(numbers) - len(shown))
+
+
+def _word(words: Any, row: int) -> str:
+    if isinstance(words, str):
+        return words
+    value = words(row) if callable(words) else words[row]
+    return value if isinstance(value, str) else f"{int(value):,}"

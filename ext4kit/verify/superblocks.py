@@ -1,0 +1,140 @@
+"""The superblock, its backups, and what the numbers in it must fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ext4kit.errors import AccessError, CorruptError
+from ext4kit.filesystem.geometry import descriptor_blocks_count, first_block
+from ext4kit.parsers.features import Compat, Incompat, RoCompat
+from ext4kit.parsers.superblock import MAGIC, SUPERBLOCK, SUPERBLOCK_OFFSET, Superblock, judge
+from ext4kit.verify.places import superblock_groups
+from ext4kit.verify.scene import Scene
+
+STATE_ERRORS = 2
+FIRST_INODE = 11  # numbers below it have fixed meanings
+SAME = (
+    "blocks_count", "inodes_count", "first_data_block", "log_block_size", "log_cluster_size",
+    "blocks_per_group", "clusters_per_group", "inodes_per_group", "revision", "first_inode",
+    "raw_inode_size", "uuid", "hash_seed", "raw_descriptor_size", "first_meta_group",
+    "journal_inode", "journal_uuid", "reserved_gdt_blocks", "checksum_seed", "backup_groups",
+)  # fmt: skip
+PASSING = int(Incompat.NEEDS_RECOVERY)  # set while mounted, in the primary alone
+
+
+def check_superblocks(scene: Scene) -> None:
+    """The primary, then every copy."""
+    _check_primary(scene)
+    for reason in _contradictions(scene.superblock):
+        scene.findings.add("superblock-invalid", "superblock", byte=_place(scene), read=reason)
+    if scene.superblock.state & STATE_ERRORS:
+        count = scene.superblock.error_count
+        scene.findings.add("superblock-errors", "superblock", byte=_place(scene), read=f"{count:,}")
+    groups = superblock_groups(scene.superblock, len(scene.fs.groups))
+    for group in groups[groups > 0].tolist():
+        _check_backup(scene, group)
+
+
+def _place(scene: Scene) -> int:
+    group = scene.superblock.group_number
+    return scene.byte(first_block(scene.superblock, group)) if group else SUPERBLOCK_OFFSET
+
+
+def _check_primary(scene: Scene) -> None:
+    block, offset = divmod(SUPERBLOCK_OFFSET, scene.superblock.block_size)
+    try:
+        data = scene.fs.blocks.read(block)[offset : offset + SUPERBLOCK.size]
+        found = Superblock.parse(data)
+    except (AccessError, CorruptError) as error:
+        scene.findings.add(
+            "superblock-unusable", "superblock", byte=SUPERBLOCK_OFFSET, read=str(error)
+        )
+        return
+    reason = judge(found)
+    if reason:
+        scene.findings.add("superblock-unusable", "superblock", byte=SUPERBLOCK_OFFSET, read=reason)
+    if scene.superblock.has_metadata_checksums and found.checksum != found.computed_checksum:
+        scene.findings.add(
+            "superblock-checksum",
+            "superblock",
+            byte=SUPERBLOCK_OFFSET,
+            read=f"0x{found.checksum:08x}",
+            expected=f"0x{found.computed_checksum:08x}",
+        )
+
+
+def _contradictions(superblock: Superblock) -> Iterator[str]:
+    """What e2fsck does not take either, in words."""
+    size, groups = superblock.block_size, superblock.groups_count
+    features = superblock.features
+    pointers = size // 4
+    small = size == 1024 and superblock.cluster_ratio == 1
+    checks = [
+        (superblock.inodes_count == groups * superblock.inodes_per_group,
+         f"{superblock.inodes_count:,} inodes in {groups:,} groups of "
+         f"{superblock.inodes_per_group:,}"),
+        (superblock.first_data_block == small or superblock.cluster_ratio > 1,
+         f"first data block {superblock.first_data_block} with blocks of {size:,} bytes"),
+        (superblock.reserved_blocks_count <= superblock.blocks_count // 2,
+         f"{superblock.reserved_blocks_count:,} reserved blocks"),
+        (superblock.free_blocks_count <= superblock.blocks_count,
+         f"{superblock.free_blocks_count:,} free blocks of {superblock.blocks_count:,}"),
+        (superblock.free_inodes_count <= superblock.inodes_count,
+         f"{superblock.free_inodes_count:,} free inodes of {superblock.inodes_count:,}"),
+        (superblock.reserved_gdt_blocks <= pointers,
+         f"{superblock.reserved_gdt_blocks:,} reserved descriptor blocks"),
+        (superblock.first_usable_inode >= FIRST_INODE
+         and superblock.first_usable_inode < superblock.inodes_count,
+         f"first inode {superblock.first_usable_inode}"),
+        (superblock.log_cluster_size >= superblock.log_block_size
+         or RoCompat.BIGALLOC not in features, "clusters smaller than blocks"),
+        (Incompat.META_BG not in features
+         or superblock.first_meta_group <= descriptor_blocks_count(superblock),
+         f"first meta group {superblock.first_meta_group}"),
+        (not (Incompat.BIT64 in features and superblock.raw_descriptor_size < 64),
+         f"descriptors of {superblock.raw_descriptor_size} bytes with 64bit"),
+        (superblock.checksum_type == 1 or not superblock.has_metadata_checksums,
+         f"checksum type {superblock.checksum_type}"),
+        (Compat.RESIZE_INODE in features or not superblock.reserved_gdt_blocks,
+         "reserved descriptor blocks without resize_inode"),
+    ]  # fmt: skip
+    return (words for fine, words in checks if not fine)
+
+
+def _check_backup(scene: Scene, group: int) -> None:
+    block = first_block(scene.superblock, group)
+    where = {"group": group, "block": block}
+    try:
+        found = Superblock.parse(scene.fs.blocks.read(block))
+    except (AccessError, CorruptError) as error:
+        scene.add("metadata-unreadable", "backup superblock", **where, read=str(error))
+        return
+    sealed = scene.superblock.has_metadata_checksums
+    if sealed and found.checksum != found.computed_checksum:
+        words = (f"0x{found.checksum:08x}", f"0x{found.computed_checksum:08x}")
+        scene.add(
+            "backup-superblock-checksum", "backup superblock", **where,
+            read=words[0], expected=words[1],
+        )  # fmt: skip
+        return
+    if found.magic != MAGIC:
+        words = (f"magic 0x{found.magic:04X}", f"0x{MAGIC:04X}")
+        scene.add(
+            "backup-superblock-missing", "backup superblock", **where,
+            read=words[0], expected=words[1],
+        )  # fmt: skip
+        return
+    different = _differences(scene.superblock, found, group)
+    if different:
+        read = ", ".join(different)
+        scene.add("backup-superblock-differs", "backup superblock", **where, read=read)
+
+
+def _differences(primary: Superblock, copy: Superblock, group: int) -> list[str]:
+    """Names of the fields that a copy should share with the primary and does not."""
+    names = [name for name in SAME if getattr(primary, name) != getattr(copy, name)]
+    if primary.features.incompat & ~PASSING != copy.features.incompat & ~PASSING:
+        names.append("features")
+    if copy.group_number not in (group, group & 0xFFFF):
+        names.append("group_number")
+    return names

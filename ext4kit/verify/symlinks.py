@@ -1,0 +1,62 @@
+"""Symbolic links: the target must be as long as the size says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ext4kit.parsers.inode import InodeFlags, InodeTable, is_fast_symlink
+from ext4kit.verify.extents import Found
+from ext4kit.verify.scene import Scene
+
+SYMLINK = 0xA000
+LINKS_AT_ONCE = 2048
+ENCRYPTED_HEADER = 2  # an encrypted target starts with its length
+
+
+def check_symlinks(scene: Scene, table: InodeTable, found: Found) -> None:
+    """Targets in the inode and targets in a block."""
+    link = (table.mode & 0xF000) == SYMLINK
+    if not link.any():
+        return
+    size = scene.superblock.block_size
+    inline = (table.flags & int(InodeFlags.INLINE_DATA)) != 0
+    wrong = link & ((table.size <= 0) | (table.size >= size))
+    fast = is_fast_symlink(table.mode, table.size, table.flags) & ~wrong
+    rows = np.flatnonzero(fast)
+    wrong[rows] = ~_fits(scene, table, rows, table.i_block[rows])
+    wrong |= _check_slow(scene, table, np.flatnonzero(link & ~wrong & ~fast & ~inline), found)
+    scene.add_inodes("inode-symlink", table.number[wrong], table.size[wrong])
+    found.bad |= wrong
+
+
+def _fits(scene: Scene, table: InodeTable, rows: Any, data: Any) -> Any:
+    """Bool a row of `data`: the target ends where the size says."""
+    size = table.size[rows]
+    ends = data == 0
+    length = np.where(ends.any(axis=1), ends.argmax(axis=1), data.shape[1])
+    fine = (length == size) & (length < data.shape[1])
+    encrypted = (table.flags[rows] & int(InodeFlags.ENCRYPT)) != 0
+    told = np.ascontiguousarray(data[:, :2]).view("<u2")[:, 0].astype(np.int64)
+    sealed = (size > ENCRYPTED_HEADER) & (told > 0) & (told + ENCRYPTED_HEADER <= size)
+    return np.where(encrypted, sealed, fine)
+
+
+def _check_slow(scene: Scene, table: InodeTable, rows: Any, found: Found) -> Any:
+    """Bool a row of the table: a link that has no single block with a fitting target."""
+    wrong = np.zeros(len(table), bool)
+    if not len(rows):
+        return wrong
+    runs = found.all_runs()
+    block, count = np.full(len(table), -1), np.zeros(len(table), np.int64)
+    np.add.at(count, runs.owner, runs.length)
+    first = runs.logical == 0
+    block[runs.owner[first]] = runs.physical[first]
+    wrong[rows] = (count[rows] != 1) | (block[rows] < 0)
+    rows = rows[~wrong[rows]]
+    for at in range(0, len(rows), LINKS_AT_ONCE):
+        some = rows[at : at + LINKS_AT_ONCE]
+        data, readable = scene.fs.fetch(block[some])
+        wrong[some] = readable & ~_fits(scene, table, some, data)
+    return wrong

@@ -1,0 +1,316 @@
+"""Bitmaps and counts against what inodes and the file system itself really have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ext4kit.parsers.checksums import crc32c_each
+from ext4kit.parsers.features import RoCompat
+from ext4kit.parsers.group import DESCRIPTOR_64, GroupFlags
+from ext4kit.verify.inodes import DIRECTORY
+from ext4kit.verify.places import group_starts
+from ext4kit.verify.scene import METADATA, InodeFacts, Scene
+
+BITMAPS_AT_ONCE = 64
+RUNS_TOLD = 8  # runs of bits that one finding names
+BAD_BLOCKS = 1
+
+
+def check_usage(scene: Scene, facts: InodeFacts) -> int:
+    """Blocks, then inodes; how many blocks are in use."""
+    start, length, owner = scene.claims.columns()
+    _check_twice(scene, start, length, owner)
+    first, end = _merged(scene, start, length)
+    _Blocks(scene, first, end).check()
+    _Inodes(scene, facts).check()
+    return int((end - first).sum()) * scene.superblock.cluster_ratio
+
+
+def _clusters(scene: Scene, start: Any, length: Any) -> tuple[Any, Any]:
+    """(first cluster, one past the last), counted from the first data block."""
+    ratio, base = scene.superblock.cluster_ratio, scene.superblock.first_data_block
+    return (start - base) // ratio, -(-(start - base + length) // ratio)
+
+
+def _inside(scene: Scene, start: Any, length: Any) -> tuple[Any, Any]:
+    """The part of runs that lies in the file system."""
+    superblock = scene.superblock
+    low = np.clip(start, superblock.first_data_block, superblock.blocks_count)
+    high = np.clip(start + length, superblock.first_data_block, superblock.blocks_count)
+    return low, high - low
+
+
+def _merged(scene: Scene, start: Any, length: Any) -> tuple[Any, Any]:
+    """All runs as disjoint runs of clusters, ascending: (first, one past the last)."""
+    start, length = _inside(scene, start, length)
+    first, end = _clusters(scene, start[length > 0], length[length > 0])
+    if not len(first):
+        return first, end
+    order = np.argsort(first, kind="stable")
+    first, end = first[order], np.maximum.accumulate(end[order])
+    new = np.concatenate([[True], first[1:] > end[:-1]])
+    last = np.append(np.flatnonzero(new)[1:] - 1, len(first) - 1)
+    return first[new], end[last]
+
+
+def _check_twice(scene: Scene, start: Any, length: Any, owner: Any) -> None:
+    """Runs that lie over one another; clusters of one owner may be shared."""
+    if RoCompat.SHARED_BLOCKS in scene.superblock.features or not len(start):
+        return
+    start, length = _inside(scene, start, length)
+    some = length > 0
+    start, length, owner = start[some], length[some], owner[some]
+    order = np.lexsort((owner, start))
+    start, length, owner = start[order], length[order], owner[order]
+    end = start + length
+    reach = np.maximum.accumulate(end)
+    over = np.flatnonzero(start[1:] < reach[:-1]) + 1
+    over = over[(owner[over] != METADATA) | (owner[over - 1] != METADATA)]
+    place = _reacher(end, reach, over)
+    scene.add_rows(
+        "block-claimed-twice", "block", over, block=start,
+        inode=np.where(owner == METADATA, owner[np.maximum(np.arange(len(owner)) - 1, 0)], owner),
+        read=_Names(owner, over, place),
+    )  # fmt: skip
+
+
+def _reacher(end: Any, reach: Any, over: Any) -> Any:
+    """For each of the runs `over`, an earlier run that reaches into it."""
+    new = np.concatenate([[True], end[1:] > reach[:-1]])
+    holder = np.maximum.accumulate(np.where(new, np.arange(len(end)), 0))
+    return holder[over - 1]
+
+
+class _Names:
+    """Who the two owners are, in words, by row."""
+
+    def __init__(self, owner: Any, over: Any, other: Any) -> None:
+        self._owner, self._other = (
+            owner,
+            dict(zip(over[:1000].tolist(), other.tolist(), strict=False)),
+        )
+
+    def __call__(self, row: int) -> str:
+        return f"{_who(self._owner[self._other[row]])} and {_who(self._owner[row])}"
+
+
+def _who(owner: Any) -> str:
+    return f"inode {owner}" if owner != METADATA else "the file system itself"
+
+
+def _per_group(first: Any, end: Any, size: int, groups: int) -> Any:
+    """Members of disjoint runs in each group of `size`; int64 (groups,)."""
+    edges = np.arange(groups + 1) * size
+    before = np.concatenate([[0], np.cumsum(end - first)])
+    place = np.searchsorted(first, edges, "right") - 1
+    inside = np.zeros(groups + 1, np.int64)
+    hit = place >= 0
+    inside[hit] = np.minimum(edges[hit], end[place[hit]]) - first[place[hit]]
+    total = before[np.maximum(place, 0)] + np.maximum(inside, 0)
+    return np.diff(np.where(hit, total, 0))
+
+
+def _bits_of(first: Any, end: Any, low: int, count: int) -> Any:
+    """uint8 (count,): 1 where a member of runs with gaps between them lies, from `low` on."""
+    a, b = np.searchsorted(end, low, "right"), np.searchsorted(first, low + count)
+    step = np.zeros(count + 1, np.int8)
+    step[np.maximum(first[a:b] - low, 0)] = 1
+    step[np.minimum(end[a:b] - low, count)] = -1
+    return np.cumsum(step[:-1], dtype=np.int8).view(np.uint8)
+
+
+def _runs_in_words(bits: Any, low: int, ratio: int = 1) -> str:
+    """The set bits as `5-9, 12`, the first few of them."""
+    places = np.flatnonzero(bits)
+    cut = np.flatnonzero(np.diff(places) > 1)
+    starts = places[np.concatenate([[0], cut + 1])][:RUNS_TOLD]
+    ends = places[np.append(cut, len(places) - 1)][:RUNS_TOLD]
+    words = [
+        f"{low + a * ratio}"
+        if a == b and ratio == 1
+        else f"{low + a * ratio}-{low + (b + 1) * ratio - 1}"
+        for a, b in zip(starts.tolist(), ends.tolist(), strict=True)
+    ]
+    more = len(cut) + 1 - len(words)
+    return ", ".join(words) + (f" and {more:,} more" if more > 0 else "")
+
+
+class _Bitmaps:
+    """What block and inode bitmaps have in common.
+
+    Attributes:
+        name: "block" or "inode".
+        size: bits that a group has.
+        first, end: disjoint runs of members in use, counted through all groups.
+        total: members of the whole file system.
+    """
+
+    name = ""
+
+    def __init__(self, scene: Scene, size: int, total: int, first: Any, end: Any) -> None:
+        self.scene, self.groups = scene, scene.fs.groups
+        self.size, self.total = size, total
+        self.first, self.end = first, end
+        features = scene.superblock.features
+        self.lazy = scene.superblock.has_metadata_checksums or RoCompat.UNINIT_BG in features
+        count = len(self.groups)
+        self.used = _per_group(first, end, size, count)
+        self.room = np.clip(total - np.arange(count) * size, 0, size)
+
+    def written(self, flag: GroupFlags) -> Any:
+        """The groups whose bitmap was written, ascending."""
+        absent = self.lazy & ((self.groups.flags & int(flag)) != 0)
+        return np.flatnonzero(~absent)
+
+    def compare(self, groups: Any, places: Any, stored: Any) -> None:
+        """The written bitmaps: checksum, padding, bits.
+
+        Args:
+            groups: the groups.
+            places: block of each group's bitmap.
+            stored: checksum of each group's bitmap.
+        """
+        for at in range(0, len(groups), BITMAPS_AT_ONCE):
+            some = groups[at : at + BITMAPS_AT_ONCE]
+            rows, readable = self.scene.fs.fetch(places[some])
+            structure = f"{self.name} bitmap"
+            for group in some[~readable].tolist():
+                words = self.scene.fs.unreadable
+                self.scene.add("metadata-unreadable", structure, group=group, read=words)
+            self._check_sums(some[readable], rows[readable], places, stored)
+            for group, row in self._differing(some[readable], rows[readable]):
+                self._tell(group, row, int(places[group]))
+
+    def _check_sums(self, groups: Any, rows: Any, places: Any, stored: Any) -> None:
+        superblock = self.scene.superblock
+        if not superblock.has_metadata_checksums or not len(groups):
+            return
+        seeds = np.full(len(groups), superblock.seed)
+        found = crc32c_each(seeds, (row[: self.size // 8] for row in rows))
+        if superblock.descriptor_size < DESCRIPTOR_64.size:
+            found &= 0xFFFF
+        trusted = self.scene.trusted[groups]
+        for row in np.flatnonzero((found != stored[groups]) & trusted).tolist():
+            group = int(groups[row])
+            self.scene.add(
+                f"{self.name}-bitmap-checksum", f"{self.name} bitmap", group=group,
+                block=int(places[group]), read=f"0x{stored[group]:x}", expected=f"0x{found[row]:x}",
+            )  # fmt: skip
+
+    def _differing(self, groups: Any, rows: Any) -> Iterator[tuple[int, Any]]:
+        """(group, its bitmap) of those that are not what is expected, padding included."""
+        if not len(groups):
+            return
+        width = rows.shape[1] * 8
+        expected = np.ones((len(groups), width), np.uint8)
+        low, high = int(groups[0]), int(groups[-1]) + 1
+        if high - low <= 4 * len(groups):
+            bits = _bits_of(self.first, self.end, low * self.size, (high - low) * self.size)
+            expected[:, : self.size] = bits.reshape(-1, self.size)[groups - low]
+        else:
+            for row, group in enumerate(groups.tolist()):
+                at = group * self.size
+                expected[row, : self.size] = _bits_of(self.first, self.end, at, self.size)
+        short = np.flatnonzero(self.room[groups] < self.size)
+        for row in short.tolist():
+            expected[row, self.room[groups[row]] :] = 1
+        packed = np.packbits(expected, axis=1, bitorder="little")
+        for row in np.flatnonzero((packed != rows).any(axis=1)).tolist():
+            yield int(groups[row]), rows[row]
+
+    def _tell(self, group: int, row: Any, block: int) -> None:
+        bits = np.unpackbits(row, bitorder="little")
+        room = int(self.room[group])
+        where = {"group": group, "block": block}
+        structure = f"{self.name} bitmap"
+        if not bits[room:].all():
+            read = f"{int((bits[room:] == 0).sum()):,} bits not set"
+            self.scene.add("bitmap-padding", structure, **where, read=read)
+        used = _bits_of(self.first, self.end, group * self.size, self.size)[:room]
+        marked = bits[:room]
+        for code, wrong in (("marked", marked > used), ("unmarked", marked < used)):
+            if wrong.any():
+                read = self.words(group, wrong)
+                self.scene.add(f"{self.name}-bitmap-{code}", structure, **where, read=read)
+
+    def words(self, group: int, wrong: Any) -> str:
+        """Which members some bits of a group stand for."""
+        raise NotImplementedError
+
+    def compare_counts(self, code: str, stored: Any, found: Any) -> None:
+        """A count of each group."""
+        for group in np.flatnonzero(stored != found)[: self.scene.findings.room(code)].tolist():
+            self.scene.findings.add(
+                code, "group descriptor", group=group,
+                read=f"{stored[group]:,}", expected=f"{found[group]:,}",
+            )  # fmt: skip
+        self.scene.findings.count(code, int((stored != found).sum()) - self._kept(code))
+
+    def _kept(self, code: str) -> int:
+        return sum(finding.code == code for finding in self.scene.findings.kept)
+
+    def compare_total(self, code: str, stored: int, found: int) -> None:
+        """The superblock's count, which is not kept up to date while it is mounted."""
+        if stored != found and not self.scene.superblock.needs_recovery:
+            self.scene.findings.add(
+                code, "superblock", byte=1024, read=f"{stored:,}", expected=f"{found:,}"
+            )
+
+
+class _Blocks(_Bitmaps):
+    name = "block"
+
+    def __init__(self, scene: Scene, first: Any, end: Any) -> None:
+        superblock = scene.superblock
+        ratio = superblock.cluster_ratio
+        size = max(superblock.blocks_per_group // ratio, 1)
+        total = -(-(superblock.blocks_count - superblock.first_data_block) // ratio)
+        super().__init__(scene, size, total, first, end)
+
+    def check(self) -> None:
+        groups, superblock = self.groups, self.scene.superblock
+        written = self.written(GroupFlags.BLOCK_UNINIT)
+        self.compare(written, groups.block_bitmap, groups.block_bitmap_checksum)
+        free = self.room - self.used
+        self.compare_counts("group-free-blocks", groups.free_blocks_count, free)
+        total = int(free.sum()) * superblock.cluster_ratio
+        self.compare_total("superblock-free-blocks", superblock.free_blocks_count, total)
+
+    def words(self, group: int, wrong: Any) -> str:
+        starts = group_starts(self.scene.superblock, group + 1)
+        ratio = self.scene.superblock.cluster_ratio
+        return "blocks " + _runs_in_words(wrong, int(starts[group]), ratio)
+
+
+class _Inodes(_Bitmaps):
+    name = "inode"
+
+    def __init__(self, scene: Scene, facts: InodeFacts) -> None:
+        superblock = scene.superblock
+        reserved = np.arange(1, superblock.first_usable_inode)
+        reserved = reserved[reserved <= superblock.inodes_count]
+        usual = facts.number[np.searchsorted(facts.number, superblock.first_usable_inode) :]
+        number = np.concatenate([reserved, usual]) - 1
+        edge = np.diff(number, prepend=-2, append=superblock.inodes_count + 1) != 1
+        first, end = number[edge[:-1]], number[edge[1:]] + 1
+        size = superblock.inodes_per_group
+        super().__init__(scene, size, superblock.inodes_count, first, end)
+        self.facts = facts
+
+    def check(self) -> None:
+        groups, superblock = self.groups, self.scene.superblock
+        written = self.written(GroupFlags.INODE_UNINIT)
+        self.compare(written, groups.inode_bitmap, groups.inode_bitmap_checksum)
+        free = self.room - self.used
+        self.compare_counts("group-free-inodes", groups.free_inodes_count, free)
+        self.compare_total("superblock-free-inodes", superblock.free_inodes_count, int(free.sum()))
+        directory = (self.facts.mode & 0xF000) == DIRECTORY
+        group = (self.facts.number[directory] - 1) // self.size
+        found = np.bincount(group, minlength=len(groups))[: len(groups)]
+        self.compare_counts("group-directories", groups.used_dirs_count, found)
+
+    def words(self, group: int, wrong: Any) -> str:
+        return "inodes " + _runs_in_words(wrong, group * self.size + 1)

@@ -1,0 +1,58 @@
+"""The whole check, one part after the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ext4kit.filesystem import FileSystem
+from ext4kit.verify.directories import check_directories
+from ext4kit.verify.findings import Findings
+from ext4kit.verify.groups import check_groups
+from ext4kit.verify.inodes import check_inodes
+from ext4kit.verify.links import check_links
+from ext4kit.verify.others import check_others, find_orphans
+from ext4kit.verify.quota import check_quota
+from ext4kit.verify.scene import Scene
+from ext4kit.verify.superblocks import check_superblocks
+from ext4kit.verify.usage import check_usage
+from ext4kit.verify.xattrs import check_blocks, check_values
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """The result of a check.
+
+    Attributes:
+        findings: what is wrong.
+        inodes, directories, blocks: how much was looked at: inodes in use, directories among
+            them, blocks in use.
+    """
+
+    findings: Findings
+    inodes: int
+    directories: int
+    blocks: int
+
+    @property
+    def is_clean(self) -> bool:
+        """Nothing is wrong; notes do not count."""
+        return not self.findings.wrong
+
+
+def verify(fs: FileSystem) -> Verification:
+    """Check every checksum and cross-reference of a file system; nothing is written."""
+    scene = Scene(fs)
+    check_superblocks(scene)
+    check_groups(scene)
+    find_orphans(scene)
+    gathered = check_inodes(scene)
+    facts = gathered.inode_facts()
+    check_blocks(scene)
+    links = check_directories(scene, facts, gathered.directories)
+    check_links(scene, facts, links)
+    check_values(scene, facts, gathered.values)
+    check_others(scene)
+    check_quota(scene)
+    blocks = check_usage(scene, facts)
+    directories = sum(len(piece.table) for piece in gathered.directories)
+    return Verification(scene.findings, len(facts.number), directories, blocks)

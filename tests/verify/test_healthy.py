@@ -1,0 +1,36 @@
+"""No false alarm: what the kernel and mke2fs made and e2fsck calls clean gives no finding."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import ext4kit
+from ext4kit.verify import verify
+from tests.filesystem.matrix import COMBINATIONS, built, kernel_missing
+
+
+def is_clean_to_e2fsck(image: Path, work: Path) -> bool:
+    """What `e2fsck -fn` says once the log was replayed, in a copy."""
+    copy = work / "copy"
+    shutil.copyfile(image, copy)
+    subprocess.run(["e2fsck", "-E", "journal_only", "-p", copy], capture_output=True, check=False)
+    done = subprocess.run(["e2fsck", "-fn", copy], capture_output=True, check=False)
+    return done.returncode == 0
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("name", [one.name for one in COMBINATIONS])
+def test_a_clean_file_system_gives_no_finding(name: str, tmp_path: Path) -> None:
+    if missing := kernel_missing():
+        pytest.skip(missing)
+    image = built(name).image
+    with ext4kit.open(image) as opened:
+        result = verify(opened.volume().filesystem())
+    clean = is_clean_to_e2fsck(image, tmp_path)
+    assert clean or name == "project_quota", "the oracle finds something: not a healthy image"
+    assert result.is_clean is clean, result.findings.kept[:5]
+    assert not clean or not result.findings.counts, result.findings.counts
