@@ -32,7 +32,7 @@ class Bitmaps:
         self._cache: dict[tuple[str, int], Any] = {}
 
     def block_bitmap(self, group: int) -> Any:
-        """uint8 (clusters per group,): 1 where a cluster of the group is in use."""
+        """uint8 (bits per group,): 1 where a cluster of the group is in use."""
         return self._bits("block", group)
 
     def inode_bitmap(self, group: int) -> Any:
@@ -75,7 +75,7 @@ class Bitmaps:
         count = superblock.inodes_per_group
         block, absent = groups.inode_bitmap[group], GroupFlags.INODE_UNINIT
         if kind == "block":
-            count = superblock.clusters_per_group or superblock.blocks_per_group
+            count = superblock.bits_per_group
             block, absent = groups.block_bitmap[group], GroupFlags.BLOCK_UNINIT
         lazy = superblock.has_metadata_checksums or RoCompat.UNINIT_BG in superblock.features
         if lazy and groups.flags[group] & absent:

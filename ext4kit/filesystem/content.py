@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from ext4kit.filesystem.maps import Runs
 
 CHUNK_BYTES = 4 << 20
+OUTSIDE = "it lies beyond the end of the evidence"
+OVERFULL = "its map names more blocks than the evidence has"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +41,41 @@ class Content:
     runs: Runs | None = None
     inline: bytes = b""
 
+    @property
+    def stored(self) -> int:
+        """Bytes that are stored for it: without holes and unwritten extents."""
+        if self.runs is None:
+            return min(len(self.inline), self.size)
+        return sum(length for _, length, place in self.segments() if place is not None)
+
+    @property
+    def is_overfull(self) -> bool:
+        """Whether more is mapped than the evidence holds: blocks twice, or beyond its end."""
+        return self.stored > self.blocks.blocks_count * self.blocks.block_size
+
     def chunks(self) -> Iterator[Chunk]:
-        """Every byte up to the size, in order, holes as one chunk each."""
+        """Every byte up to the size, in order, holes as one chunk each.
+
+        No more is read than the evidence holds: what a map claims beyond is lost.
+        """
         if self.runs is None:
             yield from self._inline_chunks()
             return
-        position = 0
-        for start, length, data in self.segments():
+        position, end = 0, self.blocks.blocks_count * self.blocks.block_size
+        left = end
+        for start, length, place in self.segments():
             if start > position:
                 yield Chunk(position, start - position, None)
-            if data is None:
+            if place is None:
                 yield Chunk(start, length, None)
             else:
-                yield from self._read_chunks(start, length, data)
+                held = min(length, max(end - place, 0))
+                kept = min(held, left)
+                yield from self._read_chunks(start, kept, place)
+                if kept < length:
+                    reason = OUTSIDE if kept == held else OVERFULL
+                    yield Chunk(start + kept, length - kept, None, reason)
+                left -= kept
             position = start + length
         if position < self.size:
             yield Chunk(position, self.size - position, None)
@@ -111,19 +135,16 @@ class Content:
             count = -(-(skip + part) // size)
             try:
                 yield Chunk(start, part, self.blocks.read(block, count)[skip : skip + part])
-            except AccessError as error:
-                yield from self._by_block(start, part, place, str(error))
+            except AccessError:
+                yield from self._by_block(start, part, place)
             start, place, length = start + part, place + part, length - part
 
-    def _by_block(self, start: int, length: int, place: int, reason: str) -> Iterator[Chunk]:
+    def _by_block(self, start: int, length: int, place: int) -> Iterator[Chunk]:
         """After a failed read: the blocks one at a time, so that only bad ones are lost."""
         size = self.blocks.block_size
         while length:
             block, skip = divmod(place, size)
             part = min(length, size - skip)
-            if block >= self.blocks.blocks_count:
-                yield Chunk(start, length, None, reason)
-                return
             try:
                 yield Chunk(start, part, self.blocks.read(block)[skip : skip + part])
             except AccessError as error:

@@ -10,13 +10,17 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.errors import CorruptError
 from ext4kit.filesystem.inodes import Inodes
+from ext4kit.filesystem.maps import Runs
 from ext4kit.findings import Severity
 from ext4kit.parsers.directory import EntryTable, Names, parse_entries
 from ext4kit.parsers.inode import InodeFlags, InodeTable
 
 DIRECTORY_TYPE = 2
 BLOCKS_AT_ONCE = 2048
+SPARE_TEXT = 64 << 20
+LONGEST_PATH = 1 << 14  # four times what a kernel takes in one call
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,26 +99,71 @@ class Tree:
             yield folder, slice(a, b), data[start_byte:stop_byte]
 
 
-def directory_blocks(fs: Inodes, table: InodeTable) -> tuple[Any, Any]:
-    """(owner row, block) of every block of the directories, in order of file block."""
+@dataclass(slots=True)
+class Bounds:
+    """What a tree may still take, so that one that is built to be endless ends.
+
+    Attributes:
+        blocks: of directories; there are no more than the evidence has, as each has one owner.
+        text: bytes of the paths of all entries.
+    """
+
+    blocks: int
+    text: int
+
+    @classmethod
+    def of(cls, fs: Inodes) -> Bounds:
+        """The bounds of a file system: entry and inode take more room than a usual path."""
+        count, size = fs.blocks.blocks_count, fs.blocks.block_size
+        return cls(count, SPARE_TEXT + count * size)
+
+
+def directory_blocks(
+    fs: Inodes, table: InodeTable, bounds: Bounds | None = None
+) -> tuple[Any, Any]:
+    """(owner row, block) of every block of the directories, in order of file block.
+
+    Args:
+        fs: the file system.
+        table: the directories.
+        bounds: of the tree that they are a part of; what is beyond is told.
+    """
     runs = fs.map_table(table).data
     limit = -(-table.size[runs.owner] // fs.superblock.block_size)
     length = np.clip(limit - runs.logical, 0, runs.length)
+    bounds = Bounds.of(fs) if bounds is None else bounds
+    length = _within(fs, table, runs, length, bounds.blocks)
+    bounds.blocks -= int(length.sum())
     owner = np.repeat(runs.owner, length)
     starts = np.cumsum(length) - length
     block = np.arange(length.sum()) + np.repeat(runs.physical - starts, length)
     return owner, block
 
 
-def read_directories(fs: Inodes, table: InodeTable, dots: bool = True) -> Listing:
+def _within(fs: Inodes, table: InodeTable, runs: Runs, length: Any, most: int) -> Any:
+    """The lengths, cut where the evidence ends and where there are more blocks than `most`."""
+    inside = np.clip(fs.blocks.blocks_count - runs.physical, 0, length)
+    ends = np.cumsum(inside)
+    kept = np.clip(inside - np.maximum(ends - most, 0), 0, None)
+    for cut, what in ((inside < length, fs.unreadable), (kept < inside, "are there too often")):
+        for row in np.flatnonzero(cut)[: fs.problems.limit].tolist():
+            number, first = table.number[runs.owner[row]], runs.physical[row]
+            fs.problems.add(f"directory inode {number}", f"blocks from {first} on {what}")
+    return kept
+
+
+def read_directories(
+    fs: Inodes, table: InodeTable, dots: bool = True, bounds: Bounds | None = None
+) -> Listing:
     """The entries of all directories in the table.
 
     Args:
         fs: the file system.
         table: the directories.
         dots: `.` and `..` as well.
+        bounds: as for `directory_blocks`.
     """
-    owner, block = directory_blocks(fs, table)
+    owner, block = directory_blocks(fs, table, bounds)
     parts = [
         _read_blocks(
             fs, table, owner[start : start + BLOCKS_AT_ONCE], block[start:][:BLOCKS_AT_ONCE], dots
@@ -167,8 +216,7 @@ def _read_inline(fs: Inodes, table: InodeTable, inline: Any, dots: bool) -> list
     parents = body[:, :4].copy().view("<u4")[:, 0].astype(np.int64)
     entries, broken = parse_entries(body, typed, start=4, dots=dots)
     for row in np.flatnonzero(broken >= 0)[: fs.problems.limit].tolist():
-        where = f"directory inode {table.number[inline[row]]}"
-        fs.problems.add(where, f"inline entries break off at byte {broken[row]}")
+        _tell_broken_inline(fs, int(table.number[inline[row]]), int(broken[row]))
     kind = np.full(len(inline), DIRECTORY_TYPE * typed)
     parts = [
         Listing(inline, table.number[inline], kind, Names.of([b"."] * len(inline))),
@@ -184,11 +232,21 @@ def _read_inline(fs: Inodes, table: InodeTable, inline: Any, dots: bool) -> list
 def _read_inline_tail(fs: Inodes, table: InodeTable, row: int, dots: bool) -> Listing:
     from ext4kit.filesystem.xattrs import inline_tail
 
-    raw, extra = table.raw[row].tobytes(), int(table.extra_isize[row])
-    tail = inline_tail(raw, extra)[: max(int(table.size[row]) - 60, 0)]
+    raw, extra, number = table.raw[row].tobytes(), int(table.extra_isize[row]), table.number[row]
+    try:
+        tail = inline_tail(raw, extra)[: max(int(table.size[row]) - 60, 0)]
+    except CorruptError as error:
+        fs.problems.add(f"directory inode {number}", f"a part of its entries is lost: {error}")
+        tail = b""
     data = np.frombuffer(tail, np.uint8)[None, :]
-    entries, _ = parse_entries(data, fs.has_file_types, dots=dots)
+    entries, broken = parse_entries(data, fs.has_file_types, dots=dots)
+    if broken[0] >= 0:
+        _tell_broken_inline(fs, int(number), 60 + int(broken[0]))
     return _listed(entries, data, np.array([row]))
+
+
+def _tell_broken_inline(fs: Inodes, number: int, offset: int) -> None:
+    fs.problems.add(f"directory inode {number}", f"inline entries break off at byte {offset}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,10 +262,12 @@ class _Level:
 def read_tree(fs: Inodes, number: int, path: bytes = b"") -> Tree:
     """Everything below directory `number`, whose own path is `path`."""
     levels: list[_Level] = []
+    bounds = Bounds.of(fs)
     seen = np.array([number], np.int64)
-    frontier, rows = seen, np.zeros(1, np.int64)
+    frontier, rows, above = seen, np.zeros(1, np.int64), np.array([len(path)])
     while len(frontier):
-        level, children = _read_level(fs, frontier, rows)
+        level, children = _read_level(fs, frontier, rows, bounds)
+        level, children, above = _bounded(fs, level, children, above, bounds)
         levels.append(level)
         fresh = np.zeros(len(children), bool)
         fresh[np.unique(level.number[children], return_index=True)[1]] = True
@@ -220,14 +280,44 @@ def read_tree(fs: Inodes, number: int, path: bytes = b"") -> Tree:
     return _depth_first(levels, path)
 
 
-def _read_level(fs: Inodes, numbers: Any, rows: Any) -> tuple[_Level, Any]:
+def _bounded(
+    fs: Inodes, level: _Level, children: Any, above: Any, bounds: Bounds
+) -> tuple[_Level, Any, Any]:
+    """A level cut where its paths take too much room; with it the path length of each entry.
+
+    Args:
+        fs: the file system.
+        level: the entries.
+        children: rows of those that are directories.
+        above: path length of each entry of the level above.
+        bounds: what is left.
+    """
+    length = above[level.parent] + 1 + level.names.length
+    ends = np.cumsum(length)
+    count = int(np.searchsorted(ends, bounds.text, side="right"))
+    bounds.text -= int(ends[count - 1]) if count else 0
+    deep = children[(children < count) & (length[children] > LONGEST_PATH)]
+    for entry in deep[: fs.problems.limit].tolist():
+        what = "is nested too deep: what is below is not listed"
+        fs.problems.add(f"directory inode {level.number[entry]}", what)
+    children = children[(children < count) & (length[children] <= LONGEST_PATH)]
+    if count == len(length):
+        return level, children, length
+    lost = len(length) - count
+    fs.problems.add("directories", f"paths without end: {lost:,} entries and more are not listed")
+    names = level.names.take(np.arange(count))
+    kept = (level.parent[:count], level.number[:count], level.file_type[:count])
+    return _Level(*kept, names), children, length[:count]
+
+
+def _read_level(fs: Inodes, numbers: Any, rows: Any, bounds: Bounds) -> tuple[_Level, Any]:
     """Entries of the directories `numbers`, and which of those entries are directories."""
     table = fs.inode_table(numbers)
     wrong = (table.mode & 0xF000) != 0x4000
     for number in numbers[wrong & fs.inodes_known(numbers)][: fs.problems.limit].tolist():
         fs.problems.add(f"inode {number}", "is named as a directory and is none")
     table, rows = table.take(~wrong), rows[~wrong]
-    listing = read_directories(fs, table, dots=False)
+    listing = read_directories(fs, table, dots=False, bounds=bounds)
     level = _Level(rows[listing.owner], listing.inode, listing.file_type, listing.names)
     inside = (level.number > 0) & (level.number <= fs.superblock.inodes_count)
     for number in level.number[~inside][: fs.problems.limit].tolist():

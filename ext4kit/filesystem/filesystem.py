@@ -16,7 +16,7 @@ from ext4kit.filesystem.inodes import INODES_AT_ONCE, Inodes
 from ext4kit.filesystem.superblocks import read_superblock
 from ext4kit.findings import Problems
 from ext4kit.parsers.inode import Inode
-from ext4kit.parsers.superblock import SUPERBLOCK, Superblock
+from ext4kit.parsers.superblock import SUPERBLOCK, Superblock, judge
 from ext4kit.units import TransactionId
 
 ROOT = 2
@@ -61,9 +61,8 @@ class FileSystem(Inodes):
         if blocks.blocks_count < chosen.blocks_count:
             lost = chosen.blocks_count - blocks.blocks_count
             problems.add("evidence", f"ends early: {lost:,} of {chosen.blocks_count:,} blocks lost")
-        unknown = [name for name in chosen.features.unknown if name.startswith("FEATURE_I")]
-        if unknown:
-            problems.add("superblock", f"unknown incompatible features {', '.join(unknown)}")
+        for name, how in chosen.features.gaps.items():
+            problems.add("superblock", f"feature {name} is {how}")
         return cls(blocks, chosen, problems)
 
     def over(self, blocks: BlockReader) -> FileSystem:
@@ -72,10 +71,20 @@ class FileSystem(Inodes):
         if superblock.group_number == 0:
             block, offset = divmod(1024, superblock.block_size)
             data = blocks.read(block)[offset : offset + SUPERBLOCK.size]
-            superblock = Superblock.parse(data)
+            superblock = self._usable(Superblock.parse(data))
         other = FileSystem(blocks, superblock, self.problems)
         other.journal_device = self.journal_device
         return other
+
+    def _usable(self, later: Superblock) -> Superblock:
+        """A superblock out of the log, or the one there is when that one cannot be used."""
+        wrong = judge(later)
+        if wrong is None and later.block_size != self.superblock.block_size:
+            wrong = f"block size {later.block_size}"
+        if wrong is None:
+            return later
+        self.problems.add("superblock", f"the log's copy is not used: {wrong}")
+        return self.superblock
 
     def xattrs(self, inode: Inode) -> dict[bytes, bytes]:
         """Extended attributes as listxattr and getxattr show them, ACLs included."""
@@ -87,15 +96,22 @@ class FileSystem(Inodes):
             block = rows[0].tobytes() if readable[0] else None
             if block is None:
                 self.problems.add(where, f"xattr block {inode.file_acl} {self.unreadable}")
-        return read_xattrs(
-            inode.raw, inode.extra_isize, block, self._xattr_value, self.problems, where
-        )
+        left = XATTR_VALUE_LIMIT
 
-    def _xattr_value(self, number: int, size: int) -> bytes:
-        """A value that lies in an inode of its own (ea_inode)."""
-        if size > XATTR_VALUE_LIMIT:
+        def value(number: int, size: int) -> bytes:
+            nonlocal left
+            data = self._xattr_value(number, size, left)
+            left -= len(data)
+            return data
+
+        return read_xattrs(inode.raw, inode.extra_isize, block, value, self.problems, where)
+
+    def _xattr_value(self, number: int, size: int, most: int) -> bytes:
+        """A value that lies in an inode of its own (ea_inode), which has no holes."""
+        content = self.content(self.inode(number))
+        if size > min(most, content.size, content.stored):
             raise CorruptError("extended attribute", None, f"a value of {size:,} bytes")
-        return self.content(self.inode(number)).read(0, size)
+        return content.read(0, size)
 
     # -- names ----------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,16 @@ from ext4kit.parsers.inode import (
 from ext4kit.parsers.superblock import Superblock
 
 INODES_AT_ONCE = 1 << 16
+
+
+def _distinct(values: Any) -> tuple[Any, Any]:
+    """The distinct values, and for each value its place among them; quick where they ascend."""
+    step = np.diff(values)
+    if (step < 0).any():
+        wanted, back = np.unique(values, return_inverse=True)
+        return wanted, back
+    new = np.concatenate([[True], step > 0])[: len(values)]
+    return values[new], np.cumsum(new) - 1
 
 
 class Inodes:
@@ -99,11 +110,14 @@ class Inodes:
         """(uint8 (n, inode size), readable (n,)) of the inodes `numbers` as they are on disk."""
         superblock = self.superblock
         block, offset = self.inode_location(numbers)
-        wanted, back = np.unique(block, return_inverse=True)
+        wanted, back = _distinct(block)
         rows, readable = self.fetch(wanted)
         per_block = superblock.block_size // superblock.inode_size
-        slots = rows.reshape(len(wanted), per_block, superblock.inode_size)
-        return slots[back, offset // superblock.inode_size], readable[back]
+        slots = rows.reshape(len(wanted) * per_block, superblock.inode_size)
+        place = back * per_block + offset // superblock.inode_size
+        if len(place) > 1 and (np.diff(place) == 1).all():
+            return slots[place[0] : place[-1] + 1], readable[back]
+        return slots[place], readable[back]
 
     def inode_location(self, numbers: Any) -> tuple[Any, Any]:
         """(block, byte offset in it) of the inodes `numbers` (int64); block -1 for none."""
@@ -133,6 +147,7 @@ class Inodes:
         if superblock.has_metadata_checksums or RoCompat.UNINIT_BG in superblock.features:
             used = np.clip(per_group - groups.itable_unused, 0, per_group)
             used[(groups.flags & int(GroupFlags.INODE_UNINIT)) != 0] = 0
+        used[~self._own_tables()] = 0
         batch: list[Any] = []
         size = 0
         for group in np.flatnonzero(used).tolist():
@@ -143,6 +158,25 @@ class Inodes:
                 batch, size = [], 0
         if batch:
             yield from self._tables(np.concatenate(batch))
+
+    def _own_tables(self) -> Any:
+        """Per group (bool): its inode table may be read with the others.
+
+        All, as long as the evidence has room for them all; else those that are inside and do
+        not begin in another one.
+        """
+        superblock, start = self.superblock, self.groups.inode_table
+        table = -(-superblock.inodes_per_group * superblock.inode_size // superblock.block_size)
+        own = np.ones(len(start), bool)
+        if len(start) * table <= self.blocks.blocks_count:
+            return own
+        order = np.argsort(start, kind="stable")
+        own[order[1:]] = np.diff(start[order]) >= table
+        own &= (start > 0) & (start < self.blocks.blocks_count)
+        if lost := int((~own).sum()):
+            what = f"{lost:,} lie in one another or beyond the end; their inodes are not scanned"
+            self.problems.add("inode tables", what)
+        return own
 
     def _tables(self, numbers: Any) -> Iterator[InodeTable]:
         numbers = numbers[numbers <= self.superblock.inodes_count]
@@ -175,7 +209,14 @@ class Inodes:
             self.superblock.blocks_count,
             self.superblock.block_size,
             lambda blocks, _: self.fetch(blocks),
+            self.blocks.blocks_count,
         )
+
+    def block_maps(self, table: InodeTable) -> list[Runs | None]:
+        """The runs of each inode's content, for `content`; None for what is mapped there."""
+        runs = self.map_table(table).data
+        ends = np.searchsorted(runs.owner, np.arange(len(table) + 1)).tolist()
+        return [runs.take(slice(*edges)) for edges in pairwise(ends)]
 
     def block_map(self, inode: Inode) -> Runs:
         """The runs of one inode's content."""
@@ -192,11 +233,17 @@ class Inodes:
             self.superblock.blocks_count,
             self.superblock.block_size,
             lambda blocks, _: self.fetch(blocks),
+            self.blocks.blocks_count,
         )
         return maps.data
 
-    def content(self, inode: Inode) -> Content:
-        """The bytes of a file, a directory or a symlink."""
+    def content(self, inode: Inode, runs: Runs | None = None) -> Content:
+        """The bytes of a file, a directory or a symlink.
+
+        Args:
+            inode: the inode.
+            runs: its block map, where it is known already.
+        """
         if inode.is_inline:
             from ext4kit.filesystem.xattrs import inline_tail
 
@@ -206,19 +253,19 @@ class Inodes:
             return Content(self.blocks, inode.size, inline=inode.i_block)
         if inode.device or inode.kind in ("fifo", "socket", "unknown"):
             return Content(self.blocks, 0)
-        return Content(self.blocks, inode.size, self.block_map(inode))
+        return Content(self.blocks, inode.size, self.block_map(inode) if runs is None else runs)
 
     def content_doubt(self, inode: Inode) -> str:
         """Why the bytes of `content` cannot be vouched for, or "": only as of an earlier time."""
         del inode
         return ""
 
-    def link_target(self, inode: Inode) -> bytes:
-        """Where a symlink points; raw ciphertext when it is encrypted.
+    def link_target(self, inode: Inode, runs: Runs | None = None) -> bytes:
+        """Where a symlink points; raw ciphertext when it is encrypted; `runs` as for `content`.
 
         Raises:
             RequestError: the inode is no symlink.
         """
         if inode.kind != "symlink":
             raise RequestError(f"inode {inode.number} is a {inode.kind}, not a symlink")
-        return self.content(inode).read(0, min(inode.size, self.superblock.block_size))
+        return self.content(inode, runs).read(0, min(inode.size, self.superblock.block_size))

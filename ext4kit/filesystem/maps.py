@@ -14,8 +14,14 @@ import numpy as np
 
 from ext4kit.parsers import extents
 from ext4kit.parsers.inode import InodeFlags, is_fast_symlink
+from ext4kit.units import widen
 
 MOST_BLOCKS = 1 << 40  # a believable bound: 4 PiB in blocks of 4 KiB
+NODE_BYTES_AT_ONCE = 64 << 20
+# In a sound file system a block has one owner, and old states of files share a few; maps that
+# are built to share all their nodes are cut there.
+OWNERS_A_BLOCK = 8
+SPARE_PIECES = 1 << 16
 
 # (blocks (n,), owners (n,)) -> (rows uint8 (n, block size), readable bool (n,))
 Fetch = Callable[[Any, Any], tuple[Any, Any]]
@@ -68,14 +74,26 @@ class Maps:
     damaged: Any
 
 
+def _no_runs() -> tuple[Any, ...]:
+    """Columns of no run, of the types that the others have."""
+    return (*[np.zeros(0, np.int64)] * 4, np.zeros(0, bool))
+
+
 @dataclass(slots=True)
 class _Walk:
-    """What a level-by-level walk has collected so far."""
+    """What a level-by-level walk has collected so far.
+
+    Attributes:
+        left: how many more nodes and runs are taken.
+        at_once: nodes that are read together.
+    """
 
     fetch: Fetch
     blocks_count: int
     damaged: Any
-    runs: list[tuple[Any, ...]] = field(default_factory=list)
+    left: int
+    at_once: int
+    runs: list[tuple[Any, ...]] = field(default_factory=lambda: [_no_runs()])
     nodes: list[tuple[Any, Any]] = field(default_factory=list)
     seen: Any = field(default_factory=lambda: np.zeros(0, np.int64))
 
@@ -85,6 +103,20 @@ class _Walk:
         self.damaged[owner[~fits]] = True
         return fits
 
+    def allowed(self, owner: Any) -> int:
+        """How many of these pieces are still taken; the owners of the others are damaged."""
+        count = min(len(owner), self.left)
+        self.left -= count
+        self.damaged[owner[count:]] = True
+        return count
+
+    def collect(self, owner: Any, logical: Any, length: Any, physical: Any, unwritten: Any) -> None:
+        """Take runs that lie in the file system."""
+        fits = np.flatnonzero(self.within(owner, physical, length))
+        fits = fits[: self.allowed(owner[fits])]
+        columns = (owner, logical, length, physical, unwritten)
+        self.runs.append(tuple(column[fits] for column in columns))
+
     def descend(self, owner: Any, block: Any) -> tuple[Any, Any]:
         """Read child nodes; (kept positions, rows). A node met twice by its owner is a loop."""
         key = owner * np.int64(self.blocks_count) + block
@@ -93,6 +125,7 @@ class _Walk:
         fresh[first] = ~np.isin(key[first], self.seen)
         self.damaged[owner[~fresh]] = True
         kept = np.flatnonzero(fresh)
+        kept = kept[: self.allowed(owner[kept])]
         self.seen = np.concatenate([self.seen, key[kept]])
         rows, readable = self.fetch(block[kept], owner[kept])
         self.damaged[owner[kept[~readable]]] = True
@@ -101,9 +134,9 @@ class _Walk:
 
     def result(self) -> Maps:
         """Everything found, sorted and with neighbouring runs joined."""
-        columns = [np.concatenate(part) for part in zip(*self.runs, strict=True)] or [
-            np.zeros(0, np.int64)
-        ] * 5
+        none = np.zeros(0, np.int64)
+        columns = [np.concatenate(part) for part in zip(*self.runs, strict=True)] or [none] * 5
+        columns[4] = columns[4].astype(bool)  # also where there are no runs
         order = np.lexsort((columns[1], columns[0]))
         nodes = [np.concatenate(part) for part in zip(*self.nodes, strict=True)] or [
             np.zeros(0, np.int64)
@@ -141,7 +174,13 @@ def has_map(mode: Any, size: Any, flags: Any) -> Any:
 
 
 def map_inodes(
-    i_block: Any, flags: Any, mapped: Any, blocks_count: int, block_size: int, fetch: Fetch
+    i_block: Any,
+    flags: Any,
+    mapped: Any,
+    blocks_count: int,
+    block_size: int,
+    fetch: Fetch,
+    readable: int | None = None,
 ) -> Maps:
     """Walk the maps of many inodes.
 
@@ -153,11 +192,17 @@ def map_inodes(
             beyond the end of the evidence is mapped, and told when it is read.
         block_size: bytes a block.
         fetch: reads tree blocks.
+        readable: blocks that the evidence has, when those are fewer.
     """
+    real = min(blocks_count, MOST_BLOCKS) if readable is None else readable
+    most, at_once = OWNERS_A_BLOCK * real + SPARE_PIECES, NODE_BYTES_AT_ONCE // block_size
     by_extents = (flags & int(InodeFlags.EXTENTS)) != 0
-    walk = _Walk(fetch, min(blocks_count, MOST_BLOCKS), np.zeros(len(flags), bool))
-    _walk_extents(walk, i_block, np.flatnonzero(mapped & by_extents))
-    _walk_indirect(walk, i_block, np.flatnonzero(mapped & ~by_extents), block_size // 4)
+    damaged = np.zeros(len(flags), bool)
+    walk = _Walk(fetch, min(blocks_count, MOST_BLOCKS), damaged, most, at_once)
+    if len(owner := np.flatnonzero(mapped & by_extents)):
+        _walk_extents(walk, i_block, owner)
+    if len(owner := np.flatnonzero(mapped & ~by_extents)):
+        _walk_indirect(walk, i_block, owner, block_size // 4)
     return walk.result()
 
 
@@ -169,30 +214,38 @@ def spread(counts: Any) -> tuple[Any, Any]:
 
 
 def _walk_extents(walk: _Walk, i_block: Any, owner: Any) -> None:
-    rows = i_block[owner]
-    expected = None
-    while len(owner):
-        sound, entries, _, depth = extents.parse_headers(rows)
-        if expected is not None:
-            sound &= depth == expected
-        walk.damaged[owner[~sound]] = True
-        _collect_extents(walk, rows, owner, np.where(sound & (depth == 0), entries, 0))
-        row, slot = spread(np.where(sound & (depth > 0), entries, 0))
-        _, child = extents.parse_children(rows, row, slot)
-        fits = walk.within(owner[row], child, np.ones_like(child))
-        row, child = row[fits], child[fits]
-        expected, owner = depth[row] - 1, owner[row]
-        kept, rows = walk.descend(owner, child)
-        owner, expected = owner[kept], expected[kept]
+    pending = [_extent_nodes(walk, i_block[owner], owner, None)]
+    while pending:
+        owner, block, expected = pending.pop()
+        if len(owner) > walk.at_once:
+            rest, here = slice(walk.at_once, None), slice(walk.at_once)
+            pending.append((owner[rest], block[rest], expected[rest]))
+            owner, block, expected = owner[here], block[here], expected[here]
+        kept, rows = walk.descend(owner, block)
+        if len(kept):
+            pending.append(_extent_nodes(walk, rows, owner[kept], expected[kept]))
 
 
-def _collect_extents(walk: _Walk, rows: Any, owner: Any, entries: Any) -> None:
-    row, slot = spread(entries)
-    logical, length, physical, unwritten = extents.parse_extents(rows, row, slot)
-    fits = walk.within(owner[row], physical, length)
-    walk.runs.append(
-        (owner[row][fits], logical[fits], length[fits], physical[fits], unwritten[fits])
-    )
+def _extent_nodes(walk: _Walk, rows: Any, owner: Any, expected: Any) -> tuple[Any, Any, Any]:
+    """Take the extents in these nodes; (owner, block, depth that it must have) of the nodes below.
+
+    Args:
+        walk: the walk.
+        rows: uint8 (n, node size).
+        owner: whose they are.
+        expected: depth of each node; None for roots, which may have any.
+    """
+    sound, entries, _, depth = extents.parse_headers(rows)
+    if expected is not None:
+        sound &= depth == expected
+    walk.damaged[owner[~sound]] = True
+    row, slot = spread(np.where(sound & (depth == 0), entries, 0))
+    walk.collect(owner[row], *extents.parse_extents(rows, row, slot))
+    row, slot = spread(np.where(sound & (depth > 0), entries, 0))
+    _, child = extents.parse_children(rows, row, slot)
+    fits = walk.within(owner[row], child, np.ones_like(child))
+    row, child = row[fits], child[fits]
+    return owner[row], child, depth[row] - 1
 
 
 def _walk_indirect(walk: _Walk, i_block: Any, owner: Any, per_block: int) -> None:
@@ -212,25 +265,29 @@ def _walk_indirect_tree(
     walk: _Walk, owner: Any, block: Any, base: Any, level: int, per_block: int
 ) -> None:
     """Follow one column of indirect blocks down to its pointers to content."""
-    while len(owner):
+    pending = [(owner, block, base, level)]
+    while pending:
+        owner, block, base, level = pending.pop()
+        if len(owner) > walk.at_once:
+            rest, here = slice(walk.at_once, None), slice(walk.at_once)
+            pending.append((owner[rest], block[rest], base[rest], level))
+            owner, block, base = owner[here], block[here], base[here]
         fits = walk.within(owner, block, np.ones_like(block))
         owner, block, base = owner[fits], block[fits], base[fits]
         kept, rows = walk.descend(owner, block)
         owner, base = owner[kept], base[kept]
-        pointers = np.ascontiguousarray(rows).view("<u4").astype(np.int64)
-        level -= 1
-        if level == 0:
+        pointers = np.ascontiguousarray(rows).view("<u4")
+        if level == 1:
             _collect_pointers(walk, owner, base, pointers)
-            return
-        row, slot = np.nonzero(pointers)
-        owner, block = owner[row], pointers[row, slot]
-        base = base[row] + slot * per_block**level
+        elif len(owner):
+            row, slot = np.nonzero(pointers)
+            below = base[row] + slot * per_block ** (level - 1)
+            pending.append((owner[row], widen(pointers[row, slot]), below, level - 1))
 
 
 def _collect_pointers(walk: _Walk, owner: Any, base: Any, pointers: Any) -> None:
     row, slot = np.nonzero(pointers)
-    block = pointers[row, slot]
-    fits = walk.within(owner[row], block, np.ones_like(block))
-    row, slot, block = row[fits], slot[fits], block[fits]
-    ones = np.ones_like(block)
-    walk.runs.append((owner[row], base[row] + slot, ones, block, np.zeros(len(block), bool)))
+    block = widen(pointers[row, slot])
+    walk.collect(
+        owner[row], base[row] + slot, np.ones_like(block), block, np.zeros(len(block), bool)
+    )

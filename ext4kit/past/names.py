@@ -16,8 +16,10 @@ import numpy as np
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.past.appearances import REMNANT, Appearances, find_appearances
 from ext4kit.past.directories import BEFORE, DirectoryBlocks
-from ext4kit.past.states import NOW, Past
+from ext4kit.past.states import NOW, UNREPLAYED, Past
+from ext4kit.units import NANOSECONDS
 
+FINE_CTIME = 8  # i_extra_isize from which on ctime has nanoseconds
 DEPTH_LIMIT = 4096  # directories in each other; hostile names can go on and on
 
 
@@ -29,6 +31,7 @@ class Names:
         life: who was named.
         directory: life of the directory.
         first: order of the first copy that shows the name, BEFORE when it was there already.
+        sure: order since which the bearer cannot have got it, neither in lost transactions.
         gone: order of the first copy without it, NOW when none shows that it went.
         seen: order of the last copy that shows it, BEFORE for a freed block on disk, REMNANT
             for an entry that older kernels left uncleared.
@@ -38,6 +41,7 @@ class Names:
     life: Any
     directory: Any
     first: Any
+    sure: Any
     gone: Any
     seen: Any
     name: list[bytes]
@@ -76,17 +80,68 @@ class NameHistory:
         real = np.array([name not in (b".", b"..") for name in found.name], bool)
         kept = np.flatnonzero((life >= 0) & real & (life != found.directory))
         kept = _unambiguous(kept, life, found)
+        kept = np.array(sorted(kept.tolist(), key=found.name.__getitem__), np.int64)  # for ties
         seen, gone = found.seen[kept], found.gone[kept]
-        rank = np.lexsort((found.first[kept], seen, gone, np.minimum(seen, 0), life[kept]))
+        first, sure = self._beginnings(found.take(kept))
+        rank = np.lexsort((first, seen, gone, np.minimum(seen, 0), life[kept]))
         kept = kept[rank]
         return Names(
             life[kept],
             found.directory[kept],
-            found.first[kept],
+            first[rank],
+            sure[rank],
             found.gone[kept],
             found.seen[kept],
             [found.name[row] for row in kept.tolist()],
         )
+
+    def _beginnings(self, found: Appearances) -> tuple[Any, Any]:
+        """(`first`, `sure`) of `Names` for each appearance.
+
+        Whatever names an inode sets its ctime. Where the first copy of a block is of the
+        transaction in which the bearer's ctime changed, that one may have brought the name.
+        Source: kernel fs/ext4/namei.c, `ext4_rename`.
+        """
+        states = self.past.states
+        at = self.past.state_at(found.child, found.shown)
+        if not len(states):
+            return found.first, found.shown
+        start = self._changed[at]
+        end = states.table.ctime[start] + self._ticks[start]
+        told = (start > 0) & (states.life[start - 1] == states.life[start])
+        told &= self._ticks[start] == 0
+        changed = np.where(at >= 0, states.order[start], found.shown)
+        came = (at >= 0) & (changed == found.shown) & (found.shown < UNREPLAYED)
+        came &= (found.first == BEFORE) & (found.seen >= 0)
+        came &= told | (end >= self._begun(found.shown))
+        old = (at >= 0) & ~told & (end < min(self.past.commit_times.values(), default=0))
+        first = np.where(came, found.shown, found.first)
+        return first, np.where(old, BEFORE, np.minimum(changed, found.shown))
+
+    @cached_property
+    def _ticks(self) -> Any:
+        """Per state: by how much its ctime may be too early, ns."""
+        return np.where(self.past.states.table.extra_isize >= FINE_CTIME, 0, NANOSECONDS - 1)
+
+    @cached_property
+    def _changed(self) -> Any:
+        """Per state: row of the first one that shows that life with the same ctime."""
+        states, ctime = self.past.states, self.past.states.table.ctime
+        new = np.ones(len(states), bool)
+        new[1:] = (states.life[1:] != states.life[:-1]) | (ctime[1:] != ctime[:-1])
+        new |= self._ticks > 0
+        return np.maximum.accumulate(np.where(new, np.arange(len(new)), 0))
+
+    def _begun(self, orders: Any) -> Any:
+        """A time (ns) before which no transaction of these orders had begun, 0 for not known.
+
+        One begins while the one before it is being committed, and not before the one before
+        that is.
+        """
+        times = self.past.commit_times
+        known = np.array(sorted(times), np.int64)
+        place = np.maximum(np.searchsorted(known, orders) - 1, 0)
+        return np.array([0, *map(times.__getitem__, known.tolist())], np.int64)[place]
 
     def _reborn(self, life: Any) -> Any:
         """Per life (bool): its number had another life before, whose remnants look the same."""
@@ -135,14 +190,22 @@ class NameHistory:
     # -- paths ----------------------------------------------------------------------------
 
     @cached_property
-    def _live_paths(self) -> dict[int, bytes]:
-        """Path of each live directory by inode number."""
+    def _live_folders(self) -> dict[int, tuple[int, bytes]]:
+        """Inode number of each live directory -> (that of the one it is in, its name)."""
         tree = self.past.fs.tree()
-        kinds = tree.file_type
-        wanted = np.flatnonzero((kinds == 2) | (kinds == 0))
-        paths = dict(zip(tree.number[wanted].tolist(), tree.paths_of(wanted), strict=True))
-        paths[ROOT] = b""
-        return paths
+        rows = np.flatnonzero(np.isin(tree.file_type, (0, 2)))
+        numbers = tree.number[rows].tolist()
+        by_path = {b"": ROOT} | dict(zip(tree.paths_of(rows), numbers, strict=True))
+        folders = [by_path.get(path) for path in tree.folders]
+        above = map(folders.__getitem__, tree.folder[rows].tolist())
+        places = zip(numbers, above, tree.names.take(rows).tolist(), strict=True)
+        return {number: (folder, name) for number, folder, name in places if folder is not None}
+
+    @cached_property
+    def _living(self) -> dict[int, int]:
+        """Inode number -> life, of those that are alive now."""
+        lives = np.flatnonzero(self.past.alive_now)
+        return dict(zip(self.past.number[lives].tolist(), lives.tolist(), strict=True))
 
     @cached_property
     def _ends(self) -> Any:
@@ -172,36 +235,46 @@ class NameHistory:
     def _directory_path(self, life: int, when: int) -> bytes | None:
         """Path of a directory at a time; a life below 0 is minus a live inode's number."""
         below: list[tuple[int, bytes]] = []
-        known, path = self._known_path(life, when)
-        while not known and len(below) < DEPTH_LIMIT:
+        while (life, when) not in self._paths and len(below) < DEPTH_LIMIT:
             self._paths[life, when] = None  # should the names go round, they end here
-            row = self._name_at(life, when)
-            below.append((life, self.names.name[row]))
-            life = int(self.names.directory[row])
-            known, path = self._known_path(life, when)
+            if self._number(life) == ROOT:
+                self._paths[life, when] = b""
+            elif (above := self._above(life, when)) is not None:
+                below.append((life, above[1]))
+                life = above[0]
+        path = self._paths.get((life, when))
         for one, name in reversed(below):
             path = None if path is None else path + b"/" + name
             self._paths[one, when] = path
         return path
 
-    def _known_path(self, life: int, when: int) -> tuple[bool, bytes | None]:
-        """(whether no name has to be looked up for it, its path)."""
-        if life < 0:
-            return True, self._live_paths.get(-life)
-        if self.past.number[life] == ROOT:
-            return True, b""
-        if (life, when) in self._paths:
-            return True, self._paths[life, when]
-        row, names = self._name_at(life, when), self.names
+    def _number(self, life: int) -> int:
+        return -life if life < 0 else int(self.past.number[life])
+
+    def _above(self, life: int, when: int) -> tuple[int, bytes] | None:
+        """(life of the directory it was in, its name) at a time, None when that is not known.
+
+        What the log has no state of had no other name while it was kept.
+        """
+        row, names = -1 if life < 0 else self._name_at(life, when), self.names
+        if row >= 0 and self._is_unsure(row, when):
+            return None
         holds = row >= 0 and names.first[row] <= when < names.gone[row]
-        found = None
-        if row >= 0 and names.first[row] > when:
-            return True, None  # it came there later, from where the log does not show
-        if row >= 0 and 0 <= names.seen[row] < when and self._lost(int(names.seen[row]), when):
-            return True, None  # it may have moved in transactions that the log has no more
-        if not holds and self.past.alive_now[life]:
-            found = self._live_paths.get(int(self.past.number[life]))
-        return found is not None or row < 0, found
+        if not holds and (life < 0 or self.past.alive_now[life]):
+            folder, name = self._live_folders.get(self._number(life), (0, b""))
+            if folder:
+                return self._living.get(folder, -folder), name
+        return None if row < 0 else (int(names.directory[row]), names.name[row])
+
+    def _is_unsure(self, row: int, when: int) -> bool:
+        """Whether the name in row `row` of `names` may not yet, or no more, have been in force.
+
+        It came there later, from where the log does not show; or the bearer may have moved in
+        transactions that the log has no more.
+        """
+        names = self.names
+        first, sure, seen = int(names.first[row]), int(names.sure[row]), int(names.seen[row])
+        return first > when or (seen >= 0 and (self._lost(seen, when) or self._lost(when, sure)))
 
     def _lost(self, seen: int, when: int) -> bool:
         """Whether the log lacks transactions between two."""

@@ -358,6 +358,7 @@ class Past:
             self.fs.superblock.blocks_count,
             self.fs.superblock.block_size,
             lambda blocks, owner: self._fetch(blocks, rows[owner], at[owner]),
+            self.fs.blocks.blocks_count,
         )
 
     def _fetch(self, blocks: Any, rows: Any, at: Any) -> tuple[Any, Any]:

@@ -9,8 +9,16 @@ from typing import Any
 
 from ext4kit.errors import AccessError, CorruptError, OutputError
 from ext4kit.filesystem import FileSystem
+from ext4kit.filesystem.maps import Runs
 from ext4kit.findings import Severity
-from ext4kit.output import MANIFEST, Manifest, RootedOutput, UnwritableError, Written
+from ext4kit.output import (
+    MANIFEST,
+    Manifest,
+    RootedOutput,
+    UnwritableError,
+    Written,
+    output_limit,
+)
 from ext4kit.parsers.inode import Inode
 from ext4kit.report.safe import json_name
 
@@ -38,12 +46,14 @@ class Item:
     """A live file: its path as asked for, where it goes below OUT, its inode.
 
     Attributes:
+        runs: its block map; None when it was not read yet.
         is_known: False when the inode's state cannot be told (as of a transaction).
     """
 
     path: bytes
     parts: list[bytes]
     inode: Inode
+    runs: Runs | None = None
     is_known: bool = True
 
 
@@ -61,7 +71,7 @@ def extract(
         OutputError: `out` takes no more; the manifest is valid up to there.
     """
     numbers = [fs.lookup(target) for target in targets]
-    output = RootedOutput(out, evidence)
+    output = RootedOutput(out, evidence, output_limit(fs.blocks))
     result = Extraction()
     try:
         with Manifest(out) as manifest:
@@ -92,12 +102,13 @@ def _items(
         numbers = tree.number[start : start + AT_ONCE]
         table = fs.inode_table(numbers)
         known = fs.inodes_known(numbers)
+        runs = fs.block_maps(table)
         for row in range(len(numbers)):
             if progress is not None and row % 64 == 0:
                 progress(start + row, len(tree))
             below = tree.paths[start + row]
             parts = _parts(below, path, top, by_number)
-            yield Item(below, parts, table.one(row), bool(known[row]))
+            yield Item(below, parts, table.one(row), runs[row], bool(known[row]))
 
 
 def _parts(path: bytes, start: bytes, top: list[bytes], by_number: bool) -> list[bytes]:
@@ -149,7 +160,7 @@ def _write(fs: FileSystem, item: Item, output: RootedOutput) -> Written | None:
     if inode.kind != "file":
         return None
     mark, times = f"inode-{inode.number}", (inode.atime, inode.mtime)
-    return output.write(item.parts, fs.content(inode).chunks(), mark, times)
+    return output.write(item.parts, fs.content(inode, item.runs).chunks(), mark, times)
 
 
 def _record(
@@ -170,7 +181,7 @@ def _record(
     }
     if inode.kind == "symlink":
         try:
-            values |= json_name(fs.link_target(inode), "link_target")
+            values |= json_name(fs.link_target(inode, item.runs), "link_target")
         except (AccessError, CorruptError) as error:
             problems.append(f"its target cannot be read: {error}")
     return values

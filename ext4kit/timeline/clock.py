@@ -33,7 +33,7 @@ class Clock:
             committed = log.transactions.committed
             self.orders = log.transactions.order[committed]
             self.times = log.transactions.commit_time_ns[committed]
-        self.made = made * NANOSECONDS
+        self.made = min(made * NANOSECONDS, FAR)
         self._unmounted = nothing if breaks is None else breaks.before[breaks.clean]
 
     @property

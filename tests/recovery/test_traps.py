@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ import ext4kit
 from ext4kit.filesystem import FileSystem
 from ext4kit.recovery import DeletedFile, find_deleted, recover
 from sample_images.recipes.machine import (
+    copy_sparse,
     loop_device,
     make_file_system,
     mount,
@@ -21,6 +23,7 @@ from sample_images.recipes.machine import (
     sync,
     unmount,
 )
+from sample_images.recipes.random_history import check
 
 BLOCK = 4096
 
@@ -43,6 +46,22 @@ class Disk:
                 sync(self.where)
             finally:
                 unmount(self.where)
+
+    @contextmanager
+    def cut_off(self) -> Iterator[Path]:
+        """A mount that ends with the power, and e2fsck afterwards."""
+        copy = self.image.with_suffix(".copy")
+        with self.mounted() as root:
+            yield root
+            sync(root)
+            copy_sparse(self.image, copy)
+        copy.replace(self.image)
+        check(self.image)
+
+    def forget(self) -> None:
+        """Give it a new log, which knows of nothing that is there."""
+        run("tune2fs", "-O", "^has_journal", self.image)
+        run("tune2fs", "-J", "size=4", self.image)
 
     def file_system(self) -> FileSystem:
         return ext4kit.open(self.image).volume().filesystem()
@@ -126,6 +145,81 @@ def test_an_inline_directory_that_grew_into_blocks_keeps_no_old_names(tmp_path: 
         sync(root)
         remove(root / "g")
     assert set(disk.deleted()) == {b"/g"}
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("options", [(), ("-I", "128")], ids=["fine times", "whole seconds"])
+def test_a_rename_in_the_first_transaction_with_its_block_is_not_taken_for_older(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    disk = Disk(tmp_path, "-t", "ext4", *options)
+    with disk.mounted() as root:
+        for name in ("moved", "left"):
+            (root / "p" / name / "sub").mkdir(parents=True)
+            (root / "p" / name / "sub" / f"in {name}").write_bytes(b"x" * 9000)
+    disk.forget()
+    time.sleep(1.1)  # else a time of whole seconds cannot tell that "left" is the older one
+    with disk.mounted() as root:
+        for number in range(2):
+            for name in ("moved", "left"):
+                (root / "p" / name / "sub" / f"other {number}").touch()
+            sync(root)
+        for name in ("moved", "left"):
+            (root / "p" / name / "sub" / f"in {name}").unlink()
+        (root / "p" / "moved").rename(root / "p" / "later")
+        sync(root)
+    found = find_deleted(disk.file_system())
+    paths = {file.name: file.path for file in found}
+    assert paths == {b"in moved": None, b"in left": b"/p/left/sub/in left"}
+
+
+@pytest.mark.kernel
+def test_a_directory_without_a_state_in_the_log_is_below_what_its_parent_was_called(
+    tmp_path: Path,
+) -> None:
+    disk = Disk(tmp_path, "-t", "ext4")
+    with disk.mounted() as root:
+        folder = root
+        for name in ("early", "d", "e"):
+            folder /= name
+            folder.mkdir()
+            for number in range(40):  # so that the next inode lies in another block
+                (folder / f"filler {number}").touch()
+        (root / "early" / "d" / "e" / "file").write_bytes(b"x" * 9000)
+    disk.forget()
+    with disk.mounted() as root:
+        (root / "other").touch()
+        (root / "early" / "d" / "e" / "other").touch()
+        sync(root)
+        remove(root / "early" / "d" / "e" / "file")
+        (root / "early").rename(root / "late")
+        sync(root)
+    assert set(disk.deleted()) == {b"/early/d/e/file"}
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("moves", [True, False], ids=["moved", "left"])
+def test_what_lost_transactions_may_have_renamed_gives_no_path(tmp_path: Path, moves: bool) -> None:
+    disk = Disk(tmp_path, "-t", "ext4")
+    with disk.mounted() as root:
+        (root / "p" / "d").mkdir(parents=True)
+        (root / "p" / "d" / "file").write_bytes(b"x" * 9000)
+        (root / "busy").mkdir()
+    disk.forget()
+    with disk.cut_off() as root:
+        for number in range(30):
+            (root / "busy" / f"{number}").touch()
+            sync(root)
+        (root / "p" / "d" / "other").touch()
+        sync(root)
+        remove(root / "p" / "d" / "file")
+    with disk.cut_off() as root:
+        (root / "p" / "d").rename(root / "p" / "later") if moves else (root / "new").touch()
+    with disk.mounted() as root:  # it writes over the log of the mount before
+        for number in range(10):
+            (root / "busy" / f"{number} again").touch()
+            sync(root)
+    assert set(disk.deleted()) == {None if moves else b"/p/d/file"}
 
 
 @pytest.mark.kernel

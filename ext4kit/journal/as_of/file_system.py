@@ -15,6 +15,7 @@ from ext4kit.errors import RequestError
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.content import Content
 from ext4kit.filesystem.directories import directory_blocks
+from ext4kit.filesystem.maps import Runs
 from ext4kit.findings import Problems, Severity
 from ext4kit.journal.as_of.blocks import Moment, MomentBlocks, UnknownStateError, fixed_blocks
 from ext4kit.journal.as_of.reach import reach_of
@@ -71,10 +72,14 @@ class AsOfFileSystem(FileSystem):
         blocks, _ = self.inode_location(numbers)
         return (blocks < 0) | self._known(blocks)
 
-    def content(self, inode: Inode) -> Content:
+    def block_maps(self, table: InodeTable) -> list[Runs | None]:
+        """None for each inode: `content` has to judge which map was in force."""
+        return [None] * len(table)
+
+    def content(self, inode: Inode, runs: Runs | None = None) -> Content:
         """The bytes of a file, a directory or a symlink; `content_doubt` says how certain."""
         if inode.is_inline or inode.kind != "file" or inode.flags & int(InodeFlags.EA_INODE):
-            return super().content(inode)
+            return super().content(inode, runs)
         judged = self._vouching.judged(inode)
         return Content(judged.blocks, inode.size, judged.runs)
 

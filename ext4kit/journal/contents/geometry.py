@@ -58,9 +58,11 @@ def by_place(fs: FileSystem, log: Log, blocks: Any) -> tuple[Any, Any]:
 def _overhead(fs: FileSystem, blocks: Any, group: Any, wanted: Any, kind: Any) -> None:
     """Superblocks and group descriptors, of the groups that any of the blocks lies in."""
     superblock = fs.superblock
+    if not len(wanted):
+        return
     rank = np.searchsorted(wanted, group)
     known = (rank < len(wanted)) & (wanted[np.minimum(rank, len(wanted) - 1)] == group)
-    if not len(wanted) or not known.any():
+    if not known.any():
         return
     numbers = wanted.tolist()
     starts = np.array([first_block(superblock, each) for each in numbers])

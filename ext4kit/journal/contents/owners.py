@@ -148,4 +148,5 @@ def _maps(fs: FileSystem, table: InodeTable, fetch: Any) -> Maps:
         fs.superblock.blocks_count,
         fs.superblock.block_size,
         fetch,
+        fs.blocks.blocks_count,
     )

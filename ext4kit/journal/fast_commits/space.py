@@ -47,7 +47,7 @@ class Space:
         self._draft = draft
         superblock = fs.superblock
         self._ratio = superblock.cluster_ratio
-        self._per_group = superblock.clusters_per_group or superblock.blocks_per_group
+        self._per_group = superblock.bits_per_group
         self._reserved = self._clusters([reserved])
         self._busy: dict[int, Any] = {}
         self._freed: Spans = []
