@@ -4,14 +4,20 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 HISTORIES ?= 1
 OPERATIONS ?= 400
+IMAGES ?= 100000
+SECONDS ?= 3600
+SEED ?= 0
+FOUND ?= fuzz-found
 
-.PHONY: help demo test test-long fuzz-kernel bench bench-journal clean
+.PHONY: help demo test test-long fuzz-kernel fuzz fuzz-coverage bench bench-journal clean
 
 help:
 	@echo "make demo       show what a sample image holds and bring its deleted files back"
 	@echo "make test       ruff, mypy, import-linter and the tests"
 	@echo "make test-long  the tests that take long too (full-size images, a Debian system)"
 	@echo "make fuzz-kernel HISTORIES=n OPERATIONS=n   random histories of each layout, judged"
+	@echo "make fuzz IMAGES=n SECONDS=s SEED=n FOUND=folder   damaged images through all commands"
+	@echo "make fuzz-coverage SECONDS=s   the same, guided by coverage (installs atheris)"
 	@echo "make bench      compare the speed with the tools of today"
 	@echo "make bench-journal  audit a log of 1 GiB, beside a plain cat"
 
@@ -36,6 +42,15 @@ test-long: $(STAMP)
 fuzz-kernel: $(STAMP)
 	$(BIN)/python -m sample_images.recipes.random_history \
 		--histories $(HISTORIES) --operations $(OPERATIONS)
+
+fuzz: $(STAMP)
+	$(BIN)/python -m tests.fuzz --count $(IMAGES) --seconds $(SECONDS) --seed $(SEED) \
+		--found $(FOUND)
+
+fuzz-coverage: $(STAMP)
+	$(BIN)/python -m pip install --quiet --editable '.[fuzz]'
+	mkdir -p $(FOUND)
+	$(BIN)/python -m tests.fuzz.coverage -max_total_time=$(SECONDS) -artifact_prefix=$(FOUND)/
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.run

@@ -26,7 +26,8 @@ Examples:
 def command(options: Options, targets: tuple[str, ...]) -> None:
     """The bytes of each TARGET to standard output: a path, or a number as '<12>'.
 
-    Holes come as zeros, or stay holes when standard output is a file. What cannot be read
+    Holes come as zeros (up to 16 GiB of them; a file with more is not printed), or stay holes
+    when standard output is a file. What cannot be read
     comes as zeros, is told on standard error, and makes the exit code 1. So does, with
     --as-of, content that is not certain to be that of the time: most file data is not journaled.
     """
@@ -46,7 +47,11 @@ def _write(session: Session, target: bytes) -> None:
         fs.problems.add(where, what, Severity.WARNING)
     sys.stdout.flush()
     stream = Stream(sys.stdout.fileno())
-    for lost in stream.content(fs.content(inode)):
+    content = fs.content(inode)
+    if refusal := stream.refusal(content):
+        fs.problems.add(where, refusal)
+        return
+    for lost in stream.content(content):
         last = lost.offset + lost.length - 1
         what = f"bytes {lost.offset:,} to {last:,} are lost, zeros stand for them: {lost.reason}"
         fs.problems.add(where, what)

@@ -1,6 +1,6 @@
 """What is written: files below one folder, their manifest, nothing else and nowhere else."""
 
 from ext4kit.output.manifest import MANIFEST, Manifest
-from ext4kit.output.rooted import RootedOutput, UnwritableError, Written
+from ext4kit.output.rooted import RootedOutput, UnwritableError, Written, output_limit
 
-__all__ = ["MANIFEST", "Manifest", "RootedOutput", "UnwritableError", "Written"]
+__all__ = ["MANIFEST", "Manifest", "RootedOutput", "UnwritableError", "Written", "output_limit"]

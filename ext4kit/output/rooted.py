@@ -11,10 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ext4kit.errors import OutputError, RequestError
+from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.filesystem.content import CHUNK_BYTES, Chunk
 
 NAME_LIMIT = 255  # bytes in one path component on every file system in common use
 HASHED_HOLES_LIMIT = 16 << 30
+OUTPUTS_A_BLOCK = 16  # a sound file system writes each block once; its deleted past a few times
+SPARE_OUTPUT = 1 << 30
 _FATAL = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
 _UNUSABLE = re.compile(
     rb"[\x00-\x1f\x7f/]" if os.name == "posix" else rb'[\x00-\x1f\x7f/\\<>:"|?*]'
@@ -28,7 +31,8 @@ class Written:
 
     Attributes:
         path: relative to the output folder, `/` between components.
-        sha256: hex, or None when holes above 16 GiB were not hashed.
+        sha256: hex, or None when its holes were too large to be hashed (above 16 GiB, or above
+            what the output as a whole takes).
         lost: (offset, length, reason) of what could not be read; zeros stand there.
     """
 
@@ -36,6 +40,11 @@ class Written:
     size: int
     sha256: str | None
     lost: tuple[tuple[int, int, str], ...]
+
+
+def output_limit(blocks: BlockReader) -> int:
+    """Bytes that may be written out of a file system: many times what the evidence holds."""
+    return OUTPUTS_A_BLOCK * blocks.blocks_count * blocks.block_size + SPARE_OUTPUT
 
 
 def usable_name(name: bytes) -> str:
@@ -76,10 +85,14 @@ class RootedOutput:
     Args:
         root: the folder; it must be new or empty.
         evidence: files of the evidence, which the folder must not be part of.
+        limit: bytes that all files together may take, for maps that name blocks without end.
     """
 
     root: Path
     evidence: tuple[Path, ...] = ()
+    limit: int = 1 << 62
+    _left: int = 0
+    _hashed: int = 0
     _folders: dict[tuple[str, ...], Path] = field(default_factory=dict)
     _known: dict[tuple[bytes, ...], tuple[Path, str]] = field(default_factory=dict)
 
@@ -90,6 +103,7 @@ class RootedOutput:
             RequestError: it is not empty, or it is the evidence.
             OutputError: it cannot be made.
         """
+        self._left = self._hashed = self.limit
         target = self.root.resolve()
         for path in self.evidence:
             if target == path.resolve() or path.resolve() in target.parents:
@@ -120,6 +134,8 @@ class RootedOutput:
             OutputError: the folder takes no more; UnwritableError: this one file cannot be
                 written. What was written of it is then named `*.incomplete`.
         """
+        if self._left <= 0:
+            raise UnwritableError(self._limit_reached())
         try:
             folder, below = self._folder_of(tuple(parts[:-1]))
             name, handle = _create(folder, usable_name(parts[-1]), mark)
@@ -127,7 +143,7 @@ class RootedOutput:
             raise _failure("/".join(usable_name(part) for part in parts), error) from error
         try:
             try:
-                size, digest, lost = _pour(handle, chunks)
+                size, digest, lost = self._pour(handle, chunks)
                 if times is not None:
                     _set_times(handle, f"{folder}{os.sep}{name}", times)
             finally:
@@ -138,6 +154,37 @@ class RootedOutput:
                 raise _failure(below + name, error) from error
             raise
         return Written(below + name, size, digest, lost)
+
+    def _limit_reached(self) -> str:
+        return f"not written: the output has reached its limit of {self.limit:,} bytes"
+
+    def _pour(
+        self, handle: int, chunks: Iterable[Chunk]
+    ) -> tuple[int, str | None, tuple[tuple[int, int, str], ...]]:
+        """Write the chunks; (size, SHA-256 or None, lost ranges)."""
+        digest, holes, end, written = hashlib.sha256(), 0, 0, 0
+        most = min(self._hashed, HASHED_HOLES_LIMIT)
+        lost: list[tuple[int, int, str]] = []
+        for chunk in chunks:
+            end = chunk.offset + chunk.length
+            if chunk.lost:
+                _add_lost(lost, chunk)
+            if chunk.data is not None:
+                self._left -= chunk.length
+                if self._left < 0:
+                    raise UnwritableError(self._limit_reached())
+                digest.update(chunk.data)
+                _write_all(handle, chunk.data)
+                written = end
+                continue
+            holes += chunk.length
+            _seek(handle, end)
+            for start in range(0, chunk.length if holes <= most else 0, CHUNK_BYTES):
+                digest.update(_ZEROS[: chunk.length - start])
+        if end > written:
+            os.ftruncate(handle, end)
+        self._hashed -= holes if holes <= most else 0
+        return end, digest.hexdigest() if holes <= most else None, tuple(lost)
 
     def _folder_of(self, parts: tuple[bytes, ...]) -> tuple[Path, str]:
         """The folder for these components of the evidence, and its path below the root."""
@@ -202,28 +249,27 @@ def _set_times(handle: int, path: str, times: tuple[int, int]) -> None:
         return
 
 
-def _pour(
-    handle: int, chunks: Iterable[Chunk]
-) -> tuple[int, str | None, tuple[tuple[int, int, str], ...]]:
-    """Write the chunks; (size, SHA-256 or None, lost ranges)."""
-    digest, holes, end, written = hashlib.sha256(), 0, 0, 0
-    lost: list[tuple[int, int, str]] = []
-    for chunk in chunks:
-        end = chunk.offset + chunk.length
-        if chunk.lost:
-            lost.append((chunk.offset, chunk.length, chunk.lost))
-        if chunk.data is not None:
-            digest.update(chunk.data)
-            _write_all(handle, chunk.data)
-            written = end
-            continue
-        holes += chunk.length
+def _add_lost(lost: list[tuple[int, int, str]], chunk: Chunk) -> None:
+    """Remember a lost range; one that goes on from the last one for the same reason joins it."""
+    if lost:
+        offset, length, reason = lost[-1]
+        if offset + length == chunk.offset and reason == chunk.lost:
+            lost[-1] = (offset, length + chunk.length, reason)
+            return
+    lost.append((chunk.offset, chunk.length, chunk.lost))
+
+
+def _seek(handle: int, end: int) -> None:
+    """Leave a hole up to `end`.
+
+    Raises:
+        OSError: EFBIG, when no file can be that large where the output lies.
+    """
+    try:
         os.lseek(handle, end, os.SEEK_SET)
-        for start in range(0, chunk.length if holes <= HASHED_HOLES_LIMIT else 0, CHUNK_BYTES):
-            digest.update(_ZEROS[: chunk.length - start])
-    if end > written:
-        os.ftruncate(handle, end)
-    return end, digest.hexdigest() if holes <= HASHED_HOLES_LIMIT else None, tuple(lost)
+    except (OSError, OverflowError) as error:
+        what = f"a file of {end:,} bytes and more is larger than can be there"
+        raise OSError(errno.EFBIG, what) from error
 
 
 def _write_all(handle: int, data: memoryview | bytes) -> None:

@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from ext4kit.errors import OutputError
-from ext4kit.output import MANIFEST, Manifest, RootedOutput, UnwritableError, Written
+from ext4kit.output import (
+    MANIFEST,
+    Manifest,
+    RootedOutput,
+    UnwritableError,
+    Written,
+    output_limit,
+)
 from ext4kit.recovery.deleted import Deleted, DeletedFile, Moment
 
 
@@ -49,7 +56,7 @@ def recover(
         RequestError: `out` is not empty or lies in the evidence.
         OutputError: the folder takes no more; the manifest is valid up to there.
     """
-    output = RootedOutput(out, evidence)
+    output = RootedOutput(out, evidence, output_limit(deleted.fs.blocks))
     result = Salvage()
     try:
         with Manifest(out) as manifest:

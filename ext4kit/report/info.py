@@ -8,6 +8,7 @@ from typing import Any
 from ext4kit.errors import AccessError
 from ext4kit.filesystem import FileSystem
 from ext4kit.journal import Log
+from ext4kit.parsers.features import READ_FULLY
 from ext4kit.report.group_facts import group_lines, group_record, listed, read_group_facts
 from ext4kit.report.journal_facts import (
     journal_facts,
@@ -18,6 +19,7 @@ from ext4kit.report.journal_facts import (
     read_mmp,
 )
 from ext4kit.report.superblock_facts import (
+    LABEL_WIDTH,
     Fact,
     fact_lines,
     superblock_facts,
@@ -36,7 +38,7 @@ def info_text(fs: FileSystem, groups: bool) -> Iterator[str]:
         lines += fact_lines(journal_facts(log.superblock, fs.superblock.block_size))
     lines += mmp_lines(mmp) if mmp else []
     lines += [f"Bad blocks: {listed(blocks)}" for blocks in [_bad_blocks(fs)] if blocks]
-    yield "\n".join([*lines, "", *fact_lines(_own_facts(fs, log))])
+    yield "\n".join([*lines, "", *fact_lines(_own_facts(fs, log)), *_reading_lines(fs)])
     for group in read_group_facts(fs) if groups else ():
         yield "\n".join([""] * (group.number == 0) + group_lines(group, fs.superblock))
 
@@ -60,9 +62,19 @@ def info_records(fs: FileSystem, groups: bool) -> Iterator[dict[str, Any]]:
         "orphans": fs.orphans,
         "bad_blocks": _bad_blocks(fs),
         "journal": journal_state(fs, log),
+        "features_read": fs.superblock.features.readings,
     }
     if groups:
         yield from map(group_record, read_group_facts(fs))
+
+
+def _reading_lines(fs: FileSystem) -> Iterator[str]:
+    """How far each feature of the image is read, those in full on one line."""
+    readings = fs.superblock.features.readings
+    full = [name for name, how in readings.items() if how == READ_FULLY]
+    rest = [(name, how) for name, how in readings.items() if how != READ_FULLY]
+    yield from fact_lines(iter([("Features read fully", " ".join(full) or "(none)")]))
+    yield from (f"{f'Feature {name}:'.ljust(LABEL_WIDTH)}{how}" for name, how in rest)
 
 
 def _own_facts(fs: FileSystem, log: Log | None) -> Iterator[Fact]:

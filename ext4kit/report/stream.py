@@ -22,6 +22,7 @@ from ext4kit.filesystem.content import Content
 
 _COPY_BYTES = 64 << 20
 _PIPE_BYTES = 1 << 20
+_MOST_ZEROS = 16 << 30
 _ZEROS = memoryview(bytes(1 << 20))
 # What a kernel says when it cannot copy between these two descriptors; others are failures.
 _CANNOT = frozenset(
@@ -56,6 +57,16 @@ class Stream:
             with suppress(OSError):  # fewer changes between writer and reader
                 fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
+    def refusal(self, content: Content) -> str:
+        """Why a file is not written: endless holes that would have to be zeros; "" if it is."""
+        zeros = content.size - content.stored
+        if self._sparse or zeros <= _MOST_ZEROS:
+            return ""
+        return (
+            f"not printed: {zeros:,} of its {content.size:,} bytes are holes, and no more than "
+            f"{_MOST_ZEROS:,} are written as zeros; `extract`, or a file as output, keeps holes"
+        )
+
     def content(self, content: Content) -> Iterator[Lost]:
         """Write all of a file; yields what was lost.
 
@@ -77,7 +88,11 @@ class Stream:
     def zeros(self, length: int) -> None:
         """Zeros, as a hole where there can be one."""
         if self._sparse and length > 0:
-            os.lseek(self.fd, length, os.SEEK_CUR)
+            try:
+                os.lseek(self.fd, length, os.SEEK_CUR)
+            except (OSError, OverflowError) as error:
+                what = f"a hole of {length:,} bytes is larger than a file can be there"
+                raise OSError(errno.EFBIG, what) from error
             return
         while length > 0:
             length -= os.write(self.fd, _ZEROS[: min(length, len(_ZEROS))])
@@ -145,7 +160,7 @@ def _ranges(content: Content) -> list[Range] | None:
         None when some of the file is not in a file that is open, or not all there.
     """
     blocks = content.blocks
-    if content.runs is None or not isinstance(blocks, SourceBlocks):
+    if content.runs is None or not isinstance(blocks, SourceBlocks) or content.is_overfull:
         return None
     found: list[Range] = []
     end = blocks.blocks_count * blocks.block_size

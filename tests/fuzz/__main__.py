@@ -1,0 +1,189 @@
+"""The long run: mutated images through all commands, each in its turn, until told to stop.
+
+    python -m tests.fuzz --count 1000 --seconds 600 --found FOLDER
+
+A child does the work and is replaced when it dies, hangs or grows; the parent only counts. What
+is found is written to FOLDER as JSON: the base, the seed and the patches.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import random
+import resource
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from ext4kit.errors import Ext4kitError
+from sample_images import packed_names, unpack
+from sample_images.recipes.machine import missing_for_kernel
+from tests import cases
+from tests.fuzz import images
+from tests.fuzz.commands import failures
+from tests.fuzz.mutation import mutated
+from tests.fuzz.places import Anatomy, anatomy
+from tests.journal.fast_commit_images import FORMATS, Doings, make
+
+ADDRESS_SPACE = 3 << 30
+LARGEST_CASE = 4 << 20  # bytes
+SILENCE = 180  # seconds without a word from the child: it hangs
+RENEWED = 200  # images after which a child is replaced, so that its memory says something
+
+
+@dataclass(slots=True)
+class Tally:
+    """What came of a run."""
+
+    images: int = 0
+    by_base: Counter[str] = field(default_factory=Counter)
+    found: list[dict[str, Any]] = field(default_factory=list)
+
+
+def bases(folder: Path, wanted: list[str]) -> list[Path]:
+    """The sound images to start from: small ones, the packed samples, e2fsprogs' cases."""
+    paths = [images.make(name, folder) for name in images.BASES]
+    paths += [unpack(name, folder).image for name in packed_names()]
+    paths += [] if missing_for_kernel() else list(_of_the_kernel(folder))
+    paths = [path for path in paths if not wanted or path.stem in wanted]
+    names = [one["image"] for one in cases.records() if one["bytes"] <= LARGEST_CASE]
+    if names and "cases" in wanted:
+        cases.unpack(folder, names)
+        paths += [folder / name for name in names if _can_be_read(folder / name)]
+    return paths
+
+
+def _of_the_kernel(folder: Path) -> Iterator[Path]:
+    """Images whose newest changes are in fast commits alone: only a kernel writes those."""
+    for form in ("default", "1k", "inline 1k"):
+        made = make(folder, FORMATS[form], lambda root: Doings(root, 3).run(40), size=24)
+        yield made.image.rename(folder / f"kernel {form}.img")
+
+
+def _can_be_read(path: Path) -> bool:
+    try:
+        anatomy(path)
+    except Ext4kitError:
+        return False
+    return True
+
+
+def work(paths: list[Path], seeds: range, channel: Connection) -> None:
+    """The child: one image after the other; tells the seed, then what was found with it."""
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
+    bodies: dict[Path, Anatomy] = {}
+    with tempfile.TemporaryDirectory(prefix="ext4kit-fuzz-", dir=_memory_folder()) as name:
+        for seed in seeds:
+            channel.send(("seed", seed))
+            for finding in one_image(paths[seed % len(paths)], seed, bodies, Path(name)):
+                channel.send(("found", finding))
+            channel.send(("done", seed))
+    channel.close()
+
+
+def _memory_folder() -> str | None:
+    place = Path("/dev/shm")
+    return str(place) if place.is_dir() else None
+
+
+def one_image(
+    path: Path, seed: int, bodies: dict[Path, Anatomy], folder: Path
+) -> Iterator[dict[str, Any]]:
+    """Damage a base as the seed says and run the commands on it; gives what was found."""
+    if path not in bodies:
+        bodies[path] = anatomy(path)
+    chance = random.Random(seed)
+    patches = mutated(bodies[path], chance)
+    image = folder / "image"
+    _write(image, bodies[path].data, patches)
+    for failure in failures(image, chance, folder):
+        where = [[patch.offset, patch.data.hex()] for patch in patches]
+        yield {"base": path.stem, "seed": seed, "patches": where, **asdict(failure)}
+    image.unlink()
+
+
+def _write(image: Path, data: bytes, patches: list[Any]) -> None:
+    with image.open("wb") as stream:
+        stream.write(data)
+        for patch in patches:
+            stream.seek(patch.offset)
+            stream.write(patch.data)
+
+
+def run(paths: list[Path], first: int, count: int, seconds: float, found: Path) -> Tally:
+    """Images for the seeds from `first` on, until `count` of them or the time is over."""
+    tally, seed, end = Tally(), first, time.monotonic() + seconds
+    while seed < first + count and time.monotonic() < end:
+        stop = min(seed + RENEWED, first + count)
+        seed = _child(paths, range(seed, stop), tally, end, found)
+    return tally
+
+
+def _child(paths: list[Path], seeds: range, tally: Tally, end: float, found: Path) -> int:
+    """Run one child; the seed to go on with."""
+    ours, theirs = multiprocessing.Pipe(duplex=False)
+    child = multiprocessing.Process(target=work, args=(paths, seeds, theirs))
+    child.start()
+    theirs.close()
+    current, reason = seeds.start, ""
+    try:
+        while time.monotonic() < end:
+            if not ours.poll(SILENCE):
+                reason = f"no word for {SILENCE} s"
+                break
+            kind, value = ours.recv()
+            if kind == "found":
+                _keep(value, tally, found)
+            current = value if kind == "seed" else value + 1 if kind == "done" else current
+            if kind == "done":
+                tally.images += 1
+                tally.by_base[paths[value % len(paths)].stem] += 1
+    except EOFError:
+        reason = "" if current >= seeds.stop else "the child died"
+    child.kill()
+    child.join()
+    if reason:
+        base = paths[current % len(paths)].stem
+        _keep({"base": base, "seed": current, "what": reason}, tally, found)
+        return current + 1
+    return current if current < seeds.stop else seeds.stop
+
+
+def _keep(finding: dict[str, Any], tally: Tally, found: Path) -> None:
+    tally.found.append(finding)
+    print(finding["base"], finding["seed"], finding.get("arguments"), finding["what"], flush=True)
+    name = f"{finding['base']}-{finding['seed']}-{len(tally.found)}.json"
+    (found / name).write_text(json.dumps(finding, indent=1))
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=1000, help="images")
+    parser.add_argument("--seconds", type=float, default=1e9, help="stop after that long")
+    parser.add_argument("--seed", type=int, default=0, help="of the first image")
+    parser.add_argument(
+        "--base", action="append", default=[], help="only these; `cases`: e2fsprogs' own as well"
+    )
+    parser.add_argument("--found", type=Path, default=Path("fuzz-found"), help="folder")
+    options = parser.parse_args()
+    options.found.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="ext4kit-bases-", dir=_memory_folder()) as name:
+        start = time.monotonic()
+        paths = bases(Path(name), options.base)
+        tally = run(paths, options.seed, options.count, options.seconds, options.found)
+        took = time.monotonic() - start
+    print(f"{tally.images:,} images of {len(tally.by_base)} bases in {took:,.0f} s, "
+          f"{len(tally.found)} findings")  # fmt: skip
+    raise SystemExit(bool(tally.found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""A short run of what `make fuzz` does for long, and the cases that long runs have found."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from ext4kit.errors import Ext4kitError
+from ext4kit.filesystem import FileSystem
+from ext4kit.opening import open_image
+from tests.fuzz import images
+from tests.fuzz.commands import commands, failures, has_verify
+from tests.fuzz.mutation import mutated
+
+pytestmark = pytest.mark.skipif(bool(images.missing()), reason=images.missing())
+FOUND = sorted((Path(__file__).parent / "found").glob("*.json"))
+SEEDS = 36
+COMMANDS_EACH = 2
+
+
+def damaged(base: str, seed: int, folder: Path) -> Path:
+    """A base with the damage that the seed means."""
+    image, body = folder / f"{base}-{seed}", images.body_of(base)
+    image.write_bytes(body.data)
+    patch_file(image, [(p.offset, p.data) for p in mutated(body, random.Random(seed))])
+    return image
+
+
+def patch_file(image: Path, patches: list[tuple[int, bytes]]) -> None:
+    with image.open("r+b") as stream:
+        for offset, data in patches:
+            stream.seek(offset)
+            stream.write(data)
+
+
+@pytest.mark.parametrize("base", images.BASES)
+def test_bases_are_sound_and_always_the_same(base: str, tmp_path: Path) -> None:
+    again = images.make(base, tmp_path)
+    assert again.read_bytes() == images.made(base).read_bytes()
+    if base not in ("quota", "ea_inode"):  # debugfs keeps no accounts of what these count
+        said = images.run("e2fsck", "-fn", again, accepted=(0, 4))
+        wrong = [line for line in said.splitlines() if "Fix?" in line or "Clear?" in line]
+        assert not wrong
+
+
+def test_damaged_images_break_no_command(tmp_path: Path) -> None:
+    names, chance = list(images.BASES), random.Random(5)
+    for seed in range(SEEDS):
+        image = damaged(names[seed % len(names)], seed, tmp_path)
+        words = chance.sample(commands(chance, has_verify()), COMMANDS_EACH)
+        assert not list(failures(image, chance, tmp_path, words)), (image.name, words)
+        image.unlink()
+
+
+def test_the_library_raises_nothing_but_its_own_errors(tmp_path: Path) -> None:
+    names = list(images.BASES)
+    for seed in range(1000, 1000 + SEEDS):
+        image = damaged(names[seed % len(names)], seed, tmp_path)
+        try:
+            with open_image(image) as opened:
+                _read(opened.volume().filesystem())
+        except Ext4kitError:
+            pass
+        image.unlink()
+
+
+def _read(fs: FileSystem) -> None:
+    for entry in fs.walk("/"):
+        if entry.inode is not None and entry.inode.kind == "file":
+            fs.content(entry.inode).read(0, 1 << 16)
+            fs.xattrs(entry.inode)
+    assert fs.orphans is not None
+
+
+@pytest.mark.parametrize("case", FOUND, ids=lambda path: path.stem)
+def test_what_was_found_once_stays_mended(case: Path, tmp_path: Path) -> None:
+    finding = json.loads(case.read_text())
+    image = tmp_path / "image"
+    image.write_bytes(images.sound(finding["base"]).read_bytes())
+    patch_file(image, [(offset, bytes.fromhex(data)) for offset, data in finding["patches"]])
+    assert not list(failures(image, random.Random(0), tmp_path, [finding["arguments"]]))
