@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from unittest import mock
 
 from ext4kit.cli import main
 from ext4kit.errors import Ext4kitError
@@ -127,8 +128,7 @@ def called(arguments: list[str]) -> tuple[int, str]:
         TooSlowError: it took too long.
         Exception: one that ext4kit does not raise on purpose.
     """
-    with _captured() as said, _limited(SECONDS):
-        os.environ["EXT4KIT_DEBUG"] = "1"
+    with _captured() as said, _limited(SECONDS), mock.patch.dict(os.environ, EXT4KIT_DEBUG="1"):
         try:
             return main.run(arguments), said.getvalue()
         except (Ext4kitError, BrokenPipeError) as error:
