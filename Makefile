@@ -7,6 +7,7 @@ OPERATIONS ?= 400
 IMAGES ?= 100000
 SECONDS ?= 3600
 SEED ?= 0
+EACH ?= 0
 FOUND ?= fuzz-found
 
 .PHONY: help demo test test-long fuzz-kernel fuzz fuzz-coverage bench bench-journal clean
@@ -16,7 +17,7 @@ help:
 	@echo "make test       ruff, mypy, import-linter and the tests"
 	@echo "make test-long  the tests that take long too (full-size images, a Debian system)"
 	@echo "make fuzz-kernel HISTORIES=n OPERATIONS=n   random histories of each layout, judged"
-	@echo "make fuzz IMAGES=n SECONDS=s SEED=n FOUND=folder   damaged images through all commands"
+	@echo "make fuzz IMAGES=n SECONDS=s SEED=n EACH=n FOUND=folder   damaged images through all commands"
 	@echo "make fuzz-coverage SECONDS=s   the same, guided by coverage (installs atheris)"
 	@echo "make bench      compare the speed with the tools of today"
 	@echo "make bench-journal  audit a log of 1 GiB, beside a plain cat"
@@ -45,7 +46,7 @@ fuzz-kernel: $(STAMP)
 
 fuzz: $(STAMP)
 	$(BIN)/python -m tests.fuzz --count $(IMAGES) --seconds $(SECONDS) --seed $(SEED) \
-		--found $(FOUND)
+		--each $(EACH) --found $(FOUND)
 
 fuzz-coverage: $(STAMP)
 	$(BIN)/python -m pip install --quiet --editable '.[fuzz]'

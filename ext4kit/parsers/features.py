@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntFlag
+from functools import cache
 
 
 class Compat(IntFlag):
@@ -79,11 +80,12 @@ _SPELLED = {
 }
 
 
-def _names(bits: IntFlag, letter: str) -> list[str]:
+@cache
+def _names(bits: IntFlag, letter: str) -> tuple[str, ...]:
     known = [_SPELLED.get(flag.name or "", (flag.name or "").lower()) for flag in type(bits)]
     names = [name for name, flag in zip(known, type(bits), strict=True) if bits.value & flag.value]
     unknown = bits.value & ~sum(flag.value for flag in type(bits))
-    return names + [f"FEATURE_{letter}{bit}" for bit in range(32) if unknown >> bit & 1]
+    return (*names, *(f"FEATURE_{letter}{bit}" for bit in range(32) if unknown >> bit & 1))
 
 
 READ_FULLY = "read fully"
@@ -124,7 +126,8 @@ class Features:
     @property
     def names(self) -> list[str]:
         """All set features in e2fsprogs' words; unknown bits as FEATURE_C/I/R<bit>."""
-        return _names(self.compat, "C") + _names(self.incompat, "I") + _names(self.ro_compat, "R")
+        words = (self.compat, "C"), (self.incompat, "I"), (self.ro_compat, "R")
+        return [name for bits, letter in words for name in _names(bits, letter)]
 
     @property
     def unknown(self) -> list[str]:

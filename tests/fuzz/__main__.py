@@ -27,8 +27,8 @@ from sample_images import packed_names, unpack
 from sample_images.recipes.machine import missing_for_kernel
 from tests import cases
 from tests.fuzz import images
-from tests.fuzz.commands import failures
-from tests.fuzz.mutation import mutated
+from tests.fuzz.commands import commands, failures
+from tests.fuzz.mutation import Patch, mutated
 from tests.fuzz.places import Anatomy, anatomy
 from tests.journal.fast_commit_images import FORMATS, Doings, make
 
@@ -75,14 +75,14 @@ def _can_be_read(path: Path) -> bool:
     return True
 
 
-def work(paths: list[Path], seeds: range, channel: Connection) -> None:
+def work(paths: list[Path], seeds: range, each: int, channel: Connection) -> None:
     """The child: one image after the other; tells the seed, then what was found with it."""
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
     bodies: dict[Path, Anatomy] = {}
     with tempfile.TemporaryDirectory(prefix="ext4kit-fuzz-", dir=_memory_folder()) as name:
         for seed in seeds:
             channel.send(("seed", seed))
-            for finding in one_image(paths[seed % len(paths)], seed, bodies, Path(name)):
+            for finding in one_image(paths[seed % len(paths)], seed, bodies, Path(name), each):
                 channel.send(("found", finding))
             channel.send(("done", seed))
     channel.close()
@@ -94,42 +94,50 @@ def _memory_folder() -> str | None:
 
 
 def one_image(
-    path: Path, seed: int, bodies: dict[Path, Anatomy], folder: Path
+    path: Path, seed: int, bodies: dict[Path, Anatomy], folder: Path, each: int
 ) -> Iterator[dict[str, Any]]:
-    """Damage a base as the seed says and run the commands on it; gives what was found."""
+    """Damage a base as the seed says and run commands on it; gives what was found.
+
+    `each` of all commands are drawn by chance; 0 for every one of them.
+    """
     if path not in bodies:
         bodies[path] = anatomy(path)
     chance = random.Random(seed)
     patches = mutated(bodies[path], chance)
-    image = folder / "image"
-    _write(image, bodies[path].data, patches)
-    for failure in failures(image, chance, folder):
+    image = folder / path.name
+    if not image.exists():
+        image.write_bytes(bodies[path].data)
+    _put(image, patches)
+    chosen = commands(chance)
+    for failure in failures(image, chance.sample(chosen, each) if each else chosen, folder):
         where = [[patch.offset, patch.data.hex()] for patch in patches]
         yield {"base": path.stem, "seed": seed, "patches": where, **asdict(failure)}
-    image.unlink()
+    sound = bodies[path].data
+    _put(image, [Patch(p.offset, sound[p.offset : p.offset + len(p.data)]) for p in patches])
 
 
-def _write(image: Path, data: bytes, patches: list[Any]) -> None:
-    with image.open("wb") as stream:
-        stream.write(data)
+def _put(image: Path, patches: list[Patch]) -> None:
+    with image.open("r+b") as stream:
         for patch in patches:
             stream.seek(patch.offset)
             stream.write(patch.data)
 
 
-def run(paths: list[Path], first: int, count: int, seconds: float, found: Path) -> Tally:
-    """Images for the seeds from `first` on, until `count` of them or the time is over."""
-    tally, seed, end = Tally(), first, time.monotonic() + seconds
-    while seed < first + count and time.monotonic() < end:
-        stop = min(seed + RENEWED, first + count)
-        seed = _child(paths, range(seed, stop), tally, end, found)
+def run(paths: list[Path], seeds: range, each: int, seconds: float, found: Path) -> Tally:
+    """An image for each seed, until all are done or the time is over."""
+    tally, seed, end = Tally(), seeds.start, time.monotonic() + seconds
+    while seed < seeds.stop and time.monotonic() < end:
+        part = range(seed, min(seed + RENEWED, seeds.stop))
+        seed = _child(paths, part, each, tally, end, found)
     return tally
 
 
-def _child(paths: list[Path], seeds: range, tally: Tally, end: float, found: Path) -> int:
+def _child(
+    paths: list[Path], seeds: range, each: int, tally: Tally, end: float, found: Path
+) -> int:
     """Run one child; the seed to go on with."""
     ours, theirs = multiprocessing.Pipe(duplex=False)
-    child = multiprocessing.Process(target=work, args=(paths, seeds, theirs))
+    child = multiprocessing.Process(target=work, args=(paths, seeds, each, theirs))
     child.start()
     theirs.close()
     current, reason = seeds.start, ""
@@ -169,6 +177,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=1000, help="images")
     parser.add_argument("--seconds", type=float, default=1e9, help="stop after that long")
     parser.add_argument("--seed", type=int, default=0, help="of the first image")
+    parser.add_argument("--each", type=int, default=0, help="commands an image; 0: all of them")
     parser.add_argument(
         "--base", action="append", default=[], help="only these; `cases`: e2fsprogs' own as well"
     )
@@ -178,7 +187,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="ext4kit-bases-", dir=_memory_folder()) as name:
         start = time.monotonic()
         paths = bases(Path(name), options.base)
-        tally = run(paths, options.seed, options.count, options.seconds, options.found)
+        seeds = range(options.seed, options.seed + options.count)
+        tally = run(paths, seeds, options.each, options.seconds, options.found)
         took = time.monotonic() - start
     print(f"{tally.images:,} images of {len(tally.by_base)} bases in {took:,.0f} s, "
           f"{len(tally.found)} findings")  # fmt: skip

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import pkgutil
-import random
 import sys
 import tempfile
 from pathlib import Path
@@ -60,7 +59,7 @@ class Target:
         path = self.folder / "image"
         path.write_bytes(image)
         words = COMMANDS[given.ConsumeIntInRange(0, len(COMMANDS) - 1)]
-        for failure in failures(path, random.Random(0), self.folder, [words]):
+        for failure in failures(path, [words], self.folder):
             raise AssertionError(f"{failure.arguments}: {failure.what}\n{failure.detail}")
 
     def _patch(self, image: bytearray, given: atheris.FuzzedDataProvider) -> Place:

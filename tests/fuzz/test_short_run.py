@@ -12,7 +12,7 @@ from ext4kit.errors import Ext4kitError
 from ext4kit.filesystem import FileSystem
 from ext4kit.opening import open_image
 from tests.fuzz import images
-from tests.fuzz.commands import commands, failures, has_verify
+from tests.fuzz.commands import commands, failures
 from tests.fuzz.mutation import mutated
 
 pytestmark = pytest.mark.skipif(bool(images.missing()), reason=images.missing())
@@ -50,8 +50,8 @@ def test_damaged_images_break_no_command(tmp_path: Path) -> None:
     names, chance = list(images.BASES), random.Random(5)
     for seed in range(SEEDS):
         image = damaged(names[seed % len(names)], seed, tmp_path)
-        words = chance.sample(commands(chance, has_verify()), COMMANDS_EACH)
-        assert not list(failures(image, chance, tmp_path, words)), (image.name, words)
+        words = chance.sample(commands(chance), COMMANDS_EACH)
+        assert not list(failures(image, words, tmp_path)), (image.name, words)
         image.unlink()
 
 
@@ -81,4 +81,4 @@ def test_what_was_found_once_stays_mended(case: Path, tmp_path: Path) -> None:
     image = tmp_path / "image"
     image.write_bytes(images.sound(finding["base"]).read_bytes())
     patch_file(image, [(offset, bytes.fromhex(data)) for offset, data in finding["patches"]])
-    assert not list(failures(image, random.Random(0), tmp_path, [finding["arguments"]]))
+    assert not list(failures(image, [finding["arguments"]], tmp_path))

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz import images
-from tests.fuzz.commands import called, commands, failures, has_verify
+from tests.fuzz.commands import called, commands, failures
 from tests.hostile.victim import ACL, DTIME, FLAGS, MAP, Change, Victim
 
 pytestmark = pytest.mark.skipif(bool(images.missing()), reason=images.missing())
@@ -27,10 +27,10 @@ HOLES, FILE, DEEP, CROWD = "/sub/holes", "/sub/file 6", "/sub/deep", "/crowd"
 def survives(image: Path, folder: Path) -> None:
     """Commands end in time, in bounds, with a documented exit code: some, or all when slow."""
     chance = random.Random(folder.name)
-    words = commands(chance, has_verify())
+    words = commands(chance)
     if os.environ.get("EXT4KIT_SLOW", "") in ("", "0"):
         words = chance.sample(words, AT_ONCE)
-    found = list(failures(image, chance, folder, words))
+    found = list(failures(image, words, folder))
     assert not found, found
 
 
