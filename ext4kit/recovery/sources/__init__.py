@@ -1,0 +1,1 @@
+"""Sources beyond the described log: what blocks that no live file has still tell."""

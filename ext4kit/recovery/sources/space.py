@@ -1,0 +1,216 @@
+"""The blocks that no live file has: free ones, and log blocks that no descriptor names.
+
+They are streamed as stretches, holes of a sparse image left out, and every source that needs
+them looks at each stretch in the same pass.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from ext4kit.errors import AccessError
+from ext4kit.evidence.holes import data_ranges
+from ext4kit.filesystem import FileSystem
+from ext4kit.filesystem.blocks import BlockReader, SourceBlocks
+from ext4kit.filesystem.geometry import first_block
+from ext4kit.journal import Log
+from ext4kit.journal.overlay import CopiesInFront
+from ext4kit.past import Past
+from ext4kit.recovery.intervals import overlaps
+
+BYTES_AT_ONCE = 8 << 20
+WORKERS = 2
+AHEAD = 2 * WORKERS  # stretches on their way at any time
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Some blocks that no live file has.
+
+    Attributes:
+        blocks: int64 (n,), ascending: file system blocks, or log blocks.
+        data: uint8 (n, block size); not to be written to.
+        in_log: these are blocks of the log; `blocks` count within it.
+    """
+
+    blocks: Any
+    data: Any
+    in_log: bool = False
+
+    def __len__(self) -> int:
+        return len(self.blocks)
+
+
+Look = Callable[[Stretch], Any]
+
+
+class Space:
+    """The space of a file system that no live file has.
+
+    Args:
+        past: what is known of the file system over time.
+    """
+
+    def __init__(self, past: Past) -> None:
+        self.fs: FileSystem = past.fs
+        self.log: Log | None = past.log
+        self.blocks: BlockReader = _in_place(past.fs.blocks)
+
+    @cached_property
+    def free(self) -> tuple[Any, Any]:
+        """(start, length) int64 columns of the free runs that the evidence has data in."""
+        starts, lengths = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        for first, end in self._groups_with_data():
+            bits = self._free_bits(first, end)
+            edges = np.flatnonzero(np.diff(bits, prepend=0, append=0)).reshape(-1, 2)
+            starts.append(edges[:, 0] + first)
+            lengths.append(edges[:, 1] - edges[:, 0])
+        start, length = np.concatenate(starts), np.concatenate(lengths)
+        return _within(start, length, *self._data)
+
+    @cached_property
+    def unnamed_log(self) -> Any:
+        """Log blocks (int64) that no descriptor names and that are no metadata of the log."""
+        return np.zeros(0, np.int64) if self.log is None else self.log.unclaimed
+
+    @cached_property
+    def _data(self) -> tuple[Any, Any]:
+        """(start, length) of the runs of blocks that do not wholly lie in holes."""
+        size = self.blocks.block_size
+        pieces = iter([range(self.blocks.blocks_count * size)])
+        if isinstance(self.blocks, SourceBlocks):
+            pieces = data_ranges(self.blocks.source)
+        pairs = [(piece.start // size, -(-piece.stop // size)) for piece in pieces]
+        table = np.array(pairs, np.int64).reshape(-1, 2)
+        end = np.minimum(table[:, 1], self.blocks.blocks_count)
+        start = np.maximum(table[:, 0], np.concatenate([[0], end[:-1]])[: len(end)])
+        kept = end > start
+        return start[kept], (end - start)[kept]
+
+    def _groups_with_data(self) -> Iterator[tuple[int, int]]:
+        """(first block, end) of the groups that have something else than holes."""
+        superblock = self.fs.superblock
+        start, length = self._data
+        per_group, origin = superblock.blocks_per_group, superblock.first_data_block
+        low = np.maximum(start - origin, 0) // per_group
+        high = np.maximum(start + length - 1 - origin, 0) // per_group
+        seen = -1
+        for first, last in zip(low.tolist(), high.tolist(), strict=True):
+            for group in range(max(first, seen + 1), min(last + 1, len(self.fs.groups))):
+                begin = first_block(superblock, group)
+                yield begin, min(begin + per_group, superblock.blocks_count)
+                seen = group
+
+    def _free_bits(self, first: int, end: int) -> Any:
+        """int8 (end - first,): 1 where a block of the group is free."""
+        superblock = self.fs.superblock
+        group = (first - superblock.first_data_block) // superblock.blocks_per_group
+        used = self.fs.bitmaps.block_bitmap(group)
+        if superblock.cluster_ratio > 1:
+            used = np.repeat(used, superblock.cluster_ratio)
+        return (used[: end - first] == 0).astype(np.int8)
+
+    def stretches(self) -> Iterator[Stretch]:
+        """All of it: the free runs by block, then the log blocks that no descriptor names."""
+        yield from chain(self._free_stretches(), self._log_stretches())
+
+    @cached_property
+    def size(self) -> int:
+        """Bytes that `stretches` gives."""
+        count = int(self.free[1].sum()) + len(self.unnamed_log)
+        return count * self.blocks.block_size
+
+    def _free_stretches(self) -> Iterator[Stretch]:
+        most = max(BYTES_AT_ONCE // self.blocks.block_size, 1)
+        start, length = _cut(*self.free, most)
+        ends = np.cumsum(length)
+        at = 0
+        while at < len(start):
+            stop = int(np.searchsorted(ends, (ends[at - 1] if at else 0) + most, side="right"))
+            stop = max(stop, at + 1)
+            yield from self._read(start[at:stop], length[at:stop])
+            at = stop
+
+    def _read(self, start: Any, length: Any) -> Iterator[Stretch]:
+        """The runs as one stretch, as they lie where it is one run; what fails block by block."""
+        blocks = np.repeat(start - np.cumsum(length) + length, length) + np.arange(length.sum())
+        try:
+            if len(start) == 1:
+                piece = self.blocks.read(int(start[0]), int(length[0]))
+                data = np.frombuffer(piece, np.uint8).reshape(-1, self.blocks.block_size)
+            else:
+                data = self.blocks.read_many(blocks)
+        except AccessError:
+            data, readable = self.fs.fetch(blocks)
+            blocks, data = blocks[readable], data[readable]
+        yield Stretch(blocks, data)
+
+    def _log_stretches(self) -> Iterator[Stretch]:
+        if self.log is None:
+            return
+        most = max(BYTES_AT_ONCE // self.log.reader.blocks.block_size, 1)
+        for at in range(0, len(self.unnamed_log), most):
+            positions = self.unnamed_log[at : at + most]
+            yield Stretch(positions, self.log.reader.read(positions), in_log=True)
+
+
+def survey(
+    space: Space, looks: Sequence[Look], progress: Progress | None = None
+) -> Iterator[tuple[Any, ...]]:
+    """What each look makes of each stretch, in order; several stretches are looked at at once.
+
+    Args:
+        space: where to look.
+        looks: functions of a stretch that keep nothing of its data.
+        progress: called with (bytes done, bytes in all).
+    """
+    waiting: deque[tuple[int, Future[tuple[Any, ...]]]] = deque()
+    done = 0
+    with ThreadPoolExecutor(WORKERS) as pool:
+        for stretch in space.stretches():
+            future = pool.submit(lambda one: tuple(look(one) for look in looks), stretch)
+            waiting.append((stretch.data.nbytes, future))
+            while len(waiting) > AHEAD:
+                done += waiting[0][0]
+                yield waiting.popleft()[1].result()
+                if progress is not None:
+                    progress(done, space.size)
+        for size, future in waiting:
+            done += size
+            yield future.result()
+            if progress is not None:
+                progress(done, space.size)
+
+
+def _in_place(blocks: BlockReader) -> BlockReader:
+    """The blocks as the disk has them, without what a replay would put in front."""
+    while isinstance(blocks, CopiesInFront):
+        blocks = blocks.base
+    return blocks
+
+
+def _cut(start: Any, length: Any, most: int) -> tuple[Any, Any]:
+    """The runs, those longer than `most` in pieces."""
+    pieces = -(-length // most)
+    row = np.repeat(np.arange(len(start)), pieces)
+    position = np.arange(len(row)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    return start[row] + position * most, np.minimum(length[row] - position * most, most)
+
+
+def _within(start: Any, length: Any, other: Any, other_length: Any) -> tuple[Any, Any]:
+    """The parts of ascending runs that lie in others, which do not overlap."""
+    mine, theirs = overlaps(start, length, other, other_length)
+    first = np.maximum(start[mine], other[theirs])
+    last = np.minimum((start + length)[mine], (other + other_length)[theirs])
+    order = np.argsort(first)
+    return first[order], (last - first)[order]

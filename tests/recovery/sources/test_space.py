@@ -1,0 +1,80 @@
+"""The space without live files, held against what dumpe2fs and debugfs say of it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ext4kit
+from ext4kit.past import Past
+from ext4kit.recovery.sources import space
+from ext4kit.recovery.sources.space import Space, survey
+from sample_images import packed_names, unpack
+from tests.fuzz import images
+
+NAMES = (*packed_names(), *(() if images.missing() else ("bigalloc", "small_groups", "ext4_4k")))
+
+
+def _free_blocks(image: Path) -> set[int]:
+    """The free blocks of all groups, in dumpe2fs' words: it names the first block of clusters."""
+    said = subprocess.run(["dumpe2fs", image], capture_output=True, text=True, check=True).stdout
+    sizes = {kind: int(size) for kind, size in re.findall(r"^(\w+) size: +(\d+)$", said, re.M)}
+    ratio = sizes.get("Cluster", sizes["Block"]) // sizes["Block"]
+    found: set[int] = set()
+    for line in re.findall(r"^  Free blocks: (.*)$", said, re.MULTILINE):
+        for part in filter(None, line.split(", ")):
+            first, _, last = part.partition("-")
+            found.update(range(int(first), int(last or first) + ratio))
+    return found
+
+
+@pytest.fixture(params=NAMES)
+def image(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A small sound image."""
+    if request.param in images.BASES:
+        return images.sound(request.param)
+    return unpack(request.param, tmp_path).image
+
+
+def test_the_stretches_are_the_free_blocks_that_hold_data(
+    image: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(space, "BYTES_AT_ONCE", 96 << 10)
+    with ext4kit.open(image) as opened:
+        fs = opened.volume().filesystem(replay=False)
+        size = fs.superblock.block_size
+        looked = [(s.blocks, s.data.any(axis=1), s.data.copy(), s.in_log)
+                  for s in Space(Past(fs)).stretches()]  # fmt: skip
+    free, raw = _free_blocks(image), image.read_bytes()
+    seen: list[int] = []
+    for blocks, _, data, in_log in looked:
+        if in_log:
+            continue
+        seen += blocks.tolist()
+        for block, row in zip(blocks.tolist(), data, strict=True):
+            assert row.tobytes() == raw[block * size : (block + 1) * size]
+    assert seen == sorted(set(seen))
+    assert set(seen) <= free
+    assert all(not any(raw[block * size : (block + 1) * size]) for block in free - set(seen))
+
+
+def test_a_survey_gives_every_stretch_in_order_to_every_look(
+    image: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(space, "BYTES_AT_ONCE", 32 << 10)
+    told: list[tuple[int, int]] = []
+    with ext4kit.open(image) as opened:
+        room = Space(Past(opened.volume().filesystem()))
+        looks = (lambda stretch: stretch.blocks, lambda stretch: int(stretch.data.sum()))
+        seen = list(survey(room, looks, lambda done, total: told.append((done, total))))
+        expected = list(room.stretches())
+        assert [(s.blocks.tolist(), int(s.data.sum())) for s in expected] == [
+            (blocks.tolist(), total) for blocks, total in seen
+        ]
+        assert told[-1] == (room.size, room.size)
+        logged = np.concatenate([s.blocks for s in expected if s.in_log] or [np.zeros(0, np.int64)])
+        assert logged.tolist() == room.unnamed_log.tolist()
