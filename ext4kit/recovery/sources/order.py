@@ -1,0 +1,111 @@
+"""Which carved file belongs to which freed inode, where their order leaves one answer.
+
+Files that were made one after the other in one group lie one after the other: inode numbers are
+given in ascending order, and the allocator goes on behind the block that it gave last (kernel
+Documentation/filesystems/ext4/allocators.rst). Between two neighbours whose blocks are known,
+as many carved files as freed inodes are theirs, each in its turn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+NOTHING = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Files of which inode and blocks are known, as int64 columns.
+
+    Attributes:
+        group: of the inode; time: of its creation, ns; number: of the inode.
+        first: its first block; end: one past its last one.
+        in_one_run: bool, its blocks follow each other.
+    """
+
+    group: Any
+    time: Any
+    number: Any
+    first: Any
+    end: Any
+    in_one_run: Any
+
+
+def match_in_order(
+    known: Placed, wanted: tuple[Any, Any, Any], carved: tuple[Any, Any], taken: tuple[Any, Any]
+) -> Any:
+    """The carved file of each freed inode.
+
+    Args:
+        known: neighbours.
+        wanted: (group, creation time in ns, number) of regular files that were freed, had
+            blocks, and of which no block is known.
+        carved: (first block, one past the last) of the carved files, ascending.
+        taken: (first block, one past the last) of all runs that others have, ascending.
+
+    Returns:
+        int64, per freed inode: row of the carved file, NOTHING where more than one answer or
+        none is possible.
+    """
+    before, after = _neighbours(known, wanted)
+    rows = np.flatnonzero(before != NOTHING)
+    start, stop = _gaps(known, before[rows], after[rows], taken)
+    low = np.searchsorted(carved[0], start)
+    high = np.searchsorted(carved[1], stop, side="right")
+    place, size = _places(wanted, rows, before[rows])
+    sure = (high - low == size) & (stop > start)
+    found = np.full(len(wanted[2]), NOTHING)
+    found[rows[sure]] = (low + place)[sure]
+    return found
+
+
+def _neighbours(known: Placed, wanted: tuple[Any, Any, Any]) -> tuple[Any, Any]:
+    """Rows of `known` right before and right after each wanted one, NOTHING without one."""
+    group, time, number = (
+        np.concatenate(pair)
+        for pair in zip((known.group, known.time, known.number), wanted, strict=True)
+    )
+    order = np.lexsort((number, time, group))
+    row = np.where(order < len(known.number), order, NOTHING)
+    place = np.where(row != NOTHING, np.arange(len(order)), NOTHING)
+    last = np.maximum.accumulate(place) if len(order) else place
+    next_place = np.where(row != NOTHING, np.arange(len(order)), len(order))
+    following = np.minimum.accumulate(next_place[::-1])[::-1] if len(order) else next_place
+    position = np.empty(len(order), np.int64)
+    position[order] = np.arange(len(order))
+    mine = position[len(known.number) :]
+    before = np.where(last[mine] >= 0, row[last[mine]], NOTHING)
+    after = np.append(row, NOTHING)[following[mine]]
+    for found in (before, after):
+        found[(found != NOTHING) & (known.group[found] != wanted[0])] = NOTHING
+    return before, after
+
+
+def _gaps(known: Placed, before: Any, after: Any, taken: tuple[Any, Any]) -> tuple[Any, Any]:
+    """(start, stop) of the blocks between two neighbours; empty where others lie between."""
+    start = known.end[before]
+    following = np.searchsorted(taken[0], start)
+    border = np.append(taken[0], np.iinfo(np.int64).max)[following]
+    inside = np.searchsorted(taken[0], start, side="right") - 1
+    covered = (inside >= 0) & (taken[1][np.maximum(inside, 0)] > start)
+    sure = known.in_one_run[before] & ~covered
+    ended = after != NOTHING
+    sure &= ~ended | (known.in_one_run[after] & (known.first[after] == border))
+    return start, np.where(sure, border, start)
+
+
+def _places(wanted: tuple[Any, Any, Any], rows: Any, before: Any) -> tuple[Any, Any]:
+    """(place in its gap, how many are in it) of each wanted one, by time and number."""
+    order = np.lexsort((wanted[2][rows], wanted[1][rows], before))
+    first = np.ones(len(rows), bool)
+    first[1:] = before[order[1:]] != before[order[:-1]]
+    start = np.flatnonzero(first)
+    size = np.diff(np.append(start, len(rows)))
+    row = np.cumsum(first) - 1
+    place, count = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
+    place[order] = np.arange(len(rows)) - start[row]
+    count[order] = size[row]
+    return place, count
