@@ -10,7 +10,8 @@ SEED ?= 0
 EACH ?= 0
 FOUND ?= fuzz-found
 
-.PHONY: help demo test test-long fuzz-kernel fuzz fuzz-coverage bench bench-journal clean
+.PHONY: help demo test test-long fuzz-kernel fuzz fuzz-coverage bench bench-journal bench-peers
+.PHONY: bench-scan clean
 
 help:
 	@echo "make demo       show what a sample image holds and bring its deleted files back"
@@ -18,9 +19,11 @@ help:
 	@echo "make test-long  the tests that take long too (full-size images, a Debian system)"
 	@echo "make fuzz-kernel HISTORIES=n OPERATIONS=n   random histories of each layout, judged"
 	@echo "make fuzz IMAGES=n SECONDS=s SEED=n EACH=n FOUND=folder   damaged images through all commands"
-	@echo "make fuzz-coverage SECONDS=s   the same, guided by coverage (installs atheris)"
+	@echo "make fuzz-coverage SECONDS=s FOUND=folder   the same, guided by coverage (installs atheris)"
 	@echo "make bench      compare the speed with the tools of today"
 	@echo "make bench-journal  audit a log of 1 GiB, beside a plain cat"
+	@echo "make bench-peers    what other tools bring back where the journal has nothing"
+	@echo "make bench-scan     read 4 GiB of freed space, beside a plain cat"
 
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -50,14 +53,19 @@ fuzz: $(STAMP)
 
 fuzz-coverage: $(STAMP)
 	$(BIN)/python -m pip install --quiet --editable '.[fuzz]'
-	mkdir -p $(FOUND)
-	$(BIN)/python -m tests.fuzz.coverage -max_total_time=$(SECONDS) -artifact_prefix=$(FOUND)/
+	$(BIN)/python -m tests.fuzz.coverage --found $(FOUND) -max_total_time=$(SECONDS)
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.run
 
 bench-journal: $(STAMP)
 	$(BIN)/python -m benchmarks.journal
+
+bench-peers: $(STAMP)
+	$(BIN)/python -m benchmarks.peers
+
+bench-scan: $(STAMP)
+	$(BIN)/python -m benchmarks.scan
 
 clean:
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -54,6 +54,7 @@ class Job:
         prepare: called before each run, outside the time that is taken.
         limit: seconds after which it is ended.
         writes: where it writes, other than to `output`.
+        folder: in which it is run; this process's own when None.
     """
 
     command: Sequence[str | Path]
@@ -61,6 +62,7 @@ class Job:
     prepare: Callable[[], None] = lambda: None
     limit: float = 1800.0
     writes: Path | None = None
+    folder: Path | None = None
 
 
 def run_once(job: Job) -> Run:
@@ -75,6 +77,7 @@ def run_once(job: Job) -> Run:
             stdout=out,
             stderr=subprocess.DEVNULL,
             env=_environment(),
+            cwd=job.folder,
         )
         timer = Timer(job.limit, process.kill)
         timer.start()

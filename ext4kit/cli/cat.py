@@ -21,7 +21,7 @@ Examples:
 
 
 @click.command("cat", context_settings=CONTEXT, epilog=_EXAMPLE)
-@shared(json=False, as_of=True)
+@shared(json=False, as_of=True, lost=True)
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 def command(options: Options, targets: tuple[str, ...]) -> None:
     """The bytes of each TARGET to standard output: a path, or a number as '<12>'.

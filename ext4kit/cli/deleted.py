@@ -7,8 +7,10 @@ import sys
 
 import click
 
+from ext4kit.cli.finding import files_that_are_gone, searching
 from ext4kit.cli.session import CONTEXT, Options, opened, shared
-from ext4kit.recovery import Deleted, Grade, find_deleted
+from ext4kit.recovery import Deleted, Grade
+from ext4kit.recovery.sources import Source
 from ext4kit.report.deleted import counts, counts_line, deleted_lines, deleted_records
 from ext4kit.report.records import write_records
 
@@ -23,13 +25,14 @@ _EXAMPLE = """\b
 Examples:
   ext4kit deleted disk.img
   ext4kit deleted disk.img --json > deleted.jsonl
+  ext4kit deleted disk.img --lost
 """
 
 
 @click.command("deleted", context_settings=CONTEXT, epilog=_EXAMPLE)
-@shared()
-@click.option("--versions", is_flag=True, help="Earlier states of files as well.")
-def command(options: Options, versions: bool) -> None:
+@shared(lost=True)
+@searching
+def command(options: Options, versions: bool, sources: frozenset[Source], least: str) -> None:
     """What was deleted from IMAGE and how much of each is left.
 
     \b
@@ -39,9 +42,11 @@ def command(options: Options, versions: bool) -> None:
     carved       content found without an inode
 
     Times are in UTC; `<=` means: deleted before that commit of the journal.
+
+    With --lost: all files of a file system that this one was made over.
     """  # noqa: D301 -- click reads the backspace
     with opened(options) as session:
-        deleted = find_deleted(session.fs, versions)
+        deleted = files_that_are_gone(session, versions, sources, least)
         if options.json:
             write_records(deleted_records(deleted))
         else:

@@ -24,7 +24,7 @@ Examples:
 
 
 @click.command("extract", context_settings=CONTEXT, epilog=_EXAMPLE)
-@shared(as_of=True)
+@shared(as_of=True, lost=True)
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 @click.option("-o", "--output", "out", required=True, metavar="OUT",
               type=click.Path(path_type=Path), help="A new or empty folder.")  # fmt: skip

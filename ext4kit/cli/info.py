@@ -4,29 +4,45 @@ from __future__ import annotations
 
 import click
 
-from ext4kit.cli.session import CONTEXT, Options, opened, shared
+from ext4kit.cli.session import CONTEXT, Options, Session, opened, shared
 from ext4kit.report.info import info_records, info_text
-from ext4kit.report.records import write_records
+from ext4kit.report.records import write_record, write_records
 
 _EXAMPLE = """\b
 Example:
   ext4kit info disk.img
   ext4kit info disk.img --volume 2 --groups
+  ext4kit info disk.img --lost
 """
 
 
 @click.command("info", context_settings=CONTEXT, epilog=_EXAMPLE)
-@shared()
+@shared(lost=True)
 @click.option("-g", "--groups", is_flag=True, help="Every block group as well.")
 def command(options: Options, groups: bool) -> None:
     """Superblock, features, journal and groups of the file system in IMAGE.
 
     The lines are those of `dumpe2fs`, with ext4kit's own behind them. Shown is what is stored:
     the journal is not replayed here. Times are in the local zone, with --json in UTC.
+
+    With --lost: what is known of a file system that this one was made over, and from what.
     """
     with opened(options, replay=False) as session:
-        if options.json:
+        if options.lost:
+            _show_lost(session)
+        elif options.json:
             write_records(info_records(session.fs, groups))
         else:
             for text in info_text(session.fs, groups):
                 click.echo(text)
+
+
+def _show_lost(session: Session) -> None:
+    from ext4kit.recovery.lost import LostFileSystem
+    from ext4kit.report.lost import lost_lines, lost_record
+
+    assert isinstance(session.fs, LostFileSystem)
+    if session.options.json:
+        write_record(lost_record(session.fs))
+    else:
+        click.echo("\n".join(lost_lines(session.fs)))

@@ -23,11 +23,12 @@ Examples:
   ext4kit ls disk.img -l /etc
   ext4kit ls disk.img --volume 2 -r /home
   ext4kit ls disk.img -l /home --as-of 4711
+  ext4kit ls disk.img -r --lost
 """
 
 
 @click.command("ls", context_settings=CONTEXT, epilog=_EXAMPLE)
-@shared(as_of=True)
+@shared(as_of=True, lost=True)
 @click.argument("target", default="/")
 @click.option("-l", "--long", "is_long", is_flag=True, help="Mode, owner, size, time (UTC).")
 @click.option("-r", "-R", "--recursive", is_flag=True, help="Everything below, with full paths.")
@@ -43,6 +44,9 @@ def command(
 
     With --as-of, what the log cannot tell is marked with question marks (in JSON: null, with
     the reason in "unknown"), and the exit code is 1.
+
+    With --lost, what is known of a file system that this one was made over; directories whose
+    own name is gone stand in its root as inode-NUMBER-GENERATION.
     """
     with opened(options) as session:
         found = find_names(session.fs, os.fsencode(target), recursive, hidden)
@@ -50,5 +54,8 @@ def command(
             write_records(entry_records(session.fs, found))
         elif is_long:
             sys.stdout.writelines(long_text(session.fs, found, numbered))
+        elif numbered:
+            sys.stdout.write(numbered_text(found))
         else:
-            sys.stdout.write(numbered_text(found) if numbered else plain_text(found))
+            sys.stdout.flush()
+            sys.stdout.buffer.writelines(plain_text(found))

@@ -58,7 +58,9 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError):
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    gc.freeze()  # nor is it worth while to take it apart at the end, which takes as long
+    sys.exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:

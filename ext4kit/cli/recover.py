@@ -6,9 +6,11 @@ from pathlib import Path
 
 import click
 
+from ext4kit.cli.finding import files_that_are_gone, searching
 from ext4kit.cli.outputs import check_output, progress
 from ext4kit.cli.session import CONTEXT, Options, opened, shared
-from ext4kit.recovery import find_deleted, recover
+from ext4kit.recovery import recover
+from ext4kit.recovery.sources import Source
 from ext4kit.report.deleted import salvage_lines, salvage_record
 from ext4kit.report.records import write_record
 from ext4kit.report.safe import shown_text
@@ -17,25 +19,30 @@ _EXAMPLE = """\b
 Examples:
   ext4kit recover disk.img -o recovered
   ext4kit recover disk.img --volume 2 -o recovered --versions
+  ext4kit recover disk.img --lost -o recovered
 """
 
 
 @click.command("recover", context_settings=CONTEXT, epilog=_EXAMPLE)
-@shared()
+@shared(lost=True)
 @click.option("-o", "--output", "out", required=True, metavar="OUT",
               type=click.Path(path_type=Path), help="A new or empty folder.")  # fmt: skip
-@click.option("--versions", is_flag=True, help="Earlier states of files as well.")
-def command(options: Options, out: Path, versions: bool) -> None:
+@searching
+def command(
+    options: Options, out: Path, versions: bool, sources: frozenset[Source], least: str
+) -> None:
     """Bring the deleted files of IMAGE back, below OUT.
 
     \b
     OUT/files/PATH                        path known
     OUT/unnamed/inode-NUMBER-GENERATION   inode known, path not
+    OUT/unnamed/inode-NUMBER-GENERATION/PATH   below a directory whose path is not known
+    OUT/carved/block-NUMBER.EXTENSION     content without an inode
     OUT/manifest.jsonl                    a record a file, also of those not written
     """  # noqa: D301 -- click reads the backspace
     with opened(options) as session:
         evidence = check_output(out, session)
-        deleted = find_deleted(session.fs, versions)
+        deleted = files_that_are_gone(session, versions, sources, least)
         with progress(options, "recovering") as show:
             salvage = recover(deleted, out, show, evidence)
         where = shown_text(str(out))

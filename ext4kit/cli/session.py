@@ -47,6 +47,7 @@ class Options:
     json: bool = False
     quiet: bool = False
     as_of: int | None = None
+    lost: int | None = None
 
 
 @dataclass(slots=True)
@@ -97,12 +98,21 @@ _AS_OF = click.option(
     metavar="TRANSACTION",
     help="As it stood right after this transaction, as far as the log tells.",
 )
+_LOST = (
+    click.option("--lost", is_flag=True, help="The file system that was there before this one."),
+    click.option(
+        "--lost-number",
+        type=click.IntRange(1),
+        metavar="N",
+        help="With several of these, the Nth; 1 is the one that most is left of.",
+    ),
+)
 _JSON = click.option("--json", "as_json", is_flag=True, help="JSON lines on standard output.")
 _QUIET = click.option("-q", "--quiet", is_flag=True, help="No notes, warnings or progress.")
 
 
 def shared(
-    choices: bool = True, json: bool = True, as_of: bool = False
+    choices: bool = True, json: bool = True, as_of: bool = False, lost: bool = False
 ) -> Callable[[Callable[..., Any]], Any]:
     """Give a command the shared options, packed into `Options` as its first argument.
 
@@ -110,8 +120,14 @@ def shared(
         choices: offer what selects a file system in the image.
         json: offer `--json`.
         as_of: offer `--as-of`.
+        lost: offer `--lost`.
     """
-    offered = ((_AS_OF, as_of), (_JSON, json), (_QUIET, True))
+    offered = (
+        (_AS_OF, as_of),
+        *((option, lost) for option in _LOST),
+        (_JSON, json),
+        (_QUIET, True),
+    )
     extra = (*(_CHOICES if choices else ()), *(option for option, given in offered if given))
 
     def decorate(function: Callable[..., Any]) -> Any:
@@ -129,6 +145,7 @@ def shared(
 
 def _pack(image: Path, values: dict[str, Any]) -> Options:
     """The shared options taken out of a command's values."""
+    lost, number = values.pop("lost", False), values.pop("lost_number", None)
     return Options(
         image=image,
         volume=values.pop("volume", None),
@@ -139,6 +156,7 @@ def _pack(image: Path, values: dict[str, Any]) -> Options:
         json=values.pop("as_json", False),
         quiet=values.pop("quiet", False),
         as_of=values.pop("as_of", None),
+        lost=number or (1 if lost else None),
     )
 
 
@@ -156,6 +174,8 @@ def opened(options: Options, replay: bool | None = None) -> Iterator[Session]:
     """
     if options.as_of is not None and not options.replay:
         raise RequestError("--as-of reads the state from the log: it does not go with --no-replay")
+    if options.as_of is not None and options.lost:
+        raise RequestError("--as-of does not go with --lost: the log is lost as well")
     with _image(options) as image, _journal_device(options) as device:
         volume = _choose(image, options)
         fs = _filesystem(volume, options, options.replay if replay is None else replay, device)
@@ -219,7 +239,7 @@ def _choose(image: Image, options: Options) -> ImageVolume:
         RequestError: several file systems, none chosen; they are listed on stderr.
         UnsupportedError: none.
     """
-    insisted = options.offset is not None or options.superblock is not None
+    insisted = options.offset is not None or options.superblock is not None or options.lost
     if options.volume is None and insisted and len(image.volumes) == 1:
         return image.volumes[0]
     try:
@@ -251,6 +271,8 @@ def _journal_device(options: Options) -> Iterator[Source | None]:
 def _filesystem(
     volume: ImageVolume, options: Options, replay: bool, device: Source | None
 ) -> FileSystem:
+    if options.lost:
+        return _lost(volume, options, device)
     try:
         return volume.filesystem(replay, options.superblock, device, options.as_of)
     except UnsupportedError as error:
@@ -259,3 +281,26 @@ def _filesystem(
             raise
         where = f"{options.image}: volume {volume.facts.index}"
         raise UnsupportedError(f"{where} is {kind}, not ext2, ext3 or ext4") from error
+
+
+def _lost(volume: ImageVolume, options: Options, device: Source | None) -> FileSystem:
+    """The lost file system that is asked for.
+
+    Raises:
+        RequestError: there are no traces of one, or not of so many.
+    """
+    from ext4kit.cli.outputs import progress
+    from ext4kit.recovery.lost import find_lost
+
+    try:
+        present: FileSystem | None = volume.filesystem(True, options.superblock, device)
+    except UnsupportedError:
+        present = None
+    with progress(options, "looking for a lost file system") as show:
+        found = find_lost(volume.facts.source, present, show)
+    where, wanted = f"{options.image}: volume {volume.facts.index}", options.lost or 1
+    if not found:
+        raise RequestError(f"{where}: no traces of an earlier file system")
+    if wanted > len(found):
+        raise RequestError(f"{where}: traces of {len(found)} earlier file systems, not {wanted}")
+    return found[wanted - 1]

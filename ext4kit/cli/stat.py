@@ -20,7 +20,7 @@ Examples:
 
 
 @click.command("stat", context_settings=CONTEXT, epilog=_EXAMPLE)
-@shared(as_of=True)
+@shared(as_of=True, lost=True)
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 def command(options: Options, targets: tuple[str, ...]) -> None:
     """Everything that the inode of each TARGET says: a path, or a number as '<12>'.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -92,15 +93,20 @@ class Bitmaps:
         bits = np.zeros(count, np.uint8)
         if kind == "inode":
             return bits
-        superblock, groups = self._superblock, self._groups
+        superblock = self._superblock
         start, ratio = first_block(superblock, group), superblock.cluster_ratio
         bits[: -(-group_overhead(superblock, group) // ratio)] = 1
-        table = -(-superblock.inodes_per_group * superblock.inode_size // superblock.block_size)
-        for places, length in (
-            (groups.block_bitmap, 1), (groups.inode_bitmap, 1), (groups.inode_table, table)
-        ):  # fmt: skip
-            first = np.clip(places - start, 0, superblock.blocks_per_group)
-            last = np.clip(places - start + length, 0, superblock.blocks_per_group)
-            for row in np.flatnonzero(last > first).tolist():
-                bits[first[row] // ratio : -(-last[row] // ratio)] = 1
+        for places, length in self._homes:
+            edges = (start - length + 1, start + superblock.blocks_per_group)
+            first = places[slice(*np.searchsorted(places, edges).tolist())] - start
+            for begin in first.tolist():
+                bits[max(begin, 0) // ratio : -(-(begin + length) // ratio)] = 1
         return bits
+
+    @cached_property
+    def _homes(self) -> list[tuple[Any, int]]:
+        """Where all groups keep bitmaps and tables: (places, ascending, and blocks of each)."""
+        superblock, groups = self._superblock, self._groups
+        table = -(-superblock.inodes_per_group * superblock.inode_size // superblock.block_size)
+        kinds = ((groups.block_bitmap, 1), (groups.inode_bitmap, 1), (groups.inode_table, table))
+        return [(np.sort(places), length) for places, length in kinds]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Protocol
 
 import numpy as np
 
 from ext4kit.errors import AccessError
-from ext4kit.evidence.source import Source, mapped_view
+from ext4kit.evidence.source import Source, fileno_range, mapped_view
 
 _MANY_RUNS = 16  # from which on it is worth while to look at them all together
+_APART = 1 << 20  # bytes from a block to the next: a page fault would read ahead at each
 _GATHERED = 512  # blocks at a time: the pages around each count as memory in use
 
 
@@ -65,15 +67,34 @@ class SourceBlocks:
         if not len(blocks):
             return out
         edges = np.flatnonzero(np.diff(blocks) != 1) + 1
-        if len(edges) >= _MANY_RUNS and self._gathered(blocks, out):
+        far = int(blocks.max() - blocks.min()) * self.block_size > len(blocks) * _APART
+        if len(edges) >= _MANY_RUNS and not far and self._gathered(blocks, out):
             return out
         starts = np.concatenate([[0], edges])
         ends = np.concatenate([edges, [len(blocks)]])
         firsts = blocks[starts]
         for start, end, block in zip(starts.tolist(), ends.tolist(), firsts.tolist(), strict=True):
+            if far and self._fetched(block, out[start:end]):
+                continue
             piece = self.read(block, end - start)
             out[start:end] = np.frombuffer(piece, np.uint8).reshape(-1, self.block_size)
         return out
+
+    def _fetched(self, block: int, rows: Any) -> bool:
+        """Read a run past the mapping; False where the source is no open file.
+
+        Raises:
+            AccessError: as `read`.
+        """
+        if block < 0 or block + len(rows) > self.blocks_count or not hasattr(os, "preadv"):
+            return False
+        place = fileno_range(self.source, block * self.block_size, rows.nbytes)
+        if place is None:
+            return False
+        try:
+            return bool(os.preadv(place[0], [memoryview(rows)], place[1]) == rows.nbytes)
+        except OSError as error:
+            raise AccessError(f"{self.source.name}: block {block:,}: {error.strerror}") from error
 
     def _gathered(self, blocks: Any, out: Any) -> bool:
         """Copy the blocks out of a mapped source; False when it is none."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from ext4kit.errors import CorruptError
 from ext4kit.filesystem.inodes import Inodes
-from ext4kit.filesystem.maps import Runs
+from ext4kit.filesystem.maps import Runs, first_met
 from ext4kit.findings import Severity
 from ext4kit.parsers.directory import EntryTable, Names, parse_entries
 from ext4kit.parsers.inode import InodeFlags, InodeTable
@@ -269,9 +269,7 @@ def read_tree(fs: Inodes, number: int, path: bytes = b"") -> Tree:
         level, children = _read_level(fs, frontier, rows, bounds)
         level, children, above = _bounded(fs, level, children, above, bounds)
         levels.append(level)
-        fresh = np.zeros(len(children), bool)
-        fresh[np.unique(level.number[children], return_index=True)[1]] = True
-        fresh &= ~np.isin(level.number[children], seen)
+        fresh = first_met(level.number[children], seen)
         for again in level.number[children[~fresh]][: fs.problems.limit].tolist():
             fs.problems.add(f"directory inode {again}", "is reached twice; listed once")
         rows = children[fresh]

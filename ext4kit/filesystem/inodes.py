@@ -141,6 +141,10 @@ class Inodes:
 
     def inode_chunks(self) -> Iterator[InodeTable]:
         """Every inode that was ever written, in order, at most 65,536 at a time."""
+        return map(self.inode_table, self.inode_numbers())
+
+    def inode_numbers(self) -> Iterator[Any]:
+        """The numbers (int64) of the inodes of `inode_chunks`."""
         superblock, groups = self.superblock, self.groups
         per_group = superblock.inodes_per_group
         used = np.full(len(groups), per_group)
@@ -154,10 +158,10 @@ class Inodes:
             batch.append(group * per_group + 1 + np.arange(used[group]))
             size += int(used[group])
             if size >= INODES_AT_ONCE:
-                yield from self._tables(np.concatenate(batch))
+                yield from self._pieces(np.concatenate(batch))
                 batch, size = [], 0
         if batch:
-            yield from self._tables(np.concatenate(batch))
+            yield from self._pieces(np.concatenate(batch))
 
     def _own_tables(self) -> Any:
         """Per group (bool): its inode table may be read with the others.
@@ -178,10 +182,10 @@ class Inodes:
             self.problems.add("inode tables", what)
         return own
 
-    def _tables(self, numbers: Any) -> Iterator[InodeTable]:
+    def _pieces(self, numbers: Any) -> Iterator[Any]:
         numbers = numbers[numbers <= self.superblock.inodes_count]
         for start in range(0, len(numbers), INODES_AT_ONCE):
-            yield self.inode_table(numbers[start : start + INODES_AT_ONCE])
+            yield numbers[start : start + INODES_AT_ONCE]
 
     def checksum_ok(self, inode: Inode) -> bool | None:
         """Whether an inode's checksum fits; None when the format stores none."""

@@ -43,7 +43,7 @@ def read_superblock(source: Source, number: int | None, problems: Problems) -> S
         raise UnsupportedError(f"{source.name}: an external journal device, not a file system")
     if primary and primary.checksum_ok is not False:
         return primary
-    backup = next(_backups(source), None)
+    backup = next(backups(source), None)
     if backup is None and primary is None:
         raise UnsupportedError(f"{source.name}: not ext2, ext3 or ext4 (no superblock found)")
     if backup is None or (primary and primary.uuid != backup.uuid):
@@ -65,7 +65,7 @@ def _usable(source: Source, offset: int) -> Superblock | None:
     return None if found.magic != MAGIC or judge(found) else found
 
 
-def _backups(source: Source) -> Iterator[Superblock]:
+def backups(source: Source) -> Iterator[Superblock]:
     """Usable backup superblocks at the places where mke2fs puts them."""
     for group in BACKUP_GROUPS:
         for size in BLOCK_SIZES:

@@ -3,44 +3,78 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 MANIFEST = "manifest.jsonl"
+RESERVE = 1 << 16  # bytes: what may wait, and several records of the longest paths
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
-RESERVE = 1 << 16  # bytes: several records of the longest paths
+_AT_ONCE = 1 << 14  # bytes of records that may wait to be written
+_AT_LATEST = 0.25  # seconds
 
 
 class Manifest:
-    """The manifest of an output folder: valid after every record, whatever stops the work.
+    """The manifest of an output folder: valid whatever stops the work.
 
-    Some space is kept back while it is open, so that on a full disk the record of the file
-    that could not be finished still finds room.
+    Records wait a moment and go to the system together; an error or an interrupt still brings
+    all of them there. Some space is kept back while it is open, so that on a full disk they,
+    and the record of the file that could not be finished, find room.
     """
 
     def __init__(self, out: Path) -> None:
         self._reserve = out / ".reserve"
         self._stream = (out / MANIFEST).open("xb", buffering=0)
         self._reserve.write_bytes(b"\xff" * RESERVE)
+        self._end = 0
+        self._written = 0
+        self._waiting: list[bytes] = []
+        self._room = _AT_ONCE
+        self._since = 0.0
 
     def __enter__(self) -> Manifest:
         return self
 
     def __exit__(self, *error: object) -> None:
         self.release()
-        self._stream.close()
+        try:
+            self.flush()
+        finally:
+            self._stream.close()
 
     def release(self) -> None:
-        """Give the space back that was kept for the last record."""
+        """Give the space back that was kept for the last records."""
         self._reserve.unlink(missing_ok=True)
 
+    @property
+    def count(self) -> int:
+        """Records so far."""
+        return self._written + len(self._waiting)
+
     def append(self, values: dict[str, Any]) -> None:
-        """One record, handed to the system before the next file is begun; whole or not at all."""
-        start = self._stream.tell()
-        line = memoryview(_ENCODER.encode(values).encode() + b"\n")
+        """One record; it is written with others, soon."""
+        line = (_ENCODER.encode(values) + "\n").encode()
+        self._waiting.append(line)
+        self._room -= len(line)
+        if self._room <= 0 or time.monotonic() - self._since > _AT_LATEST:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand the records that wait to the system, whole or not at all.
+
+        Raises:
+            OSError: they could not be written; they wait on.
+        """
+        waiting = self._waiting
+        lines = b"".join(waiting)
+        rest = memoryview(lines)
         try:
-            while line:
-                line = line[self._stream.write(line) :]
+            self._stream.seek(self._end)
+            while rest:
+                rest = rest[self._stream.write(rest) :]
         except BaseException:
-            self._stream.truncate(start)
+            self._stream.truncate(self._end)
             raise
+        end, written = self._end + len(lines), self._written + len(waiting)
+        self._end, self._written, self._waiting = end, written, []  # no interrupt in between
+        self._room, self._since = _AT_ONCE, time.monotonic()

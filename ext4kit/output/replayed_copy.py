@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ext4kit.errors import AccessError, OutputError, RequestError
+from ext4kit.evidence.kernel_copy import copy_range
 from ext4kit.evidence.source import Source, fileno_range
 from ext4kit.journal.aftermath import Patch
 from ext4kit.journal.replay import ReplayedBlocks
@@ -23,7 +24,6 @@ from ext4kit.output.rooted import set_aside
 
 CHUNK_BYTES = 4 << 20
 PIECE_BYTES = 4096  # the unit of what is left a hole, and of what is lost to a bad sector
-_CANNOT = {errno.EXDEV, errno.EINVAL, errno.EBADF, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM}
 _EXCLUSIVE = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
 
 Progress = Callable[[int, int], None]  # (done, total) bytes
@@ -150,21 +150,8 @@ def _data_ranges(file: int, start: int, size: int) -> Iterator[tuple[int, int]]:
 
 def _copied(file: int, start: int, target: int, offset: int, length: int) -> bool:
     """Copy a range inside the kernel; False when it cannot do that between these two."""
-    if not hasattr(os, "copy_file_range"):
-        return False
-    done = 0
-    while done < length:
-        place = start + offset + done
-        try:
-            count = os.copy_file_range(file, target, length - done, place, offset + done)
-        except OSError as error:
-            if error.errno in _CANNOT:
-                return False
-            raise
-        if count == 0:
-            return False
-        done += count
-    return True
+    os.lseek(target, offset, os.SEEK_SET)
+    return copy_range(file, start + offset, length, target) == length
 
 
 def _read_and_write(

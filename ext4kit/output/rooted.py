@@ -94,7 +94,7 @@ class RootedOutput:
     _left: int = 0
     _hashed: int = 0
     _folders: dict[tuple[str, ...], Path] = field(default_factory=dict)
-    _known: dict[tuple[bytes, ...], tuple[Path, str]] = field(default_factory=dict)
+    _known: dict[tuple[bytes, ...], tuple[str, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Create the folder.
@@ -145,15 +145,15 @@ class RootedOutput:
             try:
                 size, digest, lost = self._pour(handle, chunks)
                 if times is not None:
-                    _set_times(handle, f"{folder}{os.sep}{name}", times)
+                    _set_times(handle, folder + name, times)
             finally:
                 os.close(handle)
+            return Written(below + name, size, digest, lost)
         except BaseException as error:
-            set_aside(folder / name)
+            set_aside(Path(folder + name))
             if isinstance(error, OSError):
                 raise _failure(below + name, error) from error
             raise
-        return Written(below + name, size, digest, lost)
 
     def _limit_reached(self) -> str:
         return f"not written: the output has reached its limit of {self.limit:,} bytes"
@@ -186,12 +186,15 @@ class RootedOutput:
         self._hashed -= holes if holes <= most else 0
         return end, digest.hexdigest() if holes <= most else None, tuple(lost)
 
-    def _folder_of(self, parts: tuple[bytes, ...]) -> tuple[Path, str]:
-        """The folder for these components of the evidence, and its path below the root."""
+    def _folder_of(self, parts: tuple[bytes, ...]) -> tuple[str, str]:
+        """The folder for these components of the evidence, and its path below the root.
+
+        Both end as a name can be put behind them.
+        """
         if parts not in self._known:
             folder = self._folder(tuple(usable_name(part) for part in parts))
             below = folder.relative_to(self.root).as_posix() + "/"
-            self._known[parts] = folder, "" if folder == self.root else below
+            self._known[parts] = f"{folder}{os.sep}", "" if folder == self.root else below
         return self._known[parts]
 
     def _folder(self, names: tuple[str, ...]) -> Path:
@@ -204,17 +207,20 @@ class RootedOutput:
         return folder
 
 
-def _create(folder: Path, wanted: str, mark: str) -> tuple[str, int]:
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+_NEW |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+def _create(folder: str, wanted: str, mark: str) -> tuple[str, int]:
     """(name, descriptor) of a new file, under the first of its names that is free."""
-    name, start = wanted, f"{folder}{os.sep}"
+    name = wanted
     for attempt in range(1000):
         try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
-            return name, os.open(start + name, flags | getattr(os, "O_BINARY", 0), 0o666)
+            return name, os.open(folder + name, _NEW, 0o666)
         except FileExistsError:
             suffix = f"~{mark}" if attempt == 0 and mark else f"~{mark}.{attempt}"
             name = _cut(wanted, NAME_LIMIT - len(suffix)) + suffix
-    raise FileExistsError(errno.EEXIST, "too many files of that name", start + wanted)
+    raise FileExistsError(errno.EEXIST, "too many files of that name", folder + wanted)
 
 
 def set_aside(path: Path) -> None:

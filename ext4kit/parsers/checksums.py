@@ -66,7 +66,9 @@ def crc32c_each(seeds: Any, rows: Any) -> Any:
     return np.fromiter(registers, np.int64, len(seeds)) ^ ONES
 
 
-def crc32c_fits(seeds: Any, rows: Any, expected: Any, holes: tuple[slice, ...] = ()) -> Any:
+def crc32c_fits(
+    seeds: Any, rows: Any, expected: Any, holes: tuple[slice, ...] = (), heads: Any = None
+) -> Any:
     """Whether each of many equal-length records leaves the register that is expected of it.
 
     All records are laid after each other: four bytes in front of each bring the register from 0
@@ -75,29 +77,34 @@ def crc32c_fits(seeds: Any, rows: Any, expected: Any, holes: tuple[slice, ...] =
     smaller groups.
 
     Args:
-        seeds: int64 array (n,).
+        seeds: int64 array (n,), or one integer for all.
         rows: uint8 array (n, length).
-        expected: int64 array (n,).
+        expected: array (n,) of integers.
         holes: bytes of each record that count as zeros.
+        heads: uint8 array (n, k) of what comes between the seed and each record.
 
     Returns:
         bool array (n,).
     """
+    leading = _leading_to(np.atleast_1d(seeds)).astype("<u4").view(np.uint8).reshape(-1, 4)
+    leading = np.broadcast_to(leading, (len(rows), 4))
+    ending = expected.astype("<u4").view(np.uint8).reshape(-1, 4)
+    heads = rows[:, :0] if heads is None else heads
     fine = np.zeros(len(rows), bool)
     for at in range(0, len(rows), _TOGETHER):
         part = slice(at, at + _TOGETHER)
-        fine[part] = _fit(seeds[part], rows[part], expected[part], holes)
+        fine[part] = _fit(leading[part], heads[part], rows[part], ending[part], holes)
     return fine
 
 
-def _fit(seeds: Any, rows: Any, expected: Any, holes: tuple[slice, ...]) -> Any:
-    count, length = rows.shape
-    records = np.empty((count, length + 8), np.uint8)
-    records[:, :4] = _leading_to(seeds).astype("<u4").view(np.uint8).reshape(-1, 4)
-    records[:, 4:-4] = rows
+def _fit(leading: Any, heads: Any, rows: Any, ending: Any, holes: tuple[slice, ...]) -> Any:
+    (count, length), start = rows.shape, 4 + heads.shape[1]
+    records = np.empty((count, start + length + 4), np.uint8)
+    records[:, :4], records[:, 4:start], records[:, -4:] = leading, heads, ending
+    body = records[:, start:-4]
+    body[:] = rows
     for hole in holes:
-        records[:, 4:-4][:, hole] = 0
-    records[:, -4:] = expected.astype("<u4").view(np.uint8).reshape(-1, 4)
+        body[:, hole] = 0
     fine = np.ones(count, bool)
     groups = [slice(0, count)]
     while groups:
@@ -113,11 +120,84 @@ def _fit(seeds: Any, rows: Any, expected: Any, holes: tuple[slice, ...]) -> Any:
     return fine
 
 
+def crc32c_back(registers: Any, lengths: Any) -> Any:
+    """The registers that so many zero bytes led to `registers` from.
+
+    Args:
+        registers: int64 array (n,).
+        lengths: how many zero bytes, one integer or an int64 array (n,).
+    """
+    found = registers.astype(np.int64)
+    lengths = np.broadcast_to(np.asarray(lengths, np.int64), found.shape)
+    for power in range(int(lengths.max()).bit_length() if len(found) else 0):
+        some = np.flatnonzero(lengths >> power & 1)
+        found[some] = _through(_back_tables(power), found[some])
+    return found
+
+
+def crc32c_seeds(registers: Any, rows: Any, lengths: Any) -> Any:
+    """The registers that records were started at, from those that they ended with.
+
+    A register is linear in its start and in the data: what the data alone make of 0 is taken
+    away, and the rest goes back over as many zero bytes.
+
+    Args:
+        registers: int64 array (n,), the stored checksums.
+        rows: n contiguous records, a uint8 array (n, length) or an iterator of buffers.
+        lengths: bytes of each record, one integer or an int64 array (n,).
+
+    Returns:
+        int64 array (n,).
+    """
+    alone = crc32c_each(np.zeros(len(registers), np.int64), rows)
+    return crc32c_back(registers ^ alone, lengths)
+
+
+def crc32c_words(seeds: Any, registers: Any) -> Any:
+    """The four bytes, as little-endian numbers, that bring each register from `seeds` on.
+
+    Args:
+        seeds: int64 array (n,) or one integer.
+        registers: int64 array (n,).
+
+    Returns:
+        int64 array (n,).
+    """
+    return _leading_to(registers) ^ seeds
+
+
+@cache
+def _back_tables(power: int) -> Any:
+    """(4, 256) int64: what the bytes of a register were 2**power zero bytes ago."""
+    table = np.arange(256, dtype=np.int64) << 8 * np.arange(4)[:, None]
+    if power:
+        half = _back_tables(power - 1)
+        return _through(half, _through(half, table))
+    forward = _step_tables()[0].astype(np.int64)
+    last = _last_bytes()[table >> 24]
+    return (table ^ forward[last]) << 8 & ONES | last
+
+
+def _through(tables: Any, registers: Any) -> Any:
+    """The registers taken byte by byte through four tables of a linear map."""
+    found = tables[0][registers & 0xFF]
+    for place in (1, 2, 3):
+        found = found ^ tables[place][registers >> 8 * place & 0xFF]
+    return found
+
+
+@cache
+def _last_bytes() -> Any:
+    """By a register's upper byte: which entry of the step table left it there."""
+    last = np.zeros(256, np.int64)
+    last[_step_tables()[0] >> 24] = np.arange(256)
+    return last
+
+
 def _leading_to(registers: Any) -> Any:
     """The four bytes, as numbers, that bring the register from 0 to each of `registers`."""
     table = _step_tables()[0]
-    last = np.zeros(256, np.int64)
-    last[table >> 24] = np.arange(256)  # the byte that leaves this in the register's upper end
+    last = _last_bytes()
     found = registers.astype(np.int64)
     for _ in range(4):
         byte = last[found >> 24]

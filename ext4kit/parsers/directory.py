@@ -39,6 +39,9 @@ _NAME_LEN_BIT = DIRENT.offset_of("name_len") * 8
 _FILE_TYPE_BIT = DIRENT.offset_of("file_type") * 8
 NAMES_AT_ONCE = 1 << 14  # as many as the cache holds
 TAIL_FILE_TYPE = 0xDE
+_TAIL_LENGTH = DIRENT_TAIL.size - DIRENT_TAIL.offset_of("det_rec_len")  # bytes before the end
+_TAIL_TYPE = DIRENT_TAIL.size - DIRENT_TAIL.offset_of("det_reserved_ft")
+_LENGTH_OF_TAIL = DIRENT_TAIL.size.to_bytes(2, "little")
 FILE_TYPES = {
     0: "unknown",
     1: "file",
@@ -182,21 +185,25 @@ def parse_entries(
     broken = np.full(len(blocks), -1)
     row = np.arange(len(blocks) if start + DIRENT.size <= end else 0)
     place, stop = headers.place(row, start), headers.place(row, end)
+    last = stop - DIRENT.size  # where a header may still begin
     found = [(row[:0], place[:0], headers.at(place[:0]))]
     while len(row):
         raw = headers.at(place)
         step, length = headers.step(raw), headers.name_length(raw)
         following = place + step
-        fits = (step >= 12) & (step & 3 == 0) & (following <= stop) & (length + 8 <= step)
+        fits = (np.maximum(length, 4) + 8 <= step) & (step & 3 == 0) & (following <= stop)
         if not fits.all():
             broken[row[~fits]] = headers.offset(row, place)[~fits]
-        used = fits & (headers.inode(raw) != 0) & (length > 0)
-        found.append((row[used], place[used], raw[used]))
-        more = fits & (following + DIRENT.size <= stop)
-        place = following
+            columns = (row, place, stop, last, raw, following)
+            row, place, stop, last, raw, following = (column[fits] for column in columns)
+        found.append((row, place, raw))
+        more = following <= last
         if not more.all():
-            row, place, stop = row[more], place[more], stop[more]
+            row, following, stop, last = (each[more] for each in (row, following, stop, last))
+        place = following
     row, place, raw = (np.concatenate(column) for column in zip(*found, strict=True))
+    used = np.flatnonzero((headers.inode(raw) != 0) & (headers.name_length(raw) > 0))
+    row, place, raw = row[used], place[used], raw[used]
     order = np.argsort(place, kind="stable")
     if not dots:
         order = order[~headers.are_dots(place, raw)[order]]
@@ -266,11 +273,12 @@ class _Headers:
 
 def block_checksum_ok(seed: int, block: Buffer) -> bool | None:
     """Whether a directory leaf's tail fits its owner's inode seed; None without a tail."""
-    offset = memoryview(block).nbytes - DIRENT_TAIL.size
-    tail = DIRENT_TAIL.table(block, 1, offset)[0]  # of whole logs, so not with construct
-    if tail["det_reserved_ft"] != TAIL_FILE_TYPE or tail["det_rec_len"] != DIRENT_TAIL.size:
+    view = memoryview(block)
+    offset = view.nbytes - DIRENT_TAIL.size
+    # Of whole logs, so not with construct.
+    if view[-_TAIL_TYPE] != TAIL_FILE_TYPE or view[-_TAIL_LENGTH:][:2] != _LENGTH_OF_TAIL:
         return None
-    return bool(tail["det_checksum"] == crc32c(seed, memoryview(block)[:offset]))
+    return crc32c(seed, view[:offset]) == int.from_bytes(view[-4:], "little")
 
 
 def parse_remnants(blocks: Any, wanted: Any, entries: EntryTable) -> EntryTable:
@@ -285,11 +293,14 @@ def parse_remnants(blocks: Any, wanted: Any, entries: EntryTable) -> EntryTable:
         entries: the entries in use of the same blocks.
     """
     size = blocks.shape[1]
-    words = np.ascontiguousarray(blocks).view("<u4")[:, :-2].astype(np.int64)
-    row, word = np.nonzero(wanted[np.minimum(words, len(wanted) - 1)] & (words < len(wanted)))
-    offset = word * 4
-    in_use = np.isin(row * size + offset, entries.block * size + entries.offset)
-    row, offset = row[~in_use], offset[~in_use]
+    words = np.ascontiguousarray(blocks).view("<u4")[:, :-2]
+    row, word = np.nonzero((words != 0) & (words < len(wanted)))
+    named = wanted[words[row, word]]
+    row, offset = row[named], word[named] * 4
+    in_use = np.zeros(blocks.size // 4, bool)
+    in_use[(entries.block * size + entries.offset) // 4] = True
+    free = ~in_use[(row * size + offset) // 4]
+    row, offset = row[free], offset[free]
     headers = _Headers(blocks, True)
     place = headers.place(row, offset)
     raw = headers.at(place)
@@ -297,10 +308,10 @@ def parse_remnants(blocks: Any, wanted: Any, entries: EntryTable) -> EntryTable:
     fits = (step >= 12) & (step % 4 == 0) & (offset + step <= size) & (length + 8 <= step)
     fits &= (length > 0) & (kind >= 1) & (kind <= 7)
     table = headers.entries(row, place, raw).take(fits)
-    return table.take(_are_names(blocks, table))
+    return table.take(are_names(blocks, table))
 
 
-def _are_names(blocks: Any, table: EntryTable) -> Any:
+def are_names(blocks: Any, table: EntryTable) -> Any:
     """Per entry (bool): its name holds neither a slash nor a NUL."""
     width = int(table.name_length.max()) if len(table) else 0
     position = np.arange(width)

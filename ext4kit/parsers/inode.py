@@ -65,6 +65,7 @@ INODE_EXTRA = Layout(
 )
 GOOD_OLD_SIZE = INODE.size
 COLUMN_SECONDS = (1 << 63) // NANOSECONDS - 2  # in 2262; the last that fits in a time column
+_GENERATION = INODE.offset_of("i_generation")
 _CHECKSUM_LO = INODE.offset_of("i_checksum_lo")
 _CHECKSUM_HI = GOOD_OLD_SIZE + INODE_EXTRA.offset_of("i_checksum_hi")
 
@@ -374,8 +375,7 @@ def seal_inode(raw: bytearray, number: int, superblock: Superblock) -> None:
     raw[_CHECKSUM_LO : _CHECKSUM_LO + 2] = bytes(2)
     if extra:
         raw[_CHECKSUM_HI : _CHECKSUM_HI + 2] = bytes(2)
-    place = INODE.offset_of("i_generation")
-    generation = int.from_bytes(raw[place : place + 4], "little")
+    generation = int.from_bytes(raw[_GENERATION : _GENERATION + 4], "little")
     value = crc32c(inode_seed(superblock, number, generation), raw).to_bytes(4, "little")
     raw[_CHECKSUM_LO : _CHECKSUM_LO + 2] = value[:2]
     if extra:
@@ -384,14 +384,30 @@ def seal_inode(raw: bytearray, number: int, superblock: Superblock) -> None:
 
 def inode_checksums_ok(table: InodeTable, superblock: Superblock) -> Any:
     """Per row (bool): whether each inode's stored checksum fits its bytes and number."""
-    seeds = inode_seeds(superblock, table.number, table.generation).astype(np.int64)
+    return inode_rows_ok(table.raw, table.number, superblock)
+
+
+def inode_rows_ok(rows: Any, numbers: Any, superblock: Superblock) -> Any:
+    """The same for inodes as they are on disk, a (n, inode size) uint8 array."""
+    heads = np.empty((len(rows), 2), "<u4")
+    heads[:, 0], heads[:, 1] = numbers, _field(rows, _GENERATION, 4)
+    stored = _field(rows, _CHECKSUM_LO, 2).astype(np.int64)
+    wide = np.zeros(len(rows), bool)
     low, high = (slice(at, at + 2) for at in (_CHECKSUM_LO, _CHECKSUM_HI))
-    wide = table.extra_isize >= 4
+    if rows.shape[1] >= GOOD_OLD_SIZE + INODE_EXTRA.size:
+        wide = _field(rows, GOOD_OLD_SIZE, 2) >= 4
+        stored += _field(rows, _CHECKSUM_HI, 2).astype(np.int64) * wide << 16
+    heads = heads.view(np.uint8)
     if wide.all():
-        return crc32c_fits(seeds, table.raw, table.checksum, (low, high))
-    fine = np.zeros(len(table), bool)
-    fine[wide] = crc32c_fits(seeds[wide], table.raw[wide], table.checksum[wide], (low, high))
-    rows = table.raw[~wide]
+        return crc32c_fits(superblock.seed, rows, stored, (low, high), heads)
+    fine = np.zeros(len(rows), bool)
+    fine[wide] = crc32c_fits(superblock.seed, rows[wide], stored[wide], (low, high), heads[wide])
+    rows, seeds = rows[~wide], crc32c_rows(superblock.seed, heads[~wide]).astype(np.int64)
     rows[:, low] = 0
-    fine[~wide] = crc32c_each(seeds[~wide], rows) & 0xFFFF == table.checksum[~wide]
+    fine[~wide] = crc32c_each(seeds, rows) & 0xFFFF == stored[~wide]
     return fine
+
+
+def _field(rows: Any, offset: int, size: int) -> Any:
+    """An unsigned field of each row."""
+    return np.ascontiguousarray(rows[:, offset : offset + size]).view(f"<u{size}")[:, 0]

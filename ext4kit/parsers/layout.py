@@ -99,7 +99,9 @@ class Layout:
         """Read one structure from each row of a (n, row_size) uint8 array, at `offset`.
 
         Returns:
-            A structured array of shape (n,); a view where the rows are contiguous.
+            A structured array of shape (n,); a view where each row's bytes are contiguous.
         """
-        piece = np.ascontiguousarray(rows[:, offset : offset + self.size])
+        piece = rows[:, offset : offset + self.size]
+        if piece.strides[1] != 1:
+            piece = np.ascontiguousarray(piece)
         return piece.view(self.dtype)[:, 0]

@@ -55,7 +55,7 @@ def _chained(names: Names, kind: int, seed: bytes, signed: bool) -> Any:
     start = start_words if any(start_words) else DEFAULT_SEED
     state = [np.full(len(names), word, np.uint32) for word in start]
     padded = np.frombuffer(names.data + bytes(4), np.uint8)
-    words = np.ndarray(len(names.data) + 1, ">u4", padded, strides=(1,)).astype(np.int64)
+    words: Any = np.ndarray(len(names.data) + 1, ">u4", padded, strides=(1,))
     width = 4 * _WORDS[kind]
     step = _half_md4 if kind == _HALF_MD4 else _tea
     for first in range(0, int(names.length.max(initial=0)), width):
@@ -71,7 +71,7 @@ def _key(words: Any, start: Any, left: Any, count: int, signed: bool) -> list[An
     """The next `count` words of each name, filled up with the number of characters left.
 
     Args:
-        words: int64, the big-endian word at each byte of the names.
+        words: the big-endian word at each byte of the names.
         start: byte at which the next characters of each name stand.
         left: how many there are.
         count: words wanted.
@@ -81,7 +81,8 @@ def _key(words: Any, start: Any, left: Any, count: int, signed: bool) -> list[An
     key = []
     for word in range(count):
         used = np.clip(left - 4 * word, 0, 4) * 8  # bits
-        part = np.take(words, start + 4 * word, mode="clip") >> (32 - used)
+        place = np.minimum(start + 4 * word, len(words) - 1)
+        part = words[place].astype(np.int64) >> (32 - used)
         if signed:
             part = part - ((part & 0x80808080) << 1)
         key.append((((pad << used) + part) & 0xFFFFFFFF).astype(np.uint32))

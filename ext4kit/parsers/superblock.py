@@ -135,7 +135,7 @@ def _text(raw: bytes) -> bytes:
     return raw.split(b"\0", 1)[0]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)  # of 88 fields, made at each start
 class Superblock:
     """A superblock with plain names and joined values; times are seconds since 1970."""
 

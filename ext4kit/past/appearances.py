@@ -6,12 +6,14 @@ are read in pieces, so an interval that reaches the end of a piece is kept open 
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
 from ext4kit.filesystem.maps import spread
+from ext4kit.filesystem.sparse import sparse_flags
 from ext4kit.parsers.directory import EntryTable, parse_remnants
 from ext4kit.past.directories import BEFORE, DirectoryBlocks, Piece, Versions
 from ext4kit.past.states import NOW
@@ -78,7 +80,7 @@ def find_appearances(
     typed = blocks.past.fs.has_file_types
     wanted = None
     if numbers is not None:
-        wanted = np.zeros(int(numbers.max(initial=0)) + 1, bool)
+        wanted = sparse_flags(int(numbers.max(initial=0)) + 1)
         wanted[numbers] = True
     joiner = _Joiner()
     parts = [_nothing()]
@@ -108,7 +110,7 @@ def _stacked(parts: list[Appearances]) -> Appearances:
     return Appearances(**columns, name=[name for part in parts for name in part.name])
 
 
-_WEIGHTS = np.random.default_rng().integers(1, 1 << 63, 256, np.int64, endpoint=False) | 1
+_WEIGHTS = np.frombuffer(os.urandom(256 * 8), np.int64) >> 1 | 1
 
 
 def _name_keys(data: Any, entries: EntryTable) -> Any:

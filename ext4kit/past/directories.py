@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from ext4kit.errors import CorruptError
+from ext4kit.filesystem.inodes import INODES_AT_ONCE
 from ext4kit.filesystem.maps import spread
 from ext4kit.filesystem.xattrs import inline_tail
 from ext4kit.journal.replay import ReplayedBlocks
 from ext4kit.parsers.directory import DIRENT, EntryTable, block_checksum_ok, parse_entries
 from ext4kit.parsers.features import Incompat
-from ext4kit.parsers.inode import InodeFlags, inode_seed
+from ext4kit.parsers.inode import InodeFlags, inode_seeds
 from ext4kit.past.states import NEVER, NOW, UNREPLAYED, Past
 
 BYTES_AT_ONCE = 8 << 20
@@ -118,10 +119,9 @@ class DirectoryBlocks:
         """
         past = self.past
         blocks, lives = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-        known = past.number[past.alive_now]
-        for table in past.fs.inode_chunks():
-            wanted = ((table.mode & 0xF000) == 0x4000) & (table.links_count > 0)
-            table = table.take(wanted & ~np.isin(table.number, known))
+        numbers = np.setdiff1d(past.live_directories, past.number[past.alive_now])
+        for start in range(0, len(numbers), INODES_AT_ONCE):
+            table = past.fs.inode_table(numbers[start : start + INODES_AT_ONCE])
             runs = past.fs.map_table(table).data
             row, position = spread(runs.length)
             blocks.append(runs.physical[row] + position)
@@ -301,12 +301,11 @@ class DirectoryBlocks:
     def _check(self, piece: Versions, data: Any, readable: Any) -> None:
         """A block counts only when its tail fits the directory's seed; htree nodes name nobody."""
         past = self.past
-        for row in np.flatnonzero(readable & (piece.directory >= 0)).tolist():
-            life = int(piece.directory[row])
-            seed = inode_seed(
-                past.fs.superblock, int(past.number[life]), int(past.generation[life])
-            )
-            if block_checksum_ok(seed, data[row].tobytes()) is not True:
+        rows = np.flatnonzero(readable & (piece.directory >= 0))
+        life = piece.directory[rows]
+        seeds = inode_seeds(past.fs.superblock, past.number[life], past.generation[life])
+        for row, seed in zip(rows.tolist(), seeds.tolist(), strict=True):
+            if block_checksum_ok(seed, data[row]) is not True:
                 readable[row] = False
 
     def _read_inline(self) -> Iterator[Piece]:
@@ -340,6 +339,7 @@ class DirectoryBlocks:
         ]
         length = np.array([len(tail) for tail in tails], np.int64)
         width = max(int(length.max()), DIRENT.size)
+        width += -width % 4  # whatever a size says: removed entries are looked for in words
         padded = b"".join(tail.ljust(width, b"\0") for tail in tails)
         return np.frombuffer(padded, np.uint8).reshape(len(tails), width), length
 

@@ -214,8 +214,26 @@ class NameHistory:
 
     def last_name(self, life: int) -> int:
         """Row in `names` of the last name of a life, -1 when none is known."""
-        end = int(self._ends[life])
-        return end - 1 if end and self.names.life[end - 1] == life else -1
+        return int(self.last_names(np.array([life]))[0])
+
+    def last_names(self, lives: Any) -> Any:
+        """Row in `names` of the last name of each life, -1 where none is known."""
+        end = self._ends[lives]
+        if not len(self.names.life):
+            return np.full(len(lives), -1)
+        return np.where((end > 0) & (self.names.life[end - 1] == lives), end - 1, -1)
+
+    def paths(self, rows: Any, deaths: Any) -> list[bytes | None]:
+        """As `path`, for many rows of `names` with the orders of the removals."""
+        names = self.names
+        when = np.minimum(names.gone[rows], deaths) - 1
+        seen = np.minimum(names.seen[rows], NOW - 1)
+        when = np.maximum(when, np.maximum(names.first[rows], seen))
+        folders = map(self._directory_path, names.directory[rows].tolist(), when.tolist())
+        return [
+            None if folder is None else folder + b"/" + names.name[row]
+            for folder, row in zip(folders, rows.tolist(), strict=True)
+        ]
 
     def path(self, row: int, death: int) -> bytes | None:
         """The full path that row `row` of `names` stood for when its bearer was removed.

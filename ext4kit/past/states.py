@@ -8,6 +8,7 @@ alive.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -37,6 +38,7 @@ NOW = np.int64(1) << 62  # the order of what is on disk: after every transaction
 UNREPLAYED = int(NOW) - 1000  # the order of what is on disk in place of what fast commits tell;
 # what they changed and then removed comes between it and NOW, by a step a fast commit
 NEVER = -1
+_KINDS = np.isin(np.arange(16), [1, 2, 4, 6, 8, 10, 12])  # the types that an i_mode can tell
 
 
 @dataclass(frozen=True)
@@ -47,11 +49,13 @@ class States:
         table: the inodes.
         order: the transaction that first shows the state, NOW for the one on disk.
         life: number of the life, ascending.
+        undescribed: bool, it is from a block that neither log nor inode table tells of.
     """
 
     table: InodeTable
     order: Any
     life: Any
+    undescribed: Any
 
     def __len__(self) -> int:
         return len(self.order)
@@ -81,6 +85,7 @@ class Past:
         states: all states of the lives that the log knows or that the disk shows deleted; those
             of settled inodes are left out.
         settled: the blocks that settled inodes have, in pieces.
+        live_directories: inode numbers of all directories that are linked on disk, ascending.
 
     Args:
         fs: the file system.
@@ -100,6 +105,7 @@ class Past:
         if log is not None and self.history is not None and committed_only:
             self.history.tags = self.history.tags[log.tags.committed[self.history.tags]]
         self.settled: list[Holdings] = []
+        self.live_directories: Any = np.zeros(0, np.int64)
         self._committed_only = committed_only
         self._directories = np.zeros(0, np.int64) if directories_only else None
         self.states = self._read_states()
@@ -121,10 +127,31 @@ class Past:
         on_disk = self._on_disk(np.unique(numbers))
         table = _stacked([*tables, on_disk])
         order = np.concatenate([*orders, np.full(len(on_disk), NOW)])
-        key = (table.number << 32) | table.generation
-        _, life = np.unique(key, return_inverse=True)
-        sort = np.lexsort((order, life))
-        return States(table.take(sort), order[sort], life[sort])
+        return _by_life(table, order, np.zeros(len(table), bool))
+
+    def with_states(self, older: list[tuple[InodeTable, Any]]) -> Past:
+        """The same past, told by further states as well.
+
+        Args:
+            older: (states, their orders) from blocks that the log does not describe.
+        """
+        if not older:
+            return self
+        tables, orders = zip(*older, strict=True)
+        known = self.states.table
+        numbers = np.setdiff1d(np.concatenate([table.number for table in tables]), known.number)
+        now = self.fs.inode_table(numbers)
+        now = now.take(now.mode != 0)
+        table = _stacked([known, now, *tables])
+        order = np.concatenate([self.states.order, np.full(len(now), NOW), *orders])
+        told = [self.states.undescribed, np.zeros(len(now), bool)]
+        undescribed = np.concatenate([*told, np.ones(len(table) - sum(map(len, told)), bool)])
+        wider = copy(self)
+        for name, value in vars(type(self)).items():
+            if isinstance(value, cached_property):  # worked out from the fewer states
+                vars(wider).pop(name, None)
+        wider.states = _by_life(table, order, undescribed)
+        return wider
 
     def _logged(self) -> tuple[InodeTable, Any]:
         """States in the log that can be inodes of this file system, less the settled ones."""
@@ -140,9 +167,12 @@ class Past:
         """(states, orders) out of one piece of the log."""
         superblock = self.fs.superblock
         table = parse_inodes(versions.rows, versions.number, superblock)
-        kept = np.flatnonzero(are_ordinary(self.fs, table))
-        kept = kept[self._are_needed(table.take(kept))]
-        table = table.take(kept)
+        ordinary = are_ordinary(self.fs, table)
+        kept = np.flatnonzero(ordinary)
+        if not ordinary.all():
+            table = table.take(kept)
+        needed = self._are_needed(table)
+        kept, table = kept[needed], table.take(needed)
         if superblock.has_metadata_checksums:
             sound = inode_checksums_ok(table, superblock)
             kept, table = kept[sound], table.take(sound)
@@ -231,14 +261,17 @@ class Past:
     def _on_disk(self, numbers: Any) -> InodeTable:
         """Inodes on disk: those the log knows, and every one that is deleted."""
         found = []
+        directories = [np.zeros(0, np.int64)]
         for table in self.fs.inode_chunks():
-            dead = (table.links_count == 0) & are_ordinary(self.fs, table)
-            wanted = dead | np.isin(table.number, numbers)
+            linked, folder = table.links_count > 0, (table.mode & 0xF000) == 0x4000
+            directories.append(table.number[folder & linked])
+            ordinary = are_ordinary(self.fs, table)
+            wanted = (ordinary & (table.links_count == 0)) | np.isin(table.number, numbers)
             if self._directories is not None:
                 inline = (table.flags & int(InodeFlags.INLINE_DATA)) != 0
-                wanted |= inline & are_ordinary(self.fs, table)
-                wanted &= (table.mode & 0xF000) == 0x4000
+                wanted = (wanted | (inline & ordinary)) & folder
             found.append(table.take(wanted & (table.mode != 0)))
+        self.live_directories = np.concatenate(directories)
         if not found:
             found.append(self.fs.inode_table(np.zeros(0, np.int64)))
         return _stacked(found)
@@ -402,13 +435,19 @@ class Past:
             readable[place] = block_checksum_ok(seed, data[place].tobytes())
 
 
+def _by_life(table: InodeTable, order: Any, undescribed: Any) -> States:
+    """States in the order of `States`."""
+    _, life = np.unique(table.number << 32 | table.generation, return_inverse=True)
+    sort = np.lexsort((~undescribed, order, life))
+    return States(table.take(sort), order[sort], life[sort], undescribed[sort])
+
+
 def are_ordinary(fs: FileSystem, table: InodeTable) -> Any:
     """Per inode (bool): a file of users: not reserved, no attribute store, a known type."""
     first = fs.superblock.first_usable_inode
     special = (table.flags & int(InodeFlags.EA_INODE)) != 0
     special |= table.number == (fs.superblock.orphan_file_inode or -1)
-    known = np.isin(table.mode >> 12, [1, 2, 4, 6, 8, 10, 12])
-    return ((table.number >= first) | (table.number == ROOT)) & ~special & known
+    return ((table.number >= first) | (table.number == ROOT)) & ~special & _KINDS[table.mode >> 12]
 
 
 def inodes_in(fs: FileSystem, blocks: Any) -> Any:

@@ -1,8 +1,8 @@
 """Candidates: which state of which life is to be brought back, and the blocks it had.
 
 Sources of a candidate's map: a state in the log or on the disk that still has it whole (files
-on the orphan list among them), and the index entries that stay behind in the root of a freed
-extent tree.
+on the orphan list among them), the index entries that stay behind in the root of a freed extent
+tree, and maps put together from what free space still holds.
 """
 
 from __future__ import annotations
@@ -12,14 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from ext4kit.filesystem.maps import Runs
+from ext4kit.filesystem import FileSystem
+from ext4kit.filesystem.maps import Maps, Runs
 from ext4kit.parsers import extents
 from ext4kit.parsers.inode import InodeFlags
 from ext4kit.past.states import NEVER, NOW, Past
 from ext4kit.recovery.intervals import overlaps
+from ext4kit.recovery.sources.lost_maps import LostMaps
 from ext4kit.units import NANOSECONDS
 
 LOG, DISK, STALE_INDEX, NOTHING = "journal", "inode table", "stale index", "none"
+NONE = -1
+BLOCKS_AT_ONCE = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,7 @@ class Candidates:
         superseded: an earlier state of a file that went on.
         runs: the content's blocks, `owner` is the candidate's row; damaged: map incomplete.
         nodes: (candidate, block) of tree blocks.
+        lost_map: row of the found maps that `runs` come from, NONE for others.
     """
 
     row: Any
@@ -42,22 +47,35 @@ class Candidates:
     runs: Runs
     damaged: Any
     nodes: tuple[Any, Any]
+    lost_map: Any
 
     def __len__(self) -> int:
         return len(self.row)
 
+    @property
+    def unsized(self) -> Any:
+        """Bool: its map is known, its size is not."""
+        return (self.source == STALE_INDEX) | (self.lost_map != NONE)
 
-def find_candidates(past: Past, versions: bool) -> Candidates:
-    """Every deleted life once, in its last whole state; with `versions` earlier states too."""
+
+def find_candidates(past: Past, versions: bool, maps: LostMaps | None = None) -> Candidates:
+    """Every deleted life once, in its last whole state; with `versions` earlier states too.
+
+    Args:
+        past: the states.
+        versions: earlier states as well.
+        maps: found elsewhere, for lives of which no whole state is known.
+    """
     if not len(past.states):
         nothing = np.zeros(0, np.int64)
         flags = nothing.astype(bool)
         runs = Runs(nothing, nothing, nothing, nothing, flags)
-        return Candidates(nothing, nothing, nothing, flags, runs, flags, (nothing, nothing))
+        pairs = (nothing, nothing)
+        return Candidates(nothing, nothing, nothing, flags, runs, flags, pairs, nothing)
     dead = np.flatnonzero(~past.alive_now)
     last = past.last_whole[dead]
     parts = [_whole(past, last[last >= 0], False)]
-    parts += _lost(past, dead[last < 0])
+    parts += _lost(past, dead[last < 0], maps)
     if versions:
         parts.append(_whole(past, _earlier_states(past), True))
     return _stacked(parts)
@@ -75,6 +93,7 @@ def _whole(past: Past, rows: Any, superseded: bool) -> Candidates:
         maps.data,
         maps.damaged,
         maps.nodes,
+        np.full(len(rows), NONE),
     )
 
 
@@ -101,29 +120,58 @@ def _deaths_by_time(past: Past, rows: Any) -> Any:
     return orders[place] if known else np.full(len(rows), NOW)
 
 
-def _lost(past: Past, lives: Any) -> list[Candidates]:
-    """Lives of which no whole state is known: by their stale index entries, or not at all."""
+def _lost(past: Past, lives: Any, found: LostMaps | None) -> list[Candidates]:
+    """Lives of which no whole state is known: by their stale index entries, a map, or nothing."""
     rows = np.searchsorted(past.states.life, lives, side="right") - 1
-    roots, found = _stale_roots(past, rows)
-    maps = past.map_states(rows[found], roots[found])
-    usable = np.zeros(len(found), bool)
-    usable[np.unique(maps.data.owner)] = True
-    rows = np.concatenate([rows[found], rows[~found]])
-    source = np.concatenate(
-        [np.where(usable, STALE_INDEX, NOTHING)[: found.sum()], np.full((~found).sum(), NOTHING)]
-    )
-    damaged = np.concatenate([maps.damaged, np.zeros((~found).sum(), bool)])
-    return [
-        Candidates(
-            rows,
-            source,
-            _deaths_by_time(past, rows),
-            np.zeros(len(rows), bool),
-            maps.data,
-            damaged,
-            maps.nodes,
-        )
+    roots, rooted = _stale_roots(past, rows)
+    maps = past.map_states(rows[rooted], roots[rooted])
+    sound, usable = np.zeros(len(rows), bool), np.zeros(len(rows), bool)
+    usable[np.flatnonzero(rooted)[np.unique(maps.data.owner)]] = True
+    sound[np.flatnonzero(rooted)[~maps.damaged]] = True
+    place = _mapped(lives, found)
+    mapped = (place != NONE) & ~(sound & usable)
+    stale, nothing = usable & ~mapped, ~usable & ~mapped
+    parts = [
+        _unseen(past, rows[stale], STALE_INDEX, past.map_states(rows[stale], roots[stale])),
+        _unseen(past, rows[nothing], NOTHING, past.map_states(rows[:0])),
     ]
+    if found is not None and mapped.any():
+        parts.append(_from_maps(past, rows[mapped], found, place[mapped]))
+    return parts
+
+
+def _mapped(lives: Any, found: LostMaps | None) -> Any:
+    """Row of the first map of each life in `found`, NONE where there is none."""
+    if found is None or not len(found):
+        return np.full(len(lives), NONE)
+    known, first = np.unique(found.life, return_index=True)
+    place = np.minimum(np.searchsorted(known, lives), len(known) - 1)
+    return np.where(known[place] == lives, first[place], NONE)
+
+
+def _from_maps(past: Past, rows: Any, found: LostMaps, place: Any) -> Candidates:
+    """Candidates whose blocks a found map tells."""
+    order = np.argsort(place)
+    chosen = np.zeros(len(found), bool)
+    chosen[place] = True
+    maps = found.take(chosen)
+    whole = Maps(maps.runs, maps.nodes, np.zeros(len(maps), bool))
+    part = _unseen(past, rows[order], "", whole)
+    return replace(part, source=maps.source, lost_map=place[order])
+
+
+def _unseen(past: Past, rows: Any, source: str, maps: Maps) -> Candidates:
+    """Candidates in their last state, which does not describe their content."""
+    return Candidates(
+        rows,
+        np.full(len(rows), source),
+        _deaths_by_time(past, rows),
+        np.zeros(len(rows), bool),
+        maps.data,
+        maps.damaged if len(maps.damaged) else np.zeros(len(rows), bool),
+        maps.nodes,
+        np.full(len(rows), NONE),
+    )
 
 
 def _stale_roots(past: Past, rows: Any) -> tuple[Any, Any]:
@@ -143,9 +191,9 @@ def _stale_roots(past: Past, rows: Any) -> tuple[Any, Any]:
     slot = np.arange(4)
     every = np.arange(len(rows))[:, None]
     first, child = extents.parse_children(roots, every, slot[None, :])
-    data, readable = past.fs.fetch(child.reshape(-1))
-    fits, held, _, depth = (column.reshape(child.shape) for column in extents.parse_headers(data))
-    fits = fits & readable.reshape(child.shape) & (held > 0) & (child > 0)
+    possible = (child > 0) & (child < past.fs.blocks.blocks_count) & found[:, None]
+    fits, depth = np.zeros(child.shape, bool), np.zeros(child.shape, np.int64)
+    fits[possible], depth[possible] = _nodes_at(past.fs, child[possible])
     fits &= depth == depth[:, :1]
     fits[:, 1:] &= first[:, 1:] > first[:, :-1]
     count = np.cumprod(fits, axis=1).sum(axis=1)
@@ -154,6 +202,17 @@ def _stale_roots(past: Past, rows: Any) -> tuple[Any, Any]:
     roots[:, 3] = 0
     roots[:, 6] = depth[:, 0] + 1
     return roots, found
+
+
+def _nodes_at(fs: FileSystem, blocks: Any) -> tuple[Any, Any]:
+    """(bool: a node with entries lies there, its depth) of each block."""
+    fits, depths = np.zeros(len(blocks), bool), np.zeros(len(blocks), np.int64)
+    for start in range(0, len(blocks), BLOCKS_AT_ONCE):
+        some = slice(start, start + BLOCKS_AT_ONCE)
+        data, readable = fs.fetch(blocks[some])
+        sound, held, _, depths[some] = extents.parse_headers(data)
+        fits[some] = sound & readable & (held > 0)
+    return fits, depths
 
 
 def _earlier_states(past: Past) -> Any:
@@ -192,7 +251,7 @@ def _stacked(parts: list[Candidates]) -> Candidates:
     ]
     columns = {
         name: np.concatenate([getattr(part, name) for part in shifted])
-        for name in ("row", "source", "death", "superseded", "damaged")
+        for name in ("row", "source", "death", "superseded", "damaged", "lost_map")
     }
     runs = {
         part.name: np.concatenate([getattr(one.runs, part.name) for one in shifted])

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from ext4kit.errors import AccessError
 from ext4kit.filesystem.content import Content
 from ext4kit.findings import Problems
 from ext4kit.parsers.inode import Inode
 
 if TYPE_CHECKING:
     from ext4kit.filesystem import FileSystem
+    from ext4kit.recovery.sources.carving.kinds import Kind
 
 
 class Grade(StrEnum):
@@ -47,7 +49,7 @@ class DeletedFile:
 
     Attributes:
         path: the last full path, None when it is not known; name: the last name alone.
-        inode: the state that is recovered. Its size is what the file had.
+        inode: the state that is recovered; None for content that no inode is known of.
         size: None when no source tells it.
         dtime: when the inode was freed (ns), None when nothing tells it.
         deleted_between: the last transaction that shows it alive and the first without it.
@@ -55,11 +57,14 @@ class DeletedFile:
         lost: byte ranges with a later owner.
         sources: what inode, map and name rest on.
         superseded: an earlier state of a file that changed afterwards.
+        below: where it was below a directory whose own path is not known, which comes first in
+            it as `inode-NUMBER-GENERATION`.
+        first_block: of content that was found without a map in an inode, else None.
     """
 
     path: bytes | None
     name: bytes | None
-    inode: Inode
+    inode: Inode | None
     size: int | None
     dtime: int | None
     deleted_between: tuple[Moment | None, Moment | None]
@@ -71,66 +76,82 @@ class DeletedFile:
     problems: tuple[str, ...]
     superseded: bool
     link_target: bytes | None
+    below: bytes | None = None
+    first_block: int | None = None
+    _signature: int = field(repr=False, default=0)
     _content: Content | None = field(repr=False, compare=False, default=None)
 
     @property
-    def number(self) -> int:
+    def number(self) -> int | None:
         """Inode number."""
-        return self.inode.number
+        return None if self.inode is None else self.inode.number
 
     @property
-    def generation(self) -> int:
+    def generation(self) -> int | None:
         """Inode generation: tells the lives of one number apart."""
-        return self.inode.generation
+        return None if self.inode is None else self.inode.generation
 
     @property
     def kind(self) -> str:
         """The type in one word."""
-        return self.inode.kind
+        return "file" if self.inode is None else self.inode.kind
 
     @property
-    def mode(self) -> int:
+    def mode(self) -> int | None:
         """Type and permission bits."""
-        return self.inode.mode
+        return None if self.inode is None else self.inode.mode
 
     @property
-    def uid(self) -> int:
+    def uid(self) -> int | None:
         """Owner."""
-        return self.inode.uid
+        return None if self.inode is None else self.inode.uid
 
     @property
-    def gid(self) -> int:
+    def gid(self) -> int | None:
         """Group."""
-        return self.inode.gid
+        return None if self.inode is None else self.inode.gid
 
     @property
-    def atime(self) -> int:
+    def atime(self) -> int | None:
         """Last access, ns."""
-        return self.inode.atime
+        return None if self.inode is None else self.inode.atime
 
     @property
-    def mtime(self) -> int:
+    def mtime(self) -> int | None:
         """Last modification, ns."""
-        return self.inode.mtime
+        return None if self.inode is None else self.inode.mtime
 
     @property
-    def ctime(self) -> int:
+    def ctime(self) -> int | None:
         """Last inode change, ns."""
-        return self.inode.ctime
+        return None if self.inode is None else self.inode.ctime
 
     @property
     def crtime(self) -> int | None:
         """Creation, ns."""
-        return self.inode.crtime
+        return None if self.inode is None else self.inode.crtime
 
     @property
     def device(self) -> tuple[int, int] | None:
         """(major, minor) of a device node."""
-        return self.inode.device
+        return None if self.inode is None else self.inode.device
 
     def content(self) -> Content | None:
         """The bytes that are left, None when there is nothing to write."""
         return self._content
+
+    @property
+    def format(self) -> Kind | None:
+        """What its first bytes look like; of content that was found without a map alone."""
+        if self.first_block is None or self._content is None:
+            return None
+        from ext4kit.recovery.sources.carving.kinds import HEAD_BYTES, identify
+
+        try:
+            head = self._content.read(0, min(HEAD_BYTES, self._content.size))
+        except AccessError:
+            return None
+        return identify(head, self._signature) if head else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.inode import InodeFlags, inode_checksums_ok
 from ext4kit.past.states import NEVER, NOW, Past
 from ext4kit.recovery.ages import Ages
-from ext4kit.recovery.candidates import LOG, STALE_INDEX, Candidates
+from ext4kit.recovery.candidates import LOG, Candidates
 from ext4kit.recovery.intervals import overlaps
 from ext4kit.recovery.ownership import Ownership
 from ext4kit.recovery.unseen import find_unseen_users
@@ -46,7 +46,11 @@ def find_doubts(
     recent = ages.unsettled(found.row, ages.changed[found.row])
     blank, foreign = _ends_of(past, found, runs, journaled, ages)
     return [
-        (found.source == STALE_INDEX, "size not known: up to the last byte that is not zero"),
+        (found.unsized, "size not known: up to the last byte that is not zero"),
+        (
+            past.states.undescribed[found.row],
+            "its state is from a copy that neither log nor inode table tells of",
+        ),
         (found.damaged, "a part of its block map could not be read"),
         (_incomplete(past, found), "its block map holds fewer blocks than its inode counts"),
         (_beyond(past, found, runs), "a part of it lies beyond the end of the evidence"),
@@ -104,7 +108,7 @@ def _incomplete(past: Past, found: Candidates) -> Any:
     mapped = np.bincount(owners, lengths, len(found)) + (table.file_acl[found.row] > 0)
     counted = table.blocks[found.row] * SECTOR // superblock.block_size
     kinds = np.isin(table.mode[found.row] & 0xF000, (0x8000, 0xA000))
-    return kinds & (found.source != STALE_INDEX) & (counted > mapped)
+    return kinds & ~found.unsized & (counted > mapped)
 
 
 def _beyond(past: Past, found: Candidates, runs: Runs) -> Any:
@@ -251,7 +255,7 @@ def _files(past: Past, found: Candidates) -> Any:
     """Regular files of known size, their bytes not encrypted."""
     table, row = past.states.table, found.row
     plain = (table.flags[row] & int(InodeFlags.ENCRYPT)) == 0
-    return plain & ((table.mode[row] & 0xF000) == 0x8000) & (found.source != STALE_INDEX)
+    return plain & ((table.mode[row] & 0xF000) == 0x8000) & ~found.unsized
 
 
 def _rewritten(past: Past, found: Candidates, ages: Ages) -> Any:

@@ -46,3 +46,42 @@ def shared(one: Runs, other: Runs, owners: int) -> Any:
     found = np.zeros(owners, bool)
     found[one.owner[mine]] = True
     return found
+
+
+def without(runs: Runs, row: Any, start: Any, length: Any) -> Runs:
+    """What is left of runs when parts of them are cut out.
+
+    Args:
+        runs: the runs.
+        row: which of them each part is of; the parts of one do not overlap.
+        start: first block of each part.
+        length: blocks of each part.
+    """
+    every = np.arange(len(runs))
+    begins = np.concatenate([runs.physical, start + length])
+    ends = np.concatenate([start, runs.physical + runs.length])
+    order = np.lexsort((begins, np.concatenate([every, row])))
+    owner, first = np.concatenate([every, row])[order], begins[order]
+    last = ends[np.lexsort((ends, np.concatenate([row, every])))]
+    kept = last > first
+    owner, first, last = owner[kept], first[kept], last[kept]
+    return Runs(
+        runs.owner[owner],
+        runs.logical[owner] + first - runs.physical[owner],
+        last - first,
+        first,
+        runs.unwritten[owner],
+    )
+
+
+def union(start: Any, length: Any) -> tuple[Any, Any]:
+    """(start, length) of the same blocks as ascending runs that neither overlap nor touch."""
+    order = np.argsort(start, kind="stable")
+    order = order[length[order] > 0]
+    start, end = start[order], (start + length)[order]
+    if not len(start):
+        return start, end
+    reach = np.maximum.accumulate(end)
+    first = np.flatnonzero(np.append(True, start[1:] > reach[:-1]))
+    last = np.append(first[1:], len(start)) - 1
+    return start[first], reach[last] - start[first]

@@ -75,16 +75,19 @@ def _recover_one(
     file: DeletedFile, output: RootedOutput, manifest: Manifest, result: Salvage
 ) -> None:
     """Write one file and its record; a record is written also when the file fails."""
-    written, failure = None, ""
+    written, failure, told = None, "", manifest.count
     try:
-        written = _write(file, output)
-    except UnwritableError as error:
-        failure = str(error)
+        try:
+            written = _write(file, output)
+        except UnwritableError as error:
+            failure = str(error)
+        manifest.append(record(file, written, failure))
     except (OutputError, KeyboardInterrupt) as error:
         manifest.release()
-        manifest.append(record(file, None, f"not finished: {str(error) or 'interrupted'}"))
+        if manifest.count == told:
+            reason = f"not finished: {str(error) or 'interrupted'}"
+            manifest.append(record(file, written, failure if written else reason))
         raise
-    manifest.append(record(file, written, failure))
     result.grades[str(file.grade)] += 1
     if written is None:
         result.recorded += 1
@@ -99,10 +102,13 @@ def _write(file: DeletedFile, output: RootedOutput) -> Written | None:
     content = file.content()
     if content is None or file.grade == "overwritten":
         return None
-    mark = f"inode-{file.number}-{file.generation}"
-    unnamed = [b"unnamed", mark.encode()]
-    parts = [b"files", *file.path.strip(b"/").split(b"/")] if file.path is not None else unnamed
-    times = (file.atime, file.mtime)
+    mark, unnamed = _unnamed(file)
+    parts = unnamed
+    if file.path is not None:
+        parts = [b"files", *file.path.strip(b"/").split(b"/")]
+    elif file.below is not None:
+        parts = [b"unnamed", *file.below.split(b"/")]
+    times = None if file.inode is None else (file.inode.atime, file.inode.mtime)
     try:
         return output.write(parts, content.chunks(), mark, times)
     except UnwritableError:
@@ -111,9 +117,19 @@ def _write(file: DeletedFile, output: RootedOutput) -> Written | None:
         return output.write(unnamed, content.chunks(), mark, times)
 
 
+def _unnamed(file: DeletedFile) -> tuple[str, list[bytes]]:
+    """(what tells the file from others of its name, where it goes without a name)."""
+    extension = file.format.extension if file.format else ""
+    if file.inode is None:
+        mark = f"block-{file.first_block}"
+        return mark, [b"carved", (mark + extension).encode()]
+    mark = f"inode-{file.inode.number}-{file.inode.generation}"
+    return mark, [b"unnamed", (mark + extension).encode()]
+
+
 def record(file: DeletedFile, written: Written | None, failure: str = "") -> dict[str, Any]:
     """A file's manifest record: plain JSON values, times in integer ns."""
-    inode, problems = file.inode, list(file.problems)
+    problems, format = list(file.problems), file.format
     if failure:
         problems.append(failure)
     lost = [
@@ -126,18 +142,18 @@ def record(file: DeletedFile, written: Written | None, failure: str = "") -> dic
         "output": written.path if written else None,
         **text_and_bytes("path", file.path),
         **text_and_bytes("name", file.name),
-        "inode": inode.number,
-        "generation": inode.generation,
-        "type": inode.kind,
+        "inode": file.number,
+        "generation": file.generation,
+        "type": file.kind,
         "size": file.size,
         "sha256": written.sha256 if written else None,
-        "mode": inode.mode,
-        "uid": inode.uid,
-        "gid": inode.gid,
-        "atime": inode.atime,
-        "mtime": inode.mtime,
-        "ctime": inode.ctime,
-        "crtime": inode.crtime,
+        "mode": file.mode,
+        "uid": file.uid,
+        "gid": file.gid,
+        "atime": file.atime,
+        "mtime": file.mtime,
+        "ctime": file.ctime,
+        "crtime": file.crtime,
         "dtime": file.dtime,
         "deleted_between": [_moment(moment) for moment in file.deleted_between],
         "grade": str(file.grade),
@@ -145,9 +161,12 @@ def record(file: DeletedFile, written: Written | None, failure: str = "") -> dic
         "blocks": file.blocks,
         "blocks_reused": file.blocks_reused,
         "lost": lost,
+        "first_block": file.first_block,
+        "mime": format.mime if format else None,
+        "encoding": format.encoding or None if format else None,
         "sources": file.sources,
         **text_and_bytes("link_target", file.link_target),
-        "device": list(device) if (device := inode.device) else None,
+        "device": list(device) if (device := file.device) else None,
         "problems": problems,
     }
 

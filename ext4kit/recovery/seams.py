@@ -11,29 +11,27 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.maps import Runs, spread
-from ext4kit.past import Past
-from ext4kit.recovery.candidates import Candidates
 
 BLOCKS_AT_ONCE = 4096
 MOST_BYTES = 1 << 30  # read at most to look for seams; what is left stays in doubt
 ZEROS = 4  # bytes of zeros at a block's end that are more than chance
 
 
-def may_have_seams(past: Past, found: Candidates, runs: Runs, wanted: Any) -> Any:
-    """Candidates (bool) whose bytes do not rule out that others wrote some of them.
+def may_have_seams(fs: FileSystem, size: Any, runs: Runs, wanted: Any) -> Any:
+    """Per file (bool): its bytes do not rule out that others wrote some of them.
 
     A file that ends with its last block, or a run of blocks within it that does, tells nothing.
 
     Args:
-        past: what is known over time.
-        found: the candidates.
+        fs: where the blocks are read.
+        size: of each file, bytes.
         runs: their blocks up to their size.
         wanted: those to be judged (bool); the others come back as False.
     """
-    block_size = past.fs.superblock.block_size
-    size = past.states.table.size[found.row]
-    mapped = np.bincount(runs.owner, minlength=len(found)) > 0
+    block_size = fs.superblock.block_size
+    mapped = np.bincount(runs.owner, minlength=len(size)) > 0
     suspect = wanted & (size % block_size == 0) & mapped
     judged = runs.take((wanted & ~suspect)[runs.owner])
     affordable = np.cumsum(judged.length) * block_size <= MOST_BYTES
@@ -45,7 +43,7 @@ def may_have_seams(past: Past, found: Candidates, runs: Runs, wanted: Any) -> An
     row, position, final = (part[~(final & ends)] for part in (row, position, final))
     for start in range(0, len(row), BLOCKS_AT_ONCE):
         some = slice(start, start + BLOCKS_AT_ONCE)
-        data, readable = past.fs.fetch(judged.physical[row[some]] + position[some])
+        data, readable = fs.fetch(judged.physical[row[some]] + position[some])
         padded = ~data[:, -ZEROS:].any(axis=1)
         seam = np.where(final[some], ~padded | ~data.any(axis=1), padded)
         suspect[judged.owner[row[some]][readable & seam]] = True

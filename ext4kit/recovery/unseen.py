@@ -39,7 +39,8 @@ def find_unseen_users(
     """
     lost, cut = _lost_since(past, found), _cut_since(past, found)
     taken = _taken_unseen(past, found, runs, ages)
-    suspect = may_have_seams(past, found, runs, files & (lost | cut | taken))
+    size = past.states.table.size[found.row]
+    suspect = may_have_seams(past.fs, size, runs, files & (lost | cut | taken))
     return [
         (
             _counted_anew(past, found),

@@ -25,7 +25,8 @@ def deleted_lines(deleted: Deleted) -> Iterator[tuple[Grade | None, str]]:
 
 def _row(file: DeletedFile) -> tuple[str, ...]:
     size = "?" if file.size is None else str(file.size)
-    return str(file.grade), str(file.number), size, _when(file), _described(file)
+    number = "-" if file.number is None else str(file.number)
+    return str(file.grade), number, size, _when(file), _described(file)
 
 
 def _when(file: DeletedFile) -> str:
@@ -38,8 +39,12 @@ def _when(file: DeletedFile) -> str:
 
 def _described(file: DeletedFile) -> str:
     """The path, and behind it what is not as one would expect."""
+    if file.inode is None:
+        return f"(block {file.first_block:,})  [{_format(file)}]"
     if file.path is not None:
         path = shown(file.path)
+    elif file.below is not None:
+        path = f"(folder unknown)/{shown(file.below)}"
     else:
         path = "(path unknown)" if file.name is None else f"(folder unknown)/{shown(file.name)}"
     notes = [] if file.kind == "file" else [file.kind]
@@ -49,7 +54,16 @@ def _described(file: DeletedFile) -> str:
         notes.append(f"{file.blocks_reused:,} of {file.blocks:,} blocks reused")
     if file.superseded:
         notes.append("an earlier state")
+    if file.first_block is not None:
+        notes.append(f"by its place on the disk, {_format(file)}")
     return f"{path}  [{', '.join(notes)}]" if notes else path
+
+
+def _format(file: DeletedFile) -> str:
+    """What its content looks like, and how sure its borders are."""
+    found = file.format
+    kind = found.mime if found else "not recognised"
+    return f"{kind}, borders unsure" if file.problems else kind
 
 
 def counts(deleted: Deleted) -> dict[str, int]:

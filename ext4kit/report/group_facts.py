@@ -73,6 +73,8 @@ class Group:
 
 def free_ranges(bits: Any) -> list[Range]:
     """Runs of zeros in a bitmap, as (first, last) positions."""
+    if not bits.any():  # a group where nothing is: there can be hundreds of thousands
+        return [(0, len(bits) - 1)] if len(bits) else []
     edges = np.flatnonzero(np.diff(np.concatenate([[1], bits, [1]]).astype(np.int8)))
     return list(zip(edges[::2].tolist(), (edges[1::2] - 1).tolist(), strict=True))
 

@@ -6,6 +6,7 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from ext4kit.report.safe import are_plain, json_name, shown, shown_lines
 from ext4kit.report.times import iso_short
 
 AT_ONCE = 1 << 16
+STRETCHES_AT_ONCE = 256
 CRTIME_END = 24  # i_extra_isize from which on there is a creation time
 _COLUMNS = ("number", "mode", "links_count", "uid", "gid", "size", "generation", "extra_isize",
             "atime", "mtime", "ctime", "crtime")  # fmt: skip
@@ -82,25 +84,31 @@ def _path(target: bytes) -> bytes:
     return target if _is_number(target) else b"/".join([b"", *filter(None, target.split(b"/"))])
 
 
-def plain_text(found: Names) -> str:
-    """One name a line."""
-    if not len(found):
-        return ""
-    return shown_lines(found.names) if found.tree is None else _tree_text(found.tree)
+def plain_text(found: Names) -> Iterator[bytes]:
+    """One name a line, in pieces of many lines."""
+    if found.tree is not None:
+        yield from _tree_text(found.tree)
+    elif len(found):
+        yield shown_lines(found.names).encode()
 
 
-def _tree_text(tree: Tree) -> str:
+def _tree_text(tree: Tree) -> Iterator[bytes]:
     """Every path of a tree, a line each: plain names of one directory take one step together."""
     folders = shown_lines(tree.folders).encode().split(b"\n")
     prefixes = [b"\n" + folder + b"/" for folder in folders]
     data, stretches = tree.names.data, tree.stretches()
-    if are_plain(data) and data.count(b"\n") == len(tree):
-        lines = [names.replace(b"\n", prefixes[folder]) for folder, _, names in stretches]
-    else:
-        lines = [_shown_stretch(tree, prefixes, *each) for each in stretches]
-    lines[0] = lines[0][1:]
-    lines.append(b"\n")
-    return b"".join(lines).decode()
+    all_plain = are_plain(data) and data.count(b"\n") == len(tree)
+    first = 1  # the line break in front of the very first line
+    while some := list(islice(stretches, STRETCHES_AT_ONCE)):
+        if all_plain:
+            lines = [names.replace(b"\n", prefixes[folder]) for folder, _, names in some]
+        else:
+            lines = [_shown_stretch(tree, prefixes, *each) for each in some]
+        lines[0] = lines[0][first:]
+        first = 0
+        yield b"".join(lines)
+    if len(tree):
+        yield b"\n"
 
 
 def _shown_stretch(
@@ -115,7 +123,8 @@ def _shown_stretch(
 def numbered_text(found: Names) -> str:
     """Inode number and name, a line each."""
     width = len(str(found.number.max())) if len(found) else 0
-    pairs = zip(found.number.tolist(), plain_text(found).split("\n"), strict=False)
+    lines = b"".join(plain_text(found)).decode().split("\n")
+    pairs = zip(found.number.tolist(), lines, strict=False)
     return "".join(f"{number:>{width}} {name}\n" for number, name in pairs)
 
 

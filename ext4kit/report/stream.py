@@ -1,8 +1,8 @@
 """A file's bytes to an open descriptor, as fast as the system can copy them.
 
-To a pipe the kernel copies runs that lie byte for byte in an open file (half the time of
-writing them); elsewhere the mapped pages are written, which is faster than sendfile and
-copy_file_range are there. Holes are skipped in a regular file and written as zeros elsewhere.
+To a file or a pipe the kernel copies runs that lie byte for byte in an open file, in half the
+time of writing them; elsewhere the mapped pages are written, which costs nothing where nobody
+looks at them (/dev/null). Holes are skipped in a regular file and written as zeros elsewhere.
 """
 
 from __future__ import annotations
@@ -16,18 +16,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from ext4kit.errors import AccessError
+from ext4kit.evidence.kernel_copy import copy_in_kernel
 from ext4kit.evidence.source import fileno_range
 from ext4kit.filesystem.blocks import SourceBlocks
 from ext4kit.filesystem.content import Content
 
-_COPY_BYTES = 64 << 20
 _PIPE_BYTES = 1 << 20
 _MOST_ZEROS = 16 << 30
 _ZEROS = memoryview(bytes(1 << 20))
-# What a kernel says when it cannot copy between these two descriptors; others are failures.
-_CANNOT = frozenset(
-    {errno.EXDEV, errno.EINVAL, errno.EBADF, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM}
-)
 
 # offset in the file, length, (descriptor, byte in it) or None when unwritten
 Range = tuple[int, int, tuple[int, int] | None]
@@ -52,8 +48,9 @@ class Stream:
     def __init__(self, fd: int) -> None:
         self.fd = fd
         self._sparse = _can_have_holes(fd)
-        self._is_pipe = stat.S_ISFIFO(os.fstat(fd).st_mode)
-        if self._is_pipe:
+        kind = stat.S_IFMT(os.fstat(fd).st_mode)
+        self._by_kernel = kind in (stat.S_IFREG, stat.S_IFIFO)
+        if kind == stat.S_IFIFO:
             with suppress(OSError):  # fewer changes between writer and reader
                 fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
@@ -74,7 +71,7 @@ class Stream:
             OSError: the descriptor cannot be written.
             AccessError: the evidence became shorter.
         """
-        pieces = _ranges(content) if self._is_pipe else None
+        pieces = _ranges(content) if self._by_kernel else None
         if pieces is None:
             yield from self._chunks(content)
             return
@@ -122,7 +119,7 @@ class Stream:
     def _copy(self, source: int, offset: int, length: int) -> None:
         """Bytes from one descriptor to the other inside the kernel."""
         while length:
-            done = _send(source, self.fd, offset, min(length, _COPY_BYTES))
+            done = copy_in_kernel(source, offset, length, self.fd)
             if done == 0:
                 data = os.pread(source, min(length, len(_ZEROS)), offset)
                 if not data:
@@ -141,16 +138,6 @@ def _can_have_holes(fd: int) -> bool:
 
 def _appends(fd: int) -> bool:
     return bool(fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_APPEND)
-
-
-def _send(source: int, target: int, offset: int, length: int) -> int:
-    """Bytes copied inside the kernel; 0 when it cannot copy between these two."""
-    try:
-        return os.sendfile(target, source, offset, length)
-    except OSError as error:
-        if error.errno in _CANNOT:
-            return 0
-        raise
 
 
 def _ranges(content: Content) -> list[Range] | None:

@@ -13,15 +13,24 @@ from ext4kit.errors import CorruptError
 from ext4kit.filesystem.maps import Runs
 from ext4kit.filesystem.xattrs import inline_tail
 from ext4kit.parsers.checksums import crc32c_each
-from ext4kit.parsers.directory import DIRENT, DIRENT_TAIL, TAIL_FILE_TYPE, Names, parse_entries
+from ext4kit.parsers.directory import (
+    DIRENT,
+    DIRENT_TAIL,
+    TAIL_FILE_TYPE,
+    EntryTable,
+    Names,
+    parse_entries,
+)
 from ext4kit.parsers.inode import InodeFlags, InodeTable, inode_seeds
 from ext4kit.parsers.name_hashes import KNOWN, dirhashes
+from ext4kit.verify.ahead import ahead
 from ext4kit.verify.htree import DirectoryBlocks, Index, check_index
 from ext4kit.verify.inodes import ROOT, Directories
 from ext4kit.verify.scene import InodeFacts, Scene, distinct
 
 BLOCKS_AT_ONCE, DIRECTORIES_AT_ONCE = 2048, 1 << 16
 MOST_BLOCKS = 1 << 22  # blocks of names that are looked at together
+TAIL_CODES = ("directory-no-checksum", "directory-checksum")
 DIRECTORY = 0x4000
 FILE_TYPES = np.zeros(16, np.int64)  # i_mode >> 12 -> file type of an entry
 FILE_TYPES[[8, 4, 2, 6, 1, 12, 10]] = [1, 2, 3, 4, 5, 6, 7]
@@ -116,6 +125,32 @@ class _Some:
     place: Any
 
 
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """Some directory blocks and what is in them.
+
+    Attributes:
+        lost: rows of the blocks that cannot be read; some: of the others.
+        rows: uint8 (n, block size).
+        tails: rows of blocks for each of `TAIL_CODES`.
+        broken: where entries break off, as `parse_entries` tells it.
+        stray: the entries `.` and `..`; entries: all others.
+        keys: `_name_keys` of these; bad_names: `_bad_names`.
+        disordered: rows of blocks, by kind of hash.
+    """
+
+    lost: Any
+    some: Any
+    rows: Any
+    tails: tuple[Any, Any]
+    broken: Any
+    stray: EntryTable
+    entries: _Some
+    keys: Any
+    bad_names: Any
+    disordered: list[Any]
+
+
 class _Check:
     """The check of one piece of the directories."""
 
@@ -132,39 +167,48 @@ class _Check:
         blocks = _expanded(self.scene, piece)
         indexed = (self.table.flags & int(InodeFlags.INDEX)) != 0
         index = check_index(self.scene, self.table, blocks, indexed)
-        for at in range(0, len(blocks.owner), BLOCKS_AT_ONCE):
-            some = np.arange(at, min(at + BLOCKS_AT_ONCE, len(blocks.owner)))
-            some = some[~index.is_inner[some]]
-            if len(some):
-                self._some_blocks(blocks, index, some)
+        starts = range(0, len(blocks.owner), BLOCKS_AT_ONCE)
+        parts = (at + np.flatnonzero(~index.is_inner[at : at + BLOCKS_AT_ONCE]) for at in starts)
+        for read in ahead(lambda some: self._read(blocks, index, some), parts):
+            self._check_blocks(blocks, read)
         self._duplicates()
 
-    def _some_blocks(self, blocks: DirectoryBlocks, index: Index, some: Any) -> None:
+    def _read(self, blocks: DirectoryBlocks, index: Index, some: Any) -> _Read:
+        """Read some blocks and work out what takes no other blocks to know."""
         rows, readable = self.scene.fs.fetch(blocks.block[some])
-        self._tell("directory-unreadable", blocks, some[~readable], self.scene.fs.unreadable)
-        some, rows = some[readable], rows[readable]
-        if not len(some):
-            return
-        if self.sealed:
-            self._check_tails(blocks, some, rows, ~index.is_root[some])
+        lost, some, rows = some[~readable], some[readable], rows[readable]
+        tails = self._check_tails(blocks, some, rows, ~index.is_root[some])
         entries, broken = parse_entries(rows, self.scene.fs.has_file_types)
-        bad = np.flatnonzero(broken >= 0)
-        self._tell(
-            "directory-corrupted", blocks, some[bad],
-            lambda place: f"entries break off at byte {broken[bad[place]]:,}",
-        )  # fmt: skip
-        self._check_dots(blocks, some, rows)
         names = entries.packed_names(rows)
         dots = _are_dots(names)
-        self._stray_dots(blocks, some[entries.block[dots]], entries.offset[dots])
+        stray = entries.take(dots)
         entries, names = entries.take(~dots), names.take(~dots)
         place = some[entries.block]
         chosen = _Some(
             blocks.owner[place], blocks.block[place], entries.offset, entries.inode,
             entries.file_type, names, place,
         )  # fmt: skip
-        self._check_entries(chosen)
-        self._check_order(chosen, blocks, index)
+        return _Read(
+            lost, some, rows, tails, broken, stray, chosen, _name_keys(names),
+            _bad_names(names), self._disordered(chosen, index),
+        )  # fmt: skip
+
+    def _check_blocks(self, blocks: DirectoryBlocks, read: _Read) -> None:
+        self._tell("directory-unreadable", blocks, read.lost, self.scene.fs.unreadable)
+        if not len(read.some):
+            return
+        for code, places in zip(TAIL_CODES, read.tails, strict=True):
+            self._tell(code, blocks, places)
+        bad = np.flatnonzero(read.broken >= 0)
+        self._tell(
+            "directory-corrupted", blocks, read.some[bad],
+            lambda place: f"entries break off at byte {read.broken[bad[place]]:,}",
+        )  # fmt: skip
+        self._check_dots(blocks, read.some, read.rows)
+        self._stray_dots(blocks, read.some[read.stray.block], read.stray.offset)
+        self._check_entries(read.entries, read.keys, read.bad_names)
+        for places in read.disordered:
+            self._tell("htree-order", blocks, places)
 
     def _tell(self, code: str, blocks: DirectoryBlocks, places: Any, read: Any = "") -> None:
         self.scene.add_rows(
@@ -172,11 +216,14 @@ class _Check:
             inode=self.table.number[blocks.owner[places]], block=blocks.block[places],
         )  # fmt: skip
 
-    def _check_tails(self, blocks: DirectoryBlocks, some: Any, rows: Any, leaf: Any) -> None:
-        """Checksums of blocks with names; roots have theirs as nodes of the index."""
+    def _check_tails(self, blocks: DirectoryBlocks, some: Any, rows: Any, leaf: Any) -> Any:
+        """Blocks with names of which the checksum lacks, or is wrong, as `TAIL_CODES` has it.
+
+        Roots have theirs as nodes of the index.
+        """
         some, rows = some[leaf], rows[leaf]
-        if not len(some):
-            return
+        if not self.sealed or not len(some):
+            return some[:0], some[:0]
         offset = rows.shape[1] - DIRENT_TAIL.size
         tail = DIRENT_TAIL.columns(rows, offset)
         there = (
@@ -185,25 +232,24 @@ class _Check:
             & (tail["det_reserved_zero1"] == 0)
             & (tail["det_reserved_zero2"] == 0)
         )
-        self._tell("directory-no-checksum", blocks, some[~there])
         owner = blocks.owner[some]
         seeds = inode_seeds(
             self.scene.superblock, self.table.number[owner], self.table.generation[owner]
         ).astype(np.int64)
         fits = crc32c_each(seeds, (row[:offset] for row in rows)) == tail["det_checksum"]
-        self._tell("directory-checksum", blocks, some[there & ~fits])
+        return some[~there], some[there & ~fits]
 
     def _check_dots(self, blocks: DirectoryBlocks, some: Any, rows: Any) -> None:
         """The first block starts with `.`, which is the directory, and `..`."""
         first = np.flatnonzero(blocks.logical[some] == 0)
         if not len(first):
             return
-        owner, data = blocks.owner[some[first]], rows[first]
-        own, length, name = _entry_at(data, np.zeros(len(first), np.int64))
+        owner = blocks.owner[some[first]]
+        own, length, name = _entry_at(rows, first, np.zeros(len(first), np.int64))
         fine = (own == self.table.number[owner]) & name
-        second = np.clip(length, 12, data.shape[1] - 12) // 4 * 4
-        parent, _, _ = _entry_at(data, second)
-        fine &= _is_dotdot(data, second)
+        second = np.clip(length, 12, rows.shape[1] - 12) // 4 * 4
+        parent, _, _ = _entry_at(rows, first, second)
+        fine &= _is_dotdot(rows, first, second)
         self._tell("directory-dot", blocks, some[first[~fine]])
         good = owner[fine]
         self.links.told[self.rows[good]] = parent[fine]
@@ -221,7 +267,7 @@ class _Check:
         wrong = (blocks.logical[places] != 0) | (count[places] > 2)
         self._tell("directory-dot", blocks, distinct(places[wrong]), "a further `.` or `..`")
 
-    def _check_entries(self, some: _Some) -> None:
+    def _check_entries(self, some: _Some, keys: Any, bad_names: Any) -> None:
         superblock = self.scene.superblock
         lowest = superblock.first_usable_inode
         cannot = (some.inode < lowest) | (some.inode > superblock.inodes_count)
@@ -243,10 +289,10 @@ class _Check:
             "entry-file-type", some, wrong,
             lambda at: f"{some.file_type[at]}, expected {expected[at]}",
         )  # fmt: skip
-        self._entries("entry-name", some, _bad_names(some.names) & ~self.encrypted[some.owner])
+        self._entries("entry-name", some, bad_names & ~self.encrypted[some.owner])
         np.add.at(self.links.counted, row[used], 1)
         self._note_parents(some, row, used & (mode & 0xF000 == DIRECTORY))
-        self.keys.append((some.owner, _name_keys(some.names), some.inode))
+        self.keys.append((some.owner, keys, some.inode))
 
     def _entries(self, code: str, some: _Some, wrong: Any, read: Any = None) -> None:
         rows = np.flatnonzero(wrong)
@@ -278,11 +324,12 @@ class _Check:
         fresh = entries[~again]
         self.links.parent[row[fresh]] = self.table.number[some.owner[fresh]]
 
-    def _check_order(self, some: _Some, blocks: DirectoryBlocks, index: Index) -> None:
-        """Names in the leaves of an index have hashes that the index gives their block."""
+    def _disordered(self, some: _Some, index: Index) -> list[Any]:
+        """Leaves of an index with names whose hashes it does not give them, by kind of hash."""
         version = index.version[some.owner]
         leaf = (index.high[some.place] > 0) & ~self.folded[some.owner]
         seed = b"".join(word.to_bytes(4, "little") for word in self.scene.superblock.hash_seed)
+        found = []
         for kind in np.flatnonzero(np.bincount(version[leaf])).tolist():
             if kind not in KNOWN:
                 continue
@@ -290,7 +337,8 @@ class _Check:
             hashes = dirhashes(some.names.take(rows), kind, seed)
             place = some.place[rows]
             wrong = (hashes < index.low[place]) | (hashes >= index.high[place])
-            self._tell("htree-order", blocks, distinct(place[wrong]))
+            found.append(distinct(place[wrong]))
+        return found
 
     def _duplicates(self) -> None:
         """Names that a directory has twice."""
@@ -352,15 +400,14 @@ class _Check:
         self.scene.add_inodes("directory-dot", self.table.number[owner[dots]])
         entries, names, owner = entries.take(~dots), names.take(~dots), owner[~dots]
         block, offset = self.scene.fs.inode_location(self.table.number[owner])
-        self._check_entries(
-            _Some(owner, block, offset, entries.inode, entries.file_type, names,
-                  np.full(len(owner), -1))
-        )  # fmt: skip
+        some = _Some(
+            owner, block, offset, entries.inode, entries.file_type, names, np.full(len(owner), -1)
+        )
+        self._check_entries(some, _name_keys(names), _bad_names(names))
 
 
-def _entry_at(data: Any, offset: Any) -> tuple[Any, Any, Any]:
-    """(inode, record length, is `.`) of the entry at a byte of each row, a multiple of 4."""
-    row = np.arange(len(data))
+def _entry_at(data: Any, row: Any, offset: Any) -> tuple[Any, Any, Any]:
+    """(inode, record length, is `.`) of the entry at a byte of some rows, a multiple of 4."""
     words = np.ascontiguousarray(data).view("<u4")
     word = offset // 4
     head = words[row, word + 1].astype(np.int64)
@@ -369,8 +416,7 @@ def _entry_at(data: Any, offset: Any) -> tuple[Any, Any, Any]:
     return words[row, word].astype(np.int64), head & 0xFFFF, dot
 
 
-def _is_dotdot(data: Any, offset: Any) -> Any:
-    row = np.arange(len(data))
+def _is_dotdot(data: Any, row: Any, offset: Any) -> Any:
     length = data[row, offset + 6]
     first, second = data[row, offset + DIRENT.size], data[row, offset + DIRENT.size + 1]
     return (length == 2) & (first == ord(".")) & (second == ord("."))

@@ -15,6 +15,7 @@ from ext4kit.verify.scene import METADATA, Scene
 BACKUPS_COMPARED = 64  # copies of the descriptors that are read and compared
 UNINIT = int(GroupFlags.INODE_UNINIT | GroupFlags.BLOCK_UNINIT)
 PLACES = ("block_bitmap", "inode_bitmap", "inode_table")
+PLACE_BYTES = (slice(0, 12), slice(32, 44))  # where a descriptor holds them; the second with 64bit
 
 
 def check_groups(scene: Scene) -> None:
@@ -28,7 +29,7 @@ def check_groups(scene: Scene) -> None:
     _check_checksums(scene, table, readable)
     _check_places(scene, table)
     _check_flags(scene, table)
-    _compare_copies(scene, table)
+    _compare_copies(scene, rows, table)
     _claim(scene)
 
 
@@ -83,10 +84,10 @@ def _table_blocks(scene: Scene) -> int:
 def _check_places(scene: Scene, table: GroupTable) -> None:
     superblock, count = scene.superblock, len(table)
     starts = group_starts(superblock, count)
-    ends = np.minimum(starts + superblock.blocks_per_group, superblock.blocks_count)
+    ends = np.minimum(starts + superblock.blocks_per_group, scene.blocks_count)
     if Incompat.FLEX_BG in superblock.features:
         starts = np.full(count, superblock.first_data_block)
-        ends = np.full(count, superblock.blocks_count)
+        ends = np.full(count, scene.blocks_count)
     for name in PLACES:
         place = getattr(table, name)
         length = _table_blocks(scene) if name == "inode_table" else 1
@@ -121,19 +122,20 @@ def _check_flags(scene: Scene, table: GroupTable) -> None:
     )  # fmt: skip
 
 
-def _compare_copies(scene: Scene, primary: GroupTable) -> None:
+def _compare_copies(scene: Scene, own: Any, primary: GroupTable) -> None:
     superblock = scene.superblock
     copies = superblock_groups(superblock, len(primary))
     if Incompat.META_BG in superblock.features and superblock.first_meta_group == 0:
         copies = np.minimum(copies, 1)[:2]  # each meta group has its copy in its second group
     for copy in copies[copies > 0][:BACKUPS_COMPARED].tolist():
         rows, readable = _rows(scene, copy, len(primary))
-        table = parse_groups(rows, superblock)
         different = np.zeros(len(primary), bool)
-        for name in PLACES:
-            different |= getattr(table, name) != getattr(primary, name)
+        for part in PLACE_BYTES:
+            different |= (rows[:, part] != own[:, part]).any(axis=1)
+        different &= readable
+        table = parse_groups(rows, superblock) if different.any() else primary
         _each(
-            scene, "backup-descriptors-differ", np.flatnonzero(different & readable), copy,
+            scene, "backup-descriptors-differ", np.flatnonzero(different), copy,
             lambda group, table=table: _places_of(table, group),
             lambda group: _places_of(primary, group),
         )  # fmt: skip

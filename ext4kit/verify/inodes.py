@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from ext4kit.filesystem.maps import Runs, has_map
 from ext4kit.parsers.features import Compat, Incompat, RoCompat
-from ext4kit.parsers.inode import INODE, InodeFlags, InodeTable, inode_checksums_ok
+from ext4kit.parsers.inode import INODE, InodeFlags, InodeTable, parse_inodes
+from ext4kit.verify.ahead import ahead
 from ext4kit.verify.extents import Found
 from ext4kit.verify.inode_maps import check_maps
-from ext4kit.verify.scene import InodeFacts, Scene
+from ext4kit.verify.plain import Piece, read_piece
+from ext4kit.verify.scene import InodeFacts, Scene, row_places
 from ext4kit.verify.symlinks import check_symlinks
 from ext4kit.verify.xattrs import check_bodies
 
@@ -24,6 +27,7 @@ _KNOWN, _SPECIAL = np.zeros((2, 16), bool)  # by i_mode >> 12
 _SPECIAL[[FIFO >> 12, CHARACTER >> 12, BLOCK >> 12, SOCKET >> 12]] = True
 _KNOWN[[DIRECTORY >> 12, REGULAR >> 12, SYMLINK >> 12]] = True
 _KNOWN |= _SPECIAL
+BYTES_AT_ONCE = 4 << 20  # of inode tables: the cache holds them while they are looked at
 ROOT, BAD_BLOCKS, RESIZE, JOURNAL, BOOT = 2, 1, 7, 8, 5
 _FADDR = INODE.offset_of("i_obso_faddr")
 _SIZE_HIGH = INODE.offset_of("i_size_high")
@@ -58,41 +62,84 @@ class Gathered:
         if not columns:
             none = np.zeros(0, np.int64)
             return InodeFacts(none, none, none, none, none, none.astype(bool))
-        return InodeFacts(*columns)
+        facts = InodeFacts(*columns)
+        return replace(facts, places=row_places(facts.number))
 
 
 def check_inodes(scene: Scene) -> Gathered:
     """Check all inodes, a piece of the tables at a time."""
     gathered = Gathered()
-    size = scene.superblock.inode_size
-    room = scene.fs.blocks.blocks_count * scene.superblock.block_size // size
-    for whole in scene.fs.inode_chunks():
-        room -= len(whole)
-        if room < 0:  # tables lie over each other: what they hold was read already
-            scene.findings.add("superblock-invalid", "superblock", read="more inodes than room")
-            break
-        _check_checksums(scene, whole)
-        used = _in_use(scene, whole)
-        if used.any():
-            _check_used(scene, whole if used.all() else whole.take(used), gathered)
+    parts = _Parts(scene)
+    batch: list[Piece] = []
+    for piece in ahead(lambda numbers: read_piece(scene, numbers), parts):
+        batch.append(piece)
+        if piece.asked[-1] in parts.ends:
+            _check_batch(scene, batch, gathered)
+            batch = []
+    if parts.is_cut:
+        scene.findings.add("superblock-invalid", "superblock", read="more inodes than room")
     return gathered
 
 
-def _check_used(scene: Scene, table: InodeTable, gathered: Gathered) -> None:
+class _Parts:
+    """The inode numbers in parts that are read at once, several of them looked at together.
+
+    Attributes:
+        ends: the last numbers of parts that end what is looked at together.
+        is_cut: tables lie over each other: what the last of them hold was read already.
+    """
+
+    def __init__(self, scene: Scene) -> None:
+        self._fs = scene.fs
+        self._size = scene.superblock.inode_size
+        self.ends: set[int] = set()
+        self.is_cut = False
+
+    def __iter__(self) -> Iterator[Any]:
+        room = self._fs.blocks.blocks_count * self._fs.superblock.block_size // self._size
+        step = max(BYTES_AT_ONCE // self._size, 1)
+        for numbers in self._fs.inode_numbers():
+            room -= len(numbers)
+            if room < 0:
+                self.is_cut = True
+                return
+            self.ends.add(int(numbers[-1]))
+            yield from (numbers[at : at + step] for at in range(0, len(numbers), step))
+
+
+def _check_batch(scene: Scene, batch: list[Piece], gathered: Gathered) -> None:
+    problems, lost = scene.fs.problems, np.concatenate([piece.lost for piece in batch])
+    for number in lost[: problems.limit].tolist():
+        problems.add(f"inode {number}", f"its table block {scene.fs.unreadable}")
+    scene.add_inodes("inode-checksum", np.concatenate([piece.unsealed for piece in batch]))
+    facts = [np.concatenate(part) for part in zip(*(piece.facts for piece in batch), strict=True)]
+    shifts = accumulate((len(piece.number) for piece in batch), initial=0)
+    others = np.concatenate(
+        [piece.others + shift for piece, shift in zip(batch, shifts, strict=False)]
+    )
+    rows = np.concatenate([piece.rows for piece in batch])
+    table = parse_inodes(rows, facts[0][others], scene.superblock)
+    used = _in_use(scene, table)
+    bad, kept = np.zeros((2, len(facts[0])), bool)
+    if used.any():
+        table = table if used.all() else table.take(used)
+        bad[others[used]] = _check_used(scene, table, gathered)
+    kept[:] = True
+    kept[others[~used]] = False
+    gathered.facts.append(tuple(column[kept] for column in (*facts, bad)))
+    for piece in batch:
+        scene.claims.add(piece.start, piece.length, piece.owner)
+
+
+def _check_used(scene: Scene, table: InodeTable, gathered: Gathered) -> Any:
+    """Check inodes in use; bool a row: cannot be what it says."""
     bad = _Fields(scene, table).check()
     bodies = check_bodies(scene, table)
     found = check_maps(scene, table, bodies)
     check_symlinks(scene, table, found)
-    _keep(table, bad | found.bad, found, gathered)
+    _keep(table, found, gathered)
     _claim_attributes(scene, table)
-
-
-def _check_checksums(scene: Scene, table: InodeTable) -> None:
-    if not scene.superblock.has_metadata_checksums:
-        return
-    rows = np.flatnonzero(~inode_checksums_ok(table, scene.superblock))
-    rows = rows[table.raw[rows].any(axis=1)]  # one that was never used has none
-    scene.add_inodes("inode-checksum", table.number[rows])
+    return bad | found.bad
 
 
 def _in_use(scene: Scene, table: InodeTable) -> Any:
@@ -256,10 +303,7 @@ def _number(table: InodeTable, offset: int, size: int) -> Any:
     return piece.view(f"<u{size}")[:, 0].astype(np.int64)
 
 
-def _keep(table: InodeTable, bad: Any, found: Found, gathered: Gathered) -> None:
-    gathered.facts.append(
-        (table.number, table.mode, table.links_count, table.flags, table.size, bad)
-    )
+def _keep(table: InodeTable, found: Found, gathered: Gathered) -> None:
     rows = np.flatnonzero((table.mode & 0xF000) == DIRECTORY)
     if len(rows):
         place = np.full(len(table), -1)

@@ -37,12 +37,18 @@ def _check_parents(scene: Scene, facts: InodeFacts, links: Links, directory: Any
 
 def _in_circles(facts: InodeFacts, parent: Any, named: Any) -> Any:
     """Bool an inode: a directory whose parents never end. Steps double, so circles end too."""
-    row = np.where(named & (facts.number != ROOT), facts.rows_of(parent), -1)
-    up = np.where(row >= 0, row, np.arange(len(row)))
-    ends = row < 0
-    for _ in range(len(row).bit_length()):
+    some = np.flatnonzero(named)
+    place = np.full(len(named), -1)
+    place[some] = np.arange(len(some))
+    above = facts.rows_of(parent[some])
+    up = np.where((above >= 0) & (facts.number[some] != ROOT), place[above], -1)
+    ends = up < 0
+    up = np.where(ends, np.arange(len(some)), up)
+    for _ in range(len(some).bit_length()):
         up = up[up]
-    return named & ~ends[up] if len(up) else named
+    circling = np.zeros(len(named), bool)
+    circling[some] = ~ends[up]
+    return circling
 
 
 def _check_counts(

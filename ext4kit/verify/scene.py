@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from ext4kit.filesystem import FileSystem
+from ext4kit.filesystem.maps import MOST_BLOCKS
 from ext4kit.parsers.superblock import Superblock
 from ext4kit.verify.findings import Findings
 
+SPARSEST = 16  # inode numbers for each that is in use, for a table of all
 METADATA = 0  # owner of blocks that belong to no inode
 
 
@@ -78,6 +80,7 @@ class InodeFacts:
         number: inode numbers.
         mode, links_count, flags, size: as in the inode.
         is_bad: its fields or map are so wrong that e2fsck would clear it.
+        places: `row_places` of the numbers.
     """
 
     number: Any
@@ -86,13 +89,32 @@ class InodeFacts:
     flags: Any
     size: Any
     is_bad: Any
+    places: Any = None
 
     def rows_of(self, numbers: Any) -> Any:
         """Row of each inode number, -1 where it is not in use."""
+        if self.places is not None:
+            return np.take(self.places, numbers, mode="clip").astype(np.int64)
         if not len(self.number):
             return np.full(len(numbers), -1)
         place = np.minimum(np.searchsorted(self.number, numbers), len(self.number) - 1)
         return np.where(self.number[place] == numbers, place, -1)
+
+
+def row_places(numbers: Any) -> Any:
+    """The row of each inode number as a table, -1 for none and behind the last one.
+
+    Args:
+        numbers: int64, ascending.
+
+    Returns:
+        None where the table would be much longer than the numbers.
+    """
+    if not len(numbers) or numbers[-1] > SPARSEST * len(numbers):
+        return None
+    places = np.full(int(numbers[-1]) + 2, -1, np.int32)
+    places[numbers] = np.arange(len(numbers), dtype=np.int32)
+    return places
 
 
 @dataclass(slots=True)
@@ -128,6 +150,11 @@ class Scene:
     def superblock(self) -> Superblock:
         """The file system's superblock."""
         return self.fs.superblock
+
+    @property
+    def blocks_count(self) -> int:
+        """The blocks of the file system, as a number that columns can hold."""
+        return min(self.superblock.blocks_count, MOST_BLOCKS)
 
     def byte(self, block: int, offset: int = 0) -> int:
         """The place of a byte of a block in the volume."""

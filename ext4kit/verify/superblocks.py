@@ -135,6 +135,6 @@ def _differences(primary: Superblock, copy: Superblock, group: int) -> list[str]
     names = [name for name in SAME if getattr(primary, name) != getattr(copy, name)]
     if primary.features.incompat & ~PASSING != copy.features.incompat & ~PASSING:
         names.append("features")
-    if copy.group_number not in (group, group & 0xFFFF):
+    if copy.group_number not in (group, group & 0xFFFF, min(group, 0xFFFF)):
         names.append("group_number")
     return names

@@ -21,12 +21,24 @@ BAD_BLOCKS = 1
 
 def check_usage(scene: Scene, facts: InodeFacts) -> int:
     """Blocks, then inodes; how many blocks are in use."""
-    start, length, owner = scene.claims.columns()
+    start, length, owner = _in_order(scene)
     _check_twice(scene, start, length, owner)
     first, end = _merged(scene, start, length)
     _Blocks(scene, first, end).check()
     _Inodes(scene, facts).check()
     return int((end - first).sum()) * scene.superblock.cluster_ratio
+
+
+def _in_order(scene: Scene) -> tuple[Any, Any, Any]:
+    """(start, length, owner) of all claims in the file system, by start, then owner."""
+    start, length, owner = scene.claims.columns()
+    start, length = _inside(scene, start, length)
+    order = np.argsort(start)
+    order = order[length[order] > 0]
+    if (np.diff(start[order]) == 0).any():
+        order = np.lexsort((owner, start))
+        order = order[length[order] > 0]
+    return start[order], length[order], owner[order]
 
 
 def _clusters(scene: Scene, start: Any, length: Any) -> tuple[Any, Any]:
@@ -37,38 +49,33 @@ def _clusters(scene: Scene, start: Any, length: Any) -> tuple[Any, Any]:
 
 def _inside(scene: Scene, start: Any, length: Any) -> tuple[Any, Any]:
     """The part of runs that lies in the file system."""
-    superblock = scene.superblock
-    low = np.clip(start, superblock.first_data_block, superblock.blocks_count)
-    high = np.clip(start + length, superblock.first_data_block, superblock.blocks_count)
+    begin, end = scene.superblock.first_data_block, scene.blocks_count
+    low = np.clip(start, begin, end)
+    high = np.clip(start + length, begin, end)
     return low, high - low
 
 
 def _merged(scene: Scene, start: Any, length: Any) -> tuple[Any, Any]:
-    """All runs as disjoint runs of clusters, ascending: (first, one past the last)."""
-    start, length = _inside(scene, start, length)
-    first, end = _clusters(scene, start[length > 0], length[length > 0])
+    """Runs in order as disjoint runs of clusters, ascending: (first, one past the last)."""
+    first, end = _clusters(scene, start, length)
     if not len(first):
         return first, end
-    order = np.argsort(first, kind="stable")
-    first, end = first[order], np.maximum.accumulate(end[order])
+    end = np.maximum.accumulate(end)
     new = np.concatenate([[True], first[1:] > end[:-1]])
     last = np.append(np.flatnonzero(new)[1:] - 1, len(first) - 1)
     return first[new], end[last]
 
 
 def _check_twice(scene: Scene, start: Any, length: Any, owner: Any) -> None:
-    """Runs that lie over one another; clusters of one owner may be shared."""
+    """Runs, in order, that lie over one another; clusters of one owner may be shared."""
     if RoCompat.SHARED_BLOCKS in scene.superblock.features or not len(start):
         return
-    start, length = _inside(scene, start, length)
-    some = length > 0
-    start, length, owner = start[some], length[some], owner[some]
-    order = np.lexsort((owner, start))
-    start, length, owner = start[order], length[order], owner[order]
     end = start + length
     reach = np.maximum.accumulate(end)
     over = np.flatnonzero(start[1:] < reach[:-1]) + 1
     over = over[(owner[over] != METADATA) | (owner[over - 1] != METADATA)]
+    if not len(over):
+        return
     place = _reacher(end, reach, over)
     scene.add_rows(
         "block-claimed-twice", "block", over, block=start,
@@ -267,7 +274,7 @@ class _Blocks(_Bitmaps):
         superblock = scene.superblock
         ratio = superblock.cluster_ratio
         size = max(superblock.blocks_per_group // ratio, 1)
-        total = -(-(superblock.blocks_count - superblock.first_data_block) // ratio)
+        total = -(-(scene.blocks_count - superblock.first_data_block) // ratio)
         super().__init__(scene, size, total, first, end)
 
     def check(self) -> None:

@@ -7,6 +7,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from sample_images.recipes import leftovers
+from sample_images.recipes.leftovers import judge_leftovers
 from sample_images.recipes.machine import MachineError, missing_for_kernel
 from sample_images.recipes.making import RECIPES, build
 from sample_images.recipes.packing import SAMPLES, pack
@@ -50,11 +52,19 @@ def _score(options: argparse.Namespace) -> int:
     result = score(load(options.truth), read_outputs(options.out))
     print(HEADER)
     print(result.line())
+    left = judge_leftovers(options.image, load(options.truth), options.out)
+    print(leftovers.HEADER)
+    print(left.line())
+    for state in left.missing[: options.show]:
+        print(f"  not there: <{state.inode}> {state.size} bytes {state.path!r} {state.blocks[:4]}")
+    for state in left.nameless[: options.show]:
+        print(f"  without its name: <{state.inode}> {state.path!r}")
     for state in (result.missing + result.wrong_path)[: options.show]:
         print(f"  not so: <{state.inode}> {state.generation} {state.path!r} {state.inode_known}")
-    for output in (result.intact_wrong + result.live)[: options.show]:
-        print(f"  wrong or live: {output.life} {output.file!r}")
-    return int(bool(result.missing or result.wrong_path or result.intact_wrong or result.live))
+    for output in (result.intact_wrong + left.intact_wrong + left.live)[: options.show]:
+        print(f"  wrong or live: {output.life} {output.grade} {output.file!r}")
+    bad = result.missing or result.wrong_path or result.intact_wrong or result.live
+    return int(bool(bad) or left.is_bad)
 
 
 def _pack(options: argparse.Namespace) -> int:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import ext4kit
 from ext4kit.recovery import DeletedFile, find_deleted
+from ext4kit.recovery.sources import ALL_SOURCES
 from sample_images.recipes import machine, syscalls
 from sample_images.recipes.history_book import Book, Key, Life
 
@@ -63,7 +64,10 @@ def judge(image: Path, book: Book) -> Verdict:
     """Ask for everything deleted, earlier versions too, and compare."""
     verdict = Verdict()
     living = _living(image)
-    for file in find_deleted(ext4kit.open(image).volume().filesystem(), versions=True):
+    fs = ext4kit.open(image).volume().filesystem()
+    for file in find_deleted(fs, versions=True, sources=ALL_SOURCES):
+        if file.number is None or file.generation is None:
+            continue
         life = book.lives.get((file.number, file.generation))
         if file.kind == "file" and life is not None and life.kind == "file":
             _judge_file(verdict, file, life, living)
@@ -93,9 +97,10 @@ def _judge_path(verdict: Verdict, file: DeletedFile, book: Book) -> None:
     if file.path is None:
         return
     if file.kind == "symlink":
-        lives = book.links.get(file.number, [])
+        lives = book.links.get(file.number or 0, [])
     else:
-        lives = [book.lives[key] for key in [(file.number, file.generation)] if key in book.lives]
+        life = book.lives.get((file.number or 0, file.generation or 0))
+        lives = [] if life is None else [life]
     if not lives:
         return
     path = file.path.lstrip(b"/")

@@ -7,8 +7,10 @@ import stat
 import struct
 from collections import defaultdict
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 
+from sample_images.recipes.entryscan import Entry, entries_left
 from sample_images.recipes.logwalk import Copies, copies_in_log
 from sample_images.recipes.ondisk import (
     EXTENT_MAGIC,
@@ -41,6 +43,7 @@ def judge(
     with Disk(image) as disk:
         copies = copies_in_log(disk)
         evidence = _Evidence.gather(disk, copies)
+        left = entries_left(disk, _removed_entries(gone, folders))
         for recorded in gone:
             truth = recorded.truth
             truth.blocks_hold = _blocks_hold(disk, truth)
@@ -48,7 +51,21 @@ def judge(
             truth.inode_undescribed = evidence.undescribed_has(recorded)
             truth.allocated_over = _allocated_over(truth, reserved)
             truth.path_in_log = evidence.path_in_log(recorded, folders)
+            truth.name_left = recorded.names[-1][:2] in left
+            truth.parts_left = _parts_left(recorded, left, folders)
+            truth.path_left = truth.parts_left == len(recorded.names)
     return [recorded.truth for recorded in gone]
+
+
+def _removed_entries(gone: list[Recorded], folders: Folders) -> set[Entry]:
+    steps = (step for recorded in gone for step in recorded.names)
+    return {(inode, name) for inode, name, path in steps if folders.get(path) != inode}
+
+
+def _parts_left(recorded: Recorded, left: set[Entry], folders: Folders) -> int:
+    steps = reversed(recorded.names)
+    known = (folders.get(path) == inode or (inode, name) in left for inode, name, path in steps)
+    return sum(1 for _ in takewhile(bool, known))
 
 
 def _settle_states(book: list[Recorded], live: list[LiveFile]) -> list[Recorded]:

@@ -7,7 +7,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from sample_images.recipes import corners, debian, everyday, layouts, machine
+from sample_images.recipes import corners, debian, everyday, forgotten, layouts, machine
 from sample_images.recipes.judge import Folders, judge
 from sample_images.recipes.recipe import Recipe
 from sample_images.recipes.stage import Recorded, staged
@@ -15,7 +15,13 @@ from sample_images.recipes.truth import LiveFile, Truth
 
 RECIPES: dict[str, Recipe] = {
     recipe.name: recipe
-    for recipes in (everyday.RECIPES, layouts.RECIPES, corners.RECIPES, debian.RECIPES)
+    for recipes in (
+        everyday.RECIPES,
+        layouts.RECIPES,
+        corners.RECIPES,
+        debian.RECIPES,
+        forgotten.RECIPES,
+    )
     for recipe in recipes
 }
 
@@ -40,7 +46,12 @@ def build(name: str, directory: Path, small: bool = False) -> Built:
         KeyError: no such recipe.
         MachineError: a tool failed; needs root and loop devices.
     """
-    recipe = RECIPES[name]
+    return make(RECIPES[name], directory, small)
+
+
+def make(recipe: Recipe, directory: Path, small: bool = False) -> Built:
+    """As `build`, for a recipe that is not among the `RECIPES`."""
+    name = recipe.name
     directory.mkdir(parents=True, exist_ok=True)
     built = Built(directory / f"{name}.img", directory / f"{name}.truth.json")
     with tempfile.TemporaryDirectory(dir=directory, prefix=f".{name}-") as scratch:
@@ -54,7 +65,8 @@ def build(name: str, directory: Path, small: bool = False) -> Built:
 
 
 def _options(recipe: Recipe, small: bool) -> tuple[str, ...]:
-    return (*recipe.options, "-J", "size=4") if small else recipe.options
+    small_log = small and "-J" in recipe.options
+    return (*recipe.options, "-J", "size=4") if small_log else recipe.options
 
 
 def _perform(

@@ -105,6 +105,7 @@ class Disk:
     """A file system's bytes, from an image or from the device under a mounted one."""
 
     def __init__(self, path: Path) -> None:
+        self.path = path
         self._file = os.open(path, os.O_RDONLY)
         head = os.pread(self._file, 1024, 1024)
         self.block_size = 1024 << struct.unpack_from("<I", head, 24)[0]

@@ -26,6 +26,7 @@ class Recipe:
         mount_options: for mount.
         slow: takes minutes.
         small_size: of the image in the small variant, bytes; 0 when there is none.
+        forgotten: the log has nothing or little of what is removed.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Recipe:
     mount_options: str = ""
     slow: bool = False
     small_size: int = 0
+    forgotten: bool = False
 
 
 def plant(stage: Stage, seed: str, full: int, small: int = 0) -> list[bytes]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sample_images.recipes.truth import FileTruth, Truth, path_of
+from sample_images.recipes.truth import FileTruth, Truth, bytes_of, path_of
 
 Life = tuple[int, int]  # inode, generation
 
@@ -23,6 +23,8 @@ class Output:
         file: where it was written, relative to the output folder; "" when it was not.
         sha256: of the written file; "" when there is none.
         path: exact, without a leading slash; None when it is not known.
+        name: the last part of the path, or the name alone where the path is not known.
+        size: bytes of the written file.
     """
 
     file: str
@@ -31,6 +33,8 @@ class Output:
     life: Life | None
     grade: str
     kind: str
+    name: bytes | None = None
+    size: int = 0
 
 
 @dataclass(slots=True)
@@ -94,13 +98,17 @@ def _output(folder: Path, record: dict[str, Any]) -> Output:
     life = None
     if record.get("inode") is not None and record.get("generation") is not None:
         life = (int(record["inode"]), int(record["generation"]))
+    data = file.read_bytes() if written else b""
+    path = path_of(record)
     return Output(
         name,
-        hashlib.sha256(file.read_bytes()).hexdigest() if written else "",
-        path_of(record),
+        hashlib.sha256(data).hexdigest() if written else "",
+        path,
         life,
         record.get("grade") or "",
         record.get("type") or "",
+        path.rsplit(b"/", 1)[-1] if path else bytes_of(record, "name"),
+        len(data),
     )
 
 
@@ -177,6 +185,8 @@ def describe(truth: Truth) -> str:
         f"{number(lambda one: one.blocks_hold):>5}; could be had "
         f"{number(lambda one: one.could_be_had):>5}, of these with path "
         f"{number(lambda one: one.could_be_had and one.path_in_log):>5}; only undescribed "
-        f"{number(lambda one: one.inode_undescribed and not one.inode_known):>4}; "
+        f"{number(lambda one: one.inode_undescribed and not one.inode_known):>4}; names left "
+        f"{number(lambda one: one.name_left):>5}, paths left "
+        f"{number(lambda one: one.name_left and one.path_left):>5}; "
         + ", ".join(f"{way} {count}" for way, count in sorted(ways.items()))
     )

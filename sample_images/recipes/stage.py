@@ -70,6 +70,12 @@ class Stage:
         """The path of a file outside."""
         return self.root / os.fsdecode(name)
 
+    @property
+    def has_log(self) -> bool:
+        """Whether the file system keeps a journal."""
+        with Disk(self.device) as disk:
+            return disk.has_journal
+
     def count(self, full: int, small: int) -> int:
         """A number that is lower in the small variant."""
         return small if self.small else full
@@ -123,8 +129,7 @@ class Stage:
 
     def mount(self) -> None:
         """Mount the device."""
-        with Disk(self.device) as disk:
-            steady = STEADY_LOG if disk.has_journal else ""
+        steady = STEADY_LOG if self.has_log else ""
         options = ",".join(filter(None, (STEADY, steady, self._options)))
         machine.mount(self.device, self.root, options)
 

@@ -32,6 +32,9 @@ class FileTruth:
         allocated_over: some of its blocks were later given to a file that never wrote them, so
             its bytes are there and yet not its own any more.
         path_in_log: each name of the path is in a journaled copy of a block, or lives.
+        name_left: an entry of its inode and name can be read in a free block or in the log.
+        path_left: the same of every folder of the path that does not live.
+        parts_left: how many parts at the end of the path are left so, or live.
     """
 
     path: bytes
@@ -53,6 +56,9 @@ class FileTruth:
     inode_undescribed: bool = False
     allocated_over: bool = False
     path_in_log: bool = False
+    name_left: bool = False
+    path_left: bool = False
+    parts_left: int = 0
 
     @property
     def recoverable(self) -> bool:
@@ -60,6 +66,12 @@ class FileTruth:
         if self.inode_known == "stale-index" and self.ends_in_zero:
             return False
         return self.blocks_hold and not self.allocated_over and self.inode_known != ""
+
+    @property
+    def holds(self) -> bool:
+        """Whether this is a last state whose bytes are still in its own, now free, blocks."""
+        there = self.blocks_hold and not self.allocated_over and not self.inline
+        return self.state == "deleted" and self.size > 0 and there
 
     @property
     def could_be_had(self) -> bool:
@@ -115,14 +127,17 @@ def _file_from(record: dict[str, Any]) -> FileTruth:
 
 def path_of(record: dict[str, Any]) -> bytes | None:
     """The exact bytes of a record's path, without a leading slash; None when it has none."""
-    packed = record.get("path_bytes")
+    path = bytes_of(record, "path")
+    return None if path is None else path.lstrip(b"/")
+
+
+def bytes_of(record: dict[str, Any], key: str) -> bytes | None:
+    """The exact bytes of a record's text `key`; None when it has none."""
+    packed = record.get(f"{key}_bytes")
     if packed:
-        path = base64.b64decode(packed)
-    elif record.get("path") is not None:
-        path = record["path"].encode()
-    else:
-        return None
-    return path.lstrip(b"/")
+        return base64.b64decode(packed)
+    text: str | None = record.get(key)
+    return None if text is None else text.encode()
 
 
 def _as_json(values: dict[str, Any]) -> dict[str, Any]:

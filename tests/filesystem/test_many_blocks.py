@@ -40,3 +40,23 @@ def test_a_block_outside_is_refused(image: Path, outside: int) -> None:
     with pytest.raises(AccessError):
         blocks.read_many(np.array([*range(0, 200, 2), outside], np.int64))
     source.close()
+
+
+def test_blocks_that_lie_far_apart(tmp_path: Path) -> None:
+    path, chance = tmp_path / "sparse", random.Random(3)
+    wanted = [0, *(at * 5000 + run for at in range(1, 40) for run in range(at % 3 + 1))]
+    pieces = {block: chance.randbytes(SIZE) for block in wanted}
+    with path.open("wb") as stream:
+        stream.truncate(SIZE * 200_000)
+        for block, piece in pieces.items():
+            stream.seek(SKIP + SIZE * block)
+            stream.write(piece)
+    source = open_raw(path)
+    blocks = SourceBlocks(Window(source, SKIP, SIZE * 199_000), SIZE, 199_000)
+    for order in (wanted, chance.sample(wanted, len(wanted))):
+        rows = blocks.read_many(np.array(order, np.int64))
+        assert [row.tobytes() for row in rows] == [pieces[block] for block in order]
+    for outside in (-1, 199_000):
+        with pytest.raises(AccessError):
+            blocks.read_many(np.array([*wanted, outside], np.int64))
+    source.close()

@@ -50,7 +50,7 @@ def mutated(body: Anatomy, chance: random.Random) -> list[Patch]:
     for place in touched:
         if chance.random() < 0.75:
             body.seal(image, place)
-    return _patches(body.data, image)
+    return differences(body.data, image)
 
 
 def _chosen(body: Anatomy, chance: random.Random) -> Place:
@@ -105,7 +105,7 @@ def _value(old: int, width: int, body: Anatomy, chance: random.Random) -> int:
     return chance.getrandbits(8 * width)
 
 
-def _patches(before: bytes, after: bytearray) -> list[Patch]:
+def differences(before: bytes, after: bytearray) -> list[Patch]:
     """The stretches that differ, by pieces of 64 KiB so that equal ones cost nothing."""
     found: list[Patch] = []
     piece = 1 << 16

@@ -24,6 +24,7 @@ SAMPLES = [
         name, id=name, marks=[pytest.mark.kernel] + ([pytest.mark.slow] if recipe.slow else [])
     )
     for name, recipe in RECIPES.items()
+    if not recipe.forgotten
 ]  # fmt: skip
 GRADES = {"intact", "partial", "overwritten", "carved"}
 

@@ -69,14 +69,21 @@ class Space:
     @cached_property
     def free(self) -> tuple[Any, Any]:
         """(start, length) int64 columns of the free runs that the evidence has data in."""
+        return _within(*self.unused, *self._data)
+
+    @cached_property
+    def unused(self) -> tuple[Any, Any]:
+        """(start, length) int64 columns of the free runs, holes of the evidence included.
+
+        Groups that are nothing but holes are left out.
+        """
         starts, lengths = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for first, end in self._groups_with_data():
             bits = self._free_bits(first, end)
             edges = np.flatnonzero(np.diff(bits, prepend=0, append=0)).reshape(-1, 2)
             starts.append(edges[:, 0] + first)
             lengths.append(edges[:, 1] - edges[:, 0])
-        start, length = np.concatenate(starts), np.concatenate(lengths)
-        return _within(start, length, *self._data)
+        return np.concatenate(starts), np.concatenate(lengths)
 
     @cached_property
     def unnamed_log(self) -> Any:

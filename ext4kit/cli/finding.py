@@ -1,0 +1,95 @@
+"""What `deleted` and `recover` work on: deleted files, or those of a lost file system."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from ext4kit.cli.outputs import progress
+from ext4kit.cli.session import Session
+from ext4kit.recovery import Deleted, Grade, find_deleted
+from ext4kit.recovery.sources import ALL_SOURCES, Source
+
+_BY_WORTH = (Grade.OVERWRITTEN, Grade.CARVED, Grade.PARTIAL, Grade.INTACT)
+
+
+class _Sources(click.ParamType[frozenset[Source]]):
+    """Names of sources with commas between."""
+
+    name = "sources"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> frozenset[Source]:
+        if isinstance(value, frozenset):
+            return value
+        names = {one.strip() for one in str(value).split(",")}
+        unknown = names - {*Source, "all"}
+        if unknown:
+            self.fail(f"{min(unknown)!r} is none of {', '.join(Source)}, all", param, ctx)
+        chosen = ALL_SOURCES if "all" in names else frozenset(map(Source, names))
+        return chosen | {Source.JOURNAL}
+
+
+_OPTIONS = (
+    click.option("--versions", is_flag=True, help="Earlier states of files as well."),
+    click.option(
+        "--sources",
+        type=_Sources(),
+        default="all",
+        show_default=True,
+        metavar="LIST",
+        help="journal (log and inode tables: quick), blocks (metadata in free space),"
+        " runs (content without metadata), all; with commas between.",
+    ),
+    click.option(
+        "--min-grade",
+        "least",
+        type=click.Choice([str(grade) for grade in _BY_WORTH]),
+        default=str(Grade.OVERWRITTEN),
+        help="Leave out what is worth less: overwritten < carved < partial < intact.",
+    ),
+)
+
+
+def searching(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options that say what to look for and where."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+def files_that_are_gone(
+    session: Session, versions: bool, sources: frozenset[Source], least: str
+) -> Deleted:
+    """The deleted files of the file system, or all files of the lost one that was asked for.
+
+    Args:
+        session: the opened file system.
+        versions: earlier states of files as well; a lost file system has none.
+        sources: where to look; a lost file system is found by its metadata alone.
+        least: the grade from which on files count.
+    """
+    if session.options.lost:
+        from ext4kit.recovery.lost import LostFileSystem, find_lost_files
+
+        assert isinstance(session.fs, LostFileSystem)
+        deleted = find_lost_files(session.fs)
+    else:
+        with progress(session.options, "searching free space") as show:
+            deleted = find_deleted(session.fs, versions, sources, show)
+        _hint(session)
+    wanted = _BY_WORTH[_BY_WORTH.index(Grade(least)) :]
+    return replace(deleted, files=[file for file in deleted if file.grade in wanted])
+
+
+def _hint(session: Session) -> None:
+    """Say on stderr when another file system was there before."""
+    from ext4kit.recovery.lost.hint import was_another
+
+    if not session.options.quiet and was_another(session.fs, session.volume.facts.source):
+        text = "there was another file system before this one; --lost shows what is left of it"
+        click.echo(f"note: {text}", err=True)

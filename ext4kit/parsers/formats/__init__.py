@@ -1,0 +1,1 @@
+"""Headers of file formats, as far as they tell how long a file is."""

@@ -1,0 +1,176 @@
+"""ELF headers: where the tables, sections and segments of a program end.
+
+Source: System V Application Binary Interface, chapters 4 and 5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+from construct import Bytes, Int16ub, Int16ul, Int32ub, Int32ul, Int64ub, Int64ul, Struct
+
+from ext4kit.errors import CorruptError
+from ext4kit.parsers.layout import Buffer, Layout
+
+MAGIC = b"\x7fELF"
+SHT_NOBITS = 8  # takes no room in the file
+
+
+def _header(half: Any, word: Any, wide: Any) -> Layout:
+    return Layout(
+        "ELF header",
+        Struct(
+            "e_ident" / Bytes(16),  # magic, class, byte order, version
+            "e_type" / half,
+            "e_machine" / half,
+            "e_version" / word,
+            "e_entry" / wide,
+            "e_phoff" / wide,  # program headers, from the start of the file
+            "e_shoff" / wide,  # section headers, from the start of the file
+            "e_flags" / word,
+            "e_ehsize" / half,
+            "e_phentsize" / half,
+            "e_phnum" / half,
+            "e_shentsize" / half,
+            "e_shnum" / half,  # 0: in sh_size of the first section header
+            "e_shstrndx" / half,
+        ),
+    )
+
+
+def _section(word: Any, wide: Any) -> Layout:
+    return Layout(
+        "ELF section header",
+        Struct(
+            "sh_name" / word,
+            "sh_type" / word,  # SHT_NOBITS: nothing in the file
+            "sh_flags" / wide,
+            "sh_addr" / wide,
+            "sh_offset" / wide,
+            "sh_size" / wide,
+            "sh_link" / word,
+            "sh_info" / word,
+            "sh_addralign" / wide,
+            "sh_entsize" / wide,
+        ),
+    )
+
+
+def _segment32(word: Any) -> Layout:
+    return Layout(
+        "ELF program header",
+        Struct(
+            "p_type" / word,
+            "p_offset" / word,
+            "p_vaddr" / word,
+            "p_paddr" / word,
+            "p_filesz" / word,
+            "p_memsz" / word,
+            "p_flags" / word,
+            "p_align" / word,
+        ),
+    )
+
+
+def _segment64(word: Any, wide: Any) -> Layout:
+    return Layout(
+        "ELF program header",
+        Struct(
+            "p_type" / word,
+            "p_flags" / word,
+            "p_offset" / wide,
+            "p_vaddr" / wide,
+            "p_paddr" / wide,
+            "p_filesz" / wide,
+            "p_memsz" / wide,
+            "p_align" / wide,
+        ),
+    )
+
+
+# (class, byte order) as in e_ident: headers of the file, of sections, of segments.
+_LAYOUTS = {
+    (1, 1): (_header(Int16ul, Int32ul, Int32ul), _section(Int32ul, Int32ul), _segment32(Int32ul)),
+    (1, 2): (_header(Int16ub, Int32ub, Int32ub), _section(Int32ub, Int32ub), _segment32(Int32ub)),
+    (2, 1): (
+        _header(Int16ul, Int32ul, Int64ul),
+        _section(Int32ul, Int64ul),
+        _segment64(Int32ul, Int64ul),
+    ),
+    (2, 2): (
+        _header(Int16ub, Int32ub, Int64ub),
+        _section(Int32ub, Int64ub),
+        _segment64(Int32ub, Int64ub),
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ElfHeader:
+    """The part of an ELF header that tells lengths, in bytes from the start of the file.
+
+    Attributes:
+        size: of the header itself.
+        section_at: where the section headers stand; 0 for none.
+        section_size: of one of them; section_count: how many, 0 when the first one tells.
+        segment_at: where the program headers stand; 0 for none.
+        segment_count: how many.
+        layouts: of the headers of the file, of sections and of segments.
+    """
+
+    size: int
+    section_at: int
+    section_size: int
+    section_count: int
+    segment_at: int
+    segment_count: int
+    layouts: tuple[Layout, Layout, Layout]
+
+    @classmethod
+    def parse(cls, data: Buffer) -> Self:
+        """Read one.
+
+        Raises:
+            CorruptError: it is cut short, of no known class, or its entries have odd sizes.
+        """
+        piece = bytes(data[:6])
+        layouts = _LAYOUTS.get((piece[4], piece[5])) if len(piece) == 6 else None
+        if layouts is None or piece[:4] != MAGIC:
+            raise CorruptError("ELF header", 0, "no known class and byte order")
+        raw = layouts[0].parse(data)
+        if raw.e_shoff and raw.e_shentsize != layouts[1].size:
+            raise CorruptError("ELF header", 0, f"section headers of {raw.e_shentsize} bytes")
+        if raw.e_phnum and raw.e_phentsize != layouts[2].size:
+            raise CorruptError("ELF header", 0, f"program headers of {raw.e_phentsize} bytes")
+        return cls(
+            layouts[0].size,
+            raw.e_shoff,
+            layouts[1].size,
+            raw.e_shnum,
+            raw.e_phoff,
+            raw.e_phnum,
+            layouts,
+        )
+
+    @property
+    def section_bytes(self) -> int:
+        """Bytes of the section headers; of the first one when the count stands in it."""
+        return self.section_size * max(self.section_count, 1) if self.section_at else 0
+
+    @property
+    def segment_bytes(self) -> int:
+        """Bytes of the program headers."""
+        return self.layouts[2].size * self.segment_count
+
+    def sections(self, data: Buffer) -> Any:
+        """The section headers, as far as the bytes go, with their raw names."""
+        return self.layouts[1].table(data)
+
+    def segments(self, data: Buffer) -> Any:
+        """The program headers, as far as the bytes go, with their raw names."""
+        return self.layouts[2].table(data)
+
+    def sections_elsewhere(self, sections: Any) -> bool:
+        """The first section header tells how many there are."""
+        return bool(self.section_at and not self.section_count and len(sections))

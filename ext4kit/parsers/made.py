@@ -1,0 +1,73 @@
+"""Directories made anew, for what is shown in the place of something lost; never written.
+
+Source: kernel Documentation/filesystems/ext4/directory.rst, ifork.rst and inodes.rst.
+"""
+
+from __future__ import annotations
+
+import stat
+import struct
+
+import numpy as np
+
+from ext4kit.parsers.directory import DIRENT
+from ext4kit.parsers.extents import EXTENT, HEADER, MAGIC
+from ext4kit.parsers.inode import INODE, InodeFlags
+
+_MOST_AN_EXTENT = 32768
+_ROOT_ENTRIES = 4
+
+
+def made_directory(row: bytes, first: int, count: int, block_size: int, generation: int) -> bytes:
+    """A directory's inode whose content is one run of blocks.
+
+    Args:
+        row: the inode as far as it is known; zeros when nothing is.
+        first: the first block.
+        count: how many blocks, at most 131,072.
+        block_size: bytes a block.
+        generation: where the inode is not known.
+    """
+    inode = bytearray(row)
+    if not any(inode):
+        struct.pack_into("<H", inode, INODE.offset_of("i_mode"), stat.S_IFDIR)
+        struct.pack_into("<I", inode, INODE.offset_of("i_generation"), generation)
+        struct.pack_into("<H", inode, INODE.offset_of("i_links_count"), 2)
+    flags = struct.unpack_from("<I", inode, INODE.offset_of("i_flags"))[0]
+    flags = flags & ~int(InodeFlags.INLINE_DATA | InodeFlags.INDEX) | int(InodeFlags.EXTENTS)
+    struct.pack_into("<I", inode, INODE.offset_of("i_flags"), flags)
+    struct.pack_into("<I", inode, INODE.offset_of("i_size_lo"), count * block_size)
+    starts = range(0, count, _MOST_AN_EXTENT)[:_ROOT_ENTRIES]
+    root = struct.pack("<4HI", MAGIC, len(starts), _ROOT_ENTRIES, 0, 0)
+    for start in starts:
+        length, block = min(count - start, _MOST_AN_EXTENT), first + start
+        root += struct.pack("<IHHI", start, length, block >> 32, block & 0xFFFFFFFF)
+    place = INODE.offset_of("i_block")
+    inode[place : place + 60] = root.ljust(HEADER.size + _ROOT_ENTRIES * EXTENT.size, b"\0")
+    return bytes(inode)
+
+
+def packed_entries(entries: list[tuple[bytes, int, int]], block_size: int) -> np.ndarray:
+    """Directory blocks, uint8 (n, block size), with these (name, inode, file type) in them."""
+    blocks, block = [], bytearray()
+    last = 0
+    for name, number, kind in entries:
+        size = DIRENT.size + -(-len(name) // 4) * 4
+        if len(block) + size > block_size:
+            blocks.append(_closed(block, last, block_size))
+            block = bytearray()
+        last = len(block)
+        block += struct.pack("<IHBB", number, size, len(name), kind) + name
+        block += bytes(last + size - len(block))
+    blocks.append(_closed(block, last, block_size))
+    return np.frombuffer(b"".join(blocks), np.uint8).reshape(-1, block_size)
+
+
+def _closed(block: bytearray, last: int, block_size: int) -> bytes:
+    """The block, its last entry reaching up to the end; an unused entry when there is none."""
+    if not block:
+        block += struct.pack("<IHBB", 0, 0, 0, 0)
+    reach = block_size - last
+    field = DIRENT.offset_of("rec_len")
+    struct.pack_into("<H", block, last + field, reach if reach < 65536 else 0)
+    return bytes(block).ljust(block_size, b"\0")

@@ -1,0 +1,196 @@
+"""Structures that tell themselves by their own bytes, looked for in any bytes at all.
+
+Source: kernel Documentation/filesystems/ext4/inodes.rst, directory.rst and ifork.rst.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ext4kit.parsers.checksums import crc32c_back, crc32c_each, crc32c_seeds
+from ext4kit.parsers.directory import DIRENT_TAIL, TAIL_FILE_TYPE, record_length
+from ext4kit.parsers.extents import (
+    EXTENT,
+    HEADER,
+    MAGIC,
+    MAX_DEPTH,
+    TAIL,
+    parse_extents,
+    parse_headers,
+)
+from ext4kit.parsers.inode import GOOD_OLD_SIZE, INODE, INODE_EXTRA, KINDS, InodeFlags
+from ext4kit.parsers.layout import Buffer
+from ext4kit.units import join, widen
+
+EARLIEST = 315_532_800  # 1980: ctime comes from the clock of a machine, and they were set
+_KNOWN_FLAGS = sum(int(flag) for flag in InodeFlags) | 0x700 | 0x1C000000 | 0x400000
+_I_BLOCK = INODE.offset_of("i_block")
+_CHECKSUM_LO = INODE.offset_of("i_checksum_lo")
+_CHECKSUM_HI = GOOD_OLD_SIZE + INODE_EXTRA.offset_of("i_checksum_hi")
+_DOT = (b"\x0c\x00\x01\x02.\0\0\0", b"\x0c\x00\x01\x00.\0\0\0")  # rec_len 12, `.`; typed or not
+_TAIL = bytes((0, 0, 0, 0, DIRENT_TAIL.size, 0, 0, TAIL_FILE_TYPE))
+
+
+def plausible_inodes(slots: Any) -> Any:
+    """Rows (int64) of what reads as an inode in use.
+
+    Args:
+        slots: uint8 (n, 128) or wider: the old part of inodes, at every place where one can be.
+    """
+    raw = INODE.columns(slots)
+    kinds = np.zeros(16, bool)
+    kinds[[kind >> 12 for kind in KINDS]] = True
+    row = np.flatnonzero((raw["i_dtime"] == 0) & (raw["i_mode"] > 0))
+    row = row[kinds[raw["i_mode"][row] >> 12]]
+    some = raw[row]
+    flags = widen(some["i_flags"])
+    fits = (some["i_links_count"] > 0) & (some["i_obso_faddr"] == 0) & (some["i_reserved"] == 0)
+    fits &= (widen(some["i_ctime"]) & 0xFFFFFFFF) >= EARLIEST
+    fits &= flags & ~_KNOWN_FLAGS == 0
+    row, some, flags = row[fits], some[fits], flags[fits]
+    return row[_maps_fit(some, flags)]
+
+
+def _maps_fit(raw: Any, flags: Any) -> Any:
+    """Per inode (bool): i_block is an extent root where the flags say so."""
+    by_extents = flags & int(InodeFlags.EXTENTS) != 0
+    roots = HEADER.columns(np.ascontiguousarray(raw["i_block"]))
+    fits = (roots["eh_magic"] == MAGIC) & (roots["eh_max"] == 4) & (roots["eh_entries"] <= 4)
+    return ~by_extents | fits & (roots["eh_depth"] <= MAX_DEPTH)
+
+
+def first_blocks(slots: Any, rows: Any, kind: int, least: int = 0) -> tuple[Any, Any, Any]:
+    """(row, first block, generation) of the inodes of a kind that have one at hand.
+
+    Args:
+        slots: uint8 (n, 128) or wider.
+        rows: those that read as an inode.
+        kind: S_IFDIR or S_IFREG.
+        least: bytes that they have at least, of the lower 4 GiB of the size.
+    """
+    raw = INODE.columns(slots)[rows]
+    maps = np.ascontiguousarray(raw["i_block"])
+    flags = widen(raw["i_flags"])
+    by_extents = flags & int(InodeFlags.EXTENTS) != 0
+    roots, first = HEADER.columns(maps), EXTENT.columns(maps, HEADER.size)
+    leaf = (roots["eh_depth"] == 0) & (roots["eh_entries"] > 0) & (first["ee_block"] == 0)
+    block = join(first["ee_start_hi"], first["ee_start_lo"], 32) * leaf
+    block = np.where(by_extents, block, widen(maps[:, :4].copy().view("<u4")[:, 0]))
+    fits = (raw["i_mode"] & 0xF000 == kind) & (block > 0) & (raw["i_size_lo"] >= least)
+    fits &= flags & int(InodeFlags.INLINE_DATA) == 0
+    return rows[fits], block[fits], widen(raw["i_generation"])[fits]
+
+
+def inline_extents(inode: Buffer) -> list[tuple[int, int]]:
+    """(first block, blocks) of the extents in an inode itself; none of a tree of more levels."""
+    raw = INODE.table(inode, 1)
+    root = np.ascontiguousarray(raw["i_block"]).reshape(1, -1)
+    sound, entries, _, depth = parse_headers(root)
+    if not sound[0] or depth[0] or not widen(raw["i_flags"])[0] & int(InodeFlags.EXTENTS):
+        return []
+    slots = np.arange(int(entries[0]))
+    _, length, physical, _ = parse_extents(root, np.zeros_like(slots), slots)
+    return list(zip(physical.tolist(), length.tolist(), strict=True))
+
+
+def dots_in(units: Any) -> tuple[Any, Any, Any, bool]:
+    """The first blocks of directories, by their entries `.` and `..`.
+
+    Args:
+        units: uint8 (n, at least 24), at every place where a block can begin.
+
+    Returns:
+        row, the directory's inode number and that of its parent, int64; and whether some entry
+        says that it is a directory (the filetype feature).
+    """
+    heads = np.ascontiguousarray(units[:, 4:12]).view("<u8")[:, 0]
+    typed, plain = (heads == int.from_bytes(dot, "little") for dot in _DOT)
+    row = np.flatnonzero(typed | plain)
+    words = np.ascontiguousarray(units[row, :24]).view("<u4").astype(np.int64)
+    fits = (words[:, 0] > 0) & (words[:, 3] > 0) & (words[:, 4] >> 16 & 0xFF == 2)
+    fits &= (words[:, 5] == int.from_bytes(b"..\0\0", "little")) & (words[:, 4] & 3 == 0)
+    row, words = row[fits], words[fits]
+    return row, words[:, 0], words[:, 3], bool(typed[row].any())
+
+
+def tails_in(units: Any) -> Any:
+    """Rows of the units that end in the tail of a directory block."""
+    ends = np.ascontiguousarray(units[:, -DIRENT_TAIL.size : -4]).view("<u8")[:, 0]
+    return np.flatnonzero(ends == int.from_bytes(_TAIL, "little"))
+
+
+def inode_marks(rows: Any) -> tuple[Any, Any]:
+    """What each inode's checksum says of its number: number ^ seed of the file system.
+
+    A register is linear in what it starts at, so the four bytes of the number and the seed can
+    be told only together.
+
+    Args:
+        rows: uint8 (n, inode size).
+
+    Returns:
+        int64 (n,), and bool (n,): there is a whole checksum, of 32 bits.
+    """
+    count, size = rows.shape
+    if size <= GOOD_OLD_SIZE:
+        return np.zeros(count, np.int64), np.zeros(count, bool)
+    extra = INODE_EXTRA.columns(rows, GOOD_OLD_SIZE)
+    base = INODE.columns(rows)
+    whole = (widen(extra["i_extra_isize"]) >= 4) & (extra["i_extra_isize"] <= size - GOOD_OLD_SIZE)
+    stored = join(extra["i_checksum_hi"], base["i_checksum_lo"], 16)
+    blank = rows.copy()
+    for hole in (_CHECKSUM_LO, _CHECKSUM_HI):
+        blank[:, hole : hole + 2] = 0
+    return _marks(crc32c_seeds(stored, blank, size), widen(base["i_generation"])), whole
+
+
+def directory_registers(blocks: Any) -> Any:
+    """The seeds (number and generation of the owner in them) that directory blocks' tails name.
+
+    Args:
+        blocks: uint8 (n, block size), each with a tail.
+    """
+    stored = widen(np.ascontiguousarray(blocks[:, -4:]).view("<u4")[:, 0])
+    body = np.ascontiguousarray(blocks[:, : -DIRENT_TAIL.size])
+    return crc32c_seeds(stored, body, body.shape[1])
+
+
+def directory_marks(registers: Any, generations: Any) -> Any:
+    """As `inode_marks`, from `directory_registers` and the generation of each owner."""
+    return _marks(registers, generations)
+
+
+def _marks(registers: Any, generations: Any) -> Any:
+    """The number ^ seed, from an inode's own seed and generation."""
+    generations = np.ascontiguousarray(generations.astype("<u4")).view(np.uint8).reshape(-1, 4)
+    alone = crc32c_each(np.zeros(len(registers), np.int64), generations)
+    return crc32c_back(crc32c_back(registers ^ alone, 4), 4)
+
+
+def is_index_block(blocks: Any) -> Any:
+    """Per block (bool): an inner block of a directory's index, which lists nothing but dots."""
+    size = blocks.shape[1]
+    words = np.ascontiguousarray(blocks[:, :20]).view("<u2").astype(np.int64)
+    inner = (words[:, 0] | words[:, 1]) == 0
+    inner &= record_length(words[:, 2], size) == size
+    return inner | (record_length(words[:, 8], size) == size - words[:, 2])
+
+
+def nodes_fit(blocks: Any, seeds: Any) -> Any:
+    """Per extent tree block (bool): its checksum is that of its owner.
+
+    Args:
+        blocks: uint8 (n, block size).
+        seeds: int64 (n,), of the owners.
+    """
+    sound, _, most, _ = parse_headers(blocks)
+    end = HEADER.size + most * EXTENT.size
+    fits = np.zeros(len(blocks), bool)
+    for length in np.unique(end[sound & (end + TAIL.size <= blocks.shape[1])]).tolist():
+        some = np.flatnonzero(sound & (end == length))
+        stored = np.ascontiguousarray(blocks[some, length : length + TAIL.size]).view("<u4")[:, 0]
+        body = np.ascontiguousarray(blocks[some, :length])
+        fits[some] = crc32c_each(seeds[some], body) == stored
+    return fits

@@ -1,0 +1,238 @@
+"""What is known of all candidates at once: blocks, who took them, what speaks against them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ext4kit.filesystem.maps import Runs
+from ext4kit.parsers.inode import InodeFlags
+from ext4kit.past.states import NEVER, NOW, Past
+from ext4kit.recovery.candidates import DISK, NONE, STALE_INDEX, Candidates
+from ext4kit.recovery.deleted import Moment
+from ext4kit.recovery.doubts import find_doubts
+from ext4kit.recovery.ends import Ends, find_ends
+from ext4kit.recovery.intervals import overlaps
+from ext4kit.recovery.ownership import Ownership, Reuse
+from ext4kit.recovery.sources.ends import last_bytes
+from ext4kit.recovery.sources.lost_maps import LostMaps
+from ext4kit.units import NANOSECONDS
+
+
+class Columns:
+    """Columns and look-ups over all candidates; each is worked out when it is first asked for."""
+
+    def __init__(self, past: Past, found: Candidates, maps: LostMaps) -> None:
+        self.past, self.found, self.maps, self.fs = past, found, maps, past.fs
+        self.ownership = Ownership(past)
+        self.block_size = past.fs.superblock.block_size
+
+    @cached_property
+    def runs(self) -> Runs:
+        """The content's blocks up to each candidate's size."""
+        runs, table = self.found.runs, self.past.states.table
+        size = table.size[self.found.row][runs.owner]
+        unknown = self.found.unsized[runs.owner]
+        limit = np.where(unknown, NOW >> 20, -(-size // self.block_size))
+        length = np.clip(limit - runs.logical, 0, runs.length)
+        kept = length > 0
+        return Runs(
+            runs.owner[kept],
+            runs.logical[kept],
+            length[kept],
+            runs.physical[kept],
+            runs.unwritten[kept],
+        )
+
+    @cached_property
+    def slices(self) -> list[int]:
+        """Where each candidate's rows in `runs` begin, and the last one's end."""
+        return self._sliced(self.runs.owner)
+
+    def _sliced(self, candidate: Any) -> list[int]:
+        """Where each candidate's rows begin and the last one's end; `candidate` ascends."""
+        found: list[int] = np.searchsorted(candidate, np.arange(len(self.found) + 1)).tolist()
+        return found
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        """Per candidate: bytes, up to the last one that is not zero where no inode tells."""
+        found, size = self.found, self.past.states.table.size[self.found.row]
+        stale = found.source == STALE_INDEX
+        row = np.cumsum(stale) - 1
+        runs = self.runs.take(stale[self.runs.owner])
+        last = last_bytes(self.fs, replace(runs, owner=row[runs.owner]), int(stale.sum()))
+        size[stale] = last
+        mapped = found.lost_map != NONE
+        size[mapped] = self.maps.size[found.lost_map[mapped]]
+        sizes: list[int] = size.tolist()
+        return sizes
+
+    @cached_property
+    def block_counts(self) -> list[int]:
+        """Per candidate: blocks of content."""
+        ends = np.concatenate([[0], np.cumsum(self.runs.length)])[self.slices]
+        found: list[int] = np.diff(ends).tolist()
+        return found
+
+    @cached_property
+    def ends(self) -> Ends:
+        """What the states around each candidate's own tell of its end."""
+        return find_ends(self.past, self.found)
+
+    @cached_property
+    def source_names(self) -> list[str]:
+        """Per candidate: what its map rests on."""
+        return [str(source) for source in self.found.source.tolist()]
+
+    @cached_property
+    def _deaths(self) -> Any:
+        """Per candidate: after which order a use by others counts as a later one."""
+        death, order = self.found.death, self.past.states.order[self.found.row]
+        return np.where((death == NOW) & (order != NOW), order, death)
+
+    @cached_property
+    def _since(self) -> Any:
+        """Per candidate: the order of its state; who has a block of it later took it."""
+        order = self.past.states.order[self.found.row]
+        return np.where(order == NOW, self._deaths, order)
+
+    @cached_property
+    def reuse(self) -> Reuse:
+        """Blocks of the candidates that others took later."""
+        life = self.past.states.life[self.found.row]
+        return self.ownership.reuse(self.runs, life, self._since, self._deaths)
+
+    @cached_property
+    def reuse_slices(self) -> list[int]:
+        """The same for `reuse`."""
+        return self._sliced(self.reuse.candidate)
+
+    @cached_property
+    def untrusted(self) -> set[int]:
+        """Candidates of which others used a tree block that nothing vouches for."""
+        owner, block = self.found.nodes
+        life = self.past.states.life[self.found.row]
+        by_extents = self.past.states.table.flags[self.found.row] & int(InodeFlags.EXTENTS)
+        proven = (by_extents != 0) & self.fs.superblock.has_metadata_checksums
+        logged = np.zeros(len(block), bool)
+        if self.past.history is not None and len(block):
+            at = self.past.last_order(self.found.row)[owner]
+            logged = self.past.history.latest(block, at) >= 0
+        kept = ~proven[owner] & ~logged
+        owner, block = owner[kept], block[kept]
+        ones = np.ones(len(block), np.int64)
+        runs = Runs(owner, ones * 0, ones, block, ones == 0)
+        reuse = self.ownership.reuse(runs, life, self._since, self._deaths)
+        return set(reuse.candidate.tolist())
+
+    @cached_property
+    def reasons(self) -> dict[int, list[str]]:
+        """Per candidate: the reasons against intact, where there are any."""
+        found: dict[int, list[str]] = {}
+        doubts = find_doubts(self.past, self.found, self.runs, self.ownership, self.journaled)
+        mapped = np.flatnonzero(self.found.lost_map != NONE)
+        for doubtful, reason in self.maps.doubts:
+            every = np.zeros(len(self.found), bool)
+            every[mapped] = doubtful[self.found.lost_map[mapped]]
+            doubts.append((every, reason))
+        for doubtful, reason in doubts:
+            for place in np.flatnonzero(doubtful).tolist():
+                found.setdefault(place, []).append(reason)
+        return found
+
+    @cached_property
+    def freed_rivals(self) -> Any:
+        """(candidate, start, length, number) of blocks that an inode freed later also had.
+
+        Of an inode whose blocks the log says nothing of, its deletion time tells whether it
+        came last; in the same second it may have.
+        """
+        states, runs = self.past.states, self.runs
+        freed = self.found.unsized | (self.found.source == DISK)
+        freed &= self.found.death != NEVER
+        others = runs.take(freed[runs.owner])
+        mine, other = overlaps(runs.physical, runs.length, others.physical, others.length)
+        life = states.life[self.found.row]
+        last = np.searchsorted(states.life, life, side="right") - 1
+        dtime = states.table.dtime[last]
+        dtime = np.where(dtime > 0, dtime, states.table.ctime[last] // NANOSECONDS)
+        number = states.table.number[self.found.row]
+        later = dtime[others.owner[other]] >= dtime[runs.owner[mine]]
+        later &= life[others.owner[other]] != life[runs.owner[mine]]
+        later &= self.found.death[runs.owner[mine]] != NEVER
+        mine, other = mine[later], other[later]
+        start = np.maximum(runs.physical[mine], others.physical[other])
+        end = np.minimum(
+            runs.physical[mine] + runs.length[mine], others.physical[other] + others.length[other]
+        )
+        return runs.owner[mine], start, end - start, number[others.owner[other]]
+
+    @cached_property
+    def rival_slices(self) -> list[int]:
+        """The same for `freed_rivals`."""
+        return self._sliced(self.freed_rivals[0])
+
+    @cached_property
+    def journaled(self) -> dict[int, tuple[Any, Any]]:
+        """Per candidate: (blocks, log copies) of content that went through the log as data.
+
+        A copy belongs to the file when the file had the block by then: content that is
+        journaled is so from the transaction on that gives the file its block.
+        """
+        history = self.past.history
+        if history is None or not len(self.runs):
+            return {}
+        runs, states = self.runs, self.past.states
+        ones = np.ones(len(history.blocks), np.int64)
+        mine, tag = overlaps(runs.physical, runs.length, history.blocks, ones)
+        candidate = runs.owner[mine]
+        order, death = history.orders[tag], self.found.death[candidate]
+        row = self.found.row[candidate]
+        fits = (death == NEVER) | (order <= np.where(death == NOW, states.order[row], death))
+        fits &= order >= self._owned_since(row, history.blocks[tag])
+        candidate, tag = candidate[fits], tag[fits]
+        found: dict[int, tuple[Any, Any]] = {}
+        places, starts = np.unique(candidate, return_index=True)  # in order of candidates
+        for place, tags in zip(places.tolist(), np.split(tag, starts[1:]), strict=False):
+            blocks = history.blocks[tags]
+            last = np.append(blocks[1:] != blocks[:-1], True)
+            found[place] = (blocks[last], history.tags[tags[last]])
+        return found
+
+    def _owned_since(self, row: Any, block: Any) -> Any:
+        """Per (state, block): since when it was content of that life alone, NOW for never.
+
+        What a file truncates comes back: as a tree block of its own, or by way of others.
+        """
+        claims, states = self.ownership.logged, self.past.states
+        mine, other = overlaps(block, np.ones_like(block), claims.start, claims.length)
+        earlier = claims.order[other] <= np.minimum(states.order[row[mine]], NOW - 1)
+        mine, other = mine[earlier], other[earlier]
+        own = claims.content[other] & (claims.life[other] == states.life[row[mine]])
+        lent, since = np.full(len(row), NEVER), np.full(len(row), NOW)
+        np.maximum.at(lent, mine[~own], claims.order[other[~own]])
+        own &= claims.order[other] > lent[mine]
+        np.minimum.at(since, mine[own], claims.order[other[own]])
+        return since
+
+    @cached_property
+    def moments(self) -> dict[int, Moment]:
+        """The transactions of the log, by order."""
+        if self.past.log is None:
+            return {}
+        return {
+            item.order: Moment(int(item.id), item.commit_time_ns)
+            for item in self.past.log.transactions
+        }
+
+    @cached_property
+    def owner_paths(self) -> dict[int, bytes]:
+        """Paths of the live inodes that took blocks of deleted files."""
+        wanted = np.unique(self.reuse.number)
+        tree = self.fs.tree()
+        rows = np.flatnonzero(np.isin(tree.number, wanted))
+        return dict(zip(tree.number[rows].tolist(), tree.paths_of(rows), strict=True))

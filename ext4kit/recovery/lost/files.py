@@ -1,0 +1,266 @@
+"""The files of a lost file system, as files that are gone: path, what is left, grade.
+
+`intact` needs an inode proven by its checksum, all its blocks free in the present file system,
+and nothing that could have written into them unseen.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ext4kit.errors import AccessError, CorruptError
+from ext4kit.filesystem.content import Content
+from ext4kit.filesystem.filesystem import ROOT
+from ext4kit.filesystem.inodes import INODES_AT_ONCE
+from ext4kit.filesystem.maps import Maps, Runs
+from ext4kit.parsers.features import Incompat
+from ext4kit.parsers.inode import GOOD_OLD_SIZE, Inode, InodeFlags, InodeTable, inode_seeds
+from ext4kit.parsers.traces import nodes_fit
+from ext4kit.recovery.deleted import Deleted, DeletedFile, Grade, LostRange
+from ext4kit.recovery.intervals import overlaps, without
+from ext4kit.recovery.lost.file_system import LostFileSystem
+from ext4kit.recovery.lost.strangers import may_be_others
+
+SECTOR = 512
+OWNER = "the file system that was made later"
+NODES_AT_ONCE = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Some files at once.
+
+    Attributes:
+        table: their inodes.
+        runs: their blocks up to their size, of rows of the table.
+        left: those of them that nobody took.
+        taken: (row of `runs`, first block, count) of the rest.
+        reasons: per file, the reasons against intact.
+    """
+
+    table: InodeTable
+    runs: Runs
+    left: Runs
+    taken: tuple[Any, Any, Any]
+    reasons: dict[int, list[str]]
+
+
+def find_lost_files(fs: LostFileSystem) -> Deleted:
+    """Everything that the lost file system had and is still known of, with its grade."""
+    places = _places(fs)
+    numbers = np.array(sorted(places), np.int64)
+    pieces = range(0, len(numbers), INODES_AT_ONCE)
+    batches = [_batch(fs, fs.inode_table(numbers[at : at + INODES_AT_ONCE])) for at in pieces]
+    _tell_rivals(batches)
+    files = [file for batch in batches for file in _files(fs, batch, places)]
+    return Deleted(fs, sorted(files, key=_order))
+
+
+def _order(file: DeletedFile) -> tuple[bool, bytes, int]:
+    return file.path is None, file.path or file.below or b"", file.number or 0
+
+
+def _places(fs: LostFileSystem) -> dict[int, bytes]:
+    """The first path of each inode that is there; made-up directories are none of the files."""
+    tree = fs.tree()
+    known = fs.inodes_known(tree.number)
+    rows = np.flatnonzero(known & (tree.number != ROOT))
+    _, first = np.unique(tree.number[rows], return_index=True)
+    rows = rows[np.sort(first)]
+    pairs = zip(tree.number[rows].tolist(), tree.paths_of(rows), strict=True)
+    return {number: path for number, path in pairs if not fs.is_made_up(number)}
+
+
+# ------------------------------------------------------------------------------- many at once
+
+
+def _batch(fs: LostFileSystem, table: InodeTable) -> _Batch:
+    maps = _maps(fs, table)
+    size = fs.superblock.block_size
+    length = np.clip(-(-table.size[maps.data.owner] // size) - maps.data.logical, 0, None)
+    length = np.minimum(length, maps.data.length)
+    runs = replace(maps.data, length=length).take(length > 0)
+    taken = fs.blocks.taken(runs.physical, runs.length)
+    batch = _Batch(table, runs, without(runs, *taken), taken, defaultdict(list))
+    for doubtful, reason in _doubts(fs, table, maps, runs):
+        for row in np.flatnonzero(doubtful).tolist():
+            batch.reasons[row].append(reason)
+    return batch
+
+
+def _maps(fs: LostFileSystem, table: InodeTable) -> Maps:
+    """The block maps; a tree block that is not its owner's any more is taken away first."""
+    maps = fs.quiet_map_table(table)
+    owner, block = maps.nodes
+    proven = (table.flags[owner] & int(InodeFlags.EXTENTS)) != 0
+    if fs.origin.seed is None or not proven.any():
+        return maps
+    owner, block = owner[proven], block[proven]
+    seeds = inode_seeds(fs.superblock, table.number, table.generation).astype(np.int64)
+    wrong = []
+    for at in range(0, len(block), NODES_AT_ONCE):
+        some = slice(at, at + NODES_AT_ONCE)
+        rows, there = fs.fetch(block[some])
+        wrong.append(block[some][there & ~nodes_fit(rows, seeds[owner[some]])])
+    foreign = np.unique(np.concatenate(wrong))
+    fs.blocks.take_away(foreign)
+    return fs.quiet_map_table(table) if len(foreign) else maps
+
+
+def _doubts(
+    fs: LostFileSystem, table: InodeTable, maps: Maps, runs: Runs
+) -> Iterator[tuple[Any, str]]:
+    """(files (bool), reason) against intact."""
+    every = np.ones(len(table), bool)
+    if fs.origin.seed is None:
+        yield every, "no checksum proves its inode"
+    elif fs.superblock.inode_size <= GOOD_OLD_SIZE:
+        yield every, "its inode's checksum has 16 bits only"
+    yield fs.copied(table.number), "its inode is read from a copy in the log"
+    yield maps.damaged, "a part of its block map is gone"
+    yield _incomplete(fs, table, maps), "its map has not all the blocks that it counts"
+    start, length = fs.later.reserved.in_blocks(fs.superblock.block_size)
+    mine, _ = overlaps(runs.physical, runs.length, start, length)
+    reserved = np.zeros(len(table), bool)
+    reserved[runs.owner[mine]] = True
+    yield reserved, f"some of its blocks belong to {OWNER}, which has not written them yet"
+    yield from _unseen(fs, table, runs)
+
+
+def _incomplete(fs: LostFileSystem, table: InodeTable, maps: Maps) -> Any:
+    """Per file (bool): i_blocks counts more than the map has."""
+    superblock = fs.superblock
+    if superblock.cluster_ratio > 1 or Incompat.EA_INODE in superblock.features:
+        return np.zeros(len(table), bool)
+    owners = np.concatenate([maps.data.owner, maps.nodes[0]])
+    lengths = np.concatenate([maps.data.length, np.ones(len(maps.nodes[0]), np.int64)])
+    mapped = np.bincount(owners, lengths, len(table)) + (table.file_acl > 0)
+    return table.blocks * SECTOR // superblock.block_size > mapped
+
+
+def _unseen(fs: LostFileSystem, table: InodeTable, runs: Runs) -> Iterator[tuple[Any, str]]:
+    """Who may have written into the blocks and left no trace in what is read here."""
+    every = np.ones(len(table), bool)
+    if fs.origin.clean is False:
+        yield every, "the old file system was not unmounted, and what its log holds is not applied"
+    if fs.later.was_mounted:
+        yield every, f"{OWNER} was in use: what it freed again may have had its blocks"
+    if fs.origin.clean is None:
+        suspect = may_be_others(fs, table.size, runs)
+        yield suspect, "the old log is gone: whether all of it had come to the disk is not known"
+
+
+def _tell_rivals(batches: list[_Batch]) -> None:
+    """Blocks that two inodes have are of one of them at most."""
+    sizes = [len(batch.runs) for batch in batches]
+    if not sum(sizes):
+        return
+    start = np.concatenate([batch.runs.physical for batch in batches])
+    end = start + np.concatenate([batch.runs.length for batch in batches])
+    order = np.argsort(start, kind="stable")
+    reach = np.maximum.accumulate(end[order])
+    later = np.flatnonzero(start[order][1:] < reach[:-1]) + 1
+    shared = np.zeros(len(start), bool)
+    shared[order[later]] = True
+    begun = np.minimum.accumulate(start[order][::-1])[::-1]  # and those that they lie in
+    ahead = np.append(begun[1:], end.max())
+    shared[order] |= end[order] > ahead
+    for batch, rows in zip(batches, np.split(shared, np.cumsum(sizes)[:-1]), strict=True):
+        for row in np.unique(batch.runs.owner[rows]).tolist():
+            batch.reasons[row].append("another inode has some of its blocks too")
+
+
+# ------------------------------------------------------------------------------ one at a time
+
+
+def _files(fs: LostFileSystem, batch: _Batch, places: dict[int, bytes]) -> Iterator[DeletedFile]:
+    count = len(batch.table)
+    left = np.searchsorted(batch.left.owner, np.arange(count + 1)).tolist()
+    row, start, length = batch.taken
+    order = np.lexsort((batch.runs.logical[row], batch.runs.owner[row]))
+    row, start, length = row[order], start[order], length[order]
+    logical = batch.runs.logical[row] + start - batch.runs.physical[row]
+    lost = list(zip(logical.tolist(), length.tolist(), strict=True))
+    ends = np.searchsorted(batch.runs.owner[row], np.arange(count + 1)).tolist()
+    blocks = np.bincount(batch.runs.owner, batch.runs.length, count).astype(np.int64).tolist()
+    copied = fs.copied(batch.table.number).tolist()
+    for place, inode in enumerate(batch.table.each()):
+        yield _file(
+            fs,
+            inode,
+            places[inode.number],
+            batch.left.take(slice(left[place], left[place + 1])),
+            lost[ends[place] : ends[place + 1]],
+            blocks[place],
+            batch.reasons.get(place, []),
+            copied[place],
+        )
+
+
+def _file(
+    fs: LostFileSystem,
+    inode: Inode,
+    path: bytes,
+    left: Runs,
+    lost: list[tuple[int, int]],
+    blocks: int,
+    reasons: list[str],
+    copied: bool,
+) -> DeletedFile:
+    reused = sum(length for _, length in lost)
+    grade = Grade.PARTIAL if reasons or reused else Grade.INTACT
+    if blocks and reused >= blocks:
+        grade = Grade.OVERWRITTEN
+    size = fs.superblock.block_size
+    ranges = tuple(
+        LostRange(at * size, min(length * size, inode.size - at * size), OWNER)
+        for at, length in lost
+    )
+    top = path[1:].split(b"/", 1)[0]
+    unnamed = top in fs.unnamed
+    where = "copy in the log" if copied else "inode table"
+    return DeletedFile(
+        path=None if unnamed else path,
+        name=None if path[1:] in fs.unnamed else path.rsplit(b"/", 1)[1],
+        inode=inode,
+        size=inode.size,
+        dtime=None,
+        deleted_between=(None, None),
+        grade=grade,
+        blocks=blocks,
+        blocks_reused=reused,
+        lost=ranges,
+        sources={"inode": f"{where} of the lost file system"}
+        | ({} if path[1:] in fs.unnamed else {"name": "directory blocks of the lost file system"}),
+        problems=tuple(reasons),
+        superseded=False,
+        link_target=_target(fs, inode, left) if not lost else None,
+        below=path[1:] if unnamed else None,
+        _content=_content(fs, inode, left),
+    )
+
+
+def _content(fs: LostFileSystem, inode: Inode, left: Runs) -> Content | None:
+    """The bytes of a file that are its own still; those of others read as holes."""
+    if inode.kind != "file":
+        return None
+    if inode.is_inline:
+        try:
+            return fs.content(inode)
+        except CorruptError:
+            return Content(fs.blocks, inode.size, inline=inode.i_block)
+    return Content(fs.blocks, inode.size, left)
+
+
+def _target(fs: LostFileSystem, inode: Inode, left: Runs) -> bytes | None:
+    if inode.kind != "symlink":
+        return None
+    try:
+        return fs.link_target(inode, left)
+    except (AccessError, CorruptError):
+        return None

@@ -1,0 +1,205 @@
+"""What the file system that is there now has of the volume's bytes.
+
+`mke2fs` writes less than it takes: with lazy inode tables, all behind the inodes in use stays
+as it was until the kernel gets there, and so do the bitmaps of groups that nothing is in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ext4kit.filesystem import FileSystem
+from ext4kit.filesystem.geometry import first_block, group_overhead
+from ext4kit.parsers.features import RoCompat
+from ext4kit.parsers.group import GroupFlags
+from ext4kit.parsers.superblock import SUPERBLOCK, SUPERBLOCK_OFFSET
+
+WIPED_END = 1 << 16  # mke2fs clears so many bytes at the volume's end, where RAID keeps its own
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """Ranges of bytes, ascending and apart, int64 columns (n,)."""
+
+    start: Any
+    end: Any
+
+    @classmethod
+    def of(cls, start: Any, end: Any) -> Spans:
+        """The ranges, in order, those that touch joined; empty ones left out."""
+        order = np.argsort(start, kind="stable")
+        order = order[start[order] < end[order]]
+        start, end = start[order], end[order]
+        if not len(start):
+            return cls(start, end)
+        reach = np.maximum.accumulate(end)
+        new = np.ones(len(start), bool)
+        new[1:] = start[1:] > reach[:-1]
+        first = np.flatnonzero(new)
+        last = np.append(first[1:], len(start)) - 1
+        return cls(start[first], reach[last])
+
+    def touch(self, start: Any, length: Any) -> Any:
+        """Per range of bytes (bool): a part of it is in one of these."""
+        if not len(self.start):
+            return np.zeros(len(start), bool)
+        place = np.searchsorted(self.end, start, side="right")
+        inside = place < len(self.start)
+        place = np.minimum(place, len(self.start) - 1)
+        return inside & (self.start[place] < start + length)
+
+    def in_blocks(self, size: int) -> tuple[Any, Any]:
+        """(first, count) of the runs of blocks of `size` bytes that have a part in these."""
+        whole = Spans.of(self.start // size, -(-self.end // size))
+        return whole.start, whole.end - whole.start
+
+
+class Later:
+    """The file system that is there now, as the later owner of what the lost one had.
+
+    Args:
+        present: it; None on a bare volume, where nobody came later.
+        size: bytes of the volume.
+    """
+
+    def __init__(self, present: FileSystem | None, size: int) -> None:
+        self.present = present
+        self.size = size
+
+    @property
+    def was_mounted(self) -> bool:
+        """Whether it was ever mounted: what it freed again since nobody can tell."""
+        if self.present is None:
+            return False
+        superblock = self.present.superblock
+        return bool(superblock.mount_count or superblock.mount_time)
+
+    @cached_property
+    def written(self) -> Spans:
+        """What it has and wrote, or may have written."""
+        return self._spans[0]
+
+    @cached_property
+    def reserved(self) -> Spans:
+        """What it has and never wrote."""
+        return self._spans[1]
+
+    @cached_property
+    def _spans(self) -> tuple[Spans, Spans]:
+        if self.present is None:
+            nothing = np.zeros(0, np.int64)
+            return Spans(nothing, nothing), Spans(nothing, nothing)
+        kept = Spans.of(*_columns(list(_unwritten(self.present))))
+        used = _columns(list(_in_use(self.present)))
+        own = (
+            np.array([0, self.size - WIPED_END]),
+            np.array([SUPERBLOCK_OFFSET + SUPERBLOCK.size, self.size]),
+        )
+        written = _without(Spans.of(*used), kept)
+        start, end = np.append(written.start, own[0]), np.append(written.end, own[1])
+        return Spans.of(start, end), kept
+
+    def inodes_at(self, place: Any) -> Any:
+        """Per byte (bool): an inode of it that is in use begins there."""
+        found = np.zeros(len(place), bool)
+        if self.present is None or not len(place):
+            return found
+        for first, last, size, numbers in self._tables:
+            row = np.flatnonzero((place >= first) & (place < last))
+            number = numbers + (place[row] - first) // size
+            found[row] = self.present.bitmaps.inodes_in_use(number)
+        return found
+
+    @cached_property
+    def _tables(self) -> list[tuple[int, int, int, int]]:
+        """(first byte, end, inode size, first number) of each group's table."""
+        assert self.present is not None
+        superblock = self.present.superblock
+        length = superblock.inodes_per_group * superblock.inode_size
+        starts = (self.present.groups.inode_table * superblock.block_size).tolist()
+        return [
+            (start, start + length, superblock.inode_size, group * superblock.inodes_per_group + 1)
+            for group, start in enumerate(starts)
+        ]
+
+
+def _columns(pairs: list[tuple[Any, Any]]) -> tuple[Any, Any]:
+    none = np.zeros(0, np.int64)
+    start = np.concatenate([none, *(first for first, _ in pairs)])
+    return start, np.concatenate([none, *(end for _, end in pairs)])
+
+
+def _in_use(fs: FileSystem) -> Iterator[tuple[Any, Any]]:
+    """(start, end) bytes of what the block bitmaps have in use, group by group."""
+    superblock = fs.superblock
+    size = superblock.block_size
+    for group in range(len(fs.groups)):
+        first = first_block(superblock, group)
+        bits = np.repeat(fs.bitmaps.block_bitmap(group), superblock.cluster_ratio)
+        bits = bits[: superblock.blocks_count - first].astype(np.int8)
+        edges = np.flatnonzero(np.diff(bits, prepend=0, append=0)).reshape(-1, 2) + first
+        yield edges[:, 0] * size, edges[:, 1] * size
+
+
+def unwritten_tables(fs: FileSystem) -> tuple[Any, Any]:
+    """(first block, blocks) per group: the end of its inode table that nobody wrote yet."""
+    superblock, groups = fs.superblock, fs.groups
+    size, per_group = superblock.block_size, superblock.inodes_per_group
+    table = -(-per_group * superblock.inode_size // size)
+    zeroed = (groups.flags & int(GroupFlags.INODE_ZEROED)) != 0
+    used = np.where(_empty(fs), 0, np.clip(per_group - groups.itable_unused, 0, per_group))
+    used = -(-used * superblock.inode_size // size)
+    used = np.where(zeroed | (not _is_lazy(fs)), table, used)
+    return groups.inode_table + used, table - used
+
+
+def _is_lazy(fs: FileSystem) -> bool:
+    superblock = fs.superblock
+    return superblock.has_metadata_checksums or RoCompat.UNINIT_BG in superblock.features
+
+
+def _empty(fs: FileSystem) -> Any:
+    """Per group (bool): its inode bitmap and table were never used."""
+    return (fs.groups.flags & int(GroupFlags.INODE_UNINIT)) != 0
+
+
+def _unwritten(fs: FileSystem) -> Iterator[tuple[Any, Any]]:
+    """(start, end) bytes of what nobody wrote yet: the ends of tables, bitmaps, spare blocks."""
+    size, groups = fs.superblock.block_size, fs.groups
+    first, count = unwritten_tables(fs)
+    yield first * size, (first + count) * size
+    if _is_lazy(fs):
+        blank = (groups.flags & int(GroupFlags.BLOCK_UNINIT)) != 0
+        for place in (groups.inode_bitmap[_empty(fs)], groups.block_bitmap[blank]):
+            yield place * size, (place + 1) * size
+    yield _spare_descriptors(fs)
+
+
+def _spare_descriptors(fs: FileSystem) -> tuple[Any, Any]:
+    """The blocks for more descriptors behind the copies in later groups, which stay unwritten."""
+    superblock = fs.superblock
+    size, spare = superblock.block_size, superblock.reserved_gdt_blocks
+    ends = [
+        (first_block(superblock, group) + group_overhead(superblock, group)) * size
+        for group in range(1, len(fs.groups))
+        if spare and group_overhead(superblock, group) > spare
+    ]
+    end = np.array(ends, np.int64)
+    return end - spare * size, end
+
+
+def _without(spans: Spans, others: Spans) -> Spans:
+    """What is left of some ranges without others."""
+    edges = np.concatenate([spans.start, spans.end, others.start, others.end])
+    change = np.repeat([1, -1, -2, 2], [len(spans.start)] * 2 + [len(others.start)] * 2)
+    order = np.argsort(edges, kind="stable")
+    edges, level = edges[order], np.cumsum(change[order])
+    last = np.append(edges[1:] != edges[:-1], True) if len(edges) else np.zeros(0, bool)
+    edges, level = edges[last], level[last]
+    own = level == 1
+    return Spans(edges[:-1][own[:-1]], edges[1:][own[:-1]])

@@ -1,0 +1,257 @@
+"""The tree of a lost file system, put together from the directory blocks that are left.
+
+A directory whose inode is gone, the root first of all, is made anew from blocks that name it in
+their `.`, where what they list is in use and named by nobody else. What nobody names stands in
+the root under its number.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ext4kit.filesystem.directories import DIRECTORY_TYPE, directory_blocks, read_directories
+from ext4kit.filesystem.filesystem import ROOT
+from ext4kit.filesystem.inodes import INODES_AT_ONCE
+from ext4kit.parsers.checksums import crc32c, crc32c_words
+from ext4kit.parsers.directory import parse_entries
+from ext4kit.parsers.inode import InodeFlags, InodeTable, inode_seeds
+from ext4kit.parsers.made import made_directory, packed_entries
+from ext4kit.parsers.traces import directory_registers, is_index_block, tails_in
+from ext4kit.recovery.lost.file_system import LostFileSystem
+from ext4kit.recovery.lost.traces import Traces
+
+BLOCKS_AT_ONCE = 2048
+FILE, DIRECTORY = 1, 2  # what an inode in use is
+Entry = tuple[bytes, int, int]  # name, inode, file type
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """A block of a directory that is lost.
+
+    Attributes:
+        owner: its inode number; 0 when only the register can tell.
+        register: the seed that its tail names, -1 without one.
+        entries: those left out that somebody else names.
+        good: how many of them are inodes in use.
+    """
+
+    owner: int
+    register: int
+    entries: list[Entry]
+    good: int
+
+
+def arrange(fs: LostFileSystem, traces: Traces) -> None:
+    """Give a lost file system its root, and the directories whose inodes are gone."""
+    _Arrangement(fs, traces).run()
+
+
+class _Arrangement:
+    def __init__(self, fs: LostFileSystem, traces: Traces) -> None:
+        self.fs = fs
+        self.traces = traces
+        self.limit = fs.source.size // fs.superblock.inode_size
+        self.used = np.zeros(fs.superblock.inodes_count + 1, np.uint8)
+        self.named = np.zeros(len(self.used), bool)
+        self.known = np.zeros(len(self.used), bool)  # in use, or a directory that is made anew
+        self.broken: set[int] = set()  # directories that have lost blocks
+        self.mapped = np.zeros(0, np.int64)  # blocks of directories that are there
+        self.entries: dict[int, list[Entry]] = {}  # of the directories made anew
+
+    def run(self) -> None:
+        self._read_inodes()
+        folders = np.flatnonzero(self.used == DIRECTORY)
+        mapped = [np.zeros(0, np.int64)]
+        for at in range(0, len(folders), INODES_AT_ONCE):
+            table = self.fs.inode_table(folders[at : at + INODES_AT_ONCE])
+            mapped.append(self._check_blocks(table))
+            self._name(read_directories(self.fs, table, dots=False).inode)
+        self.mapped = np.unique(np.concatenate(mapped))
+        if self.used[ROOT] == DIRECTORY:
+            self.broken.add(ROOT)  # it gets further entries
+        self.known = self.used > 0
+        self._make_lost()
+        self._make_root()
+
+    def _read_inodes(self) -> None:
+        special = {self.fs.superblock.orphan_file_inode, self.fs.superblock.journal_inode}
+        for table in self.fs.inode_chunks():
+            inner = (table.flags & int(InodeFlags.EA_INODE)) != 0
+            inner |= (table.number < self.fs.superblock.first_usable_inode) & (table.number != ROOT)
+            inner |= np.isin(table.number, list(special))
+            kept = table.take(~inner)
+            kind = np.where((kept.mode & 0xF000) == 0x4000, DIRECTORY, FILE)
+            self.used[kept.number] = kind
+
+    def _name(self, numbers: Any) -> None:
+        self.named[numbers[(numbers > 0) & (numbers < len(self.named))]] = True
+
+    # -- the directories that are there ---------------------------------------------------
+
+    def _check_blocks(self, table: InodeTable) -> Any:
+        """The blocks of these directories; those that are not theirs any more are taken away."""
+        owner, block = directory_blocks(self.fs, table)
+        seeds = inode_seeds(self.fs.superblock, table.number, table.generation).astype(np.int64)
+        for at in range(0, len(block), BLOCKS_AT_ONCE):
+            some = slice(at, at + BLOCKS_AT_ONCE)
+            rows, there = self.fs.fetch(block[some])
+            wrong = np.zeros(len(rows), bool)
+            if self.fs.origin.seed is not None:
+                wrong = there & ~_fits(rows, seeds[owner[some]])
+                self.fs.blocks.take_away(block[some][wrong])
+            self.broken |= set(table.number[owner[some][wrong | ~there]].tolist())
+        return block
+
+    # -- the directories that are lost ----------------------------------------------------
+
+    def _make_lost(self) -> None:
+        """Make the directories anew of which a block is left, and no inode or not all blocks."""
+        found = self._found_blocks()
+        while new := [n for n in found if n < len(self.known) and not self.known[n]]:
+            self.known[new] = True  # those that list only such as these are believed now
+            found = self._found_blocks()
+        further = self._further_blocks({blocks[0].register: n for n, blocks in found.items()})
+        for owner, block in further:
+            found[owner].append(block)
+        for number, blocks in sorted(found.items()):
+            self._choose(number, blocks)
+        for number, entries in self.entries.items():
+            if number != ROOT:
+                self._make(number, entries, found[number])
+
+    def _found_blocks(self) -> defaultdict[int, list[_Block]]:
+        """The blocks of lost directories, by inode number."""
+        found = defaultdict(list)
+        for block in self._lost_blocks():
+            found[block.owner].append(block)
+        return found
+
+    def _choose(self, number: int, blocks: list[_Block]) -> None:
+        """The entries of one directory: of its best block, and what the others add."""
+        entries, seen = self._own_entries(number), set()
+        for block in sorted(blocks, key=lambda one: -one.good):
+            fresh = [entry for entry in block.entries if entry[1] not in seen]
+            if not any(self._is_loose(entry[1]) for entry in fresh):
+                continue
+            entries += fresh
+            seen |= {entry[1] for entry in fresh}
+        self._name(np.array(sorted(seen), np.int64))
+        self.entries[number] = entries
+
+    def _is_loose(self, number: int) -> bool:
+        """Whether an inode is in use and nobody names it yet."""
+        return 0 < number < len(self.known) and bool(self.known[number] & ~self.named[number])
+
+    def _own_entries(self, number: int) -> list[Entry]:
+        """What the directory's own blocks that are left list."""
+        if number >= len(self.used) or self.used[number] != DIRECTORY:
+            return []
+        listing = read_directories(self.fs, self.fs.inode_table(np.array([number])), dots=False)
+        columns = (listing.names.tolist(), listing.inode.tolist(), listing.file_type.tolist())
+        return list(zip(*columns, strict=True))
+
+    def _lost_blocks(self) -> Iterator[_Block]:
+        """Blocks that name in `.` a directory that is not there, or not whole."""
+        size = self.fs.superblock.block_size
+        place, number, _ = self.traces.dots
+        state = np.where(
+            number < len(self.used), self.used[np.minimum(number, len(self.used) - 1)], 0
+        )
+        wanted = (state == 0) | np.isin(number, list(self.broken))
+        wanted &= (state != FILE) & (number <= self.limit) & (place % size == 0)
+        yield from self._read(place[wanted] // size, number[wanted])
+
+    def _further_blocks(self, owners: dict[int, int]) -> Iterator[tuple[int, _Block]]:
+        """(owner, block) of the blocks behind the first one, by the register in their tails."""
+        size = self.fs.superblock.block_size
+        block = self.traces.tails // size - 1
+        block = block[(self.traces.tails % size == 0) & (block >= 0)]
+        none = np.zeros(len(block), np.int64)
+        owners.pop(-1, None)
+        if owners and self.fs.origin.seed is not None:
+            for found in self._read(block, none):
+                if found.register in owners:
+                    yield owners[found.register], found
+
+    def _read(self, block: Any, owner: Any) -> Iterator[_Block]:
+        """The blocks that list something which nobody else names."""
+        own = ~np.isin(block, self.mapped) & (block < self.fs.blocks.real)
+        block, owner = block[own], owner[own]
+        for at in range(0, len(block), BLOCKS_AT_ONCE):
+            rows, there = self.fs.fetch(block[at : at + BLOCKS_AT_ONCE])
+            yield from self._judged(rows[there], owner[at : at + BLOCKS_AT_ONCE][there])
+
+    def _judged(self, rows: Any, owner: Any) -> Iterator[_Block]:
+        register = np.full(len(rows), -1)
+        if self.fs.origin.seed is not None:
+            tailed = tails_in(rows)
+            register[tailed] = directory_registers(rows[tailed])
+        table, broken = parse_entries(rows, self.fs.has_file_types, dots=False)
+        inside = (table.inode > 0) & (table.inode < len(self.used))
+        child = np.where(inside, table.inode, 0)
+        loose = self.known[child] & ~self.named[child]
+        count = np.bincount(table.block, minlength=len(rows))
+        good = np.bincount(table.block[loose], minlength=len(rows))
+        fits = (broken < 0) & (good > 0) & (good * 2 >= count)
+        fits |= (register == self._root_register) & (good > 0)
+        kept = fits[table.block] & (loose | ~self.known[child])
+        table = table.take(kept)
+        columns = (table.names(rows), table.inode.tolist(), table.file_type.tolist())
+        entries = list(zip(*columns, strict=True))
+        ends = np.searchsorted(table.block, np.arange(len(rows) + 1)).tolist()
+        for row in np.flatnonzero(fits).tolist():
+            listed = entries[ends[row] : ends[row + 1]]
+            yield _Block(int(owner[row]), int(register[row]), listed, int(good[row]))
+
+    @property
+    def _root_register(self) -> int:
+        """The seed in the tails of the root, whose generation is 0; -2 without checksums."""
+        seed = self.fs.origin.seed
+        return -2 if seed is None else crc32c(crc32c(seed, ROOT.to_bytes(4, "little")), bytes(4))
+
+    def _make(self, number: int, entries: list[Entry], blocks: list[_Block]) -> None:
+        rows, there = self.fs.inode_rows(np.array([number]))
+        generation = 0
+        seed, register = self.fs.origin.seed, blocks[0].register if blocks else -1
+        if seed is not None and register >= 0 and not there[0]:
+            start = crc32c(seed, number.to_bytes(4, "little"))
+            generation = int(crc32c_words(start, np.array([register]))[0])
+        packed = packed_entries(entries, self.fs.superblock.block_size)
+        first = self.fs.blocks.add(packed)
+        size = self.fs.superblock.block_size
+        made = made_directory(rows[0].tobytes(), first, len(packed), size, generation)
+        self.fs.make(number, made)
+
+    # -- the root -------------------------------------------------------------------------
+
+    def _make_root(self) -> None:
+        """The root's own entries that are left, and a made-up name for what nobody names."""
+        loose = (self.used > 0) & ~self.named
+        made = [n for n in self.entries if n >= len(self.named) or not self.named[n]]
+        numbers = np.union1d(np.flatnonzero(loose), np.array(made, np.int64))
+        numbers = numbers[numbers != ROOT].astype(np.int64)
+        entries = self.entries.get(ROOT) or self._own_entries(ROOT)
+        for at in range(0, len(numbers), INODES_AT_ONCE):
+            table = self.fs.inode_table(numbers[at : at + INODES_AT_ONCE])
+            folder = (table.mode & 0xF000) == 0x4000
+            kinds = np.where(folder, DIRECTORY_TYPE, 1).tolist()
+            columns = (table.number.tolist(), table.generation.tolist(), kinds)
+            for number, generation, kind in zip(*columns, strict=True):
+                name = b"inode-%d-%d" % (number, generation)
+                self.fs.unnamed[name] = number
+                entries.append((name, number, kind if self.fs.has_file_types else 0))
+        self._make(ROOT, entries, [])
+
+
+def _fits(rows: Any, seeds: Any) -> Any:
+    """Per block (bool): it is the directory's, by its tail or as a block of its index."""
+    fits = is_index_block(rows)
+    tailed = tails_in(rows)
+    fits[tailed] |= directory_registers(rows[tailed]) == seeds[tailed]
+    return fits

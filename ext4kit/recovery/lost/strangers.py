@@ -1,0 +1,66 @@
+"""What the bytes of lost files tell of whether others of the old file system wrote into them.
+
+Where the old log is gone, the last changes may not have come to the inode tables: a file that
+is told there may have been removed, and its blocks given to others. Their ends, and blocks of
+metadata, show.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ext4kit.filesystem import FileSystem
+from ext4kit.filesystem.maps import Runs, spread
+from ext4kit.parsers.extents import parse_headers
+from ext4kit.parsers.traces import tails_in
+from ext4kit.recovery.seams import MOST_BYTES, ZEROS, may_have_seams
+
+BLOCKS_AT_ONCE = 2048
+
+
+def may_be_others(fs: FileSystem, size: Any, runs: Runs) -> Any:
+    """Per file (bool): its bytes do not rule out that others wrote some of them.
+
+    Args:
+        fs: where the blocks are read.
+        size: of each file, bytes.
+        runs: their blocks up to their size.
+    """
+    suspect = may_have_seams(fs, size, runs, np.ones(len(size), bool))
+    block_size = fs.superblock.block_size
+    judged = runs.take(~suspect[runs.owner])
+    affordable = np.cumsum(judged.length) * block_size <= MOST_BYTES
+    suspect[judged.owner[~affordable]] = True
+    judged = judged.take(affordable)
+    row, position = spread(judged.length)
+    owner = judged.owner[row]
+    end = size[owner] - (judged.logical[row] + position) * block_size
+    for at in range(0, len(row), BLOCKS_AT_ONCE):
+        some = slice(at, at + BLOCKS_AT_ONCE)
+        data, there = fs.fetch(judged.physical[row[some]] + position[some])
+        strange = _is_metadata(data) | _ends_elsewhere(data, end[some])
+        suspect[owner[some][there & strange]] = True
+    return suspect
+
+
+def _is_metadata(blocks: Any) -> Any:
+    """Per block (bool): it may be one of a directory or of an extent tree."""
+    sound, _, most, _ = parse_headers(blocks)
+    found = sound & (most > 0)
+    found[tails_in(blocks)] = True
+    return found
+
+
+def _ends_elsewhere(blocks: Any, end: Any) -> Any:
+    """Per block (bool): what is written in it ends before or behind byte `end` of it."""
+    found = np.zeros(len(blocks), bool)
+    last = np.flatnonzero((end > 0) & (end < blocks.shape[1]))
+    place = np.arange(blocks.shape[1])
+    edge = end[last, None]
+    used = blocks[last] != 0
+    behind = (used & (place >= edge)).any(axis=1)
+    at_end = (used & (place < edge) & (place >= edge - ZEROS)).any(axis=1)
+    found[last] = behind | ~at_end
+    return found

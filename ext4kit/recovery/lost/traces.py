@@ -1,0 +1,228 @@
+"""Traces of any ext file system, found in one pass over all the bytes of a volume.
+
+Nothing is asked of a superblock here: structures tell themselves by their own bytes, at every
+kilobyte, the smallest block that there is.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ext4kit.errors import AccessError, CorruptError
+from ext4kit.evidence.holes import data_ranges
+from ext4kit.evidence.source import Source
+from ext4kit.filesystem.blocks import SourceBlocks
+from ext4kit.parsers.inode import GOOD_OLD_SIZE
+from ext4kit.parsers.journal import MAGIC_BYTES as JOURNAL_MAGIC
+from ext4kit.parsers.journal import JournalSuperblock
+from ext4kit.parsers.journal import judge as judge_log
+from ext4kit.parsers.superblock import MAGIC, SUPERBLOCK, Superblock, judge
+from ext4kit.parsers.traces import (
+    dots_in,
+    first_blocks,
+    inline_extents,
+    plausible_inodes,
+    tails_in,
+)
+
+UNIT = 1024  # bytes; everything that is looked for begins at a multiple of it
+BYTES_AT_ONCE = 8 << 20
+SMALLEST_LOG = 1 << 20  # bytes: 1,024 blocks of 1 KiB
+WORKERS = 2
+MOST_SUPERBLOCKS = 1 << 12  # of which more are images within files
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Traces:
+    """What was found; places are bytes of the volume, ascending, int64.
+
+    Attributes:
+        tables: units that hold something which reads as an inode in use.
+        folders: (place, first block, generation) of inodes that read as directories; the block
+            in blocks of a size not known here.
+        dots: (place, inode, parent) of blocks that begin with `.` and `..`.
+        tails: ends of blocks that end in a directory block's checksum.
+        superblocks: (place, superblock) of those that can be used.
+        journals: (place, journal superblock).
+        logs: (byte, length) of the pieces of the logs that were found.
+        typed: some `.` says that it is a directory: the filetype feature.
+    """
+
+    tables: Any
+    folders: tuple[Any, Any, Any]
+    dots: tuple[Any, Any, Any]
+    tails: Any
+    superblocks: tuple[tuple[int, Superblock], ...]
+    journals: tuple[tuple[int, JournalSuperblock], ...]
+    typed: bool
+    logs: tuple[tuple[int, int], ...]
+
+    def in_logs(self, places: Any) -> Any:
+        """Per place (bool): it lies in a log that was found."""
+        inside = np.zeros(len(places), bool)
+        for start, length in self.logs:
+            inside |= (places >= start) & (places < start + length)
+        return inside
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """What one piece of the volume shows: as in `Traces`, superblocks by place alone.
+
+    Attributes:
+        large: (place, first block, generation) of inodes of large files; the log is one.
+    """
+
+    tables: Any
+    folders: tuple[Any, Any, Any]
+    dots: tuple[Any, Any, Any]
+    tails: Any
+    superblocks: Any
+    journals: Any
+    large: tuple[Any, Any, Any]
+    typed: bool
+
+
+def find_traces(source: Source, progress: Progress | None = None) -> Traces:
+    """Look at all that the volume has data in, two pieces at a time.
+
+    Args:
+        source: the volume.
+        progress: called with (bytes done, bytes in all).
+    """
+    pieces = list(_pieces(source, progress))
+    superblocks = np.concatenate([_NONE, *(piece.superblocks for piece in pieces)])
+    places = np.concatenate([_NONE, *(piece.journals for piece in pieces)])
+    journals = tuple(_journals(source, places[:MOST_SUPERBLOCKS].tolist()))
+    large = _columns([piece.large for piece in pieces])
+    return Traces(
+        np.concatenate([_NONE, *(piece.tables for piece in pieces)]),
+        _columns([piece.folders for piece in pieces]),
+        _columns([piece.dots for piece in pieces]),
+        np.concatenate([_NONE, *(piece.tails for piece in pieces)]),
+        tuple(_superblocks(source, superblocks[:MOST_SUPERBLOCKS].tolist())),
+        journals,
+        any(piece.typed for piece in pieces),
+        tuple(piece for log in journals for piece in _log_pieces(source, log, large)),
+    )
+
+
+_NONE = np.zeros(0, np.int64)
+
+
+def _columns(parts: list[tuple[Any, Any, Any]]) -> tuple[Any, Any, Any]:
+    first, second, third = zip(*[(_NONE, _NONE, _NONE), *parts], strict=True)
+    return np.concatenate(first), np.concatenate(second), np.concatenate(third)
+
+
+def _pieces(source: Source, progress: Progress | None) -> Iterator[_Piece]:
+    waiting: deque[tuple[int, Future[_Piece]]] = deque()
+    places = list(_places(source))
+    total, done = sum(length for _, length in places), 0
+    with ThreadPoolExecutor(WORKERS) as pool:
+        for place, length in places:
+            waiting.append((length, pool.submit(_look, source, place, length)))
+            while len(waiting) > 2 * WORKERS or (place, length) == places[-1] and waiting:
+                size, future = waiting.popleft()
+                done += size
+                yield future.result()
+                if progress is not None:
+                    progress(done, total)
+
+
+def _places(source: Source) -> Iterator[tuple[int, int]]:
+    """(byte, length) of the pieces that have data, in whole units."""
+    end, last = 0, source.size - source.size % UNIT
+    for data in data_ranges(source):
+        start = max(data.start - data.start % UNIT, end)
+        end = min(-(-data.stop // UNIT) * UNIT, last)
+        for at in range(start, end, BYTES_AT_ONCE):
+            yield at, min(BYTES_AT_ONCE, end - at)
+
+
+def _look(source: Source, place: int, length: int) -> _Piece:
+    units = _read(source, place, length)
+    begins = np.ascontiguousarray(units[:, :60]).view("<u2")
+    superblocks = np.flatnonzero(begins[:, SUPERBLOCK.offset_of("s_magic") // 2] == MAGIC)
+    magic = np.frombuffer(JOURNAL_MAGIC, "<u2")
+    journals = np.flatnonzero((begins[:, : len(magic)] == magic).all(axis=1))
+    row, number, parent, typed = dots_in(units)
+    slots = units.reshape(-1, GOOD_OLD_SIZE)
+    found = plausible_inodes(slots)
+    tables = np.unique(found * GOOD_OLD_SIZE // UNIT)
+    folder, block, generation = first_blocks(slots, found, stat.S_IFDIR)
+    large, *of_large = first_blocks(slots, found, stat.S_IFREG, SMALLEST_LOG)
+    return _Piece(
+        tables * UNIT + place,
+        (folder * GOOD_OLD_SIZE + place, block, generation),
+        (row * UNIT + place, number, parent),
+        (tails_in(units) + 1) * UNIT + place,
+        superblocks * UNIT + place,
+        journals * UNIT + place,
+        (large * GOOD_OLD_SIZE + place, of_large[0], of_large[1]),
+        typed,
+    )
+
+
+def _read(source: Source, place: int, length: int) -> Any:
+    """uint8 (units, 1024); zeros for what cannot be read."""
+    try:
+        return np.frombuffer(source.read(place, length), np.uint8).reshape(-1, UNIT)
+    except AccessError:
+        rows = np.zeros((length // UNIT, UNIT), np.uint8)
+        blocks = SourceBlocks(source, UNIT, source.size // UNIT)
+        for row in range(len(rows)):
+            try:
+                rows[row] = np.frombuffer(blocks.read(place // UNIT + row), np.uint8)
+            except AccessError:
+                continue
+        return rows
+
+
+def _superblocks(source: Source, places: list[int]) -> Iterator[tuple[int, Superblock]]:
+    for place in places:
+        try:
+            found = Superblock.parse(source.read(place, SUPERBLOCK.size))
+        except (AccessError, CorruptError):
+            continue
+        if judge(found) is None and found.checksum_ok is not False:
+            yield place, found
+
+
+def _journals(source: Source, places: list[int]) -> Iterator[tuple[int, JournalSuperblock]]:
+    for place in places:
+        try:
+            found = JournalSuperblock.parse(source.read(place, UNIT))
+        except (AccessError, CorruptError):
+            continue
+        if found.block_type in _JOURNAL_KINDS and not judge_log(found, found.block_size):
+            yield place, found
+
+
+_JOURNAL_KINDS = (3, 4)  # superblock v1, v2
+
+
+def _log_pieces(
+    source: Source, found: tuple[int, JournalSuperblock], large: tuple[Any, Any, Any]
+) -> list[tuple[int, int]]:
+    """(byte, length) of the pieces of a log, as an inode that begins with it has them.
+
+    Without such an inode it is taken to lie in one piece.
+    """
+    place, log = found
+    size, length = log.block_size, log.length * log.block_size
+    inodes = large[0][large[1] == place // size]
+    for inode in inodes.tolist() if place % size == 0 else ():
+        runs = inline_extents(source.read(inode, GOOD_OLD_SIZE))
+        if sum(count for _, count in runs) * size == length:
+            return [(start * size, count * size) for start, count in runs]
+    return [(place, length)]

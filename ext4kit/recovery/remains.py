@@ -1,0 +1,62 @@
+"""What is left of a candidate's blocks: less those of later owners, from log and disk."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ext4kit.filesystem.maps import Runs, spread
+from ext4kit.journal.overlay import CopiesInFront
+from ext4kit.past.states import Past
+
+
+class JournaledData(CopiesInFront):
+    """The blocks of one file, those that went through the log as data read from there."""
+
+    def __init__(self, past: Past, blocks: Any, copies: Any) -> None:
+        assert past.log is not None
+        super().__init__(past.fs.blocks, past.log)
+        self._blocks, self._copies = blocks, copies
+
+    def copies_of(self, blocks: Any) -> Any:
+        """The log's copy of each block that has one."""
+        place = np.minimum(np.searchsorted(self._blocks, blocks), len(self._blocks) - 1)
+        return np.where(self._blocks[place] == blocks, self._copies[place], -1)
+
+
+def without_overlaps(pieces: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+    """Sorted (start, length, owner) pieces with what an earlier one covers cut away."""
+    kept: list[tuple[int, int, str]] = []
+    end = 0
+    for start, length, owner in pieces:
+        stop = start + length
+        start = max(start, end)
+        if stop > start:
+            kept.append((start, stop - start, owner))
+            end = stop
+    return kept
+
+
+def without_blocks(runs: Runs, lost: list[tuple[int, int, str]]) -> Runs:
+    """The runs less the lost blocks."""
+    if not lost:
+        return runs
+    row, position = spread(runs.length)
+    block = runs.physical[row] + position
+    starts = np.array([start for start, _, _ in lost])
+    ends = np.array([start + length for start, length, _ in lost])
+    place = np.searchsorted(starts, block, side="right") - 1
+    own = (place < 0) | (block >= ends[np.maximum(place, 0)])
+    row, position = row[own], position[own]
+    cut = np.ones(len(row), bool)
+    cut[1:] = (row[1:] != row[:-1]) | (position[1:] != position[:-1] + 1)
+    start = np.flatnonzero(cut)
+    first, skip = row[start], position[start]
+    return Runs(
+        runs.owner[first],
+        runs.logical[first] + skip,
+        np.diff(np.append(start, len(row))),
+        runs.physical[first] + skip,
+        runs.unwritten[first],
+    )

@@ -1,0 +1,173 @@
+"""Free blocks that nobody claims, cut into files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ext4kit.filesystem.blocks import BlockReader
+from ext4kit.filesystem.maps import spread
+from ext4kit.recovery.sources.carving.carved import Carved
+from ext4kit.recovery.sources.carving.cuts import Events, Pieces, cut
+from ext4kit.recovery.sources.carving.ground import Ground, without
+from ext4kit.recovery.sources.carving.heads import Whole, paired, with_heads
+from ext4kit.recovery.sources.carving.lengths import Budget
+from ext4kit.recovery.sources.carving.lists import Runs, believed, bodies
+from ext4kit.recovery.sources.carving.marks import Marks
+from ext4kit.recovery.sources.carving.pointers import Pointers
+from ext4kit.recovery.sources.carving.stated import Measuring
+
+_READ_TIMES = 8  # so often may all usable blocks be read, or unpacked to, by formats
+_READ_AT_LEAST = 1 << 28
+_LONG_LIST = 16
+_EVENTS_AT_ONCE = 1 << 21  # so that memory stays bounded
+
+
+def carve(
+    reader: BlockReader,
+    marks: Marks,
+    usable: tuple[Any, Any],
+    claimed: tuple[Any, Any],
+    extents: bool = True,
+) -> Carved:
+    """Cut the free blocks that nobody claims into files.
+
+    First come files whose lists of blocks are there (ext2 and ext3), then those whose format
+    says where they end, from the front to the back, and the rest is cut at zeros and borders.
+
+    Args:
+        reader: the blocks as they are on the disk.
+        marks: of all free blocks, joined.
+        usable: (start, length) int64 columns of the free runs, ascending, those with nothing but
+            zeros in them included.
+        claimed: (start, length) of runs that others have already, ascending, not overlapping.
+        extents: new files have no lists of blocks: short ones are not believed.
+    """
+    start, length = without(*usable, *claimed)
+    edges = _slices(marks, start) if extents else np.zeros(0, np.int64)
+    parts = [
+        _carve(reader, marks.between(*_ends(*runs)), runs, _LONG_LIST if extents else 1)
+        for runs in zip(np.split(start, edges), np.split(length, edges), strict=True)
+        if len(runs[0])
+    ]
+    return Carved.joined(parts)
+
+
+def _slices(marks: Marks, start: Any) -> Any:
+    """Rows of runs, those before which a good many events have come since the last one."""
+    slices = np.searchsorted(marks.block, start) // _EVENTS_AT_ONCE
+    return np.flatnonzero(np.diff(slices)) + 1
+
+
+def _ends(start: Any, length: Any) -> tuple[int, int]:
+    return int(start[0]), int(start[-1] + length[-1])
+
+
+def _carve(reader: BlockReader, marks: Marks, runs: tuple[Any, Any], shortest_list: int) -> Carved:
+    """The files in some usable runs."""
+    pointers = believed(marks.pointers, *runs, shortest_list)
+    budget = Budget(max(int(runs[1].sum()) * reader.block_size * _READ_TIMES, _READ_AT_LEAST))
+    measuring, whole, headless = _with_lists(reader, marks, runs, pointers, budget)
+    ground, events = measuring.ground, measuring.events
+    taken = _Taken.of([file.runs for file in whole] + headless)
+    measured = measuring.files(*taken.runs)
+    rest = cut(events, ground, *taken.with_pieces(measured).runs, reader.block_size)
+    further, used = paired(headless, rest)
+    parts = [_placed(measured, ground), _placed(rest, ground).without(used)]
+    return Carved.joined([*parts, _put_together(whole + further, measuring)])
+
+
+def _with_lists(
+    reader: BlockReader,
+    marks: Marks,
+    runs: tuple[Any, Any],
+    pointers: Pointers,
+    budget: Budget,
+) -> tuple[Measuring, list[Whole], list[Runs]]:
+    """The ground without the lists, the files that they make, and bodies without a head.
+
+    What may be a few letters is a list when a file's first blocks lie where it says, and goes
+    back to the other blocks when not.
+    """
+    ground = Ground(*runs, pointers.block)
+    measuring = Measuring(reader, ground, Events.of(marks, ground), budget)
+    found = bodies(pointers, ground)
+    whole, headless = with_heads([runs for _, runs in found], measuring)
+    alone = {body[0] for body in headless}
+    doubtful = [row for row, body in found if pointers.letters[row] and body[0] in alone]
+    if not doubtful:
+        return measuring, whole, headless
+    good = np.ones(len(pointers), bool)
+    good[doubtful] = False
+    return _with_lists(reader, marks, runs, pointers.taken(good), budget)
+
+
+class _Taken:
+    """Positions that are a file's already, ascending."""
+
+    def __init__(self, first: Any, count: Any) -> None:
+        order = np.argsort(first, kind="stable")
+        self.runs = (first[order], count[order])
+
+    @classmethod
+    def of(cls, files: list[Runs]) -> _Taken:
+        pairs = [run for runs in files for run in runs]
+        table = np.array(pairs, np.int64).reshape(-1, 2)
+        return cls(table[:, 0], table[:, 1])
+
+    def with_pieces(self, pieces: Pieces) -> _Taken:
+        first, count = self.runs
+        return _Taken(np.concatenate([first, pieces.first]), np.concatenate([count, pieces.count]))
+
+
+def _placed(pieces: Pieces, ground: Ground) -> Carved:
+    """Pieces of the ground as carved files, with their blocks."""
+    low = np.searchsorted(ground.base, pieces.first, side="right") - 1
+    high = np.searchsorted(ground.base, pieces.first + pieces.count, side="left")
+    file, position = spread(high - low)
+    row = low[file] + position
+    first = np.maximum(pieces.first[file], ground.base[row])
+    last = np.minimum((pieces.first + pieces.count)[file], ground.base[row] + ground.length[row])
+    filled = last > first
+    return Carved(
+        ground.blocks(pieces.first),
+        pieces.count,
+        pieces.size,
+        pieces.kind,
+        pieces.text,
+        pieces.end,
+        pieces.fresh,
+        file[filled],
+        (ground.start[row] + first - ground.base[row])[filled],
+        (last - first)[filled],
+    )
+
+
+def _put_together(files: list[Whole], measuring: Measuring) -> Carved:
+    """Files of several runs as carved files, trimmed."""
+    ground, events = measuring.ground, measuring.events
+    table = np.array([run for file in files for run in file.runs], np.int64).reshape(-1, 2)
+    owner = np.repeat(np.arange(len(files)), [len(file.runs) for file in files])
+    count = np.bincount(owner, table[:, 1], len(files)).astype(np.int64)
+    first = np.array([file.runs[0][0] for file in files], np.int64)
+    last = np.array([sum(file.runs[-1]) - 1 for file in files], np.int64)
+    row, here = events.at(first)
+    kind = np.where(here, np.append(events.kind, 0)[row], 0).astype(np.uint8)
+    size = count * measuring.reader.block_size - events.tails(last)
+    for one, file in enumerate(files):
+        size[one] = measuring.fits(file.runs) or size[one]
+    nothing = np.zeros(len(table), np.int64)
+    pieces = _placed(Pieces(table[:, 0], table[:, 1], *[nothing] * 5), ground)
+    return Carved(
+        ground.blocks(first),
+        count,
+        size,
+        kind,
+        np.append(events.text, False)[row],
+        np.array([file.end for file in files], np.uint8),
+        events.fresh(first, ground),
+        owner[pieces.run_file],
+        pieces.run_first,
+        pieces.run_count,
+    )

@@ -1,0 +1,108 @@
+"""What carving gives: pieces of the disk that are taken for files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from enum import IntEnum
+from typing import Any, Self
+
+import numpy as np
+
+
+class End(IntEnum):
+    """How the end of a carved file is known, the best first."""
+
+    PROVEN = 0  # its format's own end was met, and only zeros are behind it in its last block
+    STATED = 1  # its format states the length, and only zeros are behind it in its last block
+    LISTED = 2  # its list of blocks ends
+    TEXT = 3  # text up to the first zero
+    DENSE = 4  # compressed or random data up to a block that ends in zeros
+    BEYOND = 5  # its format states the length, and a little more content is behind it
+    PAIRED = 6  # its list of blocks ends; that its first twelve blocks are its own is a guess
+    ZEROS = 7  # a block that ends in zeros
+    NEXT = 8  # something else starts, or the free blocks end
+
+
+@dataclass(frozen=True, slots=True)
+class Carved:
+    """Carved files, ascending by first block.
+
+    Attributes:
+        first: int64 (n,), first block.
+        count: int64 (n,), blocks.
+        size: int64 (n,), bytes, what is behind the end left out.
+        kind: uint8 (n,), number in `signatures.NAMES` of what it starts like, 0 for nothing known.
+        text: bool (n,), it starts like text.
+        end: uint8 (n,), an `End`.
+        fresh: bool (n,), what is in front of it has ended too: this looks like a start.
+        run_file: int64 (r,), row of the file that a run of blocks belongs to, ascending.
+        run_first: int64 (r,), first block of the run; in the order of the content.
+        run_count: int64 (r,), its blocks.
+    """
+
+    first: Any
+    count: Any
+    size: Any
+    kind: Any
+    text: Any
+    end: Any
+    fresh: Any
+    run_file: Any
+    run_first: Any
+    run_count: Any
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    @property
+    def sure(self) -> Any:
+        """Bool (n,): good odds that this is exactly one whole file; the others are pieces."""
+        known = np.isin(self.end, [End.PROVEN, End.STATED, End.LISTED])
+        return known | np.isin(self.end, [End.TEXT, End.DENSE]) & self.fresh
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Several as one, ascending; empty for none."""
+        parts = parts or [cls._none()]
+        counts = np.cumsum([0, *(len(part) for part in parts)])
+        columns = {
+            field.name: np.concatenate([getattr(part, field.name) for part in parts])
+            for field in fields(cls)
+        }
+        moved = [part.run_file + at for part, at in zip(parts, counts, strict=False)]
+        columns["run_file"] = np.concatenate(moved)
+        return cls(**columns).taken(np.argsort(columns["first"], kind="stable"))
+
+    @classmethod
+    def _none(cls) -> Self:
+        number, small, flag = np.zeros(0, np.int64), np.zeros(0, np.uint8), np.zeros(0, bool)
+        return cls(number, number, number, small, flag, small, flag, number, number, number)
+
+    def taken(self, rows: Any) -> Self:
+        """These files, in this order."""
+        place = np.full(len(self), -1, np.int64)
+        place[rows] = np.arange(len(rows))
+        file = place[self.run_file]
+        order = np.argsort(file, kind="stable")
+        order = order[file[order] >= 0]
+        columns = {name: getattr(self, name)[rows] for name in _PER_FILE}
+        return type(self)(
+            **columns,
+            run_file=file[order],
+            run_first=self.run_first[order],
+            run_count=self.run_count[order],
+        )
+
+    def without(self, rows: Any) -> Self:
+        """All but these files."""
+        return self.taken(np.delete(np.arange(len(self)), rows))
+
+    def runs(self, row: int) -> list[tuple[int, int]]:
+        """(first block, number of blocks) pairs of one file, in the order of the content."""
+        low, high = np.searchsorted(self.run_file, [row, row + 1])
+        pairs = zip(self.run_first[low:high], self.run_count[low:high], strict=True)
+        return [(int(first), int(count)) for first, count in pairs]
+
+
+_PER_FILE = ("first", "count", "size", "kind", "text", "end", "fresh")

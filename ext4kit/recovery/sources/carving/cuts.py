@@ -1,0 +1,168 @@
+"""Where files end, among blocks whose format says nothing: behind zeros, at starts and borders."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ext4kit.recovery.sources.carving.carved import End
+from ext4kit.recovery.sources.carving.ground import Ground, without
+from ext4kit.recovery.sources.carving.marks import Marks
+from ext4kit.recovery.sources.carving.signatures import NAMES, WIDE
+
+_UNITS = np.array([WIDE.get(name, 1) for name in NAMES])
+CHANCE = 8  # so few zeros at the end of a full block of binary data are met by chance
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """The marks by position.
+
+    Attributes:
+        start: int64 (r,), first positions of the runs of blocks that are not all zero.
+        length: int64 (r,), their lengths.
+        position: int64 (k,), events, ascending.
+        tail: int64 (k,), zero bytes at the end of the block.
+        kind: uint8 (k,), what the block starts like.
+        text: bool (k,), it looks like text.
+        dense: bool (k,), it holds next to no zeros before those at its end.
+    """
+
+    start: Any
+    length: Any
+    position: Any
+    tail: Any
+    kind: Any
+    text: Any
+    dense: Any
+
+    @classmethod
+    def of(cls, marks: Marks, ground: Ground) -> Events:
+        """The marks of usable blocks."""
+        places = ground.positions(marks.block)
+        kept = places >= 0
+        start, length = ground.clipped(marks.start, marks.length)
+        return cls(
+            start,
+            length,
+            places[kept],
+            marks.tail[kept].astype(np.int64),
+            marks.kind[kept],
+            marks.text[kept],
+            marks.dense[kept],
+        )
+
+    def at(self, positions: Any) -> tuple[Any, Any]:
+        """(row of the event at or before each position, whether it stands right there)."""
+        row = np.searchsorted(self.position, positions, side="right") - 1
+        here = (row >= 0) & (np.append(self.position, -1)[row] == positions)
+        return row, here
+
+    def tails(self, positions: Any) -> Any:
+        """int64: zero bytes at the end of the block at each position; 0 for one of zeros."""
+        row, here = self.at(positions)
+        return np.where(here, np.append(self.tail, 0)[row], 0)
+
+    def filled(self, positions: Any) -> Any:
+        """bool: the block at the position is not all zero."""
+        row = np.searchsorted(self.start, positions, side="right") - 1
+        return (row >= 0) & (positions < np.append(self.start + self.length, 0)[row])
+
+    def fresh(self, positions: Any, ground: Ground) -> Any:
+        """bool: what is in front of the position has ended: zeros, or a border."""
+        before = positions - 1
+        border = (before < 0) | (ground.limits(np.maximum(before, 0)) <= positions)
+        return border | ~self.filled(before) | (self.tails(before) > 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """Runs of positions that are taken for a file each; columns as in `Carved`."""
+
+    first: Any
+    count: Any
+    size: Any
+    kind: Any
+    text: Any
+    end: Any
+    fresh: Any
+
+
+def cut(events: Events, ground: Ground, taken: Any, taken_count: Any, block_size: int) -> Pieces:
+    """Cut what no known format has taken.
+
+    Args:
+        events: the marks by position.
+        ground: the positions.
+        taken: int64, first positions of what is taken, ascending.
+        taken_count: int64, how many.
+        block_size: bytes.
+    """
+    start, length = _at_borders(ground, events.start, events.length)
+    start, length = without(start, length, taken, taken_count)
+    last = _last_blocks(events, start, length)
+    ends = np.unique(np.concatenate([last + 1, start + length]))
+    row = np.searchsorted(start, ends, side="left") - 1
+    before = np.concatenate([[-1], ends[:-1]]) if len(ends) else ends
+    first = np.maximum(start[row], before)
+    return _described(events, ground, first, ends - first, block_size)
+
+
+def _at_borders(ground: Ground, start: Any, length: Any) -> tuple[Any, Any]:
+    """Runs of positions, those that go over a break cut there."""
+    edges = np.unique(ground.limit)
+    return without(*_split(start, length, edges), edges[:0], edges[:0])
+
+
+def _split(start: Any, length: Any, edges: Any) -> tuple[Any, Any]:
+    ends = start + length
+    row = np.searchsorted(start, edges, side="right") - 1
+    inside = (row >= 0) & (edges > np.append(start, 0)[row]) & (edges < np.append(ends, 0)[row])
+    begins = np.sort(np.concatenate([start, edges[inside]]))
+    stops = np.sort(np.concatenate([ends, edges[inside]]))
+    return begins, stops - begins
+
+
+def _last_blocks(events: Events, start: Any, length: Any) -> Any:
+    """Positions of blocks behind which a file ends.
+
+    A block of binary data may end in a few zeros by chance: it ends a file when something known,
+    or text, starts behind it.
+    """
+    following = np.append(events.position[1:], -1)
+    next_here = following == events.position + 1
+    next_kind = np.append(events.kind[1:], 0) > 0
+    next_text = np.append(events.text[1:], False) & ~events.text
+    starts = next_here & (next_kind | next_text)
+    ends = (events.tail > 0) & (events.text | (events.tail >= CHANCE) | starts)
+    places = events.position[ends]
+    row = np.searchsorted(start, places, side="right") - 1
+    inside = (row >= 0) & (places < np.append(start + length, 0)[row])
+    return places[inside]
+
+
+def _described(events: Events, ground: Ground, first: Any, count: Any, size: int) -> Pieces:
+    row, here = events.at(first)
+    tail = events.tails(first + count - 1)
+    text = np.append(events.text, False)[row]
+    low = np.searchsorted(events.position, first, side="left")
+    high = np.searchsorted(events.position, first + count, side="left")
+    binary = np.concatenate([[0], np.cumsum(~events.text)])
+    text &= binary[high] == binary[low]
+    final, _ = events.at(first + count - 1)
+    dense = np.append(events.dense, False)[row] & np.append(events.dense, False)[final]
+    how = np.where(text, End.TEXT, np.where(dense, End.DENSE, End.ZEROS))
+    end = np.where(tail > 0, how, End.NEXT).astype(np.uint8)
+    kind = np.where(here, np.append(events.kind, 0)[row], 0).astype(np.uint8)
+    unit = _UNITS[kind]
+    return Pieces(
+        first,
+        count,
+        -(-(count * size - tail) // unit) * unit,
+        kind,
+        text,
+        end,
+        events.fresh(first, ground),
+    )

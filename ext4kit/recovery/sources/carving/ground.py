@@ -1,0 +1,104 @@
+"""The blocks that carving may use, in a row: free, claimed by nobody, lists of blocks left out.
+
+A place in that row is a position. Where only lists of block numbers lie between two blocks,
+their positions follow each other, as the blocks do in the content of their file.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ext4kit.filesystem.maps import spread
+
+
+class Ground:
+    """Runs of usable blocks and the positions they have.
+
+    Args:
+        start: int64 (n,), first blocks of runs, ascending, not overlapping.
+        length: int64 (n,), their lengths.
+        left_out: int64, ascending blocks to leave out without a break.
+
+    Attributes:
+        start: int64 (m,), first blocks of the runs that are left.
+        length: int64 (m,), their lengths.
+        base: int64 (m,), position of each first block.
+        size: positions in all.
+        limit: int64 (m,), one past the last position that follows on without a break.
+    """
+
+    def __init__(self, start: Any, length: Any, left_out: Any) -> None:
+        kept = length > 0
+        start, length = start[kept], length[kept]
+        row = np.searchsorted(start, left_out, side="right") - 1
+        inside = (row >= 0) & (left_out < (start + length)[row]) if len(start) else row > 0
+        out = left_out[inside]
+        begins = np.concatenate([start, out + 1])
+        ends = np.concatenate([start + length, out])
+        goes_on = np.concatenate([np.zeros(len(start), bool), np.ones(len(out), bool)])
+        order = np.argsort(begins, kind="stable")
+        self.start, self.length = begins[order], np.sort(ends) - begins[order]
+        goes_on = goes_on[order]
+        self.base = np.cumsum(self.length) - self.length
+        self.size = int(self.length.sum())
+        heads = np.flatnonzero(~goes_on)
+        limits = np.append(self.base[heads[1:]], self.size) if len(heads) else heads
+        self.limit = limits[np.cumsum(~goes_on) - 1] if len(heads) else heads
+
+    def positions(self, blocks: Any) -> Any:
+        """The position of each block (int64), -1 where it is not usable."""
+        if not len(self.start):
+            return np.full(len(blocks), -1, np.int64)
+        row = np.searchsorted(self.start, blocks, side="right") - 1
+        inside = (row >= 0) & (blocks < (self.start + self.length)[row])
+        return np.where(inside, self.base[row] + blocks - self.start[row], -1)
+
+    def blocks(self, positions: Any) -> Any:
+        """The block at each position (int64)."""
+        row = np.searchsorted(self.base, positions, side="right") - 1
+        return self.start[row] + positions - self.base[row]
+
+    def limits(self, positions: Any) -> Any:
+        """One past the last position that follows on without a break (int64)."""
+        return self.limit[np.searchsorted(self.base, positions, side="right") - 1]
+
+    def runs_of(self, first: int, count: int) -> list[tuple[int, int]]:
+        """(first block, number of blocks) pairs of `count` positions from `first` on."""
+        row, found = int(np.searchsorted(self.base, first, side="right")) - 1, []
+        while count > 0 and row < len(self.start):
+            skip = first - int(self.base[row])
+            here = min(count, int(self.length[row]) - skip)
+            if here > 0:
+                found.append((int(self.start[row]) + skip, here))
+            first, count, row = first + here, count - here, row + 1
+        return found
+
+    def clipped(self, start: Any, length: Any) -> tuple[Any, Any]:
+        """(first position, count) of the usable parts of ascending runs of blocks."""
+        ends = self.start + self.length
+        low = np.searchsorted(ends, start, side="right")
+        high = np.searchsorted(self.start, start + length, side="left")
+        theirs, position = spread(np.maximum(high - low, 0))
+        row = low[theirs] + position
+        first = np.maximum(start[theirs], self.start[row])
+        last = np.minimum((start + length)[theirs], ends[row])
+        return self.base[row] + first - self.start[row], last - first
+
+
+def without(start: Any, length: Any, taken: Any, taken_length: Any) -> tuple[Any, Any]:
+    """Ascending runs without what others, ascending and not overlapping, have of them."""
+    ends, taken_ends = start + length, taken + taken_length
+    low = np.searchsorted(taken_ends, start, side="right")
+    high = np.searchsorted(taken, ends, side="left")
+    row, position = spread(np.maximum(high - low, 0))
+    cut = low[row] + position
+    begins = np.concatenate([start, np.minimum(taken_ends[cut], ends[row])])
+    stops = np.concatenate([np.maximum(taken[cut], start[row]), ends])
+    # A run and the pieces cut out of it give as many begins as stops, in the same order.
+    owner = np.concatenate([np.arange(len(start)), row])
+    begins = begins[np.lexsort((begins, owner))]
+    stops = stops[np.lexsort((stops, np.concatenate([row, np.arange(len(start))])))]
+    kept = stops > begins
+    return begins[kept], (stops - begins)[kept]

@@ -1,0 +1,109 @@
+"""The first twelve blocks of files of which the lists of blocks are there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ext4kit.recovery.sources.carving.carved import End
+from ext4kit.recovery.sources.carving.cuts import Events, Pieces
+from ext4kit.recovery.sources.carving.lists import DIRECT, Runs
+from ext4kit.recovery.sources.carving.stated import Measuring
+
+_MANY_ENDS = 3  # inside one file: its list is older than they are
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A file put together out of runs of positions.
+
+    Attributes:
+        runs: in the order of the content.
+        end: an `End`.
+    """
+
+    runs: Runs
+    end: End
+
+
+def with_heads(bodies: list[Runs], measuring: Measuring) -> tuple[list[Whole], list[Runs]]:
+    """The files whose first twelve blocks lie in front of the rest, and the other bodies.
+
+    Where nothing ends in front of these twelve, or something seems to end within them or a good
+    deal behind them, the format has to say that the file goes on. A body with ends in it and no
+    head is what an old list names: it is given up.
+    """
+    ground, events = measuring.ground, measuring.events
+    if not bodies:
+        return [], []
+    first = np.array([body[0][0] for body in bodies], np.int64)
+    start = first - DIRECT
+    near = (start >= 0) & (ground.limits(np.maximum(start, 0)) > first)
+    taken = np.array(sorted(run for body in bodies for run in body), np.int64)
+    following = np.searchsorted(taken[:, 0] + taken[:, 1], start, side="right")
+    near &= np.append(taken[:, 0], ground.size)[following] >= first
+    fresh = events.fresh(start, ground) | np.isin(start, taken.sum(axis=1))
+    whole = [
+        Whole([(body[0][0] - DIRECT, DIRECT + body[0][1]), *body[1:]], End.LISTED)
+        for body in bodies
+    ]
+    inner = _ends_in_bodies(events, bodies)
+    doubtful = (_ends_between(events, start, first) > 0) | (inner >= _MANY_ENDS)
+    for row in np.flatnonzero(near & (doubtful | ~fresh)).tolist():
+        near[row] = measuring.fits(whole[row].runs)
+    whole = [file for file, good in zip(whole, near.tolist(), strict=True) if good]
+    left = np.flatnonzero(~near & (inner == 0)).tolist()
+    return whole, [bodies[row] for row in left]
+
+
+def _ends_in_bodies(events: Events, bodies: list[Runs]) -> Any:
+    """Int64: how many files seem to end in front of each body's last block."""
+    owner = np.repeat(np.arange(len(bodies)), [len(body) for body in bodies])
+    table = np.array([run for body in bodies for run in body], np.int64)
+    stop = table.sum(axis=1) - np.append(owner[1:] != owner[:-1], True)
+    ends = _ends_between(events, table[:, 0], stop)
+    return np.bincount(owner, ends, len(bodies)).astype(np.int64)
+
+
+def _ends_between(events: Events, start: Any, stop: Any) -> Any:
+    """Int64: how many files end between the two, as far as text and signatures tell."""
+    following = np.append(events.position[1:], -1) == events.position + 1
+    begins = following & (np.append(events.kind[1:], 0) > 0)
+    ends = np.concatenate([[0], np.cumsum((events.tail > 0) & (events.text | begins))])
+    low = np.searchsorted(events.position, start, side="left")
+    high = np.searchsorted(events.position, stop, side="left")
+    return ends[high] - ends[low]
+
+
+def paired(bodies: list[Runs], rest: Pieces) -> tuple[list[Whole], Any]:
+    """Bodies and the pieces of twelve full blocks that are nearest to them.
+
+    Returns:
+        The files, and the rows of the pieces that they took.
+    """
+    rows = np.flatnonzero((rest.count == DIRECT) & (rest.end == End.NEXT))
+    first = np.array([body[0][0] for body in bodies], np.int64)
+    if not len(rows) or not len(first):
+        return [Whole(body, End.NEXT) for body in bodies], rows[:0]
+    theirs = _nearest(first, rest.first[rows])
+    mine = _nearest(rest.first[rows], first)
+    good = mine[theirs] == np.arange(len(first))
+    whole = [
+        Whole([(int(rest.first[rows[other]]), DIRECT), *body], End.PAIRED)
+        if match
+        else Whole(body, End.NEXT)
+        for body, other, match in zip(bodies, theirs.tolist(), good.tolist(), strict=True)
+    ]
+    return whole, rows[theirs[good]]
+
+
+def _nearest(wanted: Any, places: Any) -> Any:
+    """Row of the place nearest to each wanted one; places need no order."""
+    order = np.argsort(places, kind="stable")
+    ordered = places[order]
+    after = np.minimum(np.searchsorted(ordered, wanted), len(ordered) - 1)
+    before = np.maximum(after - 1, 0)
+    nearer = np.abs(ordered[before] - wanted) <= np.abs(ordered[after] - wanted)
+    return order[np.where(nearer, before, after)]

@@ -1,0 +1,145 @@
+"""Files whose format says where they end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ext4kit.filesystem.blocks import BlockReader
+from ext4kit.recovery.sources.carving.carved import End
+from ext4kit.recovery.sources.carving.cuts import Events, Pieces
+from ext4kit.recovery.sources.carving.ground import Ground
+from ext4kit.recovery.sources.carving.lengths import LENGTHS, Budget, Stated, Window
+from ext4kit.recovery.sources.carving.signatures import NAMES, SHORT
+
+_MEASURED = np.array([name in LENGTHS for name in NAMES])
+_MOST_STARTS_INSIDE = 64
+_REACH_AT_LEAST = 16 << 20
+_SHORT = np.array([name in SHORT for name in NAMES])
+
+
+class Measuring:
+    """Measures files that start with a known signature.
+
+    Args:
+        reader: the blocks as they are on the disk.
+        ground: positions of usable blocks.
+        events: the marks by position.
+        budget: what may be read and unpacked.
+    """
+
+    def __init__(self, reader: BlockReader, ground: Ground, events: Events, budget: Budget) -> None:
+        self.reader, self.ground, self.events, self.budget = reader, ground, events, budget
+        self.rows: list[tuple[int, int, int, int, int, bool]] = []
+        self.starts: Any = np.zeros(0, np.int64)  # of files with a signature, ascending
+
+    def files(self, taken: Any, taken_count: Any) -> Pieces:
+        """The files whose format says where they end, ascending, none over another.
+
+        Args:
+            taken: int64, first positions that are not to be had, ascending.
+            taken_count: int64, how many.
+        """
+        events = self.events
+        wanted = np.flatnonzero(_MEASURED[events.kind])
+        places = events.position[wanted]
+        fresh = events.fresh(places, self.ground)
+        self.starts = places[fresh & ~_SHORT[events.kind[wanted]]]
+        limit = self.ground.limits(places)
+        following = np.searchsorted(taken, places, side="right")
+        limit = np.minimum(limit, np.append(taken, self.ground.size)[following])
+        hidden = (taken + taken_count)[following - 1] > places if len(taken) else following > 0
+        wanted_kinds = events.kind[wanted]
+        end = 0
+        for at, kind, new, stop, gone in zip(
+            places.tolist(), wanted_kinds.tolist(), fresh.tolist(), limit.tolist(),
+            (hidden & (following > 0)).tolist(), strict=True,
+        ):  # fmt: skip
+            if at >= end and not gone:
+                end = self._one(at, kind, new or at == end, stop) or end
+        table = np.array(self.rows, np.int64).reshape(-1, 6).T
+        first, count, size, kind, how, new = table
+        text = np.zeros(len(first), bool)
+        return Pieces(
+            first, count, size, kind.astype(np.uint8), text, how.astype(np.uint8), new > 0
+        )
+
+    def fits(self, runs: list[tuple[int, int]]) -> int:
+        """The size of a file whose blocks are known, when its format says one that fits.
+
+        Args:
+            runs: its (first position, number of positions) pairs.
+
+        Returns:
+            Bytes; 0 when the format says nothing, or something else.
+        """
+        row, here = self.events.at(np.array([runs[0][0]]))
+        kind = int(self.events.kind[row[0]]) if here[0] else 0
+        if not _MEASURED[kind]:
+            return 0
+        count = sum(length for _, length in runs)
+        window = Window(self.reader, lambda *part: self._part(runs, *part), count, self.budget)
+        stated = LENGTHS[NAMES[kind]](window)
+        if stated is None or not window.zeros_behind(stated.size):
+            return 0
+        return stated.size if stated.size > window.size - window.block_size else 0
+
+    def _part(self, runs: list[tuple[int, int]], first: int, count: int) -> list[tuple[int, int]]:
+        """The blocks of a part of some runs of positions."""
+        found = []
+        for start, length in runs:
+            here = min(max(length - first, 0), count)
+            if here:
+                found += self.ground.runs_of(start + first, here)
+            first, count = max(first - length, 0), count - here
+        return found
+
+    def _one(self, at: int, kind: int, fresh: bool, stop: int) -> int | None:
+        """Add the file that starts at a position; one past its last position."""
+        if not fresh and _SHORT[kind]:
+            return None
+        window = Window(
+            self.reader,
+            lambda first, count: self.ground.runs_of(at + first, count),
+            stop - at,
+            self.budget,
+        )
+        window.reach = self._reach(at) * window.block_size
+        stated = LENGTHS[NAMES[kind]](window)
+        if stated is None or not 0 < stated.size <= window.size:
+            return None
+        size, how = self._confirmed(window, at, stated)
+        if not size or (not fresh and how > End.STATED):
+            return None
+        count = -(-size // window.block_size)
+        self.rows.append((at, count, size, kind, how, fresh))
+        return at + count
+
+    def _reach(self, at: int) -> int:
+        """Blocks from `at` on in which a file that starts there may end.
+
+        Files hold few blocks that look like the start of another one; one whose end is gone would
+        be looked for all over the disk.
+        """
+        row = int(np.searchsorted(self.starts, at)) + _MOST_STARTS_INSIDE
+        far = int(self.starts[row]) if row < len(self.starts) else self.ground.size
+        return max(far - at, _REACH_AT_LEAST // self.reader.block_size)
+
+    def _starts_inside(self, at: int, last: int) -> bool:
+        """Another file with a known signature starts behind `at`, up to `last`."""
+        low, high = np.searchsorted(self.starts, [at + 1, last + 1])
+        return bool(high > low)
+
+    def _confirmed(self, window: Window, at: int, stated: Stated) -> tuple[int, End]:
+        """The size, and how it is known: zeros behind it, or a little more content and zeros."""
+        block = window.block_size
+        last = at + (stated.size - 1) // block
+        if window.zeros_behind(stated.size):
+            return stated.size, End.PROVEN if stated.proven else End.STATED
+        for place in (last, last + 1):
+            tail = int(self.events.tails(np.array([place]))[0])
+            size = (place - at + 1) * block - tail
+            if tail and size <= window.size and not self._starts_inside(at, place):
+                return size, End.BEYOND
+        return 0, End.BEYOND

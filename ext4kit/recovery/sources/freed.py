@@ -1,0 +1,182 @@
+"""Which blocks a transaction freed: what two copies of a block bitmap in the log differ in.
+
+A freed block is marked in the transaction that frees it, and so is the inode that had it. Where
+a transaction freed one inode alone of which nothing else is known, it had all that was freed
+and that the others did not have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ext4kit.filesystem.geometry import first_block
+from ext4kit.filesystem.maps import Runs, spread
+from ext4kit.journal import inode_version_pieces
+from ext4kit.parsers.inode import InodeTable, parse_inodes
+from ext4kit.past import Past
+from ext4kit.units import NANOSECONDS
+
+_GRACE = 2 * NANOSECONDS  # whole seconds are stored of a deletion, and clocks are read before
+
+
+@dataclass(frozen=True, slots=True)
+class Freed:
+    """Runs of blocks that were freed, as int64 columns by order and block.
+
+    Attributes:
+        start, length: the blocks.
+        order: the first transaction that shows them free.
+        since: the last one before it that shows them in use.
+    """
+
+    start: Any
+    length: Any
+    order: Any
+    since: Any
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+def find_freed(past: Past) -> Freed:
+    """What the log's copies of block bitmaps tell of blocks that were freed."""
+    parts = [(*[np.zeros(0, np.int64)] * 4,)]
+    history = past.history
+    if history is not None:
+        homes = past.fs.groups.block_bitmap
+        rows = np.flatnonzero(np.isin(history.blocks, homes))
+        step = max(history.log.reader.chunk, 2)
+        for at in range(0, len(rows), step - 1):
+            parts.append(_differences(past, rows[at : at + step]))
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    sort = np.lexsort((columns[0], columns[2]))
+    return Freed(*(column[sort] for column in columns))
+
+
+def _differences(past: Past, rows: Any) -> tuple[Any, ...]:
+    """(start, length, order, since) of what neighbouring copies of one bitmap differ in."""
+    history, superblock = past.history, past.fs.superblock
+    assert history is not None
+    blocks, orders = history.blocks[rows], history.orders[rows]
+    copies = history.log.read_copies(history.tags[rows])
+    pairs = np.flatnonzero(blocks[1:] == blocks[:-1])
+    gone = copies[pairs] & ~copies[pairs + 1]
+    kept = gone.any(axis=1)
+    pairs, gone = pairs[kept], gone[kept]
+    bits = np.unpackbits(gone, axis=1, bitorder="little")[:, : superblock.bits_per_group]
+    edge = np.diff(bits.astype(np.int8), axis=1, prepend=0, append=0)
+    row, start = np.nonzero(edge == 1)
+    end = np.nonzero(edge == -1)[1]
+    by_home = np.argsort(past.fs.groups.block_bitmap, kind="stable")
+    homes = past.fs.groups.block_bitmap[by_home]
+    group = by_home[np.searchsorted(homes, blocks[pairs])]
+    ratio = superblock.cluster_ratio
+    first = first_block(superblock, 0) + group[row] * superblock.blocks_per_group
+    return (
+        first + start * ratio,
+        (end - start) * ratio,
+        orders[pairs + 1][row],
+        orders[pairs][row],
+    )
+
+
+def sole_owners(past: Past, freed: Freed, metadata: Any) -> tuple[Any, Runs]:
+    """Deleted lives that alone can have had what their transaction freed.
+
+    Args:
+        past: the lives.
+        freed: what `find_freed` gave.
+        metadata: int64, free blocks that hold metadata: they are left out.
+
+    Returns:
+        (life (n,), runs: `owner` is the row in it, file blocks in order of the disk).
+    """
+    states, none = past.states, np.zeros(0, np.int64)
+    nothing = Runs(none, none, none, none, none.astype(bool))
+    if not len(states) or not len(freed):
+        return none, nothing
+    lost = np.flatnonzero((past.last_whole < 0) & ~past.alive_now)
+    first = np.searchsorted(states.life, lost)
+    order = states.order[first]
+    window = _windows(past, order)
+    died = states.table.dtime[first] * NANOSECONDS
+    there = (died >= window - _GRACE) & (window > 0) & (states.table.links_count[first] == 0)
+    lost, order = lost[there], order[there]
+    found, count = np.unique(order, return_counts=True)
+    single = found[count == 1]
+    single = single[~np.isin(single, _unsure(past, single))]
+    kept = np.isin(order, single)
+    lost, order = lost[kept], order[kept]
+    sort = np.argsort(order)
+    return _rest(past, freed, lost[sort], order[sort], metadata)
+
+
+def _windows(past: Past, orders: Any) -> Any:
+    """When the transaction before each order was committed, ns; 0 where that is not known."""
+    times = past.commit_times
+    known, place = np.unique(orders, return_inverse=True)
+    return np.array([times.get(order - 1, 0) for order in known.tolist()], np.int64)[place]
+
+
+def _unsure(past: Past, orders: Any) -> Any:
+    """Those of the transactions in which a living file may have been cut short.
+
+    Such a file changed in the transaction, was older, and the log does not show that it had no
+    more before.
+    """
+    if past.history is None or not len(orders):
+        return orders
+    unsure: list[Any] = [np.zeros(0, np.int64)]
+    for versions in inode_version_pieces(past.fs, past.history):
+        table = parse_inodes(versions.rows, versions.number, past.fs.superblock)
+        unsure.append(_cut_short(past, table, versions.order, orders))
+    return np.unique(np.concatenate(unsure))
+
+
+def _cut_short(past: Past, table: InodeTable, order: Any, orders: Any) -> Any:
+    """The orders at which an inode of a piece may have lost blocks and lived on."""
+    size_before = np.full(len(table), -1)
+    sort = np.lexsort((order, table.number))
+    same = table.number[sort[1:]] == table.number[sort[:-1]]
+    size_before[sort[1:][same]] = table.size[sort[:-1][same]]
+    window = _windows(past, order) - _GRACE
+    changed = np.isin(order, orders) & (table.links_count > 0) & (table.ctime >= window)
+    changed &= ((table.mode & 0xF000) == 0x8000) & (table.crtime < window)
+    return order[changed & ((size_before < 0) | (size_before > table.size))]
+
+
+def _rest(past: Past, freed: Freed, lives: Any, orders: Any, metadata: Any) -> tuple[Any, Runs]:
+    """What was freed in the orders, less what known states had before."""
+    place = np.searchsorted(orders, freed.order)
+    place = np.minimum(place, max(len(orders) - 1, 0))
+    mine = np.isin(freed.order, orders)
+    row, position = spread(np.where(mine, freed.length, 0))
+    owner, block = place[row], freed.start[row] + position
+    kept = ~_are_known(past, block) & ~np.isin(block, metadata)
+    owner, block = owner[kept], block[kept]
+    used = past.fs.bitmaps.blocks_in_use(block)
+    spoilt = np.unique(owner[used])
+    kept = ~np.isin(owner, spoilt)
+    owner, block = owner[kept], block[kept]
+    has, owner = np.unique(owner, return_inverse=True)
+    first = np.searchsorted(owner, np.arange(len(has)))
+    cut = np.ones(len(owner), bool)
+    cut[1:] = (owner[1:] != owner[:-1]) | (block[1:] != block[:-1] + 1)
+    start = np.flatnonzero(cut)
+    logical = start - first[owner[start]]
+    length = np.diff(np.append(start, len(owner)))
+    written = np.zeros(len(start), bool)
+    return lives[has], Runs(owner[start], logical, length, block[start], written)
+
+
+def _are_known(past: Past, block: Any) -> Any:
+    """Per block (bool): a state of a known life had it, as content or in its tree."""
+    maps = past.map_states(np.flatnonzero(past.states.whole))
+    start = np.concatenate([maps.data.physical, maps.nodes[1]])
+    end = start + np.concatenate([maps.data.length, np.ones(len(maps.nodes[1]), np.int64)])
+    order = np.argsort(start, kind="stable")
+    reach = np.concatenate([[0], np.maximum.accumulate(end[order])])
+    return reach[np.searchsorted(start[order], block, side="right")] > block

@@ -1,0 +1,130 @@
+"""Pieces of inode tables, recognised by their slots, and the numbers of their inodes.
+
+An inode's checksum covers its number and its generation before its bytes. The generation is
+among the bytes, so run backwards the checksum leaves four unknown bytes, which are solved. All
+slots of a block have to agree.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ext4kit.parsers.checksums import crc32c_seeds, crc32c_words
+from ext4kit.parsers.extents import MAGIC
+from ext4kit.parsers.inode import GOOD_OLD_SIZE, INODE, INODE_EXTRA, InodeFlags
+from ext4kit.parsers.superblock import Superblock
+
+_MODES = np.isin(np.arange(16), [1, 2, 4, 6, 8, 10, 12])
+_FIRST_SLOTS = 4  # one of these is in use in all but a few pieces; the others are not looked for
+_MOST_LINKS = 65_000  # kernel fs/ext4/ext4.h, EXT4_LINK_MAX
+_EARLIEST = 1 << 28  # seconds: in 1978; block numbers that are taken for a time lie below
+_GENERATION = INODE.offset_of("i_generation")
+_OBSOLETE = INODE.offset_of("i_obso_faddr") // 4
+_CHECKSUM_LO = INODE.offset_of("i_checksum_lo")
+_CHECKSUM_HI = GOOD_OLD_SIZE + INODE_EXTRA.offset_of("i_checksum_hi")
+
+
+def find_inode_pieces(superblock: Superblock, data: Any, words: Any) -> tuple[Any, Any, Any]:
+    """The blocks that are pieces of inode tables.
+
+    Args:
+        superblock: the file system's.
+        data: uint8 (n, block size).
+        words: the same as uint32.
+
+    Returns:
+        (rows of `data`, number of the inode in each one's first slot, slots in use); the
+        numbers are 0 where nothing tells them.
+    """
+    size = superblock.inode_size
+    per_block = superblock.block_size // size
+    slots = np.arange(min(per_block, _FIRST_SLOTS))
+    hits = np.arange(len(words))
+    for slot in slots[:2].tolist():
+        one = _used(words, hits, slots[slot : slot + 1], size)[:, 0]
+        hits = hits[one | (words[hits, slot * size // 4] == 0)]
+    used = _used(words, hits, slots, size)
+    empty = words[hits[:, None], slots * size // 4] == 0
+    hits = hits[used.any(axis=1) & (used | empty).all(axis=1)]
+    if not len(hits):
+        return hits, hits, hits
+    every = np.arange(per_block)
+    used = _used(words, hits, every, size)
+    fits = (used | (words[hits[:, None], every * size // 4] & 0xFFFF == 0)).all(axis=1)
+    hits, used = hits[fits], used[fits]
+    inodes = data[hits][:, : per_block * size].reshape(len(hits), per_block, size)
+    if superblock.has_metadata_checksums and size > GOOD_OLD_SIZE:
+        first, held = _numbers(superblock, inodes, used)
+        kept = held > 0
+    else:
+        first, held = np.zeros(len(hits), np.int64), used.sum(axis=1)
+        kept = _are_sane(superblock, inodes, used)
+    return hits[kept], first[kept], held[kept]
+
+
+def _used(words: Any, rows: Any, slots: Any, size: int) -> Any:
+    """(rows, slots) bool: a slot may hold an inode: a known type, and zero where Linux has zero."""
+    row, at = rows[:, None], slots * (size // 4)
+    used = _MODES[words[row, at] >> 12 & 0xF] & (words[row, at + _OBSOLETE] == 0)
+    if size > GOOD_OLD_SIZE:
+        extra = words[row, at + GOOD_OLD_SIZE // 4] & 0xFFFF
+        used &= (extra <= size - GOOD_OLD_SIZE) & (extra % 4 == 0)
+    return used
+
+
+def _numbers(superblock: Superblock, inodes: Any, used: Any) -> tuple[Any, Any]:
+    """(number of each block's first slot, slots whose checksums say so; 0: no two agree)."""
+    per_block = used.shape[1]
+    row, slot = np.nonzero(used)
+    raw = inodes[row, slot]
+    number = _solve(superblock, raw)
+    first = number - slot
+    sound = (first > 0) & (number <= superblock.inodes_count)
+    sound &= (first - 1) % superblock.inodes_per_group % per_block == 0
+    row, first = row[sound], first[sound]
+    # of the numbers that a block's slots give, the most frequent one
+    pair, count = np.unique(np.stack([row, first]), axis=1, return_counts=True)
+    order = np.lexsort((count, pair[0]))
+    pair, count = pair[:, order], count[order]
+    last = np.append(pair[0][1:] != pair[0][:-1], True)[: len(count)]
+    result, held = np.zeros((2, len(used)), np.int64)
+    result[pair[0][last]], held[pair[0][last]] = pair[1][last], count[last]
+    return result, held
+
+
+def _solve(superblock: Superblock, raw: Any) -> Any:
+    """The inode number that each inode's checksum covers; int64 (n,), -1 where it has 16 bits."""
+    cleared = raw.copy()
+    stored = raw[:, _CHECKSUM_LO : _CHECKSUM_LO + 2].copy().view("<u2")[:, 0].astype(np.int64)
+    high = raw[:, _CHECKSUM_HI : _CHECKSUM_HI + 2].copy().view("<u2")[:, 0].astype(np.int64)
+    extra = raw[:, GOOD_OLD_SIZE : GOOD_OLD_SIZE + 2].copy().view("<u2")[:, 0]
+    for at in (_CHECKSUM_LO, _CHECKSUM_HI):
+        cleared[:, at : at + 2] = 0
+    seed = crc32c_seeds(stored | high << 16, cleared, raw.shape[1])
+    generation = raw[:, _GENERATION : _GENERATION + 4]
+    register = crc32c_seeds(seed, np.ascontiguousarray(generation), 4)
+    return np.where(extra >= 4, crc32c_words(superblock.seed, register), -1)
+
+
+def _are_sane(superblock: Superblock, inodes: Any, used: Any) -> Any:
+    """Per block (bool): the maps of all inodes in use are such as an inode can have."""
+    row, slot = np.nonzero(used)
+    base = INODE.columns(inodes[row, slot])
+    flags = base["i_flags"]
+    pointers = np.ascontiguousarray(base["i_block"]).view("<u4")
+    by_extents = (flags & int(InodeFlags.EXTENTS)) != 0
+    inline = (flags & int(InodeFlags.INLINE_DATA)) != 0
+    kind = base["i_mode"] >> 12
+    mapped = np.isin(kind, [4, 8]) & ~inline
+    good = ~mapped | np.where(
+        by_extents,
+        pointers[:, 0] & 0xFFFF == MAGIC,
+        (pointers < superblock.blocks_count).all(axis=1),
+    )
+    good &= (base["i_links_count"] <= _MOST_LINKS) & (base["i_ctime"] > _EARLIEST)
+    good &= base["i_generation"] != 0
+    fine = used.any(axis=1)
+    fine[row[~good]] = False
+    return fine

@@ -1,0 +1,150 @@
+"""Maps for deleted inodes of which no whole state is known, and for files without an inode."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ext4kit.filesystem.maps import Runs
+from ext4kit.past import Past
+from ext4kit.recovery.sources.ends import last_bytes
+from ext4kit.recovery.sources.freed import find_freed, sole_owners
+from ext4kit.recovery.sources.leaves import FoundMaps
+from ext4kit.recovery.sources.names import life_of
+from ext4kit.recovery.sources.space import Space
+from ext4kit.recovery.sources.trees import FoundTrees
+
+LEAVES, BITMAPS, INDIRECT = "extent leaves", "bitmap differences", "indirect blocks"
+NOT_WHOLE = "a part of its map may be missing"
+EARLIER = "its map is that of an earlier time"
+OLD_COPY = "its map comes from copies in the log that nothing describes"
+
+
+@dataclass(frozen=True, slots=True)
+class LostMaps:
+    """Maps that were found, one row a file.
+
+    Attributes:
+        life: the life that had it, -1 for none that is known.
+        source: LEAVES, BITMAPS or INDIRECT.
+        runs: `owner` is the row here.
+        nodes: (row, block) of tree blocks.
+        size: bytes up to the last one that is not zero.
+        doubts: (bool by row, what speaks against the map).
+    """
+
+    life: Any
+    source: Any
+    runs: Runs
+    nodes: tuple[Any, Any]
+    size: Any
+    doubts: list[tuple[Any, str]]
+
+    def __len__(self) -> int:
+        return len(self.life)
+
+    @classmethod
+    def none(cls) -> LostMaps:
+        """No map at all."""
+        none = np.zeros(0, np.int64)
+        runs = Runs(none, none, none, none, none.astype(bool))
+        return cls(none, none.astype("U18"), runs, (none, none), none, [])
+
+    @classmethod
+    def joined(cls, parts: list[LostMaps]) -> LostMaps:
+        """Several tables as one."""
+        starts = np.cumsum([0, *(len(part) for part in parts)])
+        pairs = list(zip(parts, starts.tolist(), strict=False))
+        owner = np.concatenate([part.runs.owner + at for part, at in pairs])
+        others = ("logical", "length", "physical", "unwritten")
+        columns = [np.concatenate([getattr(part.runs, name) for part in parts]) for name in others]
+        doubts = []
+        for part, at in pairs:
+            for doubtful, reason in part.doubts:
+                every = np.zeros(int(starts[-1]), bool)
+                every[at : at + len(part)] = doubtful
+                doubts.append((every, reason))
+        return cls(
+            np.concatenate([part.life for part in parts]),
+            np.concatenate([part.source for part in parts]),
+            Runs(owner, *columns),
+            (
+                np.concatenate([part.nodes[0] + at for part, at in pairs]),
+                np.concatenate([part.nodes[1] for part in parts]),
+            ),
+            np.concatenate([part.size for part in parts]),
+            doubts,
+        )
+
+    def take(self, kept: Any) -> LostMaps:
+        """The rows that a bool array selects."""
+        row = np.cumsum(kept) - 1
+        runs = self.runs.take(kept[self.runs.owner])
+        owner, block = (column[kept[self.nodes[0]]] for column in self.nodes)
+        return LostMaps(
+            self.life[kept],
+            self.source[kept],
+            replace(runs, owner=row[runs.owner]),
+            (row[owner], block),
+            self.size[kept],
+            [(doubtful[kept], reason) for doubtful, reason in self.doubts],
+        )
+
+
+def leaf_maps(past: Past, found: FoundMaps) -> LostMaps:
+    """What extent leaves give for the dead: for lives without a whole state, and for nobody.
+
+    Maps of lives that live or that a whole state describes are left out.
+    """
+    known = found.number > 0
+    life = np.where(known, life_of(past, found.number, np.where(known, found.generation, 0)), -1)
+    described = np.zeros(len(found), bool)
+    if past.lives_count:
+        described = (life >= 0) & ((past.last_whole >= 0) | past.alive_now)[life]
+    doubts = [
+        (found.damaged, NOT_WHOLE), (found.earlier, EARLIER), (found.logged, OLD_COPY),
+    ]  # fmt: skip
+    source = np.full(len(found), LEAVES)
+    maps = LostMaps(life, source, found.runs, found.nodes, found.size, doubts)
+    return maps.take(~found.alive & ~described & (found.size > 0))
+
+
+def freed_maps(past: Past, space: Space, metadata: Any) -> LostMaps:
+    """What the bitmaps in the log give for files without a whole state.
+
+    Several runs could follow each other in any order, so one run alone is taken.
+
+    Args:
+        past: the lives.
+        space: whose blocks are read.
+        metadata: int64, free blocks that are known to hold metadata, no content.
+    """
+    life, runs = sole_owners(past, find_freed(past), metadata)
+    none = np.zeros(0, np.int64)
+    size = last_bytes(space.fs, runs, len(life))
+    source = np.full(len(life), BITMAPS)
+    rows = np.searchsorted(past.states.life, life)
+    plain = (past.states.table.mode[rows] & 0xF000) == 0x8000
+    single = np.bincount(runs.owner, minlength=len(life)) == 1
+    return LostMaps(life, source, runs, (none, none), size, []).take(plain & single)
+
+
+def tree_maps(found: FoundTrees) -> LostMaps:
+    """What freed indirect blocks give, of files whose start is known."""
+    life, source = np.full(len(found), -1), np.full(len(found), INDIRECT)
+    maps = LostMaps(life, source, found.runs, found.nodes, found.size, [])
+    return maps.take(~found.damaged & (found.size > 0))
+
+
+def are_apart(runs: Runs, files: int) -> Any:
+    """Per file (bool): none of its blocks is in the runs of another one."""
+    order = np.argsort(runs.physical, kind="stable")
+    start, end = runs.physical[order], (runs.physical + runs.length)[order]
+    apart = np.ones(files, bool)
+    if len(order) > 1:
+        reach = np.maximum.accumulate(end)
+        apart[runs.owner[order[1:][start[1:] < reach[:-1]]]] = False
+        apart[runs.owner[order[:-1][end[:-1] > start[1:]]]] = False
+    return apart

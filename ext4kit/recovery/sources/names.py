@@ -1,0 +1,193 @@
+"""Names from directory blocks of deleted directories and from log copies nobody describes.
+
+A directory block names its owner by its checksum; without one, a first block by its `.`. An
+entry says which inode number had the name, not which life of it: it is used where one life
+alone fits in type and time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ext4kit.filesystem.maps import spread
+from ext4kit.parsers.directory import Names, parse_entries
+from ext4kit.past import Past
+from ext4kit.recovery.sources.owners import Owners
+from ext4kit.recovery.sources.space import Space
+from ext4kit.recovery.sources.structures import DIRECTORY, Structures, read_structures
+from ext4kit.recovery.sources.undescribed import orders_of
+from ext4kit.units import NANOSECONDS
+
+_AT_ONCE = 2048
+_FOREVER = np.iinfo(np.int64).max
+_FORMATS = np.array([0, 8, 4, 2, 6, 1, 12, 10])  # the mode's upper bits, by file type
+
+
+@dataclass(frozen=True, slots=True)
+class FoundNames:
+    """Entries of directories as columns (n,).
+
+    Attributes:
+        directory: inode number of the directory; generation: its own, -1 where not known.
+        child: inode number that the entry names; file_type: as the entry says, 0 for unknown.
+        order: that of the transaction of a log copy, -1 for a block on disk.
+        name: the names.
+    """
+
+    directory: Any
+    generation: Any
+    child: Any
+    file_type: Any
+    order: Any
+    name: Names
+
+    def __len__(self) -> int:
+        return len(self.child)
+
+    @classmethod
+    def none(cls) -> FoundNames:
+        """No entry at all."""
+        none = np.zeros(0, np.int64)
+        return cls(none, none, none, none, none, Names.of([]))
+
+    def take(self, index: Any) -> FoundNames:
+        """The rows that `index` selects."""
+        return FoundNames(
+            self.directory[index],
+            self.generation[index],
+            self.child[index],
+            self.file_type[index],
+            self.order[index],
+            self.name.take(index),
+        )
+
+
+def find_names(space: Space, structures: Structures, owners: Owners, wanted: Any) -> FoundNames:
+    """The entries of all directory blocks that were found and whose owner is known.
+
+    Args:
+        space: where the structures were found.
+        structures: what was found there.
+        owners: the known inodes.
+        wanted: bool, by inode number: entries that name another are left out.
+    """
+    blocks = structures.of(DIRECTORY)
+    number, generation = owners.names(blocks.seed)
+    told = (number == 0) & (blocks.number > 0)
+    number = np.where(told, blocks.number, number)
+    generation = np.where(told, -1, generation)
+    order = np.where(blocks.in_log, orders_of(space.log, blocks.block), -1)
+    parts = [FoundNames.none()]
+    owned = np.flatnonzero(number > 0)
+    for at in range(0, len(owned), _AT_ONCE):
+        rows = owned[at : at + _AT_ONCE]
+        data = read_structures(space, blocks.take(rows))
+        entries, _ = parse_entries(data, space.fs.has_file_types, dots=False)
+        entries = entries.take(wanted[np.minimum(entries.inode, len(wanted) - 1)])
+        row = rows[entries.block]
+        names = entries.packed_names(data)
+        parts.append(
+            FoundNames(
+                number[row], generation[row], entries.inode, entries.file_type, order[row], names
+            )
+        )
+    directory, generation, child, file_type, orders = (
+        np.concatenate([getattr(part, column) for part in parts])
+        for column in ("directory", "generation", "child", "file_type", "order")
+    )
+    joined = Names.joined([part.name for part in parts])
+    return FoundNames(directory, generation, child, file_type, orders, joined)
+
+
+@dataclass(frozen=True, slots=True)
+class Lives:
+    """When each life of the past was, as columns by life; ns.
+
+    Attributes:
+        begin: its creation, 0 where not known.
+        end: its deletion, far off where it lives or that is not known.
+        kind: upper bits of its mode.
+    """
+
+    begin: Any
+    end: Any
+    kind: Any
+
+    @classmethod
+    def of(cls, past: Past) -> Lives:
+        """The lives of a past."""
+        table = past.states.table
+        last = np.searchsorted(past.states.life, np.arange(past.lives_count), side="right") - 1
+        dead = (table.links_count[last] == 0) & (table.dtime[last] > 0) & ~past.alive_now
+        end = np.where(dead, (table.dtime[last] + 1) * NANOSECONDS, _FOREVER)
+        begin = table.crtime[last] // NANOSECONDS * NANOSECONDS
+        return cls(begin, end, table.mode[last] >> 12)
+
+
+def name_lives(past: Past, found: FoundNames) -> tuple[Any, Any]:
+    """Which entry is whose last name.
+
+    An entry belongs to a life of the number that it names when the type is right and the
+    directory and the life were there at one time. Two lives for one entry, or two names for one
+    life, are none.
+
+    Returns:
+        (life, row of `found`) columns, one row a life that has a name.
+    """
+    lives = Lives.of(past)
+    entry, life = _pairs(past, found, lives)
+    count = np.bincount(entry, minlength=len(found))
+    sole = (count[entry] == 1) & ~past.alive_now[life]
+    entry, life = entry[sole], life[sole]
+    order = np.lexsort((-found.order[entry], life))
+    entry, life = entry[order], life[order]
+    first = np.append(True, life[1:] != life[:-1])[: len(life)]
+    several = np.flatnonzero(~first)
+    leading = np.flatnonzero(first)[np.cumsum(first)[several] - 1]
+    differs = _differ(found.take(entry[several]), found.take(entry[leading]))
+    kept = first & ~np.isin(life, life[several[differs]])
+    return life[kept], entry[kept]
+
+
+def _differ(one: FoundNames, other: FoundNames) -> Any:
+    """Per row (bool): not the same name in the same directory."""
+    names = zip(one.name.tolist(), other.name.tolist(), strict=True)
+    differs = np.array([mine != theirs for mine, theirs in names], bool)
+    differs |= one.directory != other.directory
+    return differs | (one.generation != other.generation)
+
+
+def _pairs(past: Past, found: FoundNames, lives: Lives) -> tuple[Any, Any]:
+    """(entry, life) of all lives that an entry can mean."""
+    low = np.searchsorted(past.number, found.child)
+    high = np.searchsorted(past.number, found.child, side="right")
+    entry, position = spread(high - low)
+    life = low[entry] + position
+    directory = life_of(past, found.directory, found.generation)[entry]
+    known = directory >= 0
+    begin = np.where(known, lives.begin[directory], 0)
+    end = np.where(known, lives.end[directory], _FOREVER)
+    kind = _FORMATS[np.minimum(found.file_type[entry], len(_FORMATS) - 1)]
+    fits = (kind == 0) | (kind == lives.kind[life])
+    fits &= (lives.begin[life] <= end) & (lives.end[life] >= begin)
+    return entry[fits], life[fits]
+
+
+def life_of(past: Past, number: Any, generation: Any) -> Any:
+    """The life with each number and generation, -1 for none; without one the only directory."""
+    keys = past.number << 32 | past.generation
+    wanted = number << 32 | np.maximum(generation, 0)
+    place = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
+    if not len(keys):
+        return np.full(len(number), -1)
+    exact = (keys[place] == wanted) & (generation >= 0)
+    folders = np.flatnonzero(Lives.of(past).kind == 4)
+    low = np.searchsorted(past.number[folders], number)
+    high = np.searchsorted(past.number[folders], number, side="right")
+    only = (high - low == 1) & (generation < 0)
+    found = np.where(exact, place, -1)
+    found[only] = folders[low[only]]
+    return found

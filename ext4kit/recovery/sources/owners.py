@@ -1,0 +1,168 @@
+"""Whose a block is: the seed of its checksum, looked up among all known inodes.
+
+An inode's seed is made of its number and generation. Known are all inodes on disk, live and
+deleted, those that the log shows, and those in pieces of inode tables found elsewhere. A block
+with `.` in it tells its owner's number, from which the generation follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ext4kit.filesystem import FileSystem
+from ext4kit.parsers.checksums import crc32c_rows, crc32c_words
+from ext4kit.parsers.inode import inode_seeds, parse_inodes
+from ext4kit.parsers.superblock import Superblock
+from ext4kit.past import Past
+from ext4kit.recovery.sources.space import Space
+from ext4kit.recovery.sources.structures import (
+    INODES,
+    NO_SEED,
+    Structures,
+    read_structures,
+)
+
+NOBODY = -1
+_PIECES_AT_ONCE = 2048
+
+
+class Owners:
+    """Inodes by the seeds of their checksums.
+
+    Args:
+        superblock: the file system's.
+        number: int64 (n,) inode numbers, pairs may be there several times.
+        generation: int64 (n,).
+
+    Attributes:
+        superblock: as given.
+        number: of the known pairs, by seed; generation: likewise.
+    """
+
+    def __init__(self, superblock: Superblock, number: Any, generation: Any) -> None:
+        self.superblock = superblock
+        pairs = np.sort(number << 32 | generation)
+        pairs = pairs[np.append(True, pairs[1:] != pairs[:-1])[: len(pairs)]]
+        number, generation = pairs >> 32, pairs & 0xFFFFFFFF
+        seeds = inode_seeds(superblock, number, generation).astype(np.int64)
+        keys = np.sort(seeds << 31 | np.arange(len(seeds)))  # quicker than sorting indirectly
+        order = keys & 0x7FFFFFFF
+        self.number, self.generation = number[order], generation[order]
+        self._seeds = keys >> 31
+
+    def find(self, seeds: Any) -> Any:
+        """Row of the only pair with each seed, NOBODY for none or several."""
+        low = np.searchsorted(self._seeds, seeds)
+        high = np.searchsorted(self._seeds, seeds, side="right")
+        return np.where((high - low == 1) & (seeds != NO_SEED), low, NOBODY)
+
+    def names(self, seeds: Any) -> tuple[Any, Any]:
+        """(inode number, generation) of each seed's owner; number 0 where it is not known."""
+        row = self.find(seeds)
+        known = row != NOBODY
+        number, generation = np.zeros((2, len(row)), np.int64)
+        number[known], generation[known] = self.number[row[known]], self.generation[row[known]]
+        return number, generation
+
+
+def known_owners(past: Past, space: Space, structures: Structures) -> Owners:
+    """All inodes that anything tells of.
+
+    Args:
+        past: the states that the log and the disk show.
+        space: where the structures were found.
+        structures: what was found there.
+    """
+    superblock = past.fs.superblock
+    numbers, generations = [past.states.table.number], [past.states.table.generation]
+    for number, generation in _on_disk(past.fs):
+        numbers.append(number)
+        generations.append(generation)
+    for number, generation in _in_pieces(space, structures):
+        numbers.append(number)
+        generations.append(generation)
+    told = structures.take((structures.number > 0) & (structures.seed != NO_SEED))
+    numbers.append(told.number)
+    generations.append(_generations(superblock, told.number, told.seed))
+    return Owners(superblock, np.concatenate(numbers), np.concatenate(generations))
+
+
+def _on_disk(fs: FileSystem) -> Iterator[tuple[Any, Any]]:
+    for table in fs.inode_chunks():
+        used = (table.mode != 0) | (table.generation != 0)
+        yield table.number[used], table.generation[used]
+
+
+def _in_pieces(space: Space, structures: Structures) -> Iterator[tuple[Any, Any]]:
+    pieces = structures.of(INODES)
+    pieces = pieces.take(pieces.number > 0)
+    for at in range(0, len(pieces), _PIECES_AT_ONCE):
+        some = pieces.take(slice(at, at + _PIECES_AT_ONCE))
+        number, rows = slots_of(space.fs.superblock, some, read_structures(space, some))
+        table = parse_inodes(rows, number, space.fs.superblock)
+        used = table.mode != 0
+        yield table.number[used], table.generation[used]
+
+
+def placed(fs: FileSystem, space: Space, structures: Structures) -> Structures:
+    """The structures, with the numbers of inode table pieces whose checksums do not tell them.
+
+    The generations in a piece are compared with those on disk: a piece is told by the inodes
+    that are the same still, when they agree. What is not told so may be no inodes at all: it
+    is left out.
+    """
+    open_rows = np.flatnonzero((structures.kind == INODES) & (structures.number == 0))
+    if not len(open_rows):
+        return structures
+    known = [(number, generation) for number, generation in _on_disk(fs)]
+    numbers, generations = (np.concatenate(part) for part in zip(*known, strict=True))
+    order = np.argsort(generations, kind="stable")
+    numbers, generations = numbers[order], generations[order]
+    single = np.ones(len(generations), bool)
+    single[1:] &= generations[1:] != generations[:-1]
+    single[:-1] &= generations[1:] != generations[:-1]
+    numbers, generations = numbers[single], generations[single]
+    found = structures.number.copy()
+    for at in range(0, len(open_rows), _PIECES_AT_ONCE):
+        rows = open_rows[at : at + _PIECES_AT_ONCE]
+        data = read_structures(space, structures.take(rows))
+        found[rows] = _told_by_generations(fs.superblock, data, numbers, generations)
+    told = replace(structures, number=found)
+    return told.take((told.kind != INODES) | (found > 0))
+
+
+def _told_by_generations(superblock: Superblock, data: Any, numbers: Any, generations: Any) -> Any:
+    """Number of the first slot of each piece, 0 where the inodes disagree or none is known."""
+    size = superblock.inode_size
+    per_block = superblock.block_size // size
+    slots = data[:, : per_block * size].reshape(-1, size)
+    table = parse_inodes(slots, np.zeros(len(slots), np.int64), superblock)
+    place = np.minimum(np.searchsorted(generations, table.generation), len(generations) - 1)
+    slot = np.arange(len(slots)) % per_block
+    first = numbers[place] - slot
+    same = (table.mode != 0) & (generations[place] == table.generation)
+    same &= (first - 1) % superblock.inodes_per_group % per_block == 0
+    same = same.reshape(-1, per_block)
+    first = np.where(same, first.reshape(-1, per_block), 0)
+    low = np.where(same, first, np.iinfo(np.int64).max).min(axis=1)
+    high = first.max(axis=1)
+    return np.where(low == high, high, 0)
+
+
+def slots_of(superblock: Superblock, pieces: Structures, data: Any) -> tuple[Any, Any]:
+    """(inode number, uint8 rows) of all slots in pieces of inode tables."""
+    size = superblock.inode_size
+    per_block = superblock.block_size // size
+    number = pieces.number[:, None] + np.arange(per_block)
+    rows = data[:, : per_block * size].reshape(-1, size)
+    return number.reshape(-1), rows
+
+
+def _generations(superblock: Superblock, number: Any, seed: Any) -> Any:
+    """The generations with which the inodes `number` have the seeds."""
+    raw = np.ascontiguousarray(number.astype("<u4")).view(np.uint8).reshape(-1, 4)
+    return crc32c_words(crc32c_rows(superblock.seed, raw).astype(np.int64), seed)

@@ -1,0 +1,91 @@
+"""The search of the space that no live file has, in one pass, and what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ext4kit.filesystem.sparse import sparse_flags
+from ext4kit.past import Past
+from ext4kit.recovery.sources import Source
+from ext4kit.recovery.sources.carving import Marks, look
+from ext4kit.recovery.sources.indirect import indirect_look, may_have_indirect_blocks
+from ext4kit.recovery.sources.leaves import find_leaf_maps
+from ext4kit.recovery.sources.lost_maps import LostMaps, freed_maps, leaf_maps, tree_maps
+from ext4kit.recovery.sources.names import FoundNames, find_names
+from ext4kit.recovery.sources.owners import known_owners, placed
+from ext4kit.recovery.sources.space import Look, Progress, Space, survey
+from ext4kit.recovery.sources.states import old_states
+from ext4kit.recovery.sources.structures import Structures, structure_look
+from ext4kit.recovery.sources.trees import find_trees
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What free space and the undescribed parts of the log told.
+
+    Attributes:
+        past: with the inode states that were found.
+        space: where it was looked.
+        structures: blocks of metadata.
+        maps: block maps of files without a whole state.
+        names: entries of directory blocks.
+        marks: what carving has to know of the blocks, None when nothing is to be carved.
+    """
+
+    past: Past
+    space: Space
+    structures: Structures
+    maps: LostMaps
+    names: FoundNames
+    marks: Marks | None
+
+
+def search(past: Past, sources: Set[Source], progress: Progress | None = None) -> Findings:
+    """Look through the space for what `sources` asks for.
+
+    Args:
+        past: what the described log and the inode tables tell.
+        sources: with JOURNAL alone nothing is read.
+        progress: called with (bytes done, bytes in all).
+    """
+    space = Space(past)
+    structures, pointers, marks = _surveyed(space, sources, progress)
+    if Source.BLOCKS not in sources:
+        return Findings(past, space, structures, LostMaps.none(), FoundNames.none(), marks)
+    structures = placed(past.fs, space, structures)
+    owners = known_owners(past, space, structures)
+    past = past.with_states(old_states(space, structures))
+    maps = leaf_maps(past, find_leaf_maps(space, structures, owners))
+    metadata = np.unique(structures.block[~structures.in_log])
+    trees = tree_maps(find_trees(space, pointers))
+    maps = LostMaps.joined([maps, freed_maps(past, space, metadata), trees])
+    wanted = sparse_flags(past.fs.superblock.inodes_count + 1)
+    wanted[past.number[~past.alive_now]] = True
+    names = find_names(space, structures, owners, wanted)
+    return Findings(past, space, structures, maps, names, marks)
+
+
+def _surveyed(
+    space: Space, sources: Set[Source], progress: Progress | None
+) -> tuple[Structures, Any, Marks | None]:
+    """(blocks of metadata, indirect blocks, marks for carving): one pass for all of it."""
+    superblock = space.fs.superblock
+    looks: dict[str, Look] = {}
+    if Source.BLOCKS in sources:
+        looks["structures"] = structure_look(superblock)
+        if may_have_indirect_blocks(superblock):
+            looks["pointers"] = indirect_look(superblock)
+    if Source.RUNS in sources:
+        looks["marks"] = look
+    seen = list(survey(space, list(looks.values()), progress)) if looks else []
+    found = dict(zip(looks, zip(*seen, strict=True), strict=False))
+    structures = Structures.joined(list(found.get("structures", ())))
+    pointers = np.concatenate([np.zeros(0, np.int64), *found.get("pointers", ())])
+    if Source.RUNS not in sources:
+        return structures, pointers, None
+    marks = [part for part in found.get("marks", ()) if part is not None]
+    return structures, pointers, Marks.joined(marks)

@@ -1,0 +1,284 @@
+"""Blocks of metadata in space that no live file has, recognised by what they hold.
+
+Extent tree nodes, directory blocks, htree nodes, attribute blocks and pieces of inode tables.
+A few bytes of each block decide whether it is looked at more closely. With metadata_csum each
+block gives the register that its checksum was started at, which names its owner (kernel
+Documentation/filesystems/ext4/checksums.rst); without, its structure alone has to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from ext4kit.errors import AccessError
+from ext4kit.filesystem.maps import spread
+from ext4kit.parsers import directory, extents, htree, xattr
+from ext4kit.parsers.checksums import crc32c_seeds, crc32c_words
+from ext4kit.parsers.features import Incompat
+from ext4kit.parsers.superblock import Superblock
+from ext4kit.recovery.sources.inode_pieces import find_inode_pieces
+from ext4kit.recovery.sources.space import Space, Stretch
+
+EXTENTS, DIRECTORY, HTREE, XATTR, INODES = range(1, 6)
+NO_SEED = -1
+_DOT = ord(".")
+
+
+@dataclass(frozen=True, slots=True)
+class Structures:
+    """Blocks of metadata as columns (n,).
+
+    Attributes:
+        kind: int8, EXTENTS, DIRECTORY, HTREE, XATTR or INODES.
+        block: int64, file system block, or block of the log.
+        in_log: bool, it is a block of the log.
+        seed: int64, the register that the block's checksum was started at, NO_SEED without
+            metadata_csum and for inodes and attributes.
+        number: int64, what the block says of itself: a directory's first block its inode
+            number, inodes that of the first slot, attributes the block they belong in; 0 for
+            nothing.
+        held: int32, entries in it: extents or index entries, names, used slots.
+    """
+
+    kind: Any
+    block: Any
+    in_log: Any
+    seed: Any
+    number: Any
+    held: Any
+
+    def __len__(self) -> int:
+        return len(self.block)
+
+    def take(self, index: Any) -> Structures:
+        """The rows that `index` selects."""
+        return Structures(*(getattr(self, part.name)[index] for part in fields(self)))
+
+    def of(self, kind: int) -> Structures:
+        """Those of one kind."""
+        return self.take(self.kind == kind)
+
+    @classmethod
+    def joined(cls, parts: list[Structures]) -> Structures:
+        """Several tables as one."""
+        parts = [_columns(0, np.zeros(0, np.int64), False), *parts]
+        columns = ([getattr(one, part.name) for one in parts] for part in fields(cls))
+        return cls(*map(np.concatenate, columns))
+
+
+def read_structures(space: Space, structures: Structures) -> Any:
+    """The blocks of a table once more, uint8 (n, block size); what cannot be read is zeros."""
+    data = np.zeros((len(structures), space.fs.superblock.block_size), np.uint8)
+    logged = structures.in_log
+    in_place = structures.block[~logged]
+    try:
+        data[~logged] = space.blocks.read_many(in_place)
+    except AccessError:
+        data[~logged], _ = space.fs.fetch(in_place)
+    if space.log is not None and logged.any():
+        data[logged] = space.log.reader.read(structures.block[logged])
+    return data
+
+
+def _columns(
+    kind: int, block: Any, in_log: bool, seed: Any = None, number: Any = None, held: Any = None
+) -> Structures:
+    count = len(block)
+    return Structures(
+        np.full(count, kind, np.int8),
+        block,
+        np.full(count, in_log),
+        np.full(count, NO_SEED) if seed is None else seed,
+        np.zeros(count, np.int64) if number is None else number,
+        np.zeros(count, np.int32) if held is None else held.astype(np.int32),
+    )
+
+
+def structure_look(superblock: Superblock) -> Callable[[Stretch], Structures]:
+    """A look for `survey` that finds the metadata of one file system.
+
+    Args:
+        superblock: its geometry, features and checksum seed; of a file system that is no more
+            as well as of the one that is there.
+    """
+    finders = (_find_extents, _find_directories, _find_htree, _find_xattrs, _find_inodes)
+
+    def look(stretch: Stretch) -> Structures:
+        words = stretch.data.view("<u4")
+        return Structures.joined([find(superblock, stretch, words) for find in finders])
+
+    return look
+
+
+# -- extent tree nodes --------------------------------------------------------------------
+
+
+def _find_extents(superblock: Superblock, stretch: Stretch, words: Any) -> Structures:
+    room = extents.capacity(superblock.block_size)
+    hits = np.flatnonzero(words[:, 0] & 0xFFFF == extents.MAGIC)
+    hits = hits[words[hits, 1] & 0xFFFF == room]
+    if not len(hits):
+        return _columns(EXTENTS, hits, stretch.in_log)
+    rows = stretch.data[hits]
+    sane, held = are_extent_nodes(rows, superblock.blocks_count)
+    rows, hits, held = rows[sane], hits[sane], held[sane]
+    seed = None
+    if superblock.has_metadata_checksums:
+        end = extents.HEADER.size + room * extents.EXTENT.size
+        stored = extents.TAIL.columns(rows, end)["et_checksum"].astype(np.int64)
+        seed = crc32c_seeds(stored, rows[:, :end], end)
+    return _columns(EXTENTS, stretch.blocks[hits], stretch.in_log, seed, None, held)
+
+
+def are_extent_nodes(rows: Any, blocks_count: int) -> tuple[Any, Any]:
+    """(bool (n,), entries (n,)): nodes whose entries ascend and point into the file system.
+
+    Args:
+        rows: uint8 (n, block size).
+        blocks_count: blocks of the file system.
+    """
+    sound, held, _, depth = extents.parse_headers(rows)
+    sound &= held > 0
+    row, slot = spread(np.where(sound, held, 0))
+    logical, length, physical, _ = extents.parse_extents(rows, row, slot)
+    first, child = extents.parse_children(rows, row, slot)
+    inner = depth[row] > 0
+    start, target = np.where(inner, first, logical), np.where(inner, child, physical)
+    span = np.where(inner, 1, length)
+    good = (span > 0) & (target > 0) & (target + span <= blocks_count)
+    good[1:] &= (row[1:] != row[:-1]) | (start[1:] >= start[:-1] + span[:-1])
+    sound[row[~good]] = False
+    return sound, held
+
+
+# -- directories --------------------------------------------------------------------------
+
+
+def _find_directories(superblock: Superblock, stretch: Stretch, words: Any) -> Structures:
+    typed = Incompat.FILETYPE in superblock.features
+    size, data = superblock.block_size, stretch.data
+    hits = np.flatnonzero(_begins_with_entry(superblock, words))
+    seed = None
+    if superblock.has_metadata_checksums:
+        tail = words.shape[1] - directory.DIRENT_TAIL.size // 4
+        mark = directory.DIRENT_TAIL.size | directory.TAIL_FILE_TYPE << 24
+        hits = hits[(words[hits, tail] == 0) & (words[hits, tail + 1] == mark)]
+    if not len(hits):
+        return _columns(DIRECTORY, hits, stretch.in_log)
+    rows = data[hits]
+    entries, broken = directory.parse_entries(rows, typed)
+    held = np.bincount(entries.block, minlength=len(rows))
+    sound = broken < 0
+    if not superblock.has_metadata_checksums:
+        sound &= (held > 0) & ~(_are_first(words, hits) & _hide_index(words, hits))
+        odd = (entries.inode > superblock.inodes_count) | ~directory.are_names(rows, entries)
+        odd |= entries.file_type > 7
+        sound[entries.block[odd]] = False
+    rows, hits, held = rows[sound], hits[sound], held[sound]
+    if superblock.has_metadata_checksums:
+        end = size - directory.DIRENT_TAIL.size
+        stored = words[hits, -1].astype(np.int64)
+        seed = crc32c_seeds(stored, rows[:, :end], end)
+    number = np.where(_are_first(words, hits), words[hits, 0], 0).astype(np.int64)
+    return _columns(DIRECTORY, stretch.blocks[hits], stretch.in_log, seed, number, held)
+
+
+def _begins_with_entry(superblock: Superblock, words: Any) -> Any:
+    """Per block (bool): its first eight bytes can be those of a directory entry."""
+    inode, head = words[:, 0], words[:, 1]
+    fits = (inode <= superblock.inodes_count) & (head & 3 == 0) & (head != 0)
+    place = np.flatnonzero(fits)
+    head = head[place].astype(np.int64)
+    step = directory.record_length(head & 0xFFFF, superblock.block_size)
+    length, kind = head >> 16 & 0xFF, head >> 24
+    good = (step >= 12) & (step <= superblock.block_size) & (length + 8 <= step) & (kind <= 7)
+    good &= (length > 0) == (inode[place] > 0)
+    fits[place] = good
+    return fits
+
+
+def _are_first(words: Any, hits: Any) -> Any:
+    """Per hit (bool): a directory's first block, which begins with `.`."""
+    return (words[hits, 1] & 0xFFFFFF == 12 | 1 << 16) & (words[hits, 2] == _DOT)
+
+
+def _find_htree(superblock: Superblock, stretch: Stretch, words: Any) -> Structures:
+    """Index roots, which hold `.` and `..`, and index nodes."""
+    size = superblock.block_size
+    root = (words[:, 1] & 0xFFFFFF == 12 | 1 << 16) & (words[:, 2] == _DOT)
+    node = (words[:, 0] == 0) & (words[:, 1] == size % (1 << 16))
+    hits = np.flatnonzero(root | node)
+    if not len(hits):
+        return _columns(HTREE, hits, stretch.in_log)
+    hits = hits[~root[hits] | _hide_index(words, hits)]
+    start = np.where(root[hits], htree.DX_ROOT.size, htree.FAKE_DIRENT.size)
+    counts = words[hits, start // 4].astype(np.int64)
+    limit, held = counts & 0xFFFF, counts >> 16
+    room = (size - start) // htree.DX_ENTRY.size
+    tail = room - limit
+    sane = (held >= 1) & (held <= limit) & (tail == int(superblock.has_metadata_checksums))
+    hits, start, held, limit = hits[sane], start[sane], held[sane], limit[sane]
+    seed = None
+    if superblock.has_metadata_checksums:
+        seed = _htree_seeds(stretch.data[hits], start, held, limit)
+    number = np.where(root[hits], words[hits, 0], 0).astype(np.int64)
+    return _columns(HTREE, stretch.blocks[hits], stretch.in_log, seed, number, held)
+
+
+def _hide_index(words: Any, hits: Any) -> Any:
+    """Per hit (bool): its `..` takes the rest of the block, where an index tells of itself."""
+    size = words.shape[1] * 4
+    head = words[hits, 4] & 0xFFFFFF == (size - 12) % (1 << 16) | 2 << 16
+    head &= words[hits, 5] == _DOT | _DOT << 8
+    return head & (words[hits, 6] == 0) & (words[hits, 7] >> 8 & 0xFF == htree.INFO_LENGTH)
+
+
+def _htree_seeds(rows: Any, start: Any, held: Any, limit: Any) -> Any:
+    """The owners' seeds; the checksum leaves out what lies between the entries and the tail."""
+    used = start + held * htree.DX_ENTRY.size
+    tail = start + limit * htree.DX_ENTRY.size
+    pieces = [
+        row[:end].tobytes() + row[at : at + 4].tobytes() + bytes(4)
+        for row, end, at in zip(rows, used.tolist(), tail.tolist(), strict=True)
+    ]
+    stored = rows[np.arange(len(rows))[:, None], tail[:, None] + np.arange(4, 8)]
+    stored = np.ascontiguousarray(stored).view("<u4").reshape(-1).astype(np.int64)
+    return crc32c_seeds(stored, iter(pieces), used + htree.DX_TAIL.size)
+
+
+# -- attributes and inodes ----------------------------------------------------------------
+
+
+def _find_xattrs(superblock: Superblock, stretch: Stretch, words: Any) -> Structures:
+    hits = np.flatnonzero(words[:, 0] == xattr.MAGIC)
+    hits = hits[(words[hits, 2] == 1) & (words[hits, 1] > 0)]
+    if not len(hits):
+        return _columns(XATTR, hits, stretch.in_log)
+    blocks = stretch.blocks[hits]
+    home = np.zeros(len(hits), np.int64) if stretch.in_log else blocks
+    if superblock.has_metadata_checksums:
+        home = _xattr_homes(superblock, stretch.data[hits])
+        kept = (home > 0) & (home < superblock.blocks_count)
+        kept &= stretch.in_log or home == blocks
+        blocks, home = blocks[kept], home[kept]
+    return _columns(XATTR, blocks, stretch.in_log, None, home)
+
+
+def _xattr_homes(superblock: Superblock, rows: Any) -> Any:
+    """The block number (below 2**32) that each checksum covers before the block's own bytes."""
+    at = xattr.XATTR_BLOCK_HEADER.offset_of("h_checksum")
+    stored = xattr.XATTR_BLOCK_HEADER.columns(rows)["h_checksum"].astype(np.int64)
+    cleared = rows.copy()
+    cleared[:, at : at + 4] = 0
+    behind = crc32c_seeds(stored, cleared, rows.shape[1])
+    low = crc32c_seeds(behind, np.zeros((len(rows), 4), np.uint8), 4)
+    return crc32c_words(superblock.seed, low)
+
+
+def _find_inodes(superblock: Superblock, stretch: Stretch, words: Any) -> Structures:
+    hits, first, held = find_inode_pieces(superblock, stretch.data, words)
+    return _columns(INODES, stretch.blocks[hits], stretch.in_log, None, first, held)

@@ -1,0 +1,33 @@
+"""Copies in the log whose descriptor is overwritten: of which transaction they are.
+
+A transaction is written as descriptors, each followed by its copies, and a commit block. The log
+is overwritten from its oldest end on, descriptors before the copies that they describe, so the
+next block of the log's own behind such a copy is one of the same transaction (kernel
+Documentation/filesystems/ext4/journal.rst).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ext4kit.journal import Log
+
+UNKNOWN = -1
+
+
+def orders_of(log: Log | None, positions: Any) -> Any:
+    """The order of the transaction that each log block was written in.
+
+    Args:
+        log: the log.
+        positions: int64 (n,) log blocks that no descriptor names.
+
+    Returns:
+        int64 (n,); UNKNOWN for all when the log has no block of its own.
+    """
+    if log is None or not len(log.headers):
+        return np.full(len(positions), UNKNOWN)
+    following = np.searchsorted(log.headers.position, positions)
+    return log.headers.order[following % len(log.headers)]

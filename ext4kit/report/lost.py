@@ -1,0 +1,55 @@
+"""What is known of a lost file system, and what that rests on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ext4kit.recovery.lost import LostFileSystem
+
+_CLEAN = {
+    True: "unmounted, as its log says",
+    False: "not unmounted, as its log says",
+    None: "not known, its log is gone",
+}
+
+
+def lost_record(fs: LostFileSystem) -> dict[str, Any]:
+    """The facts with plain JSON values."""
+    superblock, origin, tables = fs.superblock, fs.origin, fs.tables
+    found = tables.place >= 0
+    return {
+        "record": "lost file system",
+        "uuid": superblock.uuid_text if any(superblock.uuid) else None,
+        "block_size": superblock.block_size,
+        "inode_size": superblock.inode_size,
+        "checksum_seed": origin.seed,
+        "superblock": "a copy that was found" if origin.is_copy else "worked out",
+        "directories_agreeing": len(set(origin.pairs.number.tolist())),
+        "inode_table_blocks": int(found.sum()),
+        "inode_table_blocks_from_log": int((found & tables.copied).sum()),
+        "inodes_in_use": sum(len(numbers) for numbers in fs.inode_numbers()),
+        "unnamed": len(fs.unnamed),
+        "end": _CLEAN[origin.clean],
+        "later_was_mounted": fs.later.was_mounted,
+    }
+
+
+def lost_lines(fs: LostFileSystem) -> list[str]:
+    """The same, a line each."""
+    facts = lost_record(fs)
+    seed = facts["checksum_seed"]
+    rows = (
+        ("UUID", facts["uuid"] or "not known"),
+        ("Block size", facts["block_size"]),
+        ("Inode size", facts["inode_size"]),
+        ("Checksum seed", "none" if seed is None else f"0x{seed:08x}"),
+        ("Superblock", facts["superblock"]),
+        ("Directories that agree", f"{facts['directories_agreeing']:,}"),
+        ("Inode table blocks", f"{facts['inode_table_blocks']:,}"),
+        ("  of these from the log", f"{facts['inode_table_blocks_from_log']:,}"),
+        ("Inodes in use", f"{facts['inodes_in_use']:,}"),
+        ("Without a name", f"{facts['unnamed']:,}"),
+        ("Last unmount", facts["end"]),
+        ("Later one was mounted", "yes" if facts["later_was_mounted"] else "no"),
+    )
+    return [f"{name + ':':<26}{value}" for name, value in rows]

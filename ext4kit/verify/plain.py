@@ -1,0 +1,221 @@
+"""The inodes that most file systems are full of, told apart by a few comparisons.
+
+An inode that is not in use, and a regular file with one extent or none and nothing special about
+it, cannot give rise to a finding of its own. Both are recognised here on the bytes of a whole
+table; the tests that tell what is wrong are then for the others.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ext4kit.errors import AccessError
+from ext4kit.parsers import extents
+from ext4kit.parsers.features import Incompat, RoCompat
+from ext4kit.parsers.inode import GOOD_OLD_SIZE, INODE, INODE_EXTRA, InodeFlags, inode_rows_ok
+from ext4kit.parsers.superblock import Superblock
+from ext4kit.parsers.xattr import MAGIC, XATTR_BODY_HEADER
+from ext4kit.verify.extents import END
+from ext4kit.verify.scene import Scene
+
+SECTOR = 512
+REGULAR = 0x8000
+LEAST_USUAL = 11  # the inode numbers in front of it have meanings of their own
+LEAST_EXTRA = 4
+_FIELDS = (
+    "i_mode", "i_size_lo", "i_dtime", "i_gid", "i_blocks_lo", "i_flags", "i_file_acl_lo",
+    "i_size_high", "i_obso_faddr", "i_blocks_high",
+)  # fmt: skip
+_ZEROS = ("i_dtime", "i_file_acl_lo", "i_obso_faddr", "i_blocks_high")  # words of plain files
+_ROOT = INODE.offset_of("i_block")
+_ONE_EXTENT, _NO_EXTENT = (extents.MAGIC | count << 16 for count in (1, 0))
+_LEAF_WITH_ROOM = 4  # eh_max, and eh_depth 0 above it
+_FIRST = _ROOT + extents.HEADER.size
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some inodes, what could be told of them at once, and the rest as bytes.
+
+    Attributes:
+        asked: the numbers of all.
+        lost: of those that cannot be read.
+        unsealed: of those with a wrong checksum.
+        number, mode, links_count, flags, size: columns of all that are not idle, in order.
+        others: rows of these that are not plain files; rows: the inodes, uint8 (n, inode size).
+        start, length, owner: the extents of the plain files.
+    """
+
+    asked: Any
+    lost: Any
+    unsealed: Any
+    number: Any
+    mode: Any
+    links_count: Any
+    flags: Any
+    size: Any
+    others: Any
+    rows: Any
+    start: Any
+    length: Any
+    owner: Any
+
+    @property
+    def facts(self) -> tuple[Any, ...]:
+        """The columns."""
+        return self.number, self.mode, self.links_count, self.flags, self.size
+
+
+def read_piece(scene: Scene, numbers: Any) -> Piece:
+    """Read some inodes and look at them."""
+    rows, lost = _rows(scene, numbers)
+    words = _Words(rows, scene.superblock)
+    busy = ~_are_idle(scene, numbers, words)
+    plain, extent = _are_plain(scene, numbers, words)
+    plain &= busy
+    mapped = plain & (extent.length > 0)
+    return Piece(
+        numbers,
+        lost,
+        _unsealed(scene, numbers, rows),
+        numbers[busy],
+        words.mode[busy],
+        words.links_count[busy],
+        words.flags[busy],
+        words.size[busy],
+        np.flatnonzero(~plain[busy]),
+        rows[busy & ~plain],
+        extent.start[mapped],
+        extent.length[mapped],
+        numbers[mapped],
+    )
+
+
+def _rows(scene: Scene, numbers: Any) -> tuple[Any, Any]:
+    """(uint8 (n, inode size), numbers of those that cannot be read); not copied where possible."""
+    fs, size = scene.fs, scene.superblock.inode_size
+    per_group = scene.superblock.inodes_per_group
+    table, rest = divmod(per_group * size, scene.superblock.block_size)
+    tables = fs.groups.inode_table[
+        (numbers[0] - 1) // per_group : (numbers[-1] - 1) // per_group + 1
+    ]
+    together = numbers[-1] - numbers[0] == len(numbers) - 1 and not rest
+    if together and (np.diff(tables) == table).all():
+        (first, last), (offset, _) = (each.tolist() for each in fs.inode_location(numbers[[0, -1]]))
+        with suppress(AccessError):
+            data = np.frombuffer(fs.blocks.read(first, last - first + 1), np.uint8)
+            return data.reshape(-1, size)[offset // size :][: len(numbers)], numbers[:0]
+    rows, readable = fs.inode_rows(numbers)
+    return np.ascontiguousarray(rows), numbers[~readable]
+
+
+def _unsealed(scene: Scene, numbers: Any, rows: Any) -> Any:
+    """The numbers of inodes whose checksum is wrong; one that was never used has none."""
+    if not scene.superblock.has_metadata_checksums:
+        return numbers[:0]
+    bad = np.flatnonzero(~inode_rows_ok(rows, numbers, scene.superblock))
+    return numbers[bad[rows[bad].any(axis=1)]]
+
+
+class _Words:
+    """The 32-bit words of inodes that tell whether they are plain, and fields out of them."""
+
+    def __init__(self, rows: Any, superblock: Superblock) -> None:
+        self._all = rows.view("<u4")
+        self.inode_size = rows.shape[1]
+        offsets = [INODE.offset_of(name) for name in _FIELDS]
+        offsets += [_ROOT, _ROOT + 4, _FIRST, _FIRST + 4, _FIRST + 8]
+        offsets += [GOOD_OLD_SIZE] * (self.inode_size > GOOD_OLD_SIZE)
+        self._place = {offset: column for column, offset in enumerate(offsets)}
+        self._words = np.take(self._all, np.array(offsets) // 4, axis=1)
+        self.mode = self.at("i_mode").astype(np.uint16)
+        self.links_count = (self.at("i_gid") >> np.uint32(16)).astype(np.uint16)
+        self.flags = self.at("i_flags")
+        self.is_regular = self.mode & 0xF000 == REGULAR
+        large = self.is_regular | (Incompat.LARGE_DIR in superblock.features)
+        high = (self.at("i_size_high") * large).astype(np.int64)
+        self.size = high << 32 | self.at("i_size_lo")
+
+    def at(self, field: str) -> Any:
+        """The word that begins with a field of an inode."""
+        return self.byte(INODE.offset_of(field))
+
+    def byte(self, offset: int) -> Any:
+        """The word at a byte."""
+        return self._words[:, self._place[offset]]
+
+    def each(self, rows: Any, offset: Any) -> Any:
+        """The words of some rows, each at a byte of its own."""
+        return self._all[rows, offset // 4]
+
+
+def _are_idle(scene: Scene, numbers: Any, words: _Words) -> Any:
+    """Bool an inode: not in use and released as it should be, or never used."""
+    usual = numbers >= max(scene.superblock.first_usable_inode, LEAST_USUAL)
+    if scene.orphans:
+        usual &= ~np.isin(numbers, np.array(sorted(scene.orphans), np.int64))
+    return usual & (words.links_count == 0) & ((words.mode == 0) | (words.at("i_dtime") != 0))
+
+
+@dataclass(frozen=True, slots=True)
+class _Extent:
+    """One extent an inode."""
+
+    start: Any
+    length: Any
+    logical: Any
+
+
+def _are_plain(scene: Scene, numbers: Any, words: _Words) -> tuple[Any, _Extent]:
+    """Bool an inode: a regular file in which nothing can be wrong; and its extent."""
+    superblock = scene.superblock
+    word, half = words.byte(_FIRST + 4), np.uint32(16)
+    length = (word & np.uint32(0xFFFF)).astype(np.int64)
+    start = (word >> half).astype(np.int64) << 32 | words.byte(_FIRST + 8)
+    extent = _Extent(start, length, words.byte(_FIRST).astype(np.int64))
+    if not _has_plain_files(superblock):
+        return np.zeros(len(numbers), bool), extent
+    plain = (words.flags == int(InodeFlags.EXTENTS)) & words.is_regular & (words.links_count > 0)
+    plain &= numbers >= max(superblock.first_usable_inode, LEAST_USUAL)
+    plain &= np.bitwise_or.reduce([words.at(field) for field in _ZEROS]) == 0
+    plain &= words.byte(_ROOT + 4) == _LEAF_WITH_ROOM
+    header = words.byte(_ROOT)
+    length[header == _NO_EXTENT] = 0
+    plain &= (header == _NO_EXTENT) | ((header == _ONE_EXTENT) & (length > 0))
+    return plain & _fits(scene, words, extent) & _has_no_attributes(words), extent
+
+
+def _has_plain_files(superblock: Superblock) -> bool:
+    """Whether a file can be plain: each block counts by itself, and no quota asks for owners."""
+    features = superblock.features
+    kept = RoCompat.QUOTA not in features and superblock.cluster_ratio == 1
+    return kept and Incompat.EXTENT in features
+
+
+def _fits(scene: Scene, words: _Words, extent: _Extent) -> Any:
+    """Bool an inode: extent, size and count of blocks fit each other and the file system."""
+    length, size = extent.length, scene.superblock.block_size
+    end = extent.logical * (length > 0) + length
+    first, most = max(scene.superblock.first_data_block, 1), scene.blocks_count
+    inside = (extent.start >= first) & (extent.start + length <= most) & (end <= END)
+    fine = (inside & (length <= extents.MAX_INITIALISED)) | (length == 0)
+    fine &= (words.size >= (end - 1) * size) & (words.size <= END * size - size)
+    return fine & (words.at("i_blocks_lo") == length * (size // SECTOR)) & (words.size >= 0)
+
+
+def _has_no_attributes(words: _Words) -> Any:
+    """Bool an inode: its extra fields are of a usual size and no attributes are behind them."""
+    size = words.inode_size
+    if size < GOOD_OLD_SIZE + INODE_EXTRA.size:
+        return np.full(len(words.mode), size == GOOD_OLD_SIZE)
+    extra = words.byte(GOOD_OLD_SIZE) & np.uint32(0xFFFF)
+    fine = (extra >= LEAST_EXTRA) & (extra <= size - GOOD_OLD_SIZE) & (extra % 4 == 0)
+    start = GOOD_OLD_SIZE + extra.astype(np.int64)
+    fine |= extra == 0
+    room = np.flatnonzero(fine & (extra != 0) & (start + XATTR_BODY_HEADER.size + 4 <= size))
+    fine[room[words.each(room, start[room]) == MAGIC]] = False
+    return fine

@@ -1,0 +1,168 @@
+"""Files laid out in free space come back whole; what others have is not touched."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import random
+import sys
+import zipfile
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ext4kit.recovery.sources.carving import Carved, End, Marks, carve, look
+from ext4kit.recovery.sources.carving.ground import Ground, without
+from ext4kit.recovery.sources.space import Stretch
+from tests.recovery.carving.held import BLOCK, Held
+
+CHANCE = random.Random(7)
+TEXT = b"Nov 21 12:00:00 host sshd[1]: session opened\n"
+
+
+def laid_out(*files: bytes) -> bytes:
+    """Files one behind the other, each on blocks of its own."""
+    return b"".join(content + bytes(-len(content) % BLOCK) for content in files)
+
+
+def carved_from(
+    disk: bytes, claimed: list[tuple[int, int]] | None = None, extents: bool = True
+) -> tuple[Carved, list[bytes]]:
+    """The files, and the content of each, of a disk that is wholly free but for the claimed."""
+    held = Held(disk)
+    data = np.frombuffer(held.data, np.uint8).reshape(-1, BLOCK)
+    marks = look(Stretch(np.arange(len(data)), data))
+    table = np.array(claimed or [], np.int64).reshape(-1, 2)
+    found = carve(
+        held,
+        Marks.joined([marks] if marks else []),
+        (np.array([0]), np.array([held.blocks_count])),
+        (table[:, 0], table[:, 1]),
+        extents,
+    )
+    contents = []
+    for row in range(len(found)):
+        blocks = b"".join(bytes(held.read(*run)) for run in found.runs(row))
+        contents.append(blocks[: int(found.size[row])])
+    return found, contents
+
+
+def test_files_of_many_kinds_come_back_as_they_were() -> None:
+    files = [
+        TEXT * 500,
+        gzip.compress(CHANCE.randbytes(30_000)),
+        CHANCE.randbytes(20_001),
+        TEXT,
+        TEXT * 91,
+        CHANCE.randbytes(5),
+        gzip.compress(TEXT * 9000),
+        "Grüße\n".encode("utf-16"),
+    ]
+    found, contents = carved_from(laid_out(*files))
+    assert contents == files
+    assert (np.diff(found.first) > 0).all()
+
+
+def test_a_stated_length_wins_over_zeros_in_the_middle() -> None:
+    archive = gzip.compress(CHANCE.randbytes(4000), mtime=0)
+    holes = archive + bytes(9000) + TEXT * 300
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as members:
+        members.writestr("holes", holes)
+    found, contents = carved_from(laid_out(packed.getvalue(), TEXT))
+    assert contents == [packed.getvalue(), TEXT]
+    assert found.end.tolist() == [End.PROVEN, End.TEXT]
+
+
+def test_a_few_zeros_by_chance_do_not_end_binary_data() -> None:
+    content = bytearray(CHANCE.randbytes(6 * BLOCK - 900))
+    content[3 * BLOCK - 3 : 3 * BLOCK] = bytes(3)
+    _, contents = carved_from(laid_out(bytes(content), TEXT))
+    assert contents == [bytes(content), TEXT]
+
+
+def test_what_is_claimed_is_a_border_and_never_given() -> None:
+    disk = laid_out(TEXT * 300, TEXT * 200, TEXT * 100)
+    count = -(-len(TEXT * 300) // BLOCK)
+    found, contents = carved_from(disk, [(0, count)])
+    assert contents == [TEXT * 200, TEXT * 100]
+    assert int(found.first[0]) == count
+
+
+def test_no_block_is_given_twice() -> None:
+    files = [CHANCE.randbytes(CHANCE.randint(1, 60_000)) for _ in range(60)]
+    files += [gzip.compress(one) for one in files[:20]] + [TEXT * CHANCE.randint(1, 900)] * 10
+    CHANCE.shuffle(files)
+    found, _ = carved_from(laid_out(*files))
+    blocks = np.concatenate(
+        [np.arange(first, first + count) for row in range(len(found)) for first, count in
+         found.runs(row)]
+    )  # fmt: skip
+    assert len(np.unique(blocks)) == len(blocks)
+
+
+def test_a_list_of_blocks_in_the_middle_is_left_out() -> None:
+    content = CHANCE.randbytes(30 * BLOCK - 77)
+    listed = np.zeros(1024, "<u4")
+    listed[:18] = np.arange(1 + 13, 1 + 31)
+    disk = bytes(BLOCK) + content[: 12 * BLOCK] + listed.tobytes() + content[12 * BLOCK :]
+    found, contents = carved_from(disk, extents=False)
+    assert contents == [content]
+    assert found.end.tolist() == [End.LISTED]
+    assert found.runs(0) == [(1, 12), (14, 18)]
+
+
+def test_a_list_elsewhere_ends_the_file_where_it_ends() -> None:
+    content = CHANCE.randbytes(20 * BLOCK)  # no zeros at its end
+    listed = np.zeros(1024, "<u4")
+    listed[:8] = np.arange(13, 21)
+    disk = bytes(BLOCK) + content + laid_out(TEXT) + listed.tobytes()
+    _, contents = carved_from(disk, extents=False)
+    assert contents == [content, TEXT]
+
+
+def test_nothing_usable_gives_nothing() -> None:
+    assert len(carved_from(laid_out(TEXT, TEXT), [(0, 2)])[0]) == 0
+    assert len(carved_from(bytes(9 * BLOCK))[0]) == 0
+
+
+def test_a_disk_looked_at_in_slices_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [CHANCE.randbytes(CHANCE.randint(1, 30_000)) for _ in range(80)]
+    files += [gzip.compress(one) for one in files[:30]]
+    disk = laid_out(*files)
+    claimed = [(at, 1) for at in range(7, len(disk) // BLOCK, 23)]
+    whole, contents = carved_from(disk, claimed)
+    monkeypatch.setattr(sys.modules[carve.__module__], "_EVENTS_AT_ONCE", 5)
+    sliced, again = carved_from(disk, claimed)
+    assert again == contents
+    assert sliced.first.tolist() == whole.first.tolist()
+
+
+def blocks_without(start: Any, length: Any) -> set[int]:
+    """The blocks of runs."""
+    return {
+        at for first, count in zip(start, length, strict=True) for at in range(first, first + count)
+    }
+
+
+def test_runs_without_others_are_what_sets_say() -> None:
+    chance = random.Random(3)
+    for _ in range(200):
+        edges = [np.array(sorted(chance.sample(range(80), 12))) for _ in range(2)]
+        (start, length), (other, other_length) = (
+            (edge[::2], edge[1::2] - edge[::2]) for edge in edges
+        )
+        left = without(start, length, other, other_length)
+        wanted = blocks_without(start, length) - blocks_without(other, other_length)
+        assert blocks_without(*left) == wanted
+
+
+def test_positions_and_blocks_are_each_others_inverse() -> None:
+    ground = Ground(np.array([10, 40]), np.array([20, 5]), np.array([15, 16, 42]))
+    places = np.arange(ground.size)
+    blocks = ground.blocks(places)
+    assert set(blocks.tolist()) == blocks_without([10, 17, 40, 43], [5, 13, 2, 2])
+    assert (ground.positions(blocks) == places).all()
+    assert ground.positions(np.array([9, 15, 30, 42, 45])).tolist() == [-1] * 5
+    assert ground.limits(np.array([0, 17, 18])).tolist() == [18, 18, 22]

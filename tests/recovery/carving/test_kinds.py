@@ -1,0 +1,105 @@
+"""Names for what was carved: by the programs that made it, and by file(1) on real files."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import shutil
+import sqlite3
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ext4kit.recovery.sources.carving.kinds import HEAD_BYTES, Kind, encoding_of, identify
+from ext4kit.recovery.sources.carving.signatures import recognise
+from tests.recovery.carving.held import found_on_this_machine
+
+SAMPLE = "Grüße, Welt: naïve café, 1 € für 2 Äpfel.\n" * 20
+
+
+def named(content: bytes) -> Kind:
+    """What the content is, by its start alone."""
+    row = np.frombuffer(content[:4096].ljust(4096, b"\0"), np.uint8).reshape(1, -1)
+    return identify(content[:HEAD_BYTES], int(recognise(row)[0]))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32", "cp1252"])
+def test_the_encoding_of_text_is_the_one_it_was_written_in(encoding: str) -> None:
+    raw = SAMPLE.encode(encoding)
+    assert encoding_of(raw).replace("utf-8-sig", "utf-8") == encoding.replace("-sig", "")
+    assert raw.decode(encoding_of(raw)) == SAMPLE
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "ascii"])
+def test_plain_letters_are_known_without_a_mark(encoding: str) -> None:
+    assert encoding_of("plain letters only\n".encode(encoding)) == encoding
+
+
+def test_a_character_cut_off_at_the_end_of_the_head_does_not_matter() -> None:
+    assert encoding_of("aä".encode()[:-1]) == "utf-8" or encoding_of(b"a\xc3") == "ascii"
+    assert encoding_of(bytes(range(256))) == ""
+
+
+@pytest.mark.parametrize(
+    ("member", "extension"),
+    [("META-INF/MANIFEST.MF", ".jar"), ("word/document.xml", ".docx"), ("notes", ".zip")],
+)
+def test_archives_are_named_by_what_they_hold(member: str, extension: str) -> None:
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as archive:
+        archive.writestr(member, "content")
+    assert named(held.getvalue()).extension == extension
+
+
+def test_documents_that_name_their_type_are_believed() -> None:
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as archive:
+        archive.writestr("mimetype", "application/vnd.oasis.opendocument.text")
+    assert named(held.getvalue()).mime == "application/vnd.oasis.opendocument.text"
+
+
+def test_databases_streams_programs_and_scripts_have_their_extension(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "a") as base:
+        base.execute("create table t (a)")
+    base.close()
+    assert named((tmp_path / "a").read_bytes()).extension == ".sqlite"
+    assert named(gzip.compress(b"a")).extension == ".gz"
+    assert named(b"#!/usr/bin/env python3\nprint(1)\n").extension == ".py"
+    assert named(b"#!/bin/sh\nexit 0\n") == Kind(".sh", "text/x-shellscript", "ascii")
+    assert named(json.dumps({"a": [1, 2]}).encode()).mime == "application/json"
+    assert named(b"[" * 60_000).extension == ".txt"
+    assert named(b"just words\n") == Kind(".txt", "text/plain", "ascii")
+    assert named(b"\x07\x01\x02\x00\x99" * 50).extension == ".bin"
+
+
+def test_the_library_is_not_imported_before_it_is_needed() -> None:
+    asked = "import ext4kit.recovery.sources.carving.kinds, sys; print('puremagic' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+MIMES = {  # suffix of real files -> what file(1) may call them
+    ".png": {"image/png"},
+    ".gz": {"application/gzip"},
+    ".so": {"application/x-sharedlib", "application/x-pie-executable"},
+    ".svg": {"image/svg+xml"},
+    ".mo": {"application/x-gettext-translation"},
+    ".ttf": {"font/sfnt", "font/ttf"},
+}
+
+
+@pytest.mark.parametrize("suffix", sorted(MIMES))
+def test_real_files_are_what_another_tool_says(suffix: str) -> None:
+    if not shutil.which("file"):
+        pytest.skip("needs file(1)")
+    for path in found_on_this_machine((suffix,), 10):
+        told = subprocess.run(
+            ["file", "-b", "--mime-type", path], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        if told in MIMES[suffix]:
+            assert named(path.read_bytes()).mime in MIMES[suffix], path

@@ -1,0 +1,81 @@
+"""What is marked of each block is what its bytes say, one by one."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ext4kit.recovery.sources.carving import Marks, look
+from ext4kit.recovery.sources.carving.pointers import spread_runs
+from ext4kit.recovery.sources.carving.signatures import LATER, NAMES, SIGNATURES, recognise
+from ext4kit.recovery.sources.space import Stretch
+
+
+def blocks_of(*contents: bytes, size: int = 4096) -> Any:
+    """Blocks with these contents, zeros behind each."""
+    rows = [np.frombuffer(content.ljust(size, b"\0"), np.uint8) for content in contents]
+    return np.array(rows)
+
+
+def marked(data: Any, first: int = 1000) -> Marks:
+    """The marks of consecutive blocks."""
+    found = look(Stretch(np.arange(first, first + len(data)), data))
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("size", [1024, 4096, 65536])
+def test_tails_are_what_stripping_zeros_leaves(size: int) -> None:
+    chance = random.Random(size)
+    contents = [chance.randbytes(chance.randint(1, size)) for _ in range(300)]
+    contents += [b"\1" + bytes(size - 1), b"x" * size, b"\0" * (size - 1) + b"\1"]
+    marks = marked(blocks_of(*contents, size=size))
+    tails = dict(zip(marks.block.tolist(), marks.tail.tolist(), strict=True))
+    for number, content in enumerate(contents):
+        whole = content.ljust(size, b"\0")
+        assert tails.get(1000 + number, 0) == size - len(whole.rstrip(b"\0"))
+
+
+def test_runs_leave_out_blocks_of_zeros() -> None:
+    marks = marked(blocks_of(b"", b"a", b"b", b"", b"", b"c"))
+    assert marks.start.tolist() == [1001, 1005]
+    assert marks.length.tolist() == [2, 1]
+
+
+def test_each_signature_is_known_by_its_kind() -> None:
+    for one in SIGNATURES:
+        kind = NAMES[recognise(blocks_of(one.magic + b"\x55" * 100))[0]]
+        assert kind == one.kind, one
+    for name, at, magic in LATER:
+        assert NAMES[recognise(blocks_of(b"\x55" * at + magic + b"\x55"))[0]] == name
+
+
+def test_text_is_told_from_other_data() -> None:
+    chance = random.Random(1)
+    text = "Grüße aus dem Protokoll\n".encode() * 150
+    marks = marked(blocks_of(text, text[:30], chance.randbytes(4000), b"\x01\0\0\0" * 900, b"a\n"))
+    assert marks.text.tolist() == [True, True, False, False, True]
+    assert marks.dense.tolist() == [False, False, True, False, False]
+
+
+def test_lists_of_block_numbers_are_found_as_runs() -> None:
+    direct = np.zeros(1024, "<u4")
+    direct[:500], direct[500:560] = np.arange(3000, 3500), np.arange(9000, 9060)
+    full = np.arange(20000, 21024, dtype="<u4")
+    chance = random.Random(2).randbytes(4096)
+    marks = marked(blocks_of(direct.tobytes(), chance, full.tobytes(), b"\xc8\x07"))
+    lists = marks.pointers
+    assert lists.block.tolist() == [1000, 1002, 1003]
+    numbers = spread_runs(lists.first, lists.count)
+    assert numbers.tolist() == [*direct[:560].tolist(), *full.tolist(), 1992]
+    assert lists.full.tolist() == [False, True, False]
+
+
+def test_log_blocks_and_zeros_have_no_marks() -> None:
+    data = blocks_of(b"x")
+    assert look(Stretch(np.arange(1), data, in_log=True)) is None
+    assert look(Stretch(np.arange(3), blocks_of(b"", b"", b""))) is None
+    assert len(Marks.joined([]).block) == 0

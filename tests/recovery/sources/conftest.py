@@ -1,0 +1,74 @@
+"""Images whose log has forgotten, made once in a session and looked through once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import ext4kit
+from ext4kit.filesystem import FileSystem
+from ext4kit.past import Past
+from ext4kit.recovery.sources.owners import Owners, known_owners, placed
+from ext4kit.recovery.sources.space import Space, survey
+from ext4kit.recovery.sources.structures import Structures, structure_look
+from sample_images.recipes.making import make
+from sample_images.recipes.truth import FileTruth, Truth, load
+from tests.recovery.sources.scenes import RECIPES
+
+Block = tuple[int, int]  # (file block, block)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """An image with all that was found in the space of nobody."""
+
+    image: Path
+    truth: Truth
+    fs: FileSystem
+    past: Past
+    space: Space
+    structures: Structures
+    owners: Owners
+
+    def by_first_block(self) -> dict[int, FileTruth]:
+        """The deleted files by their first block."""
+        return {one.blocks[0][1]: one for one in self.truth.files if one.blocks}
+
+
+Scenes = Callable[[str], Seen]
+
+
+def look_at(image: Path, truth: Truth) -> Seen:
+    """Open an image and look through its free space and its log."""
+    fs = ext4kit.open(str(image)).volume().filesystem()
+    past = Past(fs)
+    space = Space(past)
+    looks = [structure_look(fs.superblock)]
+    found = Structures.joined([one for (one,) in survey(space, looks)])
+    found = placed(fs, space, found)
+    return Seen(image, truth, fs, past, space, found, known_owners(past, space, found))
+
+
+@pytest.fixture(scope="session")
+def scene(needs_kernel: None, image_folder: Path) -> Scenes:
+    """Give the image of a recipe in `scenes`, in its small variant."""
+    recipes = {recipe.name: recipe for recipe in RECIPES}
+    made: dict[str, Seen] = {}
+
+    def give(name: str) -> Seen:
+        if name not in made:
+            built = make(recipes[name], image_folder / "sources", small=True)
+            made[name] = look_at(built.image, load(built.truth))
+        return made[name]
+
+    return give
+
+
+def blocks_of(one: FileTruth) -> set[Block]:
+    """Every block of a file in the truth."""
+    return {
+        (logical + at, block + at) for logical, block, count, _ in one.blocks for at in range(count)
+    }

@@ -1,0 +1,129 @@
+"""The whole search for blocks that name their owner: no map and no name of it is wrong."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ext4kit.past.names import NameHistory
+from ext4kit.recovery.sources import Source
+from ext4kit.recovery.sources.lost_maps import LostMaps, are_apart
+from ext4kit.recovery.sources.paths import OLD_COPY, FoundPaths
+from ext4kit.recovery.sources.search import Findings, search
+from ext4kit.recovery.sources.structures import DIRECTORY
+from sample_images import packed_names, unpack
+from sample_images.recipes.truth import Truth
+from tests.recovery.sources.conftest import Block, Scenes, Seen, blocks_of, look_at
+
+NAMES = [
+    "leaves_wrapped",
+    "descriptor_gone",
+    "one_by_one",
+    *(
+        pytest.param(name, marks=pytest.mark.slow)
+        for name in ("roots_taken", "no_sums_wrapped", "no_journal", "small_blocks")
+    ),
+]
+
+
+def _found(seen: Seen) -> Findings:
+    return search(seen.past, {Source.BLOCKS})
+
+
+def _paths(seen: Seen) -> FoundPaths:
+    found = _found(seen)
+    return FoundPaths(found.past, NameHistory(found.past), found.names)
+
+
+def _blocks(maps: LostMaps, row: int) -> set[Block]:
+    runs = maps.runs.take(maps.runs.owner == row)
+    columns = (runs.logical.tolist(), runs.physical.tolist(), runs.length.tolist())
+    return {
+        (logical + at, block + at)
+        for logical, block, count in zip(*columns, strict=True)
+        for at in range(count)
+    }
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("name", NAMES)
+def test_maps_are_right_and_what_still_holds_is_free(scene: Scenes, name: str) -> None:
+    seen = scene(name)
+    found = _found(seen)
+    maps, past = found.maps, found.past
+    assert len(maps)
+    assert are_apart(maps.runs, len(maps)).all()
+    first = seen.by_first_block()
+    doubtful = np.any([part for part, _ in maps.doubts], axis=0)
+    for row in range(len(maps)):
+        blocks = _blocks(maps, row)
+        whose = first[min(blocks)[1]]
+        assert blocks <= blocks_of(whose)
+        assert doubtful[row] or blocks == blocks_of(whose)
+        used = seen.fs.bitmaps.blocks_in_use(np.array(sorted(blocks))[:, 1])
+        assert not used.any() or not whose.blocks_hold
+        if maps.life[row] >= 0:
+            life = maps.life[row]
+            assert (past.number[life], past.generation[life]) == (whose.inode, whose.generation)
+
+
+@pytest.mark.kernel
+def test_states_without_a_descriptor_make_the_past_wider(scene: Scenes) -> None:
+    seen = scene("descriptor_gone")
+    past = _found(seen).past
+    whole = past.last_whole >= 0
+    described = set(zip(past.number[whole].tolist(), past.generation[whole].tolist(), strict=True))
+    shown = [one for one in seen.truth.files if one.inode_undescribed or one.inode_known == "log"]
+    assert [one.path for one in shown if (one.inode, one.generation) not in described] == []
+    living = {(one.inode, one.generation) for one in seen.truth.live}
+    alive = past.alive_now
+    assert living >= set(
+        pair
+        for pair, kind in zip(
+            zip(past.number[alive].tolist(), past.generation[alive].tolist(), strict=True),
+            past.states.table.mode[past.last_whole[alive]] >> 12,
+            strict=True,
+        )
+        if kind == 8
+    )
+
+
+@pytest.mark.kernel
+def test_directory_blocks_in_undescribed_log_blocks_give_the_same_names(
+    scene: Scenes, tmp_path: Path
+) -> None:
+    """The freed blocks are overwritten; the log has their bytes without a descriptor."""
+    seen = scene("leaves_wrapped")
+    before = _paths(seen)
+    folders = seen.structures.of(DIRECTORY)
+    assert seen.past.log is not None
+    places = seen.past.log.reader.log_blocks[seen.space.unnamed_log]
+    count = min(len(folders), len(places))
+    image, size = tmp_path / "moved.img", seen.fs.superblock.block_size
+    shutil.copyfile(seen.image, image)
+    with image.open("r+b") as opened:
+        for block, place in zip(folders.block[:count].tolist(), places.tolist(), strict=False):
+            opened.seek(block * size)
+            data = opened.read(size)
+            opened.seek(block * size)
+            opened.write(bytes(size))
+            opened.seek(place * size)
+            opened.write(data)
+    again = look_at(image, seen.truth)
+    after = _paths(again)
+    lives = range(seen.past.lives_count)
+    both = [(one, after.of(life)) for life in lives if (one := before.of(life)) is not None]
+    assert both
+    assert all(two and (one.name, one.below) == (two.name, two.below) for one, two in both)
+    assert any(two and two.source == OLD_COPY for _, two in both)
+
+
+@pytest.mark.parametrize("name", packed_names())
+def test_nothing_is_found_where_the_log_has_it_all(name: str, tmp_path: Path) -> None:
+    """Each file of these images has a whole state in the log."""
+    seen = look_at(unpack(name, tmp_path).image, Truth(name))
+    maps = _found(seen).maps
+    assert not (maps.life >= 0).any()

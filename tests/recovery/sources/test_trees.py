@@ -1,0 +1,103 @@
+"""Files out of freed indirect blocks, made by the kernel and by e2fsprogs."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ext4kit
+from ext4kit.filesystem import FileSystem
+from ext4kit.filesystem.content import Content
+from ext4kit.past import Past
+from ext4kit.recovery.sources.indirect import indirect_look
+from ext4kit.recovery.sources.space import Space, survey
+from ext4kit.recovery.sources.trees import FoundTrees, find_trees
+from sample_images.recipes.contents import text
+from sample_images.recipes.machine import run
+from tests.recovery.sources.conftest import Scenes
+
+
+def _trees(fs: FileSystem) -> FoundTrees:
+    space = Space(Past(fs))
+    looks = [indirect_look(fs.superblock)]
+    return find_trees(space, np.concatenate([one for (one,) in survey(space, looks)]))
+
+
+def _digests(fs: FileSystem, found: FoundTrees) -> set[str]:
+    digests = set()
+    for row in np.flatnonzero(~found.damaged).tolist():
+        runs, size = found.runs.take(found.runs.owner == row), int(found.size[row])
+        digests.add(hashlib.sha256(Content(fs.blocks, size, runs).read(0, size)).hexdigest())
+    return digests
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("name", ["ext3_large", pytest.param("ext2_large", marks=pytest.mark.slow)])
+def test_files_with_indirect_blocks_come_back_whole(scene: Scenes, name: str) -> None:
+    seen = scene(name)
+    digests = _digests(seen.fs, _trees(seen.fs))
+    mapped = {one.sha256: one.path for one in seen.truth.files if one.size > 12 * 4096}
+    assert mapped
+    assert [mapped[one] for one in mapped.keys() - digests] == []
+    assert digests <= mapped.keys()
+
+
+@pytest.mark.kernel
+@pytest.mark.slow
+def test_holes_and_scattered_blocks_give_no_wrong_file(scene: Scenes) -> None:
+    seen = scene("ext3_wrapped")
+    found = _trees(seen.fs)
+    owner = {
+        block + at: (one.path, logical + at)
+        for one in seen.truth.files
+        for logical, block, count, _ in one.blocks
+        for at in range(count)
+    }
+    for row in range(len(found)):
+        runs = found.runs.take(found.runs.owner == row)
+        columns = (runs.logical.tolist(), runs.physical.tolist(), runs.length.tolist())
+        blocks = [
+            (logical + at, owner.get(block + at))
+            for logical, block, count in zip(*columns, strict=True)
+            for at in range(count)
+        ]
+        paths = {whose[0] for _, whose in blocks if whose}
+        assert len(paths) <= 1
+        if not found.damaged[row]:
+            assert all(whose and whose[1] == logical for logical, whose in blocks)
+
+
+@pytest.mark.parametrize("block_size", [1024, 4096])
+def test_indirect_blocks_that_lie_in_the_sequence_of_their_file(
+    tmp_path: Path, block_size: int
+) -> None:
+    """As e2fsprogs and old kernels lay a file out: content, its indirect block, content."""
+    image = tmp_path / "ext2.img"
+    with image.open("wb") as opened:
+        opened.truncate(32 << 20)
+    run("mke2fs", "-q", "-t", "ext2", "-b", str(block_size), image)
+    sizes = [14 * block_size, 100 * block_size - 7, 300 * block_size + 1]
+    digests = set()
+    commands = []
+    for at, size in enumerate(sizes):
+        content = text(f"file {at}", size)
+        (tmp_path / f"{at}.txt").write_bytes(content)
+        digests.add(hashlib.sha256(content).hexdigest())
+        commands.append(f"write {tmp_path / f'{at}.txt'} {at}.txt")
+    commands += [f"rm {at}.txt" for at in range(len(sizes))]
+    _debugfs(image, commands)
+    fs = ext4kit.open(str(image)).volume().filesystem()
+    assert _digests(fs, _trees(fs)) == digests
+
+
+def _debugfs(image: Path, commands: list[str]) -> None:
+    script = image.with_name("commands")
+    script.write_text("\n".join(commands) + "\n")
+    done = subprocess.run(
+        ["debugfs", "-w", "-f", script, image], capture_output=True, text=True, check=True
+    )
+    assert "not found" not in done.stderr
