@@ -8,7 +8,8 @@ from pathlib import Path
 
 import click
 
-from ext4kit.cli.outputs import check_output, progress
+from ext4kit.cli.outputs import check_output
+from ext4kit.cli.progress import progress
 from ext4kit.cli.session import CONTEXT, Options, opened, shared
 from ext4kit.report.extraction import extract, extraction_lines
 from ext4kit.report.records import write_record
@@ -42,7 +43,7 @@ def command(options: Options, targets: tuple[str, ...], out: Path) -> None:
     """  # noqa: D301 -- click reads the backspace
     with opened(options) as session:
         evidence = check_output(out, session)
-        with progress(options, "extracting") as show:
+        with progress(options.quiet, "extracting") as show:
             result = extract(session.fs, [os.fsencode(one) for one in targets], out, evidence, show)
         where = shown_text(str(out))
         if options.json:

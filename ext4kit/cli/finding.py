@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ext4kit.cli.outputs import progress
+from ext4kit.cli.progress import progress
 from ext4kit.cli.session import Session
 from ext4kit.recovery import Deleted, Grade, find_deleted
 from ext4kit.recovery.sources import ALL_SOURCES, Source
@@ -79,7 +79,7 @@ def files_that_are_gone(
         assert isinstance(session.fs, LostFileSystem)
         deleted = find_lost_files(session.fs)
     else:
-        with progress(session.options, "searching free space") as show:
+        with progress(session.options.quiet, "searching free space") as show:
             deleted = find_deleted(session.fs, versions, sources, show)
         _hint(session)
     wanted = _BY_WORTH[_BY_WORTH.index(Grade(least)) :]

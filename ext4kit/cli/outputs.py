@@ -1,18 +1,14 @@
-"""Checks of an output folder before any work is done, and the progress of that work."""
+"""Checks of an output folder before any work is done."""
 
 from __future__ import annotations
 
 import os
 import stat
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
-from ext4kit.cli.session import Options, Session
+from ext4kit.cli.session import Session
 from ext4kit.errors import OutputError, RequestError
-
-Progress = Callable[[int, int], None]  # (done, total)
 
 _BLOCK_DEVICES = Path("/sys/dev/block")
 
@@ -95,23 +91,3 @@ def _stack(start: Path) -> Iterator[Path]:
 def _number(node: Path) -> int:
     major, minor = (node / "dev").read_text().split(":")
     return os.makedev(int(major), int(minor))
-
-
-@contextmanager
-def progress(options: Options, title: str) -> Iterator[Progress | None]:
-    """A bar on stderr while work goes on; None where nobody would see it."""
-    if options.quiet or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(),
-               TimeElapsedColumn())  # fmt: skip
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task(title, total=None)
-
-        def show(done: int, total: int) -> None:
-            bars.update(task, completed=done, total=total)
-
-        yield show

@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from ext4kit.cli.finding import files_that_are_gone, searching
-from ext4kit.cli.outputs import check_output, progress
+from ext4kit.cli.outputs import check_output
+from ext4kit.cli.progress import progress
 from ext4kit.cli.session import CONTEXT, Options, opened, shared
 from ext4kit.recovery import recover
 from ext4kit.recovery.sources import Source
@@ -43,7 +44,7 @@ def command(
     with opened(options) as session:
         evidence = check_output(out, session)
         deleted = files_that_are_gone(session, versions, sources, least)
-        with progress(options, "recovering") as show:
+        with progress(options.quiet, "recovering") as show:
             salvage = recover(deleted, out, show, evidence)
         where = shown_text(str(out))
         if options.json:

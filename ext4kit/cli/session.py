@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from ext4kit.cli.exits import INCOMPLETE, IncompleteError
+from ext4kit.cli.progress import progress
 from ext4kit.errors import (
     AccessError,
     CorruptError,
@@ -289,14 +290,13 @@ def _lost(volume: ImageVolume, options: Options, device: Source | None) -> FileS
     Raises:
         RequestError: there are no traces of one, or not of so many.
     """
-    from ext4kit.cli.outputs import progress
     from ext4kit.recovery.lost import find_lost
 
     try:
         present: FileSystem | None = volume.filesystem(True, options.superblock, device)
     except UnsupportedError:
         present = None
-    with progress(options, "looking for a lost file system") as show:
+    with progress(options.quiet, "looking for a lost file system") as show:
         found = find_lost(volume.facts.source, present, show)
     where, wanted = f"{options.image}: volume {volume.facts.index}", options.lost or 1
     if not found:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import click
 
-from ext4kit.cli.outputs import progress
+from ext4kit.cli.progress import progress
 from ext4kit.cli.session import CONTEXT, Options, opened, shared
 from ext4kit.report.records import write_records
 from ext4kit.report.timeline import print_lines, timeline_records
@@ -69,7 +69,7 @@ def command(
     """
     wanted = Filter(path, inode, since, until, tuple(map(Kind, kinds)))
     with opened(options) as session:
-        with progress(options, "reading the log") as show:
+        with progress(options.quiet, "reading the log") as show:
             timeline = build_timeline(session.fs, show)
         if options.json:
             write_records(timeline_records(timeline, wanted))

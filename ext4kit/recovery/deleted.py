@@ -141,6 +141,16 @@ class DeletedFile:
         return self._content
 
     @property
+    def extents(self) -> list[list[int]]:
+        """[file block, block, blocks] of what `content` reads, those without bytes left out."""
+        runs = None if self._content is None else self._content.runs
+        if runs is None:
+            return []
+        stored = runs if not runs.unwritten.any() else runs.take(~runs.unwritten)
+        columns = stored.logical.tolist(), stored.physical.tolist(), stored.length.tolist()
+        return [list(row) for row in zip(*columns, strict=True)]
+
+    @property
     def format(self) -> Kind | None:
         """What its first bytes look like; of content that was found without a map alone."""
         if self.first_block is None or self._content is None:

@@ -161,6 +161,7 @@ def record(file: DeletedFile, written: Written | None, failure: str = "") -> dic
         "blocks": file.blocks,
         "blocks_reused": file.blocks_reused,
         "lost": lost,
+        "extents": file.extents,
         "first_block": file.first_block,
         "mime": format.mime if format else None,
         "encoding": format.encoding or None if format else None,

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from ext4kit.cli.outputs import check_new_file, progress
+from ext4kit.cli.outputs import check_new_file
+from ext4kit.cli.progress import progress
 from ext4kit.cli.session import CONTEXT, Options, Session, opened, shared
 from ext4kit.errors import RequestError
 from ext4kit.evidence.source import Source
@@ -97,7 +98,7 @@ def _write(
     session: Session, path: Path, source: Source, changes: Iterator[Patch], what: str
 ) -> None:
     options = session.options
-    with progress(options, "copying") as show:
+    with progress(options.quiet, "copying") as show:
         written = write_copy(path, source, changes, check_new_file(path, session), show)
     for offset, length, reason in written.lost:
         where = f"bytes {offset:,} to {offset + length:,}"
