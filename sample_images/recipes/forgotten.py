@@ -315,7 +315,7 @@ EXT3 = ("-t", "ext3", *LOG)
 EXT2 = ("-t", "ext2", "-b", "1024")
 AS_EXT3 = "nodelalloc"  # what the kernel does for `mount -t ext3` and `-t ext2`
 DOCUMENTS = old_files(documents, 300, 80)
-INDIRECT = old_files(indirect_sizes, 200, 50)
+INDIRECT = old_files(indirect_sizes, 200, 100)
 LEAVES = old_files(fragmented, 40, 12)
 TREE = old_trees(documents, 400, 100)
 
