@@ -28,10 +28,11 @@ class Done:
 
 def called(*arguments: str | Path) -> Done:
     """Run one command; an error that it did not expect fails the test."""
-    out, err = io.StringIO(), io.StringIO()
+    written, err = io.BytesIO(), io.StringIO()
+    out = io.TextIOWrapper(written, encoding="utf-8", write_through=True)
     with redirect_stdout(out), redirect_stderr(err):
         code = main.run([str(each) for each in arguments])
-    done = Done(code, out.getvalue(), err.getvalue())
+    done = Done(code, written.getvalue().decode(), err.getvalue())
     assert "internal error" not in done.stderr, done.stderr
     return done
 
