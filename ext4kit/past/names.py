@@ -159,7 +159,8 @@ class NameHistory:
             linked: it had a name right then (bool), or else may just have lost it.
 
         Where the log shows no state that early, the number's first known state decides, if
-        its inode was created before that transaction was committed.
+        its inode was created before that transaction was committed. A state of which the log
+        does not tell when it ended decides only where the number has no other life.
         """
         past, states = self.past, self.past.states
         if not len(states):
@@ -173,8 +174,16 @@ class NameHistory:
         older = states.table.crtime[earliest] <= self._commit_times(orders)
         row = np.where((row < 0) & exists & older, earliest, row)
         life = np.where(row >= 0, states.life[row], -1)
+        life[(row >= 0) & states.undescribed[row] & ~self._alone[life]] = -1
         dead = (states.table.links_count[row] == 0) & (states.order[row] < orders + linked)
         return np.where((row >= 0) & dead & (orders != BEFORE), -1, life)
+
+    @cached_property
+    def _alone(self) -> Any:
+        """Per life (bool): no other one of its number is known."""
+        number = self.past.number
+        same = np.append(False, number[1:] == number[:-1])
+        return ~(same | np.append(same[1:], False))
 
     def _commit_times(self, orders: Any) -> Any:
         """When the transactions were committed, ns; the far future where that is not known."""
@@ -279,6 +288,8 @@ class NameHistory:
             return None
         holds = row >= 0 and names.first[row] <= when < names.gone[row]
         if not holds and (life < 0 or self.past.alive_now[life]):
+            if row >= 0 and names.first[self._ends[life] - 1] > when:
+                return None  # its present name came later, and the one it had is not known
             folder, name = self._live_folders.get(self._number(life), (0, b""))
             if folder:
                 return self._living.get(folder, -folder), name

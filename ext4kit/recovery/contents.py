@@ -24,6 +24,7 @@ from ext4kit.recovery.sources.search import Findings
 
 CARVED = "free blocks"
 ORDER = "order on the disk: made between neighbours whose blocks are known"
+MOST_CHANGES = 4  # i_version of what was made, written, and given times and an owner or a mode
 UNSURE = "where it begins and ends is a guess"
 
 
@@ -142,7 +143,10 @@ def match_contents(columns: Columns, contents: Contents) -> dict[int, int]:
     # Freeing blocks sets mtime; an inode that never had any keeps its own.
     freed = (table.links_count[row] == 0) & (table.mtime[row] == table.ctime[row])
     freed &= ((table.mode[row] & 0xF000) == 0x8000) & (found.source == NOTHING)
-    places = np.flatnonzero(freed & (found.death != NEVER) & (table.crtime[row] > 0))
+    freed &= (found.death != NEVER) & (table.crtime[row] > 0)
+    places = np.flatnonzero(freed)
+    places = places[_went_last(columns, row[places])]
+    places = places[table.version[row[places]] <= MOST_CHANGES]  # more: it can lie elsewhere
     carved = np.flatnonzero(contents.source == CARVED)
     carved = carved[np.argsort(contents.first[carved])]
     if not len(places) or not len(carved):
@@ -153,6 +157,22 @@ def match_contents(columns: Columns, contents: Contents) -> dict[int, int]:
     match = match_in_order(known, wanted, (contents.first[carved], contents.end[carved]), taken)
     pairs = zip(places.tolist(), match.tolist(), strict=True)
     return {place: int(carved[at]) for place, at in pairs if at != NO_MATCH}
+
+
+def _went_last(columns: Columns, rows: Any) -> Any:
+    """Per state (bool) of a freed inode without a map: none of them was made after it went.
+
+    Such a one may have had its blocks since, and so may others between two bearers of its
+    number, of which nothing tells.
+    """
+    past = columns.past
+    table, life = past.states.table, past.states.life
+    last = np.searchsorted(life, life[rows], side="right") - 1
+    known, bearer = np.unique(table.number, return_inverse=True)
+    newest = np.zeros(len(known), np.int64)
+    np.maximum.at(newest, bearer, table.crtime)
+    made = np.maximum(newest[bearer[rows]], table.crtime[rows].max(initial=0))
+    return made <= table.ctime[last]
 
 
 def _group(columns: Columns, number: Any) -> Any:

@@ -40,7 +40,7 @@ def find_unseen_users(
     lost, cut = _lost_since(past, found), _cut_since(past, found)
     taken = _taken_unseen(past, found, runs, ages)
     size = past.states.table.size[found.row]
-    suspect = may_have_seams(past.fs, size, runs, files & (lost | cut | taken))
+    suspect = may_have_seams(past.fs, size, runs, files & (cut | taken) & ~lost)
     return [
         (
             _counted_anew(past, found),
@@ -50,7 +50,10 @@ def find_unseen_users(
             _lost_meanwhile(past, found),
             "the log lacks transactions before it went, in which it may have changed",
         ),
-        (lost & suspect, "the log lacks transactions since: others may have had its blocks"),
+        (
+            lost & files & (np.bincount(runs.owner, minlength=len(found)) > 0),
+            "the log lacks transactions since: others may have had its blocks",
+        ),
         (cut & suspect, "power was cut since: what was written then may be in its blocks"),
         (taken & suspect, "others that went at once may have had its blocks"),
     ]

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 Key = tuple[int, int]  # inode, generation
+PIECE = 1024  # bytes that are compared where not the whole file is right
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,8 @@ class Life:
         versions: of a file, oldest first.
         paths: every full path it ever had, no leading slash; last: those it had at the end.
         data: what it holds now; of a link its target.
+        trimmed: SHA-256 of every version up to its last byte that is not zero; pieces: what
+            `pieces_of` says of every version.
     """
 
     number: int
@@ -43,6 +46,8 @@ class Life:
     paths: set[bytes] = field(default_factory=set)
     last: set[bytes] = field(default_factory=set)
     data: bytearray = field(default_factory=bytearray)
+    trimmed: set[str] = field(default_factory=set)
+    pieces: set[bytes] = field(default_factory=set)
 
     @property
     def digests(self) -> set[str]:
@@ -54,6 +59,24 @@ class Life:
         digest = hashlib.sha256(self.data).hexdigest()
         if not self.versions or self.versions[-1].sha256 != digest:
             self.versions.append(Version(operation, time, len(self.data), digest))
+            self.trimmed.add(trimmed_digest(self.data))
+            self.pieces.update(pieces_of(self.data))
+
+
+def trimmed_digest(data: bytes | bytearray) -> str:
+    """SHA-256 of bytes up to the last one that is not zero."""
+    return hashlib.sha256(data.rstrip(b"\0")).hexdigest()
+
+
+def pieces_of(data: bytes | bytearray) -> list[bytes]:
+    """A digest of each piece that is not zero, and of where in the file it stands."""
+    starts = range(0, len(data), PIECE)
+    pieces = ((at, bytes(data[at : at + PIECE]).rstrip(b"\0")) for at in starts)
+    return [
+        hashlib.blake2b(piece, digest_size=12, salt=at.to_bytes(8, "little")).digest()
+        for at, piece in pieces
+        if piece
+    ]
 
 
 class Book:

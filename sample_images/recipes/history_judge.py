@@ -15,6 +15,7 @@ from ext4kit.recovery import DeletedFile, find_deleted
 from ext4kit.recovery.sources import ALL_SOURCES
 from sample_images.recipes import machine, syscalls
 from sample_images.recipes.history_book import Book, Key, Life
+from sample_images.recipes.history_sources import Sources
 
 
 @dataclass(slots=True)
@@ -27,6 +28,7 @@ class Verdict:
             version of it; cautious: with the last bytes and yet not called intact.
         wrong_paths: paths that the life never had; older_paths: that were not its last.
         live: said to be deleted, and alive for the kernel.
+        sources: what each source was worth.
     """
 
     files: int = 0
@@ -39,6 +41,7 @@ class Verdict:
     older_paths: int = 0
     live: int = 0
     findings: list[str] = field(default_factory=list)
+    sources: Sources = field(default_factory=Sources)
 
     @property
     def is_bad(self) -> bool:
@@ -62,10 +65,15 @@ class Verdict:
 
 def judge(image: Path, book: Book) -> Verdict:
     """Ask for everything deleted, earlier versions too, and compare."""
+    return judged(image, book, living_files(image))
+
+
+def judged(image: Path, book: Book, living: set[Key]) -> Verdict:
+    """The same where it is known which files live."""
     verdict = Verdict()
-    living = _living(image)
     fs = ext4kit.open(image).volume().filesystem()
     for file in find_deleted(fs, versions=True, sources=ALL_SOURCES):
+        verdict.sources.judge(file, book)
         if file.number is None or file.generation is None:
             continue
         life = book.lives.get((file.number, file.generation))
@@ -148,7 +156,7 @@ def mounted(image: Path, options: str) -> Iterator[Path]:
         root.rmdir()
 
 
-def _living(image: Path) -> set[Key]:
+def living_files(image: Path) -> set[Key]:
     """(inode, generation) of every file that the kernel shows once it has replayed the log."""
     copy = image.with_suffix(".replayed")
     machine.copy_sparse(image, copy)

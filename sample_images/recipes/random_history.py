@@ -193,6 +193,7 @@ def main() -> int:
             total.add(_one(LAYOUTS[name], seed, options))
             images += 1
     print(f"{images} images: {total.line()}")
+    print(total.sources.table())
     return int(total.is_bad)
 
 

@@ -50,18 +50,23 @@ def commands(chance: random.Random) -> list[list[str]]:
     """All commands in one of their forms; IMAGE and OUT stand for the two paths."""
     number = str(chance.randrange(1, 15))
     inode = f"<{chance.randrange(1, 180)}>"
+    sources = ["--sources", chance.choice(("journal", "blocks", "runs"))]
     found = [
         ["volumes", "IMAGE"],
         ["info", "IMAGE", *chance.choice(([], ["-g"]))],
         ["ls", "IMAGE", "-r", *chance.choice((["-l"], ["-i"], ["-a", "-l"]))],
         ["ls", "IMAGE", "-r", "-l", "--no-replay"],
         ["ls", "IMAGE", "-r", "-l", "--as-of", number],
+        ["ls", "IMAGE", "-r", "-l", "--lost"],
         ["stat", "IMAGE", *TARGETS[:4], inode],
         ["stat", "IMAGE", *TARGETS[4:]],
         ["cat", "IMAGE", chance.choice([inode, *TARGETS])],
         ["extract", "IMAGE", "/", "-o", "OUT"],
-        ["deleted", "IMAGE", *chance.choice(([], ["--versions"], ["--no-replay"]))],
+        ["deleted", "IMAGE", *chance.choice(([], ["--versions"], ["--no-replay"], sources))],
+        ["deleted", "IMAGE", "--lost"],
         ["recover", "IMAGE", "-o", "OUT", *chance.choice(([], ["--versions"]))],
+        ["recover", "IMAGE", "-o", "OUT", *sources],
+        ["recover", "IMAGE", "-o", "OUT", "--lost"],
         ["journal", "list", "IMAGE"],
         ["journal", "audit", "IMAGE", *chance.choice(([], ["--all"]))],
         ["journal", "replay", "IMAGE", *chance.choice(([], ["-o", "OUT"]))],

@@ -204,11 +204,13 @@ def _journals(source: Source, places: list[int]) -> Iterator[tuple[int, JournalS
             found = JournalSuperblock.parse(source.read(place, UNIT))
         except (AccessError, CorruptError):
             continue
-        if found.block_type in _JOURNAL_KINDS and not judge_log(found, found.block_size):
+        sound = found.block_type in _JOURNAL_KINDS and found.block_size in _BLOCK_SIZES
+        if sound and not judge_log(found, found.block_size):
             yield place, found
 
 
 _JOURNAL_KINDS = (3, 4)  # superblock v1, v2
+_BLOCK_SIZES = tuple(1 << shift for shift in range(10, 17))
 
 
 def _log_pieces(

@@ -104,6 +104,8 @@ def sole_owners(past: Past, freed: Freed, metadata: Any) -> tuple[Any, Runs]:
     window = _windows(past, order)
     died = states.table.dtime[first] * NANOSECONDS
     there = (died >= window - _GRACE) & (window > 0) & (states.table.links_count[first] == 0)
+    made = states.table.crtime[first]  # what it had before, it had when the one before ended
+    there &= (made > 0) & (made < window)
     lost, order = lost[there], order[there]
     found, count = np.unique(order, return_counts=True)
     single = found[count == 1]
@@ -122,7 +124,7 @@ def _windows(past: Past, orders: Any) -> Any:
 
 
 def _unsure(past: Past, orders: Any) -> Any:
-    """Those of the transactions in which a living file may have been cut short.
+    """Those of the transactions in which others may have lost blocks.
 
     Such a file changed in the transaction, was older, and the log does not show that it had no
     more before.
@@ -137,7 +139,10 @@ def _unsure(past: Past, orders: Any) -> Any:
 
 
 def _cut_short(past: Past, table: InodeTable, order: Any, orders: Any) -> Any:
-    """The orders at which an inode of a piece may have lost blocks and lived on."""
+    """The orders at which an inode of a piece may have lost blocks and lived on.
+
+    One that was made then may have the number of another that went with all that it had.
+    """
     size_before = np.full(len(table), -1)
     sort = np.lexsort((order, table.number))
     same = table.number[sort[1:]] == table.number[sort[:-1]]
@@ -145,7 +150,10 @@ def _cut_short(past: Past, table: InodeTable, order: Any, orders: Any) -> Any:
     window = _windows(past, order) - _GRACE
     changed = np.isin(order, orders) & (table.links_count > 0) & (table.ctime >= window)
     changed &= ((table.mode & 0xF000) == 0x8000) & (table.crtime < window)
-    return order[changed & ((size_before < 0) | (size_before > table.size))]
+    shorter = changed & ((size_before < 0) | (size_before > table.size))
+    began = _windows(past, order)
+    made = np.isin(order, orders) & (table.links_count > 0) & (table.crtime >= began)
+    return order[shorter | made]
 
 
 def _rest(past: Past, freed: Freed, lives: Any, orders: Any, metadata: Any) -> tuple[Any, Runs]:

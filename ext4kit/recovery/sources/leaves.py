@@ -19,7 +19,7 @@ from ext4kit.filesystem.maps import Runs, joined
 from ext4kit.parsers import extents
 from ext4kit.recovery.sources.ends import last_bytes
 from ext4kit.recovery.sources.layers import lay
-from ext4kit.recovery.sources.nodes import Nodes, grouped, read_nodes
+from ext4kit.recovery.sources.nodes import Nodes, bounded, grouped, read_nodes
 from ext4kit.recovery.sources.owners import Owners
 from ext4kit.recovery.sources.space import Space
 from ext4kit.recovery.sources.structures import EXTENTS, NO_SEED, Structures
@@ -70,7 +70,7 @@ def find_leaf_maps(space: Space, structures: Structures, owners: Owners) -> Foun
         structures: what was found there.
         owners: the known inodes.
     """
-    found = structures.of(EXTENTS)
+    found = bounded(space, structures.of(EXTENTS))
     nodes = read_nodes(space, found)
     file, rooted = grouped(space, nodes, found.seed)
     seed = np.full(int(file.max()) + 1 if len(file) else 0, NO_SEED)

@@ -41,6 +41,22 @@ class Nodes:
     unwritten: Any
 
 
+def bounded(space: Space, found: Structures) -> Structures:
+    """The nodes, as far as they do not have many times the entries that there are blocks."""
+    room = space.mappings
+    if len(found) * extents.capacity(space.fs.superblock.block_size) <= room:
+        return found
+    for at in range(0, len(found), _AT_ONCE):
+        rows = read_structures(space, found.take(slice(at, at + _AT_ONCE)))
+        sound, held, *_ = extents.parse_headers(rows)
+        room -= int(held[sound].sum())
+        if room < 0:
+            what = f"name more blocks than there are; {len(found) - at:,} of them are left out"
+            space.fs.problems.add("extent nodes in free space", what)
+            return found.take(slice(0, at))
+    return found
+
+
 def read_nodes(space: Space, found: Structures) -> Nodes:
     """Read the nodes again, a bounded number at a time."""
     parts: list[tuple[Any, ...]] = [(*[np.zeros(0, np.int64)] * 4, np.zeros(0, bool))]

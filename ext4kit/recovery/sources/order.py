@@ -3,7 +3,8 @@
 Files that were made one after the other in one group lie one after the other: inode numbers are
 given in ascending order, and the allocator goes on behind the block that it gave last (kernel
 Documentation/filesystems/ext4/allocators.rst). Between two neighbours whose blocks are known,
-as many carved files as freed inodes are theirs, each in its turn.
+as many carved files as freed inodes are theirs, each in its turn, where they fill all that lies
+between.
 """
 
 from __future__ import annotations
@@ -51,12 +52,14 @@ def match_in_order(
         none is possible.
     """
     before, after = _neighbours(known, wanted)
-    rows = np.flatnonzero(before != NOTHING)
+    rows = np.flatnonzero((before != NOTHING) & (after != NOTHING))
     start, stop = _gaps(known, before[rows], after[rows], taken)
     low = np.searchsorted(carved[0], start)
     high = np.searchsorted(carved[1], stop, side="right")
     place, size = _places(wanted, rows, before[rows])
     sure = (high - low == size) & (stop > start)
+    lengths = np.append(0, np.cumsum(carved[1] - carved[0]))
+    sure[sure] &= (lengths[high] - lengths[low] == stop - start)[sure]
     found = np.full(len(wanted[2]), NOTHING)
     found[rows[sure]] = (low + place)[sure]
     return found
@@ -92,8 +95,7 @@ def _gaps(known: Placed, before: Any, after: Any, taken: tuple[Any, Any]) -> tup
     inside = np.searchsorted(taken[0], start, side="right") - 1
     covered = (inside >= 0) & (taken[1][np.maximum(inside, 0)] > start)
     sure = known.in_one_run[before] & ~covered
-    ended = after != NOTHING
-    sure &= ~ended | (known.in_one_run[after] & (known.first[after] == border))
+    sure &= known.in_one_run[after] & (known.first[after] == border)
     return start, np.where(sure, border, start)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -12,9 +13,12 @@ from ext4kit.past import Past
 from ext4kit.past.names import NameHistory
 from ext4kit.past.states import NOW
 from ext4kit.recovery.sources.names import FoundNames, life_of, name_lives
+from ext4kit.units import NANOSECONDS
 
 FREED_BLOCK = "freed directory block"
 OLD_COPY = "old copy of a directory block in the journal"
+ONE_REMOVAL = 60 * NANOSECONDS  # between a file and its directory that go together
+_FOREVER = int(np.iinfo(np.int64).max)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,11 @@ class FoundName:
 class FoundPaths:
     """Names for lives that the log gives none.
 
+    A directory can have got another name since a file in it went. A path goes through one that
+    lives where its ctime or that of the directory above is older, both of which a renaming
+    sets (kernel fs/ext4/namei.c, `ext4_rename`), and through one that went where it went soon
+    after. What a copy in the log shows, the log tells of from there on.
+
     Args:
         past: the lives.
         history: the names that the log and the known directories give; they go first.
@@ -57,10 +66,21 @@ class FoundPaths:
             b"inode-%d-%d" % pair if pair[1] >= 0 else b"inode-%d" % pair[0]
             for pair in zip(self._number, entries.generation.tolist(), strict=True)
         ]
-        self._above = life_of(past, entries.directory, entries.generation).tolist()
+        above = self._above_of(entries)
         now = past.fs.inode_table(entries.directory)
         lives = (now.links_count > 0) & (now.generation == entries.generation)
-        self._lives = lives.tolist()
+        lives[above >= 0] = past.alive_now[above[above >= 0]]
+        self._above, self._lives = above.tolist(), lives.tolist()
+        self._latest = {ROOT: 0}
+
+    def _above_of(self, entries: FoundNames) -> Any:
+        """Life of each entry's directory, -1 where it is not known or may be another one."""
+        above = life_of(self._past, entries.directory, entries.generation)
+        number, directory = self._past.number, entries.directory
+        bearers = np.searchsorted(number, directory, side="right")
+        bearers -= np.searchsorted(number, directory)
+        above[(entries.generation < 0) & (bearers > 1) & (directory != ROOT)] = -1
+        return above
 
     def __len__(self) -> int:
         return len(self._names)
@@ -77,18 +97,62 @@ class FoundPaths:
             seen.add(row)
             parts.append(self._names[row])
             last = row
+            if not self._kept_its_name(row, life):
+                break
             path = self._known_path(row)
-            row = None if path is not None else self._row.get(self._above[row])
+            life = self._above[row]
+            row = None if path is not None else self._row.get(life)
         tail = b"/".join(reversed(parts))
         if path is not None:
             return FoundName(parts[0], path + b"/" + tail, None, source)
         return FoundName(parts[0], None, self._top[last] + b"/" + tail, source)
 
+    def _kept_its_name(self, row: int, life: int) -> bool:
+        """Whether the directory of an entry cannot have been renamed since its bearer went."""
+        number, above = self._number[row], self._above[row]
+        if self._logged[row] or number == ROOT:
+            return True
+        seen = int(self._changed[life])
+        if self._lives[row]:
+            return self._moved(number) <= seen
+        return above >= 0 and int(self._changed[above]) - seen < ONE_REMOVAL
+
+    def _moved(self, number: int) -> int:
+        """The latest time (ns) at which a live directory, or one above it, can have moved."""
+        chain: list[int] = []
+        while number not in self._latest and number not in chain:
+            chain.append(number)
+            number = self._parent.get(number, 0)
+        latest = self._latest.get(number, _FOREVER)
+        for one in reversed(chain):
+            ctime = self._past.fs.inode_table(np.array([one, self._parent.get(one, one)])).ctime
+            latest = max(latest, int(ctime.min()))
+            self._latest[one] = latest
+        return latest
+
+    @cached_property
+    def _changed(self) -> Any:
+        """Per life: ctime of its last known state, ns."""
+        states = self._past.states
+        every = np.arange(self._past.lives_count)
+        return states.table.ctime[np.searchsorted(states.life, every, side="right") - 1]
+
+    @cached_property
+    def _parent(self) -> dict[int, int]:
+        """Number of the directory above each live one."""
+        by_path = {path: number for number, path in self._living.items()} | {b"": ROOT}
+        return {
+            number: by_path.get(path.rpartition(b"/")[0], 0)
+            for number, path in self._living.items()
+        }
+
     def _known_path(self, row: int) -> bytes | None:
         """Path of an entry's directory when that lives, or when the history names it."""
         life = self._above[row]
+        if self._number[row] == ROOT:
+            return b""
         if self._lives[row]:
-            return b"" if self._number[row] == ROOT else self._living.get(self._number[row])
+            return self._living.get(self._number[row])
         at = -1 if life < 0 else self._history.last_name(life)
         return None if at < 0 else self._history.path(at, int(NOW))
 

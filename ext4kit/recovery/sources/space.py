@@ -27,6 +27,7 @@ from ext4kit.past import Past
 from ext4kit.recovery.intervals import overlaps
 
 BYTES_AT_ONCE = 8 << 20
+_OWNERS, _MAPPINGS_AT_LEAST = 2, 1 << 20
 WORKERS = 2
 AHEAD = 2 * WORKERS  # stretches on their way at any time
 
@@ -84,6 +85,14 @@ class Space:
             starts.append(edges[:, 0] + first)
             lengths.append(edges[:, 1] - edges[:, 0])
         return np.concatenate(starts), np.concatenate(lengths)
+
+    @cached_property
+    def mappings(self) -> int:
+        """As many entries of block maps are believed, so that memory stays bounded.
+
+        A block has one owner at a time, and the maps of earlier ones are overwritten by and by.
+        """
+        return max(_MAPPINGS_AT_LEAST, _OWNERS * int(self.unused[1].sum()))
 
     @cached_property
     def unnamed_log(self) -> Any:

@@ -64,11 +64,26 @@ def find_trees(space: Space, candidates: Any) -> FoundTrees:
         space: where they were found.
         candidates: int64, what `indirect_look` gave.
     """
-    nodes = np.unique(candidates)
+    nodes = _bounded(space, np.unique(candidates))
     level, pointers, nodes = _sorted_out(space, nodes)
     parent = _parents(nodes, level, pointers)
     head, base = _heads(space, nodes, level, parent, pointers)
     return _files(space, nodes, level, parent, head, base, pointers)
+
+
+def _bounded(space: Space, nodes: Any) -> Any:
+    """The nodes, as far as they do not name many times the blocks that there are."""
+    room = space.mappings
+    if len(nodes) * (space.fs.superblock.block_size // 4) <= room:
+        return nodes
+    for at in range(0, len(nodes), _AT_ONCE):
+        data, _ = space.fs.fetch(nodes[at : at + _AT_ONCE])
+        room -= int(np.count_nonzero(data.view("<u4")))
+        if room < 0:
+            what = f"name more blocks than there are; left out from block {nodes[at]:,} on"
+            space.fs.problems.add("indirect blocks in free space", what)
+            return nodes[:at]
+    return nodes
 
 
 def _read(space: Space, nodes: Any) -> _Pointers:

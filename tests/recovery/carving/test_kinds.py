@@ -11,8 +11,10 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
+import puremagic
 import pytest
 
 from ext4kit.recovery.sources.carving.kinds import HEAD_BYTES, Kind, encoding_of, identify
@@ -103,3 +105,10 @@ def test_real_files_are_what_another_tool_says(suffix: str) -> None:
         ).stdout.strip()
         if told in MIMES[suffix]:
             assert named(path.read_bytes()).mime in MIMES[suffix], path
+
+
+def test_a_head_is_looked_up_once_however_often_its_kind_is_asked_for() -> None:
+    head = bytes(range(256)) * 16
+    with mock.patch.object(puremagic, "magic_string", wraps=puremagic.magic_string) as library:
+        assert len({identify(bytes(bytearray(head))) for _ in range(3)}) == 1
+    assert library.call_count == 1

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from ext4kit.parsers.directory import Names
+from ext4kit.past import Past
 from ext4kit.past.names import NameHistory
-from ext4kit.recovery.sources.names import find_names
+from ext4kit.recovery.sources.names import FoundNames, find_names
 from ext4kit.recovery.sources.paths import FREED_BLOCK, FoundName, FoundPaths
+from sample_images.recipes.syscalls import generation
 from sample_images.recipes.truth import FileTruth
 from tests.recovery.sources.conftest import Scenes, Seen
+from tests.recovery.test_traps import Disk, remove
 
 pytestmark = pytest.mark.kernel
 
@@ -56,3 +63,26 @@ def test_every_file_whose_folder_was_removed_gets_its_name(scene: Scenes) -> Non
     parts = [(named[one.path].below or b"").split(b"/", 1) for one in below]
     assert len({top for top, _ in parts}) == 1
     assert [b"tree/" + rest for _, rest in parts] == [one.path for one in below]
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_directory_that_may_have_moved_since_gives_no_path(tmp_path: Path, moved: bool) -> None:
+    disk = Disk(tmp_path, "-t", "ext4")
+    with disk.mounted() as root:
+        (root / "folder").mkdir()
+        (root / "folder" / "file").write_bytes(b"content")
+        child = (root / "folder" / "file").stat().st_ino
+        folder, number = (root / "folder").stat().st_ino, generation(root / "folder")
+    with disk.mounted() as root:
+        remove(root / "folder" / "file")
+        if moved:
+            time.sleep(0.05)  # the kernel's clock for times of files moves in ticks
+            (root / "folder").rename(root / "elsewhere")
+    disk.forget()
+    past = Past(disk.file_system())
+    directory, life, bearer, kind, order = np.array([[folder], [number], [child], [1], [-1]])
+    entry = FoundNames(directory, life, bearer, kind, order, Names.of([b"file"]))
+    name = FoundPaths(past, NameHistory(past), entry).of(int(np.searchsorted(past.number, child)))
+    assert name is not None
+    below = b"inode-%d-%d/file" % (folder, number)
+    assert (name.path, name.below) == ((None, below) if moved else (b"/folder/file", None))

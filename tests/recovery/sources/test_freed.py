@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from ext4kit.past import Past
 from ext4kit.recovery.sources.freed import find_freed, sole_owners
+from sample_images.recipes.machine import sync
 from tests.recovery.sources.conftest import Scenes, blocks_of
+from tests.recovery.test_traps import Disk
 
 pytestmark = pytest.mark.kernel
 
@@ -37,4 +42,30 @@ def test_several_files_in_one_transaction_get_nothing(scene: Scenes) -> None:
     freed = find_freed(seen.past)
     assert len(freed)
     life, _ = sole_owners(seen.past, freed, np.zeros(0, np.int64))
+    assert len(life) == 0
+
+
+def test_a_file_made_in_the_transaction_in_which_it_went_gets_nothing_of_others(
+    tmp_path: Path,
+) -> None:
+    disk = Disk(tmp_path, "-t", "ext4")
+    with disk.mounted() as root:
+        for at in range(60):  # no table block holds "old" and another inode that changes
+            (root / f"in-between-{at}").touch()
+            if at == 29:
+                (root / "old").write_bytes(b"the blocks that are freed" * 3000)
+        number = (root / "old").stat().st_ino
+    disk.forget()
+    with disk.mounted() as root:
+        (root / "other").write_bytes(b"for a copy of the bitmap" * 3000)
+        sync(root)
+        (root / "old").unlink()
+        (root / "passing").write_bytes(b"takes the inode")
+        assert (root / "passing").stat().st_ino == number
+        (root / "passing").unlink()
+        sync(root)
+    past = Past(disk.file_system())
+    freed = find_freed(past)
+    assert freed.length.sum() >= 18
+    life, _ = sole_owners(past, freed, np.zeros(0, np.int64))
     assert len(life) == 0

@@ -10,6 +10,8 @@ import pytest
 
 from ext4kit.recovery.sources.order import NOTHING, Placed, match_in_order
 
+FILES = 40  # in each group
+
 
 def _columns(rows: Sequence[tuple[int, ...]], width: int) -> list[np.ndarray]:
     return list(np.array(rows, np.int64).reshape(-1, width).T)
@@ -41,7 +43,7 @@ def _one_after_the_other(chance: random.Random, groups: int = 3) -> list[tuple[i
     files: list[tuple[int, ...]] = []
     block = 1000
     for group in range(groups):
-        for number in range(40):
+        for number in range(FILES):
             size = chance.randrange(1, 9)
             files.append((group, 10_000 * group + number * 3, group * 100 + number, block,
                           block + size))  # fmt: skip
@@ -54,7 +56,8 @@ def _one_after_the_other(chance: random.Random, groups: int = 3) -> list[tuple[i
 def test_every_match_is_right_and_gaps_with_all_files_are_matched(seed: int) -> None:
     chance = random.Random(seed)
     files = _one_after_the_other(chance)
-    wanted = {one[2] for one in files if chance.random() < 0.5 and one[2] % 100}
+    inner = [one[2] for one in files if one[2] % 100 not in (0, FILES - 1)]
+    wanted = {number for number in inner if chance.random() < 0.5}
     truth = {one[2]: one[3] for one in files}
     carved = sorted(truth[number] for number in wanted)
     found = _matched(files, wanted, carved)
@@ -84,3 +87,13 @@ def test_others_between_the_neighbours_end_the_gap() -> None:
     files = [(0, 1, 11, 100, 101), (0, 2, 12, 101, 103), (0, 4, 13, 120, 121),
              (1, 9, 111, 110, 111)]  # fmt: skip
     assert _matched(files, {12}, [101]) == {}
+
+
+def test_no_neighbour_behind_no_answer() -> None:
+    files = [(0, 1, 11, 100, 101), (0, 2, 12, 101, 102), (1, 3, 111, 300, 301)]
+    assert _matched(files, {12}, [101]) == {}
+
+
+def test_a_gap_that_the_carved_files_leave_room_in_gives_nothing() -> None:
+    files = [(0, 1, 11, 100, 101), (0, 2, 12, 103, 105), (0, 4, 13, 105, 121)]
+    assert _matched(files, {12}, [103]) == {}

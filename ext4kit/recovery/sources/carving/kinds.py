@@ -11,7 +11,7 @@ import json
 import mimetypes
 import re
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from types import ModuleType
 
 from ext4kit.recovery.sources.carving.signatures import NAMES
@@ -130,6 +130,7 @@ class Kind:
     encoding: str = ""
 
 
+@lru_cache(maxsize=4)  # a file's record, name and row each ask, one after the other
 def identify(head: bytes, number: int = 0) -> Kind:
     """What a file is.
 

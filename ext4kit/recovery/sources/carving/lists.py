@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ext4kit.recovery.intervals import overlaps
+from ext4kit.recovery.intervals import highest
 from ext4kit.recovery.sources.carving.ground import Ground
 from ext4kit.recovery.sources.carving.pointers import Pointers, spread_runs
 
@@ -56,26 +56,32 @@ def _inside(pointers: Pointers, start: Any, length: Any) -> Any:
 
 def _content_of_others(pointers: Pointers) -> Any:
     """Bool: a list in no worse order names this one among blocks that are no lists."""
-    numbers, order = spread_runs(pointers.first, pointers.count), pointers.order
-    owner = np.repeat(np.arange(len(pointers)), pointers.length)
-    row = np.minimum(np.searchsorted(pointers.block, numbers), max(len(pointers) - 1, 0))
-    known = pointers.block[row] == numbers if len(pointers) else numbers > 0
-    mixed = np.bincount(owner[~known], minlength=len(pointers)) > 0
-    hit = known & mixed[owner]
-    hit[hit] &= order[owner[hit]] >= order[row[hit]]
-    found = np.zeros(len(pointers), bool)
-    found[row[hit]] = True
-    return found
+    owner = np.repeat(np.arange(len(pointers)), pointers.runs)
+    low, high = np.searchsorted(pointers.block, [pointers.first, pointers.first + pointers.count])
+    lists = np.bincount(owner, high - low, len(pointers))
+    mixed = (lists < pointers.length)[owner]
+    rank = np.unique(pointers.order, return_inverse=True)[1]
+    first, top = highest(pointers.first[mixed], pointers.count[mixed], rank[owner[mixed]])
+    row = np.searchsorted(first, pointers.block, side="right") - 1
+    return (row >= 0) & (np.append(top, -1)[row] >= rank)
 
 
 def _contested(pointers: Pointers) -> Any:
-    """Bool: another list, in no worse order, names some of the same blocks."""
+    """Bool: another list, in no worse order, names some of the same blocks.
+
+    Of lists in the same order each is in front once: one that has all its blocks to itself both
+    times is alone there, or in better order than the others.
+    """
     owner = np.repeat(np.arange(len(pointers)), pointers.runs)
-    one, other = overlaps(pointers.first, pointers.count, pointers.first, pointers.count)
-    one, other = owner[one], owner[other]
-    order = pointers.order
     found = np.zeros(len(pointers), bool)
-    found[one[(one != other) & (order[other] >= order[one])]] = True
+    for turn in (1, -1):
+        rank = np.empty(len(pointers), np.int64)
+        rank[np.lexsort((turn * np.arange(len(pointers)), pointers.order))] = np.arange(len(rank))
+        first, top = highest(pointers.first, pointers.count, rank[owner])
+        low, last = np.searchsorted(first, [pointers.first, pointers.first + pointers.count])
+        stretch = np.cumsum(np.diff(top, prepend=-1) != 0)
+        alone = (top[low] == rank[owner]) & (stretch[low] == stretch[last - 1])
+        found[owner[~alone]] = True
     return found
 
 
