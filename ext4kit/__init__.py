@@ -12,17 +12,24 @@ from os import PathLike
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ext4kit.opening import Image
 
 __version__ = "0.1.0"
 
 
-def open(path: str | PathLike[str]) -> Image:  # noqa: A001
-    """Open an image, a split image's first part, or a device node, read only.
+def open(path: str | PathLike[str], phrases: Sequence[bytes] = ()) -> Image:  # noqa: A001
+    """Open an image in any container, a split image's first part, or a device node, read only.
+
+    Args:
+        path: the image.
+        phrases: pass phrases and contents of key files, for encrypted volumes.
 
     Raises:
-        AccessError: it cannot be opened or read.
+        AccessError: it cannot be opened or read, or no pass phrase fits.
+        UnsupportedError: its container has a feature that is not known here.
     """
     from ext4kit.opening import open_image
 
-    return open_image(path)
+    return open_image(path, phrases)

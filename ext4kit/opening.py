@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -119,10 +120,15 @@ class Image:
         self.close()
 
 
-def open_image(path: str | PathLike[str]) -> Image:
-    """Open an image, a split image's first part, or a device node, read only.
+def open_image(path: str | PathLike[str], phrases: Sequence[bytes] = ()) -> Image:
+    """Open an image in any container, a split image's first part, or a device node, read only.
+
+    Args:
+        path: the image.
+        phrases: pass phrases and contents of key files, for encrypted volumes.
 
     Raises:
-        AccessError: it cannot be opened or read.
+        AccessError: it cannot be opened or read, or no pass phrase fits.
+        UnsupportedError: its container has a feature that is not known here.
     """
-    return Image(open_evidence(path))
+    return Image(open_evidence(path, phrases))

@@ -45,8 +45,8 @@ COMMANDS = {
 def program() -> None:
     """Read ext2, ext3 and ext4 evidence and bring back what was deleted.
 
-    The image comes first: a raw image, the first part of a split one, or a block device. It is
-    opened read only and never written.
+    The image comes first: a raw image, the first part of a split one, a container (E01, QCOW2,
+    VMDK, VHD ...), or a block device. It is opened read only and never written.
     """
 
 

@@ -23,7 +23,7 @@ from ext4kit.errors import (
     UnsupportedError,
 )
 from ext4kit.evidence import Evidence, Volume
-from ext4kit.evidence.raw import open_raw
+from ext4kit.evidence.containers import open_source
 from ext4kit.evidence.signatures import UNKNOWN, identify
 from ext4kit.evidence.source import Source, Window
 from ext4kit.filesystem import FileSystem
@@ -32,6 +32,7 @@ from ext4kit.opening import Image, ImageVolume, open_image
 from ext4kit.report.problems import problem_lines
 from ext4kit.report.records import write_record
 
+_MOST_SECRET = 8 << 20  # bytes, as cryptsetup's limit for key files
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
@@ -49,6 +50,8 @@ class Options:
     quiet: bool = False
     as_of: int | None = None
     lost: int | None = None
+    password_files: tuple[Path, ...] = ()
+    key_files: tuple[Path, ...] = ()
 
 
 @dataclass(slots=True)
@@ -108,6 +111,24 @@ _LOST = (
         help="With several of these, the Nth; 1 is the one that most is left of.",
     ),
 )
+_KEYS = (
+    click.option(
+        "--password-file",
+        "password_files",
+        type=click.Path(path_type=Path),
+        multiple=True,
+        metavar="FILE",
+        help="Its first line unlocks encrypted volumes.",
+    ),
+    click.option(
+        "--key-file",
+        "key_files",
+        type=click.Path(path_type=Path),
+        multiple=True,
+        metavar="FILE",
+        help="All its bytes unlock encrypted volumes.",
+    ),
+)
 _JSON = click.option("--json", "as_json", is_flag=True, help="JSON lines on standard output.")
 _QUIET = click.option("-q", "--quiet", is_flag=True, help="No notes, warnings or progress.")
 
@@ -126,6 +147,7 @@ def shared(
     offered = (
         (_AS_OF, as_of),
         *((option, lost) for option in _LOST),
+        *((option, True) for option in _KEYS),
         (_JSON, json),
         (_QUIET, True),
     )
@@ -158,6 +180,8 @@ def _pack(image: Path, values: dict[str, Any]) -> Options:
         quiet=values.pop("quiet", False),
         as_of=values.pop("as_of", None),
         lost=number or (1 if lost else None),
+        password_files=values.pop("password_files", ()),
+        key_files=values.pop("key_files", ()),
     )
 
 
@@ -208,10 +232,32 @@ def tell(collected: tuple[Problems, ...], options: Options) -> int:
     return errors
 
 
+def phrases(options: Options) -> tuple[bytes, ...]:
+    """What may unlock encrypted volumes: first lines of password files, key files whole.
+
+    Raises:
+        RequestError: such a file cannot be read, or is far too long for a key.
+    """
+    lines = (_secret(path).split(b"\n", 1)[0] for path in options.password_files)
+    return (*lines, *(_secret(path) for path in options.key_files))
+
+
+def _secret(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            found = file.read(_MOST_SECRET + 1)
+    except OSError as error:
+        raise RequestError(f"{path}: cannot be read: {error.strerror}") from error
+    if len(found) > _MOST_SECRET:
+        raise RequestError(f"{path}: is too long for a key (more than {_MOST_SECRET:,} bytes)")
+    return found
+
+
 def _image(options: Options) -> Image:
     if options.offset is None:
-        return open_image(options.image)
-    source = open_raw(options.image)
+        return open_image(options.image, phrases(options))
+    opened = open_source(options.image)
+    source = opened.source
     if options.offset >= source.size:
         size = source.size
         source.close()
@@ -230,7 +276,8 @@ def _image(options: Options) -> Image:
         source=window,
         backup=found.backup,
     )
-    return Image(Evidence(options.image, source, source.paths, (volume,)))
+    evidence = Evidence(options.image, source, opened.files, (volume,), opened.problems)
+    return Image(evidence)
 
 
 def _choose(image: Image, options: Options) -> ImageVolume:
@@ -262,7 +309,7 @@ def _journal_device(options: Options) -> Iterator[Source | None]:
     if options.journal is None:
         yield None
         return
-    source = open_raw(options.journal)
+    source = open_source(options.journal).source
     try:
         yield source
     finally:

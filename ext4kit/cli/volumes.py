@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ext4kit.cli.session import CONTEXT, Options, shared, tell
+from ext4kit.cli.session import CONTEXT, Options, phrases, shared, tell
 from ext4kit.opening import open_image
 from ext4kit.report.records import write_record
 from ext4kit.report.volumes import volume_lines, volume_record
@@ -22,7 +22,7 @@ def command(options: Options) -> None:
 
     Offset and size are in bytes. Other commands take the index as --volume.
     """
-    with open_image(options.image) as image:
+    with open_image(options.image, phrases(options)) as image:
         volumes = [volume.facts for volume in image.volumes]
         if options.json:
             for volume in volumes:

@@ -45,14 +45,18 @@ def _open(path: Path) -> int:
 class MappedFile:
     """A regular file, mapped read-only: reads are views and copy nothing.
 
+    Args:
+        path: the file.
+        fd: an open file to be read in its place and closed with this source.
+
     Raises:
         AccessError: the file cannot be opened or mapped, or is empty.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, fd: int | None = None) -> None:
         self.name = str(path)
         self.paths = (path,)
-        self._fd = _open(path)
+        self._fd = _open(path) if fd is None else fd
         try:
             self._map, self.size = _map(path, self._fd)
         except AccessError:

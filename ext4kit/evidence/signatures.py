@@ -207,6 +207,12 @@ def _match(source: Source, magics: tuple[Magic, ...]) -> Signature | None:
     return None
 
 
+def first_sector_kind(source: Source) -> str:
+    """What owns the first sector by its magic; "unknown" when none of those known does."""
+    found = _match(source, FIRST_SECTOR_MAGICS)
+    return UNKNOWN if found is None else found.kind
+
+
 def identify(source: Source) -> Signature:
     """What a volume holds.
 

@@ -121,20 +121,22 @@ class Window:
     counted.
 
     Args:
-        source: the source to look into; closing the window leaves it open.
+        source: the source to look into; closing the window leaves it open, unless it owns it.
         offset: first byte of the range.
         size: bytes that the range is said to have.
+        owns: closing the window closes the source.
 
     Attributes:
         size: bytes of the range that are there and can be read.
         missing: bytes of the range that the evidence lacks.
     """
 
-    __slots__ = ("_start", "missing", "name", "offset", "size", "source")
+    __slots__ = ("_owns", "_start", "missing", "name", "offset", "size", "source")
 
-    def __init__(self, source: Source, offset: int, size: int) -> None:
+    def __init__(self, source: Source, offset: int, size: int, owns: bool = False) -> None:
         self.source = source
         self.offset = offset
+        self._owns = owns
         self._start = min(offset, source.size)
         self.size = max(0, min(size, source.size - offset))
         self.missing = size - self.size
@@ -168,4 +170,6 @@ class Window:
         return mapped_view(self.source, self._start + offset, length, places)
 
     def close(self) -> None:
-        """Nothing to do: the evidence that the window looks into is closed by its owner."""
+        """Close what the window owns; the evidence that others look into is left to its owner."""
+        if self._owns:
+            self.source.close()

@@ -13,8 +13,18 @@ _HEADINGS = ("index", "offset", "size", "kind", "label", "uuid", "scheme", "desc
 
 
 def volume_lines(volumes: Sequence[Volume]) -> list[str]:
-    """A line a volume below a line of headings; offset and size in bytes."""
-    return table_lines(_HEADINGS, [_row(volume) for volume in volumes], right={0, 1, 2})
+    """A line a volume below a line of headings; offset and size in bytes.
+
+    Where volumes are in each other, a column "in" has the number of the outer one.
+    """
+    headings, rows = list(_HEADINGS), [list(_row(volume)) for volume in volumes]
+    right = {0, 1, 2}
+    if any(volume.parent for volume in volumes):
+        headings.insert(1, "in")
+        for row, volume in zip(rows, volumes, strict=True):
+            row.insert(1, str(volume.parent or "-"))
+        right.add(3)
+    return table_lines(headings, rows, right=right)
 
 
 def _row(volume: Volume) -> tuple[str, ...]:
@@ -35,4 +45,5 @@ def volume_record(volume: Volume) -> dict[str, Any]:
         "readable": volume.source.size,
         "is_ext": volume.is_ext,
         "backup": volume.backup,
+        "parent": volume.parent or None,
     }

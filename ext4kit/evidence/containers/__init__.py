@@ -1,0 +1,128 @@
+"""Containers: the disk in an EWF, QCOW2, VMDK, VHD(X) or compressed image, told by its magic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ext4kit.errors import AccessError, CorruptError, Ext4kitError, UnsupportedError
+from ext4kit.evidence.containers.opened import Opened
+from ext4kit.evidence.raw import MappedFile, SplitFile, open_raw
+from ext4kit.evidence.signatures import first_sector_kind
+from ext4kit.evidence.source import Source, Window, peek
+from ext4kit.findings import Problems, Severity
+
+if TYPE_CHECKING:
+    from ext4kit.parsers.qcow2 import Qcow2Header
+
+__all__ = ["Opened", "open_source"]
+
+_FOOTER = 512  # of a VHD
+_VHD_FIXED = 2
+_DEPTH = 32  # of chains of backing files
+
+
+def open_source(path: Path) -> Opened:
+    """The bytes of the disk in a file, whatever it is wrapped in, or of a device.
+
+    Raises:
+        AccessError: it cannot be opened or read, or a part of it is missing.
+        UnsupportedError: its format is known and a feature of it is not.
+    """
+    return _open(path, ())
+
+
+def _open(path: Path, above: tuple[Path, ...]) -> Opened:
+    raw = open_raw(path)
+    if not isinstance(raw, MappedFile):
+        name = "split raw" if isinstance(raw, SplitFile) else "device"
+        return Opened(raw, raw.paths, name)
+    kind = first_sector_kind(raw)
+    if kind == "qcow2":
+        return _qcow2(path, raw, above)
+    opener = _opener(path, kind)
+    if opener is not None:
+        raw.close()
+        return opener()
+    if _is_fixed_vhd(raw):
+        return Opened(Window(raw, 0, raw.size - _FOOTER, owns=True), raw.paths, "vhd")
+    return Opened(raw, raw.paths, "raw")
+
+
+def _opener(path: Path, kind: str) -> Callable[[], Opened] | None:
+    """What opens a container of this kind; each room is imported when it is needed."""
+    if kind == "ewf":
+        from ext4kit.evidence.containers.ewf import open_ewf
+
+        return lambda: open_ewf(path)
+    if kind in ("ewf2", "vmdk", "vhd", "vhdx"):
+        from ext4kit.evidence.containers import libyal
+
+        by_kind = {"ewf2": libyal.open_ex01, "vmdk": libyal.open_vmdk}
+        if kind in by_kind:
+            return lambda: by_kind[kind](path)
+        return lambda: libyal.open_vhd(path, kind)
+    if kind in ("gzip", "xz", "bzip2"):
+        from ext4kit.evidence.containers.packed import open_packed
+
+        return lambda: open_packed(path, kind)
+    return None
+
+
+def _is_fixed_vhd(raw: Source) -> bool:
+    """True for a raw disk with a footer of its own behind it whose checksum is right."""
+    footer = peek(raw, raw.size - _FOOTER, _FOOTER)
+    if footer[:8] != b"conectix" or int.from_bytes(footer[60:64], "big") != _VHD_FIXED:
+        return False
+    rest = sum(footer[:64]) + sum(footer[68:])
+    return ~rest & 0xFFFFFFFF == int.from_bytes(footer[64:68], "big")
+
+
+def _qcow2(path: Path, raw: MappedFile, above: tuple[Path, ...]) -> Opened:
+    """A QCOW2 image and, below it, what it is based on."""
+    from ext4kit.evidence.containers.qcow2 import Qcow2
+
+    problems = Problems()
+    try:
+        header, name = _qcow2_header(path, raw)
+        below = _backing(path, name, above, problems) if name else None
+    except Ext4kitError:
+        raw.close()
+        raise
+    if header.marked_corrupt:
+        problems.add(path.name, "QEMU marked this image as corrupt", Severity.WARNING)
+    if header.snapshots:
+        text = f"has {header.snapshots} internal snapshots; the current state is read"
+        problems.add(path.name, text, Severity.NOTE)
+    files = (path, *(below.files if below else ()))
+    source = Qcow2(path, raw, header, below.source if below else None, problems)
+    return Opened(source, files, "qcow2", problems=problems)
+
+
+def _qcow2_header(path: Path, raw: MappedFile) -> tuple[Qcow2Header, str]:
+    """The header and the name of the backing file."""
+    from ext4kit.evidence.containers.qcow2 import backing_name
+    from ext4kit.parsers.qcow2 import parse_header
+
+    try:
+        header = parse_header(peek(raw, 0, 4096))
+        return header, backing_name(raw, header)
+    except CorruptError as error:
+        raise AccessError(f"{path}: cannot be read: {error}") from error
+    except UnsupportedError as error:
+        raise UnsupportedError(f"{path}: {error}") from error
+
+
+def _backing(path: Path, name: str, above: tuple[Path, ...], problems: Problems) -> Opened:
+    """What an image is based on; its problems become those of the image."""
+    from ext4kit.evidence.containers.beside import find_beside
+
+    found = find_beside(path, name, "backing file")
+    chain = (*above, path.resolve())
+    if found.resolve() in chain or len(chain) > _DEPTH:
+        raise AccessError(f"{path}: its chain of backing files does not end")
+    below = _open(found, chain)
+    for problem in below.problems:
+        problems.add(problem.where, problem.what, problem.severity)
+    return below

@@ -1,0 +1,307 @@
+"""Expert Witness images: E01 and S01 in segments.
+
+Read here and not through libewf: that gives zeros for a chunk whose checksum is wrong and its
+Python binding does not tell. Ex01 goes through the library (`libyal.py`).
+"""
+
+from __future__ import annotations
+
+import zlib
+from bisect import bisect_right
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+
+from ext4kit.errors import AccessError, CorruptError
+from ext4kit.evidence.containers.opened import Opened
+from ext4kit.evidence.containers.pieces import Cache, Pieces
+from ext4kit.evidence.raw import MappedFile
+from ext4kit.evidence.source import peek
+from ext4kit.findings import Problems, Severity
+from ext4kit.parsers.ewf import (
+    DIGEST,
+    MAGIC,
+    SECTION,
+    SEGMENT_HEADER,
+    Geometry,
+    Section,
+    parse_case,
+    parse_errors,
+    parse_section,
+    parse_table,
+    parse_volume,
+    segment_number,
+)
+
+_CHECKSUM = 4  # bytes behind a chunk stored as it is
+_SLACK = 1 << 10  # by which compression can make a chunk longer, at least
+_MOST_SECTIONS = 1 << 16  # of one segment
+_MOST_BODY = 64 << 20
+_MOST_ERRORS = 1000
+_SUFFIX = 4  # ".E01"
+
+
+class Ewf(Pieces):
+    """The media in a set of segments, a chunk a piece.
+
+    Args:
+        files: the segments in order; closed with this source.
+        geometry: sizes of the media and of a chunk.
+        starts: byte offset of each chunk in its segment, int64.
+        ends: where what may belong to it ends there, int64.
+        packed: which of them are compressed, bool.
+        firsts: number of the first chunk in each segment.
+        problems: gets what cannot be read.
+    """
+
+    def __init__(
+        self,
+        files: list[MappedFile],
+        geometry: Geometry,
+        starts: np.ndarray,
+        ends: np.ndarray,
+        packed: np.ndarray,
+        firsts: list[int],
+        problems: Problems,
+    ) -> None:
+        super().__init__(files[0].name, geometry.size, geometry.chunk, problems)
+        self._files = files
+        self._starts, self._ends, self._packed = starts, ends, packed
+        self._firsts = firsts
+        self._unpacked = Cache()
+
+    def close(self) -> None:
+        """Close every segment."""
+        for file in self._files:
+            file.close()
+
+    def _load(self, index: int, wanted: int) -> memoryview:
+        return self._unpacked.get(index, lambda number: self._chunk(number, wanted))
+
+    def _chunk(self, index: int, wanted: int) -> memoryview:
+        if index >= len(self._starts):
+            raise AccessError("no segment that is here has it")
+        file = self._files[bisect_right(self._firsts, index) - 1]
+        start, length = int(self._starts[index]), int(self._ends[index] - self._starts[index])
+        most = 2 * self._piece + _SLACK
+        if length <= 0 or start + min(length, most) > file.size:
+            raise AccessError(f"its chunk at byte {start:,} of {file.name} is cut off")
+        data = file.read(start, min(length, most))
+        if self._packed[index]:
+            return self._inflated(data, file.name, start)
+        if length < wanted + _CHECKSUM:
+            raise AccessError(f"its chunk at byte {start:,} of {file.name} is too short")
+        stored = min(self._piece, length - _CHECKSUM)
+        ends = sorted({stored, wanted}, reverse=True)  # the last chunk may be short or filled up
+        for end in ends:
+            if zlib.adler32(data[:end]) == _number(data[end : end + _CHECKSUM]):
+                return data[:end]
+        raise AccessError(f"the checksum of its chunk at byte {start:,} of {file.name} is wrong")
+
+    def _inflated(self, data: memoryview, name: str, start: int) -> memoryview:
+        unpacker = zlib.decompressobj()
+        try:
+            made = unpacker.decompress(data, self._piece)
+            unpacker.decompress(unpacker.unconsumed_tail, 1)  # the checksum behind it
+        except zlib.error as error:
+            raise AccessError(f"its chunk at byte {start:,} of {name} is damaged") from error
+        if not unpacker.eof:
+            raise AccessError(f"its chunk at byte {start:,} of {name} is cut off")
+        return memoryview(made)
+
+
+def _number(raw: memoryview) -> int:
+    return int.from_bytes(raw, "little")
+
+
+# ----------------------------------------------------------------------------------- segments
+
+
+def find_segments(path: Path) -> tuple[Path, ...]:
+    """The segments of a set by the numbers in them, whatever their suffixes.
+
+    Raises:
+        AccessError: `path` is a later segment, or one is missing before another that is there.
+    """
+    with path.open("rb") as file:
+        number = segment_number(file.read(SEGMENT_HEADER.size))
+    found = dict(sorted(_numbered(path)))
+    found[number] = path
+    if number != 1:
+        first = found.get(1)
+        name = first.name if first else "which is missing here"
+        raise AccessError(f"{path}: is segment {number} of an EWF image; open the first, {name}")
+    for wanted, here in enumerate(sorted(found), 1):
+        if wanted != here:
+            raise AccessError(
+                f"{path}: segment {wanted} is missing, segment {here} ({found[here].name}) is"
+                " there; bring the missing segments to the same folder"
+            )
+    return tuple(found[each] for each in sorted(found))
+
+
+def _numbered(path: Path) -> Iterator[tuple[int, Path]]:
+    """(segment number, file) of the files beside `path` that may belong to its set."""
+    stem, mark = path.stem, path.suffix[1:2]
+    for each in path.parent.iterdir():
+        alike = each.stem == stem and len(each.suffix) == _SUFFIX == len(path.suffix)
+        if not alike or each.suffix[1:2].islower() != mark.islower() or not each.is_file():
+            continue
+        with each.open("rb") as file:
+            number = segment_number(file.read(SEGMENT_HEADER.size))
+        if number:
+            yield number, each
+
+
+# ----------------------------------------------------------------------------------- sections
+
+
+def _sections(file: MappedFile, problems: Problems) -> Iterator[Section]:
+    """The sections of a segment, as far as their headers can be read."""
+    offset = SEGMENT_HEADER.size
+    for _ in range(_MOST_SECTIONS):
+        try:
+            found = parse_section(peek(file, offset, SECTION.size), offset)
+        except CorruptError as error:
+            problems.add(Path(file.name).name, f"cannot be followed further: {error}")
+            return
+        yield found
+        if found.next <= offset or found.next == file.size:  # the last one: to itself, or the end
+            return
+        offset = found.next
+
+
+class _Reader:
+    """Collects what the sections of all segments say."""
+
+    def __init__(self, problems: Problems) -> None:
+        self.problems = problems
+        self.geometry: Geometry | None = None
+        self.starts: list[np.ndarray] = []
+        self.ends: list[np.ndarray] = []
+        self.packed: list[np.ndarray] = []
+        self.chunks = 0
+        self.facts: dict[str, str] = {}
+        self.hashes: dict[str, str] = {}
+        self.is_done = False
+
+    def segment(self, file: MappedFile) -> None:
+        """Read one segment's sections."""
+        sections = list(_sections(file, self.problems))
+        borders = np.array([each.offset for each in sections] + [file.size], np.int64)
+        for at, section in enumerate(sections):
+            if section.kind == "table":
+                second = sections[at + 1] if at + 1 < len(sections) else None
+                self._table(file, section, second, borders)
+            elif reader := getattr(self, f"_{section.kind}", None):
+                reader(_body(file, section), section)
+
+    def _table(
+        self, file: MappedFile, section: Section, second: Section | None, borders: np.ndarray
+    ) -> None:
+        """A table of chunks, or the copy behind it when it is damaged."""
+        where = Path(file.name).name
+        try:
+            starts, packed = parse_table(_body(file, section), section.body)
+        except CorruptError as error:
+            if second is None or second.kind != "table2":
+                raise
+            self.problems.add(where, f"{error}; its copy is used", Severity.WARNING)
+            starts, packed = parse_table(_body(file, second), second.body)
+        if not len(starts):
+            return
+        following = np.append(starts[1:], borders[-1])
+        limits = borders[np.minimum(np.searchsorted(borders, starts, "right"), len(borders) - 1)]
+        ends = np.where(following > starts, np.minimum(following, limits), limits)
+        self.starts.append(starts)
+        self.ends.append(ends)
+        self.packed.append(packed)
+        self.chunks += len(starts)
+
+    def _volume(self, body: memoryview, section: Section) -> None:
+        self.geometry = self.geometry or parse_volume(body, section.body)
+
+    _disk = _volume
+
+    def _header(self, body: memoryview, _section: Section) -> None:
+        self.facts = {**parse_case(body), **self.facts}
+
+    def _header2(self, body: memoryview, _section: Section) -> None:
+        self.facts |= parse_case(body)
+
+    def _hash(self, body: memoryview, _section: Section) -> None:
+        if len(body) >= 16:
+            self.hashes.setdefault("md5", bytes(body[:16]).hex())
+
+    def _digest(self, body: memoryview, _section: Section) -> None:
+        if len(body) >= DIGEST.size:
+            self.hashes["md5"] = bytes(body[:16]).hex()
+            if any(body[16:36]):
+                self.hashes["sha1"] = bytes(body[16:36]).hex()
+
+    def _error2(self, body: memoryview, _section: Section) -> None:
+        for first, count in parse_errors(body)[:_MOST_ERRORS].tolist():
+            text = "could not be read when the image was made; zeros stand for them"
+            where = f"sectors {first:,} to {first + count - 1:,}"
+            self.problems.add(f"image, {where}", text, Severity.WARNING)
+
+    def _done(self, _body: memoryview, _section: Section) -> None:
+        self.is_done = True
+
+
+def _body(file: MappedFile, section: Section) -> memoryview:
+    end = min(section.end, file.size, section.body + _MOST_BODY)
+    return file.read(section.body, max(0, end - section.body))
+
+
+def open_ewf(path: Path) -> Opened:
+    """The media in the set of segments that `path` begins.
+
+    Raises:
+        AccessError: a segment is missing before another one, or cannot be opened.
+        CorruptError: no geometry, or a table of chunks and its copy are damaged.
+    """
+    paths = find_segments(path)
+    problems = Problems()
+    files: list[MappedFile] = []
+    try:
+        files.extend(MappedFile(each) for each in paths)
+        reader = _Reader(problems)
+        firsts = []
+        for file in files:
+            firsts.append(reader.chunks)
+            reader.segment(file)
+        source = _made(files, reader, firsts)
+    except (AccessError, CorruptError) as error:
+        for file in files:
+            file.close()
+        raise AccessError(f"{path}: cannot be read as an EWF image: {error}") from error
+    return Opened(source, paths, "ewf", reader.facts, reader.hashes, problems)
+
+
+def _made(files: list[MappedFile], reader: _Reader, firsts: list[int]) -> Ewf:
+    if reader.geometry is None:
+        raise CorruptError("EWF image", None, "it does not say how large the media is")
+    empty = [np.empty(0, np.int64)]
+    starts, ends, packed = (
+        np.concatenate(list(chain(each or empty)))
+        for each in (reader.starts, reader.ends, reader.packed)
+    )
+    _tell_missing(files, reader)
+    return Ewf(files, reader.geometry, starts, ends, packed, firsts, reader.problems)
+
+
+def _tell_missing(files: list[MappedFile], reader: _Reader) -> None:
+    """Chunks that no table has: later segments are not there, or were never written."""
+    assert reader.geometry is not None
+    have, size = reader.chunks * reader.geometry.chunk, reader.geometry.size
+    if have >= size:
+        return
+    last = Path(files[-1].name).name
+    why = f"{last} is cut off" if reader.is_done else f"the segments behind {last} are missing"
+    reader.problems.add(f"image, bytes {have:,} to {size - 1:,}", why)
+
+
+__all__ = ["MAGIC", "find_segments", "open_ewf"]

@@ -1,0 +1,194 @@
+"""VMDK, VHD, VHDX and Ex01 through the readers of the libyal project.
+
+Nothing imports this module, and it imports no library, before such a container is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ext4kit.errors import AccessError
+from ext4kit.evidence.containers.beside import find_beside
+from ext4kit.evidence.containers.opened import Opened
+from ext4kit.evidence.containers.pieces import Cache, Pieces
+from ext4kit.findings import Problems
+
+_PIECE = 64 << 10
+_AT_ONCE = 16 << 20
+_DEPTH = 32  # of chains of differencing images
+
+
+class LibrarySource(Pieces):
+    """A disk that a library reads; what is small is kept, what is large is passed on.
+
+    Args:
+        name: what to call it in messages.
+        handles: the library's handle, and those of its parents to be closed with it.
+        size: bytes of the disk.
+        problems: gets what cannot be read.
+    """
+
+    def __init__(self, name: str, handles: list[Any], size: int, problems: Problems) -> None:
+        super().__init__(name, size, _PIECE, problems)
+        self._handles = handles
+        self._kept = Cache()
+
+    def close(self) -> None:
+        """Close the library's handles."""
+        for handle in self._handles:
+            handle.close()
+        self._handles = self._handles[:0]
+
+    def _joined(self, offset: int, length: int, first: int, last: int) -> memoryview:
+        """The whole range at once; piece by piece where that fails, to tell what is lost."""
+        try:
+            if length <= _AT_ONCE:
+                return memoryview(self._fetched(offset, length))
+        except AccessError:
+            pass
+        return super()._joined(offset, length, first, last)
+
+    def _load(self, index: int, wanted: int) -> memoryview:
+        offset = index * self._piece
+        return self._kept.get(index, lambda _: memoryview(self._fetched(offset, wanted)))
+
+    def _fetched(self, offset: int, length: int) -> bytes:
+        if not self._handles:
+            raise AccessError("it is closed")
+        try:
+            data: bytes = self._handles[0].read_buffer_at_offset(length, offset)
+        except OSError as error:
+            raise AccessError(_plain(error)) from error
+        if len(data) < length:
+            raise AccessError(f"the library gives {len(data):,} of {length:,} bytes")
+        return data
+
+
+def _plain(error: Exception) -> str:
+    """The last of a library's chain of messages: what went wrong first, without the calls."""
+    parts = [part.strip(" .") for part in str(error).replace("\n", " ").split(". ")]
+    return parts[0].split(": ", 1)[-1] + (
+        f" ({parts[1].split(': ', 1)[-1]})" if len(parts) > 1 else ""
+    )
+
+
+def _opened(path: Path, action: Callable[..., Any], *arguments: Any) -> Any:
+    """Do what the library may refuse.
+
+    Raises:
+        AccessError: it does.
+    """
+    try:
+        return action(*arguments)
+    except (OSError, ValueError, MemoryError) as error:
+        raise AccessError(f"{path}: cannot be opened: {_plain(error)}") from error
+
+
+def open_ex01(path: Path) -> Opened:
+    """An EWF 2 image (Ex01) in its segments.
+
+    Raises:
+        AccessError: the library refuses it.
+    """
+    import pyewf
+
+    paths = _opened(path, pyewf.glob, str(path))
+    handle = pyewf.handle()
+    _opened(path, handle.open, paths)
+    problems = Problems()
+    size = int(handle.get_media_size())
+    hashes = {name.lower(): value for name, value in handle.get_hash_values().items()}
+    facts = {name.replace("_", " "): value for name, value in handle.get_header_values().items()}
+    source = LibrarySource(str(path), [handle], size, problems)
+    return Opened(source, tuple(map(Path, paths)), "ewf2", facts, hashes, problems)
+
+
+def open_vhd(path: Path, kind: str) -> Opened:
+    """A dynamic or differencing VHD, or a VHDX.
+
+    Raises:
+        AccessError: the library refuses it, or a parent is missing.
+    """
+    import pyvhdi
+
+    return _with_parents(path, kind, pyvhdi.file, lambda _path, _handle: [])
+
+
+def open_vmdk(path: Path) -> Opened:
+    """A VMDK: sparse in one file or split, flat, stream-optimised; with its parents.
+
+    Raises:
+        AccessError: the library refuses it, or an extent or a parent is missing.
+    """
+    import pyvmdk
+
+    return _with_parents(path, "vmdk", pyvmdk.handle, _extents)
+
+
+def _with_parents(
+    path: Path,
+    kind: str,
+    make: Callable[[], Any],
+    prepare: Callable[[Path, Any], list[Path]],
+) -> Opened:
+    """An image and, where it holds differences only, the chain of images that it differs from.
+
+    Args:
+        path: of the image.
+        kind: of its format.
+        make: gives a new handle of the library.
+        prepare: opens the further files of a handle and gives their paths.
+    """
+    handles: list[Any] = []
+    chain, further = [path], list[Path]()
+    try:
+        while True:
+            handle = make()
+            _opened(chain[-1], handle.open, str(chain[-1]))
+            further += prepare(chain[-1], handle)
+            if handles:
+                _opened(path, handles[-1].set_parent, handle)
+            handles.append(handle)
+            name = handle.get_parent_filename()
+            if not name:
+                break
+            chain.append(_parent(chain, name))
+    except AccessError:
+        for handle in handles:
+            handle.close()
+        raise
+    problems = Problems()
+    files = tuple(dict.fromkeys((*chain, *further)))
+    source = LibrarySource(str(path), handles, int(handles[0].get_media_size()), problems)
+    return Opened(source, files, kind, problems=problems)
+
+
+def _parent(files: list[Path], name: str) -> Path:
+    """The parent's file, unless the chain is endless.
+
+    Raises:
+        AccessError: it is missing, or the chain comes back to itself.
+    """
+    found = find_beside(files[-1], name, "parent")
+    if found.resolve() in {each.resolve() for each in files} or len(files) > _DEPTH:
+        raise AccessError(f"{files[0]}: its chain of parents does not end")
+    return found
+
+
+def _extents(path: Path, handle: Any) -> list[Path]:
+    """The files of a VMDK's extents, opened in its handle.
+
+    A sparse image in one file keeps the name that it was made with, whatever it is called now.
+    """
+    names = [each.get_filename() for each in handle.extent_descriptors]
+    with path.open("rb") as file:
+        is_alone = file.read(4) == b"KDMV" and len(names) == 1
+    found = [path] if is_alone else [find_beside(path, name, "extent") for name in names if name]
+    if [each.name for each in found] == names:  # where the library looks for them, and faster
+        _opened(path, handle.open_extent_data_files)
+    else:
+        opened = [each.open("rb") for each in found]
+        _opened(path, handle.open_extent_data_files_as_file_objects, opened)
+    return found

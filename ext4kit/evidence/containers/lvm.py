@@ -1,0 +1,317 @@
+"""Logical volumes of LVM2, linear and striped, as maps into their physical volumes.
+
+Read here and not through libvslvm, which refuses the metadata of a group with a striped volume;
+and a linear volume on a raw image is so still read from the memory map.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ext4kit.errors import AccessError, CorruptError, Ext4kitError
+from ext4kit.evidence.source import Source, check_range, fileno_range, mapped_view, peek
+from ext4kit.findings import Problems, Severity
+from ext4kit.parsers.lvm import SECTOR, Group, parse_label, parse_text, text_place
+
+_MOST_TEXT = 64 << 20
+_PLAIN = ("striped", "linear")
+_LARGEST = 1 << 60
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Bytes of a logical volume: `length` from `start` on, striped over (source, offset) pairs.
+
+    Attributes:
+        stripe: bytes on one source before the next one's turn; `length` where there is one.
+        places: (name of the physical volume, source or None when missing, byte offset).
+    """
+
+    start: int
+    length: int
+    stripe: int
+    places: tuple[tuple[str, Source | None, int], ...]
+
+
+class LogicalVolume:
+    """The bytes of a logical volume.
+
+    Args:
+        name: what to call it in messages.
+        runs: in order, without gaps, one at least.
+    """
+
+    def __init__(self, name: str, runs: tuple[Run, ...]) -> None:
+        self.name = name
+        self.size = runs[-1].start + runs[-1].length
+        self._runs = runs
+        self._starts = [run.start for run in runs]
+
+    def read(self, offset: int, length: int) -> memoryview:
+        """Exactly `length` bytes from byte `offset` on.
+
+        Raises:
+            AccessError: the range leaves the volume, or a physical volume is missing or damaged.
+        """
+        check_range(self, offset, length)
+        parts = [
+            self._there(place).read(at, count)
+            for place, at, count in self._parts(offset, length)
+        ]  # fmt: skip
+        if len(parts) == 1:
+            return parts[0]
+        return memoryview(b"".join(parts))
+
+    def _there(self, place: tuple[str, Source | None, int]) -> Source:
+        if place[1] is None:
+            raise AccessError(f"{self.name}: physical volume {place[0]} is missing")
+        return place[1]
+
+    def _parts(
+        self, offset: int, length: int
+    ) -> Iterator[tuple[tuple[str, Source | None, int], int, int]]:
+        """(place, byte offset in its source, bytes) for each piece of a range in order."""
+        end = offset + length
+        index = bisect_right(self._starts, offset) - 1
+        while offset < end:
+            run = self._runs[index]
+            within = offset - run.start
+            row, column = divmod(within // run.stripe, len(run.places))
+            skip = within % run.stripe
+            count = min(end - offset, run.stripe - skip, run.length - within)
+            place = run.places[column]
+            yield place, place[2] + row * run.stripe + skip, count
+            offset += count
+            index += offset >= run.start + run.length
+
+    def _alone(self, offset: int, length: int) -> tuple[Source, int] | None:
+        """Where a range lies when it lies in one piece."""
+        parts = self._parts(offset, length)
+        first = next(parts, None)
+        if first is None or first[2] != length or first[0][1] is None:
+            return None
+        return first[0][1], first[1]
+
+    def fileno_range(self, offset: int, length: int) -> tuple[int, int] | None:
+        """Where the range lies in an open regular file, or None.
+
+        Raises:
+            AccessError: the range leaves the volume.
+        """
+        check_range(self, offset, length)
+        found = self._alone(offset, length)
+        return fileno_range(found[0], found[1], length) if found else None
+
+    def view(self, offset: int, length: int, places: int) -> memoryview | None:
+        """The range as it lies in memory, or None.
+
+        Raises:
+            AccessError: the range leaves the volume.
+        """
+        check_range(self, offset, length)
+        found = self._alone(offset, length)
+        return mapped_view(found[0], found[1], length, places) if found else None
+
+    def close(self) -> None:
+        """Nothing to do: the evidence below it is closed by its owner."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogicalVolumeFacts:
+    """A logical volume as its group describes it.
+
+    Attributes:
+        name: "group/volume".
+        uuid: LVM's spelling.
+        what: its kind, for people: "linear", "striped (2)", "snapshot of root" ...
+        holder: place of the first physical volume it is on, in those given.
+        source: its bytes; None where they cannot be read.
+    """
+
+    name: str
+    uuid: str
+    what: str
+    holder: int
+    source: LogicalVolume | None
+
+
+def find_logical(volumes: list[Source], problems: Problems) -> list[LogicalVolumeFacts]:
+    """The logical volumes of every group that has a physical volume here, in the group's order.
+
+    Args:
+        volumes: physical volumes.
+        problems: gets what is wrong with them.
+    """
+    known: dict[str, int] = {}
+    groups: dict[str, tuple[str, Group, int]] = {}
+    for place, volume in enumerate(volumes):
+        try:
+            uuid, name, group = _group(volume)
+        except (CorruptError, AccessError) as error:
+            problems.add(f"{volume.name}: LVM", f"its metadata cannot be read: {error}")
+            continue
+        known[uuid] = place
+        if group and _number(group, "seqno") > _number(
+            groups.get(group["id"], ("", {}, 0))[1], "seqno"
+        ):
+            groups[group["id"]] = (name, group, place)
+    found: list[LogicalVolumeFacts] = []
+    for name, group, place in groups.values():
+        found += _Group(name, group, volumes, known, place, problems).volumes()
+    return found
+
+
+def _number(group: Group, name: str) -> int:
+    value = group.get(name, 0)
+    return value if isinstance(value, int) and value >= 0 else 0
+
+
+def _group(volume: Source) -> tuple[str, str, Group]:
+    """A physical volume's UUID, and its group's name and description where it has a copy."""
+    label = parse_label(peek(volume, 0, 8 * SECTOR))
+    if label is None:
+        raise CorruptError("LVM label", None, "is not in the first four sectors")
+    failure: Ext4kitError | None = None
+    for offset, _size in label.metadata:
+        try:
+            content = parse_text(_text(volume, offset))
+        except Ext4kitError as error:
+            failure = error
+            continue
+        for name, group in content.items():
+            if isinstance(group, dict) and isinstance(group.get("id"), str):
+                return label.uuid, name, group
+    if failure is not None:
+        raise failure
+    return label.uuid, "", {}
+
+
+def _text(volume: Source, offset: int) -> str:
+    """The current text of a metadata area; it may run over the area's end to behind its header."""
+    start, length, size = text_place(peek(volume, offset, SECTOR))
+    if length > min(_MOST_TEXT, volume.size):
+        raise CorruptError("LVM metadata area", offset, f"a text of {length:,} bytes")
+    first = min(length, size - start)
+    raw = bytes(volume.read(offset + start, first))
+    if first < length:
+        raw += bytes(volume.read(offset + SECTOR, length - first))
+    return raw.decode("utf-8", "backslashreplace")
+
+
+class _Group:
+    """One volume group while its volumes are made."""
+
+    def __init__(
+        self,
+        name: str,
+        group: Group,
+        volumes: list[Source],
+        known: dict[str, int],
+        holder: int,
+        problems: Problems,
+    ) -> None:
+        self.name = name
+        self.problems = problems
+        self.holder = holder
+        self.extent = _number(group, "extent_size") * SECTOR
+        self.logical = group.get("logical_volumes")
+        self.physical: dict[str, tuple[Source | None, int]] = {}
+        for each, facts in _sections(group.get("physical_volumes", {})):
+            place = known.get(str(facts.get("id", "")).replace("-", ""))
+            self.physical[each] = (
+                None if place is None else volumes[place],
+                _number(facts, "pe_start") * SECTOR,
+            )
+            if place is None:
+                problems.add(f"volume group {name}", f"physical volume {each} is missing")
+
+    def volumes(self) -> Iterator[LogicalVolumeFacts]:
+        """The visible volumes and those that can be read."""
+        origins = self._origins()
+        for name, facts in _sections(self.logical):
+            if "VISIBLE" not in _list(facts, "status") and name not in origins:
+                continue
+            full = f"{self.name}/{name}"
+            what, source = self._made(full, facts)
+            if name in origins:
+                what = f"snapshot of {origins[name]}; its changes"
+            yield LogicalVolumeFacts(full, str(facts.get("id", "")), what, self.holder, source)
+
+    def _origins(self) -> dict[str, str]:
+        """The volume that each store of a snapshot's changes belongs to."""
+        segments = [part for _, facts in _sections(self.logical) for part in _parts(facts)]
+        return {
+            str(part["cow_store"]): str(part.get("origin", ""))
+            for part in segments
+            if part.get("type") == "snapshot" and "cow_store" in part
+        }
+
+    def _made(self, full: str, facts: Group) -> tuple[str, LogicalVolume | None]:
+        kinds = sorted({str(part.get("type", "")) for part in _parts(facts)})
+        try:
+            runs = tuple(self._runs(facts))
+        except CorruptError as error:
+            text = f"{error.reason}; it is not read"
+            self.problems.add(f"logical volume {full}", text, Severity.WARNING)
+            return "+".join(kinds), None
+        width = max((len(run.places) for run in runs), default=1)
+        what = "+".join(kinds) if kinds != ["striped"] else "linear"
+        return (f"striped ({width})" if width > 1 else what), LogicalVolume(full, runs)
+
+    def _runs(self, facts: Group) -> Iterator[Run]:
+        """A volume's runs in order.
+
+        Raises:
+            CorruptError: of a type that is not read, or its numbers make no sense.
+        """
+        wanted = 0
+        parts = sorted(_parts(facts), key=lambda part: _number(part, "start_extent"))
+        for part in parts:
+            length = _number(part, "extent_count") * self.extent
+            gap = _number(part, "start_extent") * self.extent != wanted
+            if gap or not 0 < length < _LARGEST - wanted:
+                raise CorruptError("LVM", None, "its segments leave a gap or overlap")
+            if part.get("type") not in _PLAIN:
+                kind = part.get("type")
+                raise CorruptError("LVM", None, f"a segment of type {kind} needs more than a map")
+            yield self._striped(part, wanted, length)
+            wanted += length
+        if not wanted:
+            raise CorruptError("LVM", None, "it has no segments")
+
+    def _striped(self, part: Group, start: int, length: int) -> Run:
+        stripes = _list(part, "stripes")
+        pairs = list(zip(stripes[::2], stripes[1::2], strict=False))
+        if not pairs or not all(self._fits(each) for each in pairs):
+            raise CorruptError("LVM", None, "its stripes are not described")
+        places = tuple(
+            (name, self.physical[name][0], self.physical[name][1] + extent * self.extent)
+            for name, extent in pairs
+        )
+        stripe = _number(part, "stripe_size") * SECTOR if len(pairs) > 1 else length
+        if not stripe:
+            raise CorruptError("LVM", None, "its stripes have no size")
+        return Run(start, length, stripe, places)
+
+    def _fits(self, pair: tuple[Any, Any]) -> bool:
+        name, extent = pair
+        return name in self.physical and isinstance(extent, int) and extent >= 0
+
+
+def _sections(value: Any) -> list[tuple[str, Group]]:
+    if not isinstance(value, dict):
+        return []
+    return [(name, each) for name, each in value.items() if isinstance(each, dict)]
+
+
+def _list(group: Group, name: str) -> list[Any]:
+    value = group.get(name)
+    return value if isinstance(value, list) else []
+
+
+def _parts(facts: Group) -> list[Group]:
+    """A logical volume's segments."""
+    return [part for name, part in _sections(facts) if name.startswith("segment")]

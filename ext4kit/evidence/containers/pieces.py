@@ -1,0 +1,120 @@
+"""Reading by pieces: containers store chunks, clusters or grains, a reader wants ranges."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from threading import Lock
+
+from ext4kit.errors import AccessError
+from ext4kit.evidence.source import check_range
+from ext4kit.findings import Problems
+
+CACHE_BYTES = 32 << 20
+
+
+class Cache:
+    """The pieces used last, bounded in bytes.
+
+    Args:
+        limit: bytes that are kept at most; the last piece always is.
+    """
+
+    def __init__(self, limit: int = CACHE_BYTES) -> None:
+        self._limit = limit
+        self._kept: OrderedDict[int, memoryview] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, index: int, make: Callable[[int], memoryview]) -> memoryview:
+        """A piece, made by `make` when it is not kept."""
+        found = self._kept.get(index)
+        if found is not None:
+            self._kept.move_to_end(index)
+            return found
+        made = make(index)
+        self._kept[index] = made
+        self._bytes += len(made)
+        while self._bytes > self._limit and len(self._kept) > 1:
+            self._bytes -= len(self._kept.popitem(last=False)[1])
+        return made
+
+
+class Pieces:
+    """A source whose bytes come in pieces of one size; subclasses say how to get one.
+
+    One thread at a time reads: neither the cache nor the libraries behind it take more.
+
+    Args:
+        name: what to call it in messages.
+        size: bytes in all.
+        piece: bytes of a piece; the last one may be shorter.
+        problems: gets each range of bytes that could not be read.
+    """
+
+    def __init__(self, name: str, size: int, piece: int, problems: Problems) -> None:
+        self.name = name
+        self.size = size
+        self.problems = problems
+        self._piece = piece
+        self._lock = Lock()
+
+    def read(self, offset: int, length: int) -> memoryview:
+        """Exactly `length` bytes from byte `offset` on, read only.
+
+        Raises:
+            AccessError: the range leaves the source, or a piece of it is damaged or missing;
+                the message and `problems` have the bytes that this loses.
+        """
+        check_range(self, offset, length)
+        if not length:
+            return memoryview(b"")
+        first, start = divmod(offset, self._piece)
+        last = (offset + length - 1) // self._piece
+        with self._lock:
+            if first == last:
+                return self._whole(first)[start : start + length]
+            return self._joined(offset, length, first, last)
+
+    def _joined(self, offset: int, length: int, first: int, last: int) -> memoryview:
+        parts: list[memoryview] = []
+        failures: list[AccessError] = []
+        for index in range(first, last + 1):
+            at = index * self._piece - offset
+            try:
+                data = self._whole(index)
+            except AccessError as error:  # the others are told too
+                failures.append(error)
+                continue
+            parts.append(data[max(-at, 0) : length - at])
+        if failures:
+            raise failures[0]
+        return memoryview(b"".join(parts))
+
+    def _whole(self, index: int) -> memoryview:
+        """A piece, checked for its length; what is wrong with it is told once.
+
+        Raises:
+            AccessError: it cannot be had.
+        """
+        start = index * self._piece
+        wanted = min(self._piece, self.size - start)
+        try:
+            data = self._load(index, wanted)
+            if len(data) < wanted:
+                raise AccessError(f"only {len(data):,} of its {wanted:,} bytes are there")
+        except AccessError as error:
+            where = f"bytes {start:,} to {start + wanted - 1:,}"
+            self.problems.add(f"image, {where}", f"cannot be read: {error}")
+            raise AccessError(f"{self.name}: {where} cannot be read: {error}") from error
+        return data[:wanted]
+
+    def _load(self, index: int, wanted: int) -> memoryview:
+        """A piece's bytes, at least `wanted` of them.
+
+        Raises:
+            AccessError: damaged or missing; the message says why, and not where.
+        """
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Close what is behind it."""

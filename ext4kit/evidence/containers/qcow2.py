@@ -1,0 +1,180 @@
+"""QCOW2 images with their backing files.
+
+Read here and not through libqcow: that takes bit 0 of a compressed cluster's offset for the mark
+of zeros, so every other compressed cluster of a version 3 image comes back empty, untold.
+"""
+
+from __future__ import annotations
+
+import zlib
+from functools import cached_property
+from pathlib import Path
+
+from ext4kit.errors import AccessError, Ext4kitError
+from ext4kit.evidence.containers.pieces import Cache, Pieces
+from ext4kit.evidence.source import Source, peek
+from ext4kit.findings import Problems
+from ext4kit.parsers.qcow2 import (
+    COMPRESSED,
+    OFFSET,
+    SUBCLUSTERS,
+    ZERO,
+    Qcow2Header,
+    compressed_place,
+)
+
+_TABLES_BYTES = 16 << 20
+_DEFLATE_WINDOW = -12  # raw deflate, a window of 4 KiB
+
+
+class Qcow2(Pieces):
+    """A QCOW2 image, a cluster a piece.
+
+    Args:
+        path: of the image.
+        file: its bytes; closed with this source.
+        header: its header.
+        backing: what clusters that it does not have are read from; closed with this source.
+        problems: gets what cannot be read.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        file: Source,
+        header: Qcow2Header,
+        backing: Source | None,
+        problems: Problems,
+    ) -> None:
+        super().__init__(str(path), header.size, 1 << header.cluster_bits, problems)
+        self._file = file
+        self._header = header
+        self._backing = backing
+        self._tables = Cache(_TABLES_BYTES)
+        self._unpacked = Cache()
+        self._zeros = memoryview(bytes(self._piece))
+
+    def close(self) -> None:
+        """Close the image and what is behind it."""
+        self._file.close()
+        if self._backing is not None:
+            self._backing.close()
+
+    @cached_property
+    def _first_level(self) -> memoryview:
+        offset, entries = self._header.first_level
+        return self._stored(offset, entries * 8)
+
+    def _stored(self, offset: int, length: int) -> memoryview:
+        try:
+            return self._file.read(offset, length)
+        except AccessError as error:
+            end = f"{self.name} ends at byte {self._file.size:,}"
+            raise AccessError(f"it should be at byte {offset:,}, but {end}") from error
+
+    def _second_level(self, index: int) -> memoryview:
+        """A table of the second level by its place in the first."""
+        entry = int.from_bytes(self._first_level[index * 8 : index * 8 + 8], "big") & OFFSET
+        return self._stored(entry, self._piece) if entry else memoryview(b"")
+
+    def _entry(self, cluster: int) -> bytes:
+        """A cluster's entry; empty where there is no table for it."""
+        size = self._header.entry_size
+        table, row = divmod(cluster, self._piece // size)
+        if table >= self._header.first_level[1]:
+            return b""
+        rows = self._tables.get(table, self._second_level)
+        return bytes(rows[row * size : row * size + size])
+
+    def _joined(self, offset: int, length: int, first: int, last: int) -> memoryview:
+        """Clusters that lie behind each other in the file as one view of it."""
+        start = self._place(first)
+        if start and not self._header.extended:
+            size, place = self._piece, start + offset % self._piece
+            in_row = (self._place(first + step) == start + step * size
+                      for step in range(1, last - first + 1))  # fmt: skip
+            if all(in_row) and place + length <= self._file.size:
+                return self._file.read(place, length)
+        return super()._joined(offset, length, first, last)
+
+    def _place(self, cluster: int) -> int:
+        """Where a cluster's bytes are in the file as they are; 0 where they are not so."""
+        try:
+            value = int.from_bytes(self._entry(cluster)[:8], "big")
+        except AccessError:
+            return 0
+        return 0 if value & (COMPRESSED | ZERO) else value & OFFSET
+
+    def _load(self, index: int, wanted: int) -> memoryview:
+        entry = self._entry(index)
+        value = int.from_bytes(entry[:8], "big")
+        if value & COMPRESSED:
+            return self._unpacked.get(index, lambda _: self._inflated(value))
+        if self._header.extended and entry:
+            return self._by_parts(index, value & OFFSET, int.from_bytes(entry[8:], "big"))
+        if value & ZERO:
+            return self._zeros
+        if value & OFFSET:
+            return self._stored(value & OFFSET, wanted)
+        return self._behind(index * self._piece, wanted)
+
+    def _behind(self, offset: int, wanted: int) -> memoryview:
+        """From the backing file, which may be shorter."""
+        have = 0 if self._backing is None else max(0, min(wanted, self._backing.size - offset))
+        if self._backing is None or not have:
+            return self._zeros
+        data = self._backing.read(offset, have)
+        return data if have == wanted else memoryview(bytes(data) + bytes(wanted - have))
+
+    def _by_parts(self, index: int, place: int, marks: int) -> memoryview:
+        """A cluster whose subclusters are stored, zero or left to the backing file each."""
+        size = self._piece // SUBCLUSTERS
+        start = index * self._piece
+        parts = []
+        for number in range(SUBCLUSTERS):
+            wanted = min(size, self.size - start - number * size)
+            if wanted <= 0:
+                break
+            if marks >> number & 1:
+                parts.append(self._stored(place + number * size, wanted))
+            elif marks >> (number + SUBCLUSTERS) & 1:
+                parts.append(self._zeros[:wanted])
+            else:
+                parts.append(self._behind(start + number * size, wanted)[:wanted])
+        return memoryview(b"".join(parts))
+
+    def _inflated(self, entry: int) -> memoryview:
+        offset, length = compressed_place(entry, self._header.cluster_bits)
+        length = min(length, self._file.size - offset)
+        if length <= 0:
+            raise AccessError(f"it should be at byte {offset:,}, where {self.name} has ended")
+        data = self._stored(offset, length)
+        try:
+            if self._header.zstd:
+                return memoryview(_zstd(data, self._piece))
+            return memoryview(zlib.decompressobj(_DEFLATE_WINDOW).decompress(data, self._piece))
+        except (zlib.error, ValueError) as error:
+            raise AccessError(f"its compressed data at byte {offset:,} is damaged") from error
+
+
+def _zstd(data: memoryview, size: int) -> bytes:
+    import zstandard
+
+    try:
+        reader = zstandard.ZstdDecompressor().stream_reader(data)
+        return bytes(reader.read(size))
+    except zstandard.ZstdError as error:
+        raise ValueError(str(error)) from error
+
+
+def backing_name(file: Source, header: Qcow2Header) -> str:
+    """The name of the backing file as it stands in the image; empty without one.
+
+    Raises:
+        Ext4kitError: it lies beyond the file.
+    """
+    offset, length = header.backing
+    raw = peek(file, offset, length)
+    if len(raw) < length:
+        raise Ext4kitError("QCOW2: the name of its backing file is cut off")
+    return raw.decode("utf-8", "surrogateescape")

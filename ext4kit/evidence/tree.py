@@ -1,0 +1,219 @@
+"""The volumes on a disk as they come: partitions, encrypted and logical volumes, in each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from ext4kit.errors import AccessError, CorruptError, UnsupportedError
+from ext4kit.evidence.partitions import Partition, find_partitions, looks_partitioned
+from ext4kit.evidence.signatures import OWNERS_OF_FIRST_SECTOR, UNKNOWN, Signature, identify
+from ext4kit.evidence.source import Source, Window
+from ext4kit.evidence.volume import Volume
+from ext4kit.findings import Problems, Severity
+
+_ENCRYPTED = ("luks1", "luks2")
+_PHYSICAL = "lvm2"
+_DEPTH = 8  # of volumes in each other
+
+
+@dataclass(slots=True, eq=False)
+class _Node:
+    """A volume and those in it; numbers come when all are known.
+
+    Attributes:
+        state: of an encrypted one: "open", "locked", or why it cannot be read; else "".
+    """
+
+    volume: Volume
+    depth: int = 0
+    inner: list[_Node] = field(default_factory=list)
+    state: str = ""
+
+
+def find_volumes(
+    source: Source, phrases: Sequence[bytes], problems: Problems
+) -> tuple[Volume, ...]:
+    """Every volume of a disk, each followed by those in it.
+
+    Args:
+        source: the disk.
+        phrases: pass phrases and contents of key files.
+        problems: gets what is wrong with tables and headers.
+
+    Raises:
+        AccessError: pass phrases are given and none of them opens anything.
+    """
+    roots = [_Node(each) for each in _listed(source, problems)]
+    waiting, seen = list(_unlocked(roots, phrases, problems)), 0
+    while seen < len(waiting):  # logical volumes may hold physical ones, encrypted in between
+        physical = [node for node in waiting[seen:] if node.volume.kind == _PHYSICAL]
+        seen = len(waiting)
+        found = _logical(physical, problems) if physical else []
+        waiting += _unlocked(found, phrases, problems)
+    return _numbered(source, roots, bool(phrases), problems)
+
+
+def _unlocked(nodes: list[_Node], phrases: Sequence[bytes], problems: Problems) -> Iterator[_Node]:
+    """All of them and what is in the encrypted ones that a pass phrase opens."""
+    for node in nodes:
+        yield node
+        if node.volume.kind in _ENCRYPTED and node.depth < _DEPTH:
+            _open_encrypted(node, phrases, problems)
+            yield from _unlocked(node.inner, phrases, problems)
+
+
+def _open_encrypted(node: _Node, phrases: Sequence[bytes], problems: Problems) -> None:
+    node.state = "locked"
+    if not phrases:
+        return
+    from ext4kit.evidence.containers.luks import unlock
+
+    try:
+        plain = unlock(node.volume.source, phrases)
+    except (AccessError, CorruptError, UnsupportedError) as error:
+        node.state = str(error)
+        return
+    if plain is not None:
+        node.state = "open"
+        node.inner = _inside(node, plain, "luks", "unlocked", problems)
+
+
+def _inside(
+    node: _Node, source: Source, scheme: str, description: str, problems: Problems
+) -> list[_Node]:
+    """What a source made from a volume holds, as nodes below it."""
+    found = _listed(source, problems)
+    return [
+        _Node(
+            replace(
+                each,
+                scheme="/".join(filter(None, (scheme, each.scheme))),
+                description=each.description or description,
+            ),
+            node.depth + 1,
+        )
+        for each in found
+    ]
+
+
+def _logical(physical: list[_Node], problems: Problems) -> list[_Node]:
+    """The logical volumes of physical ones, each below the first physical one of its group."""
+    from ext4kit.evidence.containers.lvm import find_logical
+
+    found = []
+    for each in find_logical([node.volume.source for node in physical], problems):
+        holder = physical[each.holder]
+        if each.source is None or holder.depth >= _DEPTH:
+            continue
+        inner = _inside(holder, each.source, _PHYSICAL, f"{each.name}, {each.what}", problems)
+        holder.inner += inner
+        found += inner
+    return found
+
+
+def _numbered(
+    source: Source, roots: list[_Node], has_phrases: bool, problems: Problems
+) -> tuple[Volume, ...]:
+    """All volumes with their numbers and parents; what is wrong with one is told by its number."""
+    found: list[Volume] = []
+    states: list[tuple[Volume, str]] = []
+
+    def visit(nodes: list[_Node], parent: int) -> None:
+        for node in nodes:
+            volume = replace(node.volume, index=len(found) + 1, parent=parent)
+            found.append(volume)
+            if volume.scheme and volume.source.missing:
+                _tell_missing(volume.index, volume.source, problems)
+            if node.state:
+                states.append((volume, node.state))
+            visit(node.inner, volume.index)
+
+    visit(roots, 0)
+    _tell_locked(source, states, has_phrases, problems)
+    return tuple(found)
+
+
+def _tell_locked(
+    source: Source, states: list[tuple[Volume, str]], has_phrases: bool, problems: Problems
+) -> None:
+    """Say what stays locked.
+
+    Raises:
+        AccessError: pass phrases were given, and none of them fits anything.
+    """
+    if has_phrases and states and all(state == "locked" for _, state in states):
+        numbers = ", ".join(str(volume.index) for volume, _ in states)
+        raise AccessError(
+            f"{source.name}: no pass phrase or key given opens its encrypted volume ({numbers})"
+        )
+    for volume, state in states:
+        where = f"volume {volume.index}"
+        if state == "locked":
+            text = "is encrypted and stays locked; --password-file or --key-file opens it"
+            problems.add(where, text, Severity.WARNING if has_phrases else Severity.NOTE)
+        elif state != "open":
+            problems.add(where, f"cannot be unlocked: {state}")
+
+
+def _listed(source: Source, problems: Problems) -> tuple[Volume, ...]:
+    """The partitions of a source, or the one volume that it is."""
+    signature = identify(source)
+    whole = Partition(0, source.size, "", "")
+    if signature.kind in OWNERS_OF_FIRST_SECTOR or not looks_partitioned(source):
+        return (_volume(source, whole, signature),)
+    found = find_partitions(source, problems)
+    if not found:
+        return (_volume(source, whole, signature),)
+    start: tuple[Volume, ...] = ()
+    if signature.kind != UNKNOWN:
+        start = _overlaid(source, whole, signature, problems)
+    return (*start, *(_partition_volume(source, each) for each in found))
+
+
+def _overlaid(
+    source: Source, whole: Partition, signature: Signature, problems: Problems
+) -> tuple[Volume, ...]:
+    """A file system on the whole disk below a partition table.
+
+    Which of the two is in use cannot be told when both are whole, so both are listed. One whose
+    superblock is gone was overwritten by the table and is only noted.
+    """
+    where = "whole image"
+    if signature.backup:
+        text = f"holds a backup superblock of an {signature.kind} older than the partition table"
+        problems.add(where, f"{text}, at byte {signature.offset:,}", Severity.NOTE)
+        return ()
+    text = f"has a partition table and is also {signature.kind}; both are listed"
+    problems.add(where, text, Severity.WARNING)
+    return (_volume(source, whole, signature),)
+
+
+def _volume(source: Source, part: Partition, signature: Signature) -> Volume:
+    return Volume(
+        index=0,
+        offset=part.offset,
+        size=part.size,
+        kind=signature.kind,
+        label=signature.label,
+        uuid=signature.uuid,
+        scheme=part.scheme,
+        description=part.description,
+        source=Window(source, part.offset, part.size),
+        backup=signature.backup,
+    )
+
+
+def _partition_volume(source: Source, part: Partition) -> Volume:
+    return _volume(source, part, identify(Window(source, part.offset, part.size)))
+
+
+def _tell_missing(index: int, window: Window, problems: Problems) -> None:
+    where = f"volume {index}"
+    end = f"the image ends at byte {window.source.size:,}"
+    if window.size == 0:
+        problems.add(where, f"starts at byte {window.offset:,}, {end}: nothing of it is there")
+        return
+    claimed = window.size + window.missing
+    text = f"the last {window.missing:,} of its {claimed:,} bytes are missing: {end}"
+    problems.add(where, text)

@@ -1,0 +1,211 @@
+"""Expert Witness images (E01, S01): what stands in a segment file besides the chunks.
+
+Source: "Expert Witness Compression Format specification" of the libewf project. EWF 2 (Ex01) is
+another format and is not described here.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from construct import Bytes, Int8ul, Int16ul, Int32ul, Int64ul, Struct
+
+from ext4kit.errors import CorruptError
+from ext4kit.parsers.layout import Buffer, Layout
+from ext4kit.units import widen
+
+MAGIC = b"EVF\x09\x0d\x0a\xff\x00"
+SEGMENT_HEADER = Layout(
+    "EWF segment header",
+    Struct(
+        "signature" / Bytes(8),
+        "fields_start" / Int8ul,  # 1
+        "segment_number" / Int16ul,  # from 1 on
+        "fields_end" / Int16ul,  # 0
+    ),
+)
+SECTION = Layout(
+    "EWF section",
+    Struct(
+        "type" / Bytes(16),
+        "next" / Int64ul,  # byte offset in the segment; its own for the last section
+        "size" / Int64ul,  # this header included
+        "padding" / Bytes(40),
+        "checksum" / Int32ul,  # Adler-32 of what is before it
+    ),
+)
+VOLUME = Layout(
+    "EWF volume section",
+    Struct(
+        "media_type" / Int32ul,
+        "number_of_chunks" / Int32ul,
+        "sectors_per_chunk" / Int32ul,
+        "bytes_per_sector" / Int32ul,
+        "number_of_sectors" / Int64ul,  # 32 bits in the short form of SMART
+    ),
+)
+TABLE = Layout(
+    "EWF table section",
+    Struct(
+        "number_of_entries" / Int32ul,
+        "padding1" / Int32ul,
+        "base_offset" / Int64ul,  # in the segment, added to every entry
+        "padding2" / Int32ul,
+        "checksum" / Int32ul,  # Adler-32 of what is before it
+    ),
+)
+DIGEST = Layout("EWF digest section", Struct("md5" / Bytes(16), "sha1" / Bytes(20)))
+_SMART_VOLUME = 94  # bytes of the short form
+_COMPRESSED = 1 << 31
+_MOST_CHUNK = 1 << 27
+_MOST_TEXT = 1 << 20
+_ERRORS_HEADER = 520  # of an error2 section: a count, padding, a checksum
+# Columns of the header section that a report wants, and what they mean.
+_CASE_FIELDS = {
+    "c": "case number",
+    "n": "evidence number",
+    "a": "description",
+    "e": "examiner",
+    "t": "notes",
+    "av": "acquiry software version",
+    "ov": "acquiry operating system",
+    "m": "acquired",
+    "u": "system date",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A section of a segment file: its type, and the bytes in the file that belong to it."""
+
+    kind: str
+    offset: int
+    end: int
+    next: int
+
+    @property
+    def body(self) -> int:
+        """Byte offset behind the section's header."""
+        return self.offset + SECTION.size
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """The size of the media and of its chunks, in bytes."""
+
+    size: int
+    chunk: int
+
+
+def segment_number(data: Buffer) -> int:
+    """The number of the segment that a file's first bytes begin; 0 when they begin none."""
+    if bytes(data[:8]) != MAGIC or len(data) < SEGMENT_HEADER.size:
+        return 0
+    return int(SEGMENT_HEADER.parse(data).segment_number)
+
+
+def parse_section(data: Buffer, offset: int) -> Section:
+    """A section's header.
+
+    Args:
+        data: its bytes.
+        offset: where they stand in the segment.
+
+    Raises:
+        CorruptError: cut, or the checksum does not fit.
+    """
+    if len(data) < SECTION.size:
+        raise CorruptError(SECTION.name, offset, "the file ends before it")
+    found = SECTION.parse(data)
+    if zlib.adler32(bytes(data[: SECTION.size - 4])) != found.checksum:
+        raise CorruptError(SECTION.name, offset, "the checksum of its header is wrong")
+    kind = found.type.split(b"\0", 1)[0].decode("ascii", "backslashreplace")
+    following = int(found.next)
+    end = offset + int(found.size) if found.size else following
+    return Section(kind, offset, max(end, offset + SECTION.size), following)
+
+
+def parse_volume(data: Buffer, offset: int) -> Geometry:
+    """The media's geometry from the body of a volume or disk section.
+
+    Raises:
+        CorruptError: numbers that no image has.
+    """
+    found = VOLUME.parse(data)
+    sectors = int(found.number_of_sectors)
+    if len(data) <= _SMART_VOLUME:
+        sectors &= 0xFFFFFFFF
+    chunk = int(found.sectors_per_chunk) * int(found.bytes_per_sector)
+    size = sectors * int(found.bytes_per_sector)
+    if not 0 < chunk <= _MOST_CHUNK or not 0 < size < 1 << 62:
+        raise CorruptError(VOLUME.name, offset, f"{sectors:,} sectors, chunks of {chunk:,} bytes")
+    return Geometry(size, chunk)
+
+
+def parse_table(data: Buffer, offset: int) -> tuple[Any, Any]:
+    """Where the chunks of a table start, and which of them are compressed.
+
+    Past 2 GiB in a segment an entry has no bit left for that mark: entries behind one that
+    seems to go backwards are offsets of 32 bits to chunks stored as they are.
+
+    Args:
+        data: the section's body.
+        offset: of the body in the segment.
+
+    Returns:
+        Byte offsets in the segment, int64 (n); compressed, bool (n).
+
+    Raises:
+        CorruptError: cut, or a checksum does not fit.
+    """
+    head = TABLE.parse(data)
+    count, end = int(head.number_of_entries), TABLE.size + 4 * int(head.number_of_entries)
+    if zlib.adler32(bytes(data[: TABLE.size - 4])) != head.checksum or end > len(data):
+        raise CorruptError(TABLE.name, offset, "its header is damaged")
+    entries = bytes(data[TABLE.size : end])
+    first = int.from_bytes(entries[:4], "little") & (_COMPRESSED - 1)
+    # In SMART's form the chunks follow at once, without a checksum before them.
+    is_bare = first + int(head.base_offset) == offset + end
+    stored = b"" if is_bare else bytes(data[end : end + 4])
+    if stored and zlib.adler32(entries) != int.from_bytes(stored, "little"):
+        raise CorruptError(TABLE.name, offset, "the checksum of its entries is wrong")
+    raw = widen(np.frombuffer(entries, "<u4", count))
+    starts, packed = raw & (_COMPRESSED - 1), raw >= _COMPRESSED
+    drops = np.flatnonzero(np.diff(starts) < 0)
+    if len(drops):
+        starts[drops[0] + 1 :] = raw[drops[0] + 1 :]
+        packed[drops[0] + 1 :] = False
+    return starts + int(head.base_offset), packed
+
+
+def parse_errors(data: Buffer) -> Any:
+    """Runs of sectors that could not be read when the image was made, int64 (n, 2): first, count.
+
+    Args:
+        data: the body of an error2 section.
+    """
+    room = max(0, (len(data) - _ERRORS_HEADER) // 8)
+    count = min(int.from_bytes(bytes(data[:4]), "little"), room)
+    piece = bytes(data[_ERRORS_HEADER : _ERRORS_HEADER + 8 * count])
+    return widen(np.frombuffer(piece, "<u4")).reshape(-1, 2)
+
+
+def parse_case(data: Buffer) -> dict[str, str]:
+    """What the examiner entered, by its meaning, from the body of a header or header2 section.
+
+    Returns:
+        Nothing where it cannot be read.
+    """
+    try:
+        raw = zlib.decompressobj().decompress(bytes(data), _MOST_TEXT)
+    except zlib.error:
+        return {}
+    wide = raw[:2] in (b"\xff\xfe", b"\xfe\xff")
+    lines = raw.decode("utf-16" if wide else "utf-8", "backslashreplace").splitlines()
+    if len(lines) < 4:
+        return {}
+    pairs = zip(lines[2].split("\t"), lines[3].split("\t"), strict=False)
+    return {_CASE_FIELDS[key]: value for key, value in pairs if key in _CASE_FIELDS and value}

@@ -1,0 +1,209 @@
+"""Damaged containers: one clear line, or a result that says which bytes are missing."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+import pytest
+
+from ext4kit.cli.main import run
+from ext4kit.errors import AccessError, UnsupportedError
+from ext4kit.evidence import open_evidence
+from ext4kit.evidence.source import Source
+from tests.evidence.containers.conftest import Tool
+from tests.evidence.containers.test_disks_in_containers import CONTAINERS, MIB
+
+CHUNK = 32 << 10
+STEP = 64 << 10
+
+
+def _refusal(path: Path) -> str:
+    with pytest.raises((AccessError, UnsupportedError)) as caught:
+        open_evidence(path)
+    text = str(caught.value)
+    assert "\n" not in text
+    return text
+
+
+def _compared(source: Source, sample: Path, step: int) -> list[int]:
+    """Offsets of the pieces that cannot be read; all others are those of the raw image."""
+    content, lost = sample.read_bytes(), []
+    for at in range(0, source.size, step):
+        try:
+            piece = source.read(at, min(step, source.size - at))
+        except AccessError as error:
+            assert re.search(r"bytes [\d,]+ to [\d,]+", str(error))
+            lost.append(at)
+            continue
+        assert piece == content[at : at + step]
+    return lost
+
+
+def _overwrite(path: Path, offset: int, data: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(offset)
+        file.write(data)
+
+
+def _busy_chunk(sample: Path, size: int) -> int:
+    """Offset of a chunk that is full of content, past the middle of the sample's content."""
+    content = sample.read_bytes()
+    full = [at for at in range(0, len(content), size) if content.count(0, at, at + size) < 1000]
+    return full[len(full) // 2]
+
+
+def test_a_bad_chunk_of_an_e01_is_lost_and_nothing_else(
+    tool: Tool, sample: Path, tmp_path: Path
+) -> None:
+    for name in ("ewf fast", "ewf none, split"):
+        folder = tmp_path / name
+        folder.mkdir()
+        image = CONTAINERS[name](tool, sample, folder)
+        data = image.read_bytes()
+        at = len(data) // 2
+        _overwrite(image, at, bytes(byte ^ 0xFF for byte in data[at : at + 40]))
+        with open_evidence(image) as evidence:
+            lost = _compared(evidence.source, sample, CHUNK)
+            assert 1 <= len(lost) <= 2
+            told = [problem.where for problem in evidence.problems]
+            assert told == [f"image, bytes {at:,} to {at + CHUNK - 1:,}" for at in lost]
+
+
+def test_what_a_bad_chunk_costs_is_in_the_manifest_and_the_exit_code(
+    tool: Tool, sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    image = CONTAINERS["ewf fast"](tool, sample, tmp_path)
+    data = image.read_bytes()
+    _overwrite(image, len(data) // 2, bytes(byte ^ 0xFF for byte in data[len(data) // 2 :][:40]))
+    with open_evidence(image) as evidence:
+        lost = _compared(evidence.source, sample, CHUNK)
+    assert run(["recover", str(image), "-o", str(tmp_path / "out")]) == 1
+    said = capsys.readouterr().err
+    assert all(f"bytes {at:,} to {at + CHUNK - 1:,} cannot be read" in said.replace(": ", " ")
+               for at in lost)  # fmt: skip
+
+
+def test_a_segment_missing_in_between_is_named(tool: Tool, sample: Path, tmp_path: Path) -> None:
+    image = CONTAINERS["ewf none, split"](tool, sample, tmp_path)
+    (tmp_path / "disk.E03").unlink()
+    assert "segment 3 is missing" in _refusal(image)
+    assert "open the first, disk.E01" in _refusal(tmp_path / "disk.E02")
+
+
+def test_segments_missing_at_the_end_leave_what_the_first_ones_have(
+    tool: Tool, sample: Path, tmp_path: Path
+) -> None:
+    image = CONTAINERS["ewf none, split"](tool, sample, tmp_path)
+    segments = sorted(tmp_path.glob("disk.E*"))
+    segments[-1].unlink()
+    with open_evidence(image) as evidence:
+        told = next(iter(evidence.problems))
+        assert "segments behind" in told.what
+        lost = _compared(evidence.source, sample, CHUNK)
+        assert lost[-1] == sample.stat().st_size - CHUNK
+        assert told.where == f"image, bytes {lost[0]:,} to {sample.stat().st_size - 1:,}"
+
+
+def test_a_damaged_table_of_an_e01_is_read_from_its_copy(
+    tool: Tool, sample: Path, tmp_path: Path
+) -> None:
+    image = CONTAINERS["ewf best"](tool, sample, tmp_path)
+    _overwrite(image, image.read_bytes().index(b"table\0") + 76 + 24 + 8, b"\xff\xff\xff\x7f")
+    with open_evidence(image) as evidence:
+        assert not _compared(evidence.source, sample, MIB)
+        assert ["copy is used" in problem.what for problem in evidence.problems] == [True]
+
+
+def test_a_cut_qcow2_reads_up_to_the_cut(tool: Tool, sample: Path, tmp_path: Path) -> None:
+    image = CONTAINERS["qcow2"](tool, sample, tmp_path)
+    with image.open("r+b") as file:
+        file.truncate(image.stat().st_size // 2)
+    with open_evidence(image) as evidence:
+        lost = _compared(evidence.source, sample, STEP)
+        assert lost
+        # Clusters lie in the file in their order: what is lost is behind what is there.
+        content = sample.read_bytes()
+        full = [at for at in range(0, len(content), STEP) if any(content[at : at + STEP])]
+        assert lost == [at for at in full if at >= lost[0]]
+        assert evidence.problems.errors == len(lost)
+
+
+def test_bad_compressed_clusters_are_lost(tool: Tool, sample: Path, tmp_path: Path) -> None:
+    """QCOW2 has no checksums: only the one cluster that the damage begins in may go unnoticed."""
+    image = CONTAINERS["qcow2 compressed"](tool, sample, tmp_path)
+    size = image.stat().st_size
+    _overwrite(image, size * 2 // 3, b"\xff" * (size // 3))  # no block of deflate begins so
+    content, wrong, lost = sample.read_bytes(), 0, 0
+    with open_evidence(image) as evidence:
+        for at in range(0, len(content), STEP):
+            try:
+                wrong += evidence.source.read(at, STEP) != content[at : at + STEP]
+            except AccessError:
+                lost += 1
+    assert lost > 3
+    assert wrong <= 1
+
+
+def test_a_missing_backing_file_or_extent_is_named(
+    tool: Tool, sample: Path, tmp_path: Path
+) -> None:
+    image = CONTAINERS["qcow2 over raw"](tool, sample, tmp_path)
+    (tmp_path / "base.img").unlink()
+    assert "backing file 'base.img' is missing" in _refusal(image)
+    split = CONTAINERS["vmdk split"](tool, sample, tmp_path)
+    (tmp_path / "disk-s001.vmdk").unlink()
+    assert "extent 'disk-s001.vmdk' is missing" in _refusal(split)
+
+
+def test_files_elsewhere_are_not_taken_into_an_image(
+    tool: Tool, sample: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "evidence"
+    folder.mkdir()
+    (tmp_path / "own").write_bytes(b"the analyst's own" * 100_000)
+    for name in (tmp_path / "own", Path("../own")):
+        top = folder / "top.qcow2"
+        top.unlink(missing_ok=True)
+        tool("qemu-img", "create", "-q", "-u", "-f", "qcow2", "-b", name, "-F", "raw", top, "1M")
+        assert "is missing" in _refusal(top)
+
+
+def test_a_chain_of_backing_files_without_an_end_is_refused(tool: Tool, tmp_path: Path) -> None:
+    for name, base in (("a", "b"), ("b", "a")):
+        tool("qemu-img", "create", "-q", "-u", "-f", "qcow2", "-b", base, "-F", "qcow2",
+             tmp_path / name, "1M")  # fmt: skip
+    assert "does not end" in _refusal(tmp_path / "a")
+
+
+def test_a_cut_vmdk_or_vhd_never_gives_wrong_bytes(
+    tool: Tool, sample: Path, tmp_path: Path
+) -> None:
+    for name in ("vmdk sparse", "vmdk stream-optimised", "vhd dynamic", "vhdx"):
+        folder = tmp_path / name
+        folder.mkdir()
+        image = CONTAINERS[name](tool, sample, folder)
+        with image.open("r+b") as file:
+            file.truncate(image.stat().st_size * 2 // 3)
+        try:
+            evidence = open_evidence(image)
+        except AccessError as error:
+            assert str(image) in str(error)
+            assert "\n" not in str(error)
+            continue
+        with evidence:
+            assert _compared(evidence.source, sample, STEP), name
+
+
+def test_a_cut_gzip_keeps_what_is_in_front_of_the_cut(
+    tool: Tool, sample: Path, tmp_path: Path
+) -> None:
+    image = CONTAINERS["gzip"](tool, sample, tmp_path)
+    image.write_bytes(image.read_bytes()[: image.stat().st_size // 2])
+    with open_evidence(image) as evidence:
+        have = evidence.source.size
+        wanted = hashlib.sha256(sample.read_bytes()[:have]).digest()
+        assert hashlib.sha256(evidence.source.read(0, have)).digest() == wanted
+        (told, _note) = evidence.problems
+        assert told.where == f"image, the first {have:,} bytes"
