@@ -63,8 +63,9 @@ def search(past: Past, sources: Set[Source], progress: Progress | None = None) -
     metadata = np.unique(structures.block[~structures.in_log])
     trees = tree_maps(find_trees(space, pointers))
     maps = LostMaps.joined([maps, freed_maps(past, space, metadata), trees])
-    wanted = sparse_flags(past.fs.superblock.inodes_count + 1)
-    wanted[past.number[~past.alive_now]] = True
+    numbers = past.number[~past.alive_now]
+    wanted = sparse_flags(int(numbers.max(initial=0)) + 2)  # the last one stands for all beyond
+    wanted[numbers] = True
     names = find_names(space, structures, owners, wanted)
     return Findings(past, space, structures, maps, names, marks)
 
