@@ -6,8 +6,9 @@ inode and a million go the same way.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,15 @@ class Runs:
 
     def __len__(self) -> int:
         return len(self.owner)
+
+    @classmethod
+    def stacked(cls, parts: Sequence[tuple[Runs, int]]) -> Runs:
+        """Several tables as one: (runs, how many owners there are) of each, owners counted on."""
+        starts = accumulate((count for _, count in parts), initial=0)
+        moved = [runs.owner + start for (runs, _), start in zip(parts, starts, strict=False)]
+        names = ("logical", "length", "physical", "unwritten")
+        columns = [np.concatenate([getattr(runs, name) for runs, _ in parts]) for name in names]
+        return cls(np.concatenate(moved), *columns)
 
     def take(self, index: Any) -> Runs:
         """The rows that `index` selects."""

@@ -7,7 +7,7 @@ tree, and maps put together from what free space still holds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -240,24 +240,12 @@ def _earlier_states(past: Past) -> Any:
 
 def _stacked(parts: list[Candidates]) -> Candidates:
     """Several tables of candidates as one."""
-    offsets = np.cumsum([0] + [len(part) for part in parts])[:-1].tolist()
-    shifted = [
-        replace(
-            part,
-            runs=replace(part.runs, owner=part.runs.owner + offset),
-            nodes=(part.nodes[0] + offset, part.nodes[1]),
-        )
-        for part, offset in zip(parts, offsets, strict=True)
-    ]
     columns = {
-        name: np.concatenate([getattr(part, name) for part in shifted])
+        name: np.concatenate([getattr(part, name) for part in parts])
         for name in ("row", "source", "death", "superseded", "damaged", "lost_map")
     }
-    runs = {
-        part.name: np.concatenate([getattr(one.runs, part.name) for one in shifted])
-        for part in fields(Runs)
-    }
-    owners, blocks = (
-        np.concatenate(column) for column in zip(*(part.nodes for part in shifted), strict=True)
-    )
-    return Candidates(**columns, runs=Runs(**runs), nodes=(owners, blocks))
+    starts = np.cumsum([0, *(len(part) for part in parts)]).tolist()
+    owners = [part.nodes[0] + start for part, start in zip(parts, starts, strict=False)]
+    nodes = np.concatenate(owners), np.concatenate([part.nodes[1] for part in parts])
+    runs = Runs.stacked([(part.runs, len(part)) for part in parts])
+    return Candidates(**columns, runs=runs, nodes=nodes)

@@ -58,21 +58,22 @@ class Contents:
 
 def find_contents(findings: Findings, columns: Columns) -> Contents:
     """Everything that is left when the candidates have what is theirs."""
-    parts = [_unowned(findings, columns)]
+    claimed = union(columns.runs.physical, columns.runs.length)  # what candidates have or had
+    parts = [_unowned(findings, claimed)]
     if findings.marks is not None:
-        parts.append(_carved(findings, columns, parts[0].runs))
+        parts.append(_carved(findings, columns, claimed, parts[0].runs))
     return _stacked(parts)
 
 
-def _unowned(findings: Findings, columns: Columns) -> Contents:
+def _unowned(findings: Findings, claimed: tuple[Any, Any]) -> Contents:
     """Maps that were found of inodes nobody knows, where their blocks are still free."""
     maps = findings.maps.take(findings.maps.life < 0)
-    start, length = _claimed(columns)
-    mine, _ = overlaps(maps.runs.physical, maps.runs.length, start, length)
-    used = np.zeros(len(maps), bool)
-    used[maps.runs.owner[mine]] = True
-    used[maps.runs.owner[~_inside(maps.runs, *union(*findings.space.unused))]] = True
-    maps = maps.take(~used & are_apart(maps.runs, len(maps)))
+    if len(maps):  # else the bitmaps of all groups would be read for nothing
+        mine, _ = overlaps(maps.runs.physical, maps.runs.length, *claimed)
+        used = np.zeros(len(maps), bool)
+        used[maps.runs.owner[mine]] = True
+        used[maps.runs.owner[~_inside(maps.runs, *union(*findings.space.unused))]] = True
+        maps = maps.take(~used & are_apart(maps.runs, len(maps)))
     doubted = np.zeros(len(maps), bool)
     for doubtful, _ in maps.doubts:
         doubted |= doubtful
@@ -80,12 +81,14 @@ def _unowned(findings: Findings, columns: Columns) -> Contents:
     return _contents(blocks, maps.runs, maps.size, none, ~doubted, maps.source)
 
 
-def _carved(findings: Findings, columns: Columns, unowned: Runs) -> Contents:
+def _carved(
+    findings: Findings, columns: Columns, claimed: tuple[Any, Any], unowned: Runs
+) -> Contents:
     """Free blocks that nobody claims, cut into files."""
     assert findings.marks is not None
     structures, maps = findings.structures, findings.maps
     metadata = structures.block[~structures.in_log]
-    start, length = _claimed(columns)
+    start, length = claimed
     blocks = np.concatenate([metadata, columns.found.nodes[1], maps.nodes[1]])
     claimed = union(
         np.concatenate([start, unowned.physical, blocks]),
@@ -112,11 +115,6 @@ def _inside(runs: Runs, start: Any, length: Any) -> Any:
     return runs.physical + runs.length <= ends[row]
 
 
-def _claimed(columns: Columns) -> tuple[Any, Any]:
-    """(start, length) of the blocks that the candidates have or had."""
-    return union(columns.runs.physical, columns.runs.length)
-
-
 def _contents(
     blocks: BlockReader, runs: Runs, size: Any, signature: Any, sure: Any, source: Any
 ) -> Contents:
@@ -127,13 +125,10 @@ def _contents(
 
 
 def _stacked(parts: list[Contents]) -> Contents:
-    starts = np.cumsum([0, *(len(part) for part in parts)]).tolist()
-    owner = [part.runs.owner + at for part, at in zip(parts, starts, strict=False)]
-    names = ("logical", "length", "physical", "unwritten")
-    columns = [np.concatenate([getattr(part.runs, name) for part in parts]) for name in names]
-    others = ("size", "signature", "sure", "source")
-    values = [np.concatenate([getattr(part, name) for part in parts]) for name in others]
-    return _contents(parts[0].blocks, Runs(np.concatenate(owner), *columns), *values)
+    runs = Runs.stacked([(part.runs, len(part)) for part in parts])
+    names = ("size", "signature", "sure", "source")
+    values = [np.concatenate([getattr(part, name) for part in parts]) for name in names]
+    return _contents(parts[0].blocks, runs, *values)
 
 
 def match_contents(columns: Columns, contents: Contents) -> dict[int, int]:

@@ -57,9 +57,6 @@ class LostMaps:
         """Several tables as one."""
         starts = np.cumsum([0, *(len(part) for part in parts)])
         pairs = list(zip(parts, starts.tolist(), strict=False))
-        owner = np.concatenate([part.runs.owner + at for part, at in pairs])
-        others = ("logical", "length", "physical", "unwritten")
-        columns = [np.concatenate([getattr(part.runs, name) for part in parts]) for name in others]
         doubts = []
         for part, at in pairs:
             for doubtful, reason in part.doubts:
@@ -69,7 +66,7 @@ class LostMaps:
         return cls(
             np.concatenate([part.life for part in parts]),
             np.concatenate([part.source for part in parts]),
-            Runs(owner, *columns),
+            Runs.stacked([(part.runs, len(part)) for part in parts]),
             (
                 np.concatenate([part.nodes[0] + at for part, at in pairs]),
                 np.concatenate([part.nodes[1] for part in parts]),
