@@ -16,7 +16,7 @@ import stat
 import struct
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -130,11 +130,14 @@ class Session:
     Attributes:
         image: the image at its end (unmounted, or as a crash leaves it).
         steps: oldest first; the first one is the state before the first operation.
+        newest: the last transaction in the log. The kernel may have committed one more behind
+            the last step, on its own or to unmount.
     """
 
     setup: Setup
     image: Path
     steps: list[Step]
+    newest: int
 
     def states(self) -> dict[int, Step]:
         """The step that each transaction id is the newest of; the last one where several are."""
@@ -460,7 +463,8 @@ def record(setup: Setup, folder: Path) -> Session:
             machine.copy_sparse(image, image.with_suffix(".crash"))
     if setup.crash:
         image.with_suffix(".crash").replace(image)
-    return Session(setup, image, steps)
+    with closing(CommitWatch(image)) as watch:
+        return Session(setup, image, steps, watch.newest())
 
 
 def _fsync(actor: Actor) -> None:
