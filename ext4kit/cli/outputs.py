@@ -17,13 +17,13 @@ def check_output(out: Path, session: Session) -> tuple[Path, ...]:
     """Refuse a folder that is in use or that would be written to the evidence.
 
     Returns:
-        The files of the evidence, for the writer.
+        The files of the evidence, the external journal's too, for the writer.
 
     Raises:
         RequestError: not empty, not a folder, or part of the evidence.
         OutputError: it cannot be looked at.
     """
-    files = session.image.evidence.files
+    files = session.evidence_files
     try:
         if out.exists() and not out.is_dir():
             raise RequestError(f"{out}: is not a folder; choose a new or empty folder")
@@ -46,8 +46,7 @@ def check_new_file(path: Path, session: Session) -> tuple[Path, ...]:
         RequestError: there is something at `path`, or its folder is part of the evidence.
         OutputError: it cannot be looked at.
     """
-    journal = session.options.journal
-    files = (*session.image.evidence.files, *((journal,) if journal else ()))
+    files = session.evidence_files
     try:
         if path.is_symlink() or path.exists():
             raise RequestError(f"{path}: is there already; choose another name")

@@ -73,6 +73,12 @@ class Session:
         """What is wrong with the image, and with the file system."""
         return self.image.problems, self.fs.problems
 
+    @property
+    def evidence_files(self) -> tuple[Path, ...]:
+        """All files that are read as evidence, an external journal's image with them."""
+        journal = self.options.journal
+        return (*self.image.evidence.files, *((journal,) if journal else ()))
+
 
 _CHOICES = (
     click.option("--volume", type=click.IntRange(0), metavar="N", help="Volume, as in `volumes`."),
