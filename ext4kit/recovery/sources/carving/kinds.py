@@ -18,6 +18,7 @@ from ext4kit.recovery.sources.carving.signatures import NAMES
 
 HEAD_BYTES = 64 << 10  # as much of a file's start as helps
 _TRUSTED = 0.4  # puremagic's confidence from which on its answer is taken
+_TRUSTED_BYTES = 4  # as many bytes have to agree for that: a tenth each
 _UNKNOWN = (".bin", "application/octet-stream")
 
 _ELF_TYPES = {  # e_type
@@ -213,6 +214,8 @@ def _library() -> ModuleType:
 
 def _by_library(head: bytes) -> tuple[str, str] | None:
     """(extension, MIME type) by the identification library, None when it is not sure enough."""
+    if not _has_known_bytes(head):
+        return None
     library = _library()
     try:
         matches = library.magic_string(head)
@@ -223,6 +226,25 @@ def _by_library(head: bytes) -> tuple[str, str] | None:
             mime = match.mime_type or mimetypes.guess_type(f"x{match.extension}")[0]
             return match.extension, mime or _UNKNOWN[1]
     return None
+
+
+def _has_known_bytes(head: bytes) -> bool:
+    """Whether the library can be sure enough; it compares its 1,400 rows one after the other."""
+    return any(head[place] in known for place, known in _known_bytes())
+
+
+@cache
+def _known_bytes() -> tuple[tuple[slice, frozenset[bytes]], ...]:
+    """The library's own rows by place, without those too short to be trusted on their own."""
+    library = _library()
+    known: dict[tuple[int, int], set[bytes]] = {}
+    for row in (*library.magic_header_array, *library.magic_footer_array):
+        if len(row.byte_match) >= _TRUSTED_BYTES or row.byte_match in library.multi_part_dict:
+            place = row.offset, row.offset + len(row.byte_match)
+            known.setdefault(place, set()).add(row.byte_match)
+    return tuple(
+        (slice(start, end or None), frozenset(rows)) for (start, end), rows in known.items()
+    )
 
 
 def _elf(head: bytes) -> tuple[str, str]:
