@@ -118,8 +118,8 @@ def placed(fs: FileSystem, space: Space, structures: Structures) -> Structures:
     open_rows = np.flatnonzero((structures.kind == INODES) & (structures.number == 0))
     if not len(open_rows):
         return structures
-    none = np.zeros(0, np.int64)
-    known = [(none, none), *_on_disk(fs)]
+    nobody = np.zeros(1, np.int64), np.full(1, -1)  # a generation that no inode has
+    known = [nobody, *_on_disk(fs)]
     numbers, generations = (np.concatenate(part) for part in zip(*known, strict=True))
     order = np.argsort(generations, kind="stable")
     numbers, generations = numbers[order], generations[order]
