@@ -31,8 +31,14 @@ def _check_parents(scene: Scene, facts: InodeFacts, links: Links, directory: Any
     named = directory & (parent != 0)
     wrong = np.flatnonzero(named & (links.told != 0) & (links.told != parent))
     scene.add_inodes("directory-parent", facts.number[wrong], links.told[wrong], parent[wrong])
-    lost = np.flatnonzero(directory & ~root & (~named | _in_circles(facts, parent, named)))
+    adrift = ~named | _in_circles(facts, parent, named)
+    lost = np.flatnonzero(directory & ~_removed(facts) & ~root & adrift)
     scene.add_inodes("directory-unconnected", facts.number[lost], links.told[lost])
+
+
+def _removed(facts: InodeFacts) -> Any:
+    """Bool an inode: removed while it was in use, and not released yet."""
+    return facts.links_count == 0
 
 
 def _in_circles(facts: InodeFacts, parent: Any, named: Any) -> Any:
@@ -57,13 +63,24 @@ def _check_counts(
     value = (facts.flags & int(InodeFlags.EA_INODE)) != 0
     own = np.isin(facts.number, (scene.superblock.orphan_file_inode,
                                  scene.superblock.project_quota_inode))  # fmt: skip
-    judged = ~reserved & ~value & ~own & (facts.links_count > 0)
-    alone = np.flatnonzero(judged & (links.counted == 0) & ~directory)
+    judged = ~reserved & ~value & ~own & ~_removed(facts)
+    counted = _without_removed(facts, links, directory)
+    alone = np.flatnonzero(judged & (counted == 0) & ~directory)
     scene.add_inodes("inode-unattached", facts.number[alone])
-    counted = links.counted
     if RoCompat.DIR_NLINK in scene.superblock.features:
         counted = np.where(directory & (counted > MOST_LINKS), 1, counted)
-    wrong = judged & (counted != facts.links_count) & ((links.counted > 0) | directory)
+    wrong = judged & (counted != facts.links_count) & ((counted > 0) | directory)
     wrong |= judged & directory & (counted > MOST_LINKS)
     rows = np.flatnonzero(wrong)
     scene.add_inodes("link-count", facts.number[rows], facts.links_count[rows], counted[rows])
+
+
+def _without_removed(facts: InodeFacts, links: Links, directory: Any) -> Any:
+    """The entries that name each inode, less the `..` of directories that were removed.
+
+    Source: kernel fs/ext4/namei.c, `ext4_rmdir`: the parent loses that link at once.
+    """
+    above = facts.rows_of(links.told[directory & _removed(facts) & (links.told != 0)])
+    counted = links.counted.copy()
+    np.subtract.at(counted, above[above >= 0], 1)
+    return counted

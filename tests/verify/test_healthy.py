@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 import ext4kit
 from ext4kit.verify import verify
+from sample_images.recipes import machine
 from tests.filesystem.matrix import COMBINATIONS, built, kernel_missing
 
 
@@ -34,3 +36,33 @@ def test_a_clean_file_system_gives_no_finding(name: str, tmp_path: Path) -> None
     assert clean or name == "project_quota", "the oracle finds something: not a healthy image"
     assert result.is_clean is clean, result.findings.kept[:5]
     assert not clean or not result.findings.counts, result.findings.counts
+
+
+@pytest.mark.kernel
+def test_what_was_removed_while_open_waits_and_is_no_damage(
+    needs_kernel: None, tmp_path: Path
+) -> None:
+    """A folder and the file in it, both removed while open, as a power cut leaves them."""
+    image, root, cut = (tmp_path / name for name in ("disk.img", "root", "cut.img"))
+    machine.make_file_system(image, 16 << 20, ("-t", "ext4"))
+    root.mkdir()
+    with machine.loop_device(image) as device:
+        machine.mount(device, root, "noatime")
+        try:
+            folder, file = root / "above" / "folder", root / "above" / "folder" / "file"
+            folder.mkdir(parents=True)
+            file.write_bytes(b"open")
+            handles = [os.open(path, os.O_RDONLY) for path in (folder, file)]
+            numbers = {os.fstat(handle).st_ino for handle in handles}
+            file.unlink()
+            folder.rmdir()
+            machine.sync(root)
+            machine.copy_sparse(image, cut)
+            for handle in handles:
+                os.close(handle)
+        finally:
+            machine.unmount(root)
+    with ext4kit.open(cut) as opened:
+        found = verify(opened.volume().filesystem()).findings
+    assert set(found.counts) == {"inode-orphan-waiting"}
+    assert {each.inode for each in found.kept} == numbers
