@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from ext4kit.cli.memory import keep_freed_memory
+from ext4kit.cli.progress import progress
 from ext4kit.cli.session import CONTEXT, Options, opened, shared
 from ext4kit.report.records import write_records
 from ext4kit.report.verify import verify_lines, verify_records
@@ -26,8 +28,10 @@ def command(options: Options) -> None:
     evidence. The journal is replayed in memory first; --no-replay checks the disk as it is.
     The exit code is 1 when something is wrong; notes alone leave it 0.
     """
+    keep_freed_memory()
     with opened(options) as session:
-        result = verify(session.fs)
+        with progress(options.quiet, "checking"):
+            result = verify(session.fs)
         session.is_incomplete = not result.is_clean
         if options.json:
             write_records(verify_records(result))

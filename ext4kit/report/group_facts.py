@@ -1,15 +1,10 @@
-"""Block groups: what `dumpe2fs` prints for each, and the same as records.
-
-The ranges of free blocks and inodes come from the bitmaps, one group at a time.
-"""
+"""Block groups: what `dumpe2fs` prints for each, and the same as records."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.geometry import (
@@ -20,9 +15,22 @@ from ext4kit.filesystem.geometry import (
 )
 from ext4kit.parsers.features import Incompat, RoCompat
 from ext4kit.parsers.superblock import Superblock
+from ext4kit.report.free_ranges import FreeRanges, Range
 
-Range = tuple[int, int]  # first and last, both included
-
+BITMAP_BYTES = 1 << 20  # bitmaps that are looked at together
+_STORED = {  # fields of `Group` that are columns of the table of groups
+    "flags": "flags",
+    "checksum": "checksum",
+    "expected_checksum": "computed_checksum",
+    "block_bitmap": "block_bitmap",
+    "block_bitmap_checksum": "block_bitmap_checksum",
+    "inode_bitmap": "inode_bitmap",
+    "inode_bitmap_checksum": "inode_bitmap_checksum",
+    "free_units": "free_blocks_count",
+    "free_inodes_count": "free_inodes_count",
+    "directories": "used_dirs_count",
+    "unused_inodes": "itable_unused",
+}
 # bg_flags in the words of dumpe2fs
 _FLAG_WORDS = {0x1: "INODE_UNINIT", 0x2: "BLOCK_UNINIT", 0x4: "ITABLE_ZEROED"}
 
@@ -42,17 +50,17 @@ class Group:
     number: int
     first: int
     last: int
-    flags: int
-    checksum: int
-    expected_checksum: int
     superblock: int | None
     descriptors: Range | None
     reserved: Range | None
+    inode_table: Range
+    flags: int
+    checksum: int
+    expected_checksum: int
     block_bitmap: int
     block_bitmap_checksum: int
     inode_bitmap: int
     inode_bitmap_checksum: int
-    inode_table: Range
     free_units: int
     free_inodes_count: int
     directories: int
@@ -71,60 +79,57 @@ class Group:
         return [word for bit, word in _FLAG_WORDS.items() if self.flags & bit]
 
 
-def free_ranges(bits: Any) -> list[Range]:
-    """Runs of zeros in a bitmap, as (first, last) positions."""
-    if not bits.any():  # a group where nothing is: there can be hundreds of thousands
-        return [(0, len(bits) - 1)] if len(bits) else []
-    edges = np.flatnonzero(np.diff(np.concatenate([[1], bits, [1]]).astype(np.int8)))
-    return list(zip(edges[::2].tolist(), (edges[1::2] - 1).tolist(), strict=True))
-
-
 def read_group_facts(fs: FileSystem) -> Iterator[Group]:
     """Every group whose descriptor could be read."""
-    for number in range(len(fs.groups)):
-        yield _group(fs, number)
+    free, step = FreeRanges(fs), max(BITMAP_BYTES // fs.superblock.block_size, 1)
+    for start in range(0, len(fs.groups), step):
+        yield from _some(fs, range(start, min(start + step, len(fs.groups))), free)
 
 
-def _group(fs: FileSystem, number: int) -> Group:
+def _some(fs: FileSystem, numbers: range, free: FreeRanges) -> Iterator[Group]:
     superblock, groups = fs.superblock, fs.groups
-    first = first_block(superblock, number)
-    last = min(first + superblock.blocks_per_group, superblock.blocks_count) - 1
-    table = int(groups.inode_table[number])
-    length = -(-superblock.inodes_per_group * superblock.inode_size // superblock.block_size)
-    copy, descriptors, reserved = _copies(superblock, number, first)
-    return Group(
-        number=number,
-        first=first,
-        last=last,
-        flags=int(groups.flags[number]),
-        checksum=int(groups.checksum[number]),
-        expected_checksum=int(groups.computed_checksum[number]),
-        superblock=copy,
-        descriptors=descriptors,
-        reserved=reserved,
-        block_bitmap=int(groups.block_bitmap[number]),
-        block_bitmap_checksum=int(groups.block_bitmap_checksum[number]),
-        inode_bitmap=int(groups.inode_bitmap[number]),
-        inode_bitmap_checksum=int(groups.inode_bitmap_checksum[number]),
-        inode_table=(table, table + length - 1),
-        free_units=int(groups.free_blocks_count[number]),
-        free_inodes_count=int(groups.free_inodes_count[number]),
-        directories=int(groups.used_dirs_count[number]),
-        unused_inodes=int(groups.itable_unused[number]),
-        free_blocks=_free_blocks(fs, number, first, last),
-        free_inodes=_free_inodes(fs, number),
-    )
+    part, ratio = slice(numbers.start, numbers.stop), superblock.cluster_ratio
+    table = -(-superblock.inodes_per_group * superblock.inode_size // superblock.block_size)
+    starts = [first_block(superblock, number) for number in numbers]
+    ends = [min(at + superblock.blocks_per_group, superblock.blocks_count) for at in starts]
+    overheads = list(_overheads(superblock, numbers))
+    clusters = [-(-(end - start) // ratio) for start, end in zip(starts, ends, strict=True)]
+    places = zip(numbers, starts, ends, overheads, groups.inode_table[part].tolist(), strict=True)
+    stored = zip(*(getattr(groups, name)[part].tolist() for name in _STORED.values()), strict=True)
+    spaces = zip(free.clusters(numbers, clusters, overheads), free.inodes(numbers), strict=True)
+    for place, values, (blocks, inodes) in zip(places, stored, spaces, strict=True):
+        number, start, end, overhead, at = place
+        base = number * superblock.inodes_per_group + 1
+        yield Group(
+            number,
+            start,
+            end - 1,
+            *_copies(superblock, number, start, overhead),
+            (at, at + table - 1),
+            free_blocks=[(start + a * ratio, start + b * ratio) for a, b in blocks],
+            free_inodes=[(base + a, base + b) for a, b in inodes],
+            **dict(zip(_STORED, values, strict=True)),
+        )
+
+
+def _overheads(superblock: Superblock, numbers: range) -> Iterator[int]:
+    """`group_overhead` of each; it is 0 of most, which is quick to tell."""
+    meta = Incompat.META_BG in superblock.features
+    for number in numbers:
+        own = meta or has_superblock(superblock, number)
+        yield group_overhead(superblock, number) if own else 0
 
 
 def _copies(
-    superblock: Superblock, number: int, first: int
+    superblock: Superblock, number: int, first: int, overhead: int
 ) -> tuple[int | None, Range | None, Range | None]:
     """(superblock copy, its descriptors, blocks reserved behind them) of a group."""
     copy = None
+    if not overhead:
+        return None, None, None
     if has_superblock(superblock, number):
         booted = number == 0 and first == 0 and superblock.block_size == 1024
         copy = first + booted
-    overhead = group_overhead(superblock, number)
     start = first if copy is None else copy + 1
     own = overhead - (copy is not None)
     if own <= 0:
@@ -142,44 +147,51 @@ def _is_meta(superblock: Superblock, number: int) -> bool:
     return number // descriptors_per_block(superblock) >= superblock.first_meta_group
 
 
-def _free_blocks(fs: FileSystem, number: int, first: int, last: int) -> list[Range]:
-    ratio = fs.superblock.cluster_ratio
-    clusters = -(-(last - first + 1) // ratio)
-    bits = fs.bitmaps.block_bitmap(number)[:clusters]
-    return [(first + a * ratio, first + b * ratio) for a, b in free_ranges(bits)]
-
-
-def _free_inodes(fs: FileSystem, number: int) -> list[Range]:
-    base = number * fs.superblock.inodes_per_group + 1
-    return [(base + a, base + b) for a, b in free_ranges(fs.bitmaps.inode_bitmap(number))]
-
-
 # -------------------------------------------------------------------------------- as text
 
 
-def group_lines(group: Group, superblock: Superblock) -> list[str]:
-    """A group in the words of dumpe2fs."""
-    sums = superblock.has_metadata_checksums
-    unit = "clusters" if RoCompat.BIGALLOC in superblock.features else "blocks"
-    unused = f", {group.unused_inodes} unused inodes" if group.unused_inodes else ""
-    table = _spelled(group.inode_table)
-    if group.inode_table[0] != group.first:  # dumpe2fs says "(+0)" of bitmaps only
-        table += _relative(group, superblock, group.inode_table[0])
-    return [
-        _heading(group),
-        *_copy_lines(group, superblock),
-        f"  Block bitmap at {group.block_bitmap}"
-        + _relative(group, superblock, group.block_bitmap)
-        + (f", csum 0x{group.block_bitmap_checksum:08x}" if sums else ""),
-        f"  Inode bitmap at {group.inode_bitmap}"
-        + _relative(group, superblock, group.inode_bitmap)
-        + (f", csum 0x{group.inode_bitmap_checksum:08x}" if sums else ""),
-        f"  Inode table at {table}",
-        f"  {group.free_units} free {unit}, {group.free_inodes_count} free inodes, "
-        f"{group.directories} directories{unused}",
-        f"  Free blocks: {listed(group.free_blocks)}",
-        f"  Free inodes: {listed(group.free_inodes)}",
-    ]
+class GroupText:
+    """Groups in the words of dumpe2fs."""
+
+    def __init__(self, superblock: Superblock) -> None:
+        self._superblock = superblock
+        self._has_sums = superblock.has_metadata_checksums
+        self._is_flexible = Incompat.FLEX_BG in superblock.features
+        self._unit = "clusters" if RoCompat.BIGALLOC in superblock.features else "blocks"
+
+    def lines(self, group: Group) -> list[str]:
+        """The lines of one group."""
+        unused = f", {group.unused_inodes} unused inodes" if group.unused_inodes else ""
+        table = _spelled(group.inode_table)
+        if group.inode_table[0] != group.first:  # dumpe2fs says "(+0)" of bitmaps only
+            table += self._relative(group, group.inode_table[0])
+        return [
+            _heading(group),
+            *_copy_lines(group, self._superblock),
+            f"  Block bitmap at {group.block_bitmap}"
+            + self._relative(group, group.block_bitmap)
+            + self._sum(group.block_bitmap_checksum),
+            f"  Inode bitmap at {group.inode_bitmap}"
+            + self._relative(group, group.inode_bitmap)
+            + self._sum(group.inode_bitmap_checksum),
+            f"  Inode table at {table}",
+            f"  {group.free_units} free {self._unit}, {group.free_inodes_count} free inodes, "
+            f"{group.directories} directories{unused}",
+            f"  Free blocks: {listed(group.free_blocks)}",
+            f"  Free inodes: {listed(group.free_inodes)}",
+        ]
+
+    def _sum(self, checksum: int) -> str:
+        return f", csum 0x{checksum:08x}" if self._has_sums else ""
+
+    def _relative(self, group: Group, block: int) -> str:
+        if group.first <= block <= group.last:
+            return f" (+{block - group.first})"
+        if not self._is_flexible:
+            return ""
+        superblock = self._superblock
+        home = (block - superblock.first_data_block) // superblock.blocks_per_group
+        return f" (bg #{home % (1 << 32)} + {block - first_block(superblock, home)})"
 
 
 def _heading(group: Group) -> str:
@@ -215,15 +227,6 @@ def _spelled(part: Range) -> str:
 def listed(parts: list[Range]) -> str:
     """Ranges as `5, 8-12`."""
     return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)
-
-
-def _relative(group: Group, superblock: Superblock, block: int) -> str:
-    if group.first <= block <= group.last:
-        return f" (+{block - group.first})"
-    if Incompat.FLEX_BG not in superblock.features:
-        return ""
-    home = (block - superblock.first_data_block) // superblock.blocks_per_group
-    return f" (bg #{home % (1 << 32)} + {block - first_block(superblock, home)})"
 
 
 # ------------------------------------------------------------------------------ as a record

@@ -9,7 +9,7 @@ from ext4kit.errors import AccessError
 from ext4kit.filesystem import FileSystem
 from ext4kit.journal import Log
 from ext4kit.parsers.features import READ_FULLY
-from ext4kit.report.group_facts import group_lines, group_record, listed, read_group_facts
+from ext4kit.report.group_facts import GroupText, group_record, listed, read_group_facts
 from ext4kit.report.journal_facts import (
     journal_facts,
     journal_record,
@@ -27,6 +27,7 @@ from ext4kit.report.superblock_facts import (
 )
 
 BAD_BLOCKS_INODE = 1
+LINES_AT_ONCE = 4096
 
 
 def info_text(fs: FileSystem, groups: bool) -> Iterator[str]:
@@ -39,8 +40,21 @@ def info_text(fs: FileSystem, groups: bool) -> Iterator[str]:
     lines += mmp_lines(mmp) if mmp else []
     lines += [f"Bad blocks: {listed(blocks)}" for blocks in [_bad_blocks(fs)] if blocks]
     yield "\n".join([*lines, "", *fact_lines(_own_facts(fs, log)), *_reading_lines(fs)])
-    for group in read_group_facts(fs) if groups else ():
-        yield "\n".join([""] * (group.number == 0) + group_lines(group, fs.superblock))
+    if groups:
+        yield from _groups_text(fs)
+
+
+def _groups_text(fs: FileSystem) -> Iterator[str]:
+    """The lines of all groups behind an empty one, many together."""
+    text = GroupText(fs.superblock)
+    lines: list[str] = []
+    for group in read_group_facts(fs):
+        lines += [""] * (group.number == 0) + text.lines(group)
+        if len(lines) >= LINES_AT_ONCE:
+            yield "\n".join(lines)
+            lines = []
+    if lines:
+        yield "\n".join(lines)
 
 
 def info_records(fs: FileSystem, groups: bool) -> Iterator[dict[str, Any]]:

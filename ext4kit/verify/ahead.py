@@ -4,19 +4,32 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from threading import Thread
+from contextlib import AbstractContextManager, nullcontext
+from threading import BoundedSemaphore, Thread
 from typing import Generic, TypeVar
 
-AT_ONCE = 2  # pieces under way
+AT_ONCE, AHEAD = 2, 6  # pieces that are worked on, and that are made or waiting for that
+_NO_LIMIT = nullcontext()
 Given = TypeVar("Given")
 Made = TypeVar("Made")
 
 
 class Errand(Generic[Given, Made]):
-    """One call in a thread of its own."""
+    """One call in a thread of its own.
 
-    def __init__(self, make: Callable[[Given], Made], given: Given) -> None:
-        self._make, self._given = make, given
+    Args:
+        make: what to call.
+        given: its argument.
+        room: entered for as long as the call takes.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[Given], Made],
+        given: Given,
+        room: AbstractContextManager[object] = _NO_LIMIT,
+    ) -> None:
+        self._make, self._given, self._room = make, given, room
         self._made: list[Made] = []
         self._error: BaseException | None = None
         self._thread = Thread(target=self._run, daemon=True)
@@ -24,7 +37,8 @@ class Errand(Generic[Given, Made]):
 
     def _run(self) -> None:
         try:
-            self._made.append(self._make(self._given))
+            with self._room:
+                self._made.append(self._make(self._given))
         except BaseException as error:  # noqa: BLE001 -- raised again where it is waited for
             self._error = error
 
@@ -43,10 +57,11 @@ def ahead(make: Callable[[Given], Made], items: Iterable[Given]) -> Iterator[Mad
         make: reads alone; it must not tell findings, whose order counts.
         items: taken here, not in the threads.
     """
+    room = BoundedSemaphore(AT_ONCE)
     errands: deque[Errand[Given, Made]] = deque()
     for item in items:
-        errands.append(Errand(make, item))
-        if len(errands) > AT_ONCE:
+        errands.append(Errand(make, item, room))
+        if len(errands) > AHEAD:
             yield errands.popleft().wait()
     while errands:
         yield errands.popleft().wait()

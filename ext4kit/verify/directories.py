@@ -28,7 +28,7 @@ from ext4kit.verify.htree import DirectoryBlocks, Index, check_index
 from ext4kit.verify.inodes import ROOT, Directories
 from ext4kit.verify.scene import InodeFacts, Scene, distinct
 
-BLOCKS_AT_ONCE, DIRECTORIES_AT_ONCE = 2048, 1 << 16
+BLOCKS_AT_ONCE, DIRECTORIES_AT_ONCE = 1024, 1 << 16
 MOST_BLOCKS = 1 << 22  # blocks of names that are looked at together
 TAIL_CODES = ("directory-no-checksum", "directory-checksum")
 DIRECTORY = 0x4000

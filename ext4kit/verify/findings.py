@@ -232,6 +232,16 @@ class Findings:
             self.add(code, structure, **{key: _at(value, row) for key, value in columns.items()})
         self.count(code, len(rows) - len(shown))
 
+    def take(self, others: Findings) -> None:
+        """Record those of another collector behind the own."""
+        room = {code: self.room(code) for code in others.counts}
+        for finding in others.kept:
+            if room[finding.code]:
+                room[finding.code] -= 1
+                self.kept.append(finding)
+        for code, number in others.counts.items():
+            self.count(code, number)
+
     @property
     def wrong(self) -> int:
         """Findings that are more than notes."""

@@ -28,6 +28,7 @@ _SPECIAL[[FIFO >> 12, CHARACTER >> 12, BLOCK >> 12, SOCKET >> 12]] = True
 _KNOWN[[DIRECTORY >> 12, REGULAR >> 12, SYMLINK >> 12]] = True
 _KNOWN |= _SPECIAL
 BYTES_AT_ONCE = 4 << 20  # of inode tables: the cache holds them while they are looked at
+BYTES_TOGETHER = 16 << 20  # of inodes in which something can be wrong
 ROOT, BAD_BLOCKS, RESIZE, JOURNAL, BOOT = 2, 1, 7, 8, 5
 _FADDR = INODE.offset_of("i_obso_faddr")
 _SIZE_HIGH = INODE.offset_of("i_size_high")
@@ -71,28 +72,30 @@ def check_inodes(scene: Scene) -> Gathered:
     gathered = Gathered()
     parts = _Parts(scene)
     batch: list[Piece] = []
+    waiting = 0
     for piece in ahead(lambda numbers: read_piece(scene, numbers), parts):
         batch.append(piece)
-        if piece.asked[-1] in parts.ends:
+        waiting += piece.rows.nbytes
+        if waiting >= BYTES_TOGETHER:
             _check_batch(scene, batch, gathered)
-            batch = []
+            batch, waiting = [], 0
+    if batch:
+        _check_batch(scene, batch, gathered)
     if parts.is_cut:
         scene.findings.add("superblock-invalid", "superblock", read="more inodes than room")
     return gathered
 
 
 class _Parts:
-    """The inode numbers in parts that are read at once, several of them looked at together.
+    """The inode numbers in parts that are read at once.
 
     Attributes:
-        ends: the last numbers of parts that end what is looked at together.
         is_cut: tables lie over each other: what the last of them hold was read already.
     """
 
     def __init__(self, scene: Scene) -> None:
         self._fs = scene.fs
         self._size = scene.superblock.inode_size
-        self.ends: set[int] = set()
         self.is_cut = False
 
     def __iter__(self) -> Iterator[Any]:
@@ -103,7 +106,6 @@ class _Parts:
             if room < 0:
                 self.is_cut = True
                 return
-            self.ends.add(int(numbers[-1]))
             yield from (numbers[at : at + step] for at in range(0, len(numbers), step))
 
 
@@ -120,13 +122,15 @@ def _check_batch(scene: Scene, batch: list[Piece], gathered: Gathered) -> None:
     rows = np.concatenate([piece.rows for piece in batch])
     table = parse_inodes(rows, facts[0][others], scene.superblock)
     used = _in_use(scene, table)
-    bad, kept = np.zeros((2, len(facts[0])), bool)
+    bad = np.zeros(len(facts[0]), bool)
     if used.any():
         table = table if used.all() else table.take(used)
         bad[others[used]] = _check_used(scene, table, gathered)
-    kept[:] = True
-    kept[others[~used]] = False
-    gathered.facts.append(tuple(column[kept] for column in (*facts, bad)))
+    if not used.all():
+        kept = np.ones(len(bad), bool)
+        kept[others[~used]] = False
+        facts, bad = [column[kept] for column in facts], bad[kept]
+    gathered.facts.append((*facts, bad))
     for piece in batch:
         scene.claims.add(piece.start, piece.length, piece.owner)
 

@@ -130,8 +130,7 @@ class _Words:
         offsets = [INODE.offset_of(name) for name in _FIELDS]
         offsets += [_ROOT, _ROOT + 4, _FIRST, _FIRST + 4, _FIRST + 8]
         offsets += [GOOD_OLD_SIZE] * (self.inode_size > GOOD_OLD_SIZE)
-        self._place = {offset: column for column, offset in enumerate(offsets)}
-        self._words = np.take(self._all, np.array(offsets) // 4, axis=1)
+        self._words = {offset: self._all[:, offset // 4].copy() for offset in offsets}
         self.mode = self.at("i_mode").astype(np.uint16)
         self.links_count = (self.at("i_gid") >> np.uint32(16)).astype(np.uint16)
         self.flags = self.at("i_flags")
@@ -146,7 +145,7 @@ class _Words:
 
     def byte(self, offset: int) -> Any:
         """The word at a byte."""
-        return self._words[:, self._place[offset]]
+        return self._words[offset]
 
     def each(self, rows: Any, offset: Any) -> Any:
         """The words of some rows, each at a byte of its own."""

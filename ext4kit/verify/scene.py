@@ -68,7 +68,7 @@ class Visited:
             self.pieces.append(np.sort(blocks[fresh]))
         while len(self.pieces) > 1 and len(self.pieces[-2]) < 2 * len(self.pieces[-1]):
             last = self.pieces.pop()
-            self.pieces[-1] = np.union1d(self.pieces[-1], last)
+            self.pieces[-1] = np.sort(np.concatenate([self.pieces[-1], last]))
         return fresh
 
 

@@ -33,9 +33,10 @@ def _in_order(scene: Scene) -> tuple[Any, Any, Any]:
     """(start, length, owner) of all claims in the file system, by start, then owner."""
     start, length, owner = scene.claims.columns()
     start, length = _inside(scene, start, length)
-    order = np.argsort(start)
+    order = np.argsort(start, kind="stable")  # mostly in order: files lie as they were written
     order = order[length[order] > 0]
-    if (np.diff(start[order]) == 0).any():
+    placed = start[order]
+    if (placed[1:] == placed[:-1]).any():
         order = np.lexsort((owner, start))
         order = order[length[order] > 0]
     return start[order], length[order], owner[order]

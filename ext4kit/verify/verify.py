@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ext4kit.filesystem import FileSystem
+from ext4kit.verify.ahead import Errand
 from ext4kit.verify.directories import check_directories
 from ext4kit.verify.findings import Findings
 from ext4kit.verify.groups import check_groups
@@ -48,11 +49,14 @@ def verify(fs: FileSystem) -> Verification:
     gathered = check_inodes(scene)
     facts = gathered.inode_facts()
     check_blocks(scene)
+    aside = replace(scene, findings=Findings())
+    usage = Errand(lambda facts: check_usage(aside, facts), facts)
     links = check_directories(scene, facts, gathered.directories)
     check_links(scene, facts, links)
     check_values(scene, facts, gathered.values)
     check_others(scene)
     check_quota(scene)
-    blocks = check_usage(scene, facts)
+    blocks = usage.wait()
+    scene.findings.take(aside.findings)
     directories = sum(len(piece.table) for piece in gathered.directories)
     return Verification(scene.findings, len(facts.number), directories, blocks)

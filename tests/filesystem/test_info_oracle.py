@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -83,6 +84,44 @@ def test_info_says_of_each_group_what_dumpe2fs_says(name: str) -> None:
     differing = [pair for pair in zip(expected, got, strict=False) if pair[0] != pair[1]]
     assert differing[:5] == []
     assert len(got) == len(expected)
+
+
+LARGE = {  # options -> bytes of a file system of which little is written
+    "-t ext4": 80 << 30,
+    "-t ext4 -O ^flex_bg": 40 << 30,
+    "-t ext4 -O meta_bg,^resize_inode -b 1024": 10 << 30,
+    "-t ext4 -O bigalloc -C 65536 -N 200000": (600 << 30) + (5 << 20),
+    "-t ext4 -O ^metadata_csum,uninit_bg": 40 << 30,
+}
+
+
+@pytest.mark.skipif(not shutil.which("mke2fs"), reason="needs e2fsprogs")
+@pytest.mark.parametrize("options", LARGE)
+def test_info_says_of_many_groups_what_dumpe2fs_says(options: str, tmp_path: Path) -> None:
+    image = tmp_path / "large"
+    with image.open("wb") as file:
+        try:
+            file.truncate(LARGE[options])
+        except OSError as error:
+            pytest.skip(f"no file of {LARGE[options] >> 30} GiB here: {error}")
+    said("mke2fs", "-q", "-F", *options.split(), "-E", "lazy_itable_init=1,nodiscard", image)
+    edits = [f"setb {1_000_000 * number} {1 + 3 * number}" for number in range(1, 9)]
+    edits += [f"seti <{number}>" for number in (12, 14, 63, 64, 65, 127, 128, 200, 201)]
+    done = subprocess.run(
+        ["debugfs", "-w", "-f", "-", image], input="\n".join(edits), capture_output=True, text=True
+    )
+    assert done.returncode == 0
+    expected, got = group_part(said("dumpe2fs", image)), group_part(info(image, "--groups"))
+    differing = [pair for pair in zip(expected, got, strict=False) if pair[0] != pair[1]]
+    assert differing[:5] == []
+    assert len(got) == len(expected)
+    groups = [record for line in info(image, "--groups", "--json")
+              if (record := json.loads(line))["record"] == "group"]  # fmt: skip
+    shown = [", ".join(str(a) if a == b else f"{a}-{b}" for a, b in group["free_blocks"])
+             for group in groups]  # fmt: skip
+    assert [f"Free blocks: {ranges}".strip() for ranges in shown] == [
+        line for line in expected if line.startswith("Free blocks:")
+    ]
 
 
 def group_part(lines: list[str]) -> list[str]:
