@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from sample_images.recipes.making import Built, build
-from sample_images.recipes.packing import packed_names, unpack
+from sample_images.recipes.packing import acquired, packed_names, unpack
 
-__all__ = ["Built", "build", "packed_names", "unpack"]
+__all__ = ["Built", "acquired", "build", "packed_names", "unpack"]

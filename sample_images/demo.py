@@ -1,4 +1,4 @@
-"""The demonstration: a sample's volumes, what was deleted on it, and the files brought back.
+"""The demonstration on an E01: its hashes, what was deleted on it, and the files brought back.
 
 Every step is the command line itself; at the end the recovered files are compared with the
 SHA-256 sums that the recipe recorded before it deleted them.
@@ -12,10 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from sample_images.recipes.packing import unpack
+from sample_images.recipes.packing import ACQUIRED, acquired, unpack_truth
 from sample_images.recipes.truth import Truth, load, path_of
-
-SAMPLE = "rm_rf_tree"
 
 
 def _run(*arguments: str) -> None:
@@ -36,12 +34,12 @@ def _wrong(truth: Truth, out: Path) -> list[bytes]:
 def main() -> int:
     """Run the demonstration; 1 when a file did not come back."""
     with tempfile.TemporaryDirectory(prefix="ext4kit-demo-") as folder:
-        built = unpack(SAMPLE, Path(folder))
-        image, out = str(built.image), str(Path(folder) / "recovered")
+        image, out = str(acquired()), str(Path(folder) / "recovered")
+        _run("hash", image, "--verify")
         _run("volumes", image)
         _run("deleted", image)
-        _run("recover", image, "-o", out)
-        wrong = _wrong(load(built.truth), Path(out))
+        _run("recover", image, "-o", out, "--verify-evidence")
+        wrong = _wrong(load(unpack_truth(ACQUIRED, Path(folder))), Path(out))
     for path in wrong:
         print(f"NOT as it was: {path!r}")
     print("All of them came back with their paths, bit for bit." if not wrong else "Not all.")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from ext4kit.cli.custody import Custody, custody, keeping
 from ext4kit.cli.outputs import check_output
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import CONTEXT, Options, opened, shared
@@ -29,7 +30,8 @@ Examples:
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 @click.option("-o", "--output", "out", required=True, metavar="OUT",
               type=click.Path(path_type=Path), help="A new or empty folder.")  # fmt: skip
-def command(options: Options, targets: tuple[str, ...], out: Path) -> None:
+@custody
+def command(options: Options, targets: tuple[str, ...], out: Path, custody: Custody) -> None:
     """Copy live files and trees out of IMAGE, below OUT.
 
     A TARGET is a path or an inode number as '<12>'. Links and devices are recorded in the
@@ -40,13 +42,17 @@ def command(options: Options, targets: tuple[str, ...], out: Path) -> None:
     OUT/files/PATH             a target given by its path
     OUT/unnamed/inode-NUMBER   a target given by its number
     OUT/manifest.jsonl         a record an entry, with SHA-256
+    OUT/case.json              what was done, when, to which evidence
     """  # noqa: D301 -- click reads the backspace
     with opened(options) as session:
         evidence = check_output(out, session)
-        with progress(options.quiet, "extracting") as show:
-            result = extract(session.fs, [os.fsencode(one) for one in targets], out, evidence, show)
-        where = shown_text(str(out))
-        if options.json:
-            write_record({"record": "extraction", "output": where, **asdict(result)})
-        else:
-            click.echo("\n".join(extraction_lines(result, where, human_size(result.bytes))))
+        names = [os.fsencode(one) for one in targets]
+        with keeping(custody, session, out) as case:
+            with progress(options.quiet, "extracting") as show:
+                result = extract(session.fs, names, out, evidence, show)
+            case.counts = asdict(result)
+            where = shown_text(str(out))
+            if options.json:
+                write_record({"record": "extraction", "output": where, **asdict(result)})
+            else:
+                click.echo("\n".join(extraction_lines(result, where, human_size(result.bytes))))

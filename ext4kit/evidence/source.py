@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from ext4kit.errors import AccessError
 
@@ -168,6 +168,12 @@ class Window:
         """
         check_range(self, offset, length)
         return mapped_view(self.source, self._start + offset, length, places)
+
+    def lost(self) -> Any:
+        """What the source knows to be lost of the window, int64 (n, 2): first byte, end."""
+        from ext4kit.evidence.lost import lost_ranges, moved
+
+        return moved(lost_ranges(self.source), -self._start, self.size)
 
     def close(self) -> None:
         """Close what the window owns; the evidence that others look into is left to its owner."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from ext4kit.errors import AccessError, CorruptError, UnsupportedError
 from ext4kit.evidence.partitions import Partition, find_partitions, looks_partitioned
@@ -11,6 +12,9 @@ from ext4kit.evidence.signatures import OWNERS_OF_FIRST_SECTOR, UNKNOWN, Signatu
 from ext4kit.evidence.source import Source, Window
 from ext4kit.evidence.volume import Volume
 from ext4kit.findings import Problems, Severity
+
+if TYPE_CHECKING:
+    from ext4kit.evidence.containers.lvm import LogicalVolumeFacts
 
 _ENCRYPTED = ("luks1", "luks2")
 _PHYSICAL = "lvm2"
@@ -104,12 +108,30 @@ def _logical(physical: list[_Node], problems: Problems) -> list[_Node]:
     found = []
     for each in find_logical([node.volume.source for node in physical], problems):
         holder = physical[each.holder]
-        if each.source is None or holder.depth >= _DEPTH:
+        if holder.depth >= _DEPTH:
+            continue
+        if each.source is None:
+            holder.inner.append(_Node(_unread(holder, each), holder.depth + 1))
             continue
         inner = _inside(holder, each.source, _PHYSICAL, f"{each.name}, {each.what}", problems)
         holder.inner += inner
         found += inner
     return found
+
+
+def _unread(holder: _Node, found: LogicalVolumeFacts) -> Volume:
+    """A logical volume whose bytes cannot be put together; there are none to read."""
+    return Volume(
+        index=0,
+        offset=0,
+        size=found.size,
+        kind=f"{found.what} logical volume",
+        label="",
+        uuid=found.uuid,
+        scheme=_PHYSICAL,
+        description=f"{found.name}, {found.what}",
+        source=Window(holder.volume.source, 0, 0),
+    )
 
 
 def _numbered(

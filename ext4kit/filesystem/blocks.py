@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from ext4kit.errors import AccessError
+from ext4kit.evidence.lost import joined, lost_ranges
 from ext4kit.evidence.source import Source, fileno_range, mapped_view
 
 _MANY_RUNS = 16  # from which on it is worth while to look at them all together
@@ -36,6 +37,20 @@ class BlockReader(Protocol):
         ...
 
 
+@runtime_checkable
+class LossyBlocks(Protocol):
+    """A reader that may know of blocks that are lost."""
+
+    def lost_blocks(self) -> Any:
+        """First block and end of each run, int64 (n, 2), in order and apart."""
+        ...
+
+
+def lost_blocks(blocks: BlockReader) -> Any:
+    """The blocks of which the evidence is known to have lost bytes, int64 (n, 2): first, end."""
+    return blocks.lost_blocks() if isinstance(blocks, LossyBlocks) else joined([])
+
+
 class SourceBlocks:
     """Blocks straight from a byte source."""
 
@@ -56,6 +71,13 @@ class SourceBlocks:
                 f"block {self.blocks_count - 1:,}"
             )
         return self.source.read(block * self.block_size, count * self.block_size)
+
+    def lost_blocks(self) -> Any:
+        """What the source knows to be lost, in whole blocks."""
+        table = lost_ranges(self.source)
+        return joined(
+            np.stack([table[:, 0], table[:, 1] + self.block_size - 1], 1) // self.block_size
+        )
 
     def read_many(self, blocks: Any) -> Any:
         """The blocks of an int64 array, as uint8 (n, block_size): one read a run of blocks.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ext4kit.errors import AccessError
-from ext4kit.filesystem.blocks import BlockReader
+from ext4kit.filesystem.blocks import BlockReader, lost_blocks
 from ext4kit.journal.log import Log
 
 
@@ -31,6 +31,10 @@ class CopiesInFront(ABC):
     @abstractmethod
     def copies_of(self, blocks: Any) -> Any:
         """Row of `log.tags` for each block (int64), -1 where the block on disk is meant."""
+
+    def lost_blocks(self) -> Any:
+        """What is known to be lost of the blocks behind the copies."""
+        return lost_blocks(self.base)
 
     def read(self, block: int, count: int = 1) -> memoryview:
         """`count` blocks from `block` on.

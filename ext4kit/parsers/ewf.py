@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,8 @@ _CASE_FIELDS = {
     "m": "acquired",
     "u": "system date",
 }
+_TIMES = ("m", "u")
+_DIGITS = 11  # of seconds, up to the year 5138
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +97,11 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """The size of the media and of its chunks, in bytes."""
+    """The size of the media, of its chunks and of its sectors, in bytes."""
 
     size: int
     chunk: int
+    sector: int
 
 
 def segment_number(data: Buffer) -> int:
@@ -138,11 +142,11 @@ def parse_volume(data: Buffer, offset: int) -> Geometry:
     sectors = int(found.number_of_sectors)
     if len(data) <= _SMART_VOLUME:
         sectors &= 0xFFFFFFFF
-    chunk = int(found.sectors_per_chunk) * int(found.bytes_per_sector)
-    size = sectors * int(found.bytes_per_sector)
+    sector = int(found.bytes_per_sector)
+    chunk, size = int(found.sectors_per_chunk) * sector, sectors * sector
     if not 0 < chunk <= _MOST_CHUNK or not 0 < size < 1 << 62:
         raise CorruptError(VOLUME.name, offset, f"{sectors:,} sectors, chunks of {chunk:,} bytes")
-    return Geometry(size, chunk)
+    return Geometry(size, chunk, sector)
 
 
 def parse_table(data: Buffer, offset: int) -> tuple[Any, Any]:
@@ -208,4 +212,12 @@ def parse_case(data: Buffer) -> dict[str, str]:
     if len(lines) < 4:
         return {}
     pairs = zip(lines[2].split("\t"), lines[3].split("\t"), strict=False)
-    return {_CASE_FIELDS[key]: value for key, value in pairs if key in _CASE_FIELDS and value}
+    return {_CASE_FIELDS[key]: _told(key, value) for key, value in pairs
+            if key in _CASE_FIELDS and value}  # fmt: skip
+
+
+def _told(key: str, value: str) -> str:
+    """A field's value; seconds since 1970 as a time in UTC, other spellings as they are."""
+    if key not in _TIMES or not (value.isascii() and value.isdigit() and len(value) <= _DIGITS):
+        return value
+    return f"{datetime.fromtimestamp(int(value), UTC):%Y-%m-%d %H:%M:%S}Z"

@@ -6,6 +6,7 @@ Source: docs/interop/qcow2.txt of QEMU.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from construct import Bytes, Int8ub, Int32ub, Int64ub, Struct
 
@@ -124,8 +125,8 @@ def parse_header(data: Buffer) -> Qcow2Header:
     )
 
 
-def compressed_place(entry: int, cluster_bits: int) -> tuple[int, int]:
-    """(byte offset in the file, bytes at most) of a compressed cluster."""
+def compressed_place(entry: Any, cluster_bits: int) -> tuple[Any, Any]:
+    """(byte offset in the file, bytes at most) of a compressed cluster, or of many."""
     shift = 62 - (cluster_bits - 8)
     offset = entry & ((1 << shift) - 1)
     sectors = ((entry & (COMPRESSED - 1)) >> shift) + 1

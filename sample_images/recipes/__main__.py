@@ -1,4 +1,4 @@
-"""`python -m sample_images.recipes`: list, build, describe, score, pack."""
+"""`python -m sample_images.recipes`: list, build, describe, score, pack, acquire."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sample_images.recipes import leftovers
 from sample_images.recipes.leftovers import judge_leftovers
 from sample_images.recipes.machine import MachineError, missing_for_kernel
 from sample_images.recipes.making import RECIPES, build
-from sample_images.recipes.packing import SAMPLES, pack
+from sample_images.recipes.packing import ACQUIRED, SAMPLES, acquire, pack
 from sample_images.recipes.score import HEADER, describe, read_outputs, score
 from sample_images.recipes.truth import load
 
@@ -72,6 +72,14 @@ def _pack(options: argparse.Namespace) -> int:
         with tempfile.TemporaryDirectory() as scratch:
             packed = pack(name, Path(scratch))
         print(f"{packed.name}: {packed.stat().st_size:,} bytes")
+        if name == ACQUIRED:
+            print(f"{acquire().name}: the same as an E01")
+    return 0
+
+
+def _acquire(_: argparse.Namespace) -> int:
+    made = acquire()
+    print(f"{made.name}: {made.stat().st_size:,} bytes")
     return 0
 
 
@@ -96,6 +104,8 @@ def _parser() -> argparse.ArgumentParser:
     packed = commands.add_parser("pack", help="rebuild the packed samples; needs root")
     packed.add_argument("names", nargs="*", choices=[[], *SAMPLES], metavar="NAME")
     packed.set_defaults(do=_pack)
+    acquiring = commands.add_parser("acquire", help="rebuild the sample in E01 from the packed one")
+    acquiring.set_defaults(do=_acquire)
     return parser
 
 

@@ -1,14 +1,20 @@
-"""Packed samples: small images with their truth, for a demo and tests without root."""
+"""Packed samples: small images with their truth, for a demo and tests without root.
+
+One of them is there as a lab would have it, too: in an E01 that ewfacquire made of it.
+"""
 
 from __future__ import annotations
 
 import lzma
+import tempfile
 from pathlib import Path
 
+from sample_images.recipes import machine
 from sample_images.recipes.making import Built, build
 
 PACKED = Path(__file__).resolve().parent.parent / "packed"
 CHUNK = 1 << 20
+ACQUIRED = "rm_rf_tree"
 SAMPLES = (
     "removed_after_remount",
     "rm_rf_tree",
@@ -41,8 +47,34 @@ def unpack(name: str, directory: Path) -> Built:
             else:
                 image.seek(len(chunk), 1)
         image.truncate(image.tell())
-    built.truth.write_bytes(lzma.decompress((PACKED / f"{name}.truth.json.xz").read_bytes()))
+    unpack_truth(name, directory)
     return built
+
+
+def unpack_truth(name: str, directory: Path) -> Path:
+    """Unpack what the recipe knows of a sample."""
+    target = directory / f"{name}.truth.json"
+    target.write_bytes(lzma.decompress((PACKED / f"{name}.truth.json.xz").read_bytes()))
+    return target
+
+
+def acquired() -> Path:
+    """The sample in an E01, which holds case data and the image's hashes."""
+    return PACKED / f"{ACQUIRED}.E01"
+
+
+def acquire() -> Path:
+    """Make the E01 anew from the packed sample; needs ewfacquire of the libewf tools."""
+    facts = {"-C": "sample 1", "-E": "1", "-D": "a tree of files, removed", "-e": "the recipe",
+             "-N": "made of the packed sample image", "-m": "fixed", "-M": "logical"}  # fmt: skip
+    told = [part for pair in facts.items() for part in pair]
+    with tempfile.TemporaryDirectory() as scratch:
+        image = unpack(ACQUIRED, Path(scratch)).image
+        made = Path(scratch) / acquired().name
+        machine.run("ewfacquire", "-u", "-q", "-c", "best", "-d", "sha1", "-f", "encase6", *told,
+                    "-t", made.with_suffix(""), image)  # fmt: skip
+        acquired().write_bytes(made.read_bytes())
+    return acquired()
 
 
 def pack(name: str, directory: Path) -> Path:

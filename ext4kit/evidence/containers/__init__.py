@@ -41,6 +41,8 @@ def _open(path: Path, above: tuple[Path, ...]) -> Opened:
     kind = first_sector_kind(raw)
     if kind == "qcow2":
         return _qcow2(path, raw, above)
+    if kind == "vhd":
+        return _vhd(path, raw, above)
     opener = _opener(path, kind)
     if opener is not None:
         raw.close()
@@ -56,13 +58,11 @@ def _opener(path: Path, kind: str) -> Callable[[], Opened] | None:
         from ext4kit.evidence.containers.ewf import open_ewf
 
         return lambda: open_ewf(path)
-    if kind in ("ewf2", "vmdk", "vhd", "vhdx"):
+    if kind in ("ewf2", "vmdk", "vhdx"):
         from ext4kit.evidence.containers import libyal
 
-        by_kind = {"ewf2": libyal.open_ex01, "vmdk": libyal.open_vmdk}
-        if kind in by_kind:
-            return lambda: by_kind[kind](path)
-        return lambda: libyal.open_vhd(path, kind)
+        by_kind = {"ewf2": libyal.open_ex01, "vmdk": libyal.open_vmdk, "vhdx": libyal.open_vhdx}
+        return lambda: by_kind[kind](path)
     if kind in ("gzip", "xz", "bzip2"):
         from ext4kit.evidence.containers.packed import open_packed
 
@@ -118,11 +118,67 @@ def _backing(path: Path, name: str, above: tuple[Path, ...], problems: Problems)
     """What an image is based on; its problems become those of the image."""
     from ext4kit.evidence.containers.beside import find_beside
 
-    found = find_beside(path, name, "backing file")
+    return _below(path, find_beside(path, name, "backing file"), above, problems)
+
+
+def _below(path: Path, found: Path, above: tuple[Path, ...], problems: Problems) -> Opened:
+    """The next image of a chain; its problems become those of the first."""
     chain = (*above, path.resolve())
     if found.resolve() in chain or len(chain) > _DEPTH:
-        raise AccessError(f"{path}: its chain of backing files does not end")
+        raise AccessError(f"{path}: its chain of images in each other does not end")
     below = _open(found, chain)
     for problem in below.problems:
         problems.add(problem.where, problem.what, problem.severity)
     return below
+
+
+def _vhd(path: Path, raw: MappedFile, above: tuple[Path, ...]) -> Opened:
+    """A dynamic or differencing VHD and, below it, its parent."""
+    from ext4kit.evidence.containers import vhd
+
+    problems, below = Problems(), None
+    try:
+        footer = vhd.read_footer(raw)
+        header = vhd.read_header(raw, footer)
+        if not (footer.is_sound and header.is_sound):
+            problems.add(path.name, "the checksum of its header is wrong", Severity.WARNING)
+        if names := vhd.parent_names(raw, footer, header):
+            found = _parent(path, names, header.parent)
+            below = _below(path, found, above, problems)
+        source = vhd.Vhd(raw, footer, header, below.source if below else None, problems)
+    except Ext4kitError as error:
+        for opened in (raw, below.source if below else None):
+            if opened is not None:
+                opened.close()
+        if isinstance(error, CorruptError):
+            raise AccessError(f"{path}: cannot be read: {error}") from error
+        raise
+    return Opened(source, (path, *(below.files if below else ())), "vhd", problems=problems)
+
+
+def _parent(path: Path, names: tuple[str, ...], identifier: bytes) -> Path:
+    """The file of a VHD's parent.
+
+    Raises:
+        AccessError: it is missing, or is another disk than the one that was meant.
+    """
+    from ext4kit.evidence.containers.beside import find_beside
+    from ext4kit.evidence.containers.vhd import read_footer
+
+    failure = AccessError(f"{path}: its parent is missing")
+    for name in names:
+        try:
+            found = find_beside(path, name, "parent")
+        except AccessError as error:
+            failure = error
+            continue
+        file = MappedFile(found)
+        try:
+            if read_footer(file).identifier == identifier:
+                return found
+        except (CorruptError, UnsupportedError):
+            pass
+        finally:
+            file.close()
+        failure = AccessError(f"{path}: {found.name} is not the parent that it was made from")
+    raise failure

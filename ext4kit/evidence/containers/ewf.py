@@ -9,14 +9,17 @@ from __future__ import annotations
 import zlib
 from bisect import bisect_right
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ext4kit.errors import AccessError, CorruptError
 from ext4kit.evidence.containers.opened import Opened
 from ext4kit.evidence.containers.pieces import Cache, Pieces
+from ext4kit.evidence.lost import joined
 from ext4kit.evidence.raw import MappedFile
 from ext4kit.evidence.source import peek
 from ext4kit.findings import Problems, Severity
@@ -40,6 +43,7 @@ _SLACK = 1 << 10  # by which compression can make a chunk longer, at least
 _MOST_SECTIONS = 1 << 16  # of one segment
 _MOST_BODY = 64 << 20
 _MOST_ERRORS = 1000
+_MOST_UNREAD = 1 << 16  # runs of sectors in one list
 _SUFFIX = 4  # ".E01"
 
 
@@ -54,6 +58,7 @@ class Ewf(Pieces):
         packed: which of them are compressed, bool.
         firsts: number of the first chunk in each segment.
         problems: gets what cannot be read.
+        unread: first byte and end of what could not be read when the image was made.
     """
 
     def __init__(
@@ -65,9 +70,10 @@ class Ewf(Pieces):
         packed: np.ndarray,
         firsts: list[int],
         problems: Problems,
+        unread: Any,
     ) -> None:
         super().__init__(files[0].name, geometry.size, geometry.chunk, problems)
-        self._files = files
+        self._files, self._unread = files, unread
         self._starts, self._ends, self._packed = starts, ends, packed
         self._firsts = firsts
         self._unpacked = Cache()
@@ -77,15 +83,38 @@ class Ewf(Pieces):
         for file in self._files:
             file.close()
 
+    def lost(self) -> Any:
+        """What is missing or was never imaged, and the damage met so far: first byte, end."""
+        return joined(np.concatenate([self._missing, super().lost()]))
+
+    @cached_property
+    def _missing(self) -> Any:
+        """What no segment that is here has, and what was never imaged."""
+        sizes = np.array([file.size for file in self._files])
+        segment = np.searchsorted(self._firsts, np.arange(len(self._starts)), "right") - 1
+        length = np.minimum(self._ends - self._starts, self._most)
+        chunks = np.flatnonzero((length <= 0) | (self._starts + length > sizes[segment]))
+        cut = np.stack([chunks, chunks + 1], axis=1) * self._piece
+        behind = [[len(self._starts) * self._piece, self.size]]
+        return np.minimum(joined(np.concatenate([self._unread, cut, behind])), self.size)
+
+    @property
+    def _most(self) -> int:
+        """Bytes that a stored chunk takes at most."""
+        return 2 * self._piece + _SLACK
+
     def _load(self, index: int, wanted: int) -> memoryview:
         return self._unpacked.get(index, lambda number: self._chunk(number, wanted))
+
+    def _is_told(self, index: int) -> bool:
+        return index >= len(self._starts)
 
     def _chunk(self, index: int, wanted: int) -> memoryview:
         if index >= len(self._starts):
             raise AccessError("no segment that is here has it")
         file = self._files[bisect_right(self._firsts, index) - 1]
         start, length = int(self._starts[index]), int(self._ends[index] - self._starts[index])
-        most = 2 * self._piece + _SLACK
+        most = self._most
         if length <= 0 or start + min(length, most) > file.size:
             raise AccessError(f"its chunk at byte {start:,} of {file.name} is cut off")
         data = file.read(start, min(length, most))
@@ -185,6 +214,7 @@ class _Reader:
         self.chunks = 0
         self.facts: dict[str, str] = {}
         self.hashes: dict[str, str] = {}
+        self.unread: list[np.ndarray] = []
         self.is_done = False
 
     def segment(self, file: MappedFile) -> None:
@@ -242,7 +272,8 @@ class _Reader:
                 self.hashes["sha1"] = bytes(body[16:36]).hex()
 
     def _error2(self, body: memoryview, _section: Section) -> None:
-        for first, count in parse_errors(body)[:_MOST_ERRORS].tolist():
+        self.unread.append(parse_errors(body)[:_MOST_UNREAD])
+        for first, count in self.unread[-1][:_MOST_ERRORS].tolist():
             text = "could not be read when the image was made; zeros stand for them"
             where = f"sectors {first:,} to {first + count - 1:,}"
             self.problems.add(f"image, {where}", text, Severity.WARNING)
@@ -290,7 +321,10 @@ def _made(files: list[MappedFile], reader: _Reader, firsts: list[int]) -> Ewf:
         for each in (reader.starts, reader.ends, reader.packed)
     )
     _tell_missing(files, reader)
-    return Ewf(files, reader.geometry, starts, ends, packed, firsts, reader.problems)
+    geometry = reader.geometry
+    unread = np.concatenate([np.empty((0, 2), np.int64), *reader.unread]).cumsum(axis=1)
+    unread = np.minimum(unread * geometry.sector, geometry.size)
+    return Ewf(files, geometry, starts, ends, packed, firsts, reader.problems, unread)
 
 
 def _tell_missing(files: list[MappedFile], reader: _Reader) -> None:

@@ -1,4 +1,4 @@
-"""VMDK, VHD, VHDX and Ex01 through the readers of the libyal project.
+"""VMDK, VHDX and Ex01 through the readers of the libyal project.
 
 Nothing imports this module, and it imports no library, before such a container is opened.
 """
@@ -105,15 +105,15 @@ def open_ex01(path: Path) -> Opened:
     return Opened(source, tuple(map(Path, paths)), "ewf2", facts, hashes, problems)
 
 
-def open_vhd(path: Path, kind: str) -> Opened:
-    """A dynamic or differencing VHD, or a VHDX.
+def open_vhdx(path: Path) -> Opened:
+    """A VHDX, also one that holds the differences from a parent.
 
     Raises:
         AccessError: the library refuses it, or a parent is missing.
     """
     import pyvhdi
 
-    return _with_parents(path, kind, pyvhdi.file, lambda _path, _handle: [])
+    return _with_parents(path, "vhdx", pyvhdi.file, lambda _path, _handle: [])
 
 
 def open_vmdk(path: Path) -> Opened:

@@ -10,9 +10,12 @@ import hmac
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ext4kit.errors import CorruptError, UnsupportedError
 from ext4kit.evidence.containers.ciphers import UNIT, Decrypt, make_decrypt
 from ext4kit.evidence.containers.pieces import Cache, Pieces
+from ext4kit.evidence.lost import joined, lost_ranges
 from ext4kit.evidence.source import Source, Window, peek
 from ext4kit.findings import Problems
 from ext4kit.parsers.luks import (
@@ -46,6 +49,13 @@ class LuksVolume(Pieces):
         self._payload, self._decrypt = payload, decrypt
         self._tweak = header.tweak
         self._kept = Cache()
+
+    def lost(self) -> Any:
+        """The bytes known to be lost below, in whole pieces: first byte, end."""
+        table = np.concatenate([lost_ranges(self._payload), super().lost()])
+        table[:, 0] -= table[:, 0] % _PIECE
+        table[:, 1] += -table[:, 1] % _PIECE
+        return np.minimum(joined(table), self.size)
 
     def _load(self, index: int, wanted: int) -> memoryview:
         return self._kept.get(index, lambda at: self._plain(at * _PIECE, wanted))

@@ -11,7 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ext4kit.errors import AccessError, CorruptError, Ext4kitError
+from ext4kit.evidence.lost import joined, lost_ranges, moved
 from ext4kit.evidence.source import Source, check_range, fileno_range, mapped_view, peek
 from ext4kit.findings import Problems, Severity
 from ext4kit.parsers.lvm import SECTOR, Group, parse_label, parse_text, text_place
@@ -19,6 +22,7 @@ from ext4kit.parsers.lvm import SECTOR, Group, parse_label, parse_text, text_pla
 _MOST_TEXT = 64 << 20
 _PLAIN = ("striped", "linear")
 _LARGEST = 1 << 60
+_MOST_STRIPES = 1 << 20  # lost ones that are told apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +119,32 @@ class LogicalVolume:
         found = self._alone(offset, length)
         return mapped_view(found[0], found[1], length, places) if found else None
 
+    def lost(self) -> Any:
+        """What is on missing volumes, and what others know to be lost: first byte, end."""
+        found = [_lost_of(run, column) for run in self._runs for column in range(len(run.places))]
+        return joined(np.concatenate([np.empty((0, 2), np.int64), *found]))
+
     def close(self) -> None:
         """Nothing to do: the evidence below it is closed by its owner."""
+
+
+def _lost_of(run: Run, column: int) -> Any:
+    """What is lost of a run on one of its sources, as ranges of the logical volume."""
+    _, source, base = run.places[column]
+    stripe, width = run.stripe, len(run.places)
+    size = -(-run.length // (stripe * width)) * stripe
+    lost = np.array([[0, size]]) if source is None else moved(lost_ranges(source), -base, size)
+    first, end = lost[:, 0] // stripe, -(-lost[:, 1] // stripe)
+    if (end - first).sum() > _MOST_STRIPES:
+        lost, first, end = np.array([[0, run.length]]), np.zeros(1, int), np.ones(1, int)
+        stripe, width, column = run.length, 1, 0
+    count = end - first
+    which = np.repeat(np.arange(len(lost)), count)
+    row = np.arange(len(which)) - np.repeat(np.cumsum(count) - count - first, count)
+    low = np.maximum(lost[which, 0], row * stripe)
+    high = np.minimum(lost[which, 1], (row + 1) * stripe)
+    shift = (row * (width - 1) + column) * stripe
+    return run.start + np.minimum(np.stack([low + shift, high + shift], axis=1), run.length)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +156,7 @@ class LogicalVolumeFacts:
         uuid: LVM's spelling.
         what: its kind, for people: "linear", "striped (2)", "snapshot of root" ...
         holder: place of the first physical volume it is on, in those given.
+        size: bytes that it is said to have.
         source: its bytes; None where they cannot be read.
     """
 
@@ -135,6 +164,7 @@ class LogicalVolumeFacts:
     uuid: str
     what: str
     holder: int
+    size: int
     source: LogicalVolume | None
 
 
@@ -238,7 +268,14 @@ class _Group:
             what, source = self._made(full, facts)
             if name in origins:
                 what = f"snapshot of {origins[name]}; its changes"
-            yield LogicalVolumeFacts(full, str(facts.get("id", "")), what, self.holder, source)
+            if what == "snapshot":  # what ties the changes to their origin holds nothing itself
+                continue
+            uuid, size = str(facts.get("id", "")), self._size(facts)
+            yield LogicalVolumeFacts(full, uuid, what, self.holder, size, source)
+
+    def _size(self, facts: Group) -> int:
+        counts = sum(_number(part, "extent_count") for part in _parts(facts))
+        return min(counts * self.extent, _LARGEST)
 
     def _origins(self) -> dict[str, str]:
         """The volume that each store of a snapshot's changes belongs to."""
@@ -275,8 +312,7 @@ class _Group:
             if gap or not 0 < length < _LARGEST - wanted:
                 raise CorruptError("LVM", None, "its segments leave a gap or overlap")
             if part.get("type") not in _PLAIN:
-                kind = part.get("type")
-                raise CorruptError("LVM", None, f"a segment of type {kind} needs more than a map")
+                raise CorruptError("LVM", None, _needs_more(part))
             yield self._striped(part, wanted, length)
             wanted += length
         if not wanted:
@@ -299,6 +335,17 @@ class _Group:
     def _fits(self, pair: tuple[Any, Any]) -> bool:
         name, extent = pair
         return name in self.physical and isinstance(extent, int) and extent >= 0
+
+
+def _needs_more(part: Group) -> str:
+    """Why a segment is no map into physical volumes, and what to do."""
+    kind, pool = part.get("type"), part.get("thin_pool")
+    if kind == "thin":
+        return (
+            f"it is a thin volume: the metadata of its pool {pool} places its blocks, and that is"
+            " not read here; activate it read only on a copy and image the device"
+        )
+    return f"a segment of type {kind} needs more than a map"
 
 
 def _sections(value: Any) -> list[tuple[str, Group]]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from threading import Lock
+from typing import Any
 
 from ext4kit.errors import AccessError
+from ext4kit.evidence.lost import LostRanges
 from ext4kit.evidence.source import check_range
 from ext4kit.findings import Problems
 
@@ -57,6 +59,11 @@ class Pieces:
         self.problems = problems
         self._piece = piece
         self._lock = Lock()
+        self._lost = LostRanges()
+
+    def lost(self) -> Any:
+        """The bytes known to be lost, int64 (n, 2): first byte, end."""
+        return self._lost.table()
 
     def read(self, offset: int, length: int) -> memoryview:
         """Exactly `length` bytes from byte `offset` on, read only.
@@ -104,9 +111,15 @@ class Pieces:
                 raise AccessError(f"only {len(data):,} of its {wanted:,} bytes are there")
         except AccessError as error:
             where = f"bytes {start:,} to {start + wanted - 1:,}"
-            self.problems.add(f"image, {where}", f"cannot be read: {error}")
+            self._lost.add(start, start + wanted)
+            if not self._is_told(index):
+                self.problems.add(f"image, {where}", f"cannot be read: {error}")
             raise AccessError(f"{self.name}: {where} cannot be read: {error}") from error
         return data[:wanted]
+
+    def _is_told(self, _index: int) -> bool:
+        """Whether the problems have had the loss of this piece since the image was opened."""
+        return False
 
     def _load(self, index: int, wanted: int) -> memoryview:
         """A piece's bytes, at least `wanted` of them.

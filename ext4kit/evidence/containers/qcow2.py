@@ -9,9 +9,13 @@ from __future__ import annotations
 import zlib
 from functools import cached_property
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from ext4kit.errors import AccessError, Ext4kitError
 from ext4kit.evidence.containers.pieces import Cache, Pieces
+from ext4kit.evidence.lost import joined, lost_ranges
 from ext4kit.evidence.source import Source, peek
 from ext4kit.findings import Problems
 from ext4kit.parsers.qcow2 import (
@@ -85,6 +89,45 @@ class Qcow2(Pieces):
             return b""
         rows = self._tables.get(table, self._second_level)
         return bytes(rows[row * size : row * size + size])
+
+    def lost(self) -> Any:
+        """What the tables place behind the end of the file, and the damage met so far."""
+        behind = joined([]) if self._backing is None else lost_ranges(self._backing)
+        found = [super().lost()]
+        try:
+            first = np.frombuffer(self._first_level, ">u8") & np.uint64(OFFSET)
+        except AccessError:
+            return np.array([[0, self.size]])
+        tables = range(len(first)) if len(behind) else np.flatnonzero(first).tolist()
+        found += [self._lost_in(table, behind) for table in tables]
+        return np.minimum(joined(np.concatenate(found)), self.size)
+
+    def _lost_in(self, table: int, behind: Any) -> Any:
+        """What is lost of the clusters that a table of the second level places."""
+        rows = self._piece // self._header.entry_size
+        low = table * rows * self._piece
+        try:
+            raw = self._tables.get(table, self._second_level)
+        except AccessError:
+            return np.array([[low, low + rows * self._piece]])
+        values = np.zeros(rows, np.uint64)  # of a table that is not there all are empty
+        stored = np.frombuffer(raw, ">u8")[:: self._header.entry_size // 8]
+        values[: len(stored)] = stored
+        starts = low + np.arange(rows) * self._piece
+        after = np.searchsorted(behind[:, 1], starts, "right")
+        next_lost = np.append(behind[:, 0], np.iinfo(np.int64).max)[after]
+        left = (values == 0) & (next_lost < starts + self._piece)
+        gone = left | self._is_cut(values, starts)
+        return np.stack([starts, starts + self._piece], axis=1)[gone]
+
+    def _is_cut(self, values: Any, starts: Any) -> Any:
+        """Per entry of a table (bool): its cluster lies behind the end of the file."""
+        packed = (values & np.uint64(COMPRESSED)) != 0
+        places = (values & np.uint64(OFFSET)).astype(np.int64)
+        ends = places + np.minimum(self._piece, self.size - starts)
+        plain = ~packed & (places > 0) & ((values & np.uint64(ZERO)) == 0)
+        offsets, _ = compressed_place(values.astype(np.int64), self._header.cluster_bits)
+        return plain & (ends > self._file.size) | packed & (offsets >= self._file.size)
 
     def _joined(self, offset: int, length: int, first: int, last: int) -> memoryview:
         """Clusters that lie behind each other in the file as one view of it."""

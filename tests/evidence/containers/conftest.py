@@ -132,6 +132,8 @@ def answers(
         said("recover", "-o", str(out), "--json")
         found = hashlib.sha256()
         for path in sorted(each for each in out.rglob("*") if each.is_file()):
+            if path == out / "case.json":  # has the times and the image's own name
+                continue
             found.update(f"{path.relative_to(out)}\0".encode() + path.read_bytes())
         manifest = (out / "manifest.jsonl").read_text()
         shutil.rmtree(out)

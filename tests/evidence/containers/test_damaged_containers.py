@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ext4kit.cli.main import run
 from ext4kit.errors import AccessError, UnsupportedError
 from ext4kit.evidence import open_evidence
+from ext4kit.evidence.lost import lost_ranges
 from ext4kit.evidence.source import Source
 from tests.evidence.containers.conftest import Tool
 from tests.evidence.containers.test_disks_in_containers import CONTAINERS, MIB
@@ -104,6 +107,69 @@ def test_segments_missing_at_the_end_leave_what_the_first_ones_have(
         lost = _compared(evidence.source, sample, CHUNK)
         assert lost[-1] == sample.stat().st_size - CHUNK
         assert told.where == f"image, bytes {lost[0]:,} to {sample.stat().st_size - 1:,}"
+    with open_evidence(image) as evidence:  # known before anything was read
+        assert lost_ranges(evidence.source).tolist() == [[lost[0], sample.stat().st_size]]
+
+
+def test_a_cut_container_knows_what_is_behind_the_cut(
+    tool: Tool, sample: Path, tmp_path: Path
+) -> None:
+    for name in ("qcow2", "qcow2 subclusters", "vhd dynamic", "ewf best"):
+        folder = tmp_path / name.replace(" ", "-")  # qemu-io's commands are split at spaces
+        folder.mkdir()
+        image = CONTAINERS[name](tool, sample, folder)
+        with image.open("r+b") as file:
+            file.truncate(image.stat().st_size * 2 // 3)
+        with open_evidence(image) as evidence:
+            before = lost_ranges(evidence.source).tolist()
+            told = {at for at in range(0, evidence.source.size, STEP)
+                    if any(start < at + STEP and at < end for start, end in before)}  # fmt: skip
+            lost = set(_compared(evidence.source, sample, STEP))
+            assert lost <= told if name.startswith("vhd") else lost == told, name
+            assert lost, name
+
+
+def test_no_file_with_lost_bytes_is_intact(
+    tool: Tool, sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A bad chunk under a deleted file, and segments that are missing: told before and after."""
+    image = CONTAINERS["ewf none, split"](tool, sample, tmp_path)
+    assert run(["deleted", str(image), "--json"]) == 0
+    files = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    first = min(each["extents"][0][1] for each in files if each.get("extents"))
+    block = sample.read_bytes()[first * 4096 : first * 4096 + 64]
+    segment = next(each for each in sorted(tmp_path.glob("disk.E*")) if block in each.read_bytes())
+    _overwrite(segment, segment.read_bytes().index(block), bytes(64))
+    for each in sorted(tmp_path.glob("disk.E*"))[2:]:  # what is behind 10 MiB
+        each.unlink()
+    with open_evidence(image) as evidence:
+        lost = {at // 4096 for at in _compared(evidence.source, sample, 4096)}
+    assert first in lost
+    for sources in ("all", "journal"):
+        capsys.readouterr()
+        assert run(["deleted", str(image), "--json", "--sources", sources]) == 1
+        told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        out = tmp_path / sources
+        assert run(["recover", str(image), "-o", str(out), "--sources", sources]) == 1
+        lines = (out / "manifest.jsonl").read_text().splitlines()
+        _none_is_intact([json.loads(line) for line in lines], lost)
+        if sources == "all":
+            _none_is_intact(told, lost)
+        not_read = json.loads((out / "case.json").read_text())["not_read"]
+        missing = {at // 4096 for start, end in not_read["ranges"] for at in range(start, end, 512)}
+        assert missing == lost
+
+
+def _none_is_intact(records: list[dict[str, Any]], lost: set[int]) -> None:
+    """None of those whose blocks are lost, and some of the others."""
+    hit = [
+        any(lost & set(range(first, first + count)) for _, first, count in each.get("extents", ()))
+        for each in records
+    ]
+    grades = [each.get("grade") for each in records]
+    assert sum(hit) > 3
+    assert "intact" not in {grade for grade, is_hit in zip(grades, hit, strict=True) if is_hit}
+    assert "intact" in grades
 
 
 def test_a_damaged_table_of_an_e01_is_read_from_its_copy(
@@ -155,6 +221,20 @@ def test_a_missing_backing_file_or_extent_is_named(
     split = CONTAINERS["vmdk split"](tool, sample, tmp_path)
     (tmp_path / "disk-s001.vmdk").unlink()
     assert "extent 'disk-s001.vmdk' is missing" in _refusal(split)
+
+
+def test_a_parent_that_is_missing_or_another_disk_is_refused(
+    tool: Tool, sample: Path, tmp_path: Path
+) -> None:
+    image = CONTAINERS["vhd differencing"](tool, sample, tmp_path)
+    base = tmp_path / "base.vhd"
+    other = bytearray(base.read_bytes())
+    other[68] ^= 1  # its identifier
+    other[-512 + 68] ^= 1
+    base.write_bytes(other)
+    assert "base.vhd is not the parent that it was made from" in _refusal(image)
+    base.unlink()
+    assert "base.vhd' is missing" in _refusal(image)
 
 
 def test_files_elsewhere_are_not_taken_into_an_image(

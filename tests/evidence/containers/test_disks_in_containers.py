@@ -5,6 +5,7 @@ The containers are made by ewfacquire and qemu-img; the raw image is the oracle.
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import hashlib
 import lzma
@@ -13,6 +14,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 
@@ -22,6 +24,8 @@ from ext4kit.evidence import open_evidence
 from ext4kit.evidence.source import Source
 from sample_images.recipes import machine
 from tests.evidence.containers.conftest import Tool
+from tests.evidence.containers.differencing import make_differencing
+from tests.partition_tables import write_table
 
 Check = Callable[..., None]
 Make = Callable[[Tool, Path, Path], Path]
@@ -68,6 +72,17 @@ def _overlay(base: str, base_format: str, *options: str) -> Make:
     return make
 
 
+def _differencing(tool: Tool, sample: Path, folder: Path) -> Path:
+    """A VHD that holds the first MiB of the disk alone, over one of the rest."""
+    below = bytes(MIB) + sample.read_bytes()[MIB:]
+    (folder / "first").write_bytes(below)
+    for name, content in (("base.vhd", folder / "first"), ("top.vhd", sample)):
+        tool("qemu-img", "convert", "-f", "raw", "-O", "vpc", "-o", "force_size=on", content,
+             folder / name)  # fmt: skip
+    make_differencing(folder / "top.vhd", folder / "base.vhd", sample.read_bytes(), below)
+    return folder / "top.vhd"
+
+
 def _packed(pack: Callable[[bytes], bytes]) -> Make:
     def make(_tool: Tool, sample: Path, folder: Path) -> Path:
         path = folder / "disk.packed"
@@ -97,10 +112,12 @@ CONTAINERS: dict[str, Make] = {
     "vmdk split": _qemu("disk.vmdk", *VMDK, "subformat=twoGbMaxExtentSparse"),
     "vmdk flat": _qemu("disk.vmdk", *VMDK, "subformat=monolithicFlat"),
     "vhd dynamic": _qemu("disk", "-O", "vpc", "-o", "force_size=on"),
+    "vhd differencing": _differencing,
     "vhd fixed": _qemu("disk", "-O", "vpc", "-o", "force_size=on,subformat=fixed"),
     "vhdx": _qemu("disk", "-O", "vhdx"),
     "gzip": _packed(partial(gzip.compress, compresslevel=1)),
     "xz": _packed(partial(lzma.compress, preset=0)),
+    "bzip2": _packed(bz2.compress),
 }
 ASKED = ("ewf none, split", "ewf fast", "ewf best", "qcow2 compressed", "qcow2 over raw",
          "vmdk sparse", "vmdk split", "vmdk stream-optimised", "vhd dynamic", "vhdx")  # fmt: skip
@@ -139,6 +156,33 @@ def test_the_commands_give_the_answers_of_the_raw_image(
     same_answers(CONTAINERS[name](tool, sample, tmp_path))
 
 
+TABLES = {
+    "gpt": "label: gpt\nstart=2048,size=100\nstart=4096",
+    "mbr, logical": "label: dos\nstart=2048,size=100\nstart=2200,type=5\nstart=4096",
+}
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_behind_a_partition_table_the_answers_are_the_same(
+    table: str, sample: Path, tmp_path: Path, same_answers: Check
+) -> None:
+    disk = tmp_path / "disk.img"
+    with disk.open("xb") as file:
+        file.truncate(sample.stat().st_size + 3 * MIB)
+    write_table(disk, TABLES[table])
+    with disk.open("r+b") as file:
+        file.seek(2 * MIB)
+        file.write(sample.read_bytes())
+    same_answers(disk)
+
+
+def test_a_split_image_gives_the_answers_of_the_whole_one(
+    sample: Path, tmp_path: Path, same_answers: Check
+) -> None:
+    machine.run("split", "-b", "7777777", "-d", "-a", "3", sample, tmp_path / "disk.")
+    same_answers(tmp_path / "disk.000")
+
+
 @pytest.mark.parametrize("name", ["ewf none, split", "qcow2 over raw", "vmdk split", "vhd dynamic"])
 def test_all_of_it_is_opened_read_only(name: str, tool: Tool, sample: Path, tmp_path: Path) -> None:
     image = CONTAINERS[name](tool, sample, tmp_path)
@@ -173,6 +217,10 @@ def test_what_ewfacquire_was_told_and_counted_is_kept(
         assert evidence.facts["case number"] == "17"
         assert evidence.facts["evidence number"] == "3"
         assert evidence.facts["examiner"] == "somebody"
+        said = tool("env", "TZ=UTC", "ewfinfo", image)
+        (day,) = re.findall(r"Acquisition date:\s+(.*)\n", said)
+        acquired = datetime.strptime(day, "%a %b %d %H:%M:%S %Y")
+        assert evidence.facts["acquired"] == f"{acquired:%Y-%m-%d %H:%M:%S}Z"
         assert evidence.hashes == {
             "md5": hashlib.md5(content).hexdigest(),
             "sha1": hashlib.sha1(content).hexdigest(),

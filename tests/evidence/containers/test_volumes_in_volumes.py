@@ -99,6 +99,13 @@ def test_luks2_has_the_bytes_of_the_raw_image(
         assert inner.source.read(12_345, 99) == sample.read_bytes()[12_345:12_444]
 
 
+def test_luks2_gives_the_answers_of_the_raw_image(
+    tool: Tool, sample: Path, tmp_path: Path, key: Path, same_answers: Check
+) -> None:
+    image = _encrypted(tool, sample, tmp_path / "disk", key, *FAST)
+    same_answers(image, "--volume", "2", "--key-file", key)
+
+
 def test_the_second_header_of_luks2_stands_in_for_the_first(
     tool: Tool, sample: Path, tmp_path: Path, key: Path
 ) -> None:
@@ -124,6 +131,18 @@ def test_a_wrong_pass_phrase_is_one_line_and_none_is_a_note(
     assert run(["volumes", str(image), "--key-file", str(key)]) == 0
     assert PHRASE not in "".join(capsys.readouterr())
     assert run(["volumes", str(image), "--key-file", str(tmp_path / "none")]) == 2
+
+
+def test_no_output_holds_the_pass_phrase(luks1: Path, password: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    how = ("--volume", "2", "--password-file", str(password), "--verify-evidence")
+    assert run(["extract", str(luks1), "/", "-o", str(out), *how]) == 0
+    case = json.loads((out / "case.json").read_text())
+    assert str(password) in case["command"]
+    assert [each["worked_on"] for each in case["volumes"]] == [False, True]
+    assert case["evidence_check"]["unchanged"] is True
+    text = (out / "case.json").read_bytes() + (out / "manifest.jsonl").read_bytes()
+    assert PHRASE.encode() not in text
 
 
 @pytest.mark.parametrize("stripes", [1, 2])
@@ -233,6 +252,67 @@ def test_a_snapshot_is_shown(tool: Tool, tmp_path: Path, loop: Loop) -> None:
     with open_evidence(tmp_path / "pv0") as evidence:
         told = [volume.description for volume in evidence.volumes[1:]]
         assert told == ["case/root, linear", "case/changes, snapshot of root; its changes"]
+
+
+def test_thin_volumes_are_named_and_refused(
+    tool: Tool, tmp_path: Path, loop: Loop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """lvm2 makes no pool without the device mapper, but takes one from a description."""
+    group = Group(tool, [loop(_blank(tmp_path / "pv0", 24))])
+    for name in ("data", "meta", "root"):
+        group.create(name, "-L", "4m")
+    text = tmp_path / "group.txt"
+    group("vgcfgbackup", "--driverloaded", "n", "-f", text, "case")
+    parts = r'\b(data|meta) \{(.*?status = \["READ", "WRITE"), "VISIBLE"'  # names are reserved
+    hidden = re.sub(parts, r"pool0_t\1 {\2", text.read_text(), flags=re.DOTALL)
+    at = hidden.index("logical_volumes {") + len("logical_volumes {")
+    text.write_text(hidden[:at] + _thin(4) + hidden[at:])
+    group("vgcfgrestore", "--force", "--driverloaded", "n", "-f", text, "case")
+    how = ("--driverloaded", "n", "--noheadings", "-o", "lv_name,segtype,pool_lv")
+    assert ["thin", "thin", "pool0"] in [line.split() for line in group("lvs", *how).splitlines()]
+    with open_evidence(tmp_path / "pv0") as evidence:
+        told = {volume.description: volume.kind for volume in evidence.volumes[1:]}
+        assert told["case/thin, thin"] == "thin logical volume"
+        number = next(v.index for v in evidence.volumes if v.description == "case/thin, thin")
+    assert run(["ls", str(tmp_path / "pv0"), "--volume", str(number)]) == 3
+    assert "is thin logical volume, not ext2" in capsys.readouterr().err
+    run(["volumes", str(tmp_path / "pv0")])
+    said = capsys.readouterr()
+    assert "case/thin: it is a thin volume: the metadata of its pool pool0" in said.err
+    assert run(["hash", str(tmp_path / "pv0"), "--json"]) == 0
+
+
+def _thin(extents: int) -> str:
+    """A pool on the volumes that are named as its parts, and a thin volume in it."""
+    common = 'status = ["READ", "WRITE", "VISIBLE"]\nflags = []\nsegment_count = 1\n'
+    span = f"start_extent = 0\nextent_count = {extents}\n"
+    return f"""
+        pool0 {{
+            id = "AAAAAA-AAAA-AAAA-AAAA-AAAA-AAAA-AAAAAA"
+            {common}
+            segment1 {{
+                {span}
+                type = "thin-pool"
+                metadata = "pool0_tmeta"
+                pool = "pool0_tdata"
+                transaction_id = 1
+                chunk_size = 128
+                discards = "passdown"
+                zero_new_blocks = 1
+            }}
+        }}
+        thin {{
+            id = "BBBBBB-BBBB-BBBB-BBBB-BBBB-BBBB-BBBBBB"
+            {common}
+            segment1 {{
+                {span}
+                type = "thin"
+                thin_pool = "pool0"
+                transaction_id = 0
+                device_id = 1
+            }}
+        }}
+    """
 
 
 def test_they_are_read_as_they_come(

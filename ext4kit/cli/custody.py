@@ -1,0 +1,148 @@
+"""Custody: the options of commands that write, and the case record beside what they write."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ext4kit.cli.progress import progress
+from ext4kit.cli.session import Session
+from ext4kit.errors import OutputError, RequestError
+from ext4kit.report.records import write_record
+from ext4kit.report.safe import shown_text
+
+if TYPE_CHECKING:
+    from ext4kit.output.case import Case
+
+_OPTIONS = (
+    click.option("--operator", metavar="NAME", help="Who does this, for the case record."),
+    click.option("--case-number", metavar="TEXT", help="The case, for its record."),
+    click.option(
+        "--verify-evidence",
+        is_flag=True,
+        help="Hash the evidence before and after, and say whether it is the same.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Custody:
+    """What the options say."""
+
+    operator: str | None = None
+    case_number: str | None = None
+    verify: bool = False
+
+
+def custody(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options, packed into its argument `custody`."""
+
+    @functools.wraps(function)
+    def packed(
+        *arguments: Any,
+        operator: str | None,
+        case_number: str | None,
+        verify_evidence: bool,
+        **values: Any,
+    ) -> Any:
+        given = Custody(operator, case_number, verify_evidence)
+        return function(*arguments, custody=given, **values)
+
+    wrapped: Any = packed
+    for option in reversed(_OPTIONS):
+        wrapped = option(wrapped)
+    return wrapped  # type: ignore[no-any-return]
+
+
+@contextmanager
+def keeping(given: Custody, session: Session, folder: Path | None) -> Iterator[Case]:
+    """Keep the record of a command's work; the work is the body of the `with`.
+
+    The record is written last, also of work that failed or was interrupted; of a request that
+    could not be met there is nothing to record.
+
+    Args:
+        given: what the options say.
+        session: the opened file system.
+        folder: the output folder, which gets `case.json`; None for a command without one.
+
+    Raises:
+        OutputError: the record cannot be written.
+    """
+    case = _begun(given, session)
+    if given.verify:
+        with progress(session.options.quiet, "hashing the evidence") as show:
+            case.hash_before(show)
+    try:
+        yield case
+    except RequestError:
+        raise
+    except BaseException as error:
+        reason = str(error) or ("interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
+        with suppress(OSError):
+            _write(case, session, folder, f"{type(error).__name__}: {reason}")
+        raise
+    _end(case, session, folder)
+
+
+def _begun(given: Custody, session: Session) -> Case:
+    from ext4kit.output.case import Case
+
+    return Case(
+        command=click.get_current_context().find_root().obj or (),
+        evidence=session.image.evidence,
+        files=session.evidence_files,
+        volume=session.volume.facts.index,
+        operator=given.operator,
+        case_number=given.case_number,
+    )
+
+
+def _end(case: Case, session: Session, folder: Path | None) -> None:
+    """Hash the evidence again, tell what that says, and write the record."""
+    if case.check is not None:
+        with progress(session.options.quiet, "hashing the evidence") as show:
+            case.hash_after(show)
+        for text in case.complaints():
+            session.image.problems.add("evidence", text)
+        _tell(case, session)
+    try:
+        _write(case, session, folder, "")
+    except OSError as error:
+        raise OutputError(f"{folder}: case record: {error.strerror}") from error
+
+
+def _tell(case: Case, session: Session) -> None:
+    """Say what the hashes of the evidence say, when all is well too."""
+    assert case.check is not None
+    record = case.check.record(case.evidence.hashes)
+    if session.options.json:
+        write_record({"record": "evidence check", **record})
+    elif not case.check.changed:
+        many = len(case.check.before)
+        files = f"{many:,} file{'s' * (many != 1)}"
+        stored = "; the disk in it has the hashes that it stores" if record["as_stored"] else ""
+        click.echo(f"evidence unchanged: {files}, hashed before and after{stored}")
+        for path, hashes in case.check.before.items():
+            click.echo(f"  SHA-256 {hashes.digests['sha256']}  {shown_text(str(path))}")
+
+
+def _write(case: Case, session: Session, folder: Path | None, reason: str) -> None:
+    """Write the record, when there is a folder for it.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    from ext4kit.output.case import CASE, write_case
+
+    if folder is None or not folder.is_dir():
+        return
+    problems = [problem for each in session.problems for problem in each]
+    errors = sum(each.errors for each in session.problems)
+    write_case(folder / CASE, case.record(problems, errors, reason))

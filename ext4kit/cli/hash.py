@@ -1,0 +1,66 @@
+"""`ext4kit hash`."""
+
+from __future__ import annotations
+
+import click
+
+from ext4kit.cli.progress import progress
+from ext4kit.cli.session import CONTEXT, Options, phrases, shared, tell
+from ext4kit.evidence import Evidence
+from ext4kit.evidence.hashing import Hashes, hash_evidence
+from ext4kit.evidence.identity import mismatches
+from ext4kit.opening import open_image
+from ext4kit.report.hashes import evidence_record, hash_lines, hash_records
+from ext4kit.report.records import write_record, write_records
+
+_EXAMPLE = """\b
+Examples:
+  ext4kit hash disk.img
+  ext4kit hash disk.E01 --verify
+  ext4kit hash disk.img --image-only --json
+"""
+
+
+@click.command("hash", context_settings=CONTEXT, epilog=_EXAMPLE)
+@shared(choices=False)
+@click.option("--verify", is_flag=True, help="Insist on a hash stored in the container.")
+@click.option("--image-only", is_flag=True, help="Leave the volumes out.")
+def command(options: Options, verify: bool, image_only: bool) -> None:
+    """MD5, SHA-1 and SHA-256 of IMAGE and of each volume, in one pass.
+
+    Of a container the disk in it is hashed, and compared with the hashes that the container
+    keeps (EWF). The exit code is 1 when they differ, when --verify finds none to compare with,
+    and when some bytes cannot be read: those are named, and zeros are hashed in their place.
+    """
+    with open_image(options.image, phrases(options)) as opened:
+        evidence = opened.evidence
+        with progress(options.quiet, "hashing") as show:
+            image, volumes = hash_evidence(evidence, not image_only, show)
+        _judge(evidence, image, verify)
+        for number, hashes in volumes.items():
+            _name_lost(evidence, f"volume {number}", hashes)
+        if options.json:
+            write_record(evidence_record(evidence))
+            write_records(hash_records(evidence, image, volumes))
+        else:
+            click.echo("\n".join(hash_lines(evidence, image, volumes)))
+        if tell((evidence.problems,), options):
+            raise click.exceptions.Exit(1)
+
+
+def _judge(evidence: Evidence, image: Hashes, verify: bool) -> None:
+    """Tell as problems what keeps the image from being the one that was acquired."""
+    stored = evidence.hashes
+    for name in mismatches(stored, image.digests):
+        text = f"its {name} is {image.digests[name]}, the container says {stored[name]}"
+        evidence.problems.add("image", text)
+    if verify and not stored:
+        evidence.problems.add("image", f"nothing to verify: {evidence.format} stores no hash of it")
+    _name_lost(evidence, "image", image)
+
+
+def _name_lost(evidence: Evidence, where: str, hashes: Hashes) -> None:
+    if hashes.unreadable:
+        total = sum(each.length for each in hashes.unreadable)
+        text = f"{total:,} bytes in {len(hashes.unreadable):,} ranges cannot be read"
+        evidence.problems.add(where, text)

@@ -1,0 +1,173 @@
+"""VHD: dynamic disks, and those that hold the differences from a parent.
+
+Read here and not through libvhdi: of a differencing disk that takes every sector behind one that
+the child has, up to the next multiple of eight, from the child too, untold. VHDX is read through
+the library (`libyal.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ext4kit.errors import AccessError, CorruptError
+from ext4kit.evidence.containers.pieces import Cache, Pieces
+from ext4kit.evidence.lost import joined, lost_ranges
+from ext4kit.evidence.source import Source, peek
+from ext4kit.findings import Problems
+from ext4kit.parsers.vhd import (
+    ABSENT,
+    DIFFERENCING,
+    FOOTER,
+    HEADER,
+    MAGIC,
+    SECTOR,
+    VhdFooter,
+    VhdHeader,
+    parse_footer,
+    parse_header,
+)
+
+_PIECE = 64 << 10
+
+
+class Vhd(Pieces):
+    """A disk in blocks, each with a bitmap of its sectors in front.
+
+    Args:
+        file: of the image; closed with this source.
+        footer: of it.
+        header: of it.
+        parent: what sectors that it does not have are read from; closed with this source.
+        problems: gets what cannot be read.
+
+    Raises:
+        CorruptError: the table of blocks is cut off.
+    """
+
+    def __init__(
+        self,
+        file: Source,
+        footer: VhdFooter,
+        header: VhdHeader,
+        parent: Source | None,
+        problems: Problems,
+    ) -> None:
+        super().__init__(file.name, footer.size, min(_PIECE, header.block), problems)
+        self._file, self._parent = file, parent
+        self._block = header.block
+        count = -(-footer.size // header.block)
+        raw = peek(file, header.table[0], 4 * count)
+        if header.table[1] < count or len(raw) < 4 * count:
+            raise CorruptError("VHD block allocation table", header.table[0], "is cut off")
+        self._bitmap = -(-(header.block // SECTOR) // (8 * SECTOR)) * SECTOR
+        self._places = np.frombuffer(raw, ">u4").astype(np.int64) * SECTOR
+        self._absent = self._places == ABSENT * SECTOR
+        self._mixed = Cache()
+        self._zeros = memoryview(bytes(self._piece))
+
+    def close(self) -> None:
+        """Close the image and what is behind it."""
+        self._file.close()
+        if self._parent is not None:
+            self._parent.close()
+
+    def lost(self) -> Any:
+        """Blocks placed behind the end of the file, what the parent lost, damage met so far."""
+        ends = self._places + self._bitmap + self._block
+        cut = np.flatnonzero(~self._absent & (ends > self._file.size))
+        found = [super().lost(), np.stack([cut, cut + 1], axis=1) * self._block]
+        if self._parent is not None:
+            found.append(self._left_behind(lost_ranges(self._parent)))
+        return np.minimum(joined(np.concatenate(found)), self.size)
+
+    def _left_behind(self, lost: Any) -> Any:
+        """What the parent lost of the blocks that are left to it, whole or in part."""
+        starts = np.arange(len(self._places)) * self._block
+        after = np.searchsorted(lost[:, 1], starts, "right")
+        first = np.append(lost[:, 0], np.iinfo(np.int64).max)[after]
+        hit = starts[self._absent & (first < starts + self._block)]
+        return np.stack([hit, hit + self._block], axis=1)
+
+    def _load(self, index: int, wanted: int) -> memoryview:
+        offset = index * self._piece
+        block, within = divmod(offset, self._block)
+        if self._absent[block]:
+            return self._behind(offset, wanted)
+        place = int(self._places[block])
+        if self._parent is None:
+            return self._stored(place + self._bitmap + within, wanted)
+        return self._mixed.get(index, lambda _: self._both(place, within, offset, wanted))
+
+    def _stored(self, place: int, wanted: int) -> memoryview:
+        try:
+            return self._file.read(place, wanted)
+        except AccessError as error:
+            end = f"{self.name} ends at byte {self._file.size:,}"
+            raise AccessError(f"it should be at byte {place:,}, but {end}") from error
+
+    def _behind(self, offset: int, wanted: int) -> memoryview:
+        """From the parent, which may be shorter."""
+        have = 0 if self._parent is None else max(0, min(wanted, self._parent.size - offset))
+        if self._parent is None or not have:
+            return self._zeros[:wanted]
+        data = self._parent.read(offset, have)
+        return data if have == wanted else memoryview(bytes(data) + bytes(wanted - have))
+
+    def _both(self, place: int, within: int, offset: int, wanted: int) -> memoryview:
+        """Each sector from the child where its bit is set, else from the parent."""
+        first, count = within // SECTOR, -(-wanted // SECTOR)
+        marks = np.frombuffer(self._stored(place + first // 8, -(-count // 8)), np.uint8)
+        own = np.unpackbits(marks)[first % 8 :][:count].astype(bool)
+        if own.all():
+            return self._stored(place + self._bitmap + within, wanted)
+        data = bytearray(self._behind(offset, wanted))
+        if own.any():
+            stored = self._stored(place + self._bitmap + within, wanted)
+            edges = np.flatnonzero(np.diff(own, prepend=False, append=False)).reshape(-1, 2)
+            for start, end in (edges * SECTOR).tolist():
+                data[start:end] = stored[start:end]
+        return memoryview(data).toreadonly()
+
+
+def read_footer(file: Source) -> VhdFooter:
+    """The footer of a VHD: that at its end, or its copy at the start of one that is not fixed.
+
+    Raises:
+        CorruptError: there is none that makes sense.
+        UnsupportedError: a kind of disk that is not known here.
+    """
+    found: list[VhdFooter] = []
+    failure = CorruptError(FOOTER.name, None, "is missing")
+    for offset in (0, max(0, file.size - FOOTER.size)):
+        data = peek(file, offset, FOOTER.size)
+        try:
+            found += [parse_footer(data)] if data[: len(MAGIC)] == MAGIC else []
+        except CorruptError as error:
+            failure = error
+    if not found:
+        raise failure
+    return next((each for each in found if each.is_sound), found[0])
+
+
+def read_header(file: Source, footer: VhdFooter) -> VhdHeader:
+    """The header of a VHD that is not fixed.
+
+    Raises:
+        CorruptError: it is damaged.
+    """
+    data = peek(file, footer.header, HEADER.size)
+    if len(data) < HEADER.size:
+        raise CorruptError(HEADER.name, footer.header, "the file ends before it")
+    return parse_header(data, footer.header)
+
+
+def parent_names(file: Source, footer: VhdFooter, header: VhdHeader) -> tuple[str, ...]:
+    """What the parent may be called, the likeliest first; empty where there is none."""
+    if footer.kind != DIFFERENCING:
+        return ()
+    told = [
+        peek(file, *place).decode("utf-16-le", "replace").rstrip("\0") for place in header.locators
+    ]
+    return tuple(dict.fromkeys(name for name in (*told, header.name) if name)) or ("",)

@@ -1,0 +1,45 @@
+"""What tells evidence from any other: its files, their sizes, what its container says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ext4kit.evidence.evidence import Evidence
+
+
+def identity(evidence: Evidence, files: Sequence[Path] = ()) -> dict[str, Any]:
+    """The evidence as plain JSON values.
+
+    Args:
+        evidence: opened.
+        files: what it consists of where that is more than the evidence itself knows.
+
+    Returns:
+        path, format, size (of the disk, bytes), files (path, and size in bytes; None for a device),
+        case_data (what the examiner entered), stored_hashes (of the disk, by algorithm).
+    """
+    return {
+        "path": str(evidence.path),
+        "format": evidence.format,
+        "size": evidence.source.size,
+        "files": [{"path": str(path), "size": _size(path)} for path in files or evidence.files],
+        "case_data": dict(evidence.facts),
+        "stored_hashes": dict(evidence.hashes),
+    }
+
+
+def _size(path: Path) -> int | None:
+    with suppress(OSError):
+        return path.stat().st_size if path.is_file() else None
+    return None
+
+
+def mismatches(stored: dict[str, str], computed: dict[str, str]) -> list[str]:
+    """The algorithms whose stored hash is not the one that was computed."""
+    return [
+        name for name, value in stored.items()
+        if name in computed and value.lower() != computed[name]
+    ]  # fmt: skip

@@ -1,0 +1,75 @@
+"""Which bytes of a source are known to be lost, before anyone reads them."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from ext4kit.evidence.source import Source
+
+_MOST = 1 << 18  # ranges that are kept of one source
+
+
+@runtime_checkable
+class Lossy(Protocol):
+    """A source that may know of bytes of its own that are lost."""
+
+    def lost(self) -> Any:
+        """First byte and end of each range, int64 (n, 2), in order and apart."""
+        ...
+
+
+def lost_ranges(source: Source) -> Any:
+    """The bytes of a source that are known to be lost: missing, damaged, or never imaged.
+
+    What is damaged inside a container is known once it was tried to be read.
+
+    Returns:
+        First byte and end of each range, int64 (n, 2), in order and apart.
+    """
+    return source.lost() if isinstance(source, Lossy) else joined([])
+
+
+def joined(ranges: Any) -> Any:
+    """Ranges in any order as int64 (n, 2) in order; those that touch become one."""
+    table = np.asarray(ranges, np.int64).reshape(-1, 2)
+    table = table[table[:, 1] > table[:, 0]]
+    table = table[np.argsort(table[:, 0], kind="stable")]
+    if not len(table):
+        return table
+    reach = np.maximum.accumulate(table[:, 1])
+    first = np.concatenate([[True], table[1:, 0] > reach[:-1]])
+    last = np.concatenate([np.flatnonzero(first)[1:] - 1, [len(table) - 1]])
+    return np.stack([table[first, 0], reach[last]], axis=1)
+
+
+def moved(ranges: Any, by: int, size: int) -> Any:
+    """Ranges moved by so many bytes, cut to a source of `size` bytes."""
+    return joined(np.clip(ranges + by, 0, size))
+
+
+class LostRanges:
+    """Ranges that became known one after the other, bounded in number."""
+
+    __slots__ = ("_ends", "_starts")
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+
+    def add(self, start: int, end: int) -> None:
+        """Take note of a range that is none of those known or lies within one."""
+        at = bisect_right(self._starts, start)
+        if at and self._ends[at - 1] >= end:
+            return
+        if at and self._ends[at - 1] == start:
+            self._ends[at - 1] = end
+        elif len(self._starts) < _MOST:
+            self._starts.insert(at, start)
+            self._ends.insert(at, end)
+
+    def table(self) -> Any:
+        """First byte and end of each range, int64 (n, 2)."""
+        return joined(list(zip(self._starts, self._ends, strict=True)))

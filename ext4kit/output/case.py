@@ -1,0 +1,218 @@
+"""case.json: who did what to which evidence, when, with which tool, and what came of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ext4kit import __version__
+from ext4kit.evidence import Evidence
+from ext4kit.evidence.hashing import Hashes, hash_evidence, hash_files
+from ext4kit.evidence.identity import identity, mismatches
+from ext4kit.evidence.lost import lost_ranges
+from ext4kit.findings import Problem
+from ext4kit.output.manifest import MANIFEST
+
+CASE = "case.json"
+COMPLETE, INCOMPLETE = "complete", "incomplete"
+_MOST_RANGES = 1000
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+
+Progress = Callable[[int, int], None]  # (done, total) bytes
+
+
+@dataclass(slots=True)
+class EvidenceCheck:
+    """The hashes of the evidence's files before the work and after it.
+
+    Attributes:
+        before: by file.
+        after: by file; empty until they were hashed again.
+        disk: of the disk in a container that keeps hashes of it, else None.
+    """
+
+    before: dict[Path, Hashes]
+    after: dict[Path, Hashes] = field(default_factory=dict)
+    disk: Hashes | None = None
+
+    @property
+    def changed(self) -> tuple[Path, ...]:
+        """Files that are not what they were; all were hashed twice."""
+        return tuple(path for path, hashes in self.after.items() if hashes != self.before[path])
+
+    def record(self, stored: dict[str, str]) -> dict[str, Any]:
+        """The check as plain JSON values; `unchanged` is None when it was not finished."""
+        disk = self.disk
+        return {
+            "files": [
+                {
+                    "path": str(path),
+                    "before": hashes.digests,
+                    "after": self.after[path].digests if path in self.after else None,
+                    "unreadable_bytes": sum(each.length for each in hashes.unreadable),
+                }
+                for path, hashes in self.before.items()
+            ],
+            "unchanged": not self.changed if self.after else None,
+            "disk": disk.digests if disk else None,
+            "as_stored": not mismatches(stored, disk.digests) if disk else None,
+        }
+
+
+@dataclass(slots=True)
+class Case:
+    """The record of one run of a command.
+
+    Attributes:
+        command: the arguments; pass phrases are never among them, only the files they are in.
+        evidence: what is worked on.
+        files: of the evidence, an external journal's with them.
+        volume: number of the volume worked on, None for none.
+        operator: who works on it, None when not told.
+        case_number: of the case, None when not told.
+        counts: what came of it, set by the command.
+        check: the evidence's hashes, when they are wanted.
+    """
+
+    command: tuple[str, ...]
+    evidence: Evidence
+    files: tuple[Path, ...]
+    volume: int | None = None
+    operator: str | None = None
+    case_number: str | None = None
+    counts: dict[str, Any] = field(default_factory=dict)
+    check: EvidenceCheck | None = None
+    started: str = field(default_factory=lambda: _now())
+
+    def hash_before(self, progress: Progress | None = None) -> None:
+        """Hash the evidence before the work.
+
+        Raises:
+            AccessError: a file cannot be opened.
+        """
+        self.check = EvidenceCheck(hash_files(self.files, progress))
+        if self.evidence.hashes:
+            self.check.disk, _ = hash_evidence(self.evidence, volumes=False, progress=progress)
+
+    def hash_after(self, progress: Progress | None = None) -> None:
+        """Hash the evidence again, where it was hashed before."""
+        if self.check is not None:
+            self.check.after = hash_files(self.files, progress)
+
+    def complaints(self) -> Iterator[str]:
+        """What the hashes of the evidence say against it, a line each."""
+        if self.check is None:
+            return
+        for path in self.check.changed:
+            then = self.check.before[path].digests["sha256"]
+            now = self.check.after[path].digests["sha256"]
+            yield f"{path}: CHANGED during the work: its SHA-256 was {then}, now it is {now}"
+        stored = self.evidence.hashes
+        for name in mismatches(stored, self.check.disk.digests) if self.check.disk else ():
+            assert self.check.disk is not None
+            digest = self.check.disk.digests[name]
+            yield f"the disk's {name} is {digest}, the container says {stored[name]}"
+
+    def record(self, problems: list[Problem], errors: int, reason: str = "") -> dict[str, Any]:
+        """Everything as plain JSON values.
+
+        Args:
+            problems: what was found wrong, as far as it was kept.
+            errors: how many errors there were in all.
+            reason: why the command did not come to its end; "" when it did.
+        """
+        return {
+            "record": "case",
+            "state": INCOMPLETE if reason else COMPLETE,
+            "reason": reason or None,
+            "tool": {"name": "ext4kit", "version": __version__},
+            "libraries": _libraries(),
+            "system": {"python": platform.python_version(), "platform": platform.platform()},
+            "command": ["ext4kit", *self.command],
+            "directory": str(Path.cwd()),
+            "operator": self.operator,
+            "case_number": self.case_number,
+            "started": self.started,
+            "ended": _now(),
+            "evidence": identity(self.evidence, self.files),
+            "evidence_check": self.check.record(self.evidence.hashes) if self.check else None,
+            "volumes": [self._volume(each) for each in self.evidence.volumes],
+            "counts": self.counts,
+            "not_read": _not_read(self.evidence),
+            "errors": errors,
+            "problems": [problem.as_record() for problem in problems],
+        }
+
+    def _volume(self, volume: Any) -> dict[str, Any]:
+        names = ("index", "offset", "size", "kind", "label", "uuid", "scheme")
+        return {
+            **{name: getattr(volume, name) for name in names},
+            "parent": volume.parent or None,
+            "readable": volume.source.size,
+            "worked_on": volume.index == self.volume,
+        }
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _libraries() -> dict[str, str]:
+    """The versions of the libraries that the package names as needed."""
+    from importlib import metadata  # slow, and asked once
+
+    with suppress(metadata.PackageNotFoundError):
+        wanted = [each for each in metadata.requires("ext4kit") or () if "extra" not in each]
+        names = [found[0] for each in wanted if (found := _NAME.match(each))]
+        return {name: metadata.version(name) for name in names}
+    return {}
+
+
+def _not_read(evidence: Evidence) -> dict[str, Any]:
+    """The bytes of the disk that are known to be lost: missing, damaged, or never imaged."""
+    table = lost_ranges(evidence.source)
+    return {
+        "bytes": int((table[:, 1] - table[:, 0]).sum()),
+        "ranges": table[:_MOST_RANGES].tolist(),
+        "ranges_in_all": len(table),
+    }
+
+
+def write_case(path: Path, record: dict[str, Any]) -> None:
+    """Write a case's record at once: whole or not at all.
+
+    What lies beside it is named in it with its SHA-256, if it is the manifest.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    manifest = path.parent / MANIFEST
+    outputs = [_fingerprint(manifest)] if manifest.is_file() else []
+    text = json.dumps(record | {"outputs": outputs}, indent=2) + "\n"
+    part = path.with_name(f".{path.name}.part")
+    handle = os.open(part, _NEW, 0o666)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(text.encode())
+            file.flush()
+            os.fsync(file.fileno())
+        part.rename(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def _fingerprint(path: Path) -> dict[str, Any]:
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"path": path.name, "size": path.stat().st_size, "sha256": digest}

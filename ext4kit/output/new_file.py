@@ -1,0 +1,60 @@
+"""One file of a given name: made new or not at all, and told apart when unfinished."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from ext4kit.errors import OutputError, RequestError
+from ext4kit.output.rooted import set_aside
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+_BUFFER = 1 << 20
+
+
+@contextmanager
+def new_file(path: Path, evidence: tuple[Path, ...] = ()) -> Iterator[int]:
+    """A new empty file, open for writing; closed at the end.
+
+    Args:
+        path: where it shall be.
+        evidence: files that it must not be.
+
+    Yields:
+        its descriptor.
+
+    Raises:
+        RequestError: there is something at `path`.
+        OutputError: it could not be written; what there is of it is named `*.incomplete`.
+    """
+    if path.resolve() in {each.resolve() for each in evidence}:
+        raise RequestError(f"{path}: is the evidence; choose another name")
+    try:
+        handle = os.open(path, _NEW, 0o666)
+    except FileExistsError as error:
+        raise RequestError(f"{path}: is there already; choose another name") from error
+    except OSError as error:
+        raise OutputError(f"{path}: {error.strerror}; choose another place") from error
+    try:
+        try:
+            yield handle
+        finally:
+            os.close(handle)
+    except BaseException as error:
+        set_aside(path)
+        if isinstance(error, OSError):
+            raise OutputError(f"{path}: {error.strerror}; it is incomplete") from error
+        raise
+
+
+@contextmanager
+def new_text(path: Path, evidence: tuple[Path, ...] = ()) -> Iterator[TextIO]:
+    """The same as a stream of UTF-8 text whose line ends are written as they come."""
+    with (
+        new_file(path, evidence) as handle,
+        open(handle, "w", _BUFFER, "utf-8", newline="", closefd=False) as stream,  # noqa: PTH123
+    ):
+        yield stream
