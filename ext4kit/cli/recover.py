@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from ext4kit.cli.custody import Custody, custody, keeping
 from ext4kit.cli.finding import files_that_are_gone, searching
 from ext4kit.cli.outputs import check_output
 from ext4kit.cli.progress import progress
@@ -29,8 +30,14 @@ Examples:
 @click.option("-o", "--output", "out", required=True, metavar="OUT",
               type=click.Path(path_type=Path), help="A new or empty folder.")  # fmt: skip
 @searching
+@custody
 def command(
-    options: Options, out: Path, versions: bool, sources: frozenset[Source], least: str
+    options: Options,
+    out: Path,
+    versions: bool,
+    sources: frozenset[Source],
+    least: str,
+    custody: Custody,
 ) -> None:
     """Bring the deleted files of IMAGE back, below OUT.
 
@@ -40,15 +47,19 @@ def command(
     OUT/unnamed/inode-NUMBER-GENERATION/PATH   below a directory whose path is not known
     OUT/carved/block-NUMBER.EXTENSION     content without an inode
     OUT/manifest.jsonl                    a record a file, also of those not written
+    OUT/case.json                         what was done, when, to which evidence
     """  # noqa: D301 -- click reads the backspace
     with opened(options) as session:
         evidence = check_output(out, session)
-        deleted = files_that_are_gone(session, versions, sources, least)
-        with progress(options.quiet, "recovering") as show:
-            salvage = recover(deleted, out, show, evidence)
-        where = shown_text(str(out))
-        if options.json:
-            write_record(salvage_record(salvage, where))
-        else:
-            click.echo("\n".join(salvage_lines(salvage, where)))
+        with keeping(custody, session, out) as case:
+            deleted = files_that_are_gone(session, versions, sources, least)
+            with progress(options.quiet, "recovering") as show:
+                salvage = recover(deleted, out, show, evidence)
+            where = shown_text(str(out))
+            told = salvage_record(salvage, where)
+            case.counts = {name: told[name] for name in told if name not in ("record", "output")}
+            if options.json:
+                write_record(told)
+            else:
+                click.echo("\n".join(salvage_lines(salvage, where)))
         session.is_incomplete = bool(salvage.incomplete)

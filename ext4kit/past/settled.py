@@ -30,13 +30,14 @@ class Holdings:
     number: Any
 
 
-def find_settled(fs: FileSystem, table: InodeTable) -> tuple[Any, Holdings]:
+def find_settled(fs: FileSystem, table: InodeTable, logged: Any = None) -> tuple[Any, Holdings]:
     """Tell the states of settled inodes from those that matter.
 
     Args:
         fs: the file system.
         table: states from consecutive inode table blocks of the log. Nothing in the first and
             the last block is settled: other pieces of the log may hold more states of it.
+        logged: blocks that the log has copies of, ascending; who has one now is not settled.
 
     Returns:
         (per state (bool): its inode is settled, what the settled inodes have).
@@ -45,7 +46,14 @@ def find_settled(fs: FileSystem, table: InodeTable) -> tuple[Any, Holdings]:
     disk = fs.inode_table(numbers)
     settled = _can_settle(fs, disk)
     settled[place[~_agree(table, disk, place)]] = False
-    return settled[place], _holdings(fs, disk.take(settled))
+    holdings = _holdings(fs, disk.take(settled))
+    if logged is not None:
+        low = np.searchsorted(logged, holdings.start)
+        rewritten = np.searchsorted(logged, holdings.start + holdings.length) > low
+        settled &= ~np.isin(numbers, holdings.number[rewritten])
+        kept = np.isin(holdings.number, numbers[settled])
+        holdings = Holdings(holdings.start[kept], holdings.length[kept], holdings.number[kept])
+    return settled[place], holdings
 
 
 def _can_settle(fs: FileSystem, disk: InodeTable) -> Any:

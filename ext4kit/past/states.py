@@ -93,10 +93,16 @@ class Past:
             others; nothing is settled then.
         committed_only: leave out what transactions without a good commit block hold, and what
             fast commits tell of the time before them.
+        keeps_rewritten: no inode is settled of whose content the log has copies.
     """
 
     def __init__(
-        self, fs: FileSystem, *, directories_only: bool = False, committed_only: bool = False
+        self,
+        fs: FileSystem,
+        *,
+        directories_only: bool = False,
+        committed_only: bool = False,
+        keeps_rewritten: bool = False,
     ) -> None:
         self.fs = fs
         log = Log.open(fs)
@@ -107,6 +113,7 @@ class Past:
         self.settled: list[Holdings] = []
         self.live_directories: Any = np.zeros(0, np.int64)
         self._committed_only = committed_only
+        self._keeps_rewritten = keeps_rewritten
         self._directories = np.zeros(0, np.int64) if directories_only else None
         self.states = self._read_states()
 
@@ -181,7 +188,8 @@ class Past:
     def _are_needed(self, table: InodeTable) -> Any:
         """Per state of one piece (bool): it is kept."""
         if self._directories is None:
-            settled, holdings = find_settled(self.fs, table)
+            logged = self.history.blocks if self.history and self._keeps_rewritten else None
+            settled, holdings = find_settled(self.fs, table, logged)
             self.settled.append(holdings)
             return ~settled
         found = table.number[(table.mode & 0xF000) == 0x4000]

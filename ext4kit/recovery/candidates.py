@@ -14,6 +14,7 @@ import numpy as np
 
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.maps import Maps, Runs
+from ext4kit.journal import History
 from ext4kit.parsers import extents
 from ext4kit.parsers.inode import InodeFlags
 from ext4kit.past.states import NEVER, NOW, Past
@@ -218,7 +219,8 @@ def _nodes_at(fs: FileSystem, blocks: Any) -> tuple[Any, Any]:
 def _earlier_states(past: Past) -> Any:
     """Whole states of regular files that the life's next state does not contain.
 
-    A state that only grew lies in the next one: it has no block and no byte that went.
+    A state that only grew lies in the next one: it has no block and no byte that went, unless
+    the log has newer bytes of a block that both have.
     """
     states = past.states
     rows = np.flatnonzero(states.whole & ((states.table.mode & 0xF000) == 0x8000))
@@ -235,7 +237,40 @@ def _earlier_states(past: Past) -> Any:
     shared = np.bincount(before.owner[mine], end - start, len(earlier))
     total = np.bincount(before.owner, before.length, len(earlier))
     shrunk = states.table.size[earlier] > states.table.size[later]
-    return earlier[(shared < total) | shrunk]
+    return earlier[(shared < total) | shrunk | _are_rewritten(past, before, later)]
+
+
+def _are_rewritten(past: Past, runs: Runs, later: Any) -> Any:
+    """Per row of `later` (bool): the log has bytes of the runs' blocks from when it came about."""
+    found, history = np.zeros(len(later), bool), past.history
+    if history is None:
+        return found
+    mine, copy = overlaps(runs.physical, runs.length, history.blocks, np.ones_like(history.blocks))
+    owner = runs.owner[mine]
+    new = history.orders[copy] == past.states.order[later[owner]]
+    mine, copy, owner = mine[new], copy[new], owner[new]
+    logical = runs.logical[mine] + history.blocks[copy] - runs.physical[mine]
+    size = past.states.table.size
+    before, after = size[later[owner] - 1], size[later[owner]]
+    last, end = np.divmod(before, past.fs.superblock.block_size)
+    longer = (logical == last) & (after > before)
+    found[owner[~longer]] = True
+    owner, copy, end = owner[longer], copy[longer], end[longer]
+    found[owner[_differ_before(history, copy, past.last_order(later[owner] - 1), end)]] = True
+    return found
+
+
+def _differ_before(history: History, copy: Any, at: Any, end: Any) -> Any:
+    """Per copy of a block (bool): the bytes up to `end` are others than in its copy as of `at`."""
+    older = history.latest(history.blocks[copy], at)
+    differ = np.zeros(len(copy), bool)
+    rows = np.flatnonzero(older >= 0)
+    for start in range(0, len(rows), BLOCKS_AT_ONCE):
+        some = rows[start : start + BLOCKS_AT_ONCE]
+        new = history.log.read_copies(history.tags[copy[some]])
+        changed = new != history.log.read_copies(older[some])
+        differ[some] = (changed & (np.arange(new.shape[1]) < end[some, None])).any(axis=1)
+    return differ
 
 
 def _stacked(parts: list[Candidates]) -> Candidates:

@@ -8,25 +8,28 @@ from typing import Any
 
 import numpy as np
 
-from ext4kit.filesystem.maps import Runs
+from ext4kit.filesystem.maps import Runs, spread
 from ext4kit.parsers.inode import InodeFlags
 from ext4kit.past.states import NEVER, NOW, Past
-from ext4kit.recovery.candidates import DISK, NONE, STALE_INDEX, Candidates
+from ext4kit.recovery.candidates import DISK, NONE, NOTHING, STALE_INDEX, Candidates
 from ext4kit.recovery.deleted import Moment
 from ext4kit.recovery.doubts import find_doubts
 from ext4kit.recovery.ends import Ends, find_ends
 from ext4kit.recovery.intervals import overlaps
 from ext4kit.recovery.ownership import Ownership, Reuse
 from ext4kit.recovery.sources.ends import last_bytes
+from ext4kit.recovery.sources.loose_copies import LooseCopies, Wanted, place_files
 from ext4kit.recovery.sources.lost_maps import LostMaps
+from ext4kit.recovery.sources.stale_starts import stale_starts
 from ext4kit.units import NANOSECONDS
 
 
 class Columns:
     """Columns and look-ups over all candidates; each is worked out when it is first asked for."""
 
-    def __init__(self, past: Past, found: Candidates, maps: LostMaps) -> None:
+    def __init__(self, past: Past, found: Candidates, maps: LostMaps, loose: LooseCopies) -> None:
         self.past, self.found, self.maps, self.fs = past, found, maps, past.fs
+        self._loose = loose
         self.ownership = Ownership(past)
         self.block_size = past.fs.superblock.block_size
 
@@ -72,6 +75,16 @@ class Columns:
         return sizes
 
     @cached_property
+    def stale_extents(self) -> dict[int, tuple[int, int]]:
+        """(extents, first file block of the last one) of candidates without a map, if several."""
+        places = np.flatnonzero(self.found.source == NOTHING)
+        starts, count = stale_starts(self.past.states.table.take(self.found.row[places]))
+        several = np.flatnonzero(count > 1)
+        last = starts[several, count[several] - 1]
+        pairs = zip(count[several].tolist(), last.tolist(), strict=True)
+        return dict(zip(places[several].tolist(), pairs, strict=True))
+
+    @cached_property
     def block_counts(self) -> list[int]:
         """Per candidate: blocks of content."""
         ends = np.concatenate([[0], np.cumsum(self.runs.length)])[self.slices]
@@ -92,7 +105,9 @@ class Columns:
     def _deaths(self) -> Any:
         """Per candidate: after which order a use by others counts as a later one."""
         death, order = self.found.death, self.past.states.order[self.found.row]
-        return np.where((death == NOW) & (order != NOW), order, death)
+        death = np.where((death == NOW) & (order != NOW), order, death)
+        # An earlier state may have been written over in the transaction that ended it.
+        return np.where(self.found.superseded & (death > order), death - 1, death)
 
     @cached_property
     def _since(self) -> Any:
@@ -133,7 +148,9 @@ class Columns:
     def reasons(self) -> dict[int, list[str]]:
         """Per candidate: the reasons against intact, where there are any."""
         found: dict[int, list[str]] = {}
-        doubts = find_doubts(self.past, self.found, self.runs, self.ownership, self.journaled)
+        doubts = find_doubts(
+            self.past, self.found, self.runs, self.ownership, self.journaled, self.reuse
+        )
         mapped = np.flatnonzero(self.found.lost_map != NONE)
         for doubtful, reason in self.maps.doubts:
             every = np.zeros(len(self.found), bool)
@@ -190,7 +207,7 @@ class Columns:
         ones = np.ones(len(history.blocks), np.int64)
         mine, tag = overlaps(runs.physical, runs.length, history.blocks, ones)
         candidate = runs.owner[mine]
-        order, death = history.orders[tag], self.found.death[candidate]
+        order, death = history.orders[tag], self._deaths[candidate]
         row = self.found.row[candidate]
         fits = (death == NEVER) | (order <= np.where(death == NOW, states.order[row], death))
         fits &= order >= self._owned_since(row, history.blocks[tag])
@@ -202,6 +219,59 @@ class Columns:
             last = np.append(blocks[1:] != blocks[:-1], True)
             found[place] = (blocks[last], history.tags[tags[last]])
         return found
+
+    @cached_property
+    def loose(self) -> dict[int, tuple[Any, Any]]:
+        """Per candidate: (blocks, log blocks) of content whose copies no descriptor names.
+
+        Of files alone that others wrote over: elsewhere the disk tells.
+        """
+        places, first, _ = self._placed
+        reused = np.isin(places, self.reuse.candidate) & (first >= 0)
+        found: dict[int, tuple[Any, Any]] = {}
+        for place, at in zip(places[reused].tolist(), first[reused].tolist(), strict=True):
+            runs = self.runs.take(slice(*self.slices[place : place + 2]))
+            run, position = spread(runs.length)
+            blocks, logical = runs.physical[run] + position, runs.logical[run] + position
+            order = np.argsort(blocks)
+            found[place] = blocks[order], self._loose.position[at + logical[order]]
+        return found
+
+    @cached_property
+    def _placed(self) -> tuple[Any, Any, Any]:
+        """(candidates, row of the first of each one's loose copies or -1, number of blocks)."""
+        places = self._whole_files if len(self._loose) else np.zeros(0, np.int64)
+        table, row = self.past.states.table, self.found.row[places]
+        wanted = Wanted(
+            table.size[row], self.past.states.order[row], table.crtime[row], table.number[row]
+        )
+        first = place_files(self._loose, wanted, self.block_size)
+        return places, first, -(-wanted.size // self.block_size)
+
+    @cached_property
+    def unplaced(self) -> Any:
+        """Log blocks (int64) without a descriptor that hold contents of files nobody knows.
+
+        Only of transactions in which other files were found.
+        """
+        _, first, count = self._placed
+        first, count = first[first >= 0], count[first >= 0]
+        row, position = spread(count)
+        taken = np.zeros(len(self._loose), bool)
+        taken[first[row] + position] = True
+        evident = np.isin(self._loose.order, self._loose.order[first])
+        return self._loose.position[evident & ~taken]
+
+    @property
+    def _whole_files(self) -> Any:
+        """Candidates that are regular files in their last state, all blocks mapped and written."""
+        table, row = self.past.states.table, self.found.row
+        size = table.size[row]
+        written = self.runs.length * ~self.runs.unwritten
+        mapped = np.bincount(self.runs.owner, written, len(self.found))
+        kept = ((table.mode[row] & 0xF000) == 0x8000) & (size > 0) & ~self.found.unsized
+        kept &= ~self.found.superseded & (mapped == -(-size // self.block_size))
+        return np.flatnonzero(kept)
 
     def _owned_since(self, row: Any, block: Any) -> Any:
         """Per (state, block): since when it was content of that life alone, NOW for never.

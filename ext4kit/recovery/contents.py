@@ -9,23 +9,21 @@ import numpy as np
 
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.filesystem.content import Content
-from ext4kit.filesystem.maps import Runs, has_map
-from ext4kit.parsers.features import Incompat
-from ext4kit.past.states import NEVER
-from ext4kit.recovery.candidates import NOTHING
+from ext4kit.filesystem.maps import Runs
+from ext4kit.journal import Log
 from ext4kit.recovery.columns import Columns
 from ext4kit.recovery.deleted import DeletedFile, Grade
 from ext4kit.recovery.intervals import overlaps, union
-from ext4kit.recovery.sources.carving import carve
-from ext4kit.recovery.sources.lost_maps import are_apart
-from ext4kit.recovery.sources.order import NOTHING as NO_MATCH
-from ext4kit.recovery.sources.order import Placed, match_in_order
+from ext4kit.recovery.sources.carving import carve, stated_sizes
+from ext4kit.recovery.sources.carving.carved import Carved
+from ext4kit.recovery.sources.loose_copies import log_marks
+from ext4kit.recovery.sources.lost_maps import INDIRECT, are_apart
 from ext4kit.recovery.sources.search import Findings
+from ext4kit.recovery.sources.space import Space
 
-CARVED = "free blocks"
-ORDER = "order on the disk: made between neighbours whose blocks are known"
-MOST_CHANGES = 4  # i_version of what was made, written, and given times and an owner or a mode
+CARVED, IN_LOG = "free blocks", "journal blocks without a descriptor"
 UNSURE = "where it begins and ends is a guess"
+FRAGMENT = "likely a piece of a file, not all of one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +36,8 @@ class Contents:
         size: bytes.
         signature: number of what it starts like, 0 for nothing known.
         sure: bool, good odds that it is exactly a file.
+        fragment: bool, likely a piece of a file.
+        proven: bool, its format, a list of blocks or the tree of extents tells its end.
         source: what its blocks are known from.
         runs: `owner` is the row here.
         blocks: where their bytes are read.
@@ -48,6 +48,8 @@ class Contents:
     size: Any
     signature: Any
     sure: Any
+    fragment: Any
+    proven: Any
     source: Any
     runs: Runs
     blocks: BlockReader
@@ -62,6 +64,9 @@ def find_contents(findings: Findings, columns: Columns) -> Contents:
     parts = [_unowned(findings, claimed)]
     if findings.marks is not None:
         parts.append(_carved(findings, columns, claimed, parts[0].runs))
+        log = findings.space.log
+        if len(columns.unplaced) and log is not None and log.reader.blocks is log.home:
+            parts.append(_in_log(findings, columns, log))
     return _stacked(parts)
 
 
@@ -77,8 +82,11 @@ def _unowned(findings: Findings, claimed: tuple[Any, Any]) -> Contents:
     doubted = np.zeros(len(maps), bool)
     for doubtful, _ in maps.doubts:
         doubted |= doubtful
-    blocks, none = findings.space.blocks, np.zeros(len(maps), np.int64)
-    return _contents(blocks, maps.runs, maps.size, none, ~doubted, maps.source)
+    blocks = findings.space.blocks
+    size, kind = stated_sizes(blocks, maps.runs, maps.size)
+    proven = maps.source != INDIRECT
+    standing = ~doubted, np.zeros(len(maps), bool), proven
+    return _contents(blocks, maps.runs, size, kind, standing, maps.source)
 
 
 def _carved(
@@ -95,17 +103,29 @@ def _carved(
         np.concatenate([length, unowned.length, np.ones(len(blocks), np.int64)]),
     )
     space = findings.space
-    extents = Incompat.EXTENT in space.fs.superblock.features
-    found = carve(space.blocks, findings.marks, space.unused, claimed, extents)
+    found = carve(space.blocks, findings.marks, space.unused, claimed, findings.lists)
+    return _of_pieces(space, found, CARVED)
+
+
+def _in_log(findings: Findings, columns: Columns, log: Log) -> Contents:
+    """What is left of journaled contents of which nothing else is known, cut into files."""
+    space, none = findings.space, np.zeros(0, np.int64)
+    runs, marks = log_marks(log, columns.unplaced)
+    return _of_pieces(space, carve(space.blocks, marks, runs, (none, none)), IN_LOG)
+
+
+def _of_pieces(space: Space, found: Carved, name: str) -> Contents:
+    """Carved files as contents."""
     first = np.searchsorted(found.run_file, np.arange(len(found)))
     before = np.cumsum(found.run_count) - found.run_count
     logical = before - before[first][found.run_file] if len(found) else before
     runs = Runs(
         found.run_file, logical, found.run_count, found.run_first, np.zeros(len(before), bool)
     )
-    source = np.full(len(found), CARVED)
+    source = np.full(len(found), name)
     kind = found.kind.astype(np.int64)
-    return _contents(space.blocks, runs, found.size, kind, found.sure, source)
+    standing = found.sure, found.fragment, found.proven
+    return _contents(space.blocks, runs, found.size, kind, standing, source)
 
 
 def _inside(runs: Runs, start: Any, length: Any) -> Any:
@@ -116,87 +136,26 @@ def _inside(runs: Runs, start: Any, length: Any) -> Any:
 
 
 def _contents(
-    blocks: BlockReader, runs: Runs, size: Any, signature: Any, sure: Any, source: Any
+    blocks: BlockReader,
+    runs: Runs,
+    size: Any,
+    signature: Any,
+    standing: tuple[Any, Any, Any],
+    source: Any,
 ) -> Contents:
+    """Contents of which `standing` is (sure, fragment, proven)."""
     first, end = np.full(len(size), np.iinfo(np.int64).max), np.zeros(len(size), np.int64)
     np.minimum.at(first, runs.owner, runs.physical)
     np.maximum.at(end, runs.owner, runs.physical + runs.length)
-    return Contents(first, end, size, signature, sure, source, runs, blocks)
+    return Contents(first, end, size, signature, *standing, source, runs, blocks)
 
 
 def _stacked(parts: list[Contents]) -> Contents:
     runs = Runs.stacked([(part.runs, len(part)) for part in parts])
-    names = ("size", "signature", "sure", "source")
+    names = ("size", "signature", "sure", "fragment", "proven", "source")
     values = [np.concatenate([getattr(part, name) for part in parts]) for name in names]
-    return _contents(parts[0].blocks, runs, *values)
-
-
-def match_contents(columns: Columns, contents: Contents) -> dict[int, int]:
-    """Candidate without a map -> row of the content that its place among others gives it."""
-    found, table = columns.found, columns.past.states.table
-    row = found.row
-    # Freeing blocks sets mtime; an inode that never had any keeps its own.
-    freed = (table.links_count[row] == 0) & (table.mtime[row] == table.ctime[row])
-    freed &= ((table.mode[row] & 0xF000) == 0x8000) & (found.source == NOTHING)
-    freed &= (found.death != NEVER) & (table.crtime[row] > 0)
-    places = np.flatnonzero(freed)
-    places = places[_went_last(columns, row[places])]
-    places = places[table.version[row[places]] <= MOST_CHANGES]  # more: it can lie elsewhere
-    carved = np.flatnonzero(contents.source == CARVED)
-    carved = carved[np.argsort(contents.first[carved])]
-    if not len(places) or not len(carved):
-        return {}
-    group = _group(columns, table.number[row[places]])
-    wanted = (group, table.crtime[row[places]], table.number[row[places]])
-    known, taken = _neighbours(columns)
-    match = match_in_order(known, wanted, (contents.first[carved], contents.end[carved]), taken)
-    pairs = zip(places.tolist(), match.tolist(), strict=True)
-    return {place: int(carved[at]) for place, at in pairs if at != NO_MATCH}
-
-
-def _went_last(columns: Columns, rows: Any) -> Any:
-    """Per state (bool) of a freed inode without a map: none of them was made after it went.
-
-    Such a one may have had its blocks since, and so may others between two bearers of its
-    number, of which nothing tells.
-    """
-    past = columns.past
-    table, life = past.states.table, past.states.life
-    last = np.searchsorted(life, life[rows], side="right") - 1
-    known, bearer = np.unique(table.number, return_inverse=True)
-    newest = np.zeros(len(known), np.int64)
-    np.maximum.at(newest, bearer, table.crtime)
-    made = np.maximum(newest[bearer[rows]], table.crtime[rows].max(initial=0))
-    return made <= table.ctime[last]
-
-
-def _group(columns: Columns, number: Any) -> Any:
-    return (number - 1) // columns.fs.superblock.inodes_per_group
-
-
-def _neighbours(columns: Columns) -> tuple[Placed, tuple[Any, Any]]:
-    """(files whose blocks are known, runs that somebody has)."""
-    fs, states, runs = columns.fs, columns.past.states, columns.runs
-    tables = [(states.table.take(columns.found.row), runs)]
-    for table in fs.inode_chunks():
-        live = table.take((table.links_count > 0) & has_map(table.mode, table.size, table.flags))
-        tables.append((live, fs.map_table(live).data))
-    parts = [_placed(columns, table, data) for table, data in tables]
-    known = Placed(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-    start, length = union(
-        np.concatenate([data.physical for _, data in tables]),
-        np.concatenate([data.length for _, data in tables]),
-    )
-    return known, (start, start + length)
-
-
-def _placed(columns: Columns, table: Any, runs: Runs) -> tuple[Any, ...]:
-    """The columns of `Placed` for the inodes of a table that have blocks."""
-    mapped, first = np.unique(runs.owner, return_index=True)
-    last = np.append(first[1:], len(runs))[: len(first)] - 1
-    start, end = runs.physical[first], runs.physical[last] + runs.length[last]
-    number = table.number[mapped]
-    return _group(columns, number), table.crtime[mapped], number, start, end, first == last
+    size, kind, sure, fragment, proven, source = values
+    return _contents(parts[0].blocks, runs, size, kind, (sure, fragment, proven), source)
 
 
 def content_of(contents: Contents, row: int) -> Content:
@@ -228,10 +187,17 @@ def _file(contents: Contents, row: int) -> DeletedFile:
         blocks_reused=0,
         lost=(),
         sources={"map": str(contents.source[row])},
-        problems=() if contents.sure[row] else (UNSURE,),
+        problems=_problems(contents, row),
         superseded=False,
         link_target=None,
         first_block=int(contents.first[row]),
+        fragment=bool(contents.fragment[row]),
         _signature=int(contents.signature[row]),
         _content=content,
     )
+
+
+def _problems(contents: Contents, row: int) -> tuple[str, ...]:
+    if contents.fragment[row]:
+        return (FRAGMENT,)
+    return () if contents.sure[row] else (UNSURE,)

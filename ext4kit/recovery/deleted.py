@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from ext4kit.parsers.inode import Inode
 
 if TYPE_CHECKING:
     from ext4kit.filesystem import FileSystem
+    from ext4kit.recovery.sources.attributes import Attributes
     from ext4kit.recovery.sources.carving.kinds import Kind
 
 
@@ -60,6 +61,7 @@ class DeletedFile:
         below: where it was below a directory whose own path is not known, which comes first in
             it as `inode-NUMBER-GENERATION`.
         first_block: of content that was found without a map in an inode, else None.
+        fragment: content that is likely a piece of a file, not all of one.
     """
 
     path: bytes | None
@@ -78,8 +80,14 @@ class DeletedFile:
     link_target: bytes | None
     below: bytes | None = None
     first_block: int | None = None
+    fragment: bool = False
     _signature: int = field(repr=False, default=0)
     _content: Content | None = field(repr=False, compare=False, default=None)
+    _attributes: Callable[[], Attributes] | None = field(repr=False, compare=False, default=None)
+
+    def attributes(self) -> Attributes | None:
+        """Its extended attributes, worked out anew each time; None where no inode is known."""
+        return None if self._attributes is None else self._attributes()
 
     @property
     def number(self) -> int | None:

@@ -14,7 +14,8 @@ from ext4kit.past.states import NEVER, NOW, Past
 from ext4kit.recovery.ages import Ages
 from ext4kit.recovery.candidates import LOG, Candidates
 from ext4kit.recovery.intervals import overlaps
-from ext4kit.recovery.ownership import Ownership
+from ext4kit.recovery.ownership import Ownership, Reuse
+from ext4kit.recovery.unreadable import UNREADABLE, on_lost_bytes
 from ext4kit.recovery.unseen import find_unseen_users
 
 SECTOR = 512
@@ -29,6 +30,7 @@ def find_doubts(
     runs: Runs,
     ownership: Ownership,
     journaled: Mapping[int, tuple[Any, Any]],
+    reuse: Reuse,
 ) -> list[tuple[Any, str]]:
     """Reasons against the grade intact.
 
@@ -38,6 +40,7 @@ def find_doubts(
         runs: their blocks up to their size.
         ownership: who had which block.
         journaled: (blocks, log copies) of candidates whose content went through the log.
+        reuse: the blocks that others took later.
 
     Returns:
         (per candidate (bool), what is wrong with it) pairs.
@@ -54,6 +57,7 @@ def find_doubts(
         (found.damaged, "a part of its block map could not be read"),
         (_incomplete(past, found), "its block map holds fewer blocks than its inode counts"),
         (_beyond(past, found, runs), "a part of it lies beyond the end of the evidence"),
+        (on_lost_bytes(past.fs.blocks, runs, len(found)), UNREADABLE),
         (_unproven(past, found), "the checksum of its inode does not fit"),
         (_uncommitted(past, found), "its state comes from a transaction without a commit"),
         (_unseen(past, found), "a later fast commit may have changed its blocks unseen"),
@@ -70,7 +74,7 @@ def find_doubts(
             "its last write did not go through the log, which holds earlier bytes of it",
         ),
         (
-            _differing(past, found, journaled) & recent,
+            _differing(past, found, journaled, reuse) & recent,
             "the log and the disk tell its bytes differently",
         ),
         (
@@ -152,7 +156,9 @@ def _overtaken(past: Past, found: Candidates, journaled: Mapping[int, tuple[Any,
     return doubtful
 
 
-def _differing(past: Past, found: Candidates, journaled: Mapping[int, tuple[Any, Any]]) -> Any:
+def _differing(
+    past: Past, found: Candidates, journaled: Mapping[int, tuple[Any, Any]], reuse: Reuse
+) -> Any:
     """Log and disk tell its bytes differently, although the log was written out.
 
     A transaction can end between the taking of blocks and the writing of journaled bytes, and
@@ -167,6 +173,8 @@ def _differing(past: Past, found: Candidates, journaled: Mapping[int, tuple[Any,
     owner = np.repeat(places, [len(journaled[place][0]) for place in places.tolist()])
     blocks, tags = (np.concatenate(column) for column in zip(*journaled.values(), strict=True))
     written_out = ~known.to_replay[known.row_of(log.tags.order[tags])]
+    mine, other = overlaps(blocks, np.ones_like(blocks), reuse.start, reuse.length)
+    written_out[mine[owner[mine] == reuse.candidate[other]]] = False  # the disk tells of others
     owner, blocks, tags = owner[written_out], blocks[written_out], tags[written_out]
     for start in range(0, len(blocks), BLOCKS_AT_ONCE):
         some = slice(start, start + BLOCKS_AT_ONCE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -27,20 +27,27 @@ from ext4kit.recovery.candidates import (
     find_candidates,
 )
 from ext4kit.recovery.columns import Columns
-from ext4kit.recovery.contents import (
-    ORDER,
-    UNSURE,
-    content_files,
-    content_of,
-    find_contents,
-    match_contents,
-)
+from ext4kit.recovery.contents import UNSURE, content_files, content_of, find_contents
 from ext4kit.recovery.deleted import Deleted, DeletedFile, Grade, LostRange, Moment
-from ext4kit.recovery.remains import JournaledData, without_blocks, without_overlaps
+from ext4kit.recovery.fragments import without_fragments
+from ext4kit.recovery.joining import join_contents
+from ext4kit.recovery.remains import (
+    JournaledData,
+    without_blocks,
+    without_copied,
+    without_overlaps,
+)
 from ext4kit.recovery.sources import Source
+from ext4kit.recovery.sources.attributes import OldAttributes
+from ext4kit.recovery.sources.loose_copies import LooseData
 from ext4kit.recovery.sources.paths import FoundName, FoundPaths
 from ext4kit.recovery.sources.search import Findings, search
 from ext4kit.recovery.sources.space import Progress
+
+FROM_DESCRIBED, FROM_LOOSE = "copies in the journal", "copies without a descriptor"
+FROM_LOG = "their own are read from the journal"
+_MAP_SOURCES = {STALE_INDEX: "stale index entries of the freed inode"}
+LOOSE = "their own are read from copies in the journal that nothing describes, found by their order"
 
 
 def find_deleted(
@@ -57,7 +64,7 @@ def find_deleted(
         sources: where to look; all but JOURNAL read the whole free space.
         progress: called with (bytes read of the free space, bytes in all).
     """
-    findings = search(Past(fs), sources, progress)
+    findings = search(Past(fs, keeps_rewritten=versions), sources, progress)
     return Deleted(fs, _Engine(findings, versions).files())
 
 
@@ -65,11 +72,14 @@ class _Engine:
     def __init__(self, findings: Findings, versions: bool) -> None:
         self.past, self.fs = findings.past, findings.past.fs
         self.found: Candidates = find_candidates(self.past, versions, findings.maps)
-        self.columns = Columns(self.past, self.found, findings.maps)
+        self.columns = Columns(self.past, self.found, findings.maps, findings.loose)
         self.names = NameHistory(self.past)
         self.other_names = FoundPaths(self.past, self.names, findings.names)
-        self.contents = find_contents(findings, self.columns)
-        self.matched = match_contents(self.columns, self.contents)
+        self.attributes = OldAttributes(self.past, findings.structures)
+        self.attributes.tell_unclaimed()
+        contents = find_contents(findings, self.columns)
+        self.contents = without_fragments(contents, self.columns, findings.space)
+        self.joined = join_contents(self.columns, self.contents, self._names)
         self.block_size = self.fs.superblock.block_size
 
     def files(self) -> list[DeletedFile]:
@@ -81,14 +91,15 @@ class _Engine:
             for file, order in zip(files, death.tolist(), strict=True)
         ]
         known = [file for _, file in sorted(keyed, key=lambda pair: pair[0])]
-        return known + content_files(self.contents, set(self.matched.values()))
+        joined = {joined.content for joined in self.joined.values()}
+        return known + content_files(self.contents, joined)
 
     def _file(self, place: int) -> DeletedFile:
         columns = self.columns
         inode, source = columns.ends.inode[place], columns.source_names[place]
         runs = columns.runs.take(slice(*columns.slices[place : place + 2]))
-        lost = self._lost_blocks(place)
-        problems: list[str] = []
+        reused = self._reused_blocks(place)
+        lost, problems = self._lost_blocks(place, reused)
         size = self._size(place, inode, source)
         grade = self._grade(place, inode, source, runs, lost, problems)
         name = self._names[place]
@@ -101,7 +112,7 @@ class _Engine:
             deleted_between=self._between(place),
             grade=grade,
             blocks=columns.block_counts[place],
-            blocks_reused=sum(length for _, length, _ in lost) if lost else 0,
+            blocks_reused=sum(length for _, length, _ in reused),
             lost=tuple(self._lost_ranges(runs, lost, size or 0)) if lost else (),
             sources=self._sources(place, inode, source, name),
             problems=tuple(problems),
@@ -109,12 +120,14 @@ class _Engine:
             link_target=self._link_target(place, inode, source, runs, lost),
             below=name.below if name else None,
             _content=self._content(place, inode, source, runs, lost, size),
+            _attributes=partial(self.attributes.of, inode, self._rows[place]),
         )
-        return file if place not in self.matched else self._with_content(file, place)
+        return file if place not in self.joined else self._with_content(file, place)
 
     def _with_content(self, file: DeletedFile, place: int) -> DeletedFile:
         """A file of which no block is known, with what its place among others gives it."""
-        row = self.matched[place]
+        joined = self.joined[place]
+        row = joined.content
         content = content_of(self.contents, row)
         assert content.runs is not None
         return replace(
@@ -122,7 +135,7 @@ class _Engine:
             size=content.size,
             grade=Grade.CARVED,
             blocks=int(content.runs.length.sum()),
-            sources=file.sources | {"map": ORDER},
+            sources=file.sources | {"map": joined.basis},
             problems=(UNSURE,),
             first_block=int(self.contents.first[row]),
             _signature=int(self.contents.signature[row]),
@@ -131,7 +144,24 @@ class _Engine:
 
     # -- what it still has ----------------------------------------------------------------
 
-    def _lost_blocks(self, place: int) -> list[tuple[int, int, str]]:
+    def _lost_blocks(
+        self, place: int, reused: list[tuple[int, int, str]]
+    ) -> tuple[list[tuple[int, int, str]], list[str]]:
+        """(the reused blocks of whose bytes the log has no copy, what to say of the others)."""
+        said: list[str] = []
+        if not reused:
+            return reused, said
+        for copies, where in ((self.columns.journaled, FROM_LOG), (self.columns.loose, LOOSE)):
+            if place not in copies:
+                continue
+            left = without_copied(reused, copies[place][0])
+            count = sum(length for _, length, _ in reused) - sum(length for _, length, _ in left)
+            if count:
+                said.append(f"{count:,} of its blocks have other bytes now: {where}")
+            reused = left
+        return reused, said
+
+    def _reused_blocks(self, place: int) -> list[tuple[int, int, str]]:
         """(first block, count, owner) without overlaps, in order."""
         columns = self.columns
         (first, last), (begin, end) = (
@@ -172,6 +202,10 @@ class _Engine:
         """The grade, and the reasons for anything below intact."""
         if source == NOTHING:
             problems.append("no source tells which blocks it had")
+            if place in self.columns.stale_extents:
+                count, last = self.columns.stale_extents[place]
+                size = last * self.block_size
+                problems.append(f"it had {count} extents and more than {size:,} bytes")
             return Grade.OVERWRITTEN
         problems += self.columns.reasons.get(place, ())
         if inode.is_inline and inode.size > len(self._inline(inode)):
@@ -208,6 +242,11 @@ class _Engine:
         return self.columns.sizes[place] or None if self._unsized[place] else inode.size
 
     @cached_property
+    def _rows(self) -> list[int]:
+        found: list[int] = self.found.row.tolist()
+        return found
+
+    @cached_property
     def _unsized(self) -> list[bool]:
         found: list[bool] = self.found.unsized.tolist()
         return found
@@ -238,8 +277,10 @@ class _Engine:
         if inode.is_inline or inode.is_fast_symlink:
             return Content(self.fs.blocks, size, inline=self._inline(inode))
         blocks: Any = self.fs.blocks
+        if place in self.columns.loose and self.past.log is not None:
+            blocks = LooseData(blocks, self.past.log, *self.columns.loose[place])
         if place in self.columns.journaled:
-            blocks = JournaledData(self.past, *self.columns.journaled[place])
+            blocks = JournaledData(self.past, blocks, *self.columns.journaled[place])
         return Content(blocks, size, without_blocks(runs, lost))
 
     def _inline(self, inode: Inode) -> bytes:
@@ -298,15 +339,18 @@ class _Engine:
         if self._undescribed[place]:
             where = "copy without a descriptor"
         sources = {"inode": where}
-        if source in (LOG, DISK):
-            sources["map"] = where
-        elif source == STALE_INDEX:
-            sources["map"] = "stale index entries of the freed inode"
-        elif source != NOTHING:
-            sources["map"] = source
+        if source != NOTHING:
+            sources["map"] = where if source in (LOG, DISK) else _MAP_SOURCES.get(source, source)
+        if told := self._content_source(place):
+            sources["content"] = told
         if name is not None:
             sources["name"] = name.source
         return sources
+
+    def _content_source(self, place: int) -> str:
+        """Where in the log content is read from, "" for content that is read in its place."""
+        copied = {FROM_DESCRIBED: self.columns.journaled, FROM_LOOSE: self.columns.loose}
+        return ", ".join(where for where, places in copied.items() if place in places)
 
     @cached_property
     def _undescribed(self) -> list[bool]:

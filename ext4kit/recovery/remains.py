@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.filesystem.maps import Runs, spread
 from ext4kit.journal.overlay import CopiesInFront
 from ext4kit.past.states import Past
@@ -14,9 +16,9 @@ from ext4kit.past.states import Past
 class JournaledData(CopiesInFront):
     """The blocks of one file, those that went through the log as data read from there."""
 
-    def __init__(self, past: Past, blocks: Any, copies: Any) -> None:
+    def __init__(self, past: Past, base: BlockReader, blocks: Any, copies: Any) -> None:
         assert past.log is not None
-        super().__init__(past.fs.blocks, past.log)
+        super().__init__(base, past.log)
         self._blocks, self._copies = blocks, copies
 
     def copies_of(self, blocks: Any) -> Any:
@@ -35,6 +37,18 @@ def without_overlaps(pieces: list[tuple[int, int, str]]) -> list[tuple[int, int,
         if stop > start:
             kept.append((start, stop - start, owner))
             end = stop
+    return kept
+
+
+def without_copied(pieces: list[tuple[int, int, str]], blocks: Any) -> list[tuple[int, int, str]]:
+    """The (start, length, owner) pieces less single blocks, which ascend."""
+    kept: list[tuple[int, int, str]] = []
+    for start, length, owner in pieces:
+        low, high = np.searchsorted(blocks, [start, start + length]).tolist()
+        edges = [start - 1, *blocks[low:high].tolist(), start + length]
+        for before, after in pairwise(edges):
+            if after > before + 1:
+                kept.append((before + 1, after - before - 1, owner))
     return kept
 
 

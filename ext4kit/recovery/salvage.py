@@ -18,7 +18,8 @@ from ext4kit.output import (
     Written,
     output_limit,
 )
-from ext4kit.recovery.deleted import Deleted, DeletedFile, Moment
+from ext4kit.recovery.deleted import Deleted, DeletedFile, Grade, Moment
+from ext4kit.recovery.sources.attributes import Attributes
 
 
 @dataclass(slots=True)
@@ -88,7 +89,7 @@ def _recover_one(
             reason = f"not finished: {str(error) or 'interrupted'}"
             manifest.append(record(file, written, failure if written else reason))
         raise
-    result.grades[str(file.grade)] += 1
+    result.grades[str(grade_of(file, written))] += 1
     if written is None:
         result.recorded += 1
         result.incomplete += bool(failure)
@@ -127,9 +128,17 @@ def _unnamed(file: DeletedFile) -> tuple[str, list[bytes]]:
     return mark, [b"unnamed", (mark + extension).encode()]
 
 
+def grade_of(file: DeletedFile, written: Written | None) -> Grade:
+    """The grade, no more than partial where reading the content showed a loss."""
+    has_lost = written is not None and bool(written.lost)
+    return Grade.PARTIAL if has_lost and file.grade is Grade.INTACT else file.grade
+
+
 def record(file: DeletedFile, written: Written | None, failure: str = "") -> dict[str, Any]:
     """A file's manifest record: plain JSON values, times in integer ns."""
-    problems, format = list(file.problems), file.format
+    problems, format, attributes = list(file.problems), file.format, file.attributes()
+    if attributes is not None and attributes.missing:
+        problems.append(f"extended attributes: {attributes.missing}")
     if failure:
         problems.append(failure)
     lost = [
@@ -156,20 +165,33 @@ def record(file: DeletedFile, written: Written | None, failure: str = "") -> dic
         "crtime": file.crtime,
         "dtime": file.dtime,
         "deleted_between": [_moment(moment) for moment in file.deleted_between],
-        "grade": str(file.grade),
+        "grade": str(grade_of(file, written)),
         "superseded": file.superseded,
         "blocks": file.blocks,
         "blocks_reused": file.blocks_reused,
         "lost": lost,
         "extents": file.extents,
         "first_block": file.first_block,
+        "fragment": file.fragment,
         "mime": format.mime if format else None,
         "encoding": format.encoding or None if format else None,
-        "sources": file.sources,
+        "sources": file.sources | _attribute_source(attributes),
+        "xattrs": _attribute_records(attributes),
         **text_and_bytes("link_target", file.link_target),
         "device": list(device) if (device := file.device) else None,
         "problems": problems,
     }
+
+
+def _attribute_source(attributes: Attributes | None) -> dict[str, str]:
+    return {"xattrs": attributes.source} if attributes and attributes.source else {}
+
+
+def _attribute_records(attributes: Attributes | None) -> list[dict[str, Any]]:
+    return [
+        {**text_and_bytes("name", name), "value_base64": base64.b64encode(value).decode("ascii")}
+        for name, value in (attributes.values if attributes else {}).items()
+    ]
 
 
 def text_and_bytes(key: str, value: bytes | None) -> dict[str, Any]:

@@ -63,6 +63,8 @@ def _format(file: DeletedFile) -> str:
     """What its content looks like, and how sure its borders are."""
     found = file.format
     kind = found.mime if found else "not recognised"
+    if file.fragment:
+        return f"{kind}, likely a piece"
     return f"{kind}, borders unsure" if file.problems else kind
 
 

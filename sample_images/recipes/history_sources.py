@@ -80,7 +80,7 @@ class Sources:
     def _judge_carved(self, file: DeletedFile, book: Book) -> None:
         digest = trimmed_digest(content_bytes(file))
         known = any(digest in life.trimmed for life in book.lives.values())
-        how = ", a guess" if file.problems else ""
+        how = ", a fragment" if file.fragment else ", a guess" if file.problems else ""
         self.carved[file.sources["map"] + how, "exact" if known else "inexact"] += 1
 
     def table(self) -> str:

@@ -38,6 +38,9 @@ class Leftovers:
         carved: outputs graded so; carved_exact: of these, those that are exactly a file.
         live: outputs with the bytes, or the life, of a living file and of no removed one.
         wrong: outputs with bytes that no file ever had, whatever their grade.
+        joined: outputs graded carved that came under an inode; misjoined: of these, those with
+            the bytes and the place of another file than the last one of that inode.
+        misnamed: outputs under a name that no file with their bytes ever had.
         twice: blocks that are in the outputs more often than in the image.
         claimed_twice: blocks that more than one record of the manifest names as its own.
     """
@@ -58,6 +61,9 @@ class Leftovers:
     wrong: int = 0
     twice: int = 0
     claimed_twice: int = 0
+    joined: int = 0
+    misjoined: list[Output] = field(default_factory=list)
+    misnamed: list[Output] = field(default_factory=list)
     missing: list[FileTruth] = field(default_factory=list)
     nameless: list[FileTruth] = field(default_factory=list)
     intact_wrong: list[Output] = field(default_factory=list)
@@ -83,12 +89,14 @@ class Leftovers:
             self.wrong,
             f"{self.twice}+{self.claimed_twice}",
             len(self.live),
+            f"{self.joined - len(self.misjoined)}/{self.joined}",
+            len(self.misnamed),
         )
         return f"{self.name:<22}" + "".join(f"{cell!s:>12}" for cell in cells)
 
 
 COLUMNS = ["hold", "exact", "named", "pathed", "names-left", "paths-left", "ends-left"]
-COLUMNS += ["int-wrong", "carved-ex", "wrong", "twice", "live"]
+COLUMNS += ["int-wrong", "carved-ex", "wrong", "twice", "live", "joined", "misnamed"]
 HEADER = f"{'whose blocks hold':<22}" + "".join(f"{column:>12}" for column in COLUMNS)
 
 
@@ -104,6 +112,7 @@ def judge_leftovers(image: Path, truth: Truth, out: Path) -> Leftovers:
     result = Leftovers(truth.recipe)
     _judge_states(result, truth, outputs)
     _judge_outputs(result, truth, outputs)
+    _judge_joins(result, truth, outputs)
     with Disk(image) as disk:
         result.twice = _blocks_twice(disk, [out / one.file for one in outputs if one.sha256])
     result.claimed_twice = _claimed_twice(out)
@@ -179,6 +188,28 @@ def _judge_outputs(result: Leftovers, truth: Truth, outputs: list[Output]) -> No
             result.carved += 1
             result.carved_exact += output.sha256 in every
         result.wrong += output.sha256 not in every and output.sha256 not in live
+
+
+def _judge_joins(result: Leftovers, truth: Truth, outputs: list[Output]) -> None:
+    names: defaultdict[str, set[bytes]] = defaultdict(set)
+    held = [(one.sha256, one.path) for one in truth.files]
+    for digest, path in held + [(one.sha256, one.path) for one in truth.live]:
+        names[digest].add(path.rsplit(b"/", 1)[-1])
+    lives = {(one.inode, one.generation): one for one in truth.files if one.state == "deleted"}
+    for output in outputs:
+        if not output.sha256 or output.size == 0:
+            continue
+        if output.name and output.sha256 in names and output.name not in names[output.sha256]:
+            result.misnamed.append(output)
+        if output.grade == "carved" and output.life:
+            result.joined += 1
+            own = lives.get(output.life)
+            if own is None or not (own.sha256 == output.sha256 or _begins_alike(own, output)):
+                result.misjoined.append(output)
+
+
+def _begins_alike(state: FileTruth, output: Output) -> bool:
+    return bool(state.blocks) and state.blocks[0][1] == output.first_block
 
 
 def _blocks_twice(disk: Disk, files: list[Path]) -> int:

@@ -89,6 +89,15 @@ def overtaken(stage: Stage) -> None:
         stage.add(f"new/{at:03d}.bin", [(0, content[:1])])  # that syncs the file, and it alone
 
 
+def removed_before(stage: Stage) -> None:
+    """Files removed, and others made, before the file system was lost."""
+    few(stage)
+    stage.remount()
+    stage.remove(shuffled(stage.files("home"), "gone"))
+    stage.sync()
+    plant(stage, "later", 20)
+
+
 def write_few(stage: Stage) -> None:
     """The new file system in use: some files, of which a part goes again."""
     for at in range(24):
@@ -128,6 +137,8 @@ REMADE: dict[str, Remade] = {
                ("-t", "ext3", "-J", "size=8"), None, few),
         Remade("remade_cut", "power cut, then made anew", CUT, CUT, overtaken, cut=True,
                size=64 * MIB),
+        Remade("remade_without_log", "files removed, then made anew without a log", EXT4,
+               ("-t", "ext4", "-O", "^has_journal"), removed_before, size=128 * MIB),
         Remade("cut_superblocks_gone", "power cut, superblocks and descriptors wiped", CUT, None,
                overtaken, cut=True, size=64 * MIB, slow=True),
         Remade("remade_many", "2,000 files, made anew with the same options", EXT4, EXT4, many,

@@ -25,6 +25,7 @@ class Output:
         path: exact, without a leading slash; None when it is not known.
         name: the last part of the path, or the name alone where the path is not known.
         size: bytes of the written file.
+        first_block: of a content that was found without a map in an inode.
     """
 
     file: str
@@ -35,6 +36,7 @@ class Output:
     kind: str
     name: bytes | None = None
     size: int = 0
+    first_block: int | None = None
 
 
 @dataclass(slots=True)
@@ -109,6 +111,7 @@ def _output(folder: Path, record: dict[str, Any]) -> Output:
         record.get("type") or "",
         path.rsplit(b"/", 1)[-1] if path else bytes_of(record, "name"),
         len(data),
+        record.get("first_block"),
     )
 
 

@@ -12,7 +12,7 @@ from ext4kit.errors import AccessError
 from ext4kit.evidence.source import Source
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.bitmaps import Bitmaps
-from ext4kit.filesystem.blocks import BlockReader, SourceBlocks
+from ext4kit.filesystem.blocks import BlockReader, SourceBlocks, lost_blocks
 from ext4kit.filesystem.inodes import INODES_AT_ONCE
 from ext4kit.filesystem.maps import MOST_BLOCKS, Maps, has_map, map_inodes
 from ext4kit.findings import Problems
@@ -72,6 +72,10 @@ class LostBlocks:
         found = np.zeros(len(blocks), bool)
         found[self.taken(blocks, np.ones_like(blocks))[0]] = True
         return found
+
+    def lost_blocks(self) -> Any:
+        """What is known to be lost of the volume's blocks."""
+        return lost_blocks(self._base)
 
     def read(self, block: int, count: int = 1) -> memoryview:
         """`count` blocks from `block` on.
@@ -145,7 +149,7 @@ class LostFileSystem(FileSystem):
         last = len(tables.place) * self._per_block(superblock)
         counted = min(superblock.inodes_count, source.size // superblock.inode_size)
         self.superblock = replace(superblock, inodes_count=max(counted, last))
-        self.groups = _groups(self.superblock, tables)
+        self.groups = groups_of(self.superblock, tables)
         self.bitmaps = _NoBitmaps(self.blocks, self.superblock, self.groups, self.problems)
         self._made: dict[int, bytes] = {}
 
@@ -282,7 +286,7 @@ class _NoBitmaps(Bitmaps):
         return np.ones(bits, np.uint8)
 
 
-def _groups(superblock: Superblock, tables: Tables) -> GroupTable:
+def groups_of(superblock: Superblock, tables: Tables) -> GroupTable:
     """Descriptors that tell where the tables begin, as far as that is known, and nothing more."""
     per_block = superblock.block_size // superblock.inode_size
     per_group = superblock.inodes_per_group

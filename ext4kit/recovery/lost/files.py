@@ -24,7 +24,9 @@ from ext4kit.parsers.traces import nodes_fit
 from ext4kit.recovery.deleted import Deleted, DeletedFile, Grade, LostRange
 from ext4kit.recovery.intervals import overlaps, without
 from ext4kit.recovery.lost.file_system import LostFileSystem
+from ext4kit.recovery.lost.removed import find_removed
 from ext4kit.recovery.lost.strangers import may_be_others
+from ext4kit.recovery.unreadable import UNREADABLE, on_lost_bytes
 
 SECTOR = 512
 OWNER = "the file system that was made later"
@@ -51,14 +53,17 @@ class _Batch:
 
 
 def find_lost_files(fs: LostFileSystem) -> Deleted:
-    """Everything that the lost file system had and is still known of, with its grade."""
+    """Everything that the lost file system had and is still known of, with its grade.
+
+    What it had itself removed is among it, where its log still tells.
+    """
     places = _places(fs)
     numbers = np.array(sorted(places), np.int64)
     pieces = range(0, len(numbers), INODES_AT_ONCE)
     batches = [_batch(fs, fs.inode_table(numbers[at : at + INODES_AT_ONCE])) for at in pieces]
     _tell_rivals(batches)
     files = [file for batch in batches for file in _files(fs, batch, places)]
-    return Deleted(fs, sorted(files, key=_order))
+    return Deleted(fs, sorted(files + find_removed(fs, files), key=_order))
 
 
 def _order(file: DeletedFile) -> tuple[bool, bytes, int]:
@@ -123,6 +128,7 @@ def _doubts(
         yield every, "its inode's checksum has 16 bits only"
     yield fs.copied(table.number), "its inode is read from a copy in the log"
     yield maps.damaged, "a part of its block map is gone"
+    yield on_lost_bytes(fs.blocks, runs, len(table)), UNREADABLE
     yield _incomplete(fs, table, maps), "its map has not all the blocks that it counts"
     start, length = fs.later.reserved.in_blocks(fs.superblock.block_size)
     mine, _ = overlaps(runs.physical, runs.length, start, length)

@@ -9,16 +9,19 @@ import numpy as np
 
 from ext4kit.filesystem.maps import Runs
 from ext4kit.past import Past
+from ext4kit.recovery.sources.carving.lists import DIRECT, Lists
 from ext4kit.recovery.sources.ends import last_bytes
 from ext4kit.recovery.sources.freed import find_freed, sole_owners
 from ext4kit.recovery.sources.leaves import FoundMaps
 from ext4kit.recovery.sources.names import life_of
 from ext4kit.recovery.sources.space import Space
+from ext4kit.recovery.sources.stale_starts import arranged, stale_starts
 from ext4kit.recovery.sources.trees import FoundTrees
 
 LEAVES, BITMAPS, INDIRECT = "extent leaves", "bitmap differences", "indirect blocks"
 NOT_WHOLE = "a part of its map may be missing"
 EARLIER = "its map is that of an earlier time"
+ANY_ORDER = "pieces of its map may follow each other otherwise"
 OLD_COPY = "its map comes from copies in the log that nothing describes"
 
 
@@ -111,7 +114,8 @@ def leaf_maps(past: Past, found: FoundMaps) -> LostMaps:
 def freed_maps(past: Past, space: Space, metadata: Any) -> LostMaps:
     """What the bitmaps in the log give for files without a whole state.
 
-    Several runs could follow each other in any order, so one run alone is taken.
+    Several runs could follow each other in any order: they are taken where the root of the freed
+    inode tells the order.
 
     Args:
         past: the lives.
@@ -120,12 +124,18 @@ def freed_maps(past: Past, space: Space, metadata: Any) -> LostMaps:
     """
     life, runs = sole_owners(past, find_freed(past), metadata)
     none = np.zeros(0, np.int64)
-    size = last_bytes(space.fs, runs, len(life))
-    source = np.full(len(life), BITMAPS)
-    rows = np.searchsorted(past.states.life, life)
-    plain = (past.states.table.mode[rows] & 0xF000) == 0x8000
+    rows = np.searchsorted(past.states.life, life, side="right") - 1
+    table = past.states.table.take(rows)
+    starts, count = stale_starts(table)
+    several, fits, alike = arranged(runs, starts, count)
     single = np.bincount(runs.owner, minlength=len(life)) == 1
-    return LostMaps(life, source, runs, (none, none), size, []).take(plain & single)
+    runs = Runs.stacked([(runs.take(single[runs.owner]), 0), (several, len(life))])
+    runs = runs.take(np.argsort(runs.owner, kind="stable"))
+    size = last_bytes(space.fs, runs, len(life))
+    plain = (table.mode & 0xF000) == 0x8000
+    doubts = [(fits & alike | single & (count > 1), ANY_ORDER)]
+    maps = LostMaps(life, np.full(len(life), BITMAPS), runs, (none, none), size, doubts)
+    return maps.take(plain & (single | fits))
 
 
 def tree_maps(found: FoundTrees) -> LostMaps:
@@ -133,6 +143,18 @@ def tree_maps(found: FoundTrees) -> LostMaps:
     life, source = np.full(len(found), -1), np.full(len(found), INDIRECT)
     maps = LostMaps(life, source, found.runs, found.nodes, found.size, [])
     return maps.take(~found.damaged & (found.size > 0))
+
+
+def lists_of(found: FoundTrees) -> Lists:
+    """What freed indirect blocks give of the others: trees without holes, apart from each other."""
+    files, runs = len(found), found.runs
+    first, end = np.full(files, np.iinfo(np.int64).max), np.zeros(files, np.int64)
+    np.minimum.at(first, runs.owner, runs.logical)
+    np.maximum.at(end, runs.owner, runs.logical + runs.length)
+    dense = np.bincount(runs.owner, runs.length, files) == end - first
+    kept = found.headless & ~found.reused & dense & are_apart(runs, files)
+    left = found.take(kept)
+    return Lists(left.runs, left.nodes, first[kept] == DIRECT)
 
 
 def are_apart(runs: Runs, files: int) -> Any:

@@ -34,6 +34,11 @@ class Placed:
     end: Any
     in_one_run: Any
 
+    def take(self, rows: Any) -> Placed:
+        """Some of them."""
+        columns = (self.group, self.time, self.number, self.first, self.end, self.in_one_run)
+        return Placed(*(column[rows] for column in columns))
+
 
 def match_in_order(
     known: Placed, wanted: tuple[Any, Any, Any], carved: tuple[Any, Any], taken: tuple[Any, Any]
@@ -83,7 +88,7 @@ def _neighbours(known: Placed, wanted: tuple[Any, Any, Any]) -> tuple[Any, Any]:
     before = np.where(last[mine] >= 0, row[last[mine]], NOTHING)
     after = np.append(row, NOTHING)[following[mine]]
     for found in (before, after):
-        found[(found != NOTHING) & (known.group[found] != wanted[0])] = NOTHING
+        found[np.append(known.group, NOTHING)[found] != wanted[0]] = NOTHING
     return before, after
 
 

@@ -57,8 +57,12 @@ def _read(space: Space, pieces: Structures) -> tuple[InodeTable, Any]:
 
 
 def _newest(table: InodeTable, order: Any) -> tuple[InodeTable, Any]:
-    """Of several states of one life at one time the one that changed last."""
-    key = np.lexsort((table.ctime, order, table.generation, table.number))
+    """Of several states of one life at one time the last one that shows it linked.
+
+    Only where none does, the last one: a freed inode tells of nothing that it had.
+    """
+    linked = table.links_count > 0
+    key = np.lexsort((table.ctime, linked, order, table.generation, table.number))
     last = np.ones(len(key), bool)
     last[:-1] = False
     for column in (order, table.generation, table.number):

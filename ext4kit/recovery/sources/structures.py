@@ -19,13 +19,16 @@ from ext4kit.filesystem.maps import spread
 from ext4kit.parsers import directory, extents, htree, xattr
 from ext4kit.parsers.checksums import crc32c_seeds, crc32c_words
 from ext4kit.parsers.features import Incompat
+from ext4kit.parsers.journal import MAGIC_BYTES
 from ext4kit.parsers.superblock import Superblock
 from ext4kit.recovery.sources.inode_pieces import find_inode_pieces
 from ext4kit.recovery.sources.space import Space, Stretch
 
-EXTENTS, DIRECTORY, HTREE, XATTR, INODES = range(1, 6)
+EXTENTS, DIRECTORY, HTREE, XATTR, INODES, LOG = range(1, 7)
 NO_SEED = -1
 _DOT = ord(".")
+_LOG_MAGIC = int.from_bytes(MAGIC_BYTES, "little")
+_LOG_KINDS = np.arange(1, 6) << 24  # big-endian numbers of block types, read as little-endian ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,8 @@ class Structures:
     """Blocks of metadata as columns (n,).
 
     Attributes:
-        kind: int8, EXTENTS, DIRECTORY, HTREE, XATTR or INODES.
+        kind: int8, EXTENTS, DIRECTORY, HTREE, XATTR, INODES, or LOG for what an old log had of
+            its own.
         block: int64, file system block, or block of the log.
         in_log: bool, it is a block of the log.
         seed: int64, the register that the block's checksum was started at, NO_SEED without
@@ -105,7 +109,10 @@ def structure_look(superblock: Superblock) -> Callable[[Stretch], Structures]:
         superblock: its geometry, features and checksum seed; of a file system that is no more
             as well as of the one that is there.
     """
-    finders = (_find_extents, _find_directories, _find_htree, _find_xattrs, _find_inodes)
+    finders = (
+        *(_find_extents, _find_directories, _find_htree),
+        *(_find_xattrs, _find_inodes, _find_log),
+    )
 
     def look(stretch: Stretch) -> Structures:
         words = stretch.data.view("<u4")
@@ -263,7 +270,6 @@ def _find_xattrs(superblock: Superblock, stretch: Stretch, words: Any) -> Struct
     if superblock.has_metadata_checksums:
         home = _xattr_homes(superblock, stretch.data[hits])
         kept = (home > 0) & (home < superblock.blocks_count)
-        kept &= stretch.in_log or home == blocks
         blocks, home = blocks[kept], home[kept]
     return _columns(XATTR, blocks, stretch.in_log, None, home)
 
@@ -282,3 +288,10 @@ def _xattr_homes(superblock: Superblock, rows: Any) -> Any:
 def _find_inodes(superblock: Superblock, stretch: Stretch, words: Any) -> Structures:
     hits, first, held = find_inode_pieces(superblock, stretch.data, words)
     return _columns(INODES, stretch.blocks[hits], stretch.in_log, None, first, held)
+
+
+def _find_log(superblock: Superblock, stretch: Stretch, words: Any) -> Structures:
+    """Descriptors, commits and the like of a log that lay in what is free now."""
+    hits = np.flatnonzero(words[:, 0] == _LOG_MAGIC)
+    hits = hits[np.isin(words[hits, 1], _LOG_KINDS)]
+    return _columns(LOG, stretch.blocks[hits], stretch.in_log)

@@ -9,15 +9,16 @@ the first indirect block ends.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from ext4kit.filesystem.maps import Runs, joined
+from ext4kit.recovery.sources.carving.lists import DIRECT
 from ext4kit.recovery.sources.ends import last_bytes
+from ext4kit.recovery.sources.indirect import are_steady
 from ext4kit.recovery.sources.space import Space
 
-DIRECT = 12
 _AT_ONCE = 2048
 _FEW = 4  # so many pointers are none by chance
 _GAP = 4  # blocks of the tree itself that may lie between the content before and after them
@@ -33,17 +34,32 @@ class FoundTrees:
     Attributes:
         runs: `owner` is the row here.
         nodes: (row, block) of the indirect blocks.
-        damaged: bool, the file's start is not known, or blocks of it are in use now.
+        headless: bool, the file's start is not known.
+        reused: bool, blocks of it are in use now.
         size: bytes up to the last one that is not zero.
     """
 
     runs: Runs
     nodes: tuple[Any, Any]
-    damaged: Any
+    headless: Any
+    reused: Any
     size: Any
 
     def __len__(self) -> int:
-        return len(self.damaged)
+        return len(self.size)
+
+    @property
+    def damaged(self) -> Any:
+        """Bool: the file is not all there, as far as the tree tells."""
+        return self.headless | self.reused
+
+    def take(self, kept: Any) -> Self:
+        """The files that a bool array selects."""
+        row = np.cumsum(kept) - 1
+        runs = self.runs.take(kept[self.runs.owner])
+        owner, block = (column[kept[self.nodes[0]]] for column in self.nodes)
+        tree = replace(runs, owner=row[runs.owner]), (row[owner], block)
+        return type(self)(*tree, self.headless[kept], self.reused[kept], self.size[kept])
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +71,19 @@ class _Pointers:
     block: Any
     first: Any
     last: Any
+
+    @classmethod
+    def of(cls, node: Any, slot: Any, block: Any, nodes: int) -> Self:
+        """The pointers of so many nodes, by node."""
+        edges = np.searchsorted(node, np.arange(nodes + 1))
+        return cls(node, slot, block, edges[:-1], edges[1:] - 1)
+
+    def take(self, kept: Any) -> Self:
+        """Those of the nodes that a bool array selects."""
+        mine = kept[self.node]
+        row = np.cumsum(kept) - 1
+        columns = row[self.node[mine]], self.slot[mine], self.block[mine]
+        return self.of(*columns, int(kept.sum()))
 
 
 def find_trees(space: Space, candidates: Any) -> FoundTrees:
@@ -94,8 +123,7 @@ def _read(space: Space, nodes: Any) -> _Pointers:
         row, slot = np.nonzero(words)
         parts.append((row + at, slot, words[row, slot].astype(np.int64)))
     node, slot, block = map(np.concatenate, zip(*parts, strict=True))
-    edges = np.searchsorted(node, np.arange(len(nodes) + 1))
-    return _Pointers(node, slot, block, edges[:-1], edges[1:] - 1)
+    return _Pointers.of(node, slot, block, len(nodes))
 
 
 def _sorted_out(space: Space, nodes: Any) -> tuple[Any, _Pointers, Any]:
@@ -105,11 +133,10 @@ def _sorted_out(space: Space, nodes: Any) -> tuple[Any, _Pointers, Any]:
     another one of level 1 points at is content.
     """
     pointers = _read(space, nodes)
-    used = space.fs.bitmaps.blocks_in_use(pointers.block)
+    kept = _believed(space, nodes, pointers)
+    nodes, pointers = nodes[kept], pointers.take(kept)
     held = np.bincount(pointers.node, minlength=len(nodes))
-    taken = np.bincount(pointers.node[used], minlength=len(nodes))
-    free = 2 * taken < held
-    inner = np.isin(pointers.block, nodes[free])
+    inner = np.isin(pointers.block, nodes)
     below = np.bincount(pointers.node[inner], minlength=len(nodes))
     level = np.where(2 * below >= held, 2, 1)
     at = np.minimum(np.searchsorted(nodes, pointers.block), max(len(nodes) - 1, 0))
@@ -117,8 +144,23 @@ def _sorted_out(space: Space, nodes: Any) -> tuple[Any, _Pointers, Any]:
     level[top] = _LEVELS
     content = np.zeros(len(nodes), bool)
     content[at[inner & (level[pointers.node] == 1)]] = True
-    kept = np.flatnonzero(free & ~content & (held > 0))
-    return level[kept], _read(space, nodes[kept]), nodes[kept]
+    return level[~content], pointers.take(~content), nodes[~content]
+
+
+def _believed(space: Space, nodes: Any, pointers: _Pointers) -> Any:
+    """Per candidate (bool): most of its pointers follow each other, or all are indirect blocks.
+
+    Tables of ascending numbers, as programs hold them, are neither.
+    """
+    used = space.fs.bitmaps.blocks_in_use(pointers.block)
+    held = np.bincount(pointers.node, minlength=len(nodes))
+    taken = np.bincount(pointers.node[used], minlength=len(nodes))
+    free = (2 * taken < held) & (held > 0)
+    found = free & are_steady(pointers.node, pointers.block, len(nodes), space.fs.superblock)
+    for _ in range(_LEVELS - 1):
+        strange = ~np.isin(pointers.block, nodes[found])
+        found |= free & (np.bincount(pointers.node[strange], minlength=len(nodes)) == 0)
+    return found
 
 
 def _parents(nodes: Any, level: Any, pointers: _Pointers) -> Any:
@@ -219,16 +261,17 @@ def _files(
     blocks = [pointers.block[content]]
     direct = _direct_ones(nodes, pointers)[file]
     start = _direct_blocks(space, base[file], direct, pointers.block, nodes)
-    damaged = start < 0
     row, position = _written(space, start, direct)
     rows, places = [*rows, row], [*places, position]
     blocks.append(start[row] + position)
     runs = _runs(*map(np.concatenate, (rows, places, blocks)))
     used = space.fs.bitmaps.blocks_in_use(runs.physical)
-    damaged[runs.owner[used]] = True
-    found = FoundTrees(joined(runs), (owner, nodes), damaged, np.zeros(len(file), np.int64))
+    reused = np.zeros(len(file), bool)
+    reused[runs.owner[used]] = True
+    size = np.zeros(len(file), np.int64)
+    found = FoundTrees(joined(runs), (owner, nodes), start < 0, reused, size)
     held = np.bincount(owner[node], minlength=len(file))
-    found = _taken(found, (start >= 0) | (held >= _FEW))
+    found = found.take((start >= 0) | (held >= _FEW))
     return replace(found, size=last_bytes(space.fs, found.runs, len(found)))
 
 
@@ -245,17 +288,6 @@ def _logical(nodes: Any, level: Any, parent: Any, pointers: _Pointers, per_block
         skip = pointers.slot[below] * per_block ** (deep - 1)
         logical[at[below]] = logical[pointers.node[below]] + skip
     return logical
-
-
-def _taken(found: FoundTrees, kept: Any) -> FoundTrees:
-    """The files that `kept` selects."""
-    row = np.cumsum(kept) - 1
-    runs = found.runs.take(kept[found.runs.owner])
-    owner, block = (column[kept[found.nodes[0]]] for column in found.nodes)
-    return FoundTrees(
-        replace(runs, owner=row[runs.owner]), (row[owner], block), found.damaged[kept],
-        found.size[kept],
-    )  # fmt: skip
 
 
 def _direct_blocks(space: Space, start: Any, direct: Any, content: Any, nodes: Any) -> Any:

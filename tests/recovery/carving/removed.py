@@ -13,10 +13,14 @@ from typing import Any
 import numpy as np
 
 import ext4kit
-from ext4kit.parsers.features import Incompat
+from ext4kit.filesystem.maps import spread
 from ext4kit.past import Past
-from ext4kit.recovery.sources.carving import Carved, Marks, carve, look
+from ext4kit.recovery.intervals import union
+from ext4kit.recovery.sources.carving import Marks, carve, look, stated_sizes
+from ext4kit.recovery.sources.indirect import indirect_look
+from ext4kit.recovery.sources.lost_maps import LostMaps, lists_of, tree_maps
 from ext4kit.recovery.sources.space import Space, survey
+from ext4kit.recovery.sources.trees import find_trees
 from sample_images.recipes import machine
 
 _AT_ONCE = 50  # files between two syncs
@@ -82,12 +86,12 @@ class Score:
     Attributes:
         exact: share of the removed files that came back byte for byte.
         sure: share of what carving is sure of that is exactly a removed file.
-        carved: what it gave.
+        blocks: all blocks that it gave, file by file.
     """
 
     exact: float
     sure: float
-    carved: Carved
+    blocks: Any
 
 
 def carved_from(image: Path, contents: Sequence[bytes]) -> Score:
@@ -96,22 +100,31 @@ def carved_from(image: Path, contents: Sequence[bytes]) -> Score:
     with ext4kit.open(image) as opened:
         fs = opened.volume().filesystem()
         space = Space(Past(fs))
-        marks = Marks.joined([one for (one,) in survey(space, [look]) if one is not None])
-        nothing = np.zeros(0, np.int64)
-        found = carve(
-            space.blocks,
-            marks,
-            space.unused,
-            (nothing, nothing),
-            Incompat.EXTENT in fs.superblock.features,
-        )
-        hashes = [_hashed(space, found, row) for row in range(len(found))]
-    good = np.array([one in wanted for one in hashes])
+        seen = list(survey(space, [look, indirect_look(fs.superblock)]))
+        trees = find_trees(space, np.concatenate([blocks for _, blocks in seen]))
+        maps = tree_maps(trees)
+        start = np.concatenate([maps.runs.physical, maps.nodes[1]])
+        length = np.concatenate([maps.runs.length, np.ones(len(maps.nodes[1]), np.int64)])
+        marks = Marks.joined([one for one, _ in seen if one is not None])
+        found = carve(space.blocks, marks, space.unused, union(start, length), lists_of(trees))
+        sizes, _ = stated_sizes(space.blocks, maps.runs, maps.size)
+        mapped = [_hashed(space, _runs_of(maps, row), sizes[row]) for row in range(len(maps))]
+        cut = [_hashed(space, found.runs(row), found.size[row]) for row in range(len(found))]
+    sure = mapped + [one for one, good in zip(cut, found.sure.tolist(), strict=True) if good]
+    first = np.concatenate([maps.runs.physical, found.run_first])
+    row, position = spread(np.concatenate([maps.runs.length, found.run_count]))
     return Score(
-        len(wanted.intersection(hashes)) / len(wanted), float(good[found.sure].mean()), found
+        len(wanted.intersection(mapped + cut)) / len(wanted),
+        sum(one in wanted for one in sure) / len(sure),
+        first[row] + position,
     )
 
 
-def _hashed(space: Space, found: Carved, row: int) -> bytes:
-    blocks: Any = b"".join(bytes(space.blocks.read(*run)) for run in found.runs(row))
-    return hashlib.sha256(blocks[: int(found.size[row])]).digest()
+def _runs_of(maps: LostMaps, row: int) -> list[tuple[int, int]]:
+    runs = maps.runs.take(maps.runs.owner == row)
+    return list(zip(runs.physical.tolist(), runs.length.tolist(), strict=True))
+
+
+def _hashed(space: Space, runs: list[tuple[int, int]], size: int) -> bytes:
+    blocks: Any = b"".join(bytes(space.blocks.read(*run)) for run in runs)
+    return hashlib.sha256(blocks[: int(size)]).digest()

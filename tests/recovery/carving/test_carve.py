@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ext4kit.recovery.sources.carving import Carved, End, Marks, carve, look
+from ext4kit.filesystem.maps import Runs
+from ext4kit.recovery.sources.carving import Carved, End, Lists, Marks, carve, look
 from ext4kit.recovery.sources.carving.ground import Ground, without
 from ext4kit.recovery.sources.space import Stretch
 from tests.recovery.carving.held import BLOCK, Held
@@ -27,7 +28,7 @@ def laid_out(*files: bytes) -> bytes:
 
 
 def carved_from(
-    disk: bytes, claimed: list[tuple[int, int]] | None = None, extents: bool = True
+    disk: bytes, claimed: list[tuple[int, int]] | None = None, lists: Lists | None = None
 ) -> tuple[Carved, list[bytes]]:
     """The files, and the content of each, of a disk that is wholly free but for the claimed."""
     held = Held(disk)
@@ -39,13 +40,21 @@ def carved_from(
         Marks.joined([marks] if marks else []),
         (np.array([0]), np.array([held.blocks_count])),
         (table[:, 0], table[:, 1]),
-        extents,
+        lists,
     )
     contents = []
     for row in range(len(found)):
         blocks = b"".join(bytes(held.read(*run)) for run in found.runs(row))
         contents.append(blocks[: int(found.size[row])])
     return found, contents
+
+
+def listed(node: int, *runs: tuple[int, int]) -> Lists:
+    """One list of blocks at `node` that names runs of them, from the file's block 12 on."""
+    first, count = np.array(runs, np.int64).T
+    owner, leading = np.zeros(len(runs), np.int64), np.ones(1, bool)
+    mapped = Runs(owner, 12 + np.cumsum(count) - count, count, first, np.zeros(len(runs), bool))
+    return Lists(mapped, (owner[:1], np.array([node])), leading)
 
 
 def test_files_of_many_kinds_come_back_as_they_were() -> None:
@@ -104,10 +113,8 @@ def test_no_block_is_given_twice() -> None:
 
 def test_a_list_of_blocks_in_the_middle_is_left_out() -> None:
     content = CHANCE.randbytes(30 * BLOCK - 77)
-    listed = np.zeros(1024, "<u4")
-    listed[:18] = np.arange(1 + 13, 1 + 31)
-    disk = bytes(BLOCK) + content[: 12 * BLOCK] + listed.tobytes() + content[12 * BLOCK :]
-    found, contents = carved_from(disk, extents=False)
+    disk = bytes(BLOCK) + content[: 12 * BLOCK] + CHANCE.randbytes(BLOCK) + content[12 * BLOCK :]
+    found, contents = carved_from(disk, lists=listed(13, (14, 18)))
     assert contents == [content]
     assert found.end.tolist() == [End.LISTED]
     assert found.runs(0) == [(1, 12), (14, 18)]
@@ -115,11 +122,27 @@ def test_a_list_of_blocks_in_the_middle_is_left_out() -> None:
 
 def test_a_list_elsewhere_ends_the_file_where_it_ends() -> None:
     content = CHANCE.randbytes(20 * BLOCK)  # no zeros at its end
-    listed = np.zeros(1024, "<u4")
-    listed[:8] = np.arange(13, 21)
-    disk = bytes(BLOCK) + content + laid_out(TEXT) + listed.tobytes()
-    _, contents = carved_from(disk, extents=False)
+    disk = bytes(BLOCK) + content + laid_out(TEXT) + CHANCE.randbytes(BLOCK)
+    _, contents = carved_from(disk, lists=listed(22, (13, 8)))
     assert contents == [content, TEXT]
+
+
+def test_a_listed_file_goes_on_elsewhere_and_ends_where_its_format_says() -> None:
+    content = gzip.compress(CHANCE.randbytes(20 * BLOCK - 300))
+    parts = content[: 16 * BLOCK], content[16 * BLOCK :]
+    disk = laid_out(TEXT * 91, parts[0], TEXT, parts[1], CHANCE.randbytes(BLOCK))
+    first = -(-len(TEXT * 91) // BLOCK)
+    lists = listed(
+        len(disk) // BLOCK - 1, (first + 12, 4), (first + 17, -(-len(parts[1]) // BLOCK))
+    )
+    _, contents = carved_from(disk, lists=lists)
+    assert contents == [TEXT * 91, content, TEXT]
+
+
+def test_a_list_that_names_blocks_of_others_is_not_followed() -> None:
+    content = CHANCE.randbytes(30 * BLOCK - 77)
+    _, contents = carved_from(laid_out(content), [(25, 1)], listed(29, (12, 16)))
+    assert b"".join(contents) == content[: 25 * BLOCK] + content[26 * BLOCK :]
 
 
 def test_nothing_usable_gives_nothing() -> None:

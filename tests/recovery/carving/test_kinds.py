@@ -108,7 +108,7 @@ def test_real_files_are_what_another_tool_says(suffix: str) -> None:
 
 
 def test_a_head_is_looked_up_once_however_often_its_kind_is_asked_for() -> None:
-    head = bytes(range(256)) * 16
+    head = b"Rar!\x1a\7\0" + bytes(range(256)) * 16
     with mock.patch.object(puremagic, "magic_string", wraps=puremagic.magic_string) as library:
         assert len({identify(bytes(bytearray(head))) for _ in range(3)}) == 1
     assert library.call_count == 1

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from ext4kit.recovery.sources.carving import Marks, look
-from ext4kit.recovery.sources.carving.pointers import spread_runs
 from ext4kit.recovery.sources.carving.signatures import LATER, NAMES, SIGNATURES, recognise
 from ext4kit.recovery.sources.space import Stretch
 
@@ -59,19 +58,6 @@ def test_text_is_told_from_other_data() -> None:
     marks = marked(blocks_of(text, text[:30], chance.randbytes(4000), b"\x01\0\0\0" * 900, b"a\n"))
     assert marks.text.tolist() == [True, True, False, False, True]
     assert marks.dense.tolist() == [False, False, True, False, False]
-
-
-def test_lists_of_block_numbers_are_found_as_runs() -> None:
-    direct = np.zeros(1024, "<u4")
-    direct[:500], direct[500:560] = np.arange(3000, 3500), np.arange(9000, 9060)
-    full = np.arange(20000, 21024, dtype="<u4")
-    chance = random.Random(2).randbytes(4096)
-    marks = marked(blocks_of(direct.tobytes(), chance, full.tobytes(), b"\xc8\x07"))
-    lists = marks.pointers
-    assert lists.block.tolist() == [1000, 1002, 1003]
-    numbers = spread_runs(lists.first, lists.count)
-    assert numbers.tolist() == [*direct[:560].tolist(), *full.tolist(), 1992]
-    assert lists.full.tolist() == [False, True, False]
 
 
 def test_log_blocks_and_zeros_have_no_marks() -> None:

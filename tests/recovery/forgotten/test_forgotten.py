@@ -23,6 +23,9 @@ LEAST = {
 }
 USUAL = 0.95  # texts, logs and small files of which the log has nothing
 EXACT_CARVED = 0.9
+TREES = ("forgotten_tree", "forgotten_tree_plain")
+JOINED = 0.5  # of a tree; it is more where the kernel wrote it in one go
+MISJOINED = 0.01
 IN_AN_INODE = 4  # extents; with more there are leaves
 SCENES = [
     pytest.param((recipe.name, small), id=f"{recipe.name}-{'small' if small else 'full'}",
@@ -87,6 +90,16 @@ def test_nothing_graded_intact_is_another_thing(came: Leftovers) -> None:
 
 def test_what_is_graded_carved_is_a_file_as_a_rule(came: Leftovers) -> None:
     assert came.carved_exact >= EXACT_CARVED * came.carved
+
+
+def test_order_joins_contents_to_their_own_inodes(came: Leftovers) -> None:
+    assert len(came.misjoined) <= MISJOINED * came.joined
+    assert len(came.misnamed) <= MISJOINED * came.exact
+
+
+def test_most_files_of_a_tree_that_was_removed_whole_get_their_names(came: Leftovers) -> None:
+    if came.name in TREES:
+        assert came.named >= JOINED * came.holding
 
 
 def test_no_block_is_given_back_twice(came: Leftovers) -> None:

@@ -74,6 +74,27 @@ def test_the_full_path_counts_for_both(image: Path) -> None:
     assert (pathed.named, pathed.pathed, pathed.names_given, pathed.paths_given) == (1, 1, 1, 1)
 
 
+def test_a_content_under_the_inode_and_name_of_another_is_told(image: Path) -> None:
+    other = FileTruth(
+        path=b"a/c.txt", inode=13, generation=8, size=len(OTHER), mode=0o100644, uid=0, gid=0,
+        mtime_ns=0, sha256=hashlib.sha256(OTHER).hexdigest(), blocks=[(0, FREE + 9, 2, False)],
+    )  # fmt: skip
+    truth = _truth()
+    truth.files.append(other)
+    own = {"path": "/a/b.txt", "inode": 12, "generation": 7, "first_block": FREE, "blocks": 3}
+    came = _judge(
+        image, truth, (CONTENT, own), (OTHER, {**own, "first_block": FREE + 9}), (OTHER, {})
+    )
+    assert (came.joined, [one.sha256 for one in came.misjoined]) == (2, [other.sha256])
+    assert [one.sha256 for one in came.misnamed] == [other.sha256]
+
+
+def test_a_joined_content_whose_end_is_not_right_is_still_the_right_one(image: Path) -> None:
+    own = {"path": "/a/b.txt", "inode": 12, "generation": 7, "first_block": FREE, "blocks": 3}
+    came = _judge(image, _truth(), (CONTENT[:-7], own))
+    assert (came.joined, came.misjoined, came.misnamed, came.wrong) == (1, [], [], 1)
+
+
 def test_a_file_that_is_only_partly_there_is_not_asked_for(image: Path) -> None:
     assert _judge(image, _truth(blocks_hold=False)).holding == 0
 

@@ -94,6 +94,27 @@ def test_indirect_blocks_that_lie_in_the_sequence_of_their_file(
     assert _digests(fs, _trees(fs)) == digests
 
 
+def test_tables_of_numbers_in_files_are_no_indirect_blocks(tmp_path: Path) -> None:
+    """Numbers that ascend, as programs hold them, between files that have indirect blocks."""
+    image = tmp_path / "ext2.img"
+    with image.open("wb") as opened:
+        opened.truncate(32 << 20)
+    run("mke2fs", "-q", "-t", "ext2", "-b", "1024", image)
+    chance = np.random.default_rng(3)
+    table = np.cumsum(chance.integers(1, 9, 60 * 256)) % 30_000 + 500
+    steps = np.arange(900, 900 + 60 * 256 * 2, 2) % 32_000 + 100
+    tables = [column.astype("<u4").tobytes() + b"." for column in (table, steps)]
+    contents = [text("file", 40_000), *tables]
+    commands = []
+    for at, content in enumerate(contents):
+        (tmp_path / f"{at}.txt").write_bytes(content)
+        commands.append(f"write {tmp_path / f'{at}.txt'} {at}.txt")
+    _debugfs(image, [*commands, *(f"rm {at}.txt" for at in range(len(contents)))])
+    fs = ext4kit.open(str(image)).volume().filesystem()
+    wanted = {hashlib.sha256(content).hexdigest() for content in contents}
+    assert _digests(fs, _trees(fs)) == wanted
+
+
 def _debugfs(image: Path, commands: list[str]) -> None:
     script = image.with_name("commands")
     script.write_text("\n".join(commands) + "\n")

@@ -2,6 +2,8 @@
 
 from ext4kit.recovery.sources.carving.carve import carve
 from ext4kit.recovery.sources.carving.carved import Carved, End
+from ext4kit.recovery.sources.carving.lists import Lists
 from ext4kit.recovery.sources.carving.marks import Marks, look
+from ext4kit.recovery.sources.carving.stated import stated_sizes
 
-__all__ = ["Carved", "End", "Marks", "carve", "look"]
+__all__ = ["Carved", "End", "Lists", "Marks", "carve", "look", "stated_sizes"]

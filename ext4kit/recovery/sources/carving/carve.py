@@ -13,14 +13,10 @@ from ext4kit.recovery.sources.carving.cuts import Events, Pieces, cut
 from ext4kit.recovery.sources.carving.ground import Ground, without
 from ext4kit.recovery.sources.carving.heads import Whole, paired, with_heads
 from ext4kit.recovery.sources.carving.lengths import Budget
-from ext4kit.recovery.sources.carving.lists import Runs, believed, bodies
+from ext4kit.recovery.sources.carving.lists import Lists, Runs
 from ext4kit.recovery.sources.carving.marks import Marks
-from ext4kit.recovery.sources.carving.pointers import Pointers
-from ext4kit.recovery.sources.carving.stated import Measuring
+from ext4kit.recovery.sources.carving.stated import READ_AT_LEAST, READ_TIMES, Measuring
 
-_READ_TIMES = 8  # so often may all usable blocks be read, or unpacked to, by formats
-_READ_AT_LEAST = 1 << 28
-_LONG_LIST = 16
 _EVENTS_AT_ONCE = 1 << 21  # so that memory stays bounded
 
 
@@ -29,7 +25,7 @@ def carve(
     marks: Marks,
     usable: tuple[Any, Any],
     claimed: tuple[Any, Any],
-    extents: bool = True,
+    lists: Lists | None = None,
 ) -> Carved:
     """Cut the free blocks that nobody claims into files.
 
@@ -42,12 +38,13 @@ def carve(
         usable: (start, length) int64 columns of the free runs, ascending, those with nothing but
             zeros in them included.
         claimed: (start, length) of runs that others have already, ascending, not overlapping.
-        extents: new files have no lists of blocks: short ones are not believed.
+        lists: what is left of files of which the lists of blocks are there.
     """
     start, length = without(*usable, *claimed)
-    edges = _slices(marks, start) if extents else np.zeros(0, np.int64)
+    lists = (lists or Lists.none()).inside(start, length)
+    edges = np.zeros(0, np.int64) if len(lists) else _slices(marks, start)
     parts = [
-        _carve(reader, marks.between(*_ends(*runs)), runs, _LONG_LIST if extents else 1)
+        _carve(reader, marks.between(*_ends(*runs)), runs, lists)
         for runs in zip(np.split(start, edges), np.split(length, edges), strict=True)
         if len(runs[0])
     ]
@@ -64,43 +61,19 @@ def _ends(start: Any, length: Any) -> tuple[int, int]:
     return int(start[0]), int(start[-1] + length[-1])
 
 
-def _carve(reader: BlockReader, marks: Marks, runs: tuple[Any, Any], shortest_list: int) -> Carved:
+def _carve(reader: BlockReader, marks: Marks, runs: tuple[Any, Any], lists: Lists) -> Carved:
     """The files in some usable runs."""
-    pointers = believed(marks.pointers, *runs, shortest_list)
-    budget = Budget(max(int(runs[1].sum()) * reader.block_size * _READ_TIMES, _READ_AT_LEAST))
-    measuring, whole, headless = _with_lists(reader, marks, runs, pointers, budget)
-    ground, events = measuring.ground, measuring.events
+    budget = Budget(max(int(runs[1].sum()) * reader.block_size * READ_TIMES, READ_AT_LEAST))
+    ground = Ground(*runs, np.unique(lists.nodes[1]))
+    events = Events.of(marks, ground)
+    measuring = Measuring(reader, ground, events, budget)
+    whole, headless = with_heads(lists.bodies(ground), lists.leading, measuring)
     taken = _Taken.of([file.runs for file in whole] + headless)
     measured = measuring.files(*taken.runs)
     rest = cut(events, ground, *taken.with_pieces(measured).runs, reader.block_size)
     further, used = paired(headless, rest)
     parts = [_placed(measured, ground), _placed(rest, ground).without(used)]
     return Carved.joined([*parts, _put_together(whole + further, measuring)])
-
-
-def _with_lists(
-    reader: BlockReader,
-    marks: Marks,
-    runs: tuple[Any, Any],
-    pointers: Pointers,
-    budget: Budget,
-) -> tuple[Measuring, list[Whole], list[Runs]]:
-    """The ground without the lists, the files that they make, and bodies without a head.
-
-    What may be a few letters is a list when a file's first blocks lie where it says, and goes
-    back to the other blocks when not.
-    """
-    ground = Ground(*runs, pointers.block)
-    measuring = Measuring(reader, ground, Events.of(marks, ground), budget)
-    found = bodies(pointers, ground)
-    whole, headless = with_heads([runs for _, runs in found], measuring)
-    alone = {body[0] for body in headless}
-    doubtful = [row for row, body in found if pointers.letters[row] and body[0] in alone]
-    if not doubtful:
-        return measuring, whole, headless
-    good = np.ones(len(pointers), bool)
-    good[doubtful] = False
-    return _with_lists(reader, marks, runs, pointers.taken(good), budget)
 
 
 class _Taken:

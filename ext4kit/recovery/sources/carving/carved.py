@@ -56,9 +56,19 @@ class Carved:
         return len(self.first)
 
     @property
+    def proven(self) -> Any:
+        """Bool (n,): its format tells where it ends."""
+        return np.isin(self.end, [End.PROVEN, End.STATED])
+
+    @property
+    def fragment(self) -> Any:
+        """Bool (n,): likely a piece of a file: others begin before it ends."""
+        return self.end == End.NEXT
+
+    @property
     def sure(self) -> Any:
-        """Bool (n,): good odds that this is exactly one whole file; the others are pieces."""
-        known = np.isin(self.end, [End.PROVEN, End.STATED, End.LISTED])
+        """Bool (n,): good odds that this is exactly one whole file."""
+        known = self.proven | (self.end == End.LISTED)
         return known | np.isin(self.end, [End.TEXT, End.DENSE]) & self.fresh
 
     @classmethod

@@ -41,17 +41,21 @@ class Events:
     @classmethod
     def of(cls, marks: Marks, ground: Ground) -> Events:
         """The marks of usable blocks."""
-        places = ground.positions(marks.block)
-        kept = places >= 0
+        borders, before = _borders(marks, ground)
+        places = ground.positions(np.concatenate([marks.block, borders]))
+        row = np.concatenate([np.arange(len(marks.block)), before])
+        order = np.flatnonzero(places >= 0)
+        order = order[np.argsort(places[order], kind="stable")]
+        row, itself = row[order], order < len(marks.block)
         start, length = ground.clipped(marks.start, marks.length)
         return cls(
             start,
             length,
-            places[kept],
-            marks.tail[kept].astype(np.int64),
-            marks.kind[kept],
-            marks.text[kept],
-            marks.dense[kept],
+            places[order],
+            np.where(itself, marks.tail[row].astype(np.int64), 0),
+            np.where(itself, marks.kind[row], 0).astype(np.uint8),
+            marks.text[row],
+            marks.dense[row],
         )
 
     def at(self, positions: Any) -> tuple[Any, Any]:
@@ -75,6 +79,21 @@ class Events:
         before = positions - 1
         border = (before < 0) | (ground.limits(np.maximum(before, 0)) <= positions)
         return border | ~self.filled(before) | (self.tails(before) > 0)
+
+
+def _borders(marks: Marks, ground: Ground) -> tuple[Any, Any]:
+    """(blocks that begin usable runs and are no events, the event before each).
+
+    A border may lie within a run of data: what the blocks there look like, the last event tells.
+    """
+    event = np.searchsorted(marks.block, ground.start, side="right") - 1
+    run = np.searchsorted(marks.start, ground.start, side="right") - 1
+    if not len(marks.block):
+        return ground.start[:0], event[:0]
+    within = (event >= 0) & (run >= 0) & (marks.block[event] != ground.start)
+    within &= ground.start < (marks.start + marks.length)[run]
+    within &= marks.block[event] >= marks.start[run]
+    return ground.start[within], event[within]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,14 +147,14 @@ def _split(start: Any, length: Any, edges: Any) -> tuple[Any, Any]:
 def _last_blocks(events: Events, start: Any, length: Any) -> Any:
     """Positions of blocks behind which a file ends.
 
-    A block of binary data may end in a few zeros by chance: it ends a file when something known,
-    or text, starts behind it.
+    A block of binary data may end in a few zeros by chance: it ends a file when something known
+    starts behind it, or text. One zero is met by chance far more often than by such an end.
     """
     following = np.append(events.position[1:], -1)
     next_here = following == events.position + 1
     next_kind = np.append(events.kind[1:], 0) > 0
     next_text = np.append(events.text[1:], False) & ~events.text
-    starts = next_here & (next_kind | next_text)
+    starts = next_here & (next_kind | next_text & (events.tail > 1))
     ends = (events.tail > 0) & (events.text | (events.tail >= CHANCE) | starts)
     places = events.position[ends]
     row = np.searchsorted(start, places, side="right") - 1

@@ -28,19 +28,26 @@ class Whole:
     end: End
 
 
-def with_heads(bodies: list[Runs], measuring: Measuring) -> tuple[list[Whole], list[Runs]]:
+def with_heads(
+    bodies: list[Runs], leading: Any, measuring: Measuring
+) -> tuple[list[Whole], list[Runs]]:
     """The files whose first twelve blocks lie in front of the rest, and the other bodies.
 
     Where nothing ends in front of these twelve, or something seems to end within them or a good
     deal behind them, the format has to say that the file goes on. A body with ends in it and no
     head is what an old list names: it is given up.
+
+    Args:
+        bodies: runs of positions.
+        leading: bool, which of them begin behind the first twelve blocks.
+        measuring: of the ground that they lie on.
     """
     ground, events = measuring.ground, measuring.events
     if not bodies:
         return [], []
     first = np.array([body[0][0] for body in bodies], np.int64)
     start = first - DIRECT
-    near = (start >= 0) & (ground.limits(np.maximum(start, 0)) > first)
+    near = leading & (start >= 0) & (ground.limits(np.maximum(start, 0)) > first)
     taken = np.array(sorted(run for body in bodies for run in body), np.int64)
     following = np.searchsorted(taken[:, 0] + taken[:, 1], start, side="right")
     near &= np.append(taken[:, 0], ground.size)[following] >= first

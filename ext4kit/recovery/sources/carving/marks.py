@@ -11,7 +11,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from ext4kit.recovery.sources.carving.pointers import Pointers, find_pointers
 from ext4kit.recovery.sources.carving.signatures import recognise
 from ext4kit.recovery.sources.space import Stretch
 
@@ -46,7 +45,6 @@ class Marks:
         kind: uint8 (k,), number in `signatures.NAMES` of what the block starts like.
         text: bool (k,), the block looks like text.
         dense: bool (k,), it holds next to no zeros before those at its end, and is no text.
-        pointers: blocks that look like lists of block numbers.
     """
 
     start: Any
@@ -56,15 +54,13 @@ class Marks:
     kind: Any
     text: Any
     dense: Any
-    pointers: Pointers
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
         """The marks of several stretches, ascending, as one; empty for none."""
         parts = parts or [cls._none()]
-        names = [field.name for field in fields(cls) if field.name != "pointers"]
-        columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-        return cls(**columns, pointers=Pointers.joined([part.pointers for part in parts]))
+        names = [field.name for field in fields(cls)]
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
     def between(self, first: int, end: int) -> Self:
         """The marks of the blocks from `first` up to `end`; runs that reach further as they are."""
@@ -74,18 +70,14 @@ class Marks:
             int(np.searchsorted(self.start + self.length, first, side="right")),
             int(np.searchsorted(self.start, end)),
         )
-        lists = (self.pointers.block >= first) & (self.pointers.block < end)
         columns = {name: getattr(self, name)[events] for name in _OF_EVENTS}
-        return type(self)(
-            self.start[runs], self.length[runs], **columns, pointers=self.pointers.taken(lists)
-        )
+        return type(self)(self.start[runs], self.length[runs], **columns)
 
     @classmethod
     def _none(cls) -> Self:
         empty = np.zeros(0, np.int64)
         tail, kind, flag = empty.astype(np.uint16), empty.astype(np.uint8), empty.astype(bool)
-        lists = Pointers(empty, empty, empty, empty, flag, flag)
-        return cls(empty, empty, empty, tail, kind, flag, flag, lists)
+        return cls(empty, empty, empty, tail, kind, flag, flag)
 
 
 _OF_EVENTS = ("block", "tail", "kind", "text", "dense")
@@ -116,7 +108,6 @@ def look(stretch: Stretch) -> Marks | None:
         kind[event],
         text[event],
         dense[event],
-        find_pointers(data, filled, blocks, tail),
     )
 
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
+from ext4kit.errors import AccessError
 from ext4kit.filesystem.blocks import BlockReader
+from ext4kit.filesystem.maps import Runs
 from ext4kit.recovery.sources.carving.carved import End
 from ext4kit.recovery.sources.carving.cuts import Events, Pieces
 from ext4kit.recovery.sources.carving.ground import Ground
 from ext4kit.recovery.sources.carving.lengths import LENGTHS, Budget, Stated, Window
-from ext4kit.recovery.sources.carving.signatures import NAMES, SHORT
+from ext4kit.recovery.sources.carving.signatures import NAMES, SHORT, recognise
 
 _MEASURED = np.array([name in LENGTHS for name in NAMES])
+READ_TIMES = 8  # so often may all usable blocks be read, or unpacked to, by formats
+READ_AT_LEAST = 1 << 28
+_AT_ONCE = 2048  # files whose first blocks are read together
 _MOST_STARTS_INSIDE = 64
 _REACH_AT_LEAST = 16 << 20
 _SHORT = np.array([name in SHORT for name in NAMES])
@@ -76,24 +82,8 @@ class Measuring:
         """
         row, here = self.events.at(np.array([runs[0][0]]))
         kind = int(self.events.kind[row[0]]) if here[0] else 0
-        if not _MEASURED[kind]:
-            return 0
-        count = sum(length for _, length in runs)
-        window = Window(self.reader, lambda *part: self._part(runs, *part), count, self.budget)
-        stated = LENGTHS[NAMES[kind]](window)
-        if stated is None or not window.zeros_behind(stated.size):
-            return 0
-        return stated.size if stated.size > window.size - window.block_size else 0
-
-    def _part(self, runs: list[tuple[int, int]], first: int, count: int) -> list[tuple[int, int]]:
-        """The blocks of a part of some runs of positions."""
-        found = []
-        for start, length in runs:
-            here = min(max(length - first, 0), count)
-            if here:
-                found += self.ground.runs_of(start + first, here)
-            first, count = max(first - length, 0), count - here
-        return found
+        blocks = [run for first, count in runs for run in self.ground.runs_of(first, count)]
+        return _fitting(self.reader, blocks, kind, self.budget)
 
     def _one(self, at: int, kind: int, fresh: bool, stop: int) -> int | None:
         """Add the file that starts at a position; one past its last position."""
@@ -143,3 +133,51 @@ class Measuring:
             if tail and size <= window.size and not self._starts_inside(at, place):
                 return size, End.BEYOND
         return 0, End.BEYOND
+
+
+def stated_sizes(reader: BlockReader, runs: Runs, size: Any) -> tuple[Any, Any]:
+    """(size, kind) of files whose blocks are known, where their formats state their lengths.
+
+    Args:
+        reader: the blocks.
+        runs: `owner` is the file, ascending; runs of a file in order.
+        size: int64 (n,), bytes up to the last one that is not zero; stays where a file has holes
+            or its format says nothing that fits.
+    """
+    first = np.flatnonzero(np.diff(runs.owner, prepend=-1) != 0)
+    first = first[runs.logical[first] == 0]
+    kind = np.zeros(len(size), np.int64)
+    for at in range(0, len(first), _AT_ONCE):
+        some = first[at : at + _AT_ONCE]
+        with suppress(AccessError):
+            kind[runs.owner[some]] = recognise(reader.read_many(runs.physical[some]))
+    budget = Budget(max(int(runs.length.sum()) * reader.block_size * READ_TIMES, READ_AT_LEAST))
+    found = size.copy()
+    for row in np.flatnonzero(_MEASURED[kind]).tolist():
+        mine = runs.take(slice(*np.searchsorted(runs.owner, [row, row + 1])))
+        follow = np.cumsum(mine.length) - mine.length
+        if (mine.logical == follow).all() and not mine.unwritten.any():
+            pairs = list(zip(mine.physical.tolist(), mine.length.tolist(), strict=True))
+            found[row] = _fitting(reader, pairs, int(kind[row]), budget) or size[row]
+    return found, kind
+
+
+def _fitting(reader: BlockReader, blocks: list[tuple[int, int]], kind: int, budget: Budget) -> int:
+    """The size that its format states of a file in these runs of blocks, 0 when none fits."""
+    if not _MEASURED[kind]:
+        return 0
+
+    def place(first: int, count: int) -> list[tuple[int, int]]:
+        found = []
+        for start, length in blocks:
+            here = min(max(length - first, 0), count)
+            if here:
+                found.append((start + first, here))
+            first, count = max(first - length, 0), count - here
+        return found
+
+    window = Window(reader, place, sum(length for _, length in blocks), budget)
+    stated = LENGTHS[NAMES[kind]](window)
+    if stated is None or not window.zeros_behind(stated.size):
+        return 0
+    return stated.size if stated.size > window.size - window.block_size else 0

@@ -1,0 +1,125 @@
+"""Which carved contents are files, and which are likely the remains of files written over.
+
+Where nothing was written since files went, each of their contents is still whole, and a border of
+free space is the border of a file. Where space was used again, a content may be what a later file
+left of an earlier one: it begins or ends at a border as well. Then only its own bytes can tell
+that a file begins there.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ext4kit.errors import AccessError
+from ext4kit.filesystem.maps import has_map
+from ext4kit.parsers.inode import InodeTable
+from ext4kit.recovery.candidates import NOTHING
+from ext4kit.recovery.columns import Columns
+from ext4kit.recovery.contents import IN_LOG, Contents, content_of
+from ext4kit.recovery.intervals import overlaps, union
+from ext4kit.recovery.sources.carving.kinds import encoding_of
+from ext4kit.recovery.sources.space import Space
+
+USED_AGAIN = 0.1  # of the space that the dead had, on average: contents are no longer whole
+SURPLUS = 1.2  # contents to a dead inode: the others' inodes were used again, and so was space
+_HEAD = 16 << 10
+_WORD = re.compile(rb"[A-Za-z0-9_\x80-\xff]+")
+_OPENING = frozenset(b"#<{[/\"'-*!%@\\$(;=_`~")  # what texts begin with, and seldom go on with
+_GOES_ON_UTF8 = range(0x80, 0xC0)
+
+
+def without_fragments(contents: Contents, columns: Columns, space: Space) -> Contents:
+    """The contents, those that are likely pieces of files called so."""
+    if not _is_used_again(contents, columns):
+        return contents
+    doubted = ~contents.proven & (contents.source != IN_LOG)
+    fragment = contents.fragment | doubted
+    behind = _are_behind_others(contents, columns, space)
+    for row in np.flatnonzero(doubted & contents.sure).tolist():
+        fragment[row] = not _begins_here(_head(contents, row), bool(behind[row]))
+    return replace(contents, sure=contents.sure & ~fragment, fragment=fragment)
+
+
+def _is_used_again(contents: Contents, columns: Columns) -> bool:
+    """Whether a good part of what the dead had was given to others since.
+
+    Two signs: contents outnumber the dead inodes that may have had them, and files that were
+    made or written after these went have a good part of the space.
+    """
+    found, table = columns.found, columns.past.states.table
+    dead = (found.source == NOTHING) & ((table.mode[found.row] & 0xF000) == 0x8000)
+    if contents.sure.sum() > SURPLUS * dead.sum():
+        return True
+    time, blocks = _written(columns)
+    order = np.argsort(time)
+    later = np.append(np.cumsum(blocks[order][::-1])[::-1], 0)
+    deaths = np.searchsorted(time[order], table.ctime[found.row[dead]], side="right")
+    left = int(contents.runs.length.sum())
+    shares = later[deaths] / np.maximum(later[deaths] + left, 1)
+    return float(shares.sum()) > USED_AGAIN * len(shares)
+
+
+def _written(columns: Columns) -> tuple[Any, Any]:
+    """(when a file was made or written last, its blocks) of all files whose blocks are known."""
+    table, runs = columns.past.states.table.take(columns.found.row), columns.runs
+    parts = [(table, runs)]
+    for inodes in columns.fs.inode_chunks():
+        live = inodes.take(
+            (inodes.links_count > 0)
+            & has_map(inodes.mode, inodes.size, inodes.flags)
+            & ((inodes.mode & 0xF000) == 0x8000)
+        )
+        parts.append((live, columns.fs.map_table(live).data))
+    time = [_last_write(table)[runs.owner] for table, runs in parts]
+    return np.concatenate(time), np.concatenate([runs.length for _, runs in parts])
+
+
+def _last_write(table: InodeTable) -> Any:
+    """Int64: when each inode was made or written last; its removal sets mtime as well."""
+    return np.where(table.links_count > 0, np.maximum(table.crtime, table.mtime), table.crtime)
+
+
+def _are_behind_others(contents: Contents, columns: Columns, space: Space) -> Any:
+    """Per content (bool): the block in front of it is in use, or a file's that is known."""
+    runs = contents.runs
+    begins = np.flatnonzero(np.diff(runs.owner, prepend=-1) != 0)
+    front = runs.physical[begins] - 1
+    ones = np.ones(len(front), np.int64)
+    free, _ = overlaps(front, ones, *space.unused)
+    taken, _ = overlaps(front, ones, *union(columns.runs.physical, columns.runs.length))
+    others = np.ones(len(front), bool)
+    others[free] = False
+    others[taken] = True
+    found = np.ones(len(contents), bool)
+    found[runs.owner[begins]] = others
+    return found
+
+
+def _head(contents: Contents, row: int) -> bytes:
+    try:
+        return content_of(contents, row).read(0, min(_HEAD, int(contents.size[row])))
+    except AccessError:
+        return b""
+
+
+def _begins_here(head: bytes, behind_others: bool) -> bool:
+    """Whether a content begins as texts do; nothing tells it of other data.
+
+    Args:
+        head: its first bytes.
+        behind_others: the block in front is another file's, who may have written over its start.
+    """
+    if not head or head[0] in _GOES_ON_UTF8 or not encoding_of(head):
+        return False
+    first = _WORD.match(head)
+    if first is None:
+        return head[0] in _OPENING
+    words = set(_WORD.findall(head, first.end()))
+    if first[0] not in words and any(word.endswith(first[0]) for word in words):
+        return False  # the end of a word
+    stands_out = head[0] >= 0x80 or head[:1].isupper() or head[:1].isdigit() or head[:1] == b"_"
+    return stands_out or (first[0] in words and not behind_others)

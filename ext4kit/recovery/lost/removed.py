@@ -1,0 +1,119 @@
+"""What a lost file system had itself removed, as far as its old log still tells.
+
+The log shows inodes and directories as they were. Bitmaps are worked out: in use is what the
+inodes that still stand have, and what the present file system wrote. That is less than the old
+bitmaps would tell, so nothing of it is more than partial.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ext4kit.filesystem.bitmaps import Bitmaps
+from ext4kit.findings import Problems
+from ext4kit.journal import History, Log
+from ext4kit.parsers.group import GroupTable
+from ext4kit.recovery.deleted import DeletedFile, Grade
+from ext4kit.recovery.engine import find_deleted
+from ext4kit.recovery.intervals import overlaps, union
+from ext4kit.recovery.lost.file_system import LostFileSystem, groups_of
+from ext4kit.recovery.lost.tables import Tables
+from ext4kit.recovery.sources.inode_pieces import find_inode_pieces
+
+_UNSURE = "removed before the file system was lost: who had its blocks later is not known for sure"
+_IN_LOG = "journal of the lost file system, "
+
+
+def find_removed(fs: LostFileSystem, there: list[DeletedFile]) -> list[DeletedFile]:
+    """The files that the old log shows and that were gone by the time of the loss.
+
+    Only where checksums prove inodes: elsewhere a block of the log can be taken for another one.
+
+    Args:
+        fs: the lost file system.
+        there: the files that it still has.
+    """
+    if fs.origin.seed is None:
+        return []
+    lives = {(file.number, file.generation) for file in there}
+    living = {file.number for file in there if file.number is not None}
+    quiet = copy(fs)
+    quiet.problems = Problems()  # that no log is left is none
+    log = Log.open(quiet)
+    if log is None or not len(log.tags):
+        return []
+    view = _by_table_blocks(quiet, _with_logged(fs, log), living)
+    return [
+        _told(file) for file in find_deleted(view) if (file.number, file.generation) not in lives
+    ]
+
+
+def _told(file: DeletedFile) -> DeletedFile:
+    """A file with where it is from, and no more than partial."""
+    grade = Grade.PARTIAL if file.grade is Grade.INTACT else file.grade
+    sources = {what: f"{_IN_LOG}{where}" for what, where in file.sources.items()}
+    return replace(file, grade=grade, sources=sources, problems=(_UNSURE, *file.problems))
+
+
+def _with_logged(fs: LostFileSystem, log: Log) -> Tables:
+    """The places of the inode tables, those among them that copies in the log alone tell."""
+    size = fs.superblock.block_size
+    per_block = size // fs.superblock.inode_size
+    history = History(log)
+    known = np.flatnonzero((fs.tables.place >= 0) & ~fs.tables.copied)
+    indexes, homes = [known], [fs.tables.place[known]]
+    for at in range(0, len(history.tags), log.reader.chunk):
+        some = slice(at, at + log.reader.chunk)
+        copies = log.read_copies(history.tags[some])
+        row, first, _ = find_inode_pieces(fs.superblock, copies, copies.view("<u4"))
+        indexes.append((first - 1) // per_block)
+        homes.append(history.blocks[some][row] * size)
+    index, place = np.unique(np.concatenate(indexes), return_index=True)
+    found = np.full(int(index.max(initial=-1)) + 1, -1)
+    found[index] = np.concatenate(homes)[place]
+    return Tables(found, np.zeros(len(found), bool))
+
+
+def _by_table_blocks(fs: LostFileSystem, tables: Tables, living: set[int]) -> LostFileSystem:
+    """The same file system with each known block of its inode tables as a group of its own.
+
+    What the log has of inode tables is found by their places, of which only some are known.
+    """
+    per_block = fs.superblock.block_size // fs.superblock.inode_size
+    view = copy(fs)
+    count = max(fs.superblock.inodes_count, len(tables.place) * per_block)
+    view.superblock = replace(fs.superblock, inodes_per_group=per_block, inodes_count=count)
+    view.groups = groups_of(view.superblock, tables)
+    view.bitmaps = _WorkedOut(fs, view.groups, living)
+    return view
+
+
+class _WorkedOut(Bitmaps):
+    """Which blocks are in use, from the maps of the inodes that are there and what came later."""
+
+    def __init__(self, fs: LostFileSystem, groups: GroupTable, living: set[int]) -> None:
+        super().__init__(fs.blocks, fs.superblock, groups, fs.problems)
+        starts, lengths = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        for table in fs.inode_chunks():
+            maps = fs.quiet_map_table(table)
+            starts += [maps.data.physical, maps.nodes[1]]
+            lengths += [maps.data.length, np.ones(len(maps.nodes[1]), np.int64)]
+        later = fs.later.written.in_blocks(fs.superblock.block_size)
+        self._used = union(
+            np.concatenate([*starts, later[0]]), np.concatenate([*lengths, later[1]])
+        )
+        self._living = np.array(sorted(living), np.int64)
+
+    def blocks_in_use(self, blocks: Any) -> Any:
+        """Per block of an int64 array (bool)."""
+        used = np.zeros(len(blocks), bool)
+        used[overlaps(blocks, np.ones_like(blocks), *self._used)[0]] = True
+        return used
+
+    def inodes_in_use(self, numbers: Any) -> Any:
+        """Per inode number of an int64 array (bool): it is among those that are there."""
+        return np.isin(numbers, self._living)

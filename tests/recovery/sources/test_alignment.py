@@ -1,0 +1,151 @@
+"""Laying files over contents, on disks of which the truth was drawn by chance."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from ext4kit.recovery.sources.alignment import align
+from ext4kit.recovery.sources.laying import NOTHING, Ground, Steps
+from ext4kit.recovery.sources.likeness import LIKE, NUMBER, ending, fits, like
+
+ENDINGS = ["png", "py", "txt", "sh", "html", "json"]
+KINDS = ["png", "python", "prose", "shell", "markup", "json"]
+SURE = 0.995
+
+
+@dataclass
+class _Disk:
+    """Files as they were made: ending, first block, blocks; known ones keep their blocks."""
+
+    files: list[tuple[int, int, int]] = field(default_factory=list)
+    known: set[int] = field(default_factory=set)
+    gone: set[int] = field(default_factory=set)  # without a content
+    strangers: list[tuple[int, int]] = field(default_factory=list)  # contents of nobody
+
+    def matched(self) -> dict[int, int]:
+        """File -> first block that is told."""
+        there = [
+            (first, count, KINDS[kind])
+            for at, (kind, first, count) in enumerate(self.files)
+            if at not in self.known | self.gone
+        ]
+        there += [(first, count, "prose") for first, count in self.strangers]
+        there.sort()
+        first, count = (np.array([one[at] for one in there], np.int64) for at in (0, 1))
+        likes = np.array([NUMBER[kind] for _, _, kind in there])
+        ground = Ground(first, first + count, count > 16, likes, np.zeros(len(first), bool))
+        rows = range(len(self.files))
+        known = np.array([at in self.known for at in rows])
+        begin, blocks = (np.array([one[at] for one in self.files]) for at in (1, 2))
+        steps = Steps(
+            np.where(known, begin, NOTHING),
+            np.where(known, begin + blocks, NOTHING),
+            known & (blocks > 16),
+            np.array([one[0] + 1 for one in self.files]),
+            np.zeros(len(self.files)),
+            np.zeros(len(self.files)),
+        )
+        aligned = align(ground, steps, fits(ENDINGS, likes), ~known)
+        sure = aligned.chance >= SURE
+        pairs = zip(aligned.step[sure], first[aligned.content[sure]], strict=True)
+        return {int(step): int(block) for step, block in pairs}
+
+
+def _made(chance: random.Random, number: int, endings: int, large: float = 0.05) -> _Disk:
+    """Small files one after the other, large ones in a place of their own, places that change."""
+    disk = _Disk()
+    small, big = 1000, 50_000
+    for _ in range(number):
+        if chance.random() < 0.01:
+            small += 3000
+        count = chance.randrange(17, 60) if chance.random() < large else chance.randrange(1, 12)
+        kind = chance.randrange(endings)
+        if count > 16:
+            disk.files.append((kind, big, count))
+            big += count
+        else:
+            disk.files.append((kind, small, count))
+            small += count
+    return disk
+
+
+def _judged(disk: _Disk) -> tuple[int, int, int]:
+    """(right, wrong, asked for)."""
+    found = disk.matched()
+    right = sum(1 for at, block in found.items() if disk.files[at][1] == block)
+    return right, len(found) - right, len(disk.files) - len(disk.known)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_names_that_fit_pin_a_whole_tree_without_a_neighbour(seed: int) -> None:
+    right, wrong, asked = _judged(_made(random.Random(seed), 120, len(ENDINGS)))
+    assert wrong == 0
+    assert right >= 0.85 * asked
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_files_without_content_and_contents_of_strangers_shift_nothing(seed: int) -> None:
+    chance = random.Random(seed)
+    disk = _made(chance, 120, len(ENDINGS))
+    disk.gone = set(chance.sample(range(120), 8))
+    for at in chance.sample(range(120), 5):  # their own content is there, and nobody's
+        kind, first, count = disk.files[at]
+        disk.gone.add(at)
+        disk.strangers.append((first, count))
+    right, wrong, asked = _judged(disk)
+    assert wrong == 0
+    assert right >= 0.5 * asked
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_neighbours_that_are_known_hold_those_between_them_in_place(seed: int) -> None:
+    chance = random.Random(seed)
+    disk = _made(chance, 100, endings=1, large=0)  # all of a kind: names tell nothing
+    disk.known = {at for at in range(100) if chance.random() < 0.4}
+    right, wrong, asked = _judged(disk)
+    assert wrong == 0
+    assert right >= 0.5 * asked
+
+
+def test_where_one_is_missing_among_the_like_none_is_told() -> None:
+    disk = _made(random.Random(1), 60, endings=1, large=0)
+    disk.gone = {30}
+    assert disk.matched() == {}
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_two_that_changed_places_are_not_told_when_they_are_alike(seed: int) -> None:
+    chance = random.Random(seed)
+    disk = _made(chance, 120, len(ENDINGS))
+    for at in range(5, 115, 7):  # many, so that the disk tells of its habit
+        (a, first, count), (b, *_), before = disk.files[at], disk.files[at + 1], disk.files[at - 1]
+        other = disk.files[at + 1][2]
+        if disk.files[at + 1][1] == first + count and max(count, other) <= 16 and before:
+            disk.files[at] = (a, first + other, count)
+            disk.files[at + 1] = (b, first, other)
+    _, wrong, _ = _judged(disk)
+    assert wrong <= 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "kind"),
+    [
+        (b"a.sh", b"#!/bin/sh\nset -e\necho x\n", "shell"),
+        (b"b.py", b"import os\n\n\ndef main():\n    return os.getcwd()\n\nclass A:\n", "python"),
+        (b"c.csv", b"id,name,size\n1,a,2\n2,b,3\n3,c,4\n", "csv"),
+        (b"d.ini", b"[main]\nkey = 1\nother = 2\n[next]\nthird = 3\n", "ini"),
+        (b"e.log", b"2026-01-01T10:00:00Z a\n2026-01-01T10:00:01Z b\n" * 3, "log"),
+        (b"f.txt", b"Call me Ishmael. Some years ago\nnever mind how long precisely\n", "prose"),
+        (b"g.svg", b"<svg>\n<path/>\n<g>\n</g>\n</svg>\n", "markup"),
+        (b"h.o", b"\x00\x01\x02\x03", "binary"),
+    ],
+)
+def test_contents_are_told_apart_and_fit_their_names(name: bytes, text: bytes, kind: str) -> None:
+    assert LIKE[like(text, 0)] == kind
+    table = fits([ending(name)], np.arange(len(LIKE)))
+    if kind != "binary":
+        assert table[1].argmax() == NUMBER[kind]
