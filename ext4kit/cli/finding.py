@@ -34,17 +34,18 @@ class _Sources(click.ParamType[frozenset[Source]]):
         return chosen | {Source.JOURNAL}
 
 
+sources_option = click.option(
+    "--sources",
+    type=_Sources(),
+    default="all",
+    show_default=True,
+    metavar="LIST",
+    help="journal (log and inode tables: quick), blocks (metadata in free space),"
+    " runs (content without metadata), all; with commas between.",
+)
 _OPTIONS = (
     click.option("--versions", is_flag=True, help="Earlier states of files as well."),
-    click.option(
-        "--sources",
-        type=_Sources(),
-        default="all",
-        show_default=True,
-        metavar="LIST",
-        help="journal (log and inode tables: quick), blocks (metadata in free space),"
-        " runs (content without metadata), all; with commas between.",
-    ),
+    sources_option,
     click.option(
         "--min-grade",
         "least",

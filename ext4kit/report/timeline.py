@@ -54,12 +54,21 @@ def event_line(event: Event) -> str:
     time = "-" if event.time is None else iso(event.time).replace("T", " ")
     number = "-" if event.transaction is None else str(event.transaction)
     place = number if event.exact else f"<={number}"
-    details = _details(event)
+    return f"{time:30} {place:>11}  {event.kind:17} {event.inode:>8}  {event_text(event)}"
+
+
+def event_text(event: Event) -> str:
+    """The path, both where it changed, and in brackets what changed."""
+    path, details = event_words(event)
+    return f"{path}  [{details}]" if details else path
+
+
+def event_words(event: Event) -> tuple[str, str]:
+    """(the path, both where it changed; what changed, "" where the kind says it all)."""
     path = _path(event.path)
     if event.kind in (Kind.RENAMED, Kind.MOVED):
         path = f"{_path(event.old_path)} -> {path}"
-    text = f"{path}  [{details}]" if details else path
-    return f"{time:30} {place:>11}  {event.kind:17} {event.inode:>8}  {text}"
+    return path, _details(event)
 
 
 def _path(path: bytes | None) -> str:
@@ -149,14 +158,14 @@ def event_record(event: Event) -> dict[str, Any]:
         "commit_time_ns": event.time,
         "commit_time_iso": None if event.time is None else iso(event.time),
         "exact": event.exact,
-        "old": _plain(event.old),
-        "new": _plain(event.new),
+        "old": plain_value(event.old),
+        "new": plain_value(event.new),
         "seen": event.seen or None,
     }
     return record | ({"reason": event.reason} if event.kind is Kind.HINT else {})
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """An attribute's name as text and its value in base64; the rest as it is."""
     if not isinstance(value, dict) or "value" not in value:
         return value

@@ -85,15 +85,24 @@ class Timeline:
 
     def select(self, wanted: Filter) -> Iterator[Event]:
         """The events that a filter lets through, oldest first."""
-        rows = wanted.rows(self.events, self.clock)
+        return filter(wanted.fits, self.at_rows(wanted.rows(self.events, self.clock)))
+
+    def at_rows(self, rows: Any) -> Iterator[Event]:
+        """The events at some rows of `events` (int64), ascending."""
         for start in range(0, len(rows), EVENTS_AT_ONCE):
             chosen = self.events.take(rows[start : start + EVENTS_AT_ONCE])
             times = self.clock.times_of(chosen.order).tolist()
             columns = (getattr(chosen, name).tolist() for name in COLUMNS)
             for time, values in zip(times, zip(*columns, strict=True), strict=True):
-                event = self._event(_Row(*values), time)
-                if wanted.fits(event):
-                    yield event
+                yield self._event(_Row(*values), time)
+
+    def paths_at(self, rows: Any) -> Iterator[bytes | None]:
+        """The path that each event at some rows leads to; None when it is not known, or gone."""
+        for start in range(0, len(rows), EVENTS_AT_ONCE):
+            chosen = rows[start : start + EVENTS_AT_ONCE]
+            orders = np.minimum(self.events.order[chosen], NOW - 1).tolist()
+            for name, order in zip(self.events.name[chosen].tolist(), orders, strict=True):
+                yield None if name < 0 or self.paths is None else self.paths.path(name, order)
 
     def __iter__(self) -> Iterator[Event]:
         return self.select(Filter())

@@ -1,0 +1,109 @@
+"""`ext4kit report`."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from ext4kit import __version__
+from ext4kit.cli.finding import sources_option
+from ext4kit.cli.outputs import check_new_file
+from ext4kit.cli.progress import progress
+from ext4kit.cli.session import CONTEXT, Options, Session, opened, shared
+from ext4kit.recovery.sources import Source
+from ext4kit.report.records import write_records
+from ext4kit.report.summary import Case
+from ext4kit.summary import Extent, summarize
+
+_EXAMPLE = """\b
+Examples:
+  ext4kit report disk.img
+  ext4kit report disk.img --html report.html
+  ext4kit report disk.img --sources journal --no-verify
+  ext4kit report disk.img --json > report.jsonl
+"""
+
+
+@click.command("report", context_settings=CONTEXT, epilog=_EXAMPLE)
+@shared()
+@sources_option
+@click.option("--no-verify", is_flag=True, help="Leave the check of all structures out.")
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A page of its own as well: one file, which needs no network.",
+)
+@click.option(
+    "--rows",
+    type=click.IntRange(10, 100_000),
+    default=1000,
+    show_default=True,
+    help="Rows a table in the page and in JSON.",
+)
+def command(
+    options: Options, sources: frozenset[Source], no_verify: bool, html: Path | None, rows: int
+) -> None:
+    """What a responder has to know of IMAGE first, on one page.
+
+    Signs of tampering and intrusion with their reasons, what was deleted when and what can be got
+    back, what happened lately, the map of the disk, the state of file system and journal, the
+    evidence itself. Times are in UTC. Nothing here is a verdict; other commands show everything.
+    """
+    with opened(options) as session:
+        if html is not None:
+            check_new_file(html, session)
+        case = _case(session, Extent(sources, not no_verify, rows=rows))
+        _show(case, options, html)
+        if html is not None:
+            _write(case, session, html)
+
+
+def _case(session: Session, extent: Extent) -> Case:
+    """The facts, collected."""
+    quiet = session.options.quiet
+    summary = summarize(session.fs, extent, lambda title: progress(quiet, title))
+    was_another = _was_another(session)
+    problems = [problem for each in session.problems for problem in each]
+    return Case(
+        evidence=session.image.evidence,
+        volume=session.volume.facts,
+        summary=summary,
+        problems=tuple(problems),
+        problems_total=sum(map(len, session.problems)),
+        command=shlex.join(["ext4kit", *sys.argv[1:]]),
+        made=time.time_ns(),
+        version=__version__,
+        was_another=was_another,
+    )
+
+
+def _was_another(session: Session) -> bool:
+    from ext4kit.recovery.lost.hint import was_another
+
+    return was_another(session.fs, session.volume.facts.source)
+
+
+def _show(case: Case, options: Options, html: Path | None) -> None:
+    if options.json:
+        from ext4kit.report.summary.records import summary_records
+
+        write_records(summary_records(case))
+    elif html is None:
+        from ext4kit.report.summary.terminal import print_report
+
+        print_report(case)
+
+
+def _write(case: Case, session: Session, path: Path) -> None:
+    from ext4kit.output.new_file import new_text
+    from ext4kit.report.summary.page import page_pieces
+
+    with new_text(path, session.evidence_files) as stream:
+        stream.writelines(page_pieces(case))
+    if not session.options.quiet:
+        click.echo(f"written: {path}", err=True)

@@ -1,0 +1,51 @@
+"""Deleted files counted by grade and over time, the largest and the latest of them."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+import numpy as np
+
+from ext4kit.recovery import Deleted, DeletedFile, Grade
+from ext4kit.recovery.sources import Source
+from ext4kit.summary.bins import spread_out
+from ext4kit.summary.facts import Deletions
+
+GRADES = tuple(Grade)
+
+
+def moment_of(file: DeletedFile) -> int | None:
+    """When it was deleted, ns: its own time, else the commit that first shows it gone."""
+    if file.dtime is not None:
+        return file.dtime
+    gone = file.deleted_between[1]
+    return None if gone is None else gone.time
+
+
+def deletions(deleted: Deleted, sources: Set[Source], first: int, listed: int) -> Deletions:
+    """The deleted files in figures.
+
+    Args:
+        deleted: all of them.
+        sources: where they were looked for.
+        first: how many of the largest and of the latest.
+        listed: how many for a table.
+    """
+    files = deleted.files
+    grade = np.array([GRADES.index(file.grade) for file in files], np.int64)
+    size = np.array([min(file.size or 0, 1 << 60) for file in files], np.int64)
+    times = np.array([moment_of(file) or 0 for file in files], np.int64)
+    latest = [files[row] for row in np.argsort(-times, kind="stable")[:listed].tolist()]
+    largest = np.argsort(-size, kind="stable")[:first].tolist()
+    counts = np.bincount(grade, minlength=len(GRADES)).tolist()
+    return Deletions(
+        total=len(files),
+        grades=dict(zip(GRADES, counts, strict=True)),
+        sizes={each: int(size[grade == place].sum()) for place, each in enumerate(GRADES)},
+        when=spread_out(times, grade, tuple(map(str, GRADES))),
+        undated=int((times <= 0).sum()),
+        largest=tuple(files[row] for row in largest if files[row].size),
+        latest=tuple(file for file in latest[:first] if moment_of(file)),
+        listed=tuple(latest),
+        searched=tuple(str(source) for source in Source if source in sources),
+    )

@@ -1,0 +1,96 @@
+"""The page in a real browser: it works, fits, and what is put into it does not run."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ext4kit.report.summary import Case
+from ext4kit.report.summary.page import page_pieces
+from sample_images.screenshots import browser
+from tests.conftest import Cli
+
+pytestmark = pytest.mark.skipif(not browser(), reason="needs chromium")
+POLICY = re.compile(r"<meta http-equiv=\"Content-Security-Policy\"[^>]*>")
+INJECTED = "<script>document.title='ran'</script><img src=x onerror=\"document.title='ran'\">"
+MEASURE = """<script>document.title = [document.documentElement.scrollWidth, innerWidth,
+document.querySelectorAll('.listing tbody tr:not([hidden])').length].join(' ')</script>"""
+SEARCH = """<script>
+const card = document.querySelector('.listing');
+card.querySelector('input').value = 'backups PARTIAL';
+card.querySelector('input').dispatchEvent(new Event('input'));
+card.querySelectorAll('th')[2].click();
+document.title = Array.from(card.querySelectorAll('tbody tr:not([hidden])'),
+  (row) => row.cells[2].dataset.v + row.cells[1].textContent).join(' ');
+</script>"""
+
+
+def opened(page: Path, profile: Path, width: int = 1280) -> tuple[str, str]:
+    """(the page's elements after its script ran, what the console said)."""
+    done = subprocess.run(
+        [
+            browser(), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}",
+            "--enable-logging=stderr", "--virtual-time-budget=1000", f"--window-size={width},900",
+            "--dump-dom", page.as_uri(),
+        ],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    said = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    return done.stdout, "\n".join(said)
+
+
+def title(dom: str) -> str:
+    return dom.partition("<title>")[2].partition("</title>")[0]
+
+
+@pytest.fixture
+def text(story_case: Case) -> str:
+    return "".join(page_pieces(story_case))
+
+
+def written(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_the_page_works_without_a_word_from_the_console(text: str, tmp_path: Path) -> None:
+    dom, said = opened(written(tmp_path / "a.html", text), tmp_path / "profile")
+    assert said == ""
+    assert '<div class="tools" hidden' not in dom  # its script ran
+    assert '<div class="tools">' in dom
+
+
+def test_what_is_put_into_the_page_does_not_run(text: str, tmp_path: Path) -> None:
+    page = written(tmp_path / "b.html", text.replace("</main>", INJECTED + "</main>"))
+    dom, said = opened(page, tmp_path / "profile")
+    assert title(dom) == "web-01.img - ext4kit report"
+    assert said.count("Content Security Policy") >= 2
+    bare = written(tmp_path / "c.html", POLICY.sub("", page.read_text(encoding="utf-8")))
+    assert title(opened(bare, tmp_path / "profile")[0]) == "ran"  # it would have
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_nothing_hangs_over_the_edge(text: str, tmp_path: Path, width: int) -> None:
+    bare = POLICY.sub("", text).replace("</body>", MEASURE + "</body>")
+    dom, _ = opened(written(tmp_path / "d.html", bare), tmp_path / "profile", width)
+    content, window, rows = map(int, title(dom).split())
+    assert content <= window
+    assert rows == 50  # two tables, 25 rows each until they are unfolded
+
+
+def test_tables_are_searched_and_sorted(text: str, tmp_path: Path) -> None:
+    bare = POLICY.sub("", text).replace("</body>", SEARCH + "</body>")
+    dom, _ = opened(written(tmp_path / "e.html", bare), tmp_path / "profile")
+    assert title(dom) == " ".join(["400000partial"] * 4)
+
+
+@pytest.mark.kernel
+def test_hostile_names_do_nothing(ext4kit: Cli, hostile: Path, tmp_path: Path) -> None:
+    path = tmp_path / "f.html"
+    assert ext4kit("report", hostile, "--html", path).returncode == 0
+    dom, said = opened(path, tmp_path / "profile")
+    assert said == ""
+    assert title(dom) == "&lt;b&gt;image.img - ext4kit report"

@@ -1,0 +1,99 @@
+"""Each rule is met by what it is about, and by nothing on a system that was left alone."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import ext4kit
+from ext4kit.recovery.sources import Source
+from ext4kit.summary import RULES, Extent, Summary, summarize
+from sample_images.intrusion import unpack
+from sample_images.recipes import machine
+from tests.report.scenes import ACTS, GROUPS, acting, broken_into, fresh, plain, put
+
+QUICK = Extent(sources=frozenset({Source.JOURNAL}), verify=False)
+
+
+def summary_of(image: Path) -> Summary:
+    with ext4kit.open(image) as opened:
+        return summarize(opened.volume().filesystem(), QUICK)
+
+
+def found(summary: Summary) -> dict[str, set[bytes | None]]:
+    return {one.rule.code: {seen.path for seen in one.sightings} for one in summary.suspicions}
+
+
+@pytest.fixture(scope="module")
+def plain_image(needs_kernel: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return plain(tmp_path_factory.mktemp("scenes"))
+
+
+@pytest.mark.kernel
+def test_a_plain_system_gives_no_alarm(plain_image: Path) -> None:
+    assert found(summary_of(plain_image)) == {}
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("codes", GROUPS, ids=lambda codes: codes[0])
+def test_each_act_is_seen_and_named(plain_image: Path, codes: tuple[str, ...]) -> None:
+    seen = found(summary_of(broken_into(plain_image, codes)))
+    for code in codes:
+        assert ACTS[code][1] in seen.get(code, set()), code
+
+
+def test_every_rule_has_an_act() -> None:
+    """What needs an hour's wait, or an edited log, is in other tests, here and of the timeline."""
+    elsewhere = {"running-deleted", "times-set-back", "edited-outside", "creation-changed"}
+    assert {rule.code for rule in RULES} == {*ACTS, *elsewhere}
+    assert {code for group in GROUPS for code in group} == set(ACTS)
+
+
+@pytest.mark.kernel
+def test_times_changed_behind_the_journal_are_seen(plain_image: Path) -> None:
+    image = plain_image.with_name("edited.img")
+    machine.copy_sparse(plain_image, image)
+    command = "set_inode_field /var/www/html/new.html crtime @1000000000"
+    subprocess.run(["debugfs", "-w", "-R", command, image], capture_output=True, check=True)
+    assert b"/var/www/html/new.html" in found(summary_of(image))["edited-outside"]
+
+
+@pytest.mark.kernel
+def test_a_program_deleted_while_it_was_open_is_seen(tmp_path: Path) -> None:
+    image = fresh(tmp_path / "running.img")
+    with acting(image) as root:
+        program = put(root / "opt/agent", b"\x7fELF" * 3000, 0o755)
+        other = put(root / "opt/data")
+        machine.sync(root)
+        with program.open("rb"), other.open("rb"):
+            program.unlink()
+            other.unlink()
+            machine.sync(root)
+            machine.copy_sparse(image, tmp_path / "cut.img")
+    seen = found(summary_of(tmp_path / "cut.img"))
+    assert seen == {"running-deleted": {b"/opt/agent"}}
+
+
+def test_the_story_of_the_sample_is_told(tmp_path: Path) -> None:
+    """What sample_images/intrusion/guest.py does, and nothing of the week before it."""
+    summary = summary_of(unpack(tmp_path))
+    seen = found(summary)
+    assert seen["setuid-gained"] == {b"/usr/local/bin/.systemd-helper"}
+    assert seen["history-removed"] == {b"/root/.bash_history"}
+    assert seen["log-swapped"] == {b"/var/log/auth.log"}
+    assert seen["start-up"] == {b"/etc/cron.d/sysstat-collect"}
+    assert seen["running-deleted"] == {b"/dev/shm/.x/agent"}
+    assert seen["times-set-back"] == seen["start-up"] | seen["setuid-gained"]
+    times = [one.when or 0 for rule in summary.suspicions for one in rule.sightings]
+    first = 1_772_331_240 * 10**9  # 2026-03-01 02:14, when they came
+    assert min(times) >= first
+
+
+def test_every_rule_has_a_reason_and_a_code_of_its_own() -> None:
+    assert len({rule.code for rule in RULES}) == len(RULES)
+    assert all(len(rule.reason) > 20 for rule in RULES)
+    met_by = [rule.live or rule.deleted or rule.events or rule.hints for rule in RULES]
+    alone = [rule.code for rule, way in zip(RULES, met_by, strict=True) if not way]
+    assert alone == ["running-deleted"]  # the list of orphans meets it
