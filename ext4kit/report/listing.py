@@ -189,12 +189,12 @@ def _sizes(table: InodeTable) -> list[str]:
 def _tails(fs: FileSystem, names: list[bytes], table: InodeTable) -> list[str]:
     """The names as shown, a symlink's with its target."""
     tails = shown_lines(names).split("\n")[: len(names)]
-    for row, target in _targets(fs, table).items():
+    for row, target in link_targets(fs, table).items():
         tails[row] += f" -> {shown(target)}"
     return tails
 
 
-def _targets(fs: FileSystem, table: InodeTable) -> dict[int, bytes]:
+def link_targets(fs: FileSystem, table: InodeTable) -> dict[int, bytes]:
     """Row to target of every symlink; one that cannot be read becomes a problem."""
     links = np.flatnonzero((table.mode & 0xF000) == stat.S_IFLNK)
     fast = is_fast_symlink(table.mode, table.size, table.flags)
@@ -214,7 +214,7 @@ def entry_records(fs: FileSystem, found: Names) -> Iterator[dict[str, Any]]:
     """A record an entry, with what `ls -l` shows and more; times in nanoseconds."""
     prefix = b"" if found.folder is None else _path(found.folder) + b"/"
     for names, table in _tables(fs, found):
-        targets = _targets(fs, table)
+        targets = link_targets(fs, table)
         known = fs.inodes_known(table.number)
         rows = zip(*(getattr(table, name).tolist() for name in _COLUMNS), strict=True)
         for row, (name, values) in enumerate(zip(names, rows, strict=True)):

@@ -1,0 +1,182 @@
+"""`ext4kit export`."""
+
+from __future__ import annotations
+
+import functools
+import shlex
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ext4kit.cli.custody import Custody, custody, keeping
+from ext4kit.cli.finding import files_that_are_gone, searching
+from ext4kit.cli.outputs import check_new_file
+from ext4kit.cli.progress import progress
+from ext4kit.cli.session import CONTEXT, Options, Session, opened, shared
+from ext4kit.errors import RequestError
+from ext4kit.export import DATABASE, HASHES, Export, Subject, Target, exporting
+from ext4kit.export.summary import export_lines, export_record
+from ext4kit.recovery.sources import Source
+from ext4kit.report.records import write_record
+
+_EXAMPLE = """\b
+Examples:
+  ext4kit export disk.img --bodyfile body.txt
+  ext4kit export disk.img --bodyfile - | mactime -b - -d -y > timeline.csv
+  ext4kit export disk.img --db case.sqlite --dfxml files.xml --hash md5,sha256
+  ext4kit export disk.img --timesketch-jsonl events.jsonl --sources journal
+"""
+_HELP = {
+    "bodyfile": "The Sleuth Kit's bodyfile, for mactime.",
+    "timesketch-csv": "Timesketch, as CSV.",
+    "timesketch-jsonl": "Timesketch, as JSON lines.",
+    "dfxml": "Digital Forensics XML.",
+    "case-uco": "CASE/UCO 1.4, as JSON-LD.",
+    "csv": "A table of the files.",
+    "jsonl": "The files as JSON lines.",
+    DATABASE: "An SQLite database: files, versions, events, findings.",
+}
+PARTS = ("live", "deleted", "events", "findings")
+
+
+class _Hashes(click.ParamType[tuple[str, ...]]):
+    """Names of hashes with commas between."""
+
+    name = "hashes"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        if isinstance(value, tuple):
+            return value
+        names = {one.strip().lower() for one in str(value).split(",")}
+        unknown = names - set(HASHES)
+        if unknown:
+            self.fail(f"{min(unknown)!r} is none of {', '.join(HASHES)}", param, ctx)
+        return tuple(name for name in HASHES if name in names)
+
+
+def _formats(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command an option a format, packed into `targets`."""
+
+    @functools.wraps(function)
+    def packed(*arguments: Any, **values: Any) -> Any:
+        given = ((name, values.pop(name.replace("-", "_"))) for name in _HELP)
+        targets = [
+            Target(name, None if path == "-" else Path(path)) for name, path in given if path
+        ]
+        return function(*arguments, targets=targets, **values)
+
+    wrapped: Callable[..., Any] = packed
+    for name, text in reversed(_HELP.items()):
+        wrapped = click.option(f"--{name}", metavar="FILE", help=text)(wrapped)
+    return wrapped
+
+
+@click.command("export", context_settings=CONTEXT, epilog=_EXAMPLE)
+@shared(lost=True)
+@_formats
+@click.option("--hash", "hashes", type=_Hashes(), default=(), metavar="LIST",
+              help="Hashes of the contents: md5, sha1, sha256; with commas between.")  # fmt: skip
+@click.option("--fractions", is_flag=True, help="Bodyfile: times with nine decimal places.")
+@click.option("--without", "left_out", type=click.Choice(PARTS), multiple=True, metavar="PART",
+              help="Leave out live, deleted, events or findings.")  # fmt: skip
+@searching
+@custody
+def command(
+    options: Options,
+    targets: list[Target],
+    hashes: tuple[str, ...],
+    fractions: bool,
+    left_out: tuple[str, ...],
+    versions: bool,
+    sources: frozenset[Source],
+    least: str,
+    custody: Custody,
+) -> None:
+    """Write what is on IMAGE, and was, in formats that other tools read.
+
+    Several formats at once take one pass. Each FILE must be new; - is standard output, for one
+    format that is text. Live and deleted files go to all of them, the events of the journal to
+    Timesketch and the database, what verify finds to the database.
+
+    With --lost: all files of a file system that this one was made over, as deleted ones.
+    """
+    _check(targets, options.json or custody.verify)
+    with opened(options) as session:
+        for target in targets:
+            if target.path is not None:
+                check_new_file(target.path, session)
+        parts = {"deleted"} if options.lost else set(PARTS) - set(left_out)
+        with keeping(custody, session, None) as case:
+            subject = Subject(
+                image=session.image,
+                volume=session.volume.facts,
+                fs=session.fs,
+                started=time.time_ns(),
+                command=shlex.join(["ext4kit", *case.command]),
+                operator=custody.operator or "",
+                case_number=custody.case_number or "",
+                hashes=hashes,
+                fractions=fractions,
+            )
+            with exporting(subject, targets, versions, session.evidence_files) as export:
+                _fill(export, session, parts, (sources, least))
+            _tell(export, targets, options)
+
+
+def _check(targets: list[Target], prints: bool) -> None:
+    """Refuse what cannot be meant.
+
+    Args:
+        targets: what is to be written.
+        prints: something else will go to standard output.
+
+    Raises:
+        RequestError: no format, two on standard output, a database there, or more there.
+    """
+    if not targets:
+        names = ", ".join(f"--{name}" for name in _HELP)
+        raise RequestError(f"nothing to write; give one or more of {names}")
+    printed = [target.format for target in targets if target.path is None]
+    if DATABASE in printed:
+        raise RequestError("a database cannot go to standard output")
+    if len(printed) > 1 or (printed and prints):
+        raise RequestError("one output alone can go to standard output")
+    paths = [target.path.absolute() for target in targets if target.path]
+    if len(set(paths)) < len(paths):
+        raise RequestError("two formats cannot go to one file")
+
+
+def _fill(
+    export: Export, session: Session, parts: set[str], searched: tuple[frozenset[Source], str]
+) -> None:
+    """Write all parts, one after the other, so that one of them is in memory at a time."""
+    quiet = session.options.quiet
+    if "live" in parts:
+        with progress(quiet, "exporting files") as show:
+            export.live(show)
+    if "deleted" in parts:
+        export.gone(files_that_are_gone(session, export.wants_versions, *searched))
+    if "events" in parts and export.wants_events:
+        from ext4kit.timeline import build_timeline
+
+        with progress(quiet, "reading the log") as show:
+            timeline = build_timeline(session.fs, show)
+        export.events(timeline)
+    if export.wants_findings:
+        from ext4kit.verify import verify
+
+        result = verify(session.fs) if "findings" in parts else None
+        export.findings(result, [problem for each in session.problems for problem in each])
+
+
+def _tell(export: Export, targets: list[Target], options: Options) -> None:
+    """What was written, unless an output is on standard output itself."""
+    if options.json:
+        write_record(export_record(export, targets))
+    elif all(target.path is not None for target in targets):
+        click.echo("\n".join(export_lines(export, targets)))

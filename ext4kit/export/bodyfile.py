@@ -1,0 +1,57 @@
+"""The bodyfile of The Sleuth Kit 3 and later, which `mactime` and many others read.
+
+MD5|name|inode|mode_as_string|UID|GID|size|atime|mtime|ctime|crtime
+
+`mactime` splits a line at `|` and undoes percent-encoding in each field, so `|` and `%` of a name
+are given as `%7C` and `%25`. What could steer a terminal is shown as elsewhere.
+Source: the bodyfile format of The Sleuth Kit's documentation; mactime's own parsing.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from ext4kit.export.format import TextFormat
+from ext4kit.export.rows import Batch, Row, State
+from ext4kit.export.texts import decimal_seconds, seconds
+from ext4kit.report.listing import mode_text
+from ext4kit.report.safe import shown
+
+_LETTERS = {
+    "file": "r", "directory": "d", "symlink": "l", "chardev": "c", "blockdev": "b", "fifo": "p",
+    "socket": "s", "unknown": "-",
+}  # fmt: skip
+_MARKS = {State.LIVE: "", State.DELETED: " (deleted)", State.EARLIER: " (earlier state)"}
+
+
+class Bodyfile(TextFormat):
+    """One line a file."""
+
+    def files(self, batch: Batch) -> None:
+        """Write a line each."""
+        moment = decimal_seconds if self.subject.fractions else seconds
+        lines = []
+        for row, digests in zip(batch.rows, batch.digests, strict=True):
+            times = "|".join(map(moment, (row.atime, row.mtime, row.ctime, row.crtime)))
+            lines.append(
+                f"{digests.get('md5', 0)}|{_name(row)}|{row.number or 0}|"
+                f"{_mode(row.kind, row.mode or 0)}|{row.uid or 0}|{row.gid or 0}|"
+                f"{row.size or 0}|{times}\n"
+            )
+        self.stream.write("".join(lines))
+        self.count += len(lines)
+
+
+def _name(row: Row) -> str:
+    text = row.path if row.target is None else f"{row.path} -> {shown(row.target)}"
+    text += _MARKS[row.state]
+    if "%" in text:
+        text = text.replace("%", "%25")
+    return text.replace("|", "%7C")
+
+
+@cache
+def _mode(kind: str, mode: int) -> str:
+    """`r/rrw-r--r--`: the type by the name, the type by the inode, permissions."""
+    letter = _LETTERS[kind]
+    return f"{letter}/{letter}{mode_text(mode)[1:]}"

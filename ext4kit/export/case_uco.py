@@ -1,0 +1,244 @@
+"""CASE/UCO 1.4 as JSON-LD: the evidence, the volume, each file and where it lies.
+
+A file is an `observable:File` with facets; one that is gone is an `observable:RecoveredObject`
+too. Where it lies is told by a relationship to the file system. Source: the CASE 1.4 ontology.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import stat
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from ext4kit import __version__
+from ext4kit.export.format import Subject, TextFormat
+from ext4kit.export.rows import Batch, Range, Row
+from ext4kit.export.texts import iso
+from ext4kit.recovery import DeletedFile, Grade
+from ext4kit.report.safe import shown_text
+
+_UCO = "https://ontology.unifiedcyberontology.org/uco/"
+_TIMES = {
+    "atime": "accessedTime", "mtime": "modifiedTime", "ctime": "metadataChangeTime",
+    "crtime": "observableCreatedTime",
+}  # fmt: skip
+_MOMENTS = (
+    *(f"observable:{name}" for name in (*_TIMES.values(), "extDeletionTime", "extInodeChangeTime")),
+    "action:startTime",
+)
+_CONTEXT = {
+    **{name: f"{_UCO}{name}/" for name in ("action", "core", "observable", "tool", "types")},
+    "case-investigation": "https://ontology.caseontology.org/case/investigation/",
+    "xsd": "http://www.w3.org/2001/XMLSchema#",
+    **{name: {"@id": name, "@type": "xsd:dateTime"} for name in _MOMENTS},
+    "types:hashValue": {"@id": "types:hashValue", "@type": "xsd:hexBinary"},
+}
+_METHODS = {"md5": "MD5", "sha1": "SHA1", "sha256": "SHA256"}
+_ENCODE = json.JSONEncoder(separators=(",", ":")).encode
+Node = dict[str, Any]
+
+
+class CaseUco(TextFormat):
+    """A graph; a line has a file and where it lies."""
+
+    takes_ranges: ClassVar[bool] = True
+
+    def begin(self) -> None:
+        """Write the context and what is not a file."""
+        subject = self.subject
+        volume = subject.volume
+        place = (
+            f"{subject.fs.superblock.uuid_text} {volume.offset} {subject.image.evidence.path.name}"
+        )
+        self._base = hashlib.sha256(place.encode(errors="surrogateescape"))
+        self._system = self._identity("file system")
+        self.stream.write(f'{{"@context":{_ENCODE(_CONTEXT)},\n"@graph":[\n')
+        self.stream.write(",\n".join(map(_ENCODE, self._provenance())))
+
+    def files(self, batch: Batch) -> None:
+        """Write the file and the relationship that says where it lies."""
+        parts = [""]
+        for row, ranges, digests in zip(batch.rows, batch.ranges, batch.digests, strict=True):
+            self.count += 1
+            identity = self._identity(f"{row.path} {row.number} {row.generation} {self._turn(row)}")
+            nodes = [_file(row, identity, digests), _place(identity, self._system, ranges)]
+            parts.append(_ENCODE(nodes)[1:-1])
+        self.stream.write(",\n".join(parts) if batch.rows else "")
+
+    def end(self) -> None:
+        """Close the graph."""
+        self.stream.write("\n]}\n")
+
+    def _turn(self, row: Row) -> str:
+        """What tells files of one name and inode apart."""
+        return "" if row.gone is None else f"{row.state} {row.gone.first_block} {row[7:14]}"
+
+    def _identity(self, what: str) -> str:
+        """An identifier without its last 32 bits; it stays the same from export to export.
+
+        With them it is a UUID in the shape of one made from a name (version 5).
+        """
+        state = self._base.copy()
+        state.update(b"\0" + what.encode())
+        digits = state.hexdigest()
+        variant = "89ab"[int(digits[16], 16) & 3]
+        parts = (digits[:8], digits[8:12], f"5{digits[13:16]}", variant + digits[17:20])
+        return f"urn:uuid:{'-'.join(parts)}-{digits[20:24]}"
+
+    def _provenance(self) -> Iterator[Node]:
+        """The tool, the evidence, the file system, and the action that read it."""
+        subject, volume = self.subject, self.subject.volume
+        tool, image = self._identity("tool"), self._identity("image")
+        yield {
+            "@id": _iri(tool), "@type": "tool:Tool", "core:name": "ext4kit",
+            "tool:toolType": "file system analysis", "tool:version": __version__,
+        }  # fmt: skip
+        evidence = subject.image.evidence
+        name = _image_name(subject)
+        yield {
+            "@id": _iri(image), "@type": "observable:ObservableObject",
+            "core:hasFacet": [
+                _facet(image, 1, "File", {"fileName": name, "sizeInBytes": evidence.source.size}),
+                _facet(image, 2, "Image", {"imageType": evidence.format}),
+            ],
+        }  # fmt: skip
+        yield {
+            "@id": _iri(self._system), "@type": "observable:FileSystem",
+            "core:hasFacet": [_facet(self._system, 1, "FileSystem", {
+                "fileSystemType": volume.kind, "clusterSize": subject.fs.superblock.block_size,
+            })],
+        }  # fmt: skip
+        where: list[Range] = [(0, volume.source.size, volume.offset)]
+        yield _place(self._system, image, [] if volume.parent else where, "image")
+        yield self._action(tool, image)
+
+    def _action(self, tool: str, image: str) -> Node:
+        subject = self.subject
+        told = (("operator", subject.operator), ("case", subject.case_number),
+                ("command", subject.command))  # fmt: skip
+        words = "; ".join(f"{name}: {value}" for name, value in told if value)
+        action = {
+            "@id": _iri(self._identity(f"action {subject.started}")),
+            "@type": "case-investigation:InvestigativeAction",
+            "core:name": "export of a file system's files",
+            "action:startTime": iso(subject.started),
+            "action:instrument": {"@id": _iri(tool)},
+            "action:object": [{"@id": _iri(image)}],
+            "action:result": [{"@id": _iri(self._system)}],
+        }
+        if words:
+            action["core:description"] = shown_text(words)
+        return action
+
+
+def _image_name(subject: Subject) -> str:
+    return shown_text(subject.image.evidence.path.name)
+
+
+def _file(row: Row, identity: str, digests: dict[str, str]) -> Node:
+    facets = [_file_facet(row, identity)]
+    if row.mode is not None:
+        facets.append(_inode_facet(row, identity))
+    if digests:
+        facets.append(_content_facet(row, identity, digests))
+    kinds = ["observable:File"]
+    if row.gone is not None:
+        kinds.append("observable:RecoveredObject")
+        facets.append(_facet(identity, 4, "RecoveredObject", _recovered(row.gone)))
+    return {"@id": _iri(identity), "@type": kinds, "core:hasFacet": facets}
+
+
+def _file_facet(row: Row, identity: str) -> Node:
+    values: Node = {
+        "fileName": row.name,
+        "filePath": row.path,
+        "isDirectory": row.kind == "directory",
+        "allocationStatus": "allocated" if row.gone is None else "unallocated",
+    }
+    if row.size is not None:
+        values["sizeInBytes"] = row.size
+    for name, term in _TIMES.items():
+        moment = getattr(row, name)
+        if moment is not None:
+            values[term] = iso(moment)
+    return _facet(identity, 1, "File", values)
+
+
+def _inode_facet(row: Row, identity: str) -> Node:
+    mode = row.mode or 0
+    values: Node = {
+        "extInodeID": row.number,
+        "extFileType": stat.S_IFMT(mode) >> 12,
+        "extPermissions": stat.S_IMODE(mode),
+        "extSUID": row.uid,
+        "extSGID": row.gid,
+        "extHardLinkCount": row.links,
+    }
+    if row.ctime is not None:
+        values["extInodeChangeTime"] = iso(row.ctime)
+    if row.dtime is not None:
+        values["extDeletionTime"] = iso(row.dtime)
+    return _facet(identity, 2, "ExtInode", values)
+
+
+def _content_facet(row: Row, identity: str, digests: dict[str, str]) -> Node:
+    facet = _facet(identity, 3, "ContentData", {"sizeInBytes": row.size or 0})
+    facet["observable:hash"] = [
+        {
+            "@id": _iri(identity, 16 + place),
+            "@type": "types:Hash",
+            "types:hashMethod": _METHODS[name],
+            "types:hashValue": value,
+        }
+        for place, (name, value) in enumerate(digests.items())
+    ]
+    return facet
+
+
+def _recovered(gone: DeletedFile) -> Node:
+    """What of it came back, in UCO's words."""
+    content = {
+        Grade.INTACT: "recovered",
+        Grade.PARTIAL: "partially recovered",
+        Grade.CARVED: "partially recovered",
+        Grade.OVERWRITTEN: "overwritten" if gone.blocks_reused else "unknown",
+    }[gone.grade]
+    name = "partially recovered" if gone.name is not None or gone.below is not None else "unknown"
+    metadata = "recovered" if gone.inode is not None else "unknown"
+    if metadata == "recovered" and gone.size is None:
+        metadata = "partially recovered"
+    return {
+        "contentRecoveredStatus": content,
+        "metadataRecoveredStatus": metadata,
+        "nameRecoveredStatus": "recovered" if gone.path is not None else name,
+    }
+
+
+def _place(source: str, target: str, ranges: list[Range], kind: str = "volume") -> Node:
+    """That one is in the other; a facet for each range that has a place, in order."""
+    node: Node = {
+        "@id": _iri(source, 5),
+        "@type": "observable:ObservableRelationship",
+        "core:source": {"@id": _iri(source)},
+        "core:target": {"@id": _iri(target)},
+        "core:kindOfRelationship": "Contained_Within",
+        "core:isDirectional": True,
+    }
+    facets = [
+        _facet(source, 64 + at, "DataRange",
+               {"rangeOffset": place, "rangeSize": length, "rangeOffsetType": kind})
+        for at, (_, length, place) in enumerate(ranges) if place is not None and place >= 0
+    ]  # fmt: skip
+    return node | ({"core:hasFacet": facets} if facets else {})
+
+
+def _facet(owner: str, part: int, kind: str, values: Node) -> Node:
+    node: Node = {"@id": _iri(owner, part), "@type": f"observable:{kind}Facet"}
+    return node | {f"observable:{name}": value for name, value in values.items()}
+
+
+def _iri(identity: str, part: int = 0) -> str:
+    """An object's identifier, or that of one of its parts."""
+    return f"{identity}{part:08x}"

@@ -1,0 +1,219 @@
+"""A case as an SQLite database, for the stock client, Datasette and other programs.
+
+The tables are declared in `schema.sql`, the indexes in `indexes.sql`. The file is made new; a
+database that could not be finished is named `*.incomplete`, as every output is.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.resources import files as resources
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ext4kit import __version__
+from ext4kit.errors import OutputError
+from ext4kit.export.format import Format, Subject
+from ext4kit.export.rows import Batch, Row, State
+from ext4kit.export.texts import iso
+from ext4kit.findings import Problem
+from ext4kit.recovery import Moment
+from ext4kit.report.listing import mode_text
+from ext4kit.report.safe import shown, shown_text
+from ext4kit.report.timeline import plain_value
+from ext4kit.timeline import Event
+from ext4kit.verify import Verification
+
+_MOST = (1 << 63) - 1  # what an SQLite integer holds
+_FILES = "CREATE TABLE files"
+_JSON = json.JSONEncoder().encode
+_SETTINGS = (
+    "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE; "
+    "PRAGMA cache_size = -65536;"
+)
+
+
+class Database(Format):
+    """Writes the tables, then the indexes.
+
+    Args:
+        subject: what is exported.
+        path: an empty file of the output.
+    """
+
+    takes_versions: ClassVar[bool] = True
+    takes_events: ClassVar[bool] = True
+    takes_findings: ClassVar[bool] = True
+
+    def __init__(self, subject: Subject, path: Path) -> None:
+        super().__init__(subject)
+        self.path = path
+        self._to = sqlite3.connect(path, isolation_level=None)
+        self._volume = subject.volume.index
+
+    def begin(self) -> None:
+        """Make the tables; say what was exported and the volumes of the image."""
+        self._script(_SETTINGS)
+        schema = _sql("schema.sql")
+        self._script(schema)
+        files = schema[schema.index(_FILES) : schema.index(";", schema.index(_FILES)) + 1]
+        self._script(files.replace(_FILES, "CREATE TABLE versions"))  # of the same columns
+        self._to.execute("BEGIN")
+        self._insert("meta", _meta(self.subject))
+        self._insert("volumes", _volumes(self.subject))
+
+    def files(self, batch: Batch) -> None:
+        """Fill `files`, and `versions` with earlier states."""
+        pairs = list(zip(batch.rows, batch.digests, strict=True))
+        now = [pair for pair in pairs if pair[0].state is not State.EARLIER]
+        earlier = [pair for pair in pairs if pair[0].state is State.EARLIER]
+        for table, some in (("files", now), ("versions", earlier)):
+            self._insert(table, (_file(self._volume, *pair) for pair in some))
+        self.count += len(now)
+
+    def events(self, events: Sequence[Event]) -> None:
+        """Fill `events`."""
+        self._insert("events", (_event(self._volume, event) for event in events))
+
+    def findings(self, result: Verification | None, problems: Iterable[Problem]) -> None:
+        """Fill `findings`."""
+        self._insert("findings", _findings(self._volume, result, problems))
+
+    def end(self) -> None:
+        """Make the indexes and close."""
+        self._script(_sql("indexes.sql"))  # ends the transaction first
+        self._to.close()
+
+    def close(self) -> None:
+        """Let go of a database that is not finished."""
+        self._to.close()
+
+    def _insert(self, table: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        rows = iter(rows)
+        first = next(rows, None)
+        if first is None:
+            return
+        marks = ", ".join("?" * len(first))
+        try:
+            self._to.execute(f"INSERT INTO {table} VALUES ({marks})", first)
+            self._to.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
+        except sqlite3.Error as error:
+            raise self._failure(error) from error
+
+    def _script(self, script: str) -> None:
+        try:
+            self._to.executescript(script)
+        except sqlite3.Error as error:
+            raise self._failure(error) from error
+
+    def _failure(self, error: sqlite3.Error) -> OutputError:
+        return OutputError(f"{self.path}: {error}; it is incomplete")
+
+
+def _sql(name: str) -> str:
+    return resources("ext4kit.export").joinpath(name).read_text("utf-8")
+
+
+def _meta(subject: Subject) -> Iterator[tuple[str, Any]]:
+    evidence = subject.image.evidence
+    yield "tool", f"ext4kit {__version__}"
+    yield "image", shown_text(str(evidence.path))
+    yield "image_format", evidence.format
+    yield "image_size", evidence.source.size
+    yield "started", iso(subject.started)
+    yield "command", shown_text(subject.command)
+    yield "hashes", ", ".join(subject.hashes)
+    yield "operator", subject.operator
+    yield "case_number", subject.case_number
+
+
+def _volumes(subject: Subject) -> Iterator[tuple[Any, ...]]:
+    for each in subject.image.evidence.volumes:
+        yield (
+            each.index, each.parent or None, each.offset, each.size, each.source.size, each.kind,
+            *map(shown_text, (each.label, each.uuid, each.scheme, each.description)),
+            int(each.index == subject.volume.index),
+        )  # fmt: skip
+
+
+def _file(volume: int, row: Row, digests: dict[str, str]) -> tuple[Any, ...]:
+    """A row of `files`, its columns in order."""
+    gone = row.gone
+    last, by = gone.deleted_between if gone else (None, None)
+    rest: tuple[Any, ...] = (None,) * 4
+    if gone is not None:
+        rest = (gone.blocks, gone.blocks_reused, gone.first_block, row.format and row.format.mime)
+    return (
+        None, volume, row.state.value, gone.grade.value if gone else None, row.path, row.name,
+        *_known(row), row.kind, row.number, row.generation, row.mode,
+        None if row.mode is None else mode_text(row.mode), row.uid, row.gid, _held(row.size),
+        row.links, *map(_held, row[9:14]),
+        *_name(row.target),
+        *_moment(last), *_moment(by), *rest,
+        digests.get("md5"), digests.get("sha1"), digests.get("sha256"),
+        _JSON(gone.sources) if gone else None,
+        _JSON(gone.problems) if gone and gone.problems else None,
+    )  # fmt: skip
+
+
+def _held(value: int | None) -> int | None:
+    """As much of a number as a column holds: a time after 2262 stops there."""
+    return value if value is None or value <= _MOST else _MOST
+
+
+def _known(row: Row) -> tuple[int, bytes | None]:
+    """(whether the path is known, its bytes where they are not shown as they are)."""
+    return (0, None) if row.raw is None else (1, _exact(row.raw, row.path))
+
+
+def _exact(name: bytes, text: str) -> bytes | None:
+    """The bytes of a name that is not shown as it is."""
+    return None if text.encode() == name else name
+
+
+def _name(name: bytes | None) -> tuple[str | None, bytes | None]:
+    """(as shown, exact bytes where those are others)."""
+    if name is None:
+        return None, None
+    text = shown(name)
+    return text, _exact(name, text)
+
+
+def _moment(moment: Moment | None) -> tuple[int | None, int | None]:
+    return (None, None) if moment is None else (moment.transaction, moment.time)
+
+
+def _event(volume: int, event: Event) -> tuple[Any, ...]:
+    path = b"/" if event.path == b"" else event.path
+    return (
+        None, volume, event.time, event.transaction, int(event.exact), event.kind.value,
+        event.inode, event.generation, *_name(path),
+        *_name(event.old_path), _value(event.old), _value(event.new), event.reason or None,
+        event.seen or None,
+    )  # fmt: skip
+
+
+def _value(value: Any) -> Any:
+    """A number as it is, what has several parts as JSON."""
+    if isinstance(value, dict):
+        return _JSON(plain_value(value))
+    return _held(value) if isinstance(value, int) else value
+
+
+def _findings(
+    volume: int, result: Verification | None, problems: Iterable[Problem]
+) -> Iterator[tuple[Any, ...]]:
+    for finding in result.findings.kept if result else ():
+        yield (
+            None, volume, "verify", finding.severity.value, finding.code, finding.structure,
+            finding.inode, finding.group, finding.block, finding.byte,
+            shown_text(finding.read) or None, shown_text(finding.expected) or None,
+            finding.meaning,
+        )  # fmt: skip
+    for problem in problems:
+        yield (
+            None, volume, "reading", problem.severity.value, None, shown_text(problem.where),
+            None, None, None, None, None, None, shown_text(problem.what),
+        )  # fmt: skip

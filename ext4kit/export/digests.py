@@ -1,0 +1,62 @@
+"""Hashes of files' contents, within bounds that a hostile image cannot lift."""
+
+from __future__ import annotations
+
+import hashlib
+
+from ext4kit.filesystem.blocks import BlockReader
+from ext4kit.filesystem.content import CHUNK_BYTES, Content
+from ext4kit.output import output_limit
+
+HASHES = ("md5", "sha1", "sha256")
+_ZEROS = bytes(CHUNK_BYTES)
+_KEPT = 1 << 16  # inodes with several names
+
+
+class Digester:
+    """Hashes contents.
+
+    All of them together are read up to `output_limit`, holes too, after which there are no more
+    digests.
+
+    Args:
+        names: of `HASHES`.
+        blocks: of the file system.
+    """
+
+    def __init__(self, names: tuple[str, ...], blocks: BlockReader) -> None:
+        self.names = names
+        self._left = output_limit(blocks)
+        self._known: dict[int, dict[str, str]] = {}
+
+    def of(self, content: Content | None, number: int | None = None) -> dict[str, str]:
+        """The digests in hex by name; {} without content, or when a part cannot be read.
+
+        Args:
+            content: what to hash.
+            number: of an inode that may come again under another name.
+        """
+        if content is None:
+            return {}
+        if number in self._known:
+            return self._known[number]
+        found = self._hashed(content)
+        if number is not None and len(self._known) < _KEPT:
+            self._known[number] = found
+        return found
+
+    def _hashed(self, content: Content) -> dict[str, str]:
+        if content.size > self._left:
+            return {}
+        self._left -= content.size
+        states = [hashlib.new(name, usedforsecurity=False) for name in self.names]
+        for chunk in content.chunks():
+            if chunk.lost:
+                return {}
+            for state in states:
+                if chunk.data is not None:
+                    state.update(chunk.data)
+                    continue
+                for start in range(0, chunk.length, CHUNK_BYTES):
+                    state.update(_ZEROS[: chunk.length - start])
+        return {name: state.hexdigest() for name, state in zip(self.names, states, strict=True)}

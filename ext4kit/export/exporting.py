@@ -1,0 +1,162 @@
+"""One pass over a file system that feeds all formats asked for."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from ext4kit.export.bodyfile import Bodyfile
+from ext4kit.export.case_uco import CaseUco
+from ext4kit.export.database import Database
+from ext4kit.export.dfxml import Dfxml
+from ext4kit.export.digests import Digester
+from ext4kit.export.format import Format, Subject, TextFormat
+from ext4kit.export.rows import Batch, State, gone_batches, live_batches
+from ext4kit.export.tabular import JsonLines, Table
+from ext4kit.export.timesketch import TimesketchCsv, TimesketchJsonl
+from ext4kit.findings import Problem
+from ext4kit.output.new_file import new_file, new_text
+from ext4kit.recovery import DeletedFile
+from ext4kit.timeline import Kind, Timeline
+from ext4kit.verify import Verification
+
+TEXT_FORMATS: dict[str, type[TextFormat]] = {
+    "bodyfile": Bodyfile,
+    "timesketch-csv": TimesketchCsv,
+    "timesketch-jsonl": TimesketchJsonl,
+    "dfxml": Dfxml,
+    "case-uco": CaseUco,
+    "csv": Table,
+    "jsonl": JsonLines,
+}
+DATABASE = "db"
+_EVENTS_AT_ONCE = 4096
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a format goes.
+
+    Attributes:
+        format: of `TEXT_FORMATS`, or `DATABASE`.
+        path: a new file; None for standard output.
+    """
+
+    format: str
+    path: Path | None
+
+
+class Export:
+    """Formats that are open, and what has been written to them.
+
+    Attributes:
+        counts: files by state, events, hints, findings.
+    """
+
+    def __init__(self, subject: Subject, formats: dict[str, Format], versions: bool) -> None:
+        self.fs = subject.fs
+        self.formats = formats
+        self.counts: Counter[str] = Counter()
+        self._versions = versions
+        self._digester = Digester(subject.hashes, self.fs.blocks) if subject.hashes else None
+        self._ranges = self._any(lambda each: each.takes_ranges)
+
+    def _any(self, wants: Callable[[Format], bool]) -> bool:
+        return any(map(wants, self.formats.values()))
+
+    @property
+    def wants_versions(self) -> bool:
+        """Whether somebody takes earlier states of files."""
+        return self._versions or self._any(lambda each: each.takes_versions)
+
+    @property
+    def wants_events(self) -> bool:
+        """Whether somebody takes the timeline."""
+        return self._any(lambda each: each.takes_events)
+
+    @property
+    def wants_findings(self) -> bool:
+        """Whether somebody takes what verify finds."""
+        return self._any(lambda each: each.takes_findings)
+
+    def live(self, progress: Progress | None = None) -> None:
+        """Write every name below the root."""
+        for batch in live_batches(self.fs, self._ranges, self._digester, progress):
+            self._give(batch)
+
+    def gone(self, files: Iterable[DeletedFile]) -> None:
+        """Write deleted files, and earlier states to those that take them."""
+        for batch in gone_batches(files, self._ranges, self._digester):
+            self._give(batch)
+
+    def _give(self, batch: Batch) -> None:
+        self.counts.update(row.state.value for row in batch.rows)
+        if all(row.state is not State.EARLIER for row in batch.rows):
+            for each in self.formats.values():
+                each.files(batch)
+            return
+        plain = batch if self._versions else batch.without(State.EARLIER)
+        for each in self.formats.values():
+            each.files(batch if each.takes_versions else plain)
+
+    def events(self, timeline: Timeline) -> None:
+        """Write the timeline."""
+        takers = [each for each in self.formats.values() if each.takes_events]
+        events = iter(timeline)
+        while some := list(islice(events, _EVENTS_AT_ONCE)):
+            for each in takers:
+                each.events(some)
+            for event in some:
+                self.counts["hints" if event.kind is Kind.HINT else "events"] += 1
+                self.counts["undated"] += event.time is None
+
+    def findings(self, result: Verification | None, problems: Sequence[Problem]) -> None:
+        """Write what is wrong."""
+        for each in self.formats.values():
+            each.findings(result, problems)
+        found = result.findings.kept if result else ()
+        self.counts["findings"] += len(found) + len(problems)
+
+
+@contextmanager
+def exporting(
+    subject: Subject, targets: Sequence[Target], versions: bool, evidence: tuple[Path, ...]
+) -> Iterator[Export]:
+    """Open all formats; at the end each is finished, after an error each is set aside.
+
+    Args:
+        subject: what is exported.
+        targets: one or more, each format once.
+        versions: earlier states of files to all formats.
+        evidence: files that no output may be.
+
+    Raises:
+        RequestError: a file is there already.
+        OutputError: one could not be written; what there is of it is named `*.incomplete`.
+    """
+    with ExitStack() as stack:
+        formats = {each.format: _opened(each, subject, evidence, stack) for each in targets}
+        for each in formats.values():
+            each.begin()
+        yield Export(subject, formats, versions)
+        for each in formats.values():
+            each.end()
+
+
+def _opened(
+    target: Target, subject: Subject, evidence: tuple[Path, ...], stack: ExitStack
+) -> Format:
+    if target.format == DATABASE:
+        assert target.path is not None
+        stack.enter_context(new_file(target.path, evidence))
+        return stack.enter_context(closing(Database(subject, target.path)))
+    if target.path is None:
+        return TEXT_FORMATS[target.format](subject, sys.stdout)
+    stream = stack.enter_context(new_text(target.path, evidence))
+    return TEXT_FORMATS[target.format](subject, stream)

@@ -1,0 +1,20 @@
+-- Made when the tables are full.
+CREATE INDEX files_path ON files (path);
+CREATE INDEX files_name ON files (name);
+CREATE INDEX files_inode ON files (inode, generation);
+CREATE INDEX files_state ON files (state, grade);
+CREATE INDEX files_mtime ON files (mtime);
+CREATE INDEX files_crtime ON files (crtime);
+CREATE INDEX files_md5 ON files (md5) WHERE md5 IS NOT NULL;
+CREATE INDEX files_sha1 ON files (sha1) WHERE sha1 IS NOT NULL;
+CREATE INDEX files_sha256 ON files (sha256) WHERE sha256 IS NOT NULL;
+CREATE INDEX versions_path ON versions (path);
+CREATE INDEX versions_inode ON versions (inode, generation);
+CREATE INDEX events_time ON events (time);
+CREATE INDEX events_inode ON events (inode, generation);
+CREATE INDEX events_path ON events (path);
+CREATE INDEX events_kind ON events (kind);
+CREATE INDEX findings_code ON findings (severity, code);
+CREATE VIRTUAL TABLE files_fts USING fts5 (path, target, content="files", content_rowid="id");
+INSERT INTO files_fts (files_fts) VALUES ('rebuild');
+ANALYZE;

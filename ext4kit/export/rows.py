@@ -1,0 +1,260 @@
+"""What is exported of a file, live or gone: one row, whatever the format; rows come in batches."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cache
+from itertools import repeat
+from typing import NamedTuple
+
+import numpy as np
+
+from ext4kit.export.digests import Digester
+from ext4kit.filesystem import FileSystem
+from ext4kit.filesystem.content import Content
+from ext4kit.filesystem.maps import Runs
+from ext4kit.parsers.inode import KINDS, InodeFlags, InodeTable, is_fast_symlink
+from ext4kit.recovery import DeletedFile
+from ext4kit.recovery.sources.carving.kinds import Kind
+from ext4kit.report.listing import CRTIME_END, link_targets
+from ext4kit.report.safe import shown, shown_lines
+
+AT_ONCE = 1 << 15
+RESIDENT = -1  # a range's place: in the inode itself
+_COLUMNS = ("number", "generation", "mode", "uid", "gid", "size", "links_count", "atime", "mtime",
+            "ctime")  # fmt: skip
+# bytes in the file, how many, byte in the file system; RESIDENT, or None where zeros are implied
+Range = tuple[int, int, int | None]
+
+
+class State(StrEnum):
+    """What became of a file."""
+
+    LIVE = "live"
+    DELETED = "deleted"
+    EARLIER = "earlier"  # an earlier state of a file that changed afterwards
+
+
+class Row(NamedTuple):
+    """A file.
+
+    Attributes:
+        path: as `report.safe.shown` shows it; one below `/$Unnamed` or `/$Carved` is made up.
+        raw: the exact bytes of the path; None when it is not known.
+        number: of the inode; with the fields up to `crtime` None for content without one.
+        atime, mtime, ctime, crtime, dtime: ns; None for none.
+        target: of a symlink.
+        gone: what is known of a file that is deleted.
+        format: what content that was found without a map looks like.
+    """
+
+    path: str
+    raw: bytes | None = None
+    number: int | None = None
+    generation: int | None = None
+    mode: int | None = None
+    uid: int | None = None
+    gid: int | None = None
+    size: int | None = None
+    links: int | None = None
+    atime: int | None = None
+    mtime: int | None = None
+    ctime: int | None = None
+    crtime: int | None = None
+    dtime: int | None = None
+    target: bytes | None = None
+    gone: DeletedFile | None = None
+    format: Kind | None = None
+
+    @property
+    def state(self) -> State:
+        """Live, deleted or earlier."""
+        if self.gone is None:
+            return State.LIVE
+        return State.EARLIER if self.gone.superseded else State.DELETED
+
+    @property
+    def kind(self) -> str:
+        """The type in one word."""
+        return "file" if self.mode is None else kind_of(self.mode)
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition("/")[2]
+
+
+@cache
+def kind_of(mode: int) -> str:
+    """The type in one word."""
+    return KINDS.get(stat.S_IFMT(mode), "unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Some rows, and of each what was asked for: its ranges, its digests by name."""
+
+    rows: list[Row]
+    ranges: list[list[Range]]
+    digests: list[dict[str, str]]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def without(self, state: State) -> Batch:
+        """The same less the rows of a state."""
+        kept = [place for place, row in enumerate(self.rows) if row.state is not state]
+        parts = (self.rows, self.ranges, self.digests)
+        return Batch(*([part[place] for place in kept] for part in parts))  # type: ignore[arg-type]
+
+
+# ------------------------------------------------------------------------------------ live ones
+
+
+def live_batches(
+    fs: FileSystem,
+    ranges: bool,
+    digester: Digester | None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Iterator[Batch]:
+    """Every name below the root, in the order of a walk.
+
+    Args:
+        fs: the file system.
+        ranges: where the content lies as well.
+        digester: hashes of the content as well.
+        progress: told (names done, names in all).
+    """
+    tree = fs.tree()
+    for start in range(0, len(tree), AT_ONCE):
+        some = slice(start, start + AT_ONCE)
+        table = fs.inode_table(tree.number[some])
+        rows = list(_live_rows(fs, tree.paths_of(some), table))
+        batch = Batch(rows, [[]] * len(rows), [{}] * len(rows))
+        if ranges or digester:
+            runs = fs.map_table(table).data
+            batch = replace(
+                batch,
+                ranges=_live_ranges(fs, table, runs) if ranges else batch.ranges,
+                digests=_live_digests(fs, table, runs, digester) if digester else batch.digests,
+            )
+        yield batch
+        if progress is not None:
+            progress(start + len(batch), len(tree))
+
+
+def _live_rows(fs: FileSystem, paths: list[bytes], table: InodeTable) -> Iterator[Row]:
+    targets = link_targets(fs, table)
+    columns = [getattr(table, name).tolist() for name in _COLUMNS]
+    crtime = [
+        moment if has else None
+        for moment, has in zip(
+            table.crtime.tolist(), (table.extra_isize >= CRTIME_END).tolist(), strict=True
+        )
+    ]
+    links = map(targets.get, range(len(table)))
+    texts = shown_lines(paths).split("\n")
+    return map(Row, texts, paths, *columns, crtime, repeat(None), links)
+
+
+def _live_ranges(fs: FileSystem, table: InodeTable, runs: Runs) -> list[list[Range]]:
+    """Per inode: where its bytes lie, cut at its size."""
+    size = fs.superblock.block_size
+    room = table.size[runs.owner] - runs.logical * size
+    runs, room = runs.take(room > 0), room[room > 0]
+    offset, length = runs.logical * size, np.minimum(runs.length * size, room)
+    places = [
+        None if unwritten else place
+        for place, unwritten in zip(
+            (runs.physical * size).tolist(), runs.unwritten.tolist(), strict=True
+        )
+    ]
+    every = list(zip(offset.tolist(), length.tolist(), places, strict=True))
+    ends = np.searchsorted(runs.owner, np.arange(len(table) + 1)).tolist()
+    found = [every[first:last] for first, last in zip(ends, ends[1:], strict=False)]
+    inline = (table.flags & int(InodeFlags.INLINE_DATA)) != 0
+    inline |= is_fast_symlink(table.mode, table.size, table.flags)
+    for row in np.flatnonzero(inline & (table.size > 0)).tolist():
+        found[row] = [(0, int(table.size[row]), RESIDENT)]
+    return found
+
+
+def _live_digests(
+    fs: FileSystem, table: InodeTable, runs: Runs, digester: Digester
+) -> list[dict[str, str]]:
+    ends = np.searchsorted(runs.owner, np.arange(len(table) + 1)).tolist()
+    found = []
+    for row, inode in enumerate(table.each()):
+        content = None
+        if inode.kind == "file" and not inode.is_encrypted:
+            content = fs.content(inode, runs.take(slice(*ends[row : row + 2])))
+        found.append(digester.of(content, inode.number if inode.links_count > 1 else None))
+    return found
+
+
+# ------------------------------------------------------------------------------------ gone ones
+
+
+def gone_batches(
+    files: Iterable[DeletedFile], ranges: bool, digester: Digester | None
+) -> Iterator[Batch]:
+    """Files that are deleted, and earlier states, in the order given; as for `live_batches`."""
+    waiting: list[DeletedFile] = []
+    for file in files:
+        waiting.append(file)
+        if len(waiting) == AT_ONCE:
+            yield _gone_batch(waiting, ranges, digester)
+            waiting = []
+    if waiting:
+        yield _gone_batch(waiting, ranges, digester)
+
+
+def _gone_batch(files: list[DeletedFile], ranges: bool, digester: Digester | None) -> Batch:
+    return Batch(
+        [_gone_row(file) for file in files],
+        [_gone_ranges(file.content()) if ranges else [] for file in files],
+        [digester.of(_whole(file)) if digester else {} for file in files],
+    )
+
+
+def _gone_row(file: DeletedFile) -> Row:
+    inode, format = file.inode, file.format
+    if inode is None:
+        path = f"/$Carved/block-{file.first_block}{format.extension if format else ''}"
+        return Row(path, size=file.size, gone=file, format=format)
+    return Row(
+        _gone_path(file), file.path, inode.number, inode.generation, inode.mode, inode.uid,
+        inode.gid, file.size, inode.links_count, inode.atime, inode.mtime, inode.ctime,
+        inode.crtime, file.dtime, file.link_target, file, format,
+    )  # fmt: skip
+
+
+def _gone_path(file: DeletedFile) -> str:
+    """The path, or what is known of it below `/$Unnamed`."""
+    if file.path is not None:
+        return shown(file.path)
+    if file.below is not None:
+        return f"/$Unnamed/{shown(file.below)}"
+    if file.name is not None:
+        return f"/$Unnamed/{shown(file.name)}"
+    return f"/$Unnamed/inode-{file.number}-{file.generation}"
+
+
+def _gone_ranges(content: Content | None) -> list[Range]:
+    if content is None:
+        return []
+    if content.runs is None:
+        held = min(len(content.inline), content.size)
+        return [(0, held, RESIDENT)] if held else []
+    return list(content.segments())
+
+
+def _whole(file: DeletedFile) -> Content | None:
+    """The content where all of it is there, else None."""
+    encrypted = file.inode is not None and file.inode.is_encrypted
+    if encrypted or file.blocks_reused or file.lost or file.grade == "overwritten":
+        return None
+    return file.content()

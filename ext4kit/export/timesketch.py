@@ -1,0 +1,162 @@
+"""Timesketch: one row for each time of each file, and one for each event of the journal.
+
+`message`, `datetime`, `timestamp` (microseconds) and `timestamp_desc` are what Timesketch wants of
+every row; the rest it keeps as fields. Source: Timesketch's documentation of CSV and JSONL imports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+from ext4kit.export.format import TextFormat
+from ext4kit.export.rows import Batch, Row
+from ext4kit.export.tabular import guarded
+from ext4kit.export.texts import iso_micro
+from ext4kit.report.records import as_line
+from ext4kit.report.safe import shown
+from ext4kit.report.timeline import event_text
+from ext4kit.timeline import Event
+
+_TIMES = (  # of a row's atime, mtime, ctime, crtime, dtime
+    "Last Access Time",
+    "Content Modification Time",
+    "Metadata Modification Time",
+    "Creation Time",
+    "Deletion Time",
+)
+_COMMIT = "Journal Commit Time"
+_GONE_BY = "Deleted At The Latest"
+COLUMNS = (
+    "message", "datetime", "timestamp", "timestamp_desc", "data_type", "source_short", "filename",
+    "old_filename", "inode", "file_type", "file_size", "mode", "uid", "gid", "state", "grade",
+    "event", "transaction",
+)  # fmt: skip
+_REST = COLUMNS[4:]
+Cells = tuple[Any, ...]
+
+
+class Timesketch(TextFormat):
+    """What CSV and JSONL share.
+
+    A file has several rows that differ in their times alone: `around` gives what stands before and
+    behind those, `between` the times.
+    """
+
+    takes_events: ClassVar[bool] = True
+
+    def around(self, message: str, rest: Cells) -> tuple[str, str]:
+        """A row's text in front of its times and behind them.
+
+        Args:
+            message: as in `COLUMNS`.
+            rest: the cells from `data_type` on.
+        """
+        raise NotImplementedError
+
+    def between(self, moment: int, description: str) -> str:
+        """The three columns of a time (ns)."""
+        raise NotImplementedError
+
+    def files(self, batch: Batch) -> None:
+        """Write a row for each time of each file."""
+        lines = []
+        for row in batch.rows:
+            head, tail = self.around(*_file(row))
+            lines += [head + self.between(*each) + tail for each in _moments(row)]
+        self._write(lines)
+
+    def events(self, events: Sequence[Event]) -> None:
+        """Write a row an event; one of an unknown time has no place in a timeline."""
+        lines = []
+        for event in events:
+            if event.time is not None:
+                head, tail = self.around(*_event(event))
+                lines.append(head + self.between(event.time, _COMMIT) + tail)
+        self._write(lines)
+
+    def _write(self, lines: list[str]) -> None:
+        self.stream.write("".join(lines))
+        self.count += len(lines)
+
+
+class TimesketchCsv(Timesketch):
+    """The rows as CSV, text in quotes."""
+
+    def begin(self) -> None:
+        """Write the headings."""
+        self.stream.write(",".join(map(_cell, COLUMNS)) + "\r\n")
+
+    def around(self, message: str, rest: Cells) -> tuple[str, str]:
+        """The message and a comma; the rest."""
+        return f"{_cell(message)},", f",{','.join(map(_cell, rest))}\r\n"
+
+    def between(self, moment: int, description: str) -> str:
+        """The three cells of a time."""
+        return f'"{iso_micro(moment)}",{moment // 1000},"{description}"'
+
+
+class TimesketchJsonl(Timesketch):
+    """The rows as JSON lines, without what is not there."""
+
+    def around(self, message: str, rest: Cells) -> tuple[str, str]:
+        """An object's begin and end."""
+        values = zip(_REST, rest, strict=True)
+        fields = as_line({name: value for name, value in values if value is not None})
+        return f"{as_line({'message': message})[:-1]}, ", f", {fields[1:]}\n"
+
+    def between(self, moment: int, description: str) -> str:
+        """The three fields of a time."""
+        return (
+            f'"datetime": "{iso_micro(moment)}", "timestamp": {moment // 1000}, '
+            f'"timestamp_desc": "{description}"'
+        )
+
+
+def _cell(value: Any) -> str:
+    """A cell: numbers bare, text in quotes and no formula, "" for nothing."""
+    if isinstance(value, str):
+        text = guarded(value)
+        return '"' + (text.replace('"', '""') if '"' in text else text) + '"'
+    return "" if value is None else str(value)
+
+
+def _file(row: Row) -> tuple[str, Cells]:
+    """(message, the cells from `data_type` on) of a file."""
+    grade = None if row.gone is None else row.gone.grade.value
+    return _message(row, grade), (
+        "ext4:file", "FILE", row.path, None, row.number, row.kind, row.size,
+        None if row.mode is None else f"{row.mode & 0o7777:04o}", row.uid, row.gid,
+        row.state.value, grade, None, None,
+    )  # fmt: skip
+
+
+def _message(row: Row, grade: str | None) -> str:
+    target = "" if row.target is None else f" -> {shown(row.target)}"
+    what = row.kind if row.size is None else f"{row.kind}, {row.size:,} bytes"
+    if row.gone is not None:
+        word = "an earlier state" if row.gone.superseded else "deleted"
+        what += f", {word}, {grade}"
+    return f"{row.path}{target} [{what}]"
+
+
+def _moments(row: Row) -> Iterator[tuple[int, str]]:
+    for moment, description in zip(row[9:14], _TIMES, strict=True):
+        if moment is not None:
+            yield moment, description
+    gone = row.gone
+    if gone is not None and row.dtime is None and not gone.superseded:
+        last = gone.deleted_between[1]
+        if last is not None and last.time is not None:
+            yield last.time, _GONE_BY
+
+
+def _event(event: Event) -> tuple[str, Cells]:
+    """The same of an event."""
+    path = None if event.path is None else shown(event.path) or "/"
+    old = None if event.old_path is None else shown(event.old_path)
+    kind = event.kind.value
+    return f"{kind}: {event_text(event)}", (
+        "ext4:journal:event", "JOURNAL", path, old, event.inode, None, None, None, None, None,
+        None, None, kind, event.transaction,
+    )  # fmt: skip

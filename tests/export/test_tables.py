@@ -1,0 +1,128 @@
+"""CSV, JSON lines and Timesketch: counts, columns, and cells that no program takes for code."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import stat
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sample_images.recipes import machine
+from tests.export.conftest import HOSTILE, Exported
+from tests.export.reading import exact, raw_path
+
+FORMULA = tuple("=+-@\t\r") + ("\uff1d", "\uff0b", "\uff0d", "\uff20")
+
+
+def rows_of(text: str) -> list[dict[str, str]]:
+    """The rows of a CSV file."""
+    return list(csv.DictReader(io.StringIO(text, newline="")))
+
+
+@pytest.mark.parametrize("name", ["csv", "timesketch-csv"])
+def test_no_cell_can_be_a_formula(name: str, hostile: Exported) -> None:
+    rows = rows_of(hostile.text(name))
+    cells = [cell for row in rows for cell in row.values()]
+    assert not [cell for cell in cells if cell.startswith(FORMULA)]
+    assert not [cell for cell in cells if set(cell) & set("\x1b\x07\n\r\t\0")]
+
+
+def test_the_mark_in_front_of_a_cell_can_be_taken_off(hostile: Exported) -> None:
+    targets = [row["target"] for row in rows_of(hostile.text("csv")) if row["type"] == "symlink"]
+    plain = [text.removeprefix("'") for text in targets]
+    assert Counter(map(exact, plain)) == Counter(HOSTILE)
+
+
+def test_json_lines_have_exact_names(hostile: Exported) -> None:
+    files = [record for record in hostile.records() if record["type"] == "file"]
+    assert Counter(map(raw_path, files)) == Counter(b"/" + name for name in HOSTILE)
+    assert Counter(
+        raw_path(record, "target") for record in hostile.records() if record["type"] == "symlink"
+    ) == Counter(HOSTILE)
+    assert hostile.text("jsonl").isascii()
+
+
+@pytest.mark.kernel
+def test_rows_are_what_the_kernel_shows(hostile: Exported, tmp_path: Path) -> None:
+    with machine.loop_device(hostile.image) as device:
+        machine.mount(device, tmp_path, "ro,noload")
+        try:
+            expected = _walk(os.fsencode(tmp_path))
+        finally:
+            machine.unmount(tmp_path)
+    names = ("inode", "mode", "uid", "gid", "size", "links_count", "atime", "mtime", "ctime")
+    found = {raw_path(record): tuple(record[name] for name in names)
+             for record in hostile.records()}  # fmt: skip
+    assert found == expected
+    assert len(rows_of(hostile.text("csv"))) == len(expected) == hostile.record["live"]
+
+
+def _walk(root: bytes) -> dict[bytes, tuple[int, ...]]:
+    found: dict[bytes, tuple[int, ...]] = {}
+    for folder, folders, files in os.walk(root):
+        for name in folders + files:
+            path = folder + b"/" + name
+            seen = os.lstat(path)  # noqa: PTH116 -- bytes
+            assert stat.S_IFMT(seen.st_mode)
+            found[path[len(root) :]] = (
+                seen.st_ino, seen.st_mode, seen.st_uid, seen.st_gid, seen.st_size, seen.st_nlink,
+                seen.st_atime_ns, seen.st_mtime_ns, seen.st_ctime_ns,
+            )  # fmt: skip
+    return found
+
+
+def test_the_table_says_the_same_as_the_records(removed: Exported) -> None:
+    rows, records = rows_of(removed.text("csv")), removed.records()
+    assert [row["sha256"] for row in rows] == [each.get("sha256", "") for each in records]
+    assert [row["grade"] for row in rows] == [each.get("grade", "") for each in records]
+    assert [int(row["inode"]) for row in rows] == [each["inode"] for each in records]
+
+
+# ---------------------------------------------------------------------------------- Timesketch
+
+
+def test_hostile_names_are_harmless_in_timesketch(hostile: Exported) -> None:
+    assert hostile.text("timesketch-jsonl").isascii()
+    lines = timesketch(hostile)
+    named = {exact(line["filename"]) for line in lines if line["file_type"] == "file"}
+    assert named == {b"/" + name for name in HOSTILE}
+    assert not [line for line in lines if set(line["message"]) & set("\x1b\x07\n\r\t\0")]
+
+
+def timesketch(exported: Exported) -> list[dict[str, Any]]:
+    """The rows of both files, which say the same."""
+    lines = [json.loads(line) for line in exported.text("timesketch-jsonl").splitlines()]
+    rows = rows_of(exported.text("timesketch-csv"))
+    assert [row["message"].removeprefix("'") for row in rows] == [line["message"] for line in lines]
+    assert [int(row["timestamp"]) for row in rows] == [line["timestamp"] for line in lines]
+    return lines
+
+
+def test_timesketch_finds_what_it_needs_in_every_row(removed: Exported) -> None:
+    pandas = pytest.importorskip("pandas", reason="the importer's own reader is not installed")
+    lines = timesketch(removed)
+    frame = pandas.read_csv(removed.folder / "timesketch-csv")
+    for column in ("message", "datetime", "timestamp", "timestamp_desc"):
+        assert not frame[column].isna().any()
+        assert all(column in line for line in lines)
+    moments = pandas.to_datetime(frame["datetime"], utc=True, format="mixed")
+    epoch = pandas.Timestamp("1970-01-01", tz="UTC")
+    assert ((moments - epoch) // pandas.Timedelta(microseconds=1) == frame["timestamp"]).all()
+
+
+def test_timesketch_has_a_row_for_each_time_and_each_event(removed: Exported) -> None:
+    lines = timesketch(removed)
+    files = Counter(line["timestamp_desc"] for line in lines if line["source_short"] == "FILE")
+    records = removed.records()
+    assert files["Content Modification Time"] == len(records)
+    assert files["Creation Time"] == len(records)
+    assert files["Deletion Time"] == sum(record["dtime"] is not None for record in records)
+    events = [line for line in lines if line["source_short"] == "JOURNAL"]
+    said = removed.record
+    assert len(events) == said["events"] + said["hints"] - said["undated"]
