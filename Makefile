@@ -11,7 +11,7 @@ EACH ?= 0
 FOUND ?= fuzz-found
 
 .PHONY: help demo test test-long fuzz-kernel fuzz fuzz-coverage bench bench-journal bench-peers
-.PHONY: bench-scan clean
+.PHONY: bench-scan screenshots man reference docs clean
 
 help:
 	@echo "make demo       show what a sample image holds and bring its deleted files back"
@@ -20,6 +20,10 @@ help:
 	@echo "make fuzz-kernel HISTORIES=n OPERATIONS=n   random histories of each layout, judged"
 	@echo "make fuzz IMAGES=n SECONDS=s SEED=n EACH=n FOUND=folder   damaged images through all commands"
 	@echo "make fuzz-coverage SECONDS=s FOUND=folder   the same, guided by coverage (installs atheris)"
+	@echo "make screenshots  pictures of the report, for the documentation (needs chromium)"
+	@echo "make man        a manual page for each command in build/man"
+	@echo "make docs       the documentation as a site in build/site"
+	@echo "make reference  docs/commands.md and docs/records.md, from help and schemas"
 	@echo "make bench      compare the speed with the tools of today"
 	@echo "make bench-journal  audit a log of 1 GiB, beside a plain cat"
 	@echo "make bench-peers    what other tools bring back where the journal has nothing"
@@ -54,6 +58,19 @@ fuzz: $(STAMP)
 fuzz-coverage: $(STAMP)
 	$(BIN)/python -m pip install --quiet --editable '.[fuzz]'
 	$(BIN)/python -m tests.fuzz.coverage --found $(FOUND) -max_total_time=$(SECONDS)
+
+screenshots: $(STAMP)
+	$(BIN)/python -m sample_images.screenshots
+
+man: $(STAMP)
+	$(BIN)/python -m ext4kit.cli.manual man build/man
+
+reference: $(STAMP)
+	$(BIN)/python -m ext4kit.cli.manual markdown docs
+
+docs: reference
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	$(BIN)/mkdocs build --strict --site-dir build/site
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.run

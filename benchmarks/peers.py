@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.measure import Job, run_once
-from benchmarks.run import ext4kit
+from benchmarks.run import RECORDS, ext4kit
 from sample_images.recipes.machine import SYSTEM_PATH, missing_for_kernel
 from sample_images.recipes.making import RECIPES, Built, build
 from sample_images.recipes.truth import FileTruth, Truth, load
@@ -201,7 +201,7 @@ def _judge(out: Path, truth: Truth) -> tuple[int, int, int, int, int]:
 def _written(out: Path) -> Iterator[tuple[str, str]]:
     """(path, SHA-256) of each file in an output folder that is not empty."""
     for path in out.rglob("*"):
-        if path.is_symlink() or not path.is_file() or path == out / "manifest.jsonl":
+        if path.is_symlink() or not path.is_file() or path.name in RECORDS:
             continue
         if path.stat().st_size:
             with path.open("rb") as stream:

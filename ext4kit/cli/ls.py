@@ -7,6 +7,7 @@ import sys
 
 import click
 
+from ext4kit.cli.progress import progress
 from ext4kit.cli.session import CONTEXT, Options, opened, shared
 from ext4kit.report.listing import (
     entry_records,
@@ -49,7 +50,8 @@ def command(
     own name is gone stand in its root as inode-NUMBER-GENERATION.
     """
     with opened(options) as session:
-        found = find_names(session.fs, os.fsencode(target), recursive, hidden)
+        with progress(options.quiet or not recursive, "reading the tree"):
+            found = find_names(session.fs, os.fsencode(target), recursive, hidden)
         if options.json:
             write_records(entry_records(session.fs, found))
         elif is_long:

@@ -19,7 +19,9 @@ from ext4kit.errors import Ext4kitError
 
 # Name and summary of each command; the code is in the module of that name beside this one.
 COMMANDS = {
+    "report": "What a responder has to know first, on one page.",
     "volumes": "What the image holds, down to each file system.",
+    "hash": "MD5, SHA-1 and SHA-256 of the image and its volumes.",
     "info": "Superblock, features, journal and groups of a file system.",
     "ls": "List a directory or a whole tree.",
     "stat": "Everything an inode says.",
@@ -28,8 +30,12 @@ COMMANDS = {
     "deleted": "What was deleted and how much of each is left.",
     "recover": "Bring deleted files back.",
     "verify": "Check every checksum and cross-reference.",
+    "crosscheck": "A second opinion: what The Sleuth Kit reads otherwise, and why.",
     "journal": "The log: its transactions, verdicts, replay, versions.",
+    "export": "Files, events and findings in formats that other tools read.",
     "timeline": "What happened when, from successive states in the log.",
+    "schema": "The JSON Schema of each kind of record.",
+    "completion": "The script that makes a shell complete ext4kit's commands.",
 }
 
 
@@ -70,7 +76,9 @@ def run(arguments: Sequence[str]) -> int:
         The exit code; nothing is raised, every error has become one line on stderr.
     """
     try:
-        code: Any = program.main(args=list(arguments), prog_name="ext4kit", standalone_mode=False)
+        code: Any = program.main(
+            args=list(arguments), prog_name="ext4kit", standalone_mode=False, obj=tuple(arguments)
+        )
         sys.stdout.flush()
     except click.ClickException as error:
         error.show()

@@ -11,7 +11,10 @@ Progress = Callable[[int, int], None]  # (done, total)
 
 @contextmanager
 def progress(quiet: bool, title: str) -> Iterator[Progress | None]:
-    """A bar while work goes on; None where nobody would see it or it is not wanted."""
+    """A bar while work goes on; None where nobody would see it or it is not wanted.
+
+    It moves without saying how far until it is told.
+    """
     if quiet or not sys.stderr.isatty():
         yield None
         return

@@ -178,7 +178,8 @@ def _whole_files_are_told(out: Path, records: list[dict[str, Any]]) -> None:
     """Every file that does not say it is unfinished has its record, hash and all."""
     told = {record["output"]: record["sha256"] for record in records if record["output"]}
     for path in out.rglob("*"):
-        if path.is_file() and path.name != "manifest.jsonl" and path.suffix != ".incomplete":
+        kept = path.name in ("manifest.jsonl", "case.json") or path.suffix == ".incomplete"
+        if path.is_file() and not kept:
             digest = hashlib.sha256(path.read_bytes()).hexdigest()
             assert told[path.relative_to(out).as_posix()] == digest
 
@@ -229,6 +230,11 @@ def test_an_interrupt_leaves_a_valid_manifest(
     records = _records(manifest)
     assert any("interrupted" in str(record["problems"]) for record in records)
     _whole_files_are_told(out, records)
+    case = json.loads((out / "case.json").read_text())
+    assert case["state"] == "incomplete"
+    assert "Interrupt" in case["reason"]
+    digest = hashlib.sha256(manifest.read_bytes()).hexdigest()
+    assert [(each["path"], each["sha256"]) for each in case["outputs"]] == [(manifest.name, digest)]
 
 
 def test_problems_are_in_the_json_too(run: Run, copy: Path) -> None:

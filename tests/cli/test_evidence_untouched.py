@@ -37,6 +37,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
 ON_A_DIRTY_LOG: tuple[tuple[str, ...], ...] = (
     ("ls", "-r", "/", "--as-of", "5"),
     ("timeline",),
+    ("report",),
     ("recover", "-o", "OUT"),
     ("journal audit",),
     ("journal replay", "-o", "OUT"),

@@ -198,7 +198,7 @@ def test_extract_copies_a_tree_and_records_everything(
         assert record["sha256"] == hashlib.sha256(copied).hexdigest()
     written = {each["output"] for each in manifest} - {None}
     there = {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()}
-    assert there == written | {"manifest.jsonl"}
+    assert there == written | {"manifest.jsonl", "case.json"}
 
 
 def test_extract_by_number(run: Run, image: Path, tmp_path: Path) -> None:

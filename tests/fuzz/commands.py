@@ -73,6 +73,7 @@ def commands(chance: random.Random) -> list[list[str]]:
         ["journal", "history", "IMAGE", inode, "--entries"],
         ["journal", "history", "IMAGE", "--block", chance.choice(["1", "2", "40", "100"])],
         ["timeline", "IMAGE"],
+        ["report", "IMAGE", *chance.choice(([], sources, ["--no-verify"], ["--html", "OUT"]))],
         ["verify", "IMAGE"],
     ]
     for words in found:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from ext4kit.cli.journal.logs import need_journal
+from ext4kit.cli.progress import progress
 from ext4kit.cli.session import CONTEXT, Options, opened, shared
 from ext4kit.journal.audit import audit
 from ext4kit.report.journal_audit import audit_lines, audit_records, verdict_lines, verdict_records
@@ -29,7 +30,8 @@ def command(options: Options, every: bool) -> None:
     """
     with opened(options, replay=False) as session:
         need_journal(session)
-        result = audit(session.fs)
+        with progress(options.quiet, "checking the log"):
+            result = audit(session.fs)
         session.is_incomplete = not result.is_sound
         if options.json:
             if every:

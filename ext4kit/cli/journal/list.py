@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from ext4kit.cli.journal.logs import opened_log
+from ext4kit.cli.progress import progress
 from ext4kit.cli.session import CONTEXT, Options, opened, shared
 from ext4kit.report.journal_list import transaction_lines, transaction_records
 from ext4kit.report.records import write_records
@@ -31,7 +32,8 @@ def command(options: Options) -> None:
     Times are in UTC; --json has every block of each transaction.
     """  # noqa: D301 -- click reads the backspace
     with opened(options, replay=False) as session:
-        log = opened_log(session)
+        with progress(options.quiet, "reading the log"):
+            log = opened_log(session)
         if log is None:
             return
         if options.json:

@@ -1,0 +1,31 @@
+"""`ext4kit completion`."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import ShellComplete, get_completion_class
+
+from ext4kit.cli.session import CONTEXT
+
+SHELLS = ("bash", "zsh", "fish")
+_PROGRAM = "ext4kit"
+_EXAMPLE = """\b
+Examples:
+  ext4kit completion bash > ~/.local/share/bash-completion/completions/ext4kit
+  ext4kit completion zsh > ~/.zfunc/_ext4kit
+  ext4kit completion fish > ~/.config/fish/completions/ext4kit.fish
+"""
+
+
+@click.command("completion", context_settings=CONTEXT, epilog=_EXAMPLE)
+@click.argument("shell", type=click.Choice(SHELLS))
+@click.pass_context
+def command(ctx: click.Context, shell: str) -> None:
+    """Print the script that makes SHELL complete commands, options and paths.
+
+    For zsh the folder has to be in fpath before compinit runs.
+    """
+    kind = get_completion_class(shell)
+    assert kind is not None
+    complete = kind(ctx.find_root().command, {}, _PROGRAM, f"_{_PROGRAM.upper()}_COMPLETE")
+    click.echo(ShellComplete.source(complete))  # bash's own would start a bash to ask its version

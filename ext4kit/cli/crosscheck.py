@@ -1,0 +1,54 @@
+"""`ext4kit crosscheck`."""
+
+from __future__ import annotations
+
+import click
+
+from ext4kit.cli.progress import progress
+from ext4kit.cli.session import CONTEXT, Options, Session, opened, shared
+from ext4kit.crosscheck import CrossCheck, crosscheck
+from ext4kit.crosscheck import Options as Choices
+from ext4kit.crosscheck.check import PATIENCE
+from ext4kit.journal import ReplayedBlocks
+from ext4kit.report.crosscheck import crosscheck_lines, crosscheck_records
+from ext4kit.report.records import write_records
+
+_EXAMPLE = """\b
+Examples:
+  ext4kit crosscheck disk.img
+  ext4kit crosscheck disk.img --hashes
+  ext4kit crosscheck disk.img --hashes --json > differences.jsonl
+"""
+
+
+@click.command("crosscheck", context_settings=CONTEXT, epilog=_EXAMPLE)
+@shared()
+@click.option("--hashes", is_flag=True, help="The contents of files and symlinks as well.")
+@click.option("-a", "--all", "every", is_flag=True, help="Every difference, not the first few.")
+@click.option("--patience", type=click.FloatRange(0.1), default=PATIENCE, show_default=True,
+              metavar="SECONDS", help="What The Sleuth Kit may take for one answer.")  # fmt: skip
+def command(options: Options, hashes: bool, every: bool, patience: float) -> None:
+    """A second opinion: the live tree of IMAGE as ext4kit and as The Sleuth Kit read it.
+
+    Compared are paths, inode numbers, types, modes, owners, link counts, sizes and times, with
+    --hashes the contents. Each difference says who is likely right, and why. What The Sleuth
+    Kit does not answer in time is left out and counted. The exit code is 0 when all was
+    compared and nothing differs, else 1.
+    """
+    with opened(options) as session:
+        result = _compared(session, hashes, patience)
+        session.is_incomplete = not result.agrees
+        if options.json:
+            write_records(crosscheck_records(result))
+            return
+        for line in crosscheck_lines(result, every):
+            click.echo(line)
+
+
+def _compared(session: Session, hashes: bool, patience: float) -> CrossCheck:
+    options, source = session.options, session.volume.facts.source
+    raw = None
+    if isinstance(session.fs.blocks, ReplayedBlocks):
+        raw = session.volume.filesystem(False, options.superblock, session.fs.journal_device)
+    with progress(options.quiet, "comparing") as show:
+        return crosscheck(source, session.fs, raw, Choices(hashes, patience, show, show))

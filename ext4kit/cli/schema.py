@@ -1,0 +1,33 @@
+"""`ext4kit schema`."""
+
+from __future__ import annotations
+
+import click
+
+from ext4kit.cli.session import CONTEXT
+from ext4kit.errors import RequestError
+from ext4kit.report.schemas import schema_names, schema_text
+
+_EXAMPLE = """\b
+Examples:
+  ext4kit schema
+  ext4kit schema entry > entry.schema.json
+  ext4kit schema "lost file system"
+"""
+
+
+@click.command("schema", context_settings=CONTEXT, epilog=_EXAMPLE)
+@click.argument("record", required=False)
+def command(record: str | None) -> None:
+    """The JSON Schema (draft 2020-12) of a kind of RECORD; without one, the kinds there are.
+
+    The kind of a record is what its field "record" says. "manifest" are the records of a
+    manifest.jsonl, "case" is a case.json.
+    """
+    if record is None:
+        click.echo("\n".join(schema_names()))
+        return
+    name = record.replace("-", " ")
+    if name not in schema_names():
+        raise RequestError(f"{record}: no such kind of record; `ext4kit schema` lists them")
+    click.echo(schema_text(name), nl=False)

@@ -1,0 +1,7 @@
+"""A second opinion: the live tree as ext4kit reads it against The Sleuth Kit's reading."""
+
+from ext4kit.crosscheck.causes import Cause, Right
+from ext4kit.crosscheck.check import Options, crosscheck
+from ext4kit.crosscheck.result import CrossCheck, Difference
+
+__all__ = ["Cause", "CrossCheck", "Difference", "Options", "Right", "crosscheck"]

@@ -1,0 +1,108 @@
+"""Why two readers differ, and who is likely right.
+
+What is said of The Sleuth Kit here was found by experiment: images that the running kernel made
+were read by it and by the kernel (`tests/crosscheck` repeats it for each cause).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Right(StrEnum):
+    """Who is likely right."""
+
+    EXT4KIT = "ext4kit"
+    TSK = "tsk"
+    OPEN = "open"
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A reason for a difference.
+
+    Attributes:
+        code: its name in records.
+        right: who is likely right.
+        text: the reason in a sentence or two.
+    """
+
+    code: str
+    right: Right
+    text: str
+
+
+JOURNAL = Cause(
+    "journal",
+    Right.EXT4KIT,
+    "The change stands in the journal alone. The Sleuth Kit does not replay it and shows the disk"
+    " as it is; so does ext4kit with --no-replay, and then both agree here.",
+)
+EPOCH = Cause(
+    "epoch",
+    Right.EXT4KIT,
+    "The Sleuth Kit takes seconds as 32 bits without sign and leaves out the two epoch bits:"
+    " times before 1970 and after 2038 are wrong by multiples of 2^32 s.",
+)
+PLAIN_TIMES = Cause(
+    "ext3-times",
+    Right.EXT4KIT,
+    "The Sleuth Kit reads nanoseconds and creation times of file systems that it takes for ext4"
+    " only; kernels write them on ext2 and ext3 too where inodes have room.",
+)
+INDEX = Cause(
+    "index-block",
+    Right.EXT4KIT,
+    "The Sleuth Kit read hashes in an index block of the directory as a name: the bytes of this"
+    " entry stand in a block that holds no entries.",
+)
+NUL = Cause(
+    "name-with-nul",
+    Right.EXT4KIT,
+    "The name has a zero byte in it, as encrypted names do, and The Sleuth Kit ends it there.",
+)
+INLINE = Cause(
+    "inline-directory",
+    Right.EXT4KIT,
+    "The directory's entries lie in the inode and its attributes (inline_data), and The Sleuth"
+    " Kit does not read them.",
+)
+LINK = Cause(
+    "link-target",
+    Right.EXT4KIT,
+    "The Sleuth Kit puts ^ in place of control characters in targets of symlinks, and ends a"
+    " target at a zero byte, as encrypted ones have.",
+)
+SHOWN_DELETED = Cause(
+    "shown-deleted",
+    Right.OPEN,
+    "The Sleuth Kit has the name as deleted: the bitmap says that its inode is free, or the entry"
+    " lies where it looks for remains.",
+)
+CHECKSUM = Cause(
+    "bad-checksum",
+    Right.OPEN,
+    "The inode's checksum does not fit its bytes: what either reads there is in doubt.",
+)
+REFUSED = Cause(
+    "not-read",
+    Right.OPEN,
+    "The Sleuth Kit gave an error here, and ext4kit read it.",
+)
+UNEXPLAINED = Cause(
+    "unexplained",
+    Right.OPEN,
+    "Nothing that is known explains it. Look at it with a third reader: debugfs, or a read-only"
+    " mount of a copy.",
+)
+
+CAUSES = (
+    UNEXPLAINED, JOURNAL, EPOCH, PLAIN_TIMES, INDEX, NUL, INLINE, LINK, SHOWN_DELETED, CHECKSUM,
+    REFUSED,
+)  # fmt: skip
+NUMBER = {cause.code: number for number, cause in enumerate(CAUSES)}
+
+BIGALLOC = (
+    "The Sleuth Kit does not know bigalloc: it takes clusters for fragments and opens nothing"
+)

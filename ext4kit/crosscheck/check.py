@@ -1,0 +1,83 @@
+"""The comparison as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ext4kit.crosscheck.causes import BIGALLOC
+from ext4kit.crosscheck.contents import Contents
+from ext4kit.crosscheck.fields import FIELDS, Fields
+from ext4kit.crosscheck.matching import match
+from ext4kit.crosscheck.names import Names
+from ext4kit.crosscheck.result import CrossCheck
+from ext4kit.crosscheck.second import NoAnswerError, Second
+from ext4kit.crosscheck.sides import Side
+from ext4kit.evidence.source import Source
+from ext4kit.filesystem import FileSystem
+from ext4kit.parsers.features import RoCompat
+
+Show = Callable[[int, int], None]
+PATIENCE = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What is compared, and for how long.
+
+    Attributes:
+        hashes: contents as well.
+        patience: seconds that one answer of The Sleuth Kit may take.
+        walking: takes how many names were met, of how many; reading: the same of contents.
+    """
+
+    hashes: bool = False
+    patience: float = PATIENCE
+    walking: Show | None = None
+    reading: Show | None = None
+
+
+def crosscheck(
+    source: Source, now: FileSystem, raw: FileSystem | None, options: Options | None = None
+) -> CrossCheck:
+    """Compare ext4kit's reading of a volume's live tree with The Sleuth Kit's.
+
+    Args:
+        source: the volume's bytes, for The Sleuth Kit.
+        now: ext4kit's reading of them.
+        raw: the same without the journal's changes, when `now` has some.
+        options: what is compared.
+    """
+    options = Options() if options is None else options
+    outcome = CrossCheck(None, replayed=raw is not None)
+    try:
+        with Second(source, options.patience) as second:
+            outcome.hello = second.hello
+            _compare(second, now, raw, options, outcome)
+    except NoAnswerError as error:
+        outcome.refusal = _refusal(now, error)
+    return outcome
+
+
+def _refusal(fs: FileSystem, error: NoAnswerError) -> str:
+    known = f" ({BIGALLOC})" if RoCompat.BIGALLOC in fs.superblock.features else ""
+    return f"{error}{known}"
+
+
+def _compare(
+    second: Second,
+    now: FileSystem,
+    raw: FileSystem | None,
+    options: Options,
+    outcome: CrossCheck,
+) -> None:
+    ours, before = Side(now), None if raw is None else Side(raw)
+    matches = match(second, ours, before, options.walking)
+    fields = Fields(ours, before, matches, second.hello.is_ext4)
+    outcome.directories, outcome.entries = len(matches.seen), fields.count
+    outcome.fields = len(fields.tsk) * len(FIELDS)
+    outcome.groups += Names(ours, before, matches).groups(outcome)
+    outcome.groups += fields.groups()
+    if options.hashes:
+        contents = Contents(second, fields, ours, before, outcome)
+        outcome.groups.append(contents.group(options.reading))

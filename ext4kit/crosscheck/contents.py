@@ -1,0 +1,209 @@
+"""The bytes of files and symlinks as both read them, by SHA-256."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ext4kit.crosscheck.causes import CAUSES, JOURNAL, LINK, NUMBER, REFUSED
+from ext4kit.crosscheck.fields import Fields
+from ext4kit.crosscheck.result import CONTENT, CrossCheck, Difference, Group
+from ext4kit.crosscheck.second import Digest, Second, TooSlowError, Wanted
+from ext4kit.crosscheck.sides import Side
+from ext4kit.errors import Ext4kitError
+from ext4kit.filesystem import FileSystem
+from ext4kit.filesystem.content import CHUNK_BYTES, Content
+
+_HOLES = 1 << 30  # bytes of holes that are read as zeros; beyond only what is stored counts
+_FILES_AT_ONCE = 1024
+_BYTES_AT_ONCE = 64 << 20
+_ZEROS = bytes(CHUNK_BYTES)
+_FILE, _LINK = 0o100000, 0o120000
+_LONGEST_LINK = 4096
+_CONTROL = re.compile(rb"[\x01-\x1f\x7f]")
+Ranges = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """A content to compare: where it is in the pairs, and what of it."""
+
+    place: int
+    content: Content
+    ranges: Ranges
+
+    @property
+    def bytes(self) -> int:
+        """Bytes to read."""
+        return sum(length for _, length in self.ranges)
+
+
+class Contents:
+    """Compares the contents of the inodes that both have."""
+
+    def __init__(
+        self, second: Second, fields: Fields, now: Side, raw: Side | None, outcome: CrossCheck
+    ) -> None:
+        self.second, self.fields, self.now, self.raw = second, fields, now, raw
+        self.outcome = outcome
+        self.found: list[tuple[int, str, Digest]] = []
+        self.causes: list[int] = []
+
+    def group(self, show: Callable[[int, int], None] | None) -> Group:
+        """Read all; the contents that differ."""
+        places = self._places()
+        done = 0
+        for tasks in self._batches(places):
+            self._batch(tasks)
+            done += len(tasks)
+            if show is not None:
+                show(done, len(places))
+        return Group(CONTENT, np.array(self.causes, np.int8), self._one)
+
+    def _places(self) -> Any:
+        """The first pair of each file and symlink, in order of inodes."""
+        rows = self.fields.now
+        kind = self.now.columns["mode"][rows] & 0xF000
+        chosen = np.flatnonzero((kind == _FILE) | (kind == _LINK))
+        return chosen[np.unique(self.now.number[rows[chosen]], return_index=True)[1]]
+
+    def _batches(self, places: Any) -> Iterator[list[_Task]]:
+        tasks: list[_Task] = []
+        size = 0
+        for start in range(0, len(places), _FILES_AT_ONCE):
+            for task in self._tasks(places[start : start + _FILES_AT_ONCE]):
+                tasks.append(task)
+                size += task.bytes
+                if len(tasks) >= _FILES_AT_ONCE or size >= _BYTES_AT_ONCE:
+                    yield tasks
+                    tasks, size = [], 0
+        if tasks:
+            yield tasks
+
+    def _tasks(self, places: Any) -> Iterator[_Task]:
+        fs = self.now.fs
+        table = fs.inode_table(self.now.number[self.fields.now[places]])
+        for place, inode, runs in zip(
+            places.tolist(), table.each(), fs.block_maps(table), strict=True
+        ):
+            content = fs.content(inode, runs if runs is not None and len(runs) else None)
+            if content.is_overfull:
+                self.outcome.left_out["contents larger than the evidence"] += 1
+                continue
+            yield _Task(place, content, _ranges(content))
+
+    def _batch(self, tasks: list[_Task]) -> None:
+        """Ask for all of them, hash them here meanwhile; what was too slow, one at a time."""
+        self.second.ask_digests([self._wanted(task) for task in tasks])
+        ours = [_digest(task.content, task.ranges) for task in tasks]
+        try:
+            answers: list[Digest | None] = list(self.second.digests())
+        except TooSlowError:
+            answers = [self._alone(task) for task in tasks]
+        for task, mine, answer in zip(tasks, ours, answers, strict=True):
+            self._judge(task, mine, answer)
+
+    def _wanted(self, task: _Task) -> Wanted:
+        return Wanted(self._number(task.place), task.ranges)
+
+    def _number(self, place: int) -> int:
+        return int(self.now.number[self.fields.now[place]])
+
+    def _alone(self, task: _Task) -> Digest | None:
+        try:
+            self.second.ask_digests([self._wanted(task)])
+            return self.second.digests()[0]
+        except TooSlowError:
+            return None
+
+    def _judge(self, task: _Task, mine: str | None, answer: Digest | None) -> None:
+        if answer is None:
+            self.outcome.left_out["contents that took too long"] += 1
+            return
+        if mine is None:
+            self.outcome.left_out["contents that ext4kit cannot read whole"] += 1
+            return
+        self.outcome.contents += 1
+        self.outcome.content_bytes += task.bytes
+        if answer.sha256 == mine and not answer.error:
+            return
+        self.found.append((task.place, mine, answer))
+        self.causes.append(self._cause(task, answer))
+
+    def _cause(self, task: _Task, answer: Digest) -> int:
+        if answer.error:
+            return NUMBER[REFUSED.code]
+        if self._was_so(task, answer):
+            return NUMBER[JOURNAL.code]
+        mode = int(self.now.columns["mode"][self.fields.now[task.place]])
+        if mode & 0xF000 == _LINK and task.content.size <= _LONGEST_LINK:
+            target = task.content.read(0, task.content.size).split(b"\0")[0]
+            cleaned = _CONTROL.sub(b"^", target)
+            if hashlib.sha256(cleaned).hexdigest() == answer.sha256:
+                return NUMBER[LINK.code]
+        return 0
+
+    def _was_so(self, task: _Task, answer: Digest) -> bool:
+        """Whether the file without the journal's changes has the bytes that TSK reads."""
+        if self.raw is None:
+            return False
+        fs: FileSystem = self.raw.fs
+        try:
+            content = fs.content(fs.inode(self._number(task.place)))
+        except Ext4kitError:
+            return False
+        ends = ((start, min(length, content.size - start)) for start, length in task.ranges)
+        kept = tuple((start, length) for start, length in ends if length > 0)
+        return _digest(content, kept) == answer.sha256
+
+    def _one(self, index: int) -> Difference:
+        place, mine, answer = self.found[index]
+        row = int(self.fields.now[place])
+        path, number = self.now.path(row), int(self.now.number[row])
+        cause = CAUSES[self.causes[index]]
+        return Difference(path, CONTENT, number, mine, answer.sha256, cause, answer.error)
+
+
+def _ranges(content: Content) -> Ranges:
+    """What is read of a file: all of it, or what is stored where its holes are very large."""
+    stored = content.stored
+    if content.size - stored <= _HOLES:
+        return ((0, content.size),) if content.size else ()
+    pieces = content.segments() if content.runs is not None else ()
+    found: list[tuple[int, int]] = [(0, stored)] if content.runs is None and stored else []
+    for offset, length, place in pieces:
+        if place is not None:
+            found.append((offset, length))
+    return tuple(found)
+
+
+def _digest(content: Content, ranges: Ranges) -> str | None:
+    """SHA-256 of the ranges, which ascend; None when a part cannot be read."""
+    digest = hashlib.sha256()
+    left = iter(ranges)
+    start, length = next(left, (0, 0))
+    for chunk in content.chunks():
+        end = chunk.offset + chunk.length
+        while length and start < end:
+            if chunk.lost:
+                return None
+            part = min(length, end - start)
+            _add(digest, chunk.data, start - chunk.offset, part)
+            start, length = start + part, length - part
+            if not length:
+                start, length = next(left, (0, 0))
+    return digest.hexdigest()
+
+
+def _add(digest: Any, data: memoryview | bytes | None, offset: int, length: int) -> None:
+    """Bytes of a chunk, or zeros."""
+    if data is not None:
+        digest.update(memoryview(data)[offset : offset + length])
+        return
+    for done in range(0, length, len(_ZEROS)):
+        digest.update(_ZEROS[: length - done])

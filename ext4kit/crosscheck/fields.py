@@ -1,0 +1,180 @@
+"""The inodes behind the names that both have, field by field, all rows of a field at once."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ext4kit.crosscheck.causes import CAUSES, CHECKSUM, EPOCH, JOURNAL, NUMBER, PLAIN_TIMES
+from ext4kit.crosscheck.matching import NOWHERE, Matches
+from ext4kit.crosscheck.result import Difference, Group
+from ext4kit.crosscheck.second import COLUMNS
+from ext4kit.crosscheck.sides import TIMES, Side
+from ext4kit.filesystem import FileSystem
+from ext4kit.parsers.inode import KINDS, inode_checksums_ok
+from ext4kit.units import NANOSECONDS
+
+FIELDS = ("type", "mode", "uid", "gid", "links_count", "size", *TIMES)
+_LOW = 0xFFFFFFFF
+_AT_ONCE = 1 << 16
+_KNOWN = tuple(KINDS)  # TSK has 0 for what is none of these
+
+
+class Fields:
+    """The pairs of rows that mean the same inode, and their differences.
+
+    Attributes:
+        tsk: rows of The Sleuth Kit; now: ext4kit's, beside them; raw: those without the journal,
+            NOWHERE where that view has another inode there.
+    """
+
+    def __init__(self, now: Side, raw: Side | None, matches: Matches, is_ext4: bool) -> None:
+        self.now_side, self.raw_side, self.is_ext4 = now, raw, is_ext4
+        values = matches.values
+        self.values = {name: values[:, place] for place, name in enumerate(COLUMNS)}
+        self._all = np.flatnonzero((matches.now != NOWHERE) & (self.values["allocated"] == 1))
+        rows, number = matches.now[self._all], self.values["number"][self._all]
+        same = now.number[rows] == number
+        self._other, self._other_now = self._all[~same], rows[~same]
+        self.tsk, self.now = self._all[same], rows[same]
+        self.raw = np.full(len(self.tsk), NOWHERE)
+        self._other_raw = np.full(len(self._other), NOWHERE)
+        if raw is not None:
+            there = matches.raw[self.tsk]
+            fits = (there != NOWHERE) & (raw.number[there] == now.number[self.now])
+            self.raw = np.where(fits, there, NOWHERE)
+            self._other_raw = matches.raw[self._other]
+
+    @property
+    def count(self) -> int:
+        """Names that both have."""
+        return len(self._all)
+
+    def groups(self) -> Iterator[Group]:
+        """Other inode numbers, then the differences of each field."""
+        yield self._numbers()
+        yield self._entry_types()
+        for name in FIELDS:
+            yield self._field(name)
+
+    def _numbers(self) -> Group:
+        number = self.values["number"][self._other]
+        causes = np.zeros(len(number), np.int8)
+        if self.raw_side is not None:
+            there = self._other_raw != NOWHERE
+            same = there & (self.raw_side.number[self._other_raw] == number)
+            causes[same] = NUMBER[JOURNAL.code]
+        rows = self._other_now
+
+        def one(place: int) -> Difference:
+            row, cause = int(rows[place]), CAUSES[causes[place]]
+            ours = int(self.now_side.number[row])
+            path = self.now_side.path(row)
+            return Difference(path, "inode", ours, ours, int(number[place]), cause)
+
+        return Group("inode", causes, one)
+
+    def _entry_types(self) -> Group:
+        """The type that the directory entry itself states."""
+        below = self.now < len(self.now_side.tree)
+        tsk, now = self.tsk[below], self.now[below]
+        said, ours = self.values["name_type"][tsk], self.now_side.tree.file_type[now]
+        places = np.flatnonzero(said != ours)
+        causes = np.zeros(len(places), np.int8)
+        raw = self.raw[below][places]
+        if self.raw_side is not None and len(places):
+            types = np.append(self.raw_side.tree.file_type, 2)
+            causes[(raw != NOWHERE) & (types[raw] == said[places])] = NUMBER[JOURNAL.code]
+
+        def one(place: int) -> Difference:
+            at = places[place]
+            path, number = self.now_side.path(int(now[at])), int(self.now_side.number[now[at]])
+            cause = CAUSES[causes[place]]
+            return Difference(path, "entry_type", number, int(ours[at]), int(said[at]), cause)
+
+        return Group("entry_type", causes, one)
+
+    def _field(self, name: str) -> Group:
+        causes = self._causes(name, self.now_side, self.now, self.tsk)
+        places = np.flatnonzero(causes >= 0)
+        causes = causes[places]
+        self._explain_by_log(name, places, causes)
+        self._explain_by_damage(places, causes)
+
+        def one(place: int) -> Difference:
+            at = int(places[place])
+            row = int(self.now[at])
+            ours = _shown(name, self.now_side.columns, row)
+            theirs = _shown(name, self.values, int(self.tsk[at]))
+            path, number = self.now_side.path(row), int(self.now_side.number[row])
+            return Difference(path, name, number, ours, theirs, CAUSES[causes[place]])
+
+        return Group(name, causes, one)
+
+    def _causes(self, name: str, side: Side, rows: Any, tsk: Any) -> Any:
+        """Per pair: -1 where they agree, else the place of the cause in `CAUSES`."""
+        ours, theirs = side.columns, self.values
+        if name not in TIMES:
+            column = "mode" if name in ("type", "mode") else name
+            mine = ours[column][rows]
+            if name == "type":
+                return _differ(np.where(np.isin(mine & 0xF000, _KNOWN), mine & 0xF000, 0),
+                           theirs["kind"][tsk])  # fmt: skip
+            return _differ(mine & 0o7777 if name == "mode" else mine, theirs[column][tsk])
+        return self._time_causes(
+            (ours[name][rows], ours[f"{name}_ns"][rows]),
+            (theirs[name][tsk], theirs[f"{name}_ns"][tsk]),
+            name,
+        )
+
+    def _time_causes(self, ours: tuple[Any, Any], theirs: tuple[Any, Any], name: str) -> Any:
+        (seconds, rest), (said, said_rest) = ours, theirs
+        said, said_rest = said + said_rest // NANOSECONDS, said_rest % NANOSECONDS
+        equal = (seconds == said) & (rest == said_rest)
+        low = (seconds & _LOW) == said
+        causes = np.zeros(len(seconds), np.int8)
+        causes[low & (rest == said_rest)] = NUMBER[EPOCH.code]
+        if not self.is_ext4:
+            none = (said == 0) & (said_rest == 0) if name == "crtime" else low & (said_rest == 0)
+            causes[none] = NUMBER[PLAIN_TIMES.code]
+        causes[equal] = -1
+        return causes
+
+    def _explain_by_log(self, name: str, places: Any, causes: Any) -> None:
+        """Give what the view without the journal has as well that cause."""
+        if self.raw_side is None:
+            return
+        rows = self.raw[places]
+        some = np.flatnonzero((causes == 0) & (rows != NOWHERE))
+        before = self._causes(name, self.raw_side, rows[some], self.tsk[places[some]])
+        causes[some[before != 0]] = NUMBER[JOURNAL.code]
+
+    def _explain_by_damage(self, places: Any, causes: Any) -> None:
+        """What nothing explains: whether the inode's own checksum speaks against it."""
+        fs: FileSystem = self.now_side.fs
+        some = np.flatnonzero(causes == 0)
+        if not fs.superblock.has_metadata_checksums:
+            return
+        for start in range(0, len(some), _AT_ONCE):
+            here = some[start : start + _AT_ONCE]
+            table = fs.inode_table(self.now_side.number[self.now[places[here]]])
+            bad = ~inode_checksums_ok(table, fs.superblock)
+            causes[here[bad]] = NUMBER[CHECKSUM.code]
+
+
+def _differ(ours: Any, theirs: Any) -> Any:
+    return np.where(ours == theirs, -1, 0).astype(np.int8)
+
+
+def _shown(name: str, columns: dict[str, Any], row: int) -> int | str | None:
+    """A value for people and records: types in words, modes in octal, times in nanoseconds."""
+    if name in TIMES:
+        return int(columns[name][row]) * NANOSECONDS + int(columns[f"{name}_ns"][row])
+    if name == "type":
+        kind = int(columns["kind"][row]) if "kind" in columns else int(columns["mode"][row])
+        return KINDS.get(stat.S_IFMT(kind), "unknown") if kind >= 0 else None
+    value = int(columns[name][row])
+    return f"{value & 0o7777:04o}" if name == "mode" else value

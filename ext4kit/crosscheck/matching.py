@@ -1,0 +1,149 @@
+"""Both trees walked side by side, folder by folder, and their names matched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ext4kit.crosscheck.second import COLUMNS, NoAnswerError, Rows, Second, TooSlowError
+from ext4kit.crosscheck.sides import Side
+from ext4kit.filesystem.directories import LONGEST_PATH
+from ext4kit.filesystem.filesystem import ROOT
+
+NOWHERE = -1
+_DOTS = (b".", b"..")
+_KIND, _ALLOCATED, _NUMBER = (COLUMNS.index(name) for name in ("kind", "allocated", "number"))
+_DIRECTORY = 0o040000
+
+
+@dataclass(slots=True)
+class Matches:
+    """Rows of The Sleuth Kit and where ext4kit has the same path.
+
+    Attributes:
+        values: its rows, int64 (n, columns).
+        now: row in ext4kit's reading, or NOWHERE; raw: the same without the journal's changes.
+        names: (folder, name) of those that `now` does not have, by row.
+        failed: folder that it could not read -> its message; slow: the same, for lack of time.
+        seen: folders that it has read.
+        again: rows of ext4kit that say the same as another, which TSK tells once.
+    """
+
+    values: Any
+    now: Any
+    raw: Any
+    names: dict[int, tuple[bytes, bytes]] = field(default_factory=dict)
+    failed: dict[bytes, str] = field(default_factory=dict)
+    slow: dict[bytes, str] = field(default_factory=dict)
+    seen: set[bytes] = field(default_factory=set)
+    again: set[int] = field(default_factory=set)
+
+
+class _Walk:
+    """The walk through TSK's tree; folders that only TSK has come last."""
+
+    def __init__(self, second: Second, now: Side, raw: Side | None) -> None:
+        self.second, self.now, self.raw = second, now, raw
+        self.values: list[Any] = []
+        self.matched: list[int] = []
+        self.matched_raw: list[int] = []
+        self.found = Matches(None, None, None)
+        self.waiting: list[tuple[int, bytes]] = [(ROOT, b"")]
+        self.later: list[tuple[int, bytes]] = []
+        self.known: set[int] = set()
+
+    def run(self, show: Callable[[int, int], None] | None) -> Matches:
+        while self.waiting or self.later:
+            number, path = (self.waiting or self.later).pop()
+            if number in self.known or len(path) > LONGEST_PATH:
+                continue
+            self.known.add(number)
+            self._folder(number, path)
+            if show is not None:
+                show(len(self.matched), len(self.now.number))
+        found = self.found
+        found.values = np.concatenate([np.zeros((0, len(COLUMNS)), np.int64), *self.values])
+        found.now, found.raw = np.array(self.matched, int), np.array(self.matched_raw, int)
+        return found
+
+    def _folder(self, number: int, path: bytes) -> None:
+        try:
+            rows = self.second.listing(number)
+        except TooSlowError as error:
+            self.found.slow[path] = str(error)
+            return
+        except NoAnswerError as error:
+            self.found.failed[path] = str(error)
+            return
+        self.found.seen.add(path)
+        now, raw = self.now.within(path), self.raw.within(path) if self.raw else {}
+        kept = []
+        for row, name in self._wanted(rows, path, now):
+            kept.append(row)
+            number = int(rows.values[row, _NUMBER])
+            here = self._row(self.now, now, name, number)
+            there = NOWHERE if self.raw is None else self._row(self.raw, raw, name, number)
+            if here == NOWHERE:
+                self.found.names[len(self.matched)] = path, name
+            self.matched.append(here)
+            self.matched_raw.append(there)
+            self._enter(rows.values[row], path + b"/" + name, name, here)
+        self.values.append(rows.values[kept])
+
+    def _row(self, side: Side, names: dict[bytes, list[int]], name: bytes, number: int) -> int:
+        """The row of a name, which is taken out; of several the one with that inode."""
+        if name in _DOTS:
+            return len(side.tree)
+        rows = names.get(name)
+        if not rows:
+            return NOWHERE
+        same = [row for row in rows if int(side.number[row]) == number]
+        names[name] = [row for row in rows if row not in same] if same else rows[1:]
+        if side is self.now:
+            self.found.again.update(same[1:])
+        return (same or rows)[0]
+
+    def _wanted(
+        self, rows: Rows, path: bytes, now: dict[bytes, list[int]]
+    ) -> list[tuple[int, bytes]]:
+        """Rows of live names, and of those called deleted that ext4kit has as live ones."""
+        live: list[tuple[int, bytes]] = []
+        gone: list[tuple[int, bytes]] = []
+        last = self.second.hello.last_inode
+        columns = (
+            rows.names,
+            rows.values[:, _ALLOCATED].tolist(),
+            rows.values[:, _NUMBER].tolist(),
+        )
+        for row, (name, allocated, number) in enumerate(zip(*columns, strict=True)):
+            is_own = number == last and not path and name.startswith(b"$")  # TSK's own folder
+            if is_own or (name in _DOTS and (path or name != b".")):
+                continue
+            (live if allocated else gone).append((row, name))
+        names = {name for _, name in live}
+        return live + [each for each in gone if each[1] in now and each[1] not in names]
+
+    def _enter(self, values: Any, path: bytes, name: bytes, here: int) -> None:
+        if name in _DOTS or values[_KIND] != _DIRECTORY or not values[_ALLOCATED]:
+            return
+        (self.later if here == NOWHERE else self.waiting).append((int(values[_NUMBER]), path))
+
+
+def match(
+    second: Second,
+    now: Side,
+    raw: Side | None,
+    show: Callable[[int, int], None] | None = None,
+) -> Matches:
+    """Walk The Sleuth Kit's tree and find each of its names in ext4kit's.
+
+    Args:
+        second: The Sleuth Kit.
+        now: ext4kit's reading.
+        raw: the same without the journal's changes, where there are any.
+        show: takes how many names were met, of how many.
+    """
+    return _Walk(second, now, raw).run(show)

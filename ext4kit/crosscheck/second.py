@@ -1,0 +1,167 @@
+"""The Sleuth Kit as the second reader, in a process of its own that may hang or die.
+
+TSK is C code that reads evidence which may be hostile, and some of its work has no bound that
+a caller could set: it walks every block of a sparse file that is mapped by indirect blocks, and
+compares each entry of a directory with all before it. So each question has a time limit. When
+it is over, or the process is gone, a new process takes the next question.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ext4kit.errors import Ext4kitError
+from ext4kit.evidence.source import Source
+
+COLUMNS = (
+    "number", "name_type", "allocated", "kind", "mode", "uid", "gid", "links_count", "size",
+    "atime", "atime_ns", "mtime", "mtime_ns", "ctime", "ctime_ns", "crtime", "crtime_ns",
+)  # fmt: skip
+NO_INODE = -1  # in `kind`: TSK has no metadata for the entry
+
+
+class NoAnswerError(Ext4kitError):
+    """TSK could not answer; the text is what it said, or that it was too slow or crashed."""
+
+
+class TooSlowError(NoAnswerError):
+    """It took longer than it may, or its process died."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """What TSK takes the file system for.
+
+    Attributes:
+        version: of the library.
+        is_ext4: whether it is ext4 to TSK, which then reads the wide inode's time fields.
+        last_inode: the largest number; TSK adds one for a folder of its own.
+    """
+
+    version: str
+    is_ext4: bool
+    last_inode: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The entries of one directory: names, and the columns of `COLUMNS` as int64 (n, columns).
+
+    `kind` is the type as in `i_mode` (0 when TSK knows none), `name_type` that of the directory
+    entry as ext4 numbers it.
+    """
+
+    names: list[bytes]
+    values: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Ranges (offset, length) of an inode's content."""
+
+    number: int
+    ranges: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """SHA-256 in hex of the ranges as TSK reads them, the bytes that it gave, and an error."""
+
+    sha256: str
+    length: int
+    error: str
+
+
+class Second:
+    """Questions to TSK about one volume.
+
+    Args:
+        source: the volume's bytes.
+        patience: seconds that one answer may take.
+
+    Raises:
+        NoAnswerError: TSK does not open the volume; the text is its reason.
+    """
+
+    def __init__(self, source: Source, patience: float) -> None:
+        self._source = source
+        self._patience = patience
+        self._process: Any = None
+        self._pipe: Any = None
+        self.hello: Hello = self._ask("hello")
+
+    def listing(self, number: int) -> Rows:
+        """The entries of a directory, those that TSK takes for deleted included.
+
+        Raises:
+            NoAnswerError: it cannot be read; TooSlowError: not in time.
+        """
+        names, data = self._ask("listing", number)
+        return Rows(names, np.frombuffer(data, np.int64).reshape(-1, len(COLUMNS)))
+
+    def ask_digests(self, wanted: list[Wanted]) -> None:
+        """Let TSK work on contents; `digests` takes what comes of it."""
+        self._send("digests", wanted)
+
+    def digests(self) -> list[Digest]:
+        """What TSK reads of the contents that were asked for, in their order.
+
+        Raises:
+            TooSlowError: not in time.
+        """
+        answer: list[Digest] = self._answer()
+        return answer
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+            self._pipe.close()
+        self._process = None
+
+    def __enter__(self) -> Second:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _ask(self, *question: Any) -> Any:
+        self._send(*question)
+        return self._answer()
+
+    def _send(self, *question: Any) -> None:
+        if self._process is None:
+            self._start()
+        self._pipe.send(question)
+
+    def _answer(self) -> Any:
+        try:
+            if not self._pipe.poll(self._patience):
+                raise TooSlowError(f"The Sleuth Kit took longer than {self._patience:g} s")
+            good, value = self._pipe.recv()
+        except (EOFError, ConnectionError) as error:
+            self.close()
+            raise TooSlowError("The Sleuth Kit crashed") from error
+        except TooSlowError:
+            self.close()
+            raise
+        if not good:
+            raise NoAnswerError(value)
+        return value
+
+    def _start(self) -> None:
+        from ext4kit.crosscheck.worker import work
+
+        context = multiprocessing.get_context("fork")  # the evidence stays open as it is
+        self._pipe, theirs = context.Pipe()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self._process = context.Process(target=work, args=(theirs, self._source), daemon=True)
+        self._process.start()
+        theirs.close()

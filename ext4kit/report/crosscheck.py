@@ -1,0 +1,126 @@
+"""Two readings compared, as text and as records."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from ext4kit.crosscheck import CrossCheck, Difference, Right
+from ext4kit.crosscheck.causes import CAUSES
+from ext4kit.crosscheck.sides import TIMES
+from ext4kit.report.safe import json_name, shown, shown_text
+from ext4kit.report.tables import table_lines
+from ext4kit.report.times import iso
+
+_WHO = {Right.EXT4KIT: "ext4kit", Right.TSK: "The Sleuth Kit", Right.OPEN: "not decided"}
+_SHOWN = 5  # of one field and cause
+
+
+def crosscheck_lines(result: CrossCheck, every: bool) -> Iterator[str]:
+    """The differences, how many there are of each kind, why, and what was compared.
+
+    Args:
+        result: the comparison.
+        every: all differences instead of the first few of each kind.
+    """
+    if result.hello is None:
+        yield f"The Sleuth Kit does not open the file system: {shown_text(result.refusal)}"
+        return
+    if result.total:
+        for difference in result.differences(None if every else _SHOWN):
+            yield _line(difference)
+        yield ""
+        yield from _counts(result)
+        yield ""
+        yield from _reasons(result)
+        yield ""
+    yield from _compared(result)
+    for reason, count in result.left_out.items():
+        yield f"not compared: {count:,} {reason}"
+    yield _verdict(result)
+
+
+def _line(difference: Difference) -> str:
+    detail = f"  [{shown_text(difference.detail)}]" if difference.detail else ""
+    path, field = shown(difference.path), difference.field
+    if field == "name":
+        missing = "The Sleuth Kit" if difference.tsk is None else "ext4kit"
+        said = f"not in {missing}'s tree (inode {difference.inode})"
+    else:
+        values = (_value(field, value) for value in (difference.ext4kit, difference.tsk))
+        said = "{}: ext4kit {}, The Sleuth Kit {}".format(field.replace("_", " "), *values)
+    return f"{path}  {said}  ({difference.cause.code}){detail}"
+
+
+def _value(field: str, value: int | str | None) -> str:
+    if value is None:
+        return "none"
+    return iso(value) if field in TIMES and isinstance(value, int) else str(value)
+
+
+def _counts(result: CrossCheck) -> Iterator[str]:
+    causes = {cause.code: cause for cause in CAUSES}
+    rows = [
+        (field.replace("_", " "), code, _WHO[causes[code].right], f"{count:,}")
+        for (field, code), count in result.counts().items()
+    ]
+    yield from table_lines(("differs in", "cause", "likely right", "count"), rows, right={3})
+
+
+def _reasons(result: CrossCheck) -> Iterator[str]:
+    found = {code for _, code in result.counts()}
+    for cause in CAUSES:
+        if cause.code in found:
+            yield f"{cause.code}: {cause.text}"
+
+
+def _compared(result: CrossCheck) -> Iterator[str]:
+    version = "" if result.hello is None else f" with pytsk3 {result.hello.version}"
+    read = f"{result.directories:,} directories, {result.entries:,} names, {result.fields:,} values"
+    contents = f", {result.contents:,} contents ({result.content_bytes:,} bytes)"
+    yield f"compared{version}: {read}{contents if result.contents else ''}"
+
+
+def _verdict(result: CrossCheck) -> str:
+    if not result.total:
+        return "no differences" + (" in what was compared" if result.left_out else "")
+    plural = "s" * (result.total != 1)
+    return f"{result.total:,} difference{plural}, {result.open:,} of them not decided"
+
+
+def crosscheck_records(result: CrossCheck) -> Iterator[dict[str, Any]]:
+    """A record a difference, then one of the comparison."""
+    for difference in result.differences():
+        yield {
+            "record": "difference",
+            **json_name(difference.path),
+            "field": difference.field,
+            "inode": difference.inode,
+            "ext4kit": difference.ext4kit,
+            "tsk": difference.tsk,
+            "cause": difference.cause.code,
+            "likely_right": str(difference.cause.right),
+            "detail": difference.detail or None,
+        }
+    causes: Counter[str] = Counter()
+    for (_, code), count in result.counts().items():
+        causes[code] += count
+    hello = result.hello
+    yield {
+        "record": "crosscheck",
+        "agrees": result.agrees,
+        "differences": result.total,
+        "undecided": result.open,
+        "causes": dict(causes),
+        "reasons": {each.code: each.text for each in CAUSES if each.code in causes},
+        "journal_replayed": result.replayed,
+        "directories": result.directories,
+        "names": result.entries,
+        "values": result.fields,
+        "contents": result.contents,
+        "content_bytes": result.content_bytes,
+        "left_out": dict(result.left_out),
+        "tsk_version": None if hello is None else hello.version,
+        "tsk_refusal": result.refusal or None,
+    }

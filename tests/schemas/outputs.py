@@ -1,0 +1,79 @@
+"""Every command run with `--json` inside this process, and the records that it printed."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ext4kit.cli import main
+
+FOLDER = "OUT"  # stands for a new output folder or file in a command's arguments
+
+COMMANDS: tuple[tuple[str, ...], ...] = (
+    ("volumes", "IMAGE"),
+    ("hash", "IMAGE"),
+    ("hash", "IMAGE", "--verify"),
+    ("info", "IMAGE", "-g"),
+    ("info", "IMAGE", "--lost"),
+    ("ls", "IMAGE", "-r"),
+    ("ls", "IMAGE", "-a"),
+    ("stat", "IMAGE", "/", "<1>", "<7>", "<8>", "<12>", "<13>"),
+    ("extract", "IMAGE", "/", "-o", FOLDER, "--verify-evidence"),
+    ("deleted", "IMAGE", "--versions"),
+    ("deleted", "IMAGE", "--lost"),
+    ("recover", "IMAGE", "--versions", "-o", FOLDER, "--operator", "N. N.", "--case-number", "17"),
+    ("recover", "IMAGE", "--lost", "-o", FOLDER),
+    ("verify", "IMAGE"),
+    ("crosscheck", "IMAGE", "--hashes", "--patience", "5"),
+    ("journal", "list", "IMAGE"),
+    ("journal", "audit", "IMAGE", "--all"),
+    ("journal", "replay", "IMAGE", "-o", FOLDER),
+    ("journal", "history", "IMAGE", "<2>", "--entries"),
+    ("journal", "history", "IMAGE", "--block", "1"),
+    ("ls", "IMAGE", "-r", "--as-of", "3"),
+    ("stat", "IMAGE", "<11>", "<12>", "--as-of", "3"),
+    ("timeline", "IMAGE"),
+    ("report", "IMAGE"),
+    ("export", "IMAGE", "--db", FOLDER),
+    ("export", "IMAGE", "--jsonl", FOLDER),
+)
+
+
+def records_of(
+    command: tuple[str, ...], image: Path, folder: Path
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(kind, record) of what a command prints, then of its manifest, case or file of records."""
+    out = folder / "out"
+    stands_for = {"IMAGE": str(image), FOLDER: str(out)}
+    text = said([*(stands_for.get(word, word) for word in command), "--json", "-q"])
+    for line in text.splitlines():
+        yield _with_kind(json.loads(line))
+    if out.is_dir():
+        lines = (out / "manifest.jsonl").read_text(encoding="utf-8").splitlines()
+        yield from (("manifest", json.loads(line)) for line in lines)
+        yield _with_kind(json.loads((out / "case.json").read_text(encoding="utf-8")))
+        shutil.rmtree(out)
+    elif out.exists():
+        if "--jsonl" in command:
+            lines = out.read_text(encoding="utf-8").splitlines()
+            yield from (_with_kind(json.loads(line)) for line in lines)
+        out.unlink()
+
+
+def _with_kind(record: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    return str(record["record"]), record
+
+
+def said(arguments: list[str]) -> str:
+    """Standard output of the program, whatever its exit code."""
+    held = io.BytesIO()
+    out = io.TextIOWrapper(held, encoding="utf-8", errors="backslashreplace")
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
+        main.run(arguments)
+        out.flush()
+    return held.getvalue().decode()
