@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TextIO
 
 from ext4kit.errors import OutputError, RequestError
-from ext4kit.output.rooted import set_aside
+from ext4kit.output.rooted import NEW_FILE, set_aside
 
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
 _BUFFER = 1 << 20
 
 
@@ -33,7 +32,7 @@ def new_file(path: Path, evidence: tuple[Path, ...] = ()) -> Iterator[int]:
     if path.resolve() in {each.resolve() for each in evidence}:
         raise RequestError(f"{path}: is the evidence; choose another name")
     try:
-        handle = os.open(path, _NEW, 0o666)
+        handle = os.open(path, NEW_FILE, 0o666)
     except FileExistsError as error:
         raise RequestError(f"{path}: is there already; choose another name") from error
     except OSError as error:

@@ -15,16 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from ext4kit.errors import AccessError, OutputError, RequestError
+from ext4kit.errors import AccessError
 from ext4kit.evidence.kernel_copy import copy_range
 from ext4kit.evidence.source import Source, fileno_range
 from ext4kit.journal.aftermath import Patch
 from ext4kit.journal.replay import ReplayedBlocks
-from ext4kit.output.rooted import set_aside
+from ext4kit.output.new_file import new_file
 
 CHUNK_BYTES = 4 << 20
 PIECE_BYTES = 4096  # the unit of what is left a hole, and of what is lost to a bad sector
-_EXCLUSIVE = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
 
 Progress = Callable[[int, int], None]  # (done, total) bytes
 
@@ -92,27 +91,11 @@ def write_copy(
         RequestError: there is something at `path`.
         OutputError: the copy could not be written; what there is of it is named `*.incomplete`.
     """
-    if path.resolve() in {each.resolve() for each in evidence}:
-        raise RequestError(f"{path}: is the evidence; choose another name")
-    try:
-        handle = os.open(path, _EXCLUSIVE, 0o666)
-    except FileExistsError as error:
-        raise RequestError(f"{path}: is there already; choose another name") from error
-    except OSError as error:
-        raise OutputError(f"{path}: {error.strerror}; choose another place") from error
-    try:
-        try:
-            os.ftruncate(handle, source.size)
-            lost = tuple(_pour(source, handle, progress))
-            for patch in changes:
-                _write_at(handle, patch.data, patch.offset)
-        finally:
-            os.close(handle)
-    except BaseException as error:
-        set_aside(path)
-        if isinstance(error, OSError):
-            raise OutputError(f"{path}: {error.strerror}; it is incomplete") from error
-        raise
+    with new_file(path, evidence) as handle:
+        os.ftruncate(handle, source.size)
+        lost = tuple(_pour(source, handle, progress))
+        for patch in changes:
+            _write_at(handle, patch.data, patch.offset)
     return WrittenCopy(path, source.size, lost)
 
 

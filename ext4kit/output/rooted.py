@@ -207,8 +207,8 @@ class RootedOutput:
         return folder
 
 
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-_NEW |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+NEW_FILE |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 def _create(folder: str, wanted: str, mark: str) -> tuple[str, int]:
@@ -216,7 +216,7 @@ def _create(folder: str, wanted: str, mark: str) -> tuple[str, int]:
     name = wanted
     for attempt in range(1000):
         try:
-            return name, os.open(folder + name, _NEW, 0o666)
+            return name, os.open(folder + name, NEW_FILE, 0o666)
         except FileExistsError:
             suffix = f"~{mark}" if attempt == 0 and mark else f"~{mark}.{attempt}"
             name = _cut(wanted, NAME_LIMIT - len(suffix)) + suffix
