@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.crosscheck.answers import Digest, Wanted
 from ext4kit.crosscheck.causes import CAUSES, JOURNAL, LINK, NUMBER, REFUSED
 from ext4kit.crosscheck.fields import Fields
 from ext4kit.crosscheck.result import CONTENT, CrossCheck, Difference, Group
-from ext4kit.crosscheck.second import Digest, Second, TooSlowError, Wanted
+from ext4kit.crosscheck.second import Second, TooSlowError
 from ext4kit.crosscheck.sides import Side
 from ext4kit.errors import Ext4kitError
 from ext4kit.filesystem import FileSystem

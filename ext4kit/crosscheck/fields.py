@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.crosscheck.answers import COLUMNS
 from ext4kit.crosscheck.causes import CAUSES, CHECKSUM, EPOCH, JOURNAL, NUMBER, PLAIN_TIMES
 from ext4kit.crosscheck.matching import NOWHERE, Matches
 from ext4kit.crosscheck.result import Difference, Group
-from ext4kit.crosscheck.second import COLUMNS
 from ext4kit.crosscheck.sides import TIMES, Side
 from ext4kit.filesystem import FileSystem
 from ext4kit.parsers.inode import KINDS, inode_checksums_ok

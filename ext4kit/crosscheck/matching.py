@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ext4kit.crosscheck.second import COLUMNS, NoAnswerError, Rows, Second, TooSlowError
+from ext4kit.crosscheck.answers import COLUMNS, Rows
+from ext4kit.crosscheck.second import NoAnswerError, Second, TooSlowError
 from ext4kit.crosscheck.sides import Side
 from ext4kit.filesystem.directories import LONGEST_PATH
 from ext4kit.filesystem.filesystem import ROOT

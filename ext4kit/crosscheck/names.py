@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.crosscheck.answers import COLUMNS
 from ext4kit.crosscheck.causes import (
     INDEX,
     INLINE,
@@ -22,7 +23,6 @@ from ext4kit.crosscheck.causes import (
 )
 from ext4kit.crosscheck.matching import NOWHERE, Matches
 from ext4kit.crosscheck.result import NAME, CrossCheck, Difference, Group
-from ext4kit.crosscheck.second import COLUMNS
 from ext4kit.crosscheck.sides import Side
 from ext4kit.filesystem.directories import directory_blocks
 from ext4kit.parsers.inode import InodeFlags

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.crosscheck.answers import Hello
 from ext4kit.crosscheck.causes import CAUSES, Cause, Right
-from ext4kit.crosscheck.second import Hello
 
 NAME, CONTENT = "name", "content"
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytsk3
 
-from ext4kit.crosscheck.second import NO_INODE, Digest, Hello, Wanted
+from ext4kit.crosscheck.answers import NO_INODE, Digest, Hello, Wanted
 from ext4kit.evidence.source import Source, peek
 
 _READ_BYTES = 1 << 20

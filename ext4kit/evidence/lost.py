@@ -7,8 +7,6 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from ext4kit.evidence.source import Source
-
 _MOST = 1 << 18  # ranges that are kept of one source
 
 
@@ -21,7 +19,7 @@ class Lossy(Protocol):
         ...
 
 
-def lost_ranges(source: Source) -> Any:
+def lost_ranges(source: object) -> Any:
     """The bytes of a source that are known to be lost: missing, damaged, or never imaged.
 
     What is damaged inside a container is known once it was tried to be read.
