@@ -111,9 +111,8 @@ def body_offset(extra_isize: int) -> int:
 def has_body(inode_raw: Buffer, extra_isize: int) -> bool:
     """Whether the inode has attributes in its body: there is room and the magic number."""
     offset = body_offset(extra_isize)
-    if offset + XATTR_BODY_HEADER.size > memoryview(inode_raw).nbytes:
-        return False
-    return bool(XATTR_BODY_HEADER.parse(inode_raw, offset).h_magic == MAGIC)
+    header = memoryview(inode_raw)[offset : offset + XATTR_BODY_HEADER.size]
+    return int.from_bytes(header, "little") == MAGIC  # asked of every inode: not parsed
 
 
 def parse_block_header(block: Buffer) -> XattrBlock:
