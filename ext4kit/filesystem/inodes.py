@@ -204,6 +204,13 @@ class Inodes:
             self.problems.add(f"inode {number}", "a part of its block map cannot be used")
         return maps
 
+    def live_maps(self) -> Iterator[tuple[InodeTable, Maps]]:
+        """All inodes in use that have a map, in chunks, and their maps."""
+        for table in self.inode_chunks():
+            mapped = has_map(table.mode, table.size, table.flags)
+            live = table.take((table.links_count > 0) & mapped)
+            yield live, self.map_table(live)
+
     def quiet_map_table(self, table: InodeTable) -> Maps:
         """As `map_table`, for inodes whose damage is told elsewhere."""
         return map_inodes(

@@ -21,12 +21,12 @@ from ext4kit.evidence.identity import identity, mismatches
 from ext4kit.evidence.lost import lost_ranges
 from ext4kit.findings import Problem
 from ext4kit.output.manifest import MANIFEST
+from ext4kit.output.rooted import NEW_FILE
 
 CASE = "case.json"
 COMPLETE, INCOMPLETE = "complete", "incomplete"
 _MOST_RANGES = 1000
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
 
 Progress = Callable[[int, int], None]  # (done, total) bytes
 
@@ -200,7 +200,7 @@ def write_case(path: Path, record: dict[str, Any]) -> None:
     outputs = [_fingerprint(manifest)] if manifest.is_file() else []
     text = json.dumps(record | {"outputs": outputs}, indent=2) + "\n"
     part = path.with_name(f".{path.name}.part")
-    handle = os.open(part, _NEW, 0o666)
+    handle = os.open(part, NEW_FILE, 0o666)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(text.encode())

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from ext4kit.errors import AccessError
-from ext4kit.filesystem.maps import has_map
 from ext4kit.parsers.inode import InodeTable
 from ext4kit.recovery.candidates import NOTHING
 from ext4kit.recovery.columns import Columns
@@ -34,7 +33,7 @@ _GOES_ON_UTF8 = range(0x80, 0xC0)
 
 def without_fragments(contents: Contents, columns: Columns, space: Space) -> Contents:
     """The contents, those that are likely pieces of files called so."""
-    if not _is_used_again(contents, columns):
+    if not len(contents) or not _is_used_again(contents, columns):
         return contents
     doubted = ~contents.proven & (contents.source != IN_LOG)
     fragment = contents.fragment | doubted
@@ -67,13 +66,9 @@ def _written(columns: Columns) -> tuple[Any, Any]:
     """(when a file was made or written last, its blocks) of all files whose blocks are known."""
     table, runs = columns.past.states.table.take(columns.found.row), columns.runs
     parts = [(table, runs)]
-    for inodes in columns.fs.inode_chunks():
-        live = inodes.take(
-            (inodes.links_count > 0)
-            & has_map(inodes.mode, inodes.size, inodes.flags)
-            & ((inodes.mode & 0xF000) == 0x8000)
-        )
-        parts.append((live, columns.fs.map_table(live).data))
+    for table, maps in columns.fs.live_maps():
+        regular = (table.mode & 0xF000) == 0x8000
+        parts.append((table, maps.data.take(regular[maps.data.owner])))
     time = [_last_write(table)[runs.owner] for table, runs in parts]
     return np.concatenate(time), np.concatenate([runs.length for _, runs in parts])
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ext4kit.filesystem.maps import Runs, has_map, spread
+from ext4kit.filesystem.maps import Runs, spread
 from ext4kit.journal.fast_commits.reading import given_ranges
 from ext4kit.journal.replay import ReplayedBlocks
 from ext4kit.past.states import NEVER, NOW, Past
@@ -174,11 +174,7 @@ class Ownership:
         number = np.zeros(len(start), np.int64)
         if not len(start):
             return number
-        for table in self.past.fs.inode_chunks():
-            table = table.take(
-                (table.links_count > 0) & has_map(table.mode, table.size, table.flags)
-            )
-            maps = self.past.fs.map_table(table)
+        for table, maps in self.past.fs.live_maps():
             owner = np.concatenate([maps.data.owner, maps.nodes[0]])
             theirs = np.concatenate([maps.data.physical, maps.nodes[1]])
             span = np.concatenate([maps.data.length, np.ones(len(maps.nodes[1]), np.int64)])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ext4kit.filesystem import FileSystem
-from ext4kit.filesystem.maps import Runs, has_map, spread
+from ext4kit.filesystem.maps import Runs, spread
 from ext4kit.recovery.columns import Columns
 from ext4kit.recovery.intervals import union
 from ext4kit.recovery.sources.laying import LARGE, Steps
@@ -57,9 +57,8 @@ def known_files(columns: Columns) -> KnownFiles:
     """All files that live or whose map was found, with what they have."""
     fs, states, runs = columns.fs, columns.past.states, columns.runs
     tables = [(states.table.take(columns.found.row), runs, columns.found.superseded)]
-    for table in fs.inode_chunks():
-        live = table.take((table.links_count > 0) & has_map(table.mode, table.size, table.flags))
-        tables.append((live, fs.map_table(live).data, np.zeros(len(live), bool)))
+    for table, maps in fs.live_maps():
+        tables.append((table, maps.data, np.zeros(len(table), bool)))
     placed, regular = [], []
     for table, data, earlier in tables:
         mapped, *part = _placed(fs, table, data)
