@@ -60,7 +60,8 @@ def find_victims(
     events = timeline.events
     emptied = (events.kind == CODE[Kind.TRUNCATED]) & (events.new == 0)
     cut = np.unique(events.number[emptied])
-    found = [_rows(table, stops, cut) for table in fs.inode_chunks()]
+    none = (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, bool))
+    found = [none, *(_rows(table, stops, cut) for table in fs.inode_chunks())]
     columns = [np.concatenate(each) for each in zip(*found, strict=True)]
     order = np.argsort(-columns[1], kind="stable")[:most]
     number, written, stopped, made = (column[order].tolist() for column in columns)

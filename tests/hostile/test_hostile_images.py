@@ -26,7 +26,7 @@ HOLES, FILE, DEEP, CROWD = "/sub/holes", "/sub/file 6", "/sub/deep", "/crowd"
 
 def survives(image: Path, folder: Path) -> None:
     """Commands end in time, in bounds, with a documented exit code: some, or all when slow."""
-    chance = random.Random(folder.name)
+    chance = random.Random(os.environ["PYTEST_CURRENT_TEST"])
     words = commands(chance)
     if os.environ.get("EXT4KIT_SLOW", "") in ("", "0"):
         words = chance.sample(words, AT_ONCE)

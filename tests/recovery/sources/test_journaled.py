@@ -227,14 +227,21 @@ def test_attribute_blocks_that_nobody_is_known_to_have_had_are_counted(
 
 def test_the_starts_of_its_extents_tell_the_order_of_what_a_file_gave_back(came: Look) -> None:
     seen = came("in_pieces")
-    several = [one for one in seen.truth.files if len(one.blocks) > 1 and not one.inode_known]
-    assert len(several) > 10
+    gone = [one for one in seen.truth.files if len(one.blocks) > 1 and not one.inode_known]
+    several = [one for one in gone if not extents_touch(one)]
+    assert len(several) > 8
     files = [file for one in several if (file := seen.of(one)) is not None]
     assert len(files) == len(several)
     assert {(file.grade, file.sources["map"]) for file in files} == {
         (Grade.PARTIAL, "bitmap differences")
     }
     assert not seen.wrong
+
+
+def extents_touch(one: FileTruth) -> bool:
+    """Whether two extents lie side by side, and so may be told apart in more than one way."""
+    ends = {start + length for _, start, length, _ in one.blocks}
+    return any(start in ends for _, start, _, _ in one.blocks)
 
 
 def test_without_any_other_source_the_starts_bound_the_size(came: Look) -> None:
