@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 
 from sample_images.recipes.contents import plain
 from sample_images.recipes.recipe import MIB, Recipe, make_ballast, plant, shuffled, wrap_log
@@ -89,15 +90,15 @@ def log_rotation(stage: Stage) -> None:
     stage.remove(late[1::2])
 
 
-def big_directory(stage: Stage) -> None:
-    """Twenty thousand entries in one directory, three quarters of them removed."""
-    paths = [f"spool/message-{at:05d}.eml".encode() for at in range(20_000)]
+def big_directory(stage: Stage, entries: int = 20_000) -> None:
+    """Very many entries in one directory, three quarters of them removed."""
+    paths = [f"spool/message-{at:05d}.eml".encode() for at in range(entries)]
     stage.mkdir("spool")
     for path in paths:
         stage.path(path).write_bytes(b"Message %s\n" % path * (1 + path[-5] % 7))
     stage.remount()
     stage.remove(paths[::2])
-    stage.remove(paths[1:10_000:2])
+    stage.remove(paths[1 : entries // 2 : 2])
 
 
 def orphans(stage: Stage) -> None:
@@ -154,7 +155,12 @@ RECIPES = (
     ),
     Recipe(
         "big_directory", "15,000 of 20,000 entries of one directory removed", big_directory,
-        options=("-t", "ext4", "-J", "size=32", "-N", "24000"), size=256 * MIB,
+        options=("-t", "ext4", "-J", "size=32", "-N", "24000"), size=256 * MIB, slow=True,
+    ),
+    Recipe(
+        "wide_directory", "3,000 of 4,000 entries of one directory removed",
+        partial(big_directory, entries=4000),
+        options=("-t", "ext4", "-J", "size=32"),
     ),
     Recipe(
         "orphan_list", "unlinked while open, orphan list", orphans, power_cut=True,
