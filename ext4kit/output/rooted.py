@@ -155,6 +155,17 @@ class RootedOutput:
                 raise _failure(below + name, error) from error
             raise
 
+    def make_folder(self, parts: Sequence[bytes]) -> None:
+        """Make a folder, and those above it, where they are not there yet.
+
+        Raises:
+            OutputError: as for `write`.
+        """
+        try:
+            self._folder_of(tuple(parts))
+        except OSError as error:
+            raise _failure("/".join(usable_name(part) for part in parts), error) from error
+
     def _limit_reached(self) -> str:
         return f"not written: the output has reached its limit of {self.limit:,} bytes"
 

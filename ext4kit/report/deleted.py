@@ -37,16 +37,22 @@ def _when(file: DeletedFile) -> str:
     return "-" if gone is None or gone.time is None else f"<= {iso_short(gone.time)}"
 
 
+def path_of(file: DeletedFile) -> str:
+    """Where a deleted file was, as far as it is known; the first block of a carved one."""
+    if file.path is not None:
+        return shown(file.path)
+    if file.below is not None:
+        return f"(folder unknown)/{shown(file.below)}"
+    if file.name is not None:
+        return f"(folder unknown)/{shown(file.name)}"
+    return f"(block {file.first_block:,})" if file.inode is None else "(path unknown)"
+
+
 def _described(file: DeletedFile) -> str:
     """The path, and behind it what is not as one would expect."""
+    path = path_of(file)
     if file.inode is None:
-        return f"(block {file.first_block:,})  [{_format(file)}]"
-    if file.path is not None:
-        path = shown(file.path)
-    elif file.below is not None:
-        path = f"(folder unknown)/{shown(file.below)}"
-    else:
-        path = "(path unknown)" if file.name is None else f"(folder unknown)/{shown(file.name)}"
+        return f"{path}  [{_format(file)}]"
     notes = [] if file.kind == "file" else [file.kind]
     if file.link_target is not None:
         notes.append(f"to {shown(file.link_target)}")

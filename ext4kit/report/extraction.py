@@ -30,7 +30,7 @@ class Extraction:
     """What was copied out.
 
     Attributes:
-        written: files; recorded: directories, links and devices, in the manifest alone.
+        written: files; recorded: directories, links and devices: records, and no bytes.
         incomplete: files that could not be written or have lost parts.
         bytes: of the files written.
     """
@@ -155,8 +155,10 @@ def _unknown(fs: FileSystem, item: Item, manifest: Manifest, result: Extraction)
 
 
 def _write(fs: FileSystem, item: Item, output: RootedOutput) -> Written | None:
-    """The file written, None for what is recorded only."""
+    """The file written, None for what is recorded only; a folder is made, too."""
     inode = item.inode
+    if inode.is_directory:
+        output.make_folder(item.parts)
     if inode.kind != "file":
         return None
     mark, times = f"inode-{inode.number}", (inode.atime, inode.mtime)

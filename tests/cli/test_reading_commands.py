@@ -199,6 +199,9 @@ def test_extract_copies_a_tree_and_records_everything(
     written = {each["output"] for each in manifest} - {None}
     there = {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()}
     assert there == written | {"manifest.jsonl", "case.json"}
+    folders = {path.relative_to(tree) for path in tree.rglob("*") if path.is_dir()}
+    made = {path.relative_to(out / "files") for path in (out / "files").rglob("*") if path.is_dir()}
+    assert made == folders | {Path("lost+found")}
 
 
 def test_extract_by_number(run: Run, image: Path, tmp_path: Path) -> None:

@@ -194,17 +194,6 @@ def health_words(case: Case) -> tuple[str, bool | None]:
     return "nothing wrong" + (f", {counted(notes, 'note')}" if notes else ""), True
 
 
-def path_of(file: DeletedFile) -> str:
-    """Where a deleted file was, as far as it is known."""
-    if file.path is not None:
-        return shown(file.path)
-    if file.below is not None:
-        return f"(folder unknown)/{shown(file.below)}"
-    if file.name is not None:
-        return f"(folder unknown)/{shown(file.name)}"
-    return f"(block {file.first_block:,})" if file.inode is None else "(path unknown)"
-
-
 def size_of(size: int | None) -> str:
     """A size for people, "?" where it is not known."""
     return "?" if size is None else human_size(size)

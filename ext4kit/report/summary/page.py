@@ -18,6 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ext4kit.recovery import DeletedFile, Grade
+from ext4kit.report.deleted import path_of
 from ext4kit.report.safe import shown, shown_text
 from ext4kit.report.summary import case as words
 from ext4kit.report.summary.case import Case
@@ -200,7 +201,7 @@ def _file_row(file: DeletedFile) -> tuple[Cell, ...]:
         Cell(reused, file.blocks_reused, "number minor"),
         Cell(owner, file.uid if file.uid is not None else -1, "number minor"),
         Cell("" if file.number is None else str(file.number), file.number or 0, "number minor"),
-        Cell(words.path_of(file) + (f"  ({kind})" if kind else ""), "", "path"),
+        Cell(path_of(file) + (f"  ({kind})" if kind else ""), "", "path"),
     )
 
 

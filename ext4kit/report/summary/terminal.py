@@ -18,6 +18,7 @@ from rich.text import Text
 
 from ext4kit.findings import Severity
 from ext4kit.recovery import DeletedFile, Grade
+from ext4kit.report.deleted import path_of
 from ext4kit.report.safe import shown, shown_text
 from ext4kit.report.summary.bars import columns_of, strip_of
 from ext4kit.report.summary.case import (
@@ -34,7 +35,6 @@ from ext4kit.report.summary.case import (
     left_out,
     length_of,
     log_rows,
-    path_of,
     sighting_path,
     sighting_words,
     signs_in,
