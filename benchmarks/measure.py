@@ -23,7 +23,7 @@ class Run:
     Attributes:
         seconds: wall time.
         cpu: processor time, user and system, in seconds.
-        peak: bytes resident at most (ru_maxrss), pages of a mapped image included.
+        peak: bytes resident at most (ru_maxrss).
         code: exit code, negative when a signal ended it.
     """
 

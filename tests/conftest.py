@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from sample_images import Built, build, unpack
 from sample_images.recipes.machine import missing_for_kernel
@@ -17,6 +18,12 @@ from sample_images.recipes.machine import missing_for_kernel
 ROOT = Path(__file__).resolve().parent.parent
 
 SLOW = "EXT4KIT_SLOW"
+
+# How busy the machine is decides nothing; what is drawn differs from run to run in the long one.
+settings.register_profile(
+    "steady", deadline=None, derandomize=os.environ.get(SLOW, "") in ("", "0")
+)
+settings.load_profile("steady")
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 Images = Callable[[str], Built]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import CONTEXT, Options, Session, opened, shared
-from ext4kit.crosscheck import CrossCheck, crosscheck
+from ext4kit.crosscheck import CrossCheck, bytes_held, crosscheck, usual_limit
 from ext4kit.crosscheck import Options as Choices
 from ext4kit.crosscheck.check import PATIENCE
 from ext4kit.journal import ReplayedBlocks
@@ -27,16 +29,23 @@ Examples:
 @click.option("-a", "--all", "every", is_flag=True, help="Every difference, not the first few.")
 @click.option("--patience", type=click.FloatRange(0.1), default=PATIENCE, show_default=True,
               metavar="SECONDS", help="What The Sleuth Kit may take for one answer.")  # fmt: skip
-def command(options: Options, hashes: bool, every: bool, patience: float) -> None:
+@click.option("--limit", type=click.FloatRange(0.1), metavar="SECONDS",
+              help="What all its answers may take; usually by the evidence's size.")  # fmt: skip
+def command(
+    options: Options, hashes: bool, every: bool, patience: float, limit: float | None
+) -> None:
     """A second opinion: the live tree of IMAGE as ext4kit and as The Sleuth Kit read it.
 
     Compared are paths, inode numbers, types, modes, owners, link counts, sizes and times, with
     --hashes the contents. Each difference says who is likely right, and why. What The Sleuth
-    Kit does not answer in time is left out and counted. The exit code is 0 when all was
-    compared and nothing differs, else 1.
+    Kit does not answer in time is left out and counted, as is the rest when its time is over.
+    The exit code is 0 when all was compared and nothing differs, else 1.
     """
     with opened(options) as session:
-        result = _compared(session, hashes, patience)
+        if limit is None:
+            held = bytes_held(session.evidence_files, session.image.evidence.source.size)
+            limit = usual_limit(held, hashes)
+        result = _compared(session, Choices(hashes, patience, limit))
         session.is_incomplete = not result.agrees
         if options.json:
             write_records(crosscheck_records(result))
@@ -45,10 +54,11 @@ def command(options: Options, hashes: bool, every: bool, patience: float) -> Non
             click.echo(line)
 
 
-def _compared(session: Session, hashes: bool, patience: float) -> CrossCheck:
+def _compared(session: Session, choices: Choices) -> CrossCheck:
     options, source = session.options, session.volume.facts.source
     raw = None
     if isinstance(session.fs.blocks, ReplayedBlocks):
         raw = session.volume.filesystem(False, options.superblock, session.fs.journal_device)
     with progress(options.quiet, "comparing") as show:
-        return crosscheck(source, session.fs, raw, Choices(hashes, patience, show, show))
+        choices = replace(choices, walking=show, reading=show)
+        return crosscheck(source, session.fs, raw, choices)

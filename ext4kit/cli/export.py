@@ -160,7 +160,7 @@ def _fill(
         with progress(quiet, "exporting files") as show:
             export.live(show)
     if "deleted" in parts:
-        export.gone(files_that_are_gone(session, export.wants_versions, *searched))
+        _fill_gone(export, session, searched)
     if "events" in parts and export.wants_events:
         from ext4kit.timeline import build_timeline
 
@@ -170,8 +170,15 @@ def _fill(
     if export.wants_findings:
         from ext4kit.verify import verify
 
-        result = verify(session.fs) if "findings" in parts else None
+        with progress(quiet, "checking"):
+            result = verify(session.fs) if "findings" in parts else None
         export.findings(result, [problem for each in session.problems for problem in each])
+
+
+def _fill_gone(export: Export, session: Session, searched: tuple[frozenset[Source], str]) -> None:
+    deleted = files_that_are_gone(session, export.wants_versions, *searched)
+    with progress(session.options.quiet, "exporting deleted files") as show:
+        export.gone(deleted.files, show)
 
 
 def _tell(export: Export, targets: list[Target], options: Options) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from ext4kit.cli.memory import keep_freed_memory
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import Session
 from ext4kit.recovery import Deleted, Grade, find_deleted
@@ -74,6 +75,7 @@ def files_that_are_gone(
         sources: where to look; a lost file system is found by its metadata alone.
         least: the grade from which on files count.
     """
+    keep_freed_memory()
     if session.options.lost:
         from ext4kit.recovery.lost import LostFileSystem, find_lost_files
 

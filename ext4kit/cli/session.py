@@ -24,6 +24,7 @@ from ext4kit.errors import (
 )
 from ext4kit.evidence import Evidence, Volume
 from ext4kit.evidence.containers import open_source
+from ext4kit.evidence.lost import lost_ranges
 from ext4kit.evidence.signatures import UNKNOWN, identify
 from ext4kit.evidence.source import Source, Window
 from ext4kit.filesystem import FileSystem
@@ -214,12 +215,23 @@ def opened(options: Options, replay: bool | None = None) -> Iterator[Session]:
         try:
             yield session
         except Ext4kitError as error:
-            tell(session.problems, options)
+            _tell_all(session)
             if isinstance(error, AccessError | CorruptError) and not isinstance(error, OutputError):
                 raise IncompleteError(str(error)) from error
             raise
-        if tell(session.problems, options) or session.is_incomplete:
+        if _tell_all(session) or session.is_incomplete:
             raise click.exceptions.Exit(INCOMPLETE)
+
+
+def _tell_all(session: Session) -> int:
+    """Tell what was found wrong, and how much of the image is lost. Returns the errors."""
+    errors = tell(session.problems, session.options)
+    table: Any = lost_ranges(session.image.evidence.source) if errors else ()
+    if len(table):
+        lost = int((table[:, 1] - table[:, 0]).sum())
+        where = "one range" if len(table) == 1 else f"{len(table):,} ranges"
+        click.echo(f"ext4kit: {lost:,} bytes of the image are lost, in {where}", err=True)
+    return errors
 
 
 def tell(collected: tuple[Problems, ...], options: Options) -> int:

@@ -51,6 +51,18 @@ PLAIN_TIMES = Cause(
     "The Sleuth Kit reads nanoseconds and creation times of file systems that it takes for ext4"
     " only; kernels write them on ext2 and ext3 too where inodes have room.",
 )
+EXTRA = Cause(
+    "extra-size",
+    Right.EXT4KIT,
+    "The Sleuth Kit reads times behind byte 128 of an inode whatever i_extra_isize says. Where that"
+    " does not reach there are no such fields: attributes may begin there.",
+)
+HIGH_SIZE = Cause(
+    "high-size",
+    Right.EXT4KIT,
+    "The Sleuth Kit reads the upper 32 bits of a size for regular files alone, and for those only"
+    " where the superblock has large_file.",
+)
 INDEX = Cause(
     "index-block",
     Right.EXT4KIT,
@@ -74,11 +86,23 @@ LINK = Cause(
     "The Sleuth Kit puts ^ in place of control characters in targets of symlinks, and ends a"
     " target at a zero byte, as encrypted ones have.",
 )
+NO_INODE = Cause(
+    "no-such-inode",
+    Right.OPEN,
+    "The entry leads to an inode number beyond the last one, so it is damaged. The Sleuth Kit"
+    " leaves such entries out, and has a folder of its own at the first of these numbers.",
+)
+BROKEN = Cause(
+    "broken-block",
+    Right.OPEN,
+    "The entry lies behind a broken one in its block. ext4kit stops at that, as the kernel does;"
+    " The Sleuth Kit looks on for what could be an entry.",
+)
 SHOWN_DELETED = Cause(
     "shown-deleted",
     Right.OPEN,
-    "The Sleuth Kit has the name as deleted: the bitmap says that its inode is free, or the entry"
-    " lies where it looks for remains.",
+    "The Sleuth Kit has the name, or that of a folder above it, as deleted: the bitmap says that"
+    " its inode is free, or the entry lies where it looks for remains.",
 )
 CHECKSUM = Cause(
     "bad-checksum",
@@ -98,8 +122,8 @@ UNEXPLAINED = Cause(
 )
 
 CAUSES = (
-    UNEXPLAINED, JOURNAL, EPOCH, PLAIN_TIMES, INDEX, NUL, INLINE, LINK, SHOWN_DELETED, CHECKSUM,
-    REFUSED,
+    UNEXPLAINED, JOURNAL, EPOCH, PLAIN_TIMES, EXTRA, HIGH_SIZE, INDEX, NUL, INLINE, LINK, NO_INODE,
+    BROKEN, SHOWN_DELETED, CHECKSUM, REFUSED,
 )  # fmt: skip
 NUMBER = {cause.code: number for number, cause in enumerate(CAUSES)}
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import stat
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from ext4kit.crosscheck.causes import BIGALLOC
 from ext4kit.crosscheck.contents import Contents
@@ -19,6 +22,9 @@ from ext4kit.parsers.features import RoCompat
 
 Show = Callable[[int, int], None]
 PATIENCE = 120.0
+_AT_LEAST = 2 * PATIENCE
+_SLOWEST = 4 << 20  # bytes a second: contents as The Sleuth Kit reads them
+_SLOWEST_NAMES = 32 << 20  # bytes of evidence whose names it reads in a second
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +34,33 @@ class Options:
     Attributes:
         hashes: contents as well.
         patience: seconds that one answer of The Sleuth Kit may take.
+        limit: seconds that all its answers together may take.
         walking: takes how many names were met, of how many; reading: the same of contents.
     """
 
     hashes: bool = False
     patience: float = PATIENCE
+    limit: float = math.inf
     walking: Show | None = None
     reading: Show | None = None
+
+
+def bytes_held(files: Sequence[Path], size: int) -> int:
+    """Bytes that evidence takes where it lies: of files what they have stored, else `size`."""
+    facts = [path.stat() for path in files]
+    if all(stat.S_ISREG(each.st_mode) for each in facts):
+        return sum(each.st_blocks for each in facts) * 512
+    return size
+
+
+def usual_limit(held: int, hashes: bool) -> float:
+    """Seconds for all answers of The Sleuth Kit: several times what sound evidence takes.
+
+    Args:
+        held: bytes that the evidence takes on its disk; holes are no work.
+        hashes: contents are compared too.
+    """
+    return _AT_LEAST + held / (_SLOWEST if hashes else _SLOWEST_NAMES)
 
 
 def crosscheck(
@@ -51,7 +77,7 @@ def crosscheck(
     options = Options() if options is None else options
     outcome = CrossCheck(None, replayed=raw is not None)
     try:
-        with Second(source, options.patience) as second:
+        with Second(source, options.patience, options.limit) as second:
             outcome.hello = second.hello
             _compare(second, now, raw, options, outcome)
     except NoAnswerError as error:

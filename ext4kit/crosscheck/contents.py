@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from ext4kit.crosscheck.answers import Digest, Wanted
 from ext4kit.crosscheck.causes import CAUSES, JOURNAL, LINK, NUMBER, REFUSED
 from ext4kit.crosscheck.fields import Fields
 from ext4kit.crosscheck.result import CONTENT, CrossCheck, Difference, Group
-from ext4kit.crosscheck.second import Second, TooSlowError
+from ext4kit.crosscheck.second import NoTimeError, Second, TooSlowError
 from ext4kit.crosscheck.sides import Side
 from ext4kit.errors import Ext4kitError
 from ext4kit.filesystem import FileSystem
@@ -23,6 +23,7 @@ from ext4kit.filesystem.content import CHUNK_BYTES, Content
 _HOLES = 1 << 30  # bytes of holes that are read as zeros; beyond only what is stored counts
 _FILES_AT_ONCE = 1024
 _BYTES_AT_ONCE = 64 << 20
+_UNASKED = "contents that The Sleuth Kit had no time left for"
 _ZEROS = bytes(CHUNK_BYTES)
 _FILE, _LINK = 0o100000, 0o120000
 _LONGEST_LINK = 4096
@@ -54,16 +55,19 @@ class Contents:
         self.outcome = outcome
         self.found: list[tuple[int, str, Digest]] = []
         self.causes: list[int] = []
+        self._done = 0
 
     def group(self, show: Callable[[int, int], None] | None) -> Group:
         """Read all; the contents that differ."""
         places = self._places()
-        done = 0
         for tasks in self._batches(places):
-            self._batch(tasks)
-            done += len(tasks)
+            try:
+                self._batch(tasks)
+            except NoTimeError:
+                self.outcome.left_out[_UNASKED] += len(places) - self._done
+                break
             if show is not None:
-                show(done, len(places))
+                show(self._done, len(places))
         return Group(CONTENT, np.array(self.causes, np.int8), self._one)
 
     def _places(self) -> Any:
@@ -92,9 +96,9 @@ class Contents:
         for place, inode, runs in zip(
             places.tolist(), table.each(), fs.block_maps(table), strict=True
         ):
-            content = fs.content(inode, runs if runs is not None and len(runs) else None)
+            content = fs.content(inode, runs)
             if content.is_overfull:
-                self.outcome.left_out["contents larger than the evidence"] += 1
+                self._leave_out("contents larger than the evidence")
                 continue
             yield _Task(place, content, _ranges(content))
 
@@ -103,9 +107,9 @@ class Contents:
         self.second.ask_digests([self._wanted(task) for task in tasks])
         ours = [_digest(task.content, task.ranges) for task in tasks]
         try:
-            answers: list[Digest | None] = list(self.second.digests())
+            answers: Iterable[Digest | None] = self.second.digests()
         except TooSlowError:
-            answers = [self._alone(task) for task in tasks]
+            answers = map(self._alone, tasks)
         for task, mine, answer in zip(tasks, ours, answers, strict=True):
             self._judge(task, mine, answer)
 
@@ -119,16 +123,23 @@ class Contents:
         try:
             self.second.ask_digests([self._wanted(task)])
             return self.second.digests()[0]
+        except NoTimeError:
+            raise
         except TooSlowError:
             return None
 
+    def _leave_out(self, why: str) -> None:
+        self.outcome.left_out[why] += 1
+        self._done += 1
+
     def _judge(self, task: _Task, mine: str | None, answer: Digest | None) -> None:
         if answer is None:
-            self.outcome.left_out["contents that took too long"] += 1
+            self._leave_out("contents that took too long")
             return
         if mine is None:
-            self.outcome.left_out["contents that ext4kit cannot read whole"] += 1
+            self._leave_out("contents that ext4kit cannot read whole")
             return
+        self._done += 1
         self.outcome.contents += 1
         self.outcome.content_bytes += task.bytes
         if answer.sha256 == mine and not answer.error:

@@ -9,17 +9,31 @@ from typing import Any
 import numpy as np
 
 from ext4kit.crosscheck.answers import COLUMNS
-from ext4kit.crosscheck.causes import CAUSES, CHECKSUM, EPOCH, JOURNAL, NUMBER, PLAIN_TIMES
+from ext4kit.crosscheck.causes import (
+    CAUSES,
+    CHECKSUM,
+    EPOCH,
+    EXTRA,
+    HIGH_SIZE,
+    JOURNAL,
+    NO_INODE,
+    NUMBER,
+    PLAIN_TIMES,
+)
 from ext4kit.crosscheck.matching import NOWHERE, Matches
 from ext4kit.crosscheck.result import Difference, Group
 from ext4kit.crosscheck.sides import TIMES, Side
 from ext4kit.filesystem import FileSystem
+from ext4kit.parsers.features import RoCompat
 from ext4kit.parsers.inode import KINDS, inode_checksums_ok
 from ext4kit.units import NANOSECONDS
 
 FIELDS = ("type", "mode", "uid", "gid", "links_count", "size", *TIMES)
 _LOW = 0xFFFFFFFF
 _AT_ONCE = 1 << 16
+_FILE = stat.S_IFREG
+_EXTRA_ENDS = {"ctime": 8, "mtime": 12, "atime": 16, "crtime": 24}  # what i_extra_isize must reach
+_CRTIME_END = 20  # the creation time itself; its nanoseconds end 4 bytes later
 _KNOWN = tuple(KINDS)  # TSK has 0 for what is none of these
 
 
@@ -123,14 +137,26 @@ class Fields:
             if name == "type":
                 return _differ(np.where(np.isin(mine & 0xF000, _KNOWN), mine & 0xF000, 0),
                            theirs["kind"][tsk])  # fmt: skip
-            return _differ(mine & 0o7777 if name == "mode" else mine, theirs[column][tsk])
+            causes = _differ(mine & 0o7777 if name == "mode" else mine, theirs[column][tsk])
+            if name == "size":
+                causes[self._half(mine, theirs[name][tsk], ours["mode"][rows])] = NUMBER[
+                    HIGH_SIZE.code
+                ]
+            return causes
+        times = (ours[name][rows], ours[f"{name}_ns"][rows])
         return self._time_causes(
-            (ours[name][rows], ours[f"{name}_ns"][rows]),
-            (theirs[name][tsk], theirs[f"{name}_ns"][tsk]),
-            name,
+            times, (theirs[name][tsk], theirs[f"{name}_ns"][tsk]), name, ours["extra_isize"][rows]
         )
 
-    def _time_causes(self, ours: tuple[Any, Any], theirs: tuple[Any, Any], name: str) -> Any:
+    def _half(self, mine: Any, said: Any, mode: Any) -> Any:
+        """Whether a size lacks its upper half, of a kind of which TSK does not read that."""
+        read = RoCompat.LARGE_FILE in self.now_side.fs.superblock.features
+        skipped = (mode & 0xF000 != _FILE) | (not read)
+        return skipped & (mine > _LOW) & (mine & _LOW == said)
+
+    def _time_causes(
+        self, ours: tuple[Any, Any], theirs: tuple[Any, Any], name: str, extra_isize: Any
+    ) -> Any:
         (seconds, rest), (said, said_rest) = ours, theirs
         said, said_rest = said + said_rest // NANOSECONDS, said_rest % NANOSECONDS
         equal = (seconds == said) & (rest == said_rest)
@@ -140,6 +166,10 @@ class Fields:
         if not self.is_ext4:
             none = (said == 0) & (said_rest == 0) if name == "crtime" else low & (said_rest == 0)
             causes[none] = NUMBER[PLAIN_TIMES.code]
+        else:  # a size of 0 stands for none stored: the kernel then reads all fields too
+            short = (extra_isize > 0) & (extra_isize < _EXTRA_ENDS[name])
+            low |= extra_isize < _CRTIME_END if name == "crtime" else False
+            causes[short & low & (rest != said_rest)] = NUMBER[EXTRA.code]
         causes[equal] = -1
         return causes
 
@@ -153,9 +183,12 @@ class Fields:
         causes[some[before != 0]] = NUMBER[JOURNAL.code]
 
     def _explain_by_damage(self, places: Any, causes: Any) -> None:
-        """What nothing explains: whether the inode's own checksum speaks against it."""
+        """What nothing explains: whether there can be such an inode, or its checksum is bad."""
         fs: FileSystem = self.now_side.fs
         some = np.flatnonzero(causes == 0)
+        beyond = self.now_side.number[self.now[places[some]]] > fs.superblock.inodes_count
+        causes[some[beyond]] = NUMBER[NO_INODE.code]
+        some = some[~beyond]
         if not fs.superblock.has_metadata_checksums:
             return
         for start in range(0, len(some), _AT_ONCE):

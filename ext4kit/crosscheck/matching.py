@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ext4kit.crosscheck.answers import COLUMNS, Rows
-from ext4kit.crosscheck.second import NoAnswerError, Second, TooSlowError
+from ext4kit.crosscheck.second import NoAnswerError, NoTimeError, Second, TooSlowError
 from ext4kit.crosscheck.sides import Side
 from ext4kit.filesystem.directories import LONGEST_PATH
 from ext4kit.filesystem.filesystem import ROOT
@@ -28,7 +28,8 @@ class Matches:
         values: its rows, int64 (n, columns).
         now: row in ext4kit's reading, or NOWHERE; raw: the same without the journal's changes.
         names: (folder, name) of those that `now` does not have, by row.
-        failed: folder that it could not read -> its message; slow: the same, for lack of time.
+        failed: folder that it could not read -> its message.
+        slow: folders that it did not read in time; unasked: those it was not asked for.
         seen: folders that it has read.
         again: rows of ext4kit that say the same as another, which TSK tells once.
     """
@@ -38,7 +39,8 @@ class Matches:
     raw: Any
     names: dict[int, tuple[bytes, bytes]] = field(default_factory=dict)
     failed: dict[bytes, str] = field(default_factory=dict)
-    slow: dict[bytes, str] = field(default_factory=dict)
+    slow: set[bytes] = field(default_factory=set)
+    unasked: set[bytes] = field(default_factory=set)
     seen: set[bytes] = field(default_factory=set)
     again: set[int] = field(default_factory=set)
 
@@ -73,8 +75,11 @@ class _Walk:
     def _folder(self, number: int, path: bytes) -> None:
         try:
             rows = self.second.listing(number)
-        except TooSlowError as error:
-            self.found.slow[path] = str(error)
+        except NoTimeError:
+            self.found.unasked.add(path)
+            return
+        except TooSlowError:
+            self.found.slow.add(path)
             return
         except NoAnswerError as error:
             self.found.failed[path] = str(error)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import struct
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,9 +9,11 @@ import numpy as np
 
 from ext4kit.crosscheck.answers import COLUMNS
 from ext4kit.crosscheck.causes import (
+    BROKEN,
     INDEX,
     INLINE,
     JOURNAL,
+    NO_INODE,
     NUL,
     NUMBER,
     REFUSED,
@@ -25,10 +25,13 @@ from ext4kit.crosscheck.matching import NOWHERE, Matches
 from ext4kit.crosscheck.result import NAME, CrossCheck, Difference, Group
 from ext4kit.crosscheck.sides import Side
 from ext4kit.filesystem.directories import directory_blocks
+from ext4kit.parsers.directory import DIRENT, parse_entries
 from ext4kit.parsers.inode import InodeFlags
 
 _NUMBER, _ALLOCATED = COLUMNS.index("number"), COLUMNS.index("allocated")
-_MOST_BLOCKS = 1 << 16  # of one directory that are looked at for an index
+_BLOCKS_AT_ONCE = 1 << 10
+_SLOW = "names in folders that took too long"
+_UNASKED = "names that The Sleuth Kit had no time left for"
 
 
 class Names:
@@ -36,10 +39,11 @@ class Names:
 
     def __init__(self, now: Side, raw: Side | None, matches: Matches) -> None:
         self.now, self.raw, self.matches = now, raw, matches
-        self._folder_causes: dict[bytes, Cause | None] = {}
+        self._folder_causes: dict[bytes, Cause | str] = {}
         self._cut: dict[bytes, set[tuple[bytes, int]]] = {}
-        self._index: dict[bytes, bytes] = {}
+        self._unread: dict[bytes, dict[tuple[bytes, int], Cause]] = {}
         self._tsk_folders: dict[bytes, Cause] = {}
+        self._gone: frozenset[int] = frozenset()
 
     def groups(self, outcome: CrossCheck) -> Iterator[Group]:
         """What only The Sleuth Kit has, what it calls deleted, what only ext4kit has."""
@@ -49,6 +53,7 @@ class Names:
         )
         causes = np.full(len(gone), NUMBER[SHOWN_DELETED.code], np.int8)
         rows = self.matches.now[gone]
+        self._gone = frozenset(rows.tolist())
         yield Group(NAME, causes, lambda place: self._ours(int(rows[place]), SHOWN_DELETED))
         yield self._only_ext4kit(outcome)
 
@@ -74,7 +79,7 @@ class Names:
         if cause is None and (name, number) in self._cuts(folder):
             cause = NUL
         if cause is None:
-            cause = INDEX if self._is_in_index(folder, name, number) else UNEXPLAINED
+            cause = self._place_of(folder, name, number)
         self._tsk_folders[folder + b"/" + name] = cause
         return cause
 
@@ -90,33 +95,33 @@ class Names:
             }
         return self._cut[folder]
 
-    def _is_in_index(self, folder: bytes, name: bytes, number: int) -> bool:
-        """Whether bytes that look like this entry stand in an index block of the folder."""
-        if folder not in self._index:
-            self._index[folder] = self._index_blocks(folder)
-        head = re.escape(struct.pack("<I", number & 0xFFFFFFFF))
-        pattern = head + b"[^\0].{3}" + re.escape(name)  # a name may have been cut at a zero byte
-        return re.search(pattern, self._index[folder], re.DOTALL) is not None
+    def _place_of(self, folder: bytes, name: bytes, number: int) -> Cause:
+        """Where bytes that look like this entry stand, of what ext4kit does not read."""
+        if folder not in self._unread:
+            self._unread[folder] = self._in_unread(folder)
+        return self._unread[folder].get((name, number), UNEXPLAINED)
 
-    def _index_blocks(self, folder: bytes) -> bytes:
-        """The blocks of a hashed directory that hold its index and no entries."""
+    def _in_unread(self, folder: bytes) -> dict[tuple[bytes, int], Cause]:
+        """What can be taken for entries in the index of a directory, or behind broken ones."""
         fs, row = self.now.fs, self.now.row_of_folder(folder)
-        if row is None or not self.now.columns["flags"][row] & int(InodeFlags.INDEX):
-            return b""
-        table = fs.inode_table(self.now.number[row : row + 1])
-        blocks = directory_blocks(fs, table)[1][:_MOST_BLOCKS]
-        rows, readable = fs.fetch(blocks)
-        heads = np.ascontiguousarray(rows[:, :8]).view("<u4")
-        length = heads[:, 1] & 0xFFFF  # an index block begins with one empty entry over all of it
-        whole = (length == fs.superblock.block_size) | (length == 0xFFFF) | (length == 0)
-        index = readable & (heads[:, 0] == 0) & whole & (heads[:, 1] >> 16 == 0)
-        index[:1] = True
-        return bytes(rows[index])
+        found: dict[tuple[bytes, int], Cause] = {}
+        if row is None:
+            return found
+        hashed = bool(self.now.columns["flags"][row] & int(InodeFlags.INDEX))
+        blocks = directory_blocks(fs, fs.inode_table(self.now.number[row : row + 1]))[1]
+        for at in range(0, len(blocks), _BLOCKS_AT_ONCE):
+            rows, readable = fs.fetch(blocks[at : at + _BLOCKS_AT_ONCE])
+            broken = parse_entries(rows, fs.has_file_types)[1]
+            index = hashed & readable & _are_index_blocks(rows, first=not at)
+            start = np.where(index, 0, np.where(broken < 0, rows.shape[1], broken))
+            for place, each in seeming_entries(rows, start, fs.superblock.inodes_count + 1):
+                found[each] = INDEX if index[place] else BROKEN
+        return found
 
     # -- what only ext4kit has -------------------------------------------------------------
 
     def _only_ext4kit(self, outcome: CrossCheck) -> Group:
-        """Rows that were not met; those in folders that were too slow are left out."""
+        """Rows that were not met; those that it had no time for are left out."""
         met = np.zeros(len(self.now.number), bool)
         met[self.matches.now[self.matches.now != NOWHERE]] = True
         met[[*self.matches.again, -1]] = True
@@ -125,21 +130,23 @@ class Names:
         causes: list[Cause] = []
         for row in rows.tolist():
             cause = self._cause_of_missing(row)
-            if cause is None:
-                outcome.left_out["names in folders that took too long"] += 1
+            if isinstance(cause, str):
+                outcome.left_out[cause] += 1
             else:
                 chosen.append(row)
                 causes.append(cause)
         return Group(NAME, _numbers(causes), lambda place: self._ours(chosen[place], causes[place]))
 
-    def _cause_of_missing(self, row: int) -> Cause | None:
-        """Why TSK has not this one; None when it was not asked in time."""
+    def _cause_of_missing(self, row: int) -> Cause | str:
+        """Why TSK has not this one; as text for lack of time."""
         folder = self.now.folder(row)
         if folder not in self.matches.seen:
             return self._cause_of_folder(folder)
         name = self.now.tree.names.take(slice(row, row + 1)).tolist()[0]
         if self.raw is not None and name not in self._raw_names(folder):
             return JOURNAL
+        if int(self.now.number[row]) > self.now.fs.superblock.inodes_count:
+            return NO_INODE
         return NUL if b"\0" in name else UNEXPLAINED
 
     def _raw_names(self, folder: bytes) -> dict[bytes, list[int]]:
@@ -150,18 +157,18 @@ class Names:
 
     _last: tuple[bytes | None, dict[bytes, list[int]]] = (None, {})
 
-    def _cause_of_folder(self, folder: bytes) -> Cause | None:
-        """Why TSK has not read a folder; None for lack of time, also higher up."""
+    def _cause_of_folder(self, folder: bytes) -> Cause | str:
+        """Why TSK has not read a folder; as text for lack of time, also higher up."""
         if folder not in self._folder_causes:
             self._folder_causes[folder] = self._found_cause(folder)
         return self._folder_causes[folder]
 
-    def _found_cause(self, folder: bytes) -> Cause | None:
-        if folder in self.matches.slow:
-            return None
+    def _found_cause(self, folder: bytes) -> Cause | str:
+        if folder in self.matches.slow or folder in self.matches.unasked:
+            return _SLOW if folder in self.matches.slow else _UNASKED
         row = self.now.row_of_folder(folder)
-        if row is None:
-            return UNEXPLAINED
+        if row is None or row in self._gone:
+            return SHOWN_DELETED if row in self._gone else UNEXPLAINED
         if folder in self.matches.failed:
             inline = int(self.now.columns["flags"][row]) & int(InodeFlags.INLINE_DATA)
             return INLINE if inline else REFUSED
@@ -176,6 +183,45 @@ class Names:
         path, number = self.now.path(row), int(self.now.number[row])
         detail = self.matches.failed.get(self.now.folder(row), "")
         return Difference(path, NAME, number, number, None, cause, detail)
+
+
+def _are_index_blocks(rows: Any, first: bool) -> Any:
+    """Per block of a hashed directory (bool): it begins with one empty entry over all of it.
+
+    So do the blocks of the index below its root, which is the directory's first block.
+    """
+    heads = np.ascontiguousarray(rows[:, :8]).view("<u4")
+    length = heads[:, 1] & 0xFFFF
+    whole = (length == rows.shape[1]) | (length == 0xFFFF) | (length == 0)
+    index = (heads[:, 0] == 0) & whole & (heads[:, 1] >> 16 == 0)
+    index[:1] |= first
+    return index
+
+
+def seeming_entries(
+    rows: Any, start: Any, last_inode: int
+) -> Iterator[tuple[int, tuple[bytes, int]]]:
+    """What The Sleuth Kit takes for entries when it tries every fourth byte.
+
+    Args:
+        rows: uint8 (n, block size).
+        start: byte of each block from which on it tries; a multiple of 4.
+        last_inode: the largest inode number that it accepts.
+
+    Yields:
+        The row, and (name up to a zero byte, inode number).
+    """
+    size = rows.shape[1]
+    words = np.ascontiguousarray(rows).view("<u4")
+    length, name_length = words[:, 1:] & 0xFFFF, words[:, 1:] >> 16 & 0xFF
+    offset = np.arange(0, size - 4, 4)
+    seems = (words[:, :-1] <= last_inode) & (name_length > 0) & (length % 4 == 0)
+    seems &= (length >= (name_length + 11) // 4 * 4) & (offset + length <= size)
+    seems &= offset >= start[:, None]
+    for row, word in zip(*(each.tolist() for each in np.nonzero(seems)), strict=True):
+        first = 4 * word + DIRENT.size
+        name = bytes(rows[row, first : first + int(name_length[row, word])])
+        yield row, (name.split(b"\0")[0], int(words[row, word]))
 
 
 def _numbers(causes: list[Cause]) -> Any:

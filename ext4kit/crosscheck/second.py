@@ -3,13 +3,15 @@
 TSK is C code that reads evidence which may be hostile, and some of its work has no bound that
 a caller could set: it walks every block of a sparse file that is mapped by indirect blocks, and
 compares each entry of a directory with all before it. So each question has a time limit. When
-it is over, or the process is gone, a new process takes the next question.
+it is over, or the process is gone, a new process takes the next question. All of them together
+have a limit too; after it nothing is asked any more.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import sys
+import time
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,8 @@ import numpy as np
 from ext4kit.crosscheck.answers import COLUMNS, Digest, Hello, Rows, Wanted
 from ext4kit.errors import Ext4kitError
 from ext4kit.evidence.source import Source
+
+_NO_TIME = "The Sleuth Kit has used all the time that it has"
 
 
 class NoAnswerError(Ext4kitError):
@@ -27,42 +31,57 @@ class TooSlowError(NoAnswerError):
     """It took longer than it may, or its process died."""
 
 
+class NoTimeError(TooSlowError):
+    """It was not asked, or not waited for: all the time that it has was used."""
+
+
 class Second:
     """Questions to TSK about one volume.
 
     Args:
         source: the volume's bytes.
         patience: seconds that one answer may take.
+        limit: seconds from question to answer that all of them together may take.
 
     Raises:
         NoAnswerError: TSK does not open the volume; the text is its reason.
     """
 
-    def __init__(self, source: Source, patience: float) -> None:
+    def __init__(self, source: Source, patience: float, limit: float) -> None:
         self._source = source
         self._patience = patience
+        self._left = limit
+        self._asked = 0.0
         self._process: Any = None
         self._pipe: Any = None
-        self.hello: Hello = self._ask("hello")
+        try:
+            self.hello: Hello = self._ask("hello")
+        except BaseException:
+            self.close()
+            raise
 
     def listing(self, number: int) -> Rows:
         """The entries of a directory, those that TSK takes for deleted included.
 
         Raises:
-            NoAnswerError: it cannot be read; TooSlowError: not in time.
+            NoAnswerError: it cannot be read; TooSlowError: not in time; NoTimeError: no time left.
         """
         names, data = self._ask("listing", number)
         return Rows(names, np.frombuffer(data, np.int64).reshape(-1, len(COLUMNS)))
 
     def ask_digests(self, wanted: list[Wanted]) -> None:
-        """Let TSK work on contents; `digests` takes what comes of it."""
+        """Let TSK work on contents; `digests` takes what comes of it.
+
+        Raises:
+            TooSlowError: its process died; NoTimeError: no time left.
+        """
         self._send("digests", wanted)
 
     def digests(self) -> list[Digest]:
         """What TSK reads of the contents that were asked for, in their order.
 
         Raises:
-            TooSlowError: not in time.
+            TooSlowError: not in time; NoTimeError: no time left.
         """
         answer: list[Digest] = self._answer()
         return answer
@@ -86,24 +105,35 @@ class Second:
         return self._answer()
 
     def _send(self, *question: Any) -> None:
+        if self._left <= 0:
+            raise NoTimeError(_NO_TIME)
         if self._process is None:
             self._start()
-        self._pipe.send(question)
+        self._asked = time.monotonic()
+        try:
+            self._pipe.send(question)
+        except ConnectionError as error:
+            raise self._crashed() from error
 
     def _answer(self) -> Any:
         try:
-            if not self._pipe.poll(self._patience):
+            if not self._pipe.poll(max(min(self._patience, self._left), 0.0)):
+                self.close()
+                if self._left < self._patience:
+                    raise NoTimeError(_NO_TIME)
                 raise TooSlowError(f"The Sleuth Kit took longer than {self._patience:g} s")
             good, value = self._pipe.recv()
         except (EOFError, ConnectionError) as error:
-            self.close()
-            raise TooSlowError("The Sleuth Kit crashed") from error
-        except TooSlowError:
-            self.close()
-            raise
+            raise self._crashed() from error
+        finally:
+            self._left -= time.monotonic() - self._asked
         if not good:
             raise NoAnswerError(value)
         return value
+
+    def _crashed(self) -> TooSlowError:
+        self.close()
+        return TooSlowError("The Sleuth Kit crashed")
 
     def _start(self) -> None:
         from ext4kit.crosscheck.worker import work

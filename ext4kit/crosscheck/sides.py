@@ -13,7 +13,7 @@ from ext4kit.filesystem.inodes import INODES_AT_ONCE
 from ext4kit.parsers.inode import COLUMN_SECONDS
 from ext4kit.units import NANOSECONDS
 
-PLAIN = ("mode", "uid", "gid", "links_count", "size", "flags")
+PLAIN = ("mode", "uid", "gid", "links_count", "size", "flags", "extra_isize")
 TIMES = ("atime", "mtime", "ctime", "crtime")
 
 

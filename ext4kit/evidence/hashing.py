@@ -7,7 +7,6 @@ lies in another one is hashed from the same bytes, read once.
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +18,8 @@ from ext4kit.errors import AccessError
 from ext4kit.evidence.evidence import Evidence
 from ext4kit.evidence.holes import data_ranges
 from ext4kit.evidence.lost import lost_ranges
-from ext4kit.evidence.raw import DeviceNode, MappedFile
-from ext4kit.evidence.source import Source, Window, fileno_range
+from ext4kit.evidence.raw import RawFile
+from ext4kit.evidence.source import Source, Window
 from ext4kit.evidence.volume import Volume
 
 ALGORITHMS = ("md5", "sha1", "sha256")
@@ -97,7 +96,7 @@ def hash_files(paths: Sequence[Path], progress: Progress | None = None) -> dict[
     sources: dict[Path, Source] = {}
     try:
         for path in paths:
-            sources[path] = DeviceNode(path) if path.is_block_device() else MappedFile(path)
+            sources[path] = RawFile(path)
         tell = _Total(sum(source.size for source in sources.values()), progress)
         return {
             path: hash_ranges(source, [range(source.size)], tell)[0]
@@ -271,7 +270,7 @@ def _stretches(source: Source, at: int, end: int) -> Iterator[tuple[int, int, bo
 def _read(source: Source, offset: int, length: int) -> Iterator[tuple[int, Any, str]]:
     """A piece, or what there is of it with zeros for the rest."""
     try:
-        yield offset, _fetched(source, offset, length), ""
+        yield offset, source.read(offset, length), ""
         return
     except AccessError as error:
         reason = str(error)
@@ -304,21 +303,3 @@ def _apart(source: Source, start: int, end: int) -> Iterator[tuple[int, int, boo
         at = last
     if at < end:
         yield at, end, False
-
-
-def _fetched(source: Source, offset: int, length: int) -> Any:
-    """A piece; of an open file through the system, which tells what a mapping would die of.
-
-    Raises:
-        AccessError: some of it cannot be read.
-    """
-    place = fileno_range(source, offset, length) if hasattr(os, "pread") else None
-    if place is None:
-        return source.read(offset, length)
-    try:
-        data = os.pread(place[0], length, place[1])
-    except OSError as error:
-        raise AccessError(f"{source.name}: byte {offset:,}: {error.strerror}") from error
-    if len(data) < length:
-        raise AccessError(f"{source.name}: ended at byte {offset + len(data):,}")
-    return data

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 
@@ -28,14 +29,23 @@ def data_ranges(source: Source, offset: int = 0, length: int | None = None) -> I
             yield range(offset, offset + length)
         return
     fd, base = place
-    shift, at, end = offset - base, base, base + length
+    for start, stop in _in_file(fd, base, base + length):
+        yield range(start + offset - base, stop + offset - base)
+
+
+def _in_file(fd: int, at: int, end: int) -> Iterator[tuple[int, int]]:
+    """(first byte, end) of what is no hole; what the file has no more is none either."""
     while at < end:
         try:
             start = os.lseek(fd, at, os.SEEK_DATA)
             stop = os.lseek(fd, start, os.SEEK_HOLE)
-        except OSError:  # ENXIO: nothing but a hole up to the file's end
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # nothing but a hole up to the file's end
+                at = max(at, os.fstat(fd).st_size)
+            if at < end:
+                yield at, end
             return
         if start >= end:
             return
-        yield range(start + shift, min(stop, end) + shift)
+        yield start, min(stop, end)
         at = stop

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -58,15 +58,20 @@ class LostRanges:
         self._ends: list[int] = []
 
     def add(self, start: int, end: int) -> None:
-        """Take note of a range that is none of those known or lies within one."""
-        at = bisect_right(self._starts, start)
-        if at and self._ends[at - 1] >= end:
+        """Take note of a range; it is joined with those that it overlaps or touches."""
+        low, high = bisect_left(self._ends, start), bisect_right(self._starts, end)
+        if low < high:
+            start, end = min(start, self._starts[low]), max(end, self._ends[high - 1])
+        elif len(self._starts) >= _MOST:
             return
-        if at and self._ends[at - 1] == start:
-            self._ends[at - 1] = end
-        elif len(self._starts) < _MOST:
-            self._starts.insert(at, start)
-            self._ends.insert(at, end)
+        self._starts[low:high], self._ends[low:high] = [start], [end]
+
+    def first_in(self, start: int, end: int) -> tuple[int, int] | None:
+        """The first known range with bytes of the one that is asked about."""
+        at = bisect_right(self._ends, start)
+        if at < len(self._starts) and self._starts[at] < end:
+            return self._starts[at], self._ends[at]
+        return None
 
     def table(self) -> Any:
         """First byte and end of each range, int64 (n, 2)."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ext4kit.evidence.signatures import UNKNOWN, identify
-from ext4kit.evidence.source import Source, Window, peek
+from ext4kit.evidence.source import Source, Window, peek, sector_size
 from ext4kit.findings import Problems, Severity
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ DEPTH_LIMIT = 3
 PARTITION_LIMIT = 1024
 
 _SECTOR = 512
+_LARGE_SECTOR = 4096
+_BOOT_MAGIC = (510, 2)  # byte offset, bytes
 
 # (byte offset, bytes) that a partition table has; the offset counts from the end when negative.
 TABLE_MAGICS = (
@@ -101,9 +103,7 @@ def _within_unknown(
 
 
 def _read_table(window: Window, parent: Partition, problems: Problems) -> list[Partition]:
-    from ext4kit.evidence.sleuthkit import read_table
-
-    table = read_table(window)
+    table = _table(window)
     if table is None:
         return []
     _tell(table, parent, problems)
@@ -119,6 +119,42 @@ def _read_table(window: Window, parent: Partition, problems: Problems) -> list[P
         for entry in table.entries
     )
     return [each for each in parts if _is_within(each, parent)]
+
+
+def _table(window: Window) -> Table | None:
+    """The table at the start of a disk; an MBR does not say how large the sectors are it counts."""
+    from ext4kit.evidence.sleuthkit import read_table
+
+    table = read_table(window)
+    if peek(window, *_BOOT_MAGIC) != TABLE_MAGICS[0][1] or (table and table.scheme != "mbr"):
+        return table
+    large = read_table(window, _LARGE_SECTOR)
+    return large if large and _fits_better(window, large, table) else table
+
+
+def _fits_better(window: Window, large: Table, small: Table | None) -> bool:
+    """Whether an MBR makes sense with sectors of 4,096 bytes, and none with such of 512.
+
+    All that it lists has to be there then, and some of it has to be something that is known,
+    where the other reading has nothing such. If neither tells, the extended tables have to be in
+    their place then only, or the disk has to say that such are its sectors.
+    """
+    ends = [(entry.start + entry.sectors) * large.sector_size for entry in large.entries]
+    if large.scheme != "mbr" or large.unread or max(ends, default=0) > window.size:
+        return False
+    if small is None:
+        return bool(ends)
+    if identify(window).kind != UNKNOWN or _has_known(window, small):
+        return False
+    is_hinted = len(small.unread) > 0 or sector_size(window) == large.sector_size
+    return is_hinted or _has_known(window, large)
+
+
+def _has_known(window: Window, table: Table) -> bool:
+    """Whether one of the partitions of a table holds something that is known."""
+    size = table.sector_size
+    parts = (Window(window, each.start * size, each.sectors * size) for each in table.entries)
+    return any(identify(part).kind != UNKNOWN for part in parts)
 
 
 def _tell(table: Table, parent: Partition, problems: Problems) -> None:

@@ -5,7 +5,6 @@ Everything is opened with O_RDONLY and nothing else that could change it.
 
 from __future__ import annotations
 
-import mmap
 import os
 import re
 import stat
@@ -13,15 +12,21 @@ import sys
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import accumulate
 from pathlib import Path
 from string import ascii_lowercase, ascii_uppercase, digits
+from threading import Lock
+from typing import TYPE_CHECKING, Any
 
 from ext4kit.errors import AccessError
 from ext4kit.evidence.source import check_range
+from ext4kit.findings import Problems
 
-_RESIDENT_BYTES = 64 << 20  # of a mapping, before its pages are let go
-_FAULT_BYTES = 64 << 10  # what the kernel maps around a page at once (fault_around_bytes)
+if TYPE_CHECKING:
+    from ext4kit.evidence.lost import LostRanges
+
+_FOLIO = 4 << 20  # pages that the kernel reads and keeps together, at most
+_BLKSSZGET = 0x1268  # include/uapi/linux/fs.h
+_PAGE = 4096  # what the kernel reads at least: less of a bad page cannot be had
 _READ_ONLY = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
@@ -42,154 +47,213 @@ def _open(path: Path) -> int:
         raise _refusal(path, error) from error
 
 
-class MappedFile:
-    """A regular file, mapped read-only: reads are views and copy nothing.
+class RawFile:
+    """A regular file or a block device, read with pread.
+
+    What the system fails to read is tried once more by itself, a page at a time. What fails
+    again is lost: it is told, and nobody asks a failing medium for it a second time. A memory
+    map would save next to nothing, and a page that cannot be read would end the process.
 
     Args:
         path: the file.
         fd: an open file to be read in its place and closed with this source.
+        start: where it begins in an image that goes over several files.
+        problems: gets each range of bytes that cannot be read, counted in the whole image.
+
+    Attributes:
+        is_regular: False for a device.
+        sector_size: bytes of a sector of a device, 0 when it does not tell.
 
     Raises:
-        AccessError: the file cannot be opened or mapped, or is empty.
+        AccessError: the file cannot be opened, or is empty.
     """
 
-    def __init__(self, path: Path, fd: int | None = None) -> None:
+    def __init__(
+        self, path: Path, fd: int | None = None, start: int = 0, problems: Problems | None = None
+    ) -> None:
         self.name = str(path)
         self.paths = (path,)
+        self.problems = Problems() if problems is None else problems
+        self._start = start
+        self._lost: LostRanges | None = None
+        self._lock = Lock()
         self._fd = _open(path) if fd is None else fd
         try:
-            self._map, self.size = _map(path, self._fd)
+            self.size, self.is_regular = _measured(path, self._fd)
         except AccessError:
-            os.close(self._fd)
+            self.close()
             raise
-        self._view = memoryview(self._map)
-        self._touched = 0
-
-    def read(self, offset: int, length: int) -> memoryview:
-        """Exactly `length` bytes from byte `offset` on, as a view of the mapping.
-
-        Raises:
-            AccessError: the range leaves the file.
-        """
-        check_range(self, offset, length)
-        self._count(max(length, _FAULT_BYTES))
-        return self._view[offset : offset + length]
-
-    def view(self, offset: int, length: int, places: int) -> memoryview:
-        """A range of which only some places will be looked at, as a view of the mapping.
-
-        Raises:
-            AccessError: the range leaves the file.
-        """
-        check_range(self, offset, length)
-        self._count(min(places * _FAULT_BYTES, length))
-        return self._view[offset : offset + length]
-
-    def _count(self, touched: int) -> None:
-        """Take note of pages that are about to be read, and let go of many."""
-        self._touched += touched
-        if self._touched > _RESIDENT_BYTES:
-            self._touched = 0
-            _unload(self._map)
-
-    def fileno_range(self, offset: int, length: int) -> tuple[int, int] | None:
-        """The open file and the same byte offset.
-
-        Raises:
-            AccessError: the range leaves the file.
-        """
-        check_range(self, offset, length)
-        return self._fd, offset
-
-    def close(self) -> None:
-        """Unmap and close; a mapping that views still use lives until they are gone."""
-        if self._fd < 0:
-            return
-        os.close(self._fd)
-        self._fd, self.size = -1, 0
-        self._view.release()
-        with suppress(BufferError):
-            self._map.close()
-
-
-def _unload(mapped: mmap.mmap) -> None:
-    """Count the pages read so far out of this process; views read them again when used.
-
-    Linux alone: elsewhere the advice means something else or nothing.
-    """
-    if sys.platform == "linux":
-        mapped.madvise(mmap.MADV_DONTNEED)
-
-
-def _map(path: Path, fd: int) -> tuple[mmap.mmap, int]:
-    try:
-        size = os.fstat(fd).st_size
-        if size == 0:
-            raise AccessError(f"{path}: is empty (0 bytes); check how it was acquired")
-        return mmap.mmap(fd, size, access=mmap.ACCESS_READ), size
-    except (OSError, ValueError) as error:
-        raise AccessError(f"{path}: cannot be mapped into memory: {error}") from error
-
-
-class DeviceNode:
-    """A block device, read with pread.
-
-    Raises:
-        AccessError: the device cannot be opened or tells no size.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.name = str(path)
-        self.paths = (path,)
-        self._fd = _open(path)
-        try:
-            self.size = os.lseek(self._fd, 0, os.SEEK_END)
-        except OSError as error:
-            self.close()
-            raise _refusal(path, error) from error
-        if self.size == 0:
-            self.close()
-            raise AccessError(f"{path}: the device tells no size; image it and open the image")
+        self.sector_size = 0 if self.is_regular else _sector_size(self._fd)
 
     def read(self, offset: int, length: int) -> memoryview:
         """Exactly `length` bytes from byte `offset` on, in memory of their own.
 
         Raises:
-            AccessError: the range leaves the device, or a sector cannot be read; the message has
-                the byte offset where it stopped.
+            AccessError: the range leaves the file, or a page in it cannot be read; the message
+                has the first bytes that this loses, `lost` and `problems` have all.
         """
         check_range(self, offset, length)
-        first = self._piece(offset, length)
-        if len(first) == length:
-            return memoryview(first)
-        data = bytearray(first)
-        while len(data) < length:
-            data += self._piece(offset + len(data), length - len(data))
-        return memoryview(data).toreadonly()
+        if self._lost is not None:
+            self._refuse(offset, length)
+        with suppress(OSError):
+            data = self._pread(length, offset) if length else b""
+            if len(data) == length:
+                return memoryview(data)
+        return self._by_page(offset, length)
 
-    def _piece(self, offset: int, length: int) -> bytes:
-        """What one pread gives, at least a byte unless none is wanted."""
-        try:
-            piece = os.pread(self._fd, length, offset)
-        except OSError as error:
-            raise AccessError(
-                f"{self.name}: cannot be read at byte {offset:,}: {error.strerror}"
-            ) from error
-        if length and not piece:
-            raise AccessError(f"{self.name}: ended at byte {offset:,}, before its size")
-        return piece
+    def _pread(self, length: int, offset: int) -> bytes:
+        """What one read gives; by way of the file's position where there is no pread (Windows)."""
+        if hasattr(os, "pread"):
+            return os.pread(self._fd, length, offset)
+        with self._lock:
+            os.lseek(self._fd, offset, os.SEEK_SET)
+            return os.read(self._fd, length)
+
+    def _by_page(self, offset: int, length: int) -> memoryview:
+        """A range page by page, after it could not be had at once; what fails again is lost.
+
+        Raises:
+            AccessError: something is lost.
+        """
+        first, end = offset - offset % _PAGE, offset + length
+        data, failed = bytearray(), list[tuple[int, int, str]]()
+        self._part_pages(first, length)
+        for start in range(first, end, _PAGE):
+            wanted = min(_PAGE, self.size - start)
+            try:
+                page = self._page(start, wanted)
+            except OSError as error:
+                failed.append((start, start + wanted, error.strerror or str(error)))
+                continue
+            data += page
+            if len(page) < wanted:
+                start += len(page)
+                failed.append((start, self.size, f"{self.name} ends at byte {start:,} now"))
+                break
+        self._advise("NORMAL", 0, 0)
+        if failed:
+            self._note(failed)
+            for start, stop, _ in failed:
+                if start < end:
+                    raise self._loss(start, stop)
+        return memoryview(data)[offset - first : end - first].toreadonly()
+
+    def _page(self, start: int, length: int) -> bytes:
+        """A page, or what there is of it where the file ends.
+
+        Raises:
+            OSError: a part of it cannot be read.
+        """
+        data = b""
+        while len(data) < length:
+            more = self._pread(length - len(data), start + len(data))
+            if not more:
+                break
+            data += more
+        return data
+
+    def _part_pages(self, offset: int, length: int) -> None:
+        """Have the kernel drop what it has of a range and read no page of it with others.
+
+        It keeps pages in folios, and one that cannot be read fails all of its folio.
+        """
+        self._advise("RANDOM", 0, 0)
+        start = max(0, offset - _FOLIO)
+        self._advise("DONTNEED", start, offset + length + _FOLIO - start)
+
+    def _advise(self, advice: str, offset: int, length: int) -> None:
+        """Tell the kernel how a range is going to be read, where it can be told."""
+        if hasattr(os, "posix_fadvise"):
+            with suppress(OSError):
+                os.posix_fadvise(self._fd, offset, length, getattr(os, f"POSIX_FADV_{advice}"))
+
+    def _note(self, failed: list[tuple[int, int, str]]) -> None:
+        """Take note of (first byte, end, why); those in a row for one reason are told as one."""
+        from ext4kit.evidence.lost import LostRanges
+
+        told: list[tuple[int, int, str]] = []
+        with self._lock:
+            self._lost = self._lost or LostRanges()
+            for start, end, reason in failed:
+                self._lost.add(start, end)
+                if told and told[-1][1:] == (start, reason):
+                    start = told.pop()[0]
+                told.append((start, end, reason))
+        for start, end, reason in told:
+            where = f"image, bytes {self._start + start:,} to {self._start + end - 1:,}"
+            self.problems.add(where, f"cannot be read: {reason}")
+
+    def _refuse(self, offset: int, length: int) -> None:
+        """Refuse a range with bytes that are known to be lost.
+
+        Raises:
+            AccessError: it has some.
+        """
+        with self._lock:
+            found = self._lost.first_in(offset, offset + length) if self._lost else None
+        if found is not None:
+            raise self._loss(*found)
+
+    def _loss(self, start: int, end: int) -> AccessError:
+        return AccessError(f"{self.name}: bytes {start:,} to {end - 1:,} cannot be read")
+
+    def lost(self) -> Any:
+        """The bytes that could not be read so far, int64 (n, 2): first byte, end."""
+        from ext4kit.evidence.lost import joined
+
+        return joined([]) if self._lost is None else self._lost.table()
+
+    def fileno_range(self, offset: int, length: int) -> tuple[int, int] | None:
+        """The open file and the same byte offset; None for a device.
+
+        Raises:
+            AccessError: the range leaves the file.
+        """
+        check_range(self, offset, length)
+        return (self._fd, offset) if self.is_regular else None
 
     def close(self) -> None:
-        """Close the device."""
+        """Close the file; what was read stays."""
         if self._fd >= 0:
             os.close(self._fd)
-        self._fd = -1
+        self._fd, self.size = -1, 0
+
+
+def _sector_size(fd: int) -> int:
+    """Bytes of a logical sector of a device; 0 where the system has no way to ask."""
+    if sys.platform != "linux":
+        return 0
+    from fcntl import ioctl
+
+    told = bytearray(4)
+    try:
+        ioctl(fd, _BLKSSZGET, told)
+    except OSError:
+        return 0
+    return int.from_bytes(told, sys.byteorder)
+
+
+def _measured(path: Path, fd: int) -> tuple[int, bool]:
+    """The size of an open file in bytes, and whether it is a regular one.
+
+    Raises:
+        AccessError: it is empty, or tells no size.
+    """
+    try:
+        is_regular = stat.S_ISREG(os.fstat(fd).st_mode)
+        size = os.lseek(fd, 0, os.SEEK_END)
+    except OSError as error:
+        raise _refusal(path, error) from error
+    if size == 0:
+        text = "is empty (0 bytes); check how it was acquired"
+        if not is_regular:
+            text = "the device tells no size; image it and open the image"
+        raise AccessError(f"{path}: {text}")
+    return size, is_regular
 
 
 class SplitFile:
     """An image in numbered pieces, read as one.
-
-    A read within one piece is a view; a read across a border joins the bytes.
 
     Args:
         paths: every piece in order, as `find_segments` gives them.
@@ -201,21 +265,24 @@ class SplitFile:
     def __init__(self, paths: tuple[Path, ...]) -> None:
         self.name = str(paths[0])
         self.paths = paths
-        self._parts: list[MappedFile] = []
+        self.problems = Problems()
+        self._parts: list[RawFile] = []
+        self._starts = [0]
         try:
-            self._parts.extend(MappedFile(path) for path in paths)
+            for path in paths:
+                self._parts.append(RawFile(path, None, self._starts[-1], self.problems))
+                self._starts.append(self._starts[-1] + self._parts[-1].size)
         except AccessError:
             self.close()
             raise
         self.sizes = tuple(part.size for part in self._parts)
-        self._starts = list(accumulate(self.sizes, initial=0))
         self.size = self._starts[-1]
 
     def read(self, offset: int, length: int) -> memoryview:
         """Exactly `length` bytes from byte `offset` of the joined image on.
 
         Raises:
-            AccessError: the range leaves the image.
+            AccessError: the range leaves the image, or a page in it cannot be read.
         """
         check_range(self, offset, length)
         pieces = list(self._pieces(offset, offset + length))
@@ -228,6 +295,15 @@ class SplitFile:
             yield self._parts[index].read(start - self._starts[index], stop - start)
             start, index = stop, index + 1
 
+    def lost(self) -> Any:
+        """The bytes that could not be read so far, int64 (n, 2): first byte, end."""
+        import numpy as np
+
+        from ext4kit.evidence.lost import joined
+
+        tables = [part.lost() + at for part, at in zip(self._parts, self._starts, strict=False)]
+        return joined(np.concatenate(tables))
+
     def close(self) -> None:
         """Close every piece."""
         for part in self._parts:
@@ -235,7 +311,7 @@ class SplitFile:
         self.size = 0
 
 
-def open_raw(path: Path) -> MappedFile | SplitFile | DeviceNode:
+def open_raw(path: Path) -> RawFile | SplitFile:
     """A regular file, the split image that it begins, or a block device.
 
     What it is is looked at before opening: opening a FIFO would wait for its writer.
@@ -248,11 +324,11 @@ def open_raw(path: Path) -> MappedFile | SplitFile | DeviceNode:
     except OSError as error:
         raise _refusal(path, error) from error
     if stat.S_ISBLK(mode):
-        return DeviceNode(path)
+        return RawFile(path)
     if not stat.S_ISREG(mode):
         raise AccessError(f"{path}: {_misfit(mode)}")
     paths = find_segments(path)
-    return SplitFile(paths) if len(paths) > 1 else MappedFile(path)
+    return SplitFile(paths) if len(paths) > 1 else RawFile(path)
 
 
 def _misfit(mode: int) -> str:

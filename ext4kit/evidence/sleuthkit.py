@@ -12,6 +12,7 @@ import pytsk3
 
 from ext4kit.evidence.source import Source, peek
 
+_SECTOR = 512
 _SCHEMES = {
     int(pytsk3.TSK_VS_TYPE_DOS): "mbr",
     int(pytsk3.TSK_VS_TYPE_GPT): "gpt",
@@ -50,11 +51,19 @@ class Table:
 
 
 class _Image(pytsk3.Img_Info):  # type: ignore[misc]
-    """A source as TSK sees it: short reads where the evidence cannot be read."""
+    """A source as TSK sees it: short reads where the evidence cannot be read.
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self._size = max(source.size, _claimed_size(source))
+    Here TSK knows sectors of 512 bytes alone. Of larger ones it gets to see the first 512 bytes:
+    that is all of a sector that a table in it uses.
+
+    Args:
+        source: the disk.
+        sector: bytes a sector.
+    """
+
+    def __init__(self, source: Source, sector: int) -> None:
+        self._source, self._sector = source, sector
+        self._size = max(source.size // sector * _SECTOR, _claimed_size(source))
         super().__init__(url="", type=pytsk3.TSK_IMG_TYPE_EXTERNAL)
 
     def close(self) -> None:
@@ -62,21 +71,30 @@ class _Image(pytsk3.Img_Info):  # type: ignore[misc]
 
     def read(self, offset: int, size: int) -> bytes:
         """The bytes at `offset`, fewer where they end."""
-        return peek(self._source, offset, size)
+        if self._sector == _SECTOR:
+            return peek(self._source, offset, size)
+        first, skip = divmod(offset, _SECTOR)
+        seen = b""
+        for number in range(first, -(-(offset + size) // _SECTOR)):
+            start = peek(self._source, number * self._sector, _SECTOR)
+            seen += start
+            if len(start) < _SECTOR:
+                break
+        return seen[skip : skip + size]
 
     def get_size(self) -> int:
-        """Bytes of the source, or of the disk that its MBR speaks of: an image may be cut."""
+        """Bytes that TSK sees, or of the disk that its MBR speaks of: an image may be cut."""
         return self._size
 
 
 def _claimed_size(source: Source) -> int:
-    """Where the last primary partition of an MBR ends, in bytes.
+    """Where the last primary partition of an MBR ends, in bytes as TSK sees them.
 
     TSK refuses a table whose first entries start beyond the image, and the whole table with
     it. A GPT is left alone: its backup lies at the true end.
     """
-    sector = peek(source, 0, 512)
-    if len(sector) < 512 or sector[510:] != b"\x55\xaa":
+    sector = peek(source, 0, _SECTOR)
+    if len(sector) < _SECTOR or sector[510:] != b"\x55\xaa":
         return 0
     entries = [sector[at : at + 16] for at in range(446, 510, 16)]
     if any(entry[4] == 0xEE for entry in entries):
@@ -86,17 +104,22 @@ def _claimed_size(source: Source) -> int:
         for entry in entries
         if entry[4]
     )
-    return max(ends, default=0) * 512
+    return max(ends, default=0) * _SECTOR
 
 
-def read_table(source: Source) -> Table | None:
-    """The partition table at the start of a source, or None when TSK knows none there."""
-    info = _open(_Image(source))
+def read_table(source: Source, sector: int = _SECTOR) -> Table | None:
+    """The partition table at the start of a source, or None when TSK knows none there.
+
+    Args:
+        source: the disk.
+        sector: bytes that the table means by a sector; a GPT tells it by where it is.
+    """
+    info = _open(_Image(source, sector))
     if info is None:
         return None
     return Table(
         scheme=_SCHEMES.get(int(info.info.vstype), "other"),
-        sector_size=int(info.info.block_size),
+        sector_size=int(info.info.block_size) * sector // _SECTOR,
         is_backup=bool(info.info.is_backup),
         entries=tuple(_entries(info)),
         unread=_unread(info),

@@ -58,31 +58,21 @@ def fileno_range(source: Source, offset: int, length: int) -> tuple[int, int] | 
 
 
 @runtime_checkable
-class Mapped(Protocol):
-    """A source whose bytes may lie in memory all together, for reading many places at once."""
+class Sectored(Protocol):
+    """A source whose device or container tells the size of a sector."""
 
-    def view(self, offset: int, length: int, places: int) -> memoryview | None:
-        """A range of which so many places will be looked at, or None."""
+    @property
+    def sector_size(self) -> int:
+        """Bytes; 0 when it is not told."""
         ...
 
 
-def mapped_view(source: Source, offset: int, length: int, places: int) -> memoryview | None:
-    """A range of any source as it lies in memory, nothing of it read yet.
-
-    Args:
-        source: the source.
-        offset: first byte of the range.
-        length: its bytes.
-        places: how many small places of it will be looked at before the next call.
-
-    Returns:
-        None where the bytes have to be read.
-
-    Raises:
-        AccessError: the range leaves the source.
-    """
-    check_range(source, offset, length)
-    return source.view(offset, length, places) if isinstance(source, Mapped) else None
+def sector_size(source: Source) -> int:
+    """Bytes of a sector of a disk, or of the disk that a window is all of; 0 when nothing tells."""
+    if isinstance(source, Window):
+        is_whole = source.offset == 0 and source.size == source.source.size
+        return sector_size(source.source) if is_whole else 0
+    return source.sector_size if isinstance(source, Sectored) else 0
 
 
 def check_range(source: Source, offset: int, length: int) -> None:
@@ -159,15 +149,6 @@ class Window:
         """
         check_range(self, offset, length)
         return fileno_range(self.source, self._start + offset, length)
-
-    def view(self, offset: int, length: int, places: int) -> memoryview | None:
-        """The range as it lies in memory, or None.
-
-        Raises:
-            AccessError: the range leaves the window.
-        """
-        check_range(self, offset, length)
-        return mapped_view(self.source, self._start + offset, length, places)
 
     def lost(self) -> Any:
         """What the source knows to be lost of the window, int64 (n, 2): first byte, end."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -16,7 +16,7 @@ from ext4kit.export.database import Database
 from ext4kit.export.dfxml import Dfxml
 from ext4kit.export.digests import Digester
 from ext4kit.export.format import Format, Subject, TextFormat
-from ext4kit.export.rows import Batch, State, gone_batches, live_batches
+from ext4kit.export.rows import Batch, Progress, State, gone_batches, live_batches
 from ext4kit.export.tabular import JsonLines, Table
 from ext4kit.export.timesketch import TimesketchCsv, TimesketchJsonl
 from ext4kit.findings import Problem
@@ -36,7 +36,6 @@ TEXT_FORMATS: dict[str, type[TextFormat]] = {
 }
 DATABASE = "db"
 _EVENTS_AT_ONCE = 4096
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +89,9 @@ class Export:
         for batch in live_batches(self.fs, self._ranges, self._digester, progress):
             self._give(batch)
 
-    def gone(self, files: Iterable[DeletedFile]) -> None:
+    def gone(self, files: Sequence[DeletedFile], progress: Progress | None = None) -> None:
         """Write deleted files, and earlier states to those that take them."""
-        for batch in gone_batches(files, self._ranges, self._digester):
+        for batch in gone_batches(files, self._ranges, self._digester, progress):
             self._give(batch)
 
     def _give(self, batch: Batch) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
@@ -23,6 +23,8 @@ from ext4kit.report.listing import CRTIME_END, link_targets
 from ext4kit.report.safe import shown, shown_lines
 
 AT_ONCE = 1 << 15
+_TOLD = 64  # rows between two words on progress, where contents are read
+Progress = Callable[[int, int], None]  # (done, total)
 RESIDENT = -1  # a range's place: in the inode itself
 _COLUMNS = ("number", "generation", "mode", "uid", "gid", "size", "links_count", "atime", "mtime",
             "ctime")  # fmt: skip
@@ -114,11 +116,38 @@ class Batch:
 # ------------------------------------------------------------------------------------ live ones
 
 
+class _Steps:
+    """Tells how many rows are done; not of each, which would cost more than a small file.
+
+    Args:
+        total: rows in all.
+        progress: what is told.
+    """
+
+    def __init__(self, total: int, progress: Progress | None) -> None:
+        self._total, self._progress, self._done = total, progress, 0
+
+    def one(self) -> None:
+        """One more row is done."""
+        self._done += 1
+        if self._done % _TOLD == 0:
+            self._tell()
+
+    def at(self, done: int) -> None:
+        """So many rows are done."""
+        self._done = done
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._progress is not None:
+            self._progress(self._done, self._total)
+
+
 def live_batches(
     fs: FileSystem,
     ranges: bool,
     digester: Digester | None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Iterator[Batch]:
     """Every name below the root, in the order of a walk.
 
@@ -129,6 +158,7 @@ def live_batches(
         progress: told (names done, names in all).
     """
     tree = fs.tree()
+    steps = _Steps(len(tree), progress)
     for start in range(0, len(tree), AT_ONCE):
         some = slice(start, start + AT_ONCE)
         table = fs.inode_table(tree.number[some])
@@ -139,11 +169,14 @@ def live_batches(
             batch = replace(
                 batch,
                 ranges=_live_ranges(fs, table, runs) if ranges else batch.ranges,
-                digests=_live_digests(fs, table, runs, digester) if digester else batch.digests,
+                digests=(
+                    list(_live_digests(fs, table, runs, digester, steps))
+                    if digester
+                    else batch.digests
+                ),
             )
         yield batch
-        if progress is not None:
-            progress(start + len(batch), len(tree))
+        steps.at(start + len(batch))
 
 
 def _live_rows(fs: FileSystem, paths: list[bytes], table: InodeTable) -> Iterator[Row]:
@@ -183,41 +216,43 @@ def _live_ranges(fs: FileSystem, table: InodeTable, runs: Runs) -> list[list[Ran
 
 
 def _live_digests(
-    fs: FileSystem, table: InodeTable, runs: Runs, digester: Digester
-) -> list[dict[str, str]]:
+    fs: FileSystem, table: InodeTable, runs: Runs, digester: Digester, steps: _Steps
+) -> Iterator[dict[str, str]]:
     ends = np.searchsorted(runs.owner, np.arange(len(table) + 1)).tolist()
-    found = []
     for row, inode in enumerate(table.each()):
         content = None
         if inode.kind == "file" and not inode.is_encrypted:
             content = fs.content(inode, runs.take(slice(*ends[row : row + 2])))
-        found.append(digester.of(content, inode.number if inode.links_count > 1 else None))
-    return found
+        yield digester.of(content, inode.number if inode.links_count > 1 else None)
+        steps.one()
 
 
 # ------------------------------------------------------------------------------------ gone ones
 
 
 def gone_batches(
-    files: Iterable[DeletedFile], ranges: bool, digester: Digester | None
+    files: Sequence[DeletedFile],
+    ranges: bool,
+    digester: Digester | None,
+    progress: Progress | None = None,
 ) -> Iterator[Batch]:
     """Files that are deleted, and earlier states, in the order given; as for `live_batches`."""
-    waiting: list[DeletedFile] = []
-    for file in files:
-        waiting.append(file)
-        if len(waiting) == AT_ONCE:
-            yield _gone_batch(waiting, ranges, digester)
-            waiting = []
-    if waiting:
-        yield _gone_batch(waiting, ranges, digester)
+    steps = _Steps(len(files), progress)
+    for start in range(0, len(files), AT_ONCE):
+        some = files[start : start + AT_ONCE]
+        yield Batch(
+            [_gone_row(file) for file in some],
+            [_gone_ranges(file.content()) if ranges else [] for file in some],
+            [_gone_digests(file, digester, steps) for file in some],
+        )
+        steps.at(start + len(some))
 
 
-def _gone_batch(files: list[DeletedFile], ranges: bool, digester: Digester | None) -> Batch:
-    return Batch(
-        [_gone_row(file) for file in files],
-        [_gone_ranges(file.content()) if ranges else [] for file in files],
-        [digester.of(_whole(file)) if digester else {} for file in files],
-    )
+def _gone_digests(file: DeletedFile, digester: Digester | None, steps: _Steps) -> dict[str, str]:
+    if digester is None:
+        return {}
+    steps.one()
+    return digester.of(_whole(file))
 
 
 def _gone_row(file: DeletedFile) -> Row:

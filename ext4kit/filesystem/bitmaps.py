@@ -31,6 +31,7 @@ class Bitmaps:
         self._groups = groups
         self._problems = problems
         self._cache: dict[tuple[str, int], Any] = {}
+        self._unread: set[int] = set()  # groups whose block bitmap cannot be read
 
     def block_bitmap(self, group: int) -> Any:
         """uint8 (bits per group,): 1 where a cluster of the group is in use."""
@@ -47,6 +48,13 @@ class Bitmaps:
         group = index // superblock.blocks_per_group
         bit = index % superblock.blocks_per_group // superblock.cluster_ratio
         return self._look_up("block", group, bit)
+
+    def blocks_unknown(self, start: Any, length: Any = 1) -> Any:
+        """Per run of blocks (bool): a bitmap of it was asked for and cannot be read."""
+        superblock, unread = self._superblock, np.array(sorted(self._unread), np.int64)
+        first = (start - superblock.first_data_block) // superblock.blocks_per_group
+        last = (start + length - 1 - superblock.first_data_block) // superblock.blocks_per_group
+        return np.searchsorted(unread, first) < np.searchsorted(unread, last, "right")
 
     def inodes_in_use(self, numbers: Any) -> Any:
         """Per inode number of an int64 array (bool): in use now."""
@@ -85,6 +93,8 @@ class Bitmaps:
             data = np.frombuffer(self._blocks.read(int(block)), np.uint8)
         except AccessError as error:
             self._problems.add(f"group {group} {kind} bitmap", f"{error}; all counted as in use")
+            if kind == "block":
+                self._unread.add(group)
             return np.ones(count, np.uint8)
         return np.unpackbits(data, bitorder="little")[:count]
 
@@ -99,14 +109,21 @@ class Bitmaps:
         for places, length in self._homes:
             edges = (start - length + 1, start + superblock.blocks_per_group)
             first = places[slice(*np.searchsorted(places, edges).tolist())] - start
-            for begin in first.tolist():
-                bits[max(begin, 0) // ratio : -(-(begin + length) // ratio)] = 1
+            begin = np.minimum(np.maximum(first, 0) // ratio, count)
+            end = np.minimum(-(-(first + length) // ratio), count)
+            bits |= _covered(begin, end, count)
         return bits
 
     @cached_property
     def _homes(self) -> list[tuple[Any, int]]:
-        """Where all groups keep bitmaps and tables: (places, ascending, and blocks of each)."""
+        """Where groups keep bitmaps and tables: (distinct places, ascending, blocks of each)."""
         superblock, groups = self._superblock, self._groups
         table = -(-superblock.inodes_per_group * superblock.inode_size // superblock.block_size)
         kinds = ((groups.block_bitmap, 1), (groups.inode_bitmap, 1), (groups.inode_table, table))
-        return [(np.sort(places), length) for places, length in kinds]
+        return [(np.unique(places), length) for places, length in kinds]
+
+
+def _covered(begin: Any, end: Any, count: int) -> Any:
+    """uint8 (count,): 1 from each of `begin` up to its `end`; any number of them in one pass."""
+    steps = np.bincount(begin, minlength=count + 1) - np.bincount(end, minlength=count + 1)
+    return (np.cumsum(steps[:count]) > 0).astype(np.uint8)

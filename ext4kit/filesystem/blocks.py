@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from ext4kit.errors import AccessError
 from ext4kit.evidence.lost import joined, lost_ranges
-from ext4kit.evidence.source import Source, fileno_range, mapped_view
+from ext4kit.evidence.source import Source, fileno_range
 
 _MANY_RUNS = 16  # from which on it is worth while to look at them all together
-_APART = 1 << 20  # bytes from a block to the next: a page fault would read ahead at each
-_GATHERED = 512  # blocks at a time: the pages around each count as memory in use
+_GAP = 4 << 10  # bytes that are copied faster than they are left out
+_NEAR = 32 << 10  # bytes that a disk reads faster than it leaves them out
+_TOGETHER = 1 << 20  # bytes of one read of runs that lie near each other
 
 
 class BlockReader(Protocol):
@@ -51,6 +56,25 @@ def lost_blocks(blocks: BlockReader) -> Any:
     return blocks.lost_blocks() if isinstance(blocks, LossyBlocks) else joined([])
 
 
+def readable_blocks(blocks: BlockReader, numbers: Any) -> tuple[Any, Any]:
+    """(uint8 (n, block size), readable (n,)) of an int64 array; what is not comes as zeros."""
+    inside = (numbers >= 0) & (numbers < blocks.blocks_count)
+    shape = len(numbers), blocks.block_size
+    try:
+        if inside.all():
+            return blocks.read_many(numbers), inside
+        rows = np.zeros(shape, np.uint8)
+        rows[inside] = blocks.read_many(numbers[inside])
+    except AccessError:
+        rows = np.zeros(shape, np.uint8)
+        for row in np.flatnonzero(inside).tolist():
+            try:
+                rows[row] = np.frombuffer(blocks.read(int(numbers[row])), np.uint8)
+            except AccessError:
+                inside[row] = False
+    return rows, inside
+
+
 class SourceBlocks:
     """Blocks straight from a byte source."""
 
@@ -60,7 +84,7 @@ class SourceBlocks:
         self.blocks_count = min(blocks_count, source.size // block_size)
 
     def read(self, block: int, count: int = 1) -> memoryview:
-        """`count` blocks from `block` on, without a copy where the source allows it.
+        """`count` blocks from `block` on.
 
         Raises:
             AccessError: a block lies outside, or the source cannot be read there.
@@ -89,46 +113,80 @@ class SourceBlocks:
         if not len(blocks):
             return out
         edges = np.flatnonzero(np.diff(blocks) != 1) + 1
-        far = int(blocks.max() - blocks.min()) * self.block_size > len(blocks) * _APART
-        if len(edges) >= _MANY_RUNS and not far and self._gathered(blocks, out):
-            return out
         starts = np.concatenate([[0], edges])
         ends = np.concatenate([edges, [len(blocks)]])
-        firsts = blocks[starts]
-        for start, end, block in zip(starts.tolist(), ends.tolist(), firsts.tolist(), strict=True):
-            if far and self._fetched(block, out[start:end]):
-                continue
-            piece = self.read(block, end - start)
-            out[start:end] = np.frombuffer(piece, np.uint8).reshape(-1, self.block_size)
+        file = self._file(blocks)
+        if file is not None and len(edges) >= _MANY_RUNS and self._gathered(blocks, out, file):
+            return out
+        for start, end, block in zip(
+            starts.tolist(), ends.tolist(), blocks[starts].tolist(), strict=True
+        ):
+            rows = out[start:end]
+            if file is None or not file.fetch(block, rows):
+                piece = self.read(block, end - start)
+                rows[:] = np.frombuffer(piece, np.uint8).reshape(-1, self.block_size)
         return out
 
-    def _fetched(self, block: int, rows: Any) -> bool:
-        """Read a run past the mapping; False where the source is no open file.
+    def _gathered(self, blocks: Any, out: Any, file: _File) -> bool:
+        """Read many runs in order of place, near ones at once with what lies between them.
 
-        Raises:
-            AccessError: as `read`.
+        Returns:
+            False where that fails, if only because of what lies between.
         """
-        if block < 0 or block + len(rows) > self.blocks_count or not hasattr(os, "preadv"):
-            return False
-        place = fileno_range(self.source, block * self.block_size, rows.nbytes)
-        if place is None:
-            return False
-        try:
-            return bool(os.preadv(place[0], [memoryview(rows)], place[1]) == rows.nbytes)
-        except OSError as error:
-            raise AccessError(f"{self.source.name}: block {block:,}: {error.strerror}") from error
-
-    def _gathered(self, blocks: Any, out: Any) -> bool:
-        """Copy the blocks out of a mapped source; False when it is none."""
-        first, last = int(blocks.min()), int(blocks.max())
-        place, length = first * self.block_size, (last - first + 1) * self.block_size
-        if first < 0 or last >= self.blocks_count:
-            return False
-        for start in range(0, len(blocks), _GATHERED):
-            some = blocks[start : start + _GATHERED]
-            view = mapped_view(self.source, place, length, len(some))
-            if view is None:
+        together = max(_TOGETHER // self.block_size, 1)
+        order = np.argsort(blocks, kind="stable")
+        ascending = blocks[order]
+        for start, end in _stretches(ascending, _NEAR // self.block_size, together):
+            file.announce(int(ascending[start]), int(ascending[end - 1]))
+        room = np.empty((together, self.block_size), np.uint8)
+        for start, end in _stretches(ascending, _GAP // self.block_size, together):
+            first, last = int(ascending[start]), int(ascending[end - 1])
+            rows = out[order[start]] if end - start == 1 else room[: last + 1 - first]
+            if not file.fetch(first, rows):
                 return False
-            rows = np.frombuffer(view, np.uint8).reshape(-1, self.block_size)
-            np.take(rows, some - first, axis=0, out=out[start : start + _GATHERED], mode="clip")
+            if end - start > 1:
+                out[order[start:end]] = rows[ascending[start:end] - first]
         return True
+
+    def _file(self, blocks: Any) -> _File | None:
+        """Where these blocks lie in an open file one behind the other; None where they do not."""
+        first, last = int(blocks.min()), int(blocks.max())
+        if first < 0 or last >= self.blocks_count:
+            return None
+        size = self.block_size
+        place = fileno_range(self.source, first * size, (last + 1 - first) * size)
+        return None if place is None else _File(place[0], place[1] - first * size, size)
+
+
+def _stretches(ascending: Any, gap: int, most: int) -> Iterator[tuple[int, int]]:
+    """Where stretches of blocks begin and end that lie at most `gap` apart, within `most`."""
+    step = np.diff(ascending)
+    apart = (step > 1 + gap) | (np.diff(ascending // most) > 0)
+    return pairwise([0, *(np.flatnonzero(apart) + 1).tolist(), len(ascending)])
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """Blocks in an open file: `base` is the byte of block 0."""
+
+    number: int
+    base: int
+    block_size: int
+
+    def fetch(self, block: int, rows: Any) -> bool:
+        """Read blocks straight into rows; False where that could not be done."""
+        if not hasattr(os, "preadv"):
+            return False
+        with suppress(OSError):  # who reads it by itself learns what is lost
+            place = self.base + block * self.block_size
+            return bool(os.preadv(self.number, (rows,), place) == rows.nbytes)
+        return False
+
+    def announce(self, first: int, last: int) -> None:
+        """Tell the system what is read next, with what lies between, so that it gets it at once."""
+        if hasattr(os, "posix_fadvise"):
+            place, length = self.base + first * self.block_size, last + 1 - first
+            with suppress(OSError):
+                os.posix_fadvise(
+                    self.number, place, length * self.block_size, os.POSIX_FADV_WILLNEED
+                )

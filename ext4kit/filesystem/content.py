@@ -61,6 +61,9 @@ class Content:
         if self.runs is None:
             yield from self._inline_chunks()
             return
+        if len(self.runs) == 1 and (whole := self._at_once(self.runs)) is not None:
+            yield whole
+            return
         position, end = 0, self.blocks.blocks_count * self.blocks.block_size
         left = end
         for start, length, place in self.segments():
@@ -71,7 +74,7 @@ class Content:
             else:
                 held = min(length, max(end - place, 0))
                 kept = min(held, left)
-                yield from self._read_chunks(start, kept, place)
+                yield from self.stored_chunks(start, kept, place)
                 if kept < length:
                     reason = OUTSIDE if kept == held else OVERFULL
                     yield Chunk(start + kept, length - kept, None, reason)
@@ -79,6 +82,19 @@ class Content:
             position = start + length
         if position < self.size:
             yield Chunk(position, self.size - position, None)
+
+    def _at_once(self, run: Runs) -> Chunk | None:
+        """All of a small file that lies in one run, the common case; None for any other."""
+        first, size, block_size = int(run.physical[0]), self.size, self.blocks.block_size
+        count = -(-size // block_size)
+        if run.logical[0] or run.unwritten[0] or not 0 < count <= run.length[0]:
+            return None
+        if size > CHUNK_BYTES or first + count > self.blocks.blocks_count:
+            return None
+        try:
+            return Chunk(0, size, self.blocks.read(first, count)[:size])
+        except AccessError:
+            return None
 
     def segments(self) -> Iterator[tuple[int, int, int | None]]:
         """(offset, length, byte place in the file system or None when unwritten) of each run."""
@@ -127,7 +143,8 @@ class Content:
         if self.size > len(data):
             yield Chunk(len(data), self.size - len(data), None)
 
-    def _read_chunks(self, start: int, length: int, place: int) -> Iterator[Chunk]:
+    def stored_chunks(self, start: int, length: int, place: int) -> Iterator[Chunk]:
+        """A range of the file that lies at byte `place` of the file system."""
         size = self.blocks.block_size
         while length:
             block, skip = divmod(place, size)

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from ext4kit.errors import CorruptError
+from ext4kit.filesystem.ahead import ahead
+from ext4kit.filesystem.blocks import SourceBlocks
 from ext4kit.filesystem.inodes import Inodes
 from ext4kit.filesystem.maps import Runs, first_met
 from ext4kit.findings import Severity
@@ -18,7 +20,8 @@ from ext4kit.parsers.directory import EntryTable, Names, parse_entries
 from ext4kit.parsers.inode import InodeFlags, InodeTable
 
 DIRECTORY_TYPE = 2
-BLOCKS_AT_ONCE = 2048
+BLOCKS_AT_ONCE = 1024
+_LOST = -2  # a block that cannot be read
 SPARE_TEXT = 64 << 20
 LONGEST_PATH = 1 << 14  # four times what a kernel takes in one call
 
@@ -54,20 +57,30 @@ class Tree:
     """Everything below a directory, in the order of a depth-first walk.
 
     Attributes:
-        number: inode numbers; file_type: as stored in the entry.
+        levels: the entries level by level, and `order`: where each stands there.
         names: the name of each entry.
         folder: row in `folders` of the directory that each entry is in.
         folders: path of each directory that has entries.
     """
 
-    number: Any
-    file_type: Any
+    levels: list[_Level]
+    order: Any
     names: Names
     folder: Any
     folders: list[bytes]
 
     def __len__(self) -> int:
-        return len(self.number)
+        return len(self.order)
+
+    @cached_property
+    def number(self) -> Any:
+        """Inode numbers."""
+        return np.concatenate([level.number for level in self.levels])[self.order]
+
+    @cached_property
+    def file_type(self) -> Any:
+        """As stored in the entry."""
+        return np.concatenate([level.file_type for level in self.levels])[self.order]
 
     @cached_property
     def paths(self) -> list[bytes]:
@@ -164,12 +177,13 @@ def read_directories(
         bounds: as for `directory_blocks`.
     """
     owner, block = directory_blocks(fs, table, bounds)
-    parts = [
-        _read_blocks(
-            fs, table, owner[start : start + BLOCKS_AT_ONCE], block[start:][:BLOCKS_AT_ONCE], dots
-        )
-        for start in range(0, len(owner), BLOCKS_AT_ONCE)
-    ]
+    ways = ahead if isinstance(fs.blocks, SourceBlocks) and len(block) > BLOCKS_AT_ONCE else map
+    pieces = [slice(at, at + BLOCKS_AT_ONCE) for at in range(0, len(block), BLOCKS_AT_ONCE)]
+    read = ways(lambda piece: _read_blocks(fs, owner[piece], block[piece], dots), pieces)
+    parts = []
+    for piece, (listing, damaged) in zip(pieces, read, strict=True):
+        _tell_damaged(fs, table.number[owner[piece]], block[piece], damaged)
+        parts.append(listing)
     inline = np.flatnonzero((table.flags & int(InodeFlags.INLINE_DATA)) != 0)
     if len(inline):
         parts += _read_inline(fs, table, inline, dots)
@@ -190,16 +204,19 @@ def _merged(parts: list[Listing]) -> Listing:
     return Listing(owner[order], inode[order], kind[order], names.take(order))
 
 
-def _read_blocks(fs: Inodes, table: InodeTable, owner: Any, block: Any, dots: bool) -> Listing:
+def _read_blocks(fs: Inodes, owner: Any, block: Any, dots: bool) -> tuple[Listing, Any]:
+    """The entries of some blocks; for each block where they break off, -1 or `_LOST`."""
     rows, readable = fs.fetch(block)
     entries, broken = parse_entries(rows, fs.has_file_types, dots=dots)
-    damaged = np.flatnonzero((broken >= 0) | ~readable)
-    for row in damaged[: fs.problems.limit].tolist():
+    return _listed(entries, rows, owner), np.where(readable, broken, _LOST)
+
+
+def _tell_damaged(fs: Inodes, number: Any, block: Any, broken: Any) -> None:
+    for row in np.flatnonzero(broken != -1)[: fs.problems.limit].tolist():
         what = f"block {block[row]} {fs.unreadable}"
-        if readable[row]:
+        if broken[row] != _LOST:
             what = f"block {block[row]}: entries break off at byte {broken[row]}"
-        fs.problems.add(f"directory inode {table.number[owner[row]]}", what)
-    return _listed(entries, rows, owner)
+        fs.problems.add(f"directory inode {number[row]}", what)
 
 
 def _listed(entries: EntryTable, data: Any, owner: Any) -> Listing:
@@ -350,13 +367,8 @@ def _depth_first(levels: list[_Level], path: bytes) -> Tree:
     back = np.empty_like(place)
     back[place] = np.arange(len(place))
     folder, folders = _folders(levels, path)
-    return Tree(
-        np.concatenate([level.number for level in levels])[back],
-        np.concatenate([level.file_type for level in levels])[back],
-        Names.joined([level.names for level in levels]).take(back),
-        folder[back],
-        folders,
-    )
+    names = Names.joined([level.names for level in levels]).take(back)
+    return Tree(levels, back, names, folder[back], folders)
 
 
 def _groups(parent: Any) -> tuple[Any, Any]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ext4kit.errors import AccessError, RequestError
 from ext4kit.filesystem.bitmaps import Bitmaps
-from ext4kit.filesystem.blocks import BlockReader
+from ext4kit.filesystem.blocks import BlockReader, readable_blocks
 from ext4kit.filesystem.content import Content
 from ext4kit.filesystem.geometry import inode_place
 from ext4kit.filesystem.maps import Maps, Runs, has_map, map_inodes
@@ -72,22 +72,7 @@ class Inodes:
 
     def fetch(self, blocks: Any) -> tuple[Any, Any]:
         """(uint8 (n, block size), readable (n,)): unreadable blocks come as zeros."""
-        inside = (blocks >= 0) & (blocks < self.blocks.blocks_count)
-        shape = len(blocks), self.blocks.block_size
-        try:
-            if inside.all():
-                return self.blocks.read_many(blocks), inside
-            rows = np.zeros(shape, np.uint8)
-            rows[inside] = self.blocks.read_many(blocks[inside])
-        except AccessError:
-            rows = np.zeros(shape, np.uint8)
-            for row in np.flatnonzero(inside).tolist():
-                try:
-                    data = self.blocks.read(int(blocks[row]))
-                    rows[row] = np.frombuffer(data, np.uint8)
-                except AccessError:
-                    inside[row] = False
-        return rows, inside
+        return readable_blocks(self.blocks, blocks)
 
     # -- inodes ---------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ext4kit.errors import AccessError, CorruptError, RequestError, UnsupportedError
 from ext4kit.evidence.source import Source
-from ext4kit.filesystem.blocks import BlockReader
+from ext4kit.filesystem.blocks import BlockReader, readable_blocks
 from ext4kit.filesystem.geometry import descriptor_blocks, first_block, has_superblock
 from ext4kit.findings import Problems, Severity
 from ext4kit.parsers.features import Incompat
@@ -76,7 +76,11 @@ def backups(source: Source) -> Iterator[Superblock]:
 
 
 def read_groups(blocks: BlockReader, superblock: Superblock, problems: Problems) -> GroupTable:
-    """The group descriptors; unsound ones are taken from a backup copy where one is sound."""
+    """The group descriptors; unsound ones are taken from a backup copy where one is sound.
+
+    Raises:
+        AccessError: none of them can be read, and no copy of any is sound.
+    """
     size = min(superblock.groups_count, _believable_groups(blocks, superblock))
     if size < superblock.groups_count:
         missing = superblock.groups_count - size
@@ -88,6 +92,8 @@ def read_groups(blocks: BlockReader, superblock: Superblock, problems: Problems)
         return groups
     for copy in _copies(superblock):
         rows, bad = _mend(blocks, superblock, copy, rows, bad)
+    if bad.all() and not readable.any():
+        raise AccessError("the group descriptors cannot be read, and no copy of them is sound")
     mended = parse_groups(rows, superblock)
     _tell(groups, mended, bad, superblock, problems)
     return mended
@@ -104,11 +110,9 @@ def _descriptor_rows(
     """(uint8 (count, descriptor size), readable (count,)) of one copy of the descriptors."""
     size, block_size = superblock.descriptor_size, superblock.block_size
     places = descriptor_blocks(superblock, copy, -(-count * size // block_size))
-    inside = (places >= 0) & (places < blocks.blocks_count)
-    data = np.zeros((len(places), block_size), np.uint8)
-    data[inside] = blocks.read_many(places[inside])
+    data, readable = readable_blocks(blocks, places)
     per_block = block_size // size
-    return data.reshape(-1, size)[:count], np.repeat(inside, per_block)[:count]
+    return data.reshape(-1, size)[:count], np.repeat(readable, per_block)[:count]
 
 
 def _sound(groups: GroupTable, superblock: Superblock) -> Any:

@@ -219,7 +219,7 @@ def _starts(fs: FileSystem, log_blocks: Any) -> bool:
     if len(log_blocks) < 2 or log_blocks[0] <= 0:
         return False
     try:
-        header = HEADER.parse(fs.blocks.read(int(log_blocks[0])))
+        header = HEADER.first(fs.blocks.read(int(log_blocks[0])))
     except AccessError:
         return False
     return bool(header.h_magic == MAGIC)

@@ -20,9 +20,15 @@ class Manifest:
     Records wait a moment and go to the system together; an error or an interrupt still brings
     all of them there. Some space is kept back while it is open, so that on a full disk they,
     and the record of the file that could not be finished, find room.
+
+    Args:
+        out: the output folder.
+        waits: records that cannot be written wait for the end, and fail there at the latest:
+            another process fills the same disk, and what it says of that comes first.
     """
 
-    def __init__(self, out: Path) -> None:
+    def __init__(self, out: Path, waits: bool = False) -> None:
+        self._waits = waits
         self._reserve = out / ".reserve"
         self._stream = (out / MANIFEST).open("xb", buffering=0)
         self._reserve.write_bytes(b"\xff" * RESERVE)
@@ -57,7 +63,12 @@ class Manifest:
         self._waiting.append(line)
         self._room -= len(line)
         if self._room <= 0 or time.monotonic() - self._since > _AT_LATEST:
-            self.flush()
+            try:
+                self.flush()
+            except OSError:
+                if not self._waits:
+                    raise
+                self._room, self._since = _AT_ONCE, time.monotonic()
 
     def flush(self) -> None:
         """Hand the records that wait to the system, whole or not at all.

@@ -6,7 +6,6 @@ it can.
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ext4kit.errors import AccessError
+from ext4kit.evidence.holes import data_ranges
 from ext4kit.evidence.kernel_copy import copy_range
 from ext4kit.evidence.source import Source, fileno_range
 from ext4kit.journal.aftermath import Patch
@@ -102,33 +102,15 @@ def write_copy(
 def _pour(source: Source, target: int, progress: Progress | None) -> Iterator[tuple[int, int, str]]:
     """Copy all data of the source; yields what could not be read."""
     place = fileno_range(source, 0, source.size)
-    ranges = [(0, source.size)] if place is None else _data_ranges(*place, source.size)
-    for start, end in ranges:
-        position = start
-        while position < end:
-            length = min(CHUNK_BYTES, end - position)
+    for data in data_ranges(source):
+        position = data.start
+        while position < data.stop:
+            length = min(CHUNK_BYTES, data.stop - position)
             if place is None or not _copied(*place, target, position, length):
                 yield from _read_and_write(source, target, position, length)
             position += length
             if progress is not None:
                 progress(position, source.size)
-
-
-def _data_ranges(file: int, start: int, size: int) -> Iterator[tuple[int, int]]:
-    """(first byte, end) of what is no hole, counted from `start`; all of it where nobody knows."""
-    position, end = start, start + size
-    while position < end:
-        try:
-            data = os.lseek(file, position, os.SEEK_DATA)
-            hole = os.lseek(file, data, os.SEEK_HOLE)
-        except OSError as error:
-            if error.errno != errno.ENXIO:  # ENXIO: only a hole is left
-                yield position - start, size
-            return
-        if data >= end:
-            return
-        yield data - start, min(hole, end) - start
-        position = hole
 
 
 def _copied(file: int, start: int, target: int, offset: int, length: int) -> bool:

@@ -22,7 +22,9 @@ _FATAL = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
 _UNUSABLE = re.compile(
     rb"[\x00-\x1f\x7f/]" if os.name == "posix" else rb'[\x00-\x1f\x7f/\\<>:"|?*]'
 )
+_PLAIN = re.compile(rb"[A-Za-z0-9_-][A-Za-z0-9 ._-]{0,%d}" % (NAME_LIMIT - 1))
 _ZEROS = bytes(CHUNK_BYTES)
+_BY_HANDLE = os.utime in os.supports_fd
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,8 @@ def output_limit(blocks: BlockReader) -> int:
 
 def usable_name(name: bytes) -> str:
     """A name as one path component; percent-encoded when it cannot be used as it is."""
+    if _PLAIN.fullmatch(name):
+        return name.decode("ascii")
     plain = name not in (b"", b".", b"..") and not _UNUSABLE.search(name)
     try:
         text = name.decode("utf-8")
@@ -93,7 +97,7 @@ class RootedOutput:
     limit: int = 1 << 62
     _left: int = 0
     _hashed: int = 0
-    _folders: dict[tuple[str, ...], Path] = field(default_factory=dict)
+    _folders: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)
     _known: dict[tuple[bytes, ...], tuple[str, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -203,19 +207,20 @@ class RootedOutput:
         Both end as a name can be put behind them.
         """
         if parts not in self._known:
-            folder = self._folder(tuple(usable_name(part) for part in parts))
-            below = folder.relative_to(self.root).as_posix() + "/"
-            self._known[parts] = f"{folder}{os.sep}", "" if folder == self.root else below
+            names = self._folder(tuple(usable_name(part) for part in parts))
+            folder = os.path.join(self.root, *names, "")  # noqa: PTH118 -- with its end
+            self._known[parts] = folder, "".join([name + "/" for name in names])
         return self._known[parts]
 
-    def _folder(self, names: tuple[str, ...]) -> Path:
-        """The folder for these components; beside a file of the same name it gets a `~`."""
-        folder = self.root
+    def _folder(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Its components below the root; beside a file of the same name a folder gets a `~`."""
+        found: tuple[str, ...] = ()
         for depth in range(1, len(names) + 1):
             if names[:depth] not in self._folders:
-                self._folders[names[:depth]] = _made(folder / names[depth - 1])
-            folder = self._folders[names[:depth]]
-        return folder
+                name = _made(self.root.joinpath(*found), names[depth - 1])
+                self._folders[names[:depth]] = (*found, name)
+            found = self._folders[names[:depth]]
+        return found
 
 
 NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
@@ -242,11 +247,17 @@ def set_aside(path: Path) -> None:
     path.rename(path.with_name(name))
 
 
-def _made(path: Path) -> Path:
-    while path.is_symlink() or (path.exists() and not path.is_dir()):
-        path = path.with_name(path.name + "~")
-    path.mkdir(exist_ok=True)
-    return path
+def _made(above: Path, name: str) -> str:
+    """The name of a folder that is there or is made."""
+    while True:
+        path = above / name
+        try:
+            path.mkdir()
+        except FileExistsError:
+            if path.is_symlink() or not path.is_dir():
+                name += "~"
+                continue
+        return name
 
 
 class UnwritableError(OutputError):
@@ -261,7 +272,7 @@ def _failure(path: str, error: OSError) -> OutputError:
 def _set_times(handle: int, path: str, times: tuple[int, int]) -> None:
     """Set the times where the system here can hold them; the manifest has them exactly."""
     try:
-        os.utime(handle if os.utime in os.supports_fd else path, ns=times)
+        os.utime(handle if _BY_HANDLE else path, ns=times)
     except (OSError, OverflowError):
         return
 

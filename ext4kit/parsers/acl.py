@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from construct import Int16ul, Int32ul, Struct
-
 from ext4kit.errors import CorruptError
 from ext4kit.parsers.layout import Buffer, Layout
+from ext4kit.parsers.words import Int16ul, Int32ul, Struct
 
 ACL_HEADER = Layout("acl header", Struct("a_version" / Int32ul))
 

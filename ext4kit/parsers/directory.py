@@ -10,10 +10,10 @@ from itertools import accumulate
 from typing import Any
 
 import numpy as np
-from construct import Int8ul, Int16ul, Int32ul, Struct
 
-from ext4kit.parsers.checksums import crc32c
-from ext4kit.parsers.layout import Buffer, Layout
+from ext4kit.parsers.checksums import crc32c_each
+from ext4kit.parsers.layout import Layout
+from ext4kit.parsers.words import Int8ul, Int16ul, Int32ul, Struct
 
 DIRENT = Layout(
     "directory entry",
@@ -38,6 +38,7 @@ _REC_LEN_BIT = DIRENT.offset_of("rec_len") * 8
 _NAME_LEN_BIT = DIRENT.offset_of("name_len") * 8
 _FILE_TYPE_BIT = DIRENT.offset_of("file_type") * 8
 NAMES_AT_ONCE = 1 << 14  # as many as the cache holds
+_CACHE_LINE = 64  # bytes
 TAIL_FILE_TYPE = 0xDE
 _TAIL_LENGTH = DIRENT_TAIL.size - DIRENT_TAIL.offset_of("det_rec_len")  # bytes before the end
 _TAIL_TYPE = DIRENT_TAIL.size - DIRENT_TAIL.offset_of("det_reserved_ft")
@@ -52,6 +53,7 @@ FILE_TYPES = {
     6: "socket",
     7: "symlink",
 }
+MODES = np.array([0, 8, 4, 2, 6, 1, 12, 10])  # upper bits of i_mode, by file type
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +188,8 @@ def parse_entries(
     row = np.arange(len(blocks) if start + DIRENT.size <= end else 0)
     place, stop = headers.place(row, start), headers.place(row, end)
     last = stop - DIRENT.size  # where a header may still begin
-    found = [(row[:0], place[:0], headers.at(place[:0]))]
+    count = np.zeros(len(blocks), np.int64)
+    found = []
     while len(row):
         raw = headers.at(place)
         step, length = headers.step(raw), headers.name_length(raw)
@@ -197,17 +200,31 @@ def parse_entries(
             columns = (row, place, stop, last, raw, following)
             row, place, stop, last, raw, following = (column[fits] for column in columns)
         found.append((row, place, raw))
+        count[row] += 1
         more = following <= last
         if not more.all():
             row, following, stop, last = (each[more] for each in (row, following, stop, last))
         place = following
-    row, place, raw = (np.concatenate(column) for column in zip(*found, strict=True))
-    used = np.flatnonzero((headers.inode(raw) != 0) & (headers.name_length(raw) > 0))
-    row, place, raw = row[used], place[used], raw[used]
-    order = np.argsort(place, kind="stable")
+    row, place, raw = _by_block(found, count)
+    used = (headers.inode(raw) != 0) & (headers.name_length(raw) > 0)
     if not dots:
-        order = order[~headers.are_dots(place, raw)[order]]
-    return headers.entries(row[order], place[order], raw[order]), broken
+        used &= ~headers.are_dots(place, raw)
+    return headers.entries(row[used], place[used], raw[used]), broken
+
+
+def _by_block(steps: list[tuple[Any, Any, Any]], count: Any) -> tuple[Any, Any, Any]:
+    """The (row, place, header) columns of all steps in order of block and offset.
+
+    Args:
+        steps: what was found in each; a block that is in one was in all before it.
+        count: in how many steps each block is.
+    """
+    first = np.cumsum(count) - count
+    place, raw = np.empty((2, count.sum()), np.int64)
+    for step, (row, places, headers) in enumerate(steps):
+        at = first[row] + step
+        place[at], raw[at] = places, headers
+    return np.repeat(np.arange(len(count)), count), place, raw
 
 
 class _Headers:
@@ -218,15 +235,16 @@ class _Headers:
     """
 
     def __init__(self, blocks: Any, has_file_type: bool) -> None:
-        self._block_size = blocks.shape[1]
+        count, size = blocks.shape
+        self._block_size = size
         self._has_file_type = has_file_type
-        padded = np.ascontiguousarray(blocks)
-        if self._block_size % 4:
-            padded = np.pad(blocks, ((0, 0), (0, -self._block_size % 4)))
-        self._width = padded.shape[1]
-        count = max(padded.size - DIRENT.size + 4, 0) // 4
-        self._raw: Any = np.ndarray(count, "<i8", padded, strides=(4,))
-        self._bytes = padded.reshape(-1)
+        # Headers at one offset in all blocks would share few lines of the processor's cache.
+        self._width = size + -size % 4 + _CACHE_LINE
+        apart = np.empty((count, self._width), np.uint8)
+        apart[:, :size] = blocks
+        places = max(apart.size - DIRENT.size + 4, 0) // 4
+        self._raw: Any = np.ndarray(places, "<i8", apart, strides=(4,))
+        self._bytes = apart.reshape(-1)
 
     def place(self, row: Any, offset: Any) -> Any:
         """The place of an offset in a block."""
@@ -271,14 +289,24 @@ class _Headers:
         return EntryTable(row, offset, self.inode(raw), length, self.file_type(raw))
 
 
-def block_checksum_ok(seed: int, block: Buffer) -> bool | None:
-    """Whether a directory leaf's tail fits its owner's inode seed; None without a tail."""
-    view = memoryview(block)
-    offset = view.nbytes - DIRENT_TAIL.size
-    # Of whole logs, so not with construct.
-    if view[-_TAIL_TYPE] != TAIL_FILE_TYPE or view[-_TAIL_LENGTH:][:2] != _LENGTH_OF_TAIL:
-        return None
-    return crc32c(seed, view[:offset]) == int.from_bytes(view[-4:], "little")
+def blocks_checksums_ok(seeds: Any, blocks: Any, rows: Any) -> Any:
+    """Per row (bool): the block has a tail, and that fits its owner's inode seed.
+
+    Args:
+        seeds: int64 (n,), one for each of `rows`.
+        blocks: uint8 (m, block size).
+        rows: int64 (n,), which of the blocks are asked for.
+    """
+    tails = blocks[rows, -DIRENT_TAIL.size :]
+    fine = tails[:, -_TAIL_TYPE] == TAIL_FILE_TYPE
+    fine &= (tails[:, -_TAIL_LENGTH:][:, :2] == np.frombuffer(_LENGTH_OF_TAIL, np.uint8)).all(
+        axis=1
+    )
+    tailed = np.flatnonzero(fine)
+    bodies = map(blocks[:, : -DIRENT_TAIL.size].__getitem__, rows[tailed].tolist())
+    stored = np.ascontiguousarray(tails[tailed, -4:]).view("<u4")[:, 0]
+    fine[tailed] = crc32c_each(seeds[tailed], bodies) == stored
+    return fine
 
 
 def parse_remnants(blocks: Any, wanted: Any, entries: EntryTable) -> EntryTable:

@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
-from construct import Bytes, Int8ul, Int16ul, Int32ul, Int64ul, Struct
 
 from ext4kit.errors import CorruptError
 from ext4kit.parsers.layout import Buffer, Layout
+from ext4kit.parsers.words import Bytes, Int8ul, Int16ul, Int32ul, Int64ul, Struct
 from ext4kit.units import widen
 
 MAGIC = b"EVF\x09\x0d\x0a\xff\x00"

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from construct import Int16ul, Int32ul, Struct
 
 from ext4kit.parsers.checksums import crc32c
 from ext4kit.parsers.layout import Buffer, Layout
+from ext4kit.parsers.words import Int16ul, Int32ul, Struct
 from ext4kit.units import join, widen
 
 MAGIC = 0xF30A

@@ -11,12 +11,12 @@ from enum import IntEnum
 from typing import Any
 
 import numpy as np
-from construct import Int16ul, Int32ul, Struct
 
 from ext4kit.parsers.checksums import crc32c
 from ext4kit.parsers.extents import EXTENT, MAX_INITIALISED
 from ext4kit.parsers.inode import INODE as INODE_FIELDS
 from ext4kit.parsers.layout import Buffer, Layout
+from ext4kit.parsers.words import Int16ul, Int32ul, Struct
 from ext4kit.units import join, widen
 
 TAG = Layout(

@@ -10,12 +10,12 @@ from enum import IntFlag
 from typing import Any
 
 import numpy as np
-from construct import Int16ul, Int32ul, Struct
 
 from ext4kit.parsers.checksums import crc16, crc32c, crc32c_rows
 from ext4kit.parsers.features import RoCompat
 from ext4kit.parsers.layout import Layout
 from ext4kit.parsers.superblock import Superblock
+from ext4kit.parsers.words import Int16ul, Int32ul, Struct
 from ext4kit.units import join, widen
 
 _LOW = (

@@ -10,16 +10,18 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
-from typing import NewType
+from typing import TYPE_CHECKING, NewType
 
 import numpy as np
-from construct import Bytes, Int8ul, Int16ul, Int32ul, Struct
-from numpy.typing import NDArray
 
 from ext4kit.errors import CorruptError, RequestError, UnsupportedError
 from ext4kit.parsers.checksums import crc32c
 from ext4kit.parsers.layout import Buffer, Layout
+from ext4kit.parsers.words import Bytes, Int8ul, Int16ul, Int32ul, Struct
 from ext4kit.units import InodeNumber
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 NameHash = NewType("NameHash", int)  # 32-bit major hash; the lowest bit is a flag, not hash
 

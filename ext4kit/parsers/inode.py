@@ -6,19 +6,19 @@ Source: kernel Documentation/filesystems/ext4/inodes.rst and fs/ext4/ext4.h.
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import IntFlag
-from functools import cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from construct import Bytes, Int16ul, Int32sl, Int32ul, Struct
 
 from ext4kit.parsers.checksums import crc32c, crc32c_each, crc32c_fits, crc32c_rows
 from ext4kit.parsers.features import Incompat, RoCompat
 from ext4kit.parsers.layout import Buffer, Layout
 from ext4kit.parsers.superblock import Superblock
+from ext4kit.parsers.words import Bytes, Int16ul, Int32sl, Int32ul, Struct
 from ext4kit.units import NANOSECONDS, join, widen
 
 INODE = Layout(
@@ -192,14 +192,18 @@ def is_fast_symlink(mode: Any, size: Any, flags: Any) -> Any:
     return (mode & 0xF000 == stat.S_IFLNK) & (size < 60) & (flags & _NOT_IN_I_BLOCK == 0)
 
 
-@dataclass(frozen=True, slots=True)
 class InodeTable:
     """Many inodes as columns (n,), named as in `Inode`; `i_block` (n, 60), `raw` (n, size).
 
-    A `crtime` of 0 stands for none as well. Times after 2262 stop at `COLUMN_SECONDS`.
+    A column is worked out when it is first asked for. A `crtime` of 0 stands for none as well.
+    Times after 2262 stop at `COLUMN_SECONDS`.
+
+    Args:
+        number: int64 (n,).
+        raw: uint8 (n, inode size), which must not change any more.
+        superblock: the file system's.
     """
 
-    number: Any
     mode: Any
     uid: Any
     gid: Any
@@ -219,47 +223,81 @@ class InodeTable:
     extra_isize: Any
     checksum: Any
     i_block: Any
-    raw: Any
+
+    def __init__(self, number: Any, raw: Any, superblock: Superblock) -> None:
+        self.number = number
+        self.raw = raw
+        self._superblock = superblock
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _FIELDS:
+            raise AttributeError(name)
+        column = self.__dict__[name] = _FIELDS[name](self._stored)
+        return column
+
+    @cached_property
+    def _stored(self) -> _Stored:
+        rows, base = self.raw, INODE.columns(self.raw)
+        if rows.shape[1] >= GOOD_OLD_SIZE + INODE_EXTRA.size:
+            return _Stored(base, INODE_EXTRA.columns(rows, GOOD_OLD_SIZE), self._superblock)
+        return _Stored(base, np.zeros(len(rows), INODE_EXTRA.dtype), self._superblock)
 
     def __len__(self) -> int:
         return len(self.number)
 
+    @classmethod
+    def stacked(cls, tables: Sequence[InodeTable]) -> InodeTable:
+        """Several tables of one file system, at least one, as one."""
+        number = np.concatenate([table.number for table in tables])
+        raw = np.concatenate([table.raw for table in tables])
+        return cls(number, raw, tables[0]._superblock)
+
     def take(self, index: Any) -> InodeTable:
         """The rows that `index` (positions or a boolean mask) selects."""
-        return InodeTable(*(getattr(self, name)[index] for name in _columns()))
+        return InodeTable(self.number[index], self.raw[index], self._superblock)
 
     def one(self, row: int) -> Inode:
         """One row as an `Inode`, its times exact."""
-        values = {name: getattr(self, name)[row] for name in _columns()}
-        plain: dict[str, Any] = {
-            name: int(value) for name, value in values.items() if value.ndim == 0
-        }
+        plain: dict[str, Any] = {name: int(getattr(self, name)[row]) for name in _NUMBERS}
+        crtime = plain["crtime"] if plain["extra_isize"] >= 24 else None
+        i_block, raw = self.i_block[row].tobytes(), self.raw[row].tobytes()
+        inode = Inode(**(plain | {"crtime": crtime}), i_block=i_block, raw=raw)
         latest = max(plain["atime"], plain["mtime"], plain["ctime"], plain["crtime"])
-        if latest >= COLUMN_SECONDS * NANOSECONDS:
-            plain |= _exact_times(values["raw"].tobytes())
-        return Inode(
-            **(plain | {"crtime": plain["crtime"] if plain["extra_isize"] >= 24 else None}),
-            i_block=values["i_block"].tobytes(),
-            raw=values["raw"].tobytes(),
-        )
+        return self._exact(inode) if latest >= COLUMN_SECONDS * NANOSECONDS else inode
 
-    def each(self) -> Iterator[Inode]:
-        """Every row as an `Inode`, as `one` gives it."""
+    def each(self, **instead: Any) -> Iterator[Inode]:
+        """Every row as an `Inode`, its times exact.
+
+        Args:
+            instead: columns that are used in place of the table's own.
+        """
         latest = np.maximum.reduce([self.atime, self.mtime, self.ctime, self.crtime])
         late = set(np.flatnonzero(latest >= COLUMN_SECONDS * NANOSECONDS).tolist())
-        columns = {name: getattr(self, name).tolist() for name in _columns()[:-2]}
+        columns = {name: instead.get(name, getattr(self, name)).tolist() for name in _NUMBERS}
         exists = (self.extra_isize >= 24).tolist()
         columns["crtime"] = [
             time if there else None for time, there in zip(columns["crtime"], exists, strict=True)
         ]
-        blocks, rows = map(bytes, self.i_block), map(bytes, self.raw)
+        blocks, rows = _each_row(self.i_block), _each_row(self.raw)
         for row, values in enumerate(zip(*columns.values(), blocks, rows, strict=True)):
-            yield self.one(row) if row in late else Inode(*values)
+            inode = Inode(*values)
+            yield self._exact(inode) if row in late else inode
+
+    def _exact(self, inode: Inode) -> Inode:
+        """The inode with its times without the bounds of a column; it has 256 bytes or more."""
+        raw, times = inode.raw, ("atime", "mtime", "ctime", "crtime")
+        extra = INODE_EXTRA.parse(raw, GOOD_OLD_SIZE)
+        stored = _Stored(INODE.parse(raw), extra, self._superblock)
+        exact: dict[str, Any] = {
+            name: _FIELDS[name](stored) for name in times if getattr(inode, name) is not None
+        }
+        return replace(inode, **exact)
 
 
-@cache
-def _columns() -> tuple[str, ...]:
-    return tuple(part.name for part in fields(InodeTable))
+def _each_row(rows: Any) -> Iterator[bytes]:
+    """The bytes of each row of a (n, size) uint8 array."""
+    data, size = rows.tobytes(), rows.shape[1]
+    return (data[start : start + size] for start in range(0, len(data), size))
 
 
 def parse_inode(data: Buffer, number: int, superblock: Superblock) -> Inode:
@@ -268,65 +306,83 @@ def parse_inode(data: Buffer, number: int, superblock: Superblock) -> Inode:
     Raises:
         CorruptError: fewer than 128 bytes.
     """
-    base = INODE.parse(data)
+    base = INODE.first(data)
     room = memoryview(data).nbytes >= GOOD_OLD_SIZE + INODE_EXTRA.size
-    extra = INODE_EXTRA.parse(data, GOOD_OLD_SIZE) if room else _NO_EXTRA
-    plain = _plain(base, extra, superblock)
+    extra = INODE_EXTRA.first(data, GOOD_OLD_SIZE) if room else _NO_EXTRA
+    stored = _Stored(base, extra, superblock)
+    plain = {name: read(stored) for name, read in _FIELDS.items()}
     if plain["extra_isize"] < 24:
         plain["crtime"] = None
-    return Inode(number=number, **plain, i_block=base.i_block, raw=bytes(data))
+    return Inode(number=number, **plain, raw=bytes(data))
 
 
 def parse_inodes(rows: Any, numbers: Any, superblock: Superblock) -> InodeTable:
-    """Read a table of inodes from a (n, inode size) uint8 array."""
-    base = INODE.columns(rows)
-    room = rows.shape[1] >= GOOD_OLD_SIZE + INODE_EXTRA.size
-    extra = (
-        INODE_EXTRA.columns(rows, GOOD_OLD_SIZE) if room else np.zeros(len(rows), INODE_EXTRA.dtype)
-    )
-    plain = _plain(base, extra, superblock)
-    return InodeTable(number=numbers, **plain, i_block=base["i_block"], raw=rows)
+    """Read a table of inodes from a (n, inode size) uint8 array, which must not change then."""
+    return InodeTable(numbers, rows, superblock)
 
 
-_NO_EXTRA = INODE_EXTRA.parse(bytes(INODE_EXTRA.size))
+_NO_EXTRA = INODE_EXTRA.first(bytes(INODE_EXTRA.size))
 
 
-def _plain(base: Any, extra: Any, superblock: Superblock) -> dict[str, Any]:
-    """Plain names and joined values, for a Container and for structured arrays alike.
+class _Stored:
+    """The fields of an inode as they are stored: of a Container or of structured arrays."""
 
-    A field behind byte 128 counts only when i_extra_isize reaches its end; multiplying by
-    that truth value says so for integers and columns in the same words.
-    """
-    end = widen(extra["i_extra_isize"])
-    mode, flags = widen(base["i_mode"]), widen(base["i_flags"])
-    big = (mode & 0xF000 == stat.S_IFREG) | (Incompat.LARGE_DIR in superblock.features)
-    return {
-        "mode": mode,
-        "uid": join(base["i_uid_high"], base["i_uid"], 16),
-        "gid": join(base["i_gid_high"], base["i_gid"], 16),
-        "size": join(widen(base["i_size_high"]) * big, base["i_size_lo"], 32),
-        "links_count": widen(base["i_links_count"]),
-        "blocks": _sectors(base, flags, superblock),
-        "flags": flags,
-        "generation": widen(base["i_generation"]),
-        "file_acl": join(base["i_file_acl_high"], base["i_file_acl_lo"], 32),
-        **_times(base, extra, end),
-        "dtime": widen(base["i_dtime"]),
-        "version": join(widen(extra["i_version_hi"]) * (end >= 28), base["i_version"], 32),
-        "project_id": widen(extra["i_projid"]) * (end >= 32),
-        "extra_isize": end,
-        "checksum": join(widen(extra["i_checksum_hi"]) * (end >= 4), base["i_checksum_lo"], 16),
-    }
+    def __init__(self, base: Any, extra: Any, superblock: Superblock) -> None:
+        self.base, self.extra, self.superblock = base, extra, superblock
+
+    @cached_property
+    def end(self) -> Any:
+        """How far fields reach behind byte 128.
+
+        One behind that counts only when this reaches its end; multiplying by that truth value
+        says so for integers and columns in the same words.
+        """
+        return widen(self.extra["i_extra_isize"])
+
+    def time(self, name: str, extra: str, reach: int) -> Any:
+        """One of the three times of the first 128 bytes."""
+        return _time(self.base[name], self.extra[extra], self.end >= reach)
+
+    @property
+    def crtime(self) -> Any:
+        """When it was made."""
+        extra, end = self.extra, self.end
+        return _time(extra["i_crtime"], extra["i_crtime_extra"], end >= 24) * (end >= 20)
+
+    @property
+    def size(self) -> Any:
+        """Bytes; only what is large by its type uses the high half."""
+        big = (self.base["i_mode"] & 0xF000) == stat.S_IFREG
+        big = big | (Incompat.LARGE_DIR in self.superblock.features)
+        return join(widen(self.base["i_size_high"]) * big, self.base["i_size_lo"], 32)
 
 
-def _times(base: Any, extra: Any, end: Any) -> dict[str, Any]:
-    """The four times of `_plain`; `end` is i_extra_isize."""
-    return {
-        "atime": _time(base["i_atime"], extra["i_atime_extra"], end >= 16),
-        "mtime": _time(base["i_mtime"], extra["i_mtime_extra"], end >= 12),
-        "ctime": _time(base["i_ctime"], extra["i_ctime_extra"], end >= 8),
-        "crtime": _time(extra["i_crtime"], extra["i_crtime_extra"], end >= 24) * (end >= 20),
-    }
+_FIELDS: dict[str, Callable[[_Stored], Any]] = {
+    "mode": lambda of: widen(of.base["i_mode"]),
+    "uid": lambda of: join(of.base["i_uid_high"], of.base["i_uid"], 16),
+    "gid": lambda of: join(of.base["i_gid_high"], of.base["i_gid"], 16),
+    "size": lambda of: of.size,
+    "links_count": lambda of: widen(of.base["i_links_count"]),
+    "blocks": lambda of: _sectors(of.base, of.superblock),
+    "flags": lambda of: widen(of.base["i_flags"]),
+    "generation": lambda of: widen(of.base["i_generation"]),
+    "file_acl": lambda of: join(of.base["i_file_acl_high"], of.base["i_file_acl_lo"], 32),
+    "atime": lambda of: of.time("i_atime", "i_atime_extra", 16),
+    "mtime": lambda of: of.time("i_mtime", "i_mtime_extra", 12),
+    "ctime": lambda of: of.time("i_ctime", "i_ctime_extra", 8),
+    "crtime": lambda of: of.crtime,
+    "dtime": lambda of: widen(of.base["i_dtime"]),
+    "version": lambda of: join(
+        widen(of.extra["i_version_hi"]) * (of.end >= 28), of.base["i_version"], 32
+    ),
+    "project_id": lambda of: widen(of.extra["i_projid"]) * (of.end >= 32),
+    "extra_isize": lambda of: of.end,
+    "checksum": lambda of: join(
+        widen(of.extra["i_checksum_hi"]) * (of.end >= 4), of.base["i_checksum_lo"], 16
+    ),
+    "i_block": lambda of: of.base["i_block"],
+}  # plain names and joined values, in the order of `Inode`
+_NUMBERS = ("number", *_FIELDS)[:-1]
 
 
 def _time(seconds: Any, extra: Any, present: Any) -> Any:
@@ -341,16 +397,10 @@ def _time(seconds: Any, extra: Any, present: Any) -> Any:
     return whole * NANOSECONDS + (bits >> 2)
 
 
-def _exact_times(raw: bytes) -> dict[str, int]:
-    """The times of an inode of 256 bytes or more without the bounds of a column."""
-    extra = INODE_EXTRA.parse(raw, GOOD_OLD_SIZE)
-    return _times(INODE.parse(raw), extra, int(extra.i_extra_isize))
-
-
-def _sectors(base: Any, flags: Any, superblock: Superblock) -> Any:
+def _sectors(base: Any, superblock: Superblock) -> Any:
     if RoCompat.HUGE_FILE not in superblock.features:
         return widen(base["i_blocks_lo"])
-    in_blocks = (flags & int(InodeFlags.HUGE_FILE)) != 0
+    in_blocks = (base["i_flags"] & int(InodeFlags.HUGE_FILE)) != 0
     count = join(base["i_blocks_high"], base["i_blocks_lo"], 32)
     return count * (1 + in_blocks * (superblock.block_size // 512 - 1))
 

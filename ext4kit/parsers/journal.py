@@ -11,10 +11,10 @@ from enum import IntEnum, IntFlag
 from typing import Any
 
 import numpy as np
-from construct import Array, Bytes, Int8ub, Int16ub, Int32ub, Int64ub, Struct
 
 from ext4kit.parsers.checksums import ONES, crc32_big_endian, crc32c, crc32c_each, crc32c_rows
 from ext4kit.parsers.layout import Buffer, Layout
+from ext4kit.parsers.words import Array, Bytes, Int8ub, Int16ub, Int32ub, Int64ub, Struct
 from ext4kit.units import join, widen
 
 MAGIC = 0xC03B3998
@@ -273,7 +273,7 @@ class JournalSuperblock:
         Raises:
             CorruptError: fewer than 1,024 bytes are there.
         """
-        raw = SUPERBLOCK.parse(data, offset)
+        raw = SUPERBLOCK.first(data, offset)
         body = bytearray(bytes(data)[offset : offset + SUPERBLOCK.size])
         hole = SUPERBLOCK.offset_of("s_checksum")
         body[hole : hole + 4] = bytes(4)

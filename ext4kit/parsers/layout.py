@@ -2,7 +2,8 @@
 
 An on-disk structure is declared once as a construct `Struct`. `Layout` reads one of them
 with construct and a table of them as a NumPy structured view whose dtype is derived from
-that same declaration.
+that same declaration. The few that each command begins with are read as a table of one, as
+loading construct takes longer than all the rest of it (see `words`).
 """
 
 from __future__ import annotations
@@ -10,33 +11,13 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-import construct
 import numpy as np
 
 from ext4kit.errors import CorruptError
+from ext4kit.parsers.words import Word
 
 # Anything that memoryview takes; typing has a name for that only since Python 3.12.
 Buffer = bytes | bytearray | memoryview | Any
-
-
-def _dtype_of(field: Any) -> np.dtype[Any]:
-    """The NumPy dtype with the same bytes as a construct field.
-
-    Sizes come from construct and not from the format letter: construct spells u32 `L`,
-    which NumPy reads as 8 bytes on 64-bit Linux.
-    """
-    if isinstance(field, construct.Renamed):
-        return _dtype_of(field.subcon)
-    if isinstance(field, construct.FormatField):
-        order, letter = field.fmtstr
-        return np.dtype(f"{order}{'u' if letter.isupper() else 'i'}{field.length}")
-    if isinstance(field, construct.Bytes):
-        return np.dtype((np.uint8, (field.length,)))
-    if isinstance(field, construct.Array):
-        return np.dtype((_dtype_of(field.subcon), (field.count,)))
-    if isinstance(field, construct.Struct):
-        return np.dtype([(part.name, _dtype_of(part)) for part in field.subcons])
-    raise TypeError(f"no NumPy equivalent for {field!r}")
 
 
 class Layout:
@@ -47,15 +28,20 @@ class Layout:
         struct: its declaration, kernel field names, fixed-size fields only.
     """
 
-    def __init__(self, name: str, struct: construct.Struct) -> None:
+    def __init__(self, name: str, struct: Word) -> None:
         self.name = name
         self.struct = struct
-        self.size: int = struct.sizeof()
+        self.size = struct.size
+
+    @cached_property
+    def construct(self) -> Any:
+        """The declaration as construct has it."""
+        return self.struct.spoken
 
     @cached_property
     def dtype(self) -> np.dtype[Any]:
         """The structured dtype; its itemsize equals `size`."""
-        return _dtype_of(self.struct)
+        return self.struct.dtype
 
     def offset_of(self, field: str) -> int:
         """Byte offset of a field within the structure."""
@@ -72,17 +58,26 @@ class Layout:
         Raises:
             CorruptError: fewer than `size` bytes are left at `offset`.
         """
+        return self.construct.parse(self._piece(data, offset))
+
+    def first(self, data: Buffer, offset: int = 0) -> Row:
+        """Read one structure as a table of one.
+
+        Raises:
+            CorruptError: fewer than `size` bytes are left at `offset`.
+        """
+        return Row(np.frombuffer(self._piece(data, offset), self.dtype)[0])
+
+    def _piece(self, data: Buffer, offset: int) -> bytes:
         piece = bytes(memoryview(data)[offset : offset + self.size])
-        try:
-            return self.struct.parse(piece)
-        except construct.ConstructError as error:
-            raise CorruptError(
-                self.name, offset, f"needs {self.size} bytes, {len(piece)} are there"
-            ) from error
+        if len(piece) < self.size:
+            lacking = f"needs {self.size} bytes, {len(piece)} are there"
+            raise CorruptError(self.name, offset, lacking)
+        return piece
 
     def build(self, values: dict[str, Any]) -> bytes:
         """The structure's bytes for the given field values."""
-        return bytes(self.struct.build(values))
+        return bytes(self.construct.build(values))
 
     def table(self, data: Buffer, count: int = -1, offset: int = 0) -> Any:
         """Read `count` structures that lie back to back, as a structured array view.
@@ -105,3 +100,22 @@ class Layout:
         if piece.strides[1] != 1:
             piece = np.ascontiguousarray(piece)
         return piece.view(self.dtype)[:, 0]
+
+
+class Row:
+    """One row of a table with plain values, named as a construct Container has them."""
+
+    def __init__(self, row: Any) -> None:
+        self._row = row
+
+    def __getitem__(self, name: str) -> Any:
+        value = self._row[name]
+        if value.dtype.names:
+            return [Row(each) for each in value] if value.ndim else Row(value)
+        return value.tobytes() if value.ndim and value.dtype == np.uint8 else value.tolist()
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except ValueError as error:
+            raise AttributeError(name) from error

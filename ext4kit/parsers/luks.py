@@ -13,10 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from construct import Array, Bytes, Int16ub, Int32ub, Int64ub, Struct
-
 from ext4kit.errors import CorruptError
 from ext4kit.parsers.layout import Buffer, Layout
+from ext4kit.parsers.words import Array, Bytes, Int16ub, Int32ub, Int64ub, Struct
 
 SECTOR = 512
 SLOT_1 = Struct(

@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from construct import Bytes, Int32ul, Int64ul, Struct
-
 from ext4kit.errors import CorruptError
 from ext4kit.parsers.layout import Buffer, Layout
+from ext4kit.parsers.words import Bytes, Int32ul, Int64ul, Struct
 
 SECTOR = 512
 LABEL = Layout(

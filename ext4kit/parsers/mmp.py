@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from construct import Array, Bytes, Int16ul, Int32ul, Int64ul, Struct
-
 from ext4kit.errors import CorruptError
 from ext4kit.parsers.checksums import crc32c
 from ext4kit.parsers.layout import Buffer, Layout
+from ext4kit.parsers.words import Array, Bytes, Int16ul, Int32ul, Int64ul, Struct
 from ext4kit.units import NANOSECONDS
 
 MMP = Layout(

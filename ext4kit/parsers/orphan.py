@@ -6,14 +6,17 @@ Source: kernel Documentation/filesystems/ext4/orphan.rst and fs/ext4/orphan.c.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from construct import Int32ul, Struct
-from numpy.typing import NDArray
 
 from ext4kit.errors import CorruptError
 from ext4kit.parsers.checksums import crc32c
 from ext4kit.parsers.layout import Buffer, Layout
+from ext4kit.parsers.words import Int32ul, Struct
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 ORPHAN_TAIL = Layout(
     "orphan file block tail",

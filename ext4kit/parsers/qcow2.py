@@ -8,10 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from construct import Bytes, Int8ub, Int32ub, Int64ub, Struct
-
 from ext4kit.errors import CorruptError, UnsupportedError
 from ext4kit.parsers.layout import Buffer, Layout
+from ext4kit.parsers.words import Bytes, Int8ub, Int32ub, Int64ub, Struct
 
 HEADER = Layout(
     "QCOW2 header",

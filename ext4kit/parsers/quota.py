@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from construct import Int16ul, Int32ul, Int64ul, Struct
 
 from ext4kit.errors import CorruptError
 from ext4kit.parsers.layout import Buffer, Layout
+from ext4kit.parsers.words import Int16ul, Int32ul, Int64ul, Struct
 from ext4kit.units import widen
 
 QUOTA_HEADER = Layout(

@@ -9,11 +9,10 @@ import uuid as _uuid
 from dataclasses import dataclass
 from typing import Any
 
-from construct import Array, Bytes, Int8ul, Int16sl, Int16ul, Int32ul, Int64ul, Struct
-
 from ext4kit.parsers.checksums import ONES, crc32c
 from ext4kit.parsers.features import Compat, Features, Incompat, RoCompat
 from ext4kit.parsers.layout import Buffer, Layout
+from ext4kit.parsers.words import Array, Bytes, Int8ul, Int16sl, Int16ul, Int32ul, Int64ul, Struct
 from ext4kit.units import join
 
 MAGIC = 0xEF53
@@ -235,7 +234,7 @@ class Superblock:
         Raises:
             CorruptError: fewer than 1,024 bytes are there.
         """
-        raw = SUPERBLOCK.parse(data, offset)
+        raw = SUPERBLOCK.first(data, offset)
         body = memoryview(data)[offset : offset + SUPERBLOCK.size - 4]
         return cls(**_plain(raw), computed_checksum=crc32c(ONES, body))
 

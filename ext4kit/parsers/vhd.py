@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from construct import Array, Bytes, Int32ub, Int64ub, Struct
-
 from ext4kit.errors import CorruptError, UnsupportedError
 from ext4kit.parsers.layout import Buffer, Layout
+from ext4kit.parsers.words import Array, Bytes, Int32ub, Int64ub, Struct
 
 MAGIC = b"conectix"
 FOOTER = Layout(

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from construct import Array, Int8ul, Int16ul, Int32ul, Struct
 
 from ext4kit.errors import CorruptError
 from ext4kit.parsers.checksums import crc32c
 from ext4kit.parsers.layout import Buffer, Layout
+from ext4kit.parsers.words import Array, Int8ul, Int16ul, Int32ul, Struct
 from ext4kit.units import InodeNumber
 
 XATTR_BLOCK_HEADER = Layout(

@@ -30,6 +30,7 @@ class Appearances:
         directory: whose block it stood in, as in `Versions`.
         block: the block.
         key: of the name: names of equal keys are equal.
+        file_type: as the entry says, 0 for unknown.
         first: order of the first version that shows the entry, BEFORE when that is the first
             version of the block that is known.
         shown: order of the first version that shows it, whether there is an earlier one or not.
@@ -46,6 +47,7 @@ class Appearances:
     directory: Any
     block: Any
     key: Any
+    file_type: Any
     first: Any
     shown: Any
     gone: Any
@@ -133,6 +135,7 @@ class _Spans:
     child: Any
     directory: Any
     key: Any
+    file_type: Any
     name: list[bytes]
 
     def take(self, index: Any) -> _Spans:
@@ -142,6 +145,7 @@ class _Spans:
             self.child[index],
             self.directory[index],
             self.key[index],
+            self.file_type[index],
             [self.name[row] for row in index.tolist()],
         )
 
@@ -168,7 +172,10 @@ class _Joiner:
 
 
 def _spans(piece: Piece, entries: EntryTable) -> _Spans:
-    """The intervals within one piece, by (block, inode, key, directory)."""
+    """The intervals within one piece, by (block, inode, key, directory).
+
+    One of another type is another's: it got the number and the name of the one before.
+    """
     versions = piece.versions
     key = _name_keys(piece.data, entries)
     block, directory = versions.block[entries.block], versions.directory[entries.block]
@@ -180,6 +187,7 @@ def _spans(piece: Piece, entries: EntryTable) -> _Spans:
         & (entries.inode[1:] == entries.inode[:-1])
         & (key[1:] == key[:-1])
         & (directory[1:] == directory[:-1])
+        & (entries.file_type[1:] == entries.file_type[:-1])
         & (entries.block[1:] == entries.block[:-1] + 1)
     )
     start = np.concatenate([[0], np.flatnonzero(~follows) + 1])[: len(block)]
@@ -190,6 +198,7 @@ def _spans(piece: Piece, entries: EntryTable) -> _Spans:
         entries.inode[start],
         directory[start],
         key[start],
+        entries.file_type[start],
         entries.take(start).names(piece.data),
     )
 
@@ -207,6 +216,7 @@ def _appearances(versions: Versions, spans: _Spans) -> Appearances:
         spans.directory,
         versions.block[first],
         spans.key,
+        spans.file_type,
         np.where(has_earlier, versions.order[first], BEFORE),
         versions.order[first],
         np.where(has_later, versions.order[after], NOW),
@@ -250,6 +260,7 @@ def _remnants(piece: Piece, wanted: Any) -> Appearances:
         versions.directory[entries.block],
         versions.block[entries.block],
         _name_keys(piece.data, entries),
+        entries.file_type,
         before,
         order,
         order,

@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 
 from ext4kit.errors import CorruptError
+from ext4kit.filesystem.ahead import ahead
 from ext4kit.filesystem.inodes import INODES_AT_ONCE
 from ext4kit.filesystem.maps import spread
 from ext4kit.filesystem.xattrs import inline_tail
 from ext4kit.journal.replay import ReplayedBlocks
-from ext4kit.parsers.directory import DIRENT, EntryTable, block_checksum_ok, parse_entries
+from ext4kit.parsers.directory import DIRENT, EntryTable, blocks_checksums_ok, parse_entries
 from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.inode import InodeFlags, inode_seeds
 from ext4kit.past.states import NEVER, NOW, UNREPLAYED, Past
@@ -197,7 +198,7 @@ class DirectoryBlocks:
         `begin` is NEVER where the block was the directory's before the log begins, `end` is
         NOW where nothing tells when it was freed.
         """
-        past, states = self.past, self.past.states
+        states = self.past.states
         block, order, life = (column[self._owned[2] >= 0] for column in self._owned)
         sort = np.lexsort((order, life, block))
         block, order, life = block[sort], order[sort], life[sort]
@@ -206,10 +207,16 @@ class DirectoryBlocks:
         block, order, life = block[first], order[first], life[first]
         known = np.searchsorted(states.life, life)
         begins = (order > states.order[known]) | self._born_in_log(known)
-        end = past.following[past.last_whole[life]] if len(life) else life
-        ends = (end != NEVER) & ~past.alive_now[life] if len(life) else begins
         begin = np.where(begins & (order != NOW), order, NEVER)
-        return block, life, begin, np.where(ends, end, NOW)
+        return block, life, begin, self.ends(life)
+
+    def ends(self, life: Any) -> Any:
+        """Order at which each directory (as in `Versions`) was freed, NOW where nothing tells."""
+        past, known = self.past, np.maximum(life, 0)
+        if not len(past.states) or not len(life):
+            return np.full(len(life), NOW)
+        end = past.following[past.last_whole[known]]
+        return np.where((life >= 0) & (end != NEVER) & ~past.alive_now[known], end, NOW)
 
     def _edges(self) -> Versions:
         """Where a directory's time with a block begins and ends, as versions without entries."""
@@ -268,14 +275,15 @@ class DirectoryBlocks:
         )
         versions = versions.take(np.lexsort((versions.order, versions.block)))
         step = max(BYTES_AT_ONCE // self.past.fs.superblock.block_size, 2)
-        start = 0
-        while start < len(versions):
-            end = min(start + step, len(versions))
-            overlaps = start > 0 and bool(versions.block[start] == versions.block[start - 1])
-            first = start - overlaps
-            data, entries = self._read(versions.take(slice(first, end)))
-            yield Piece(versions, first, overlaps, data, entries)
-            start = end
+        starts = np.arange(0, len(versions), step)
+        overlaps = np.append(False, versions.block[starts[1:]] == versions.block[starts[1:] - 1])
+        cuts = [
+            slice(start - overlap, start + step)
+            for start, overlap in zip(starts.tolist(), overlaps.tolist(), strict=False)
+        ]
+        read = ahead(lambda cut: self._read(versions.take(cut)), cuts)
+        for cut, overlap, (data, entries) in zip(cuts, overlaps.tolist(), read, strict=False):
+            yield Piece(versions, cut.start, overlap, data, entries)
         yield from self._read_inline()
 
     def _read(self, piece: Versions) -> tuple[Any, EntryTable]:
@@ -304,9 +312,7 @@ class DirectoryBlocks:
         rows = np.flatnonzero(readable & (piece.directory >= 0))
         life = piece.directory[rows]
         seeds = inode_seeds(past.fs.superblock, past.number[life], past.generation[life])
-        for row, seed in zip(rows.tolist(), seeds.tolist(), strict=True):
-            if block_checksum_ok(seed, data[row]) is not True:
-                readable[row] = False
+        readable[rows] = blocks_checksums_ok(seeds.astype(np.int64), data, rows)
 
     def _read_inline(self) -> Iterator[Piece]:
         """Inline directories: entries in i_block, and those that went on into system.data."""

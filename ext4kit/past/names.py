@@ -14,11 +14,14 @@ from typing import Any
 import numpy as np
 
 from ext4kit.filesystem.filesystem import ROOT
+from ext4kit.parsers.directory import MODES
 from ext4kit.past.appearances import REMNANT, Appearances, find_appearances
+from ext4kit.past.breaks import NOWHERE
 from ext4kit.past.directories import BEFORE, DirectoryBlocks
 from ext4kit.past.states import NOW, UNREPLAYED, Past
 from ext4kit.units import NANOSECONDS
 
+DIRECTORY = 4  # upper bits of i_mode
 FINE_CTIME = 8  # i_extra_isize from which on ctime has nanoseconds
 DEPTH_LIMIT = 4096  # directories in each other; hostile names can go on and on
 
@@ -74,9 +77,16 @@ class NameHistory:
         remnant = found.seen == REMNANT
         seen_at = np.where(remnant, found.gone, found.seen)
         life = self._life_at(found.child, seen_at, ~remnant)
+        unsure = self._lost_behind(found.child, seen_at)
+        unsure &= self._lost_behind(found.child, found.shown) | (found.shown < 0)
+        # With transactions lost, what is on disk need not be from before the log begins.
+        ends = self.blocks.ends(found.directory)
+        unsure |= (found.seen == BEFORE) & self.past.breaks.any_lost(BEFORE, ends)
+        life[unsure & ~self._alone[life]] = -1
         if len(life):
             unsure = self.past.alive_now[np.maximum(life, 0)] | self._reborn(life)
             life[remnant & (life >= 0) & unsure] = -1
+            life[(life >= 0) & ~self._fit(found.file_type, life)] = -1
         real = np.array([name not in (b".", b"..") for name in found.name], bool)
         kept = np.flatnonzero((life >= 0) & real & (life != found.directory))
         kept = _unambiguous(kept, life, found)
@@ -88,18 +98,28 @@ class NameHistory:
         return Names(
             life[kept],
             found.directory[kept],
-            first[rank],
+            self._after_others(life[kept], first[rank], seen[rank], gone[rank]),
             sure[rank],
             found.gone[kept],
             found.seen[kept],
             [found.name[row] for row in kept.tolist()],
         )
 
+    def _after_others(self, life: Any, first: Any, seen: Any, gone: Any) -> Any:
+        """`first` of `Names`: a directory has one name at a time, none before the last went."""
+        states = self.past.states
+        if not len(life):
+            return first
+        folder = states.table.mode[np.searchsorted(states.life, life)] >> 12 == DIRECTORY
+        follows = folder[1:] & (life[1:] == life[:-1]) & (seen[:-1] >= 0) & (gone[:-1] <= seen[1:])
+        return np.append(first[:1], np.where(follows, np.maximum(first[1:], gone[:-1]), first[1:]))
+
     def _beginnings(self, found: Appearances) -> tuple[Any, Any]:
         """(`first`, `sure`) of `Names` for each appearance.
 
         Whatever names an inode sets its ctime. Where the first copy of a block is of the
         transaction in which the bearer's ctime changed, that one may have brought the name.
+        A ctime of whole seconds need not show a second change.
         Source: kernel fs/ext4/namei.c, `ext4_rename`.
         """
         states = self.past.states
@@ -110,13 +130,15 @@ class NameHistory:
         end = states.table.ctime[start] + self._ticks[start]
         told = (start > 0) & (states.life[start - 1] == states.life[start])
         told &= self._ticks[start] == 0
-        changed = np.where(at >= 0, states.order[start], found.shown)
+        changed = np.where(at >= 0, np.minimum(states.order[start], found.shown), found.shown)
+        recent = end >= self._begun(found.shown)
+        changed = np.where(recent & (self._ticks[start] > 0), found.shown, changed)
         came = (at >= 0) & (changed == found.shown) & (found.shown < UNREPLAYED)
         came &= (found.first == BEFORE) & (found.seen >= 0)
-        came &= told | (end >= self._begun(found.shown))
+        came &= told | recent
         old = (at >= 0) & ~told & (end < min(self.past.commit_times.values(), default=0))
         first = np.where(came, found.shown, found.first)
-        return first, np.where(old, BEFORE, np.minimum(changed, found.shown))
+        return first, np.where(old, BEFORE, changed)
 
     @cached_property
     def _ticks(self) -> Any:
@@ -138,10 +160,16 @@ class NameHistory:
         One begins while the one before it is being committed, and not before the one before
         that is.
         """
+        known, times = self._commits
+        place = np.maximum(np.searchsorted(known, orders) - 1, 0)
+        return np.append(0, times)[place]
+
+    @cached_property
+    def _commits(self) -> tuple[Any, Any]:
+        """(order, time in ns) of every commit."""
         times = self.past.commit_times
         known = np.array(sorted(times), np.int64)
-        place = np.maximum(np.searchsorted(known, orders) - 1, 0)
-        return np.array([0, *map(times.__getitem__, known.tolist())], np.int64)[place]
+        return known, np.array([times[order] for order in known.tolist()], np.int64)
 
     def _reborn(self, life: Any) -> Any:
         """Per life (bool): its number had another life before, whose remnants look the same."""
@@ -149,6 +177,13 @@ class NameHistory:
         numbers = states.table.number[past.by_number]
         first = states.life[past.by_number[np.searchsorted(numbers, past.number[life])]]
         return np.asarray(first != life)
+
+    def _fit(self, file_types: Any, life: Any) -> Any:
+        """Per entry (bool): its file type, where it tells one, is that of the life."""
+        kind = MODES[np.minimum(file_types, len(MODES) - 1)]
+        states = self.past.states
+        first = np.searchsorted(states.life, np.maximum(life, 0))
+        return (kind == 0) | (kind == states.table.mode[first] >> 12)
 
     def _life_at(self, numbers: Any, orders: Any, linked: Any) -> Any:
         """The life that each inode number meant at that time, -1 when none is known.
@@ -177,6 +212,19 @@ class NameHistory:
         life[(row >= 0) & states.undescribed[row] & ~self._alone[life]] = -1
         dead = (states.table.links_count[row] == 0) & (states.order[row] < orders + linked)
         return np.where((row >= 0) & dead & (orders != BEFORE), -1, life)
+
+    def _lost_behind(self, numbers: Any, orders: Any) -> Any:
+        """Per inode number (bool): at that time another life may have had it than is known.
+
+        The log lacks transactions since its last state before that, and does not show the same
+        life after them.
+        """
+        states, rows = self.past.states, self.past.state_at(numbers, orders)
+        if not len(states):
+            return np.zeros(len(numbers), bool)
+        lost = (rows >= 0) & self.past.breaks.any_lost(states.order[rows], orders)
+        goes_on = np.append(states.life[1:] == states.life[:-1], False)
+        return lost & ~(goes_on[rows] & (orders < self.past.breaks.anew))
 
     @cached_property
     def _alone(self) -> Any:
@@ -221,10 +269,6 @@ class NameHistory:
         """Per life: one past its last row in `names`."""
         return np.searchsorted(self.names.life, np.arange(self.past.lives_count), side="right")
 
-    def last_name(self, life: int) -> int:
-        """Row in `names` of the last name of a life, -1 when none is known."""
-        return int(self.last_names(np.array([life]))[0])
-
     def last_names(self, lives: Any) -> Any:
         """Row in `names` of the last name of each life, -1 where none is known."""
         end = self._ends[lives]
@@ -233,33 +277,51 @@ class NameHistory:
         return np.where((end > 0) & (self.names.life[end - 1] == lives), end - 1, -1)
 
     def paths(self, rows: Any, deaths: Any) -> list[bytes | None]:
-        """As `path`, for many rows of `names` with the orders of the removals."""
+        """The full paths that rows of `names` stood for when their bearers were removed.
+
+        Where the log lacks transactions before a removal, the path is that of the time when
+        the name was last seen.
+
+        Args:
+            rows: rows of `names`.
+            deaths: orders of the removals.
+
+        Returns:
+            The paths; None where a directory on the way has no known name.
+        """
         names = self.names
-        when = np.minimum(names.gone[rows], deaths) - 1
         seen = np.minimum(names.seen[rows], NOW - 1)
+        when = np.minimum(names.gone[rows], deaths) - 1
+        when = np.where(self.past.breaks.any_lost(seen, when), seen, when)
+        folder = names.directory[rows]
+        gone = self._gone(folder)
+        empty = (gone <= when) & ~self.past.breaks.any_lost(gone - 1, when)
+        when = np.where(empty, gone - 1, when)  # nothing was in it after that
         when = np.maximum(when, np.maximum(names.first[rows], seen))
-        folders = map(self._directory_path, names.directory[rows].tolist(), when.tolist())
+        folders = map(self.folder_path, folder.tolist(), when.tolist())
         return [
             None if folder is None else folder + b"/" + names.name[row]
             for folder, row in zip(folders, rows.tolist(), strict=True)
         ]
 
-    def path(self, row: int, death: int) -> bytes | None:
-        """The full path that row `row` of `names` stood for when its bearer was removed.
+    def _gone(self, folders: Any) -> Any:
+        """Order at which the last name of each directory went, NOW where none is known."""
+        rows = np.where(folders < 0, -1, self.last_names(np.maximum(folders, 0)))
+        return np.where(rows < 0, NOW, np.append(self.names.gone, NOW)[rows])
 
-        Args:
-            row: a row of `names`.
-            death: order of the bearer's removal.
+    def before(self, time: int) -> int:
+        """The order as of which all is as it was just before a time (ns).
 
-        Returns:
-            The path, or None when a directory on the way has no known name.
+        BEFORE for a time before the log's first transaction was over, and where the log counts
+        anew.
         """
-        when = min(int(self.names.gone[row]), death) - 1
-        when = max(when, int(self.names.first[row]), min(int(self.names.seen[row]), int(NOW) - 1))
-        folder = self._directory_path(int(self.names.directory[row]), when)
-        return None if folder is None else folder + b"/" + self.names.name[row]
+        orders, times = self._commits
+        place = int(np.searchsorted(times, time))
+        if place == 0 or self.past.breaks.anew != NOWHERE:
+            return BEFORE
+        return int(orders[place]) - 1 if place < len(orders) else int(NOW) - 1
 
-    def _directory_path(self, life: int, when: int) -> bytes | None:
+    def folder_path(self, life: int, when: int) -> bytes | None:
         """Path of a directory at a time; a life below 0 is minus a live inode's number."""
         below: list[tuple[int, bytes]] = []
         while (life, when) not in self._paths and len(below) < DEPTH_LIMIT:
@@ -284,30 +346,43 @@ class NameHistory:
         What the log has no state of had no other name while it was kept.
         """
         row, names = -1 if life < 0 else self._name_at(life, when), self.names
-        if row >= 0 and self._is_unsure(row, when):
+        if row >= 0 and names.first[row] <= when < names.gone[row]:
+            known = int(names.directory[row]), names.name[row]
+            return None if self._is_unsure(row, when) else known
+        if life >= 0 and not self.past.alive_now[life]:
             return None
-        holds = row >= 0 and names.first[row] <= when < names.gone[row]
-        if not holds and (life < 0 or self.past.alive_now[life]):
-            if row >= 0 and names.first[self._ends[life] - 1] > when:
-                return None  # its present name came later, and the one it had is not known
-            folder, name = self._live_folders.get(self._number(life), (0, b""))
-            if folder:
-                return self._living.get(folder, -folder), name
-        return None if row < 0 else (int(names.directory[row]), names.name[row])
+        if row >= 0 and names.first[self._ends[life] - 1] > when:
+            return None  # its present name came later, and the one it had is not known
+        folder, name = self._live_folders.get(self._number(life), (0, b""))
+        if not folder or not self._has_stayed(self._number(life), folder, when):
+            return None
+        return self._living.get(folder, -folder), name
+
+    def _has_stayed(self, number: int, folder: int, when: int) -> bool:
+        """Whether a live directory has been where it is since a time.
+
+        Transactions that the log lacks may have moved it; that sets its ctime and that of the
+        directory above (kernel fs/ext4/namei.c, `ext4_rename`).
+        """
+        if not self.past.breaks.any_lost(when, NOW):
+            return True
+        orders, times = self._commits
+        place = int(np.searchsorted(orders, when, side="right")) - 1
+        moved = self.past.fs.inode_table(np.array([number, folder])).ctime
+        return place >= 0 and int((moved + NANOSECONDS).min()) <= times[place]
 
     def _is_unsure(self, row: int, when: int) -> bool:
         """Whether the name in row `row` of `names` may not yet, or no more, have been in force.
 
         It came there later, from where the log does not show; or the bearer may have moved in
-        transactions that the log has no more.
+        transactions that the log has no more. What a removed entry says may be long gone.
         """
-        names = self.names
-        first, sure, seen = int(names.first[row]), int(names.sure[row]), int(names.seen[row])
-        return first > when or (seen >= 0 and (self._lost(seen, when) or self._lost(when, sure)))
-
-    def _lost(self, seen: int, when: int) -> bool:
-        """Whether the log lacks transactions between two."""
-        return bool(self.past.breaks.any_lost(seen, when))
+        names, breaks = self.names, self.past.breaks
+        sure, seen = int(names.sure[row]), int(names.seen[row])
+        lost = breaks.any_lost(seen, when) or breaks.any_lost(when, sure)
+        if breaks.anew <= when < UNREPLAYED and sure >= 0:
+            lost |= breaks.any_lost(sure, when)  # what has a lower order may have come later
+        return bool(names.first[row] > when or seen == REMNANT or lost)
 
     def _name_at(self, life: int, when: int) -> int:
         """Row in `names` of the name in force at a time, the nearest one else, -1 for none.

@@ -15,6 +15,8 @@ from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.geometry import inode_place
 from ext4kit.parsers.inode import InodeFlags, InodeTable
 
+_SPREAD = 8  # numbers that are left out for each that is there, where sorting is slower
+
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
@@ -42,7 +44,7 @@ def find_settled(fs: FileSystem, table: InodeTable, logged: Any = None) -> tuple
     Returns:
         (per state (bool): its inode is settled, what the settled inodes have).
     """
-    numbers, place = np.unique(table.number, return_inverse=True)
+    numbers, place = _distinct(table.number)
     disk = fs.inode_table(numbers)
     settled = _can_settle(fs, disk)
     settled[place[~_agree(table, disk, place)]] = False
@@ -56,10 +58,21 @@ def find_settled(fs: FileSystem, table: InodeTable, logged: Any = None) -> tuple
     return settled[place], holdings
 
 
+def _distinct(numbers: Any) -> tuple[Any, Any]:
+    """The distinct numbers, ascending, and for each number its place among them."""
+    first, last = (int(numbers.min()), int(numbers.max())) if len(numbers) else (0, -1)
+    if last - first > _SPREAD * len(numbers):
+        return np.unique(numbers, return_inverse=True)
+    there = np.zeros(last - first + 1, bool)
+    there[numbers - first] = True
+    return np.flatnonzero(there) + first, (np.cumsum(there) - 1)[numbers - first]
+
+
 def _can_settle(fs: FileSystem, disk: InodeTable) -> Any:
     """Live, no directory, and mapped by nothing but its own i_block."""
     by_extents = (disk.flags & int(InodeFlags.EXTENTS)) != 0
-    deep = np.where(by_extents, disk.i_block[:, 6:8].any(axis=1), disk.i_block[:, 48:].any(axis=1))
+    words = _words(disk.i_block)
+    deep = np.where(by_extents, words[:, 1] >> 16 != 0, words[:, 12:].any(axis=1))
     alive = (disk.links_count > 0) & fs.bitmaps.inodes_in_use(disk.number)
     group, slot = inode_place(fs.superblock, disk.number)
     per_block = fs.superblock.block_size // fs.superblock.inode_size
@@ -70,7 +83,9 @@ def _can_settle(fs: FileSystem, disk: InodeTable) -> Any:
 
 def _agree(table: InodeTable, disk: InodeTable, place: Any) -> Any:
     """Per state (bool): alive, of the same life and kind as on disk, its map the same or empty."""
-    same = (table.i_block == disk.i_block[place]).all(axis=1) | _are_empty(table)
+    same = (_words(table.i_block) == _words(disk.i_block)[place]).all(axis=1)
+    others = np.flatnonzero(~same)
+    same[others] = _are_empty(table.flags[others], table.i_block[others])
     same &= table.links_count > 0
     for logged, now in (
         (table.mode, disk.mode),
@@ -81,11 +96,17 @@ def _agree(table: InodeTable, disk: InodeTable, place: Any) -> Any:
     return same
 
 
-def _are_empty(table: InodeTable) -> Any:
+def _words(i_block: Any) -> Any:
+    """Each i_block as 15 numbers, which are compared sooner than its bytes are."""
+    return i_block.view("<u4")
+
+
+def _are_empty(flags: Any, i_block: Any) -> Any:
     """Per state (bool): its map has no entry yet, as before the first data were written."""
-    by_extents = (table.flags & int(InodeFlags.EXTENTS)) != 0
-    root = table.i_block[:, [2, 3, 6, 7]]  # eh_entries and eh_depth
-    return ~np.where(by_extents, root.any(axis=1), table.i_block.any(axis=1))
+    by_extents = (flags & int(InodeFlags.EXTENTS)) != 0
+    words = _words(i_block)
+    root = (words[:, 0] >> 16) | (words[:, 1] >> 16)  # eh_entries and eh_depth
+    return np.where(by_extents, root == 0, ~words.any(axis=1))
 
 
 def _holdings(fs: FileSystem, disk: InodeTable) -> Holdings:

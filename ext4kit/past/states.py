@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import copy
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -132,7 +132,7 @@ class Past:
             orders.append(np.full(len(table), at))
         numbers = np.concatenate([table.number for table in tables])
         on_disk = self._on_disk(np.unique(numbers))
-        table = _stacked([*tables, on_disk])
+        table = InodeTable.stacked([*tables, on_disk])
         order = np.concatenate([*orders, np.full(len(on_disk), NOW)])
         return _by_life(table, order, np.zeros(len(table), bool))
 
@@ -149,7 +149,7 @@ class Past:
         numbers = np.setdiff1d(np.concatenate([table.number for table in tables]), known.number)
         now = self.fs.inode_table(numbers)
         now = now.take(now.mode != 0)
-        table = _stacked([known, now, *tables])
+        table = InodeTable.stacked([known, now, *tables])
         order = np.concatenate([self.states.order, np.full(len(now), NOW), *orders])
         told = [self.states.undescribed, np.zeros(len(now), bool)]
         undescribed = np.concatenate([*told, np.ones(len(table) - sum(map(len, told)), bool)])
@@ -168,7 +168,7 @@ class Past:
         if self.history is not None:
             parts += map(self._unsettled, inode_version_pieces(self.fs, self.history))
         tables, orders = zip(*parts, strict=True)
-        return _stacked(list(tables)), np.concatenate(orders)
+        return InodeTable.stacked(list(tables)), np.concatenate(orders)
 
     def _unsettled(self, versions: InodeVersions) -> tuple[InodeTable, Any]:
         """(states, orders) out of one piece of the log."""
@@ -282,7 +282,7 @@ class Past:
         self.live_directories = np.concatenate(directories)
         if not found:
             found.append(self.fs.inode_table(np.zeros(0, np.int64)))
-        return _stacked(found)
+        return InodeTable.stacked(found)
 
     @cached_property
     def commit_times(self) -> dict[int, int]:
@@ -471,11 +471,3 @@ def inodes_in(fs: FileSystem, blocks: Any) -> Any:
     slots = (skip * per_block)[:, None] + np.arange(per_block)
     numbers = by_start[place][:, None] * superblock.inodes_per_group + slots + 1
     return numbers[slots < superblock.inodes_per_group]
-
-
-def _stacked(tables: list[InodeTable]) -> InodeTable:
-    columns = (
-        np.concatenate([getattr(table, part.name) for table in tables])
-        for part in fields(InodeTable)
-    )
-    return InodeTable(*columns)

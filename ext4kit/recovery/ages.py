@@ -166,6 +166,22 @@ class Ages:
         return self._last(self.written_in_place(lives) | self._of_unknown_past)
 
     @cached_property
+    def made_and_rewritten(self) -> Any:
+        """Row of the life's first state, where it was written to more than once before that.
+
+        It has its blocks already, and what was written after they were taken may have been
+        under way still: of extents a commit waits for no byte that is not in a new block.
+        -1 where it was not, and for lives that are older than the log.
+        Source: kernel fs/ext4/inode.c, `ext4_map_blocks`.
+        """
+        table = self.states.table
+        by_hand = (table.mtime < table.crtime) | (table.mtime > table.ctime)
+        again = table.version > MADE_AND_WRITTEN + by_hand
+        by_extents = (table.flags & int(InodeFlags.EXTENTS)) != 0
+        known = (table.extra_isize >= DATED) & (table.crtime > self._log_begins)
+        return self._last(~self.follows & known & again & by_extents & (table.blocks > 0))
+
+    @cached_property
     def _of_unknown_past(self) -> Any:
         """First states of lives that began before the log does, and were written to since."""
         table = self.states.table

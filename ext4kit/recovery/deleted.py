@@ -154,9 +154,11 @@ class DeletedFile:
         runs = None if self._content is None else self._content.runs
         if runs is None:
             return []
-        stored = runs if not runs.unwritten.any() else runs.take(~runs.unwritten)
-        columns = stored.logical.tolist(), stored.physical.tolist(), stored.length.tolist()
-        return [list(row) for row in zip(*columns, strict=True)]
+        columns = runs.logical.tolist(), runs.physical.tolist(), runs.length.tolist()
+        rows = zip(*columns, runs.unwritten.tolist(), strict=True)
+        return [
+            [logical, first, count] for logical, first, count, unwritten in rows if not unwritten
+        ]
 
     @property
     def format(self) -> Kind | None:

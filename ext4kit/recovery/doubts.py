@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.filesystem.ahead import ahead
 from ext4kit.filesystem.maps import Runs, has_map
 from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.inode import InodeFlags, inode_checksums_ok
@@ -20,6 +21,7 @@ from ext4kit.recovery.unseen import find_unseen_users
 
 SECTOR = 512
 BLOCKS_AT_ONCE = 4096
+BYTES_AHEAD = 4 << 20  # of each of the pieces that are read ahead
 ZEROS = 4  # bytes of zeros at a file's end that are more than chance
 HUGE = 4 << 20  # what writeback takes of one file before it looks at others, at least
 
@@ -58,6 +60,10 @@ def find_doubts(
         (_incomplete(past, found), "its block map holds fewer blocks than its inode counts"),
         (_beyond(past, found, runs), "a part of it lies beyond the end of the evidence"),
         (on_lost_bytes(past.fs.blocks, runs, len(found)), UNREADABLE),
+        (
+            _untold(past, found, runs),
+            "which of its blocks are in use now is not known: a bitmap cannot be read",
+        ),
         (_unproven(past, found), "the checksum of its inode does not fit"),
         (_uncommitted(past, found), "its state comes from a transaction without a commit"),
         (_unseen(past, found), "a later fast commit may have changed its blocks unseen"),
@@ -84,6 +90,12 @@ def find_doubts(
         (
             _rewritten(past, found, ages),
             "it was written in place and went soon: the bytes may be older ones of its own",
+        ),
+        (
+            ages.unsettled(found.row, ages.made_and_rewritten[found.row])
+            & _files(past, found)
+            & ~_are_in(found, journaled),
+            "it was written again before it is first seen and went soon: the bytes may be older",
         ),
         (
             ages.awaits_bytes[found.row] & recent & _files(past, found),
@@ -113,6 +125,13 @@ def _incomplete(past: Past, found: Candidates) -> Any:
     counted = table.blocks[found.row] * SECTOR // superblock.block_size
     kinds = np.isin(table.mode[found.row] & 0xF000, (0x8000, 0xA000))
     return kinds & ~found.unsized & (counted > mapped)
+
+
+def _untold(past: Past, found: Candidates, runs: Runs) -> Any:
+    """Blocks of a group whose bitmap cannot be read."""
+    doubtful = np.zeros(len(found), bool)
+    doubtful[runs.owner[past.fs.bitmaps.blocks_unknown(runs.physical, runs.length)]] = True
+    return doubtful
 
 
 def _beyond(past: Past, found: Candidates, runs: Runs) -> Any:
@@ -236,14 +255,16 @@ def _ends_of(
     block = held.physical + last[held.owner] - held.logical
     blank, foreign = judged, np.zeros(len(found), bool)
     in_one_go = ages.in_one_go[row] & ((table.flags[row] & int(InodeFlags.EXTENTS)) != 0)
-    for start in range(0, len(held), BLOCKS_AT_ONCE):
-        owner = held.owner[start : start + BLOCKS_AT_ONCE]
-        rows, readable = past.fs.fetch(block[start : start + BLOCKS_AT_ONCE])
+    step = max(BYTES_AHEAD // past.fs.superblock.block_size, 1)
+    some = [slice(at, at + step) for at in range(0, len(held), step)]
+    read = ahead(lambda part: past.fs.fetch(block[part]), some)
+    for part, (rows, readable) in zip(some, read, strict=True):
+        owner, used = held.owner[part], _last_used(rows)
         near = np.maximum(end[owner][:, None] - np.arange(ZEROS), 0)
         zeros = ~np.take_along_axis(rows, near, axis=1).any(axis=1)
-        zeros = np.where(in_one_go[owner], ~rows.any(axis=1), zeros)
+        zeros = np.where(in_one_go[owner], used < 0, zeros)
         blank[owner] = readable & zeros
-        foreign[owner] = readable & (_last_used(rows) > end[owner])
+        foreign[owner] = readable & (used > end[owner])
     return blank, foreign
 
 
@@ -254,8 +275,11 @@ def _are_in(found: Candidates, journaled: Mapping[int, tuple[Any, Any]]) -> Any:
 
 def _last_used(rows: Any) -> Any:
     """Per row: position of the last byte that is not zero, -1 for none."""
-    used = rows != 0
-    last = rows.shape[1] - 1 - np.argmax(used[:, ::-1], axis=1)
+    words = rows.view(np.uint64)
+    every = np.arange(len(rows))
+    word = words.shape[1] - 1 - np.argmax((words != 0)[:, ::-1], axis=1)
+    used = rows.reshape(*words.shape, 8)[every, word] != 0
+    last = word * 8 + 7 - np.argmax(used[:, ::-1], axis=1)
     return np.where(used.any(axis=1), last, -1)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -83,4 +83,4 @@ def _inodes(past: Past, row: Any, linked: Any) -> list[Inode]:
     mended &= ((table.uid ^ before.uid) & 0xFFFF == 0) & ((table.gid ^ before.gid) & 0xFFFF == 0)
     uid = np.where(mended, before.uid, table.uid)
     gid = np.where(mended, before.gid, table.gid)
-    return list(replace(table, uid=uid, gid=gid).each())
+    return list(table.each(uid=uid, gid=gid))

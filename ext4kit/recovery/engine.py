@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -62,15 +62,19 @@ def find_deleted(
         fs: the file system; open it with its journal replayed.
         versions: also the earlier states of files whose blocks were dropped by a rewrite.
         sources: where to look; all but JOURNAL read the whole free space.
-        progress: called with (bytes read of the free space, bytes in all).
+        progress: called with (done, in all): bytes of the free space that are read, then rounds in
+            which contents without an inode are joined.
     """
     findings = search(Past(fs, keeps_rewritten=versions), sources, progress)
-    return Deleted(fs, _Engine(findings, versions).files())
+    return Deleted(fs, _Engine(findings, versions, progress).files())
 
 
 class _Engine:
-    def __init__(self, findings: Findings, versions: bool) -> None:
+    def __init__(
+        self, findings: Findings, versions: bool, progress: Progress | None = None
+    ) -> None:
         self.past, self.fs = findings.past, findings.past.fs
+        self._shown_by, self._seen_in = cache(self._state_source), cache(self._name_source)
         self.found: Candidates = find_candidates(self.past, versions, findings.maps)
         self.columns = Columns(self.past, self.found, findings.maps, findings.loose)
         self.names = NameHistory(self.past)
@@ -79,7 +83,7 @@ class _Engine:
         self.attributes.tell_unclaimed()
         contents = find_contents(findings, self.columns)
         self.contents = without_fragments(contents, self.columns, findings.space)
-        self.joined = join_contents(self.columns, self.contents, self._names)
+        self.joined = join_contents(self.columns, self.contents, self._names, progress)
         self.block_size = self.fs.superblock.block_size
 
     def files(self) -> list[DeletedFile]:
@@ -98,7 +102,7 @@ class _Engine:
         columns = self.columns
         inode, source = columns.ends.inode[place], columns.source_names[place]
         runs = columns.runs.take(slice(*columns.slices[place : place + 2]))
-        reused = self._reused_blocks(place)
+        reused = self._reused_blocks(place) if place in self._contested else []
         lost, problems = self._lost_blocks(place, reused)
         size = self._size(place, inode, source)
         grade = self._grade(place, inode, source, runs, lost, problems)
@@ -112,7 +116,7 @@ class _Engine:
             deleted_between=self._between(place),
             grade=grade,
             blocks=columns.block_counts[place],
-            blocks_reused=sum(length for _, length, _ in reused),
+            blocks_reused=_total(reused),
             lost=tuple(self._lost_ranges(runs, lost, size or 0)) if lost else (),
             sources=self._sources(place, inode, source, name),
             problems=tuple(problems),
@@ -155,11 +159,16 @@ class _Engine:
             if place not in copies:
                 continue
             left = without_copied(reused, copies[place][0])
-            count = sum(length for _, length, _ in reused) - sum(length for _, length, _ in left)
+            count = _total(reused) - _total(left)
             if count:
                 said.append(f"{count:,} of its blocks have other bytes now: {where}")
             reused = left
         return reused, said
+
+    @cached_property
+    def _contested(self) -> set[int]:
+        """Candidates of which others had blocks."""
+        return {*self.columns.reuse.candidate.tolist(), *self.columns.freed_rivals[0].tolist()}
 
     def _reused_blocks(self, place: int) -> list[tuple[int, int, str]]:
         """(first block, count, owner) without overlaps, in order."""
@@ -167,8 +176,6 @@ class _Engine:
         (first, last), (begin, end) = (
             slices[place : place + 2] for slices in (columns.reuse_slices, columns.rival_slices)
         )
-        if first == last and begin == end:
-            return []
         reuse, (_, start, length, number) = columns.reuse, columns.freed_rivals
         found = [
             (int(reuse.start[row]), int(reuse.length[row]), self._owner(row))
@@ -212,9 +219,9 @@ class _Engine:
             problems.append("a part of its inline data is missing")
         if place in self.columns.untrusted:
             problems.append("a block of its map was reused and carries no checksum")
-        if self._changed_later(place, runs, inode):
+        if not len(runs) and self._changed_later(place, inode):
             problems.append("it changed after the last state that is known")
-        reused, blocks = sum(length for _, length, _ in lost), self.columns.block_counts[place]
+        reused, blocks = _total(lost), self.columns.block_counts[place]
         grade = Grade.PARTIAL if problems or reused else Grade.INTACT
         if blocks and reused >= blocks:
             grade = Grade.OVERWRITTEN
@@ -222,14 +229,14 @@ class _Engine:
             problems.append("encrypted: the content is ciphertext")
         return grade
 
-    def _changed_later(self, place: int, runs: Runs, inode: Inode) -> bool:
+    def _changed_later(self, place: int, inode: Inode) -> bool:
         """Whether a file last seen without blocks got some before it was freed.
 
         Freeing blocks sets mtime; an inode that never had any keeps its own. What a fast commit
         freed does not tell.
         """
         ends = self.columns.ends
-        if len(runs) or inode.kind != "file" or inode.is_inline:
+        if inode.kind != "file" or inode.is_inline:
             return False
         if UNREPLAYED <= ends.order[place] < NOW or inode.number in self.past.undated:
             return True
@@ -329,11 +336,7 @@ class _Engine:
         self, place: int, inode: Inode, source: str, name: FoundName | None
     ) -> dict[str, str]:
         """What inode, map and name rest on."""
-        order = self.columns.ends.order[place]
-        moment = self.columns.moments.get(order)
-        where = f"journal transaction {moment.transaction}" if moment else "inode table"
-        if UNREPLAYED < order < NOW:
-            where = "fast commit"
+        where = self._shown_by(self.columns.ends.order[place])
         if source == DISK and inode.number in self.fs.orphans:
             where = "orphan list"
         if self._undescribed[place]:
@@ -347,10 +350,22 @@ class _Engine:
             sources["name"] = name.source
         return sources
 
+    def _state_source(self, order: int) -> str:
+        """Where a state was seen that was first there at that order."""
+        if UNREPLAYED < order < NOW:
+            return "fast commit"
+        return self._from_transaction(order) or "inode table"
+
+    def _from_transaction(self, order: int) -> str:
+        """The transaction of the log that has this order, "" where it has none."""
+        moment = self.columns.moments.get(order)
+        return f"journal transaction {moment.transaction}" if moment else ""
+
     def _content_source(self, place: int) -> str:
         """Where in the log content is read from, "" for content that is read in its place."""
-        copied = {FROM_DESCRIBED: self.columns.journaled, FROM_LOOSE: self.columns.loose}
-        return ", ".join(where for where, places in copied.items() if place in places)
+        described, loose = place in self.columns.journaled, place in self.columns.loose
+        found = [FROM_DESCRIBED] * described + [FROM_LOOSE] * loose
+        return ", ".join(found) if found else ""
 
     @cached_property
     def _undescribed(self) -> list[bool]:
@@ -376,7 +391,7 @@ class _Engine:
             found[place] = FoundName(names.name[row], whole, below, self._seen_in(seen))
         return found
 
-    def _seen_in(self, order: int) -> str:
+    def _name_source(self, order: int) -> str:
         """Where a name was seen that was last there at that order."""
         kept = {BEFORE: "freed directory block", REMNANT: "removed entry left in its directory"}
         kept[UNREPLAYED] = "directory block that a fast commit changes"
@@ -384,5 +399,9 @@ class _Engine:
             return kept[order]
         if UNREPLAYED < order < NOW:
             return "fast commit"
-        moment = self.columns.moments.get(order)
-        return f"journal transaction {moment.transaction}" if moment else "journal"
+        return self._from_transaction(order) or "journal"
+
+
+def _total(pieces: list[tuple[int, int, str]]) -> int:
+    """Blocks in (first block, count, owner) each."""
+    return sum([length for _, length, _ in pieces]) if pieces else 0

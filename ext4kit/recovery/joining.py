@@ -8,35 +8,36 @@ from typing import Any
 
 import numpy as np
 
-from ext4kit.errors import AccessError
 from ext4kit.parsers.inode import InodeFlags
 from ext4kit.past.states import NEVER
+from ext4kit.recovery.arranging import FEW_CHANGES, Among, Scene, lying_of, near, parts, went_last
 from ext4kit.recovery.candidates import NOTHING
 from ext4kit.recovery.columns import Columns
-from ext4kit.recovery.contents import CARVED, IN_LOG, Contents, content_of
-from ext4kit.recovery.sources.alignment import Aligned, align
-from ext4kit.recovery.sources.laying import LARGE, Ground, Steps, Way
-from ext4kit.recovery.sources.laying import NOTHING as ASKED
+from ext4kit.recovery.contents import CARVED, IN_LOG, Contents
+from ext4kit.recovery.sources.alignment import Aligned, Files, Progress, align
+from ext4kit.recovery.sources.laying import LARGE
 from ext4kit.recovery.sources.likeness import ending, fits, like
+from ext4kit.recovery.sources.mentions import Mentions
 from ext4kit.recovery.sources.order import NOTHING as NO_MATCH
 from ext4kit.recovery.sources.order import match_in_order
 from ext4kit.recovery.sources.paths import FoundName
-from ext4kit.recovery.turns import KnownFiles, Turns, group_of, in_turn, known_files
+from ext4kit.recovery.turns import KnownFiles, group_of, known_files
 
 BETWEEN = "order on the disk: made between neighbours whose blocks are known"
-FEW_CHANGES = 4  # i_version of what was made, written, and given times and an owner or a mode
-MANY_CHANGES = 8  # from which on it may have been written more than once
-REWRITTEN = 0.3  # of these, and of those since when others were made, lie elsewhere
-IN_PIECES = 0.9  # of those that had more than one extent
-SURE = 0.995
-SURE_IN_DISORDER = 0.999
-DISORDER = 1.5  # files out of their order among the nearest ones
-AROUND = 10  # the nearest ones on either side
-CLAIMED = 0.01  # by all other files together
+IN_ORDER = "order on the disk: made one after the other, as they lie"
+FITTING, SPEAKING = "its name fits what it holds", "what it holds mentions its name"
+SURE = 0.99
+SURE_IN_RUINS = 0.995  # where many files have no content, or many contents no file
+RUINS = 0.1
+SURE_IN_DISORDER = 0.999  # where files lie out of the order in which they were made
+DISORDER = 0.05  # of them
+CLAIMED = 0.01  # by all other contents together
+TWICE = 1.1  # so much claimed, something is wrong around a file
+AROUND = 2  # files on either side
 CONTRADICTED = 0.2  # a content like that is so much rarer under such a name
-MOST_CONTENTS = 100_000  # each of them is looked into
-_HEAD = 4096
-_EXTENT_STARTS = [6, 9, 12]  # words of i_block: ee_block of the second extent and of those behind
+SHORTLY = 8  # files
+OUTSPOKEN = 20  # what a content says of its name stands against doubts of the order
+MOST_CONTENTS = 100_000  # where contents are this many, only neighbours that are known count
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,10 @@ class Joined:
 
 
 def join_contents(
-    columns: Columns, contents: Contents, names: Sequence[FoundName | None]
+    columns: Columns,
+    contents: Contents,
+    names: Sequence[FoundName | None],
+    progress: Progress | None = None,
 ) -> dict[int, Joined]:
     """Candidate without a map -> the content that is its own by its place among others.
 
@@ -61,6 +65,7 @@ def join_contents(
         columns: the candidates.
         contents: found without an inode.
         names: of each candidate, None where it is not known.
+        progress: called with (steps done, steps in all).
     """
     places = _asked(columns)
     rows = np.flatnonzero(contents.source != IN_LOG)
@@ -68,10 +73,17 @@ def join_contents(
     if not len(places) or not len(rows):
         return {}
     known = known_files(columns)
-    between = _between(columns, contents, known, places)
+    joined = _between(columns, contents, known, places)
     if len(rows) > MOST_CONTENTS:
-        return between
-    return _in_turn(columns, contents, known, places, rows, names, between)
+        return joined
+    table = columns.past.states.table.take(columns.found.row[places])
+    places = places[np.lexsort((table.number, table.crtime))]
+    scene = Scene(columns, contents, known, names, places, rows)
+    for some, lying in parts(scene):
+        for place in places[some].tolist():
+            joined.pop(place, None)
+        joined |= _in_order(scene, some, lying, progress)
+    return joined
 
 
 def _asked(columns: Columns) -> Any:
@@ -85,28 +97,12 @@ def _asked(columns: Columns) -> Any:
     return np.flatnonzero(freed & (table.flags[row] & int(InodeFlags.INLINE_DATA) == 0))
 
 
-def _went_last(columns: Columns, rows: Any) -> Any:
-    """Per state (bool) of a freed inode without a map: none of them was made after it went.
-
-    Such a one may have had its blocks since, and so may others between two bearers of its
-    number, of which nothing tells.
-    """
-    past = columns.past
-    table, life = past.states.table, past.states.life
-    last = np.searchsorted(life, life[rows], side="right") - 1
-    known, bearer = np.unique(table.number, return_inverse=True)
-    newest = np.zeros(len(known), np.int64)
-    np.maximum.at(newest, bearer, table.crtime)
-    made = np.maximum(newest[bearer[rows]], table.crtime[rows].max(initial=0))
-    return made <= table.ctime[last]
-
-
 def _between(
     columns: Columns, contents: Contents, known: KnownFiles, places: Any
 ) -> dict[int, Joined]:
     """Those that fill all that lies between two neighbours whose blocks are known."""
     table, row = columns.past.states.table, columns.found.row
-    places = places[_went_last(columns, row[places])]
+    places = places[went_last(columns, row[places])]
     places = places[table.version[row[places]] <= FEW_CHANGES]  # more: it can lie elsewhere
     carved = np.flatnonzero(contents.source == CARVED)
     carved = carved[np.argsort(contents.first[carved])]
@@ -120,47 +116,116 @@ def _between(
     return {place: Joined(int(carved[at]), BETWEEN) for place, at in pairs if at != NO_MATCH}
 
 
-def _in_turn(
-    columns: Columns,
-    contents: Contents,
-    known: KnownFiles,
-    places: Any,
-    rows: Any,
-    names: Sequence[FoundName | None],
-    between: dict[int, Joined],
+def _in_order(
+    scene: Scene, some: Any, contents: Any, progress: Progress | None
 ) -> dict[int, Joined]:
-    """Those to which all files in their order leave one answer, with what names say.
-
-    Those between two neighbours are kept where that does not reach.
-    """
-    first, end = contents.first[rows], contents.end[rows]
-    likes = np.array([_like(contents, row) for row in rows.tolist()])
-    ground = Ground(first, end, end - first > LARGE, likes, ~contents.sure[rows])
-    told = [names[place] for place in places.tolist()]
+    """Those to which all around them, their names and their contents leave one answer."""
+    told = [scene.names[at] for at in some.tolist()]
+    mentions, likes = Mentions([_parts_of(name) for name in told]), []
+    for at in contents.tolist():
+        head = scene.head(at)
+        likes.append(like(head, int(scene.contents.signature[scene.rows[at]])))
+        mentions.add(head)
     endings, called = np.unique(
         [ending(name.name if name else None) for name in told], return_inverse=True
     )
-    table = columns.past.states.table.take(columns.found.row[places])
-    nothing = np.full(len(places), ASKED)
-    absent = _absent(columns, places, table)
-    none = np.zeros(len(places))
-    asked = Steps(nothing, nothing, none.astype(bool), called + 1, absent, none)
-    turns = in_turn(columns.fs, known, (table.crtime, table.number), asked)
-    table_of_fits = fits(endings.tolist(), likes)
-    aligned = align(ground, turns.steps, table_of_fits, turns.counted)
-    mixed = _out_of_order(columns, table)
-    sure = _sure(aligned, turns, ground, table_of_fits, mixed, places, rows)
-    looked_at = set(places[turns.asked[turns.asked != ASKED]].tolist())
-    return {place: one for place, one in between.items() if place not in looked_at} | sure
+    liking, spoken = np.array(likes), mentions.found()
+    table = fits(endings.tolist(), liking)
+    files = Files(called + 1, scene.absent(some, len(contents)), scene.folder[some])
+    named = np.array([name is not None for name in told])
+    evidence = _Evidence(named, table[files.called], liking, spoken)
+    among, strange = Among(scene, some, contents), 1 - len(some) / len(contents)
+    if strange > RUINS and among.fits_in:
+        aligned = align(*among.placed(files, liking, spoken, strange), table, progress)
+        return _judged(
+            (scene, some, contents), among.asked_of(aligned), evidence, among.held(aligned)
+        )
+    lying = lying_of(scene, some, contents, liking)
+    aligned = align(lying, files, spoken, table, progress)
+    return _judged((scene, some, contents), aligned, evidence, np.ones(len(contents), bool))
 
 
-def _absent(columns: Columns, places: Any, table: Any) -> Any:
-    """How likely the content of each is not where its turn was, 0 for what is usual."""
-    absent = np.where(table.version > MANY_CHANGES, REWRITTEN, 0.0)
-    absent[~_went_last(columns, columns.found.row[places])] = REWRITTEN
-    words = np.ascontiguousarray(table.i_block).view("<u4")[:, _EXTENT_STARTS]
-    mapped = (table.flags & int(InodeFlags.EXTENTS)) != 0
-    return np.where(mapped & words.any(axis=1), IN_PIECES, absent)
+def _judged(
+    asked: tuple[Scene, Any, Any], aligned: Aligned, evidence: _Evidence, held: Any
+) -> dict[int, Joined]:
+    """The pairs that are sure."""
+    scene, some, contents = asked
+    left_over = 1 - len(some) / len(contents)
+    mixed = _out_of_order(scene.columns, scene.table)[some]
+    rows = scene.rows[contents]
+    large = scene.contents.end[rows] - scene.contents.first[rows] > LARGE
+    found = {}
+    for at in _sure(aligned, left_over < -RUINS, held).tolist():
+        content, file = int(aligned.content[at]), int(aligned.file[at])
+        fit, mention = evidence.of(content, file)
+        odd = not evidence.named[file]  # order alone is wrong too often
+        odd |= fit <= CONTRADICTED or (mixed[file] and mention < OUTSPOKEN)
+        if left_over > RUINS and mention <= 1:
+            odd |= large[content] or fit <= 1
+        if not odd and (mention > 1 or not evidence.speaks_of_another(content, file)):
+            found[int(scene.places[some[file]])] = Joined(int(rows[content]), _basis(fit, mention))
+    return found
+
+
+def _parts_of(name: FoundName | None) -> tuple[bytes, bytes] | None:
+    """(name, name of the folder it is in) as far as they are known."""
+    if name is None:
+        return None
+    above = (name.path or name.below or b"").rpartition(b"/")[0]
+    folder = above.rpartition(b"/")[2]
+    return name.name, b"" if folder.startswith(b"inode-") else folder
+
+
+@dataclass(frozen=True, slots=True)
+class _Evidence:
+    """What speaks for pairs beside their order.
+
+    Attributes:
+        named: bool per file.
+        fits: float (files, kinds); like: kind of each content.
+        spoken: what contents say of names.
+    """
+
+    named: Any
+    fits: Any
+    like: Any
+    spoken: dict[int, tuple[Any, Any]]
+
+    def of(self, content: int, file: int) -> tuple[float, float]:
+        """(how well the name fits, how much likelier by what the content says)."""
+        mention = 1.0
+        if content in self.spoken:
+            files, likelier = self.spoken[content]
+            at = int(np.searchsorted(files, file))
+            if at < len(files) and files[at] == file:
+                mention = float(likelier[at])
+        return float(self.fits[file, self.like[content]]), mention
+
+    def speaks_of_another(self, content: int, file: int) -> bool:
+        """Whether a content mentions a file that was made shortly before or after this one."""
+        files, _ = self.spoken.get(content, (np.zeros(0, np.int64), None))
+        return bool((np.abs(files - file) <= SHORTLY).any())
+
+
+def _basis(fit: float, mention: float) -> str:
+    also = [FITTING] * (fit > 1) + [SPEAKING] * (mention > 1)
+    return "; ".join([IN_ORDER, *also])
+
+
+def _sure(aligned: Aligned, in_ruins: bool, held: Any) -> Any:
+    """Rows of the pairs that nothing comes near to, and nothing is odd around.
+
+    Args:
+        aligned: all pairs.
+        in_ruins: many files have no content.
+        held: bool per content, others are out of the question.
+    """
+    least = SURE_IN_RUINS if in_ruins else SURE
+    least = SURE_IN_DISORDER if aligned.disorder > DISORDER else least
+    claimed, file, chance = aligned.claimed, aligned.file, aligned.chance
+    odd = near(claimed > TWICE, AROUND)
+    good = (chance >= least) & (claimed[file] - chance < CLAIMED) & ~odd[file]
+    return np.flatnonzero(good & held[aligned.content])
 
 
 def _out_of_order(columns: Columns, table: Any) -> Any:
@@ -170,61 +235,3 @@ def _out_of_order(columns: Columns, table: Any) -> Any:
     split = (time[1:] == time[:-1]) & (group[1:] != group[:-1])
     times = np.unique(time[1:][split])
     return np.isin(table.crtime, times)
-
-
-def _sure(
-    aligned: Aligned,
-    turns: Turns,
-    ground: Ground,
-    table_of_fits: Any,
-    mixed: Any,
-    places: Any,
-    rows: Any,
-) -> dict[int, Joined]:
-    """The pairs that nothing else comes near to."""
-    claimed = np.bincount(aligned.content, aligned.chance, len(ground))
-    step, content, chance = aligned.step, aligned.content, aligned.chance
-    wanted = turns.asked[step]
-    fit = table_of_fits[turns.steps.called[step], ground.like[content]]
-    disorder = _disorder(aligned, turns)[step]
-    good = (wanted != ASKED) & (turns.steps.first[step] == ASKED)
-    good &= chance >= np.where(disorder < DISORDER, SURE, SURE_IN_DISORDER)
-    good &= (claimed[content] - chance < CLAIMED) & (fit > CONTRADICTED) & ~mixed[wanted]
-    step, content, fit = step[good], content[good], fit[good]
-    agreeing = np.cumsum(np.append(0, fit > 1))
-    low = np.searchsorted(step, step - AROUND)
-    high = np.searchsorted(step, step + AROUND, side="right")
-    told = agreeing[high] - agreeing[low]
-    return {
-        int(places[turns.asked[at]]): Joined(int(rows[mine]), _basis(int(number), int(fitting)))
-        for at, mine, number, fitting in zip(step, content, high - low, told, strict=True)
-    }
-
-
-def _basis(number: int, fitting: int) -> str:
-    return (
-        f"order on the disk: made one after the other, as they lie; of {number} in a row the "
-        f"names of {fitting} fit their contents"
-    )
-
-
-def _disorder(aligned: Aligned, turns: Turns) -> Any:
-    """Per step: how many of the nearest files asked for do not lie behind the one before."""
-    at = np.flatnonzero((turns.asked != ASKED) & (turns.steps.first == ASKED))
-    odd = 1 - aligned.ways[at][:, [Way.BEHIND, Way.NEAR]].sum(axis=1)
-    sums = np.append(0, np.cumsum(odd))
-    place = np.arange(len(at))
-    low, high = np.maximum(place - AROUND, 0), np.minimum(place + AROUND + 1, len(at))
-    found = np.zeros(len(turns.asked))
-    found[at] = sums[high] - sums[low]
-    return found
-
-
-def _like(contents: Contents, row: int) -> int:
-    """What a content looks like."""
-    content = content_of(contents, row)
-    try:
-        head = content.read(0, min(_HEAD, content.size))
-    except AccessError:
-        head = b""
-    return like(head, int(contents.signature[row]))

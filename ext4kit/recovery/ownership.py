@@ -154,7 +154,9 @@ class Ownership:
             columns = [nothing, nothing, nothing]
         candidate, start, length = columns
         number = self._live_owners(start, length)
-        return Reuse(candidate, start, length, number, np.full(len(start), NOW))
+        told = (number > 0) | ~self.past.fs.bitmaps.blocks_unknown(start)  # else a doubt, no owner
+        now = np.full(len(start), NOW)
+        return Reuse(*(column[told] for column in (candidate, start, length, number, now)))
 
     def _used_pieces(self, runs: Runs) -> tuple[Any, Any, Any]:
         """(candidate, start, length) of the stretches of the runs that are in use now."""
@@ -164,7 +166,9 @@ class Ownership:
         row, block = row[used], block[used]
         if not len(block):
             return row, block, block
+        unknown = self.past.fs.bitmaps.blocks_unknown(block)
         joined = (row[1:] == row[:-1]) & (block[1:] == block[:-1] + 1)
+        joined &= unknown[1:] == unknown[:-1]
         first = np.concatenate([[0], np.flatnonzero(~joined) + 1])
         length = np.diff(np.append(first, len(block)))
         return runs.owner[row[first]], block[first], length

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,16 @@ from ext4kit.output import (
     RootedOutput,
     UnwritableError,
     Written,
+    apart,
+    can_be_apart,
     output_limit,
 )
+from ext4kit.parsers.inode import Inode
 from ext4kit.recovery.deleted import Deleted, DeletedFile, Grade, Moment
 from ext4kit.recovery.sources.attributes import Attributes
+
+_MANY = 512  # files from which on a second process is worth while
+Outcome = tuple[Written | None, str]  # a file that was written, or why it could not be
 
 
 @dataclass(slots=True)
@@ -44,6 +52,7 @@ def recover(
     out: Path,
     progress: Callable[[int, int], None] | None = None,
     evidence: tuple[Path, ...] = (),
+    second_process: bool = False,
 ) -> Salvage:
     """Write deleted files below `out`, with a manifest that has a record for each.
 
@@ -52,6 +61,8 @@ def recover(
         out: a new or empty folder.
         progress: called with (done, total) as the work goes on.
         evidence: files of the evidence, which `out` must not touch.
+        second_process: many files may be written by a process of their own, which reads the
+            evidence through the same open files; the evidence must be able to do that.
 
     Raises:
         RequestError: `out` is not empty or lies in the evidence.
@@ -59,12 +70,17 @@ def recover(
     """
     output = RootedOutput(out, evidence, output_limit(deleted.fs.blocks))
     result = Salvage()
+    is_apart = second_process and len(deleted) >= _MANY and can_be_apart()
     try:
-        with Manifest(out) as manifest:
-            for done, file in enumerate(deleted):
-                if progress is not None and done % 64 == 0:
-                    progress(done, len(deleted))
-                _recover_one(file, output, manifest, result)
+        with Manifest(out, waits=is_apart) as manifest, closing(_outcomes(deleted, output)) as made:
+            outcomes = apart(made) if is_apart else made
+            with closing(outcomes):
+                for done, file in enumerate(deleted):
+                    if progress is not None and done % 64 == 0:
+                        progress(done, len(deleted))
+                    written = _recover_one(file, outcomes, manifest, result)
+                    if is_apart and written is not None and written.lost:
+                        _read_again(file)
     except OSError as error:
         raise OutputError(f"{out / MANIFEST}: {error.strerror}; free some space") from error
     if progress is not None:
@@ -72,16 +88,29 @@ def recover(
     return result
 
 
+def _outcomes(deleted: Deleted, output: RootedOutput) -> Generator[Outcome, None, None]:
+    """Write the files; what came of each."""
+    for file in deleted:
+        try:
+            yield _write(file, output), ""
+        except UnwritableError as error:
+            yield None, str(error)
+
+
+def _read_again(file: DeletedFile) -> None:
+    """Read what could not be read elsewhere, so that it is told here."""
+    content = file.content()
+    for _ in content.chunks() if content is not None else ():
+        pass
+
+
 def _recover_one(
-    file: DeletedFile, output: RootedOutput, manifest: Manifest, result: Salvage
-) -> None:
+    file: DeletedFile, outcomes: Iterator[Outcome], manifest: Manifest, result: Salvage
+) -> Written | None:
     """Write one file and its record; a record is written also when the file fails."""
     written, failure, told = None, "", manifest.count
     try:
-        try:
-            written = _write(file, output)
-        except UnwritableError as error:
-            failure = str(error)
+        written, failure = next(outcomes)
         manifest.append(record(file, written, failure))
     except (OutputError, KeyboardInterrupt) as error:
         manifest.release()
@@ -89,43 +118,57 @@ def _recover_one(
             reason = f"not finished: {str(error) or 'interrupted'}"
             manifest.append(record(file, written, failure if written else reason))
         raise
-    result.grades[str(grade_of(file, written))] += 1
+    result.grades[grade_of(file, written)] += 1
     if written is None:
         result.recorded += 1
         result.incomplete += bool(failure)
-        return
+        return None
     result.written += 1
     result.bytes += written.size
     result.incomplete += bool(written.lost)
+    return written
 
 
 def _write(file: DeletedFile, output: RootedOutput) -> Written | None:
-    content = file.content()
-    if content is None or file.grade == "overwritten":
+    content, inode = file.content(), file.inode
+    if content is None or file.grade is Grade.OVERWRITTEN:
         return None
-    mark, unnamed = _unnamed(file)
-    parts = unnamed
     if file.path is not None:
-        parts = [b"files", *file.path.strip(b"/").split(b"/")]
+        folder, _, name = file.path.strip(b"/").rpartition(b"/")
+        parts = (*_folder_parts(folder), name)
     elif file.below is not None:
-        parts = [b"unnamed", *file.below.split(b"/")]
-    times = None if file.inode is None else (file.inode.atime, file.inode.mtime)
+        parts = (b"unnamed", *file.below.split(b"/"))
+    else:
+        parts = _unnamed(file)
+    times = None if inode is None else (inode.atime, inode.mtime)
     try:
-        return output.write(parts, content.chunks(), mark, times)
+        return output.write(parts, content.chunks(), _mark(file), times)
     except UnwritableError:
-        if parts is unnamed:
+        unnamed = _unnamed(file)
+        if parts == unnamed:
             raise
-        return output.write(unnamed, content.chunks(), mark, times)
+        return output.write(unnamed, content.chunks(), _mark(file), times)
 
 
-def _unnamed(file: DeletedFile) -> tuple[str, list[bytes]]:
-    """(what tells the file from others of its name, where it goes without a name)."""
+def _mark(file: DeletedFile) -> str:
+    """What tells the file from others of its name."""
+    inode = file.inode
+    if inode is None:
+        return f"block-{file.first_block}"
+    return f"inode-{inode.number}-{inode.generation}"
+
+
+@lru_cache(maxsize=16)
+def _folder_parts(folder: bytes) -> tuple[bytes, ...]:
+    """Where the files of a folder go; those of one come after each other."""
+    return (b"files", *folder.split(b"/")) if folder else (b"files",)
+
+
+def _unnamed(file: DeletedFile) -> tuple[bytes, ...]:
+    """Where a file goes without a name."""
     extension = file.format.extension if file.format else ""
-    if file.inode is None:
-        mark = f"block-{file.first_block}"
-        return mark, [b"carved", (mark + extension).encode()]
-    mark = f"inode-{file.inode.number}-{file.inode.generation}"
-    return mark, [b"unnamed", (mark + extension).encode()]
+    folder = b"carved" if file.inode is None else b"unnamed"
+    return folder, (_mark(file) + extension).encode()
 
 
 def grade_of(file: DeletedFile, written: Written | None) -> Grade:
@@ -141,35 +184,24 @@ def record(file: DeletedFile, written: Written | None, failure: str = "") -> dic
         problems.append(f"extended attributes: {attributes.missing}")
     if failure:
         problems.append(failure)
-    lost = [
-        {"offset": piece.offset, "length": piece.length, "owner": piece.owner}
-        for piece in file.lost
-    ]
     for offset, length, reason in written.lost if written else ():
         problems.append(f"unreadable at {offset} for {length} bytes: {reason}")
+    before, after = file.deleted_between
     return {
         "output": written.path if written else None,
         **text_and_bytes("path", file.path),
         **text_and_bytes("name", file.name),
-        "inode": file.number,
-        "generation": file.generation,
-        "type": file.kind,
-        "size": file.size,
-        "sha256": written.sha256 if written else None,
-        "mode": file.mode,
-        "uid": file.uid,
-        "gid": file.gid,
-        "atime": file.atime,
-        "mtime": file.mtime,
-        "ctime": file.ctime,
-        "crtime": file.crtime,
+        **_of_inode(file, file.inode, written),
         "dtime": file.dtime,
-        "deleted_between": [_moment(moment) for moment in file.deleted_between],
-        "grade": str(grade_of(file, written)),
+        "deleted_between": [_moment(before), _moment(after)],
+        "grade": grade_of(file, written).value,
         "superseded": file.superseded,
         "blocks": file.blocks,
         "blocks_reused": file.blocks_reused,
-        "lost": lost,
+        "lost": [
+            {"offset": piece.offset, "length": piece.length, "owner": piece.owner}
+            for piece in file.lost
+        ],
         "extents": file.extents,
         "first_block": file.first_block,
         "fragment": file.fragment,
@@ -180,6 +212,24 @@ def record(file: DeletedFile, written: Written | None, failure: str = "") -> dic
         **text_and_bytes("link_target", file.link_target),
         "device": list(device) if (device := file.device) else None,
         "problems": problems,
+    }
+
+
+def _of_inode(file: DeletedFile, inode: Inode | None, written: Written | None) -> dict[str, Any]:
+    """What a record says of the inode, with size and hash, in the record's order."""
+    return {
+        "inode": inode.number if inode else None,
+        "generation": inode.generation if inode else None,
+        "type": file.kind,
+        "size": file.size,
+        "sha256": written.sha256 if written else None,
+        "mode": inode.mode if inode else None,
+        "uid": inode.uid if inode else None,
+        "gid": inode.gid if inode else None,
+        "atime": inode.atime if inode else None,
+        "mtime": inode.mtime if inode else None,
+        "ctime": inode.ctime if inode else None,
+        "crtime": inode.crtime if inode else None,
     }
 
 

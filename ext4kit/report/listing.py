@@ -31,19 +31,24 @@ class Names:
 
     Attributes:
         given: a name, or a path, each; nothing where a tree has them.
-        number: inode numbers, int64.
+        given_number: inode numbers, int64; None where a tree has them.
         folder: path of the directory that the names are in; None when they are paths or the
             directory was asked for by its number.
         tree: everything below a directory.
     """
 
     given: list[bytes]
-    number: Any
+    given_number: Any
     folder: bytes | None = None
     tree: Tree | None = None
 
     def __len__(self) -> int:
-        return len(self.number)
+        return len(self.given_number if self.tree is None else self.tree)
+
+    @property
+    def number(self) -> Any:
+        """An inode number each."""
+        return self.given_number if self.tree is None else self.tree.number
 
     @property
     def names(self) -> list[bytes]:
@@ -68,7 +73,7 @@ def find_names(fs: FileSystem, target: bytes, recursive: bool, hidden: bool) -> 
         return Names([target], np.array([number]))
     if recursive:
         tree = fs.tree(number, _path(target))
-        return Names([], tree.number, tree=tree)
+        return Names([], None, tree=tree)
     entries = sorted(fs.entries(number), key=lambda entry: entry.name)
     kept = [entry for entry in entries if hidden or entry.name not in (b".", b"..")]
     numbers = np.array([entry.inode for entry in kept], np.int64)

@@ -1,8 +1,8 @@
 """A file's bytes to an open descriptor, as fast as the system can copy them.
 
-To a file or a pipe the kernel copies runs that lie byte for byte in an open file, in half the
-time of writing them; elsewhere the mapped pages are written, which costs nothing where nobody
-looks at them (/dev/null). Holes are skipped in a regular file and written as zeros elsewhere.
+The kernel copies runs that lie byte for byte in an open file, in half the time of reading and
+writing them; what it cannot copy is read. Holes are skipped in a regular file and written as
+zeros elsewhere.
 """
 
 from __future__ import annotations
@@ -15,18 +15,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ext4kit.errors import AccessError
 from ext4kit.evidence.kernel_copy import copy_in_kernel
 from ext4kit.evidence.source import fileno_range
 from ext4kit.filesystem.blocks import SourceBlocks
-from ext4kit.filesystem.content import Content
+from ext4kit.filesystem.content import Chunk, Content
 
 _PIPE_BYTES = 1 << 20
 _MOST_ZEROS = 16 << 30
 _ZEROS = memoryview(bytes(1 << 20))
-
-# offset in the file, length, (descriptor, byte in it) or None when unwritten
-Range = tuple[int, int, tuple[int, int] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +45,6 @@ class Stream:
         self.fd = fd
         self._sparse = _can_have_holes(fd)
         kind = stat.S_IFMT(os.fstat(fd).st_mode)
-        self._by_kernel = kind in (stat.S_IFREG, stat.S_IFIFO)
         if kind == stat.S_IFIFO:
             with suppress(OSError):  # fewer changes between writer and reader
                 fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
@@ -69,16 +64,21 @@ class Stream:
 
         Raises:
             OSError: the descriptor cannot be written.
-            AccessError: the evidence became shorter.
         """
-        pieces = _ranges(content) if self._by_kernel else None
-        if pieces is None:
-            yield from self._chunks(content)
+        blocks = content.blocks
+        if not isinstance(blocks, SourceBlocks) or not _is_all_there(content):
+            yield from self._chunks(content.chunks())
             return
         position = 0
-        for offset, length, place in pieces:
+        for offset, length, place in content.segments():
             self.zeros(offset - position)
-            self._copy(*place, length) if place else self.zeros(length)
+            if place is None:
+                self.zeros(length)
+            else:
+                where = fileno_range(blocks.source, place, length)
+                done = copy_in_kernel(*where, length, self.fd) if where else 0
+                left = length - done
+                yield from self._chunks(content.stored_chunks(offset + done, left, place + done))
             position = offset + length
         self.zeros(content.size - position)
 
@@ -107,26 +107,14 @@ class Stream:
             if end > os.fstat(self.fd).st_size:
                 os.ftruncate(self.fd, end)
 
-    def _chunks(self, content: Content) -> Iterator[Lost]:
-        for chunk in content.chunks():
+    def _chunks(self, chunks: Iterator[Chunk]) -> Iterator[Lost]:
+        for chunk in chunks:
             if chunk.lost:
                 yield Lost(chunk.offset, chunk.length, chunk.lost)
             if chunk.data is None:
                 self.zeros(chunk.length)
             else:
                 self.write(chunk.data)
-
-    def _copy(self, source: int, offset: int, length: int) -> None:
-        """Bytes from one descriptor to the other inside the kernel."""
-        while length:
-            done = copy_in_kernel(source, offset, length, self.fd)
-            if done == 0:
-                data = os.pread(source, min(length, len(_ZEROS)), offset)
-                if not data:
-                    raise AccessError(f"the evidence ended at byte {offset:,} while it was read")
-                self.write(data)
-                done = len(data)
-            offset, length = offset + done, length - done
 
 
 def _can_have_holes(fd: int) -> bool:
@@ -140,23 +128,12 @@ def _appends(fd: int) -> bool:
     return bool(fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_APPEND)
 
 
-def _ranges(content: Content) -> list[Range] | None:
-    """Each run of the file.
-
-    Returns:
-        None when some of the file is not in a file that is open, or not all there.
-    """
-    blocks = content.blocks
-    if content.runs is None or not isinstance(blocks, SourceBlocks) or content.is_overfull:
-        return None
-    found: list[Range] = []
-    end = blocks.blocks_count * blocks.block_size
-    for offset, length, place in content.segments():
-        if place is None:
-            found.append((offset, length, None))
-            continue
-        where = fileno_range(blocks.source, place, length) if place + length <= end else None
-        if where is None:
-            return None
-        found.append((offset, length, where))
-    return found
+def _is_all_there(content: Content) -> bool:
+    """Whether a file has runs, all of them within the evidence."""
+    end = content.blocks.blocks_count * content.blocks.block_size
+    places = ((place, length) for _, length, place in content.segments() if place is not None)
+    return (
+        content.runs is not None
+        and not content.is_overfull
+        and all(place + length <= end for place, length in places)
+    )

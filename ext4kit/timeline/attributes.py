@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -84,9 +83,8 @@ class _Pairs:
 
     def __init__(self, states: States, rows: Any, before: Any) -> None:
         self.states, self.rows = states, rows
-        table = replace(states.table, raw=states.table.raw[:, :0])  # columns are enough
-        self.new: InodeTable = table.take(rows)
-        self.old: InodeTable = table.take(before)
+        self.new: InodeTable = states.table.take(rows)
+        self.old: InodeTable = states.table.take(before)
         self.is_file = (self.new.mode & 0xF000) == 0x8000
 
     def _differs(self, name: str) -> Any:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from ext4kit.errors import CorruptError
+from ext4kit.filesystem.ahead import ahead
 from ext4kit.filesystem.maps import Runs
 from ext4kit.filesystem.xattrs import inline_tail
 from ext4kit.parsers.checksums import crc32c_each
@@ -23,7 +24,6 @@ from ext4kit.parsers.directory import (
 )
 from ext4kit.parsers.inode import InodeFlags, InodeTable, inode_seeds
 from ext4kit.parsers.name_hashes import KNOWN, dirhashes
-from ext4kit.verify.ahead import ahead
 from ext4kit.verify.htree import DirectoryBlocks, Index, check_index
 from ext4kit.verify.inodes import ROOT, Directories
 from ext4kit.verify.scene import InodeFacts, Scene, distinct
@@ -75,10 +75,7 @@ def _in_large_pieces(pieces: list[Directories]) -> Iterator[Directories]:
 
 
 def _together(batch: list[Directories]) -> Directories:
-    columns = [part.name for part in fields(InodeTable)]
-    table = InodeTable(
-        *(np.concatenate([getattr(one.table, name) for one in batch]) for name in columns)
-    )
+    table = InodeTable.stacked([one.table for one in batch])
     sizes = [len(one.table) for one in batch]
     shifts = accumulate(sizes, initial=0)
     owner = [one.runs.owner + shift for one, shift in zip(batch, shifts, strict=False)]

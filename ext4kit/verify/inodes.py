@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.filesystem.ahead import ahead
 from ext4kit.filesystem.maps import Runs, has_map
 from ext4kit.parsers.features import Compat, Incompat, RoCompat
 from ext4kit.parsers.inode import INODE, InodeFlags, InodeTable, parse_inodes
-from ext4kit.verify.ahead import ahead
 from ext4kit.verify.extents import Found
 from ext4kit.verify.inode_maps import check_maps
 from ext4kit.verify.plain import Piece, read_piece

@@ -31,7 +31,8 @@ def check_quota(scene: Scene) -> None:
 def _check(scene: Scene, kind: int, number: int, owner: Any, space: Any) -> None:
     try:
         inode = scene.fs.inode(number)
-        data = scene.fs.content(inode).read(0, min(inode.size, MOST_BYTES))
+        held = scene.fs.blocks.blocks_count * scene.superblock.block_size
+        data = scene.fs.content(inode).read(0, min(inode.size, held, MOST_BYTES))
         recorded = parse_quota(data, kind)
     except Ext4kitError as error:
         scene.findings.add("quota-file", "quota file", inode=number, read=str(error))

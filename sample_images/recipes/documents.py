@@ -28,7 +28,7 @@ def document(seed: str, size: int) -> bytes:
     chance = random.Random(f"document {seed}")
     line = _LINES.get(Path(seed).suffix, _letter)
     head = _HEADS.get(Path(seed).suffix, "")
-    parts = [f"{head}# {Path(seed).name} {chance.getrandbits(32):x}\n"]
+    parts = [f"{head}# {chance.getrandbits(64):x}\n"]
     length = len(parts[0])
     while length < size:
         parts.append(line(chance, len(parts)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -29,6 +30,18 @@ def test_info_needs_no_partition_library() -> None:
         "sys.exit('pytsk3' in sys.modules)\n"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("arguments", [["info"], ["ls", "-r"], ["verify"]])
+def test_a_whole_file_system_is_read_without_construct(arguments: list[str], image: Path) -> None:
+    code = (
+        "import sys; from ext4kit.cli.main import run\n"
+        f"code = run([*{arguments!r}, {str(image)!r}])\n"
+        "assert 'construct' not in sys.modules and 'rich' not in sys.modules\n"
+        "sys.exit(code)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_version(run: Run) -> None:

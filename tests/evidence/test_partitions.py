@@ -78,16 +78,96 @@ def test_a_sun_label_made_by_parted(run: Run, make: Make) -> None:
         assert _places(evidence) == [each for each in _expected(run, path) if each != whole]
 
 
-@pytest.mark.kernel
-def test_sectors_of_4_kib(run: Run, make: Make, loop: Callable[..., Path]) -> None:
-    path = make("disk", 64)
+LARGE_MBR = """label: dos
+256 4096 83
+5000 40000 5
+5256 4096 83
+10000 4096 82
+50000 2000 b
+"""
+LARGE_PRIMARY = "label: dos\n256 4096 83\n5000 4096 83\n50000 4096 83\n"
+LARGE_GPT = "label: gpt\nstart=256,size=4096,name=four\nstart=8192\n"
+
+
+def _large(run: Run, loop: Callable[..., Path], path: Path, script: str) -> list[tuple[int, int]]:
+    """Partition a disk with sectors of 4,096 bytes; what sfdisk says of it."""
     device = loop(path, "-b", "4096")
-    script = "label: gpt\nstart=256,size=4096,name=four\nstart=8192\n"
     write_table(device, script, "--no-reread", "--no-tell-kernel")
+    return _expected(run, device, 4096)
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize(("script", "count"), [(LARGE_GPT, 2), (LARGE_MBR, 4)])
+def test_sectors_of_4_kib(
+    run: Run, make: Make, loop: Callable[..., Path], script: str, count: int
+) -> None:
+    """A GPT and extended tables are found where such sectors put them."""
+    path = make("disk", 256)
+    expected = _large(run, loop, path, script)
+    with open_evidence(path) as evidence:
+        assert _places(evidence) == expected
+        assert len(evidence.problems) == 0
+    assert len(expected) == count
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("script", [LARGE_PRIMARY, LARGE_MBR])
+def test_what_is_in_them_tells_sectors_of_4_kib(
+    run: Run, make: Make, loop: Callable[..., Path], script: str
+) -> None:
+    path, volume = make("disk", 256), make("volume", 2)
+    expected = _large(run, loop, path, script)
+    run("mke2fs", "-q", "-t", "ext4", "-L", "large", volume)
+    _put(path, expected[1][0], volume.read_bytes())
+    with open_evidence(path) as evidence:
+        assert _places(evidence) == expected
+        assert [each.label for each in evidence.volumes if each.is_ext] == ["large"]
+
+
+@pytest.mark.kernel
+def test_a_device_tells_its_sectors(run: Run, make: Make, loop: Callable[..., Path]) -> None:
+    """Nothing in the partitions tells them; of the image file 512 bytes have to be believed."""
+    path = make("disk", 256)
+    device = loop(path, "-b", "4096")
+    write_table(device, LARGE_PRIMARY, "--no-reread", "--no-tell-kernel")
+    expected = _expected(run, device, 4096)
+    with open_evidence(device) as evidence:
+        assert _places(evidence) == expected
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("label", ["msdos", "gpt"])
+def test_sectors_of_4_kib_by_parted(
+    run: Run, make: Make, loop: Callable[..., Path], label: str
+) -> None:
+    device = loop(make("disk", 256), "-b", "4096")
+    names = ("primary", "extended", "logical") if label == "msdos" else ("a", "b", "c")
+    ranges = (("1MiB", "20MiB"), ("32MiB", "200MiB"), ("40MiB", "60MiB"))
+    if label == "gpt":
+        ranges = (ranges[0], ("32MiB", "36MiB"), ranges[2])
+    commands = [word for name, ends in zip(names, ranges, strict=True)
+                for word in ("mkpart", name, *ends)]  # fmt: skip
+    run("parted", "-s", "-a", "none", device, "mklabel", label, *commands)
+    expected = _expected(run, device, 4096)
+    with open_evidence(device) as evidence:
+        assert _places(evidence) == expected
+    assert len(expected) == (2 if label == "msdos" else 3)
+
+
+@pytest.mark.kernel
+def test_a_gpt_by_sgdisk_with_sectors_of_4_kib_is_read_from_its_backup(
+    run: Run, make: Make, loop: Callable[..., Path]
+) -> None:
+    path = make("disk", 256)
+    device = loop(path, "-b", "4096")
+    run("sgdisk", "-n", "1:256:4351", "-n", "2:8192:9000", device)
     expected = _expected(run, device, 4096)
     with open_evidence(path) as evidence:
         assert _places(evidence) == expected
-    assert len(expected) == 2
+    _put(path, 4096, bytes(4096))
+    with open_evidence(path) as evidence:
+        assert _places(evidence) == expected
+        assert ["backup" in problem.what for problem in evidence.problems] == [True]
 
 
 def test_volumes_know_what_they_hold(run: Run, make: Make) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ext4kit.evidence import open_evidence
-from ext4kit.evidence.raw import MappedFile
+from ext4kit.evidence.raw import RawFile
 from ext4kit.evidence.signatures import Signature, identify
 from ext4kit.parsers.superblock import SUPERBLOCK
 
@@ -63,7 +63,7 @@ def _blkid(run: Run, path: Path) -> dict[str, str]:
 
 
 def _identify(path: Path) -> Signature:
-    source = MappedFile(path)
+    source = RawFile(path)
     try:
         return identify(source)
     finally:

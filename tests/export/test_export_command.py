@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+import ext4kit as library
+from ext4kit.export.digests import Digester
+from ext4kit.export.rows import gone_batches, live_batches
+from ext4kit.recovery import find_deleted
 from tests.conftest import ROOT, Cli, Images
 from tests.export.conftest import TEXTS, Exported
 
@@ -112,3 +117,24 @@ def test_operator_and_case_stand_in_the_outputs(
     action = next(node for node in json.loads(path.read_text())["@graph"]
                   if node["@type"] == "case-investigation:InvestigativeAction")  # fmt: skip
     assert "operator: A. <Nobody>; case: 17/4" in action["core:description"]
+
+
+@pytest.mark.parametrize("state", ["live", "deleted"])
+def test_progress_is_told_while_contents_are_hashed(state: str, removed: Exported) -> None:
+    """A word each 64 rows at the latest: a batch of contents can take minutes."""
+    told: list[tuple[int, int]] = []
+
+    def show(done: int, total: int) -> None:
+        told.append((done, total))
+
+    with library.open(removed.image) as image:
+        fs = image.volume().filesystem()
+        hashed = Digester(("md5",), fs.blocks)
+        if state == "live":
+            batches = list(live_batches(fs, False, hashed, show))
+        else:
+            batches = list(gone_batches(find_deleted(fs).files, False, hashed, show))
+    count = sum(map(len, batches))
+    steps = [0, *(done for done, _ in told)]
+    assert told[-1] == (count, count)
+    assert max(after - before for before, after in pairwise(steps)) <= 64

@@ -13,6 +13,7 @@ import json
 import multiprocessing
 import random
 import resource
+import shutil
 import tempfile
 import time
 from collections import Counter
@@ -27,7 +28,8 @@ from sample_images import packed_names, unpack
 from sample_images.recipes.machine import missing_for_kernel
 from tests import cases
 from tests.fuzz import images
-from tests.fuzz.commands import commands, failures
+from tests.fuzz.commands import failures
+from tests.fuzz.forms import commands
 from tests.fuzz.mutation import Patch, mutated
 from tests.fuzz.places import Anatomy, anatomy
 from tests.journal.fast_commit_images import FORMATS, Doings, make
@@ -35,7 +37,26 @@ from tests.journal.fast_commit_images import FORMATS, Doings, make
 ADDRESS_SPACE = 3 << 30
 LARGEST_CASE = 4 << 20  # bytes
 SILENCE = 180  # seconds without a word from the child: it hangs
+KERNEL = "kernel "  # before the names of bases that it made
 RENEWED = 200  # images after which a child is replaced, so that its memory says something
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which commands an image gets.
+
+    Attributes:
+        each: so many of them, drawn by chance; 0 for all.
+        only: those that begin with one of these words; none for all.
+    """
+
+    each: int = 0
+    only: tuple[str, ...] = ()
+
+    def of(self, chance: random.Random) -> list[list[str]]:
+        """The commands for one image."""
+        found = [words for words in commands(chance) if not self.only or words[0] in self.only]
+        return chance.sample(found, min(self.each, len(found))) if self.each else found
 
 
 @dataclass(slots=True)
@@ -64,7 +85,7 @@ def _of_the_kernel(folder: Path) -> Iterator[Path]:
     """Images whose newest changes are in fast commits alone: only a kernel writes those."""
     for form in ("default", "1k", "inline 1k"):
         made = make(folder, FORMATS[form], lambda root: Doings(root, 3).run(40), size=24)
-        yield made.image.rename(folder / f"kernel {form}.img")
+        yield made.image.rename(folder / f"{KERNEL}{form}.img")
 
 
 def _can_be_read(path: Path) -> bool:
@@ -75,14 +96,14 @@ def _can_be_read(path: Path) -> bool:
     return True
 
 
-def work(paths: list[Path], seeds: range, each: int, channel: Connection) -> None:
+def work(paths: list[Path], seeds: range, choice: Choice, channel: Connection) -> None:
     """The child: one image after the other; tells the seed, then what was found with it."""
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
     bodies: dict[Path, Anatomy] = {}
     with tempfile.TemporaryDirectory(prefix="ext4kit-fuzz-", dir=_memory_folder()) as name:
         for seed in seeds:
             channel.send(("seed", seed))
-            for finding in one_image(paths[seed % len(paths)], seed, bodies, Path(name), each):
+            for finding in one_image(paths[seed % len(paths)], seed, bodies, Path(name), choice):
                 channel.send(("found", finding))
             channel.send(("done", seed))
     channel.close()
@@ -94,12 +115,9 @@ def _memory_folder() -> str | None:
 
 
 def one_image(
-    path: Path, seed: int, bodies: dict[Path, Anatomy], folder: Path, each: int
+    path: Path, seed: int, bodies: dict[Path, Anatomy], folder: Path, choice: Choice
 ) -> Iterator[dict[str, Any]]:
-    """Damage a base as the seed says and run commands on it; gives what was found.
-
-    `each` of all commands are drawn by chance; 0 for every one of them.
-    """
+    """Damage a base as the seed says and run commands on it; gives what was found."""
     if path not in bodies:
         bodies[path] = anatomy(path)
     chance = random.Random(seed)
@@ -108,8 +126,7 @@ def one_image(
     if not image.exists():
         image.write_bytes(bodies[path].data)
     _put(image, patches)
-    chosen = commands(chance)
-    for failure in failures(image, chance.sample(chosen, each) if each else chosen, folder):
+    for failure in failures(image, choice.of(chance), folder):
         where = [[patch.offset, patch.data.hex()] for patch in patches]
         yield {"base": path.stem, "seed": seed, "patches": where, **asdict(failure)}
     sound = bodies[path].data
@@ -123,21 +140,21 @@ def _put(image: Path, patches: list[Patch]) -> None:
             stream.write(patch.data)
 
 
-def run(paths: list[Path], seeds: range, each: int, seconds: float, found: Path) -> Tally:
+def run(paths: list[Path], seeds: range, choice: Choice, seconds: float, found: Path) -> Tally:
     """An image for each seed, until all are done or the time is over."""
     tally, seed, end = Tally(), seeds.start, time.monotonic() + seconds
     while seed < seeds.stop and time.monotonic() < end:
         part = range(seed, min(seed + RENEWED, seeds.stop))
-        seed = _child(paths, part, each, tally, end, found)
+        seed = _child(paths, part, choice, tally, end, found)
     return tally
 
 
 def _child(
-    paths: list[Path], seeds: range, each: int, tally: Tally, end: float, found: Path
+    paths: list[Path], seeds: range, choice: Choice, tally: Tally, end: float, found: Path
 ) -> int:
     """Run one child; the seed to go on with."""
     ours, theirs = multiprocessing.Pipe(duplex=False)
-    child = multiprocessing.Process(target=work, args=(paths, seeds, each, theirs))
+    child = multiprocessing.Process(target=work, args=(paths, seeds, choice, theirs))
     child.start()
     theirs.close()
     current, reason = seeds.start, ""
@@ -171,6 +188,14 @@ def _keep(finding: dict[str, Any], tally: Tally, found: Path) -> None:
     (found / name).write_text(json.dumps(finding, indent=1))
 
 
+def _keep_bases(paths: list[Path], tally: Tally, found: Path) -> None:
+    """Beside what was found, the bases that no two runs have alike: those that the kernel made."""
+    names = {finding["base"] for finding in tally.found}
+    for path in paths:
+        if path.stem in names and path.stem.startswith(KERNEL):
+            shutil.copy(path, found)
+
+
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -178,6 +203,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1e9, help="stop after that long")
     parser.add_argument("--seed", type=int, default=0, help="of the first image")
     parser.add_argument("--each", type=int, default=0, help="commands an image; 0: all of them")
+    parser.add_argument("--only", action="append", default=[], help="a command; all without it")
     parser.add_argument(
         "--base", action="append", default=[], help="only these; `cases`: e2fsprogs' own as well"
     )
@@ -188,8 +214,10 @@ def main() -> None:
         start = time.monotonic()
         paths = bases(Path(name), options.base)
         seeds = range(options.seed, options.seed + options.count)
-        tally = run(paths, seeds, options.each, options.seconds, options.found)
+        choice = Choice(options.each, tuple(options.only))
+        tally = run(paths, seeds, choice, options.seconds, options.found)
         took = time.monotonic() - start
+        _keep_bases(paths, tally, options.found)
     print(f"{tally.images:,} images of {len(tally.by_base)} bases in {took:,.0f} s, "
           f"{len(tally.found)} findings")  # fmt: skip
     raise SystemExit(bool(tally.found))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import random
 import resource
 import shutil
 import signal
@@ -20,12 +19,13 @@ from unittest import mock
 
 from ext4kit.cli import main
 from ext4kit.errors import Ext4kitError
+from tests.fuzz.judging import complaint_about
 
-SECONDS = 20
+SECONDS = 20  # of the processor
 MEMORY = 500 << 20
 OUTPUT_SLACK = 64 << 20
 CODES = (0, 1, 2, 3)
-TARGETS = ("/", "<8>", "<2>", "<12>", "/sub/holes", "/sub/file 5", "/long link")
+REFUSED = 2  # nothing is promised of what is written then
 
 
 class TooSlowError(BaseException):
@@ -46,65 +46,48 @@ class Failure:
     detail: str = ""
 
 
-def commands(chance: random.Random) -> list[list[str]]:
-    """All commands in one of their forms; IMAGE and OUT stand for the two paths."""
-    number = str(chance.randrange(1, 15))
-    inode = f"<{chance.randrange(1, 180)}>"
-    sources = ["--sources", chance.choice(("journal", "blocks", "runs"))]
-    found = [
-        ["volumes", "IMAGE"],
-        ["info", "IMAGE", *chance.choice(([], ["-g"]))],
-        ["ls", "IMAGE", "-r", *chance.choice((["-l"], ["-i"], ["-a", "-l"]))],
-        ["ls", "IMAGE", "-r", "-l", "--no-replay"],
-        ["ls", "IMAGE", "-r", "-l", "--as-of", number],
-        ["ls", "IMAGE", "-r", "-l", "--lost"],
-        ["stat", "IMAGE", *TARGETS[:4], inode],
-        ["stat", "IMAGE", *TARGETS[4:]],
-        ["cat", "IMAGE", chance.choice([inode, *TARGETS])],
-        ["extract", "IMAGE", "/", "-o", "OUT"],
-        ["deleted", "IMAGE", *chance.choice(([], ["--versions"], ["--no-replay"], sources))],
-        ["deleted", "IMAGE", "--lost"],
-        ["recover", "IMAGE", "-o", "OUT", *chance.choice(([], ["--versions"]))],
-        ["recover", "IMAGE", "-o", "OUT", *sources],
-        ["recover", "IMAGE", "-o", "OUT", "--lost"],
-        ["journal", "list", "IMAGE"],
-        ["journal", "audit", "IMAGE", *chance.choice(([], ["--all"]))],
-        ["journal", "replay", "IMAGE", *chance.choice(([], ["-o", "OUT"]))],
-        ["journal", "history", "IMAGE", inode, "--entries"],
-        ["journal", "history", "IMAGE", "--block", chance.choice(["1", "2", "40", "100"])],
-        ["timeline", "IMAGE"],
-        ["report", "IMAGE", *chance.choice(([], sources, ["--no-verify"], ["--html", "OUT"]))],
-        ["verify", "IMAGE"],
-    ]
-    for words in found:
-        if words[0] != "cat" and chance.random() < 0.3:
-            words.append("--json")
-    return found
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the image is, and what a command may write."""
+
+    image: Path
+    out: Path
+    other: Path
+    printed: Path
+
+    def of(self, word: str) -> str:
+        """A word of a form, or the path that it stands for."""
+        paths = {"IMAGE": self.image, "OUT": self.out, "OUT2": self.other}
+        return str(paths.get(word, word))
+
+    def written(self) -> int:
+        """Bytes that all output takes on the disk."""
+        whole = (self.out, self.other, self.printed)
+        paths = [path for each in whole if each.exists() for path in (each, *each.rglob("*"))]
+        return sum(path.lstat().st_blocks for path in paths) * 512
 
 
 def failures(image: Path, commands: list[list[str]], folder: Path) -> Iterator[Failure]:
     """Run the commands on an image; yields each that did what none may do."""
+    places = Places(image, folder / "out", folder / "out2", folder / "printed")
     for words in commands:
-        out = folder / "out"
-        failure = _failure(words, image, out)
+        failure = _failure(words, places)
         if failure is not None:
             yield failure
-        if out.is_dir():
-            shutil.rmtree(out)
-        elif out.exists():
-            out.unlink()
+        for out in (places.out, places.other):
+            if out.is_dir():
+                shutil.rmtree(out)
+            for left in (out, out.with_name(f"{out.name}.incomplete")):
+                left.unlink(missing_ok=True)
 
 
-def _failure(words: list[str], image: Path, out: Path) -> Failure | None:
-    arguments = [{"IMAGE": str(image), "OUT": str(out)}.get(word, word) for word in words]
+def _failure(words: list[str], places: Places) -> Failure | None:
     before, start = _memory(), time.monotonic()
     said = ""
     try:
-        code, said = called(arguments)
+        code, said = called([places.of(word) for word in words], places.printed)
     except TooSlowError:
-        return Failure(
-            tuple(words), f"took longer than {SECONDS} s", traceback.format_exc(limit=-8)
-        )
+        return Failure(tuple(words), f"took more than {SECONDS} s", traceback.format_exc(limit=-8))
     except Exception as error:  # noqa: BLE001 -- whatever it is, it is the finding
         what = f"{type(error).__name__}: {error}"
         return Failure(tuple(words), what, traceback.format_exc(limit=-8))
@@ -114,19 +97,35 @@ def _failure(words: list[str], image: Path, out: Path) -> Failure | None:
         grown = (_memory() - before) >> 20
         took = time.monotonic() - start
         return Failure(tuple(words), f"memory grew by {grown} MiB", f"{took:.1f} s")
-    if (written := _written(out)) > 4 * image.stat().st_size + OUTPUT_SLACK:
+    if (written := places.written()) > 4 * places.image.stat().st_size + OUTPUT_SLACK:
         return Failure(tuple(words), f"{written >> 20} MiB written")
-    return None
+    return _judged(words, said, places) if code != REFUSED else None
 
 
-def called(arguments: list[str]) -> tuple[int, str]:
+def _judged(words: list[str], said: str, places: Places) -> Failure | None:
+    """What is wrong with the output itself; whatever cannot read it says so."""
+    try:
+        what = complaint_about(words, places.printed, said, places.out)
+    except Exception as error:  # noqa: BLE001 -- see above
+        what = f"output: {type(error).__name__}: {error}"
+        return Failure(tuple(words), what, traceback.format_exc(limit=-4))
+    return Failure(tuple(words), what) if what else None
+
+
+def called(arguments: list[str], printed: Path | None = None) -> tuple[int, str]:
     """(exit code, standard error) of the program, run in this process.
+
+    Args:
+        arguments: of the program.
+        printed: where standard output goes; thrown away without it, and where it is a file's
+            bytes.
 
     Raises:
         TooSlowError: it took too long.
         Exception: one that ext4kit does not raise on purpose.
     """
-    with _captured() as said, _limited(SECONDS), mock.patch.dict(os.environ, EXT4KIT_DEBUG="1"):
+    out = Path(os.devnull) if printed is None or arguments[0] == "cat" else printed
+    with _captured(out) as said, _limited(SECONDS), mock.patch.dict(os.environ, EXT4KIT_DEBUG="1"):
         try:
             return main.run(arguments), said.getvalue()
         except (Ext4kitError, BrokenPipeError) as error:
@@ -138,12 +137,12 @@ def called(arguments: list[str]) -> tuple[int, str]:
 
 
 @contextlib.contextmanager
-def _captured() -> Iterator[io.StringIO]:
-    """Standard error kept, standard output thrown away, also what goes to its descriptor."""
+def _captured(out: Path) -> Iterator[io.StringIO]:
+    """Standard error kept, standard output in a file, also what goes to its descriptor."""
     said = io.StringIO()
-    with Path(os.devnull).open("w", errors="backslashreplace") as nowhere:
+    with out.open("w", encoding="utf-8", errors="backslashreplace", newline="") as stream:
         kept = sys.stdout, sys.stderr
-        sys.stdout, sys.stderr = nowhere, said
+        sys.stdout, sys.stderr = stream, said
         try:
             yield said
         finally:
@@ -152,24 +151,20 @@ def _captured() -> Iterator[io.StringIO]:
 
 @contextlib.contextmanager
 def _limited(seconds: int) -> Iterator[None]:
+    """Stop what takes longer, by the processor's time: what else the machine does is no matter."""
+
     def stop(number: int, frame: FrameType | None) -> None:
         raise TooSlowError
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def _memory() -> int:
     """Bytes of this process's largest resident set so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
-
-
-def _written(out: Path) -> int:
-    """Bytes that the output takes on the disk."""
-    paths = [out, *out.rglob("*")] if out.exists() else []
-    return sum(path.lstat().st_blocks for path in paths) * 512

@@ -16,6 +16,7 @@ import json
 import multiprocessing
 import os
 import pkgutil
+import random
 import re
 import sys
 import tempfile
@@ -32,27 +33,14 @@ with atheris.instrument_imports(include=["ext4kit"]):  # what is imported here i
             importlib.import_module(module.name)
     from tests.fuzz import images
     from tests.fuzz.commands import Failure, failures
+    from tests.fuzz.forms import every_form
     from tests.fuzz.mutation import Patch, differences
     from tests.fuzz.places import Anatomy, Place
 
 WIDTHS = (1, 2, 4, 8)
 MOST_PATCHES = 8
 MEMORY_MIB = 6144  # atheris itself keeps what it has seen
-COMMANDS = [
-    ["info", "IMAGE", "-g"],
-    ["ls", "IMAGE", "-r", "-l"],
-    ["ls", "IMAGE", "-r", "-l", "--as-of", "3"],
-    ["stat", "IMAGE", "/", "<8>", "/sub/holes", "/sub/file 5", "/long link"],
-    ["extract", "IMAGE", "/", "-o", "OUT"],
-    ["deleted", "IMAGE"],
-    ["recover", "IMAGE", "-o", "OUT", "--versions"],
-    ["verify", "IMAGE"],
-    ["timeline", "IMAGE", "--json"],
-    ["journal", "audit", "IMAGE"],
-    ["journal", "list", "IMAGE", "--json"],
-    ["journal", "replay", "IMAGE"],
-    ["journal", "history", "IMAGE", "<2>", "--entries"],
-]
+COMMANDS = every_form(random.Random("the forms"))
 
 
 class Base:

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
+from ext4kit.cli.main import program
 from ext4kit.errors import Ext4kitError
 from ext4kit.filesystem import FileSystem
 from ext4kit.opening import open_image
 from tests.fuzz import images
-from tests.fuzz.commands import commands, failures
+from tests.fuzz.commands import failures
+from tests.fuzz.forms import commands, every_form
 from tests.fuzz.mutation import mutated
 
 pytestmark = pytest.mark.skipif(bool(images.missing()), reason=images.missing())
 FOUND = sorted((Path(__file__).parent / "found").glob("*.json"))
+SHARED = {
+    *("--volume", "--offset", "--no-replay", "--superblock", "--journal", "--lost"),
+    *("--lost-number", "--quiet", "--operator", "--case-number", "--verify-evidence"),
+}
+ELSEWHERE = {"--password-file", "--key-file", "--json"}  # of containers; added to a share of all
 SEEDS = 36
 COMMANDS_EACH = 2
 
@@ -34,6 +43,36 @@ def patch_file(image: Path, patches: list[tuple[int, bytes]]) -> None:
         for offset, data in patches:
             stream.seek(offset)
             stream.write(data)
+
+
+def _of_images(
+    group: click.Group, words: tuple[str, ...] = ()
+) -> Iterator[tuple[set[str], list[click.Option]]]:
+    """Every command that takes an image: its words and its options."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from _of_images(command, (*words, name))
+        elif command and any(each.name == "image" for each in command.params):
+            yield (
+                {*words, name},
+                [each for each in command.params if isinstance(each, click.Option)],
+            )
+
+
+def test_every_command_and_each_of_its_options_is_run() -> None:
+    """What is new belongs into `FORMS`; of the shared options one command each is enough."""
+    forms = [set(words) for words in every_form(random.Random(0))]
+    missing = []
+    for words, options in _of_images(program):
+        mine = [form for form in forms if words <= form]
+        missing += [] if mine else [words]
+        for option in options:
+            among = forms if SHARED & set(option.opts) else mine
+            if not any(form & set(option.opts) for form in among):
+                missing.append(words | set(option.opts))
+    assert [words for words in missing if not words & ELSEWHERE] == []
 
 
 @pytest.mark.parametrize("base", images.BASES)

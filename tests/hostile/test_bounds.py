@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ pytestmark = pytest.mark.skipif(bool(images.missing()), reason=images.missing())
 GIANTS = {"2**63-1": (1 << 63) - 1, "2**64-1": (1 << 64) - 1, "2**60": 1 << 60}
 SECONDS = 60
 PATH = "/sub/file 6"
+USER_QUOTA = 3  # the inode of that file
 
 
 def program(*words: str | Path, **options: int) -> subprocess.CompletedProcess[bytes]:
@@ -143,6 +145,20 @@ def test_maps_that_share_their_nodes_are_cut_and_told(tmp_path: Path) -> None:
     code, said = called(["extract", str(image), "/", "-o", str(tmp_path / "out")])
     assert code == 1
     assert "a part of its block map cannot be used" in said
+
+
+def test_a_giant_quota_file_takes_no_more_memory_than_the_evidence(tmp_path: Path) -> None:
+    victim = Victim("quota")
+    victim.size(USER_QUOTA, 1 << 40)
+    image = victim.write(tmp_path / "image")
+    tracemalloc.start()
+    try:
+        code, _ = called(["verify", str(image)])
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert code == 1
+    assert peak < 16 * image.stat().st_size
 
 
 @pytest.mark.parametrize("count", [0, 1])

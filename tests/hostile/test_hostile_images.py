@@ -14,13 +14,14 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz import images
-from tests.fuzz.commands import called, commands, failures
+from tests.fuzz.commands import called, failures
+from tests.fuzz.forms import commands
 from tests.hostile.victim import ACL, DTIME, FLAGS, MAP, Change, Victim
 
 pytestmark = pytest.mark.skipif(bool(images.missing()), reason=images.missing())
 MOST32, MOST63, MOST64 = (1 << 32) - 1, (1 << 63) - 1, (1 << 64) - 1
 EIB_IN_KIB = 1 << 50
-AT_ONCE = 5  # commands of each image in the default suite
+AT_ONCE = 4  # commands of each image in the default suite
 HOLES, FILE, DEEP, CROWD = "/sub/holes", "/sub/file 6", "/sub/deep", "/crowd"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import random
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +27,12 @@ MIB = 1 << 20
 def sparse(tmp_path: Path) -> Path:
     """64 MiB with data at the start, in the middle and in the last, odd bytes."""
     path = tmp_path / "sparse"
+    chance = random.Random("sparse")
     with path.open("xb") as file:
         file.truncate(64 * MIB + 777)
         for offset, length in ((0, 5000), (20 * MIB + 123, 3 * MIB), (64 * MIB + 700, 77)):
             file.seek(offset)
-            file.write(os.urandom(length))
+            file.write(chance.randbytes(length))
     return path
 
 
@@ -92,7 +94,7 @@ class BadSectors:
     bad = (300_000, 300_001, 700_000)
 
     def __init__(self) -> None:
-        self.data = os.urandom(MIB)
+        self.data = random.Random("bad").randbytes(MIB)
 
     def read(self, offset: int, length: int) -> memoryview:
         if any(offset <= place < offset + length for place in self.bad):

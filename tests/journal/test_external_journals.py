@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import uuid
 from pathlib import Path
@@ -159,7 +160,7 @@ def test_several_users_of_a_device_are_listed_and_nothing_is_replayed(tmp_path: 
     """e2fsck and the kernel refuse such a device: nobody knows whose a copy is."""
     made = crash(Setup("none", f"{NO_CHECKSUMS} -b 4096", journal="-b 4096"), tmp_path)
     assert made.journal is not None
-    second = uuid.uuid4()
+    second = uuid.UUID("0c8f7a52-2f4e-4d0b-9f5e-1b7a7a3c9d10")
     with made.journal.open("r+b") as file:
         for place, data in ((USERS_PLACE, b"\0\0\0\2"), (4096 + 0x110, second.bytes)):
             file.seek(place)
@@ -250,7 +251,7 @@ def test_devices_of_every_block_size_are_replayed_as_e2fsck_does(size: int, tmp_
     with machine.loop_device(device) as node:
         machine.run("mke2fs", "-q", "-F", "-t", "ext4", "-b", str(size), "-J", f"device={node}",
                     image)  # fmt: skip
-    content.write_bytes((bytes.fromhex("c03b3998") + os.urandom(65536))[:size])
+    content.write_bytes((bytes.fromhex("c03b3998") + random.Random(size).randbytes(65536))[:size])
     requests = [f"jo -c -v 3 -f {device}", *(f"jw -b {900 + n} {content}" for n in range(3))]
     requests += ["jw -r 901", "jc", ""]
     script = tmp_path / "script"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import random
 import stat
 import subprocess
 from pathlib import Path
@@ -190,8 +190,9 @@ def test_every_tag_format_is_replayed_as_e2fsck_does(
 def write_log(image: Path, journal: str, size: int, revokes: bool) -> None:
     """Let debugfs write transactions: escaped copies, a later copy, revokes, many tags."""
     content, other = image.with_name("content"), image.with_name("other")
-    content.write_bytes((bytes.fromhex("c03b3998") + os.urandom(size))[:size])
-    other.write_bytes(os.urandom(size * 300))
+    chance = random.Random(size)
+    content.write_bytes((bytes.fromhex("c03b3998") + chance.randbytes(size))[:size])
+    other.write_bytes(chance.randbytes(size * 300))
     transactions = (
         [f"jw -b 7000 {content}", f"jw -b 7001 {other}"],
         [f"jw -b 7100-7399 {other}"],

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ext4kit.errors import CorruptError, RequestError, UnsupportedError
@@ -211,7 +211,6 @@ def test_a_leaf_is_neither_root_nor_node(blocks: list[bytes]) -> None:
         htree.parse_node(leaf)
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=128), st.sampled_from([8, 32]))
 def test_any_bytes_give_bounded_entries_or_a_corrupt_structure(block: bytes, offset: int) -> None:
     try:

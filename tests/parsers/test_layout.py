@@ -6,7 +6,6 @@ import importlib
 import pkgutil
 from typing import Any
 
-import construct
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,7 +13,8 @@ from hypothesis import strategies as st
 
 from ext4kit import parsers
 from ext4kit.errors import CorruptError
-from ext4kit.parsers.layout import Layout
+from ext4kit.parsers.layout import Layout, Row
+from ext4kit.parsers.words import Array, Bytes, Int8ul, Int16sl, Int32ub, Int32ul, Int64ub, Struct
 
 
 def all_layouts() -> dict[str, Layout]:
@@ -31,13 +31,13 @@ LAYOUTS = all_layouts()
 every_layout = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS.keys())
 SAMPLE = Layout(
     "sample",
-    construct.Struct(
-        "small" / construct.Int8ul,
-        "wide" / construct.Int64ub,
-        "negative" / construct.Int16sl,
-        "raw" / construct.Bytes(3),
-        "many" / construct.Array(2, construct.Int32ul),
-        "inner" / construct.Struct("x" / construct.Int32ub),
+    Struct(
+        "small" / Int8ul,
+        "wide" / Int64ub,
+        "negative" / Int16sl,
+        "raw" / Bytes(3),
+        "many" / Array(2, Int32ul),
+        "inner" / Struct("x" / Int32ub),
     ),
 )
 
@@ -47,6 +47,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.void | dict):
         names = value.dtype.names or () if isinstance(value, np.void) else value
         return {name: plain(value[name]) for name in names if name != "_io"}
+    if isinstance(value, Row):
+        return plain(value._row)
     if isinstance(value, bytes):
         return list(value)
     if isinstance(value, np.ndarray | list):
@@ -64,11 +66,11 @@ def test_the_layouts_are_found() -> None:
 
 @every_layout
 def test_dtype_and_struct_have_one_size(layout: Layout) -> None:
-    assert layout.dtype.itemsize == layout.size == layout.struct.sizeof()
+    assert layout.dtype.itemsize == layout.size == layout.construct.sizeof()
 
 
 @every_layout
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_what_was_parsed_builds_the_same_bytes(layout: Layout, data: st.DataObject) -> None:
     raw = data.draw(bytes_of(layout))
@@ -76,7 +78,7 @@ def test_what_was_parsed_builds_the_same_bytes(layout: Layout, data: st.DataObje
 
 
 @every_layout
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_the_numpy_view_equals_construct_field_by_field(
     layout: Layout, data: st.DataObject
@@ -87,6 +89,24 @@ def test_the_numpy_view_equals_construct_field_by_field(
         plain(layout.parse(first)),
         plain(layout.parse(second)),
     ]
+
+
+@every_layout
+@settings(max_examples=15)
+@given(data=st.data())
+def test_a_table_of_one_has_what_construct_reads(layout: Layout, data: st.DataObject) -> None:
+    raw = b"?" + data.draw(bytes_of(layout)) + b"!"
+    first, parsed = layout.first(raw, 1), layout.parse(raw, 1)
+    for name in layout.dtype.names or ():
+        value, wanted = first[name], parsed[name]
+        assert plain(value) == plain(getattr(first, name)) == plain(wanted)
+        assert isinstance(value, Row | list) or type(value) is type(wanted)
+
+
+@every_layout
+def test_a_word_for_a_field_that_is_none_is_an_error(layout: Layout) -> None:
+    with pytest.raises(AttributeError):
+        _ = layout.first(bytes(layout.size)).no_such_field
 
 
 @given(data=st.data())
@@ -105,9 +125,10 @@ def test_numbers_are_read_by_sign_and_byte_order(data: st.DataObject) -> None:
 
 @every_layout
 def test_one_byte_too_few_is_a_corrupt_structure_by_name(layout: Layout) -> None:
-    with pytest.raises(CorruptError) as caught:
-        layout.parse(bytes(layout.size + 2), offset=3)
-    assert (caught.value.structure, caught.value.offset) == (layout.name, 3)
+    for read in (layout.parse, layout.first):
+        with pytest.raises(CorruptError) as caught:
+            read(bytes(layout.size + 2), offset=3)
+        assert (caught.value.structure, caught.value.offset) == (layout.name, 3)
 
 
 def test_a_table_that_the_data_cannot_hold_is_refused() -> None:

@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ext4kit.errors import AccessError, CorruptError
@@ -409,7 +409,6 @@ def test_a_broken_inline_tail_is_corrupt() -> None:
         inline_tail(inode_with(entry_bytes(7, b"data", 200, 8)), EXTRA)
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=92), st.binary(max_size=120))
 def test_any_bytes_give_attributes_or_problems(body: bytes, block: bytes) -> None:
     raw = bytes(128 + EXTRA) + struct.pack("<I", 0xEA020000) + body

@@ -7,10 +7,14 @@ import io
 import json
 import shutil
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from jsonschema import Draft202012Validator
+
 from ext4kit.cli import main
+from ext4kit.report.schemas import schema_names, schema_text
 
 FOLDER = "OUT"  # stands for a new output folder or file in a command's arguments
 
@@ -63,6 +67,23 @@ def records_of(
             lines = out.read_text(encoding="utf-8").splitlines()
             yield from (_with_kind(json.loads(line)) for line in lines)
         out.unlink()
+
+
+@cache
+def validator(kind: str) -> Draft202012Validator:
+    """Of the schema of a kind of record."""
+    return Draft202012Validator(json.loads(schema_text(kind)))
+
+
+def complaint(kind: str, record: dict[str, Any]) -> str:
+    """What the schema of its kind does not allow in a record, or ""."""
+    if kind not in schema_names():
+        return f"no schema for {kind}"
+    for error in validator(kind).iter_errors(record):
+        found = [*error.context, error] if error.context else [error]
+        words = "; ".join(f"{each.json_path}: {each.message[:200]}" for each in found[:4])
+        return f"{kind}: {words}"
+    return ""
 
 
 def _with_kind(record: dict[str, Any]) -> tuple[str, dict[str, Any]]:

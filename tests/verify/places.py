@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import random
 import re
 import subprocess
 from collections.abc import Iterator
@@ -55,16 +55,17 @@ def make(image: Path, folder: Path) -> None:
 
 
 def _fill(folder: Path) -> None:
+    chance = random.Random("places")
     (folder / "names").mkdir(parents=True)
     (folder / "small").mkdir()
     for number in range(MANY_NAMES):
         (folder / "names" / f"a name of some length {number:06}").touch()
     for number in range(VALUES):
-        (folder / "small" / f"{number:02}").write_bytes(os.urandom(100))
+        (folder / "small" / f"{number:02}").write_bytes(chance.randbytes(100))
     with (folder / "pieces").open("wb") as file:
         for number in range(PIECES):
             file.seek(2 * number * BLOCK)
-            file.write(os.urandom(BLOCK))
+            file.write(chance.randbytes(BLOCK))
 
 
 def make_protected(image: Path) -> None:

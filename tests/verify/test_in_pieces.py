@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import ext4kit
+from ext4kit.filesystem.ahead import AHEAD, AT_ONCE, Errand, ahead
 from ext4kit.verify import Findings, directories, inodes, verify
-from ext4kit.verify.ahead import AHEAD, AT_ONCE, Errand, ahead
 from ext4kit.verify.findings import KEPT_EACH
 from ext4kit.verify.plain import Piece, read_piece
 from ext4kit.verify.scene import Scene

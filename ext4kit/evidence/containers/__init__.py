@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ext4kit.errors import AccessError, CorruptError, Ext4kitError, UnsupportedError
 from ext4kit.evidence.containers.opened import Opened
-from ext4kit.evidence.raw import MappedFile, SplitFile, open_raw
+from ext4kit.evidence.raw import RawFile, SplitFile, open_raw
 from ext4kit.evidence.signatures import first_sector_kind
 from ext4kit.evidence.source import Source, Window, peek
 from ext4kit.findings import Problems, Severity
@@ -35,9 +35,10 @@ def open_source(path: Path) -> Opened:
 
 def _open(path: Path, above: tuple[Path, ...]) -> Opened:
     raw = open_raw(path)
-    if not isinstance(raw, MappedFile):
-        name = "split raw" if isinstance(raw, SplitFile) else "device"
-        return Opened(raw, raw.paths, name)
+    if isinstance(raw, SplitFile):
+        return Opened(raw, raw.paths, "split raw", problems=raw.problems)
+    if not raw.is_regular:
+        return Opened(raw, raw.paths, "device", problems=raw.problems)
     kind = first_sector_kind(raw)
     if kind == "qcow2":
         return _qcow2(path, raw, above)
@@ -48,8 +49,9 @@ def _open(path: Path, above: tuple[Path, ...]) -> Opened:
         raw.close()
         return opener()
     if _is_fixed_vhd(raw):
-        return Opened(Window(raw, 0, raw.size - _FOOTER, owns=True), raw.paths, "vhd")
-    return Opened(raw, raw.paths, "raw")
+        disk = Window(raw, 0, raw.size - _FOOTER, owns=True)
+        return Opened(disk, raw.paths, "vhd", problems=raw.problems)
+    return Opened(raw, raw.paths, "raw", problems=raw.problems)
 
 
 def _opener(path: Path, kind: str) -> Callable[[], Opened] | None:
@@ -79,7 +81,7 @@ def _is_fixed_vhd(raw: Source) -> bool:
     return ~rest & 0xFFFFFFFF == int.from_bytes(footer[64:68], "big")
 
 
-def _qcow2(path: Path, raw: MappedFile, above: tuple[Path, ...]) -> Opened:
+def _qcow2(path: Path, raw: RawFile, above: tuple[Path, ...]) -> Opened:
     """A QCOW2 image and, below it, what it is based on."""
     from ext4kit.evidence.containers.qcow2 import Qcow2
 
@@ -100,7 +102,7 @@ def _qcow2(path: Path, raw: MappedFile, above: tuple[Path, ...]) -> Opened:
     return Opened(source, files, "qcow2", problems=problems)
 
 
-def _qcow2_header(path: Path, raw: MappedFile) -> tuple[Qcow2Header, str]:
+def _qcow2_header(path: Path, raw: RawFile) -> tuple[Qcow2Header, str]:
     """The header and the name of the backing file."""
     from ext4kit.evidence.containers.qcow2 import backing_name
     from ext4kit.parsers.qcow2 import parse_header
@@ -132,7 +134,7 @@ def _below(path: Path, found: Path, above: tuple[Path, ...], problems: Problems)
     return below
 
 
-def _vhd(path: Path, raw: MappedFile, above: tuple[Path, ...]) -> Opened:
+def _vhd(path: Path, raw: RawFile, above: tuple[Path, ...]) -> Opened:
     """A dynamic or differencing VHD and, below it, its parent."""
     from ext4kit.evidence.containers import vhd
 
@@ -172,7 +174,7 @@ def _parent(path: Path, names: tuple[str, ...], identifier: bytes) -> Path:
         except AccessError as error:
             failure = error
             continue
-        file = MappedFile(found)
+        file = RawFile(found)
         try:
             if read_footer(file).identifier == identifier:
                 return found

@@ -20,7 +20,7 @@ from ext4kit.errors import AccessError, CorruptError
 from ext4kit.evidence.containers.opened import Opened
 from ext4kit.evidence.containers.pieces import Cache, Pieces
 from ext4kit.evidence.lost import joined
-from ext4kit.evidence.raw import MappedFile
+from ext4kit.evidence.raw import RawFile
 from ext4kit.evidence.source import peek
 from ext4kit.findings import Problems, Severity
 from ext4kit.parsers.ewf import (
@@ -63,7 +63,7 @@ class Ewf(Pieces):
 
     def __init__(
         self,
-        files: list[MappedFile],
+        files: list[RawFile],
         geometry: Geometry,
         starts: np.ndarray,
         ends: np.ndarray,
@@ -73,6 +73,7 @@ class Ewf(Pieces):
         unread: Any,
     ) -> None:
         super().__init__(files[0].name, geometry.size, geometry.chunk, problems)
+        self.sector_size = geometry.sector
         self._files, self._unread = files, unread
         self._starts, self._ends, self._packed = starts, ends, packed
         self._firsts = firsts
@@ -152,11 +153,15 @@ def find_segments(path: Path) -> tuple[Path, ...]:
     """The segments of a set by the numbers in them, whatever their suffixes.
 
     Raises:
-        AccessError: `path` is a later segment, or one is missing before another that is there.
+        AccessError: `path` is a later segment, one is missing before another that is there, or
+            the system does not let them be looked at.
     """
-    with path.open("rb") as file:
-        number = segment_number(file.read(SEGMENT_HEADER.size))
-    found = dict(sorted(_numbered(path)))
+    try:
+        number = _number_in(path)
+        found = dict(sorted(_numbered(path)))
+    except OSError as error:
+        where = error.filename or path
+        raise AccessError(f"{where}: cannot be read: {error.strerror or error}") from error
     found[number] = path
     if number != 1:
         first = found.get(1)
@@ -178,16 +183,21 @@ def _numbered(path: Path) -> Iterator[tuple[int, Path]]:
         alike = each.stem == stem and len(each.suffix) == _SUFFIX == len(path.suffix)
         if not alike or each.suffix[1:2].islower() != mark.islower() or not each.is_file():
             continue
-        with each.open("rb") as file:
-            number = segment_number(file.read(SEGMENT_HEADER.size))
+        number = _number_in(each)
         if number:
             yield number, each
+
+
+def _number_in(path: Path) -> int:
+    """The number of the segment that a file is; 0 for another file."""
+    with path.open("rb") as file:
+        return segment_number(file.read(SEGMENT_HEADER.size))
 
 
 # ----------------------------------------------------------------------------------- sections
 
 
-def _sections(file: MappedFile, problems: Problems) -> Iterator[Section]:
+def _sections(file: RawFile, problems: Problems) -> Iterator[Section]:
     """The sections of a segment, as far as their headers can be read."""
     offset = SEGMENT_HEADER.size
     for _ in range(_MOST_SECTIONS):
@@ -217,7 +227,7 @@ class _Reader:
         self.unread: list[np.ndarray] = []
         self.is_done = False
 
-    def segment(self, file: MappedFile) -> None:
+    def segment(self, file: RawFile) -> None:
         """Read one segment's sections."""
         sections = list(_sections(file, self.problems))
         borders = np.array([each.offset for each in sections] + [file.size], np.int64)
@@ -229,7 +239,7 @@ class _Reader:
                 reader(_body(file, section), section)
 
     def _table(
-        self, file: MappedFile, section: Section, second: Section | None, borders: np.ndarray
+        self, file: RawFile, section: Section, second: Section | None, borders: np.ndarray
     ) -> None:
         """A table of chunks, or the copy behind it when it is damaged."""
         where = Path(file.name).name
@@ -282,7 +292,7 @@ class _Reader:
         self.is_done = True
 
 
-def _body(file: MappedFile, section: Section) -> memoryview:
+def _body(file: RawFile, section: Section) -> memoryview:
     end = min(section.end, file.size, section.body + _MOST_BODY)
     return file.read(section.body, max(0, end - section.body))
 
@@ -296,9 +306,9 @@ def open_ewf(path: Path) -> Opened:
     """
     paths = find_segments(path)
     problems = Problems()
-    files: list[MappedFile] = []
+    files: list[RawFile] = []
     try:
-        files.extend(MappedFile(each) for each in paths)
+        files.extend(RawFile(each) for each in paths)
         reader = _Reader(problems)
         firsts = []
         for file in files:
@@ -312,7 +322,7 @@ def open_ewf(path: Path) -> Opened:
     return Opened(source, paths, "ewf", reader.facts, reader.hashes, problems)
 
 
-def _made(files: list[MappedFile], reader: _Reader, firsts: list[int]) -> Ewf:
+def _made(files: list[RawFile], reader: _Reader, firsts: list[int]) -> Ewf:
     if reader.geometry is None:
         raise CorruptError("EWF image", None, "it does not say how large the media is")
     empty = [np.empty(0, np.int64)]
@@ -327,7 +337,7 @@ def _made(files: list[MappedFile], reader: _Reader, firsts: list[int]) -> Ewf:
     return Ewf(files, geometry, starts, ends, packed, firsts, reader.problems, unread)
 
 
-def _tell_missing(files: list[MappedFile], reader: _Reader) -> None:
+def _tell_missing(files: list[RawFile], reader: _Reader) -> None:
     """Chunks that no table has: later segments are not there, or were never written."""
     assert reader.geometry is not None
     have, size = reader.chunks * reader.geometry.chunk, reader.geometry.size

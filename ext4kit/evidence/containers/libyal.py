@@ -32,6 +32,7 @@ class LibrarySource(Pieces):
 
     def __init__(self, name: str, handles: list[Any], size: int, problems: Problems) -> None:
         super().__init__(name, size, _PIECE, problems)
+        self.sector_size = int(getattr(handles[0], "bytes_per_sector", 0))
         self._handles = handles
         self._kept = Cache()
 

@@ -1,7 +1,7 @@
 """Logical volumes of LVM2, linear and striped, as maps into their physical volumes.
 
 Read here and not through libvslvm, which refuses the metadata of a group with a striped volume;
-and a linear volume on a raw image is so still read from the memory map.
+and a linear volume on a raw image so stays a range of an open file.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from ext4kit.errors import AccessError, CorruptError, Ext4kitError
 from ext4kit.evidence.lost import joined, lost_ranges, moved
-from ext4kit.evidence.source import Source, check_range, fileno_range, mapped_view, peek
+from ext4kit.evidence.source import Source, check_range, fileno_range, peek
 from ext4kit.findings import Problems, Severity
 from ext4kit.parsers.lvm import SECTOR, Group, parse_label, parse_text, text_place
 
@@ -108,16 +108,6 @@ class LogicalVolume:
         check_range(self, offset, length)
         found = self._alone(offset, length)
         return fileno_range(found[0], found[1], length) if found else None
-
-    def view(self, offset: int, length: int, places: int) -> memoryview | None:
-        """The range as it lies in memory, or None.
-
-        Raises:
-            AccessError: the range leaves the volume.
-        """
-        check_range(self, offset, length)
-        found = self._alone(offset, length)
-        return mapped_view(found[0], found[1], length, places) if found else None
 
     def lost(self) -> Any:
         """What is on missing volumes, and what others know to be lost: first byte, end."""

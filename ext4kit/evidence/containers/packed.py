@@ -19,12 +19,12 @@ from typing import IO, Any
 
 from ext4kit.errors import AccessError
 from ext4kit.evidence.containers.opened import Opened
-from ext4kit.evidence.raw import MappedFile
+from ext4kit.evidence.raw import RawFile
 from ext4kit.findings import Problems, Severity
 
 _AT_ONCE = 1 << 20
 _HOLE = 64 << 10
-_DAMAGE = (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile, ValueError)
+_DAMAGE = (EOFError, lzma.LZMAError, zlib.error, ValueError)
 
 
 _OPENERS: dict[str, Any] = {"gzip": gzip.open, "xz": lzma.open, "bzip2": bz2.open}
@@ -48,7 +48,7 @@ def open_packed(path: Path, kind: str) -> Opened:
         if not size:
             raise AccessError(f"{path}: nothing in it can be unpacked: {damage or 'it is empty'}")
         held = os.fstat(target.fileno()).st_blocks * 512
-        source = MappedFile(path, os.dup(target.fileno()))
+        source = RawFile(path, os.dup(target.fileno()))
     folder = tempfile.gettempdir()
     text = f"unpacked to a temporary file in {folder} ({held:,} bytes); once for each command"
     problems.add(f"{path.name}", text, Severity.NOTE)
@@ -67,15 +67,22 @@ def _unpack(path: Path, opener: Any, target: IO[bytes]) -> tuple[int, str]:
     size = 0
     try:
         with opener(path, "rb") as packed:
-            try:
-                while piece := packed.read1(_AT_ONCE):
-                    _put(target, size, piece)
-                    size += len(piece)
-            except _DAMAGE as error:
-                return _ended(target, size), str(error) or type(error).__name__
+            while piece := _next(packed):
+                if isinstance(piece, str):
+                    return _ended(target, size), piece
+                _put(target, size, piece)
+                size += len(piece)
     except OSError as error:
         raise AccessError(f"{path}: cannot be unpacked: {error.strerror or error}") from error
     return _ended(target, size), ""
+
+
+def _next(packed: Any) -> bytes | str:
+    """The next piece; b"" at the end, a text for what is wrong with it."""
+    try:
+        return bytes(packed.read1(_AT_ONCE))
+    except (OSError, *_DAMAGE) as error:
+        return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 def _put(target: IO[bytes], offset: int, piece: bytes) -> None:

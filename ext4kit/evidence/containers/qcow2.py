@@ -73,8 +73,7 @@ class Qcow2(Pieces):
         try:
             return self._file.read(offset, length)
         except AccessError as error:
-            end = f"{self.name} ends at byte {self._file.size:,}"
-            raise AccessError(f"it should be at byte {offset:,}, but {end}") from error
+            raise AccessError(f"it should be at byte {offset:,}: {error}") from error
 
     def _second_level(self, index: int) -> memoryview:
         """A table of the second level by its place in the first."""

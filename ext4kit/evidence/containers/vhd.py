@@ -104,8 +104,7 @@ class Vhd(Pieces):
         try:
             return self._file.read(place, wanted)
         except AccessError as error:
-            end = f"{self.name} ends at byte {self._file.size:,}"
-            raise AccessError(f"it should be at byte {place:,}, but {end}") from error
+            raise AccessError(f"it should be at byte {place:,}: {error}") from error
 
     def _behind(self, offset: int, wanted: int) -> memoryview:
         """From the parent, which may be shorter."""

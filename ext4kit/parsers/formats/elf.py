@@ -8,10 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Self
 
-from construct import Bytes, Int16ub, Int16ul, Int32ub, Int32ul, Int64ub, Int64ul, Struct
-
 from ext4kit.errors import CorruptError
 from ext4kit.parsers.layout import Buffer, Layout
+from ext4kit.parsers.words import (
+    Bytes,
+    Int16ub,
+    Int16ul,
+    Int32ub,
+    Int32ul,
+    Int64ub,
+    Int64ul,
+    Struct,
+)
 
 MAGIC = b"\x7fELF"
 SHT_NOBITS = 8  # takes no room in the file

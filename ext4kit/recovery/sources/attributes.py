@@ -53,6 +53,9 @@ class Attributes:
     missing: str
 
 
+NO_ATTRIBUTES = Attributes({}, "", "")
+
+
 class OldAttributes:
     """Reads the attributes of states of the past.
 
@@ -71,6 +74,9 @@ class OldAttributes:
 
     def of(self, inode: Inode, row: int) -> Attributes:
         """The attributes of the state `row`, whose inode is given."""
+        has_body = xattr.has_body(inode.raw, inode.extra_isize)
+        if not inode.file_acl and not has_body and self._left >= 0:
+            return NO_ATTRIBUTES
         block, source = self._block(inode.file_acl, row) if inode.file_acl else (None, "")
         self._left -= len(block) if block else 0
         if self._left < 0:
@@ -80,7 +86,7 @@ class OldAttributes:
         missing = "; ".join(one.what for one in problems.kept if one.severity is Severity.ERROR)
         if inode.file_acl and block is None:
             missing = f"attribute block {inode.file_acl:,} is not its own any more"
-        where = [IN_INODE] if xattr.has_body(inode.raw, inode.extra_isize) else []
+        where = [IN_INODE] if has_body else []
         told = ", ".join(where + ([source] if source else []))
         return Attributes(values, told if values else "", missing)
 

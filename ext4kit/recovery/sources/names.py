@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.filesystem.maps import spread
-from ext4kit.parsers.directory import Names, parse_entries
+from ext4kit.parsers.directory import MODES, Names, parse_entries
 from ext4kit.past import Past
 from ext4kit.recovery.sources.owners import Owners
 from ext4kit.recovery.sources.space import Space
@@ -23,7 +24,6 @@ from ext4kit.units import NANOSECONDS
 
 _AT_ONCE = 2048
 _FOREVER = np.iinfo(np.int64).max
-_FORMATS = np.array([0, 8, 4, 2, 6, 1, 12, 10])  # the mode's upper bits, by file type
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,14 +166,58 @@ def _pairs(past: Past, found: FoundNames, lives: Lives) -> tuple[Any, Any]:
     high = np.searchsorted(past.number, found.child, side="right")
     entry, position = spread(high - low)
     life = low[entry] + position
-    directory = life_of(past, found.directory, found.generation)[entry]
+    directory = directories_of(past, found)
     known = directory >= 0
-    begin = np.where(known, lives.begin[directory], 0)
-    end = np.where(known, lives.end[directory], _FOREVER)
-    kind = _FORMATS[np.minimum(found.file_type[entry], len(_FORMATS) - 1)]
+    begin = np.where(known, lives.begin[directory], 0)[entry]
+    end = np.where(known, lives.end[directory], _replaced(past, found))[entry]
+    kind = MODES[np.minimum(found.file_type[entry], len(MODES) - 1)]
     fits = (kind == 0) | (kind == lives.kind[life])
     fits &= (lives.begin[life] <= end) & (lives.end[life] >= begin)
+    fits &= ~_is_later(past, life, found.order[entry])
     return entry[fits], life[fits]
+
+
+def _replaced(past: Past, found: FoundNames) -> Any:
+    """When another inode had the number of each entry's directory at the latest, ns.
+
+    Far off where the present one may be that directory.
+    """
+    number, place = np.unique(found.directory, return_inverse=True)
+    now = past.fs.inode_table(number)
+    kinds, crtime = now.mode[place] >> 12, now.crtime[place]
+    other = (kinds != 0) & (crtime > 0) & (number[place] != ROOT)
+    same = np.where(found.generation >= 0, now.generation[place] == found.generation, kinds == 4)
+    same &= ~were_before(found, now.links_count[place] > 0)
+    coarse = NANOSECONDS * (crtime % NANOSECONDS == 0)  # e2fsck tells whole seconds
+    return np.where(other & ~same, crtime + coarse, _FOREVER)
+
+
+def were_before(found: FoundNames, lives: Any) -> Any:
+    """Per entry (bool): the directory that lives under its number now is a later one.
+
+    A directory keeps its first block, the one that tells its number, for as long as it lives;
+    what begins so in free space was another's.
+
+    Args:
+        found: the entries.
+        lives: bool (n,), the directory with that number lives.
+    """
+    return lives & (found.generation < 0) & (found.order < 0)
+
+
+def directories_of(past: Past, found: FoundNames) -> Any:
+    """The life of each entry's directory, -1 where it is not known."""
+    life = life_of(past, found.directory, found.generation)
+    other = were_before(found, np.append(past.alive_now, False)[life])
+    other |= (life >= 0) & (found.generation < 0) & _is_later(past, life, found.order)
+    return np.where(other, -1, life)
+
+
+def _is_later(past: Past, life: Any, order: Any) -> Any:
+    """Per entry (bool): the life began after the copy in the log that it stands in was made."""
+    known, place = np.unique(order, return_inverse=True)
+    times = [past.commit_times.get(one, _FOREVER) for one in known.tolist()]
+    return np.append(Lives.of(past).begin, 0)[life] > np.array(times, np.int64)[place]
 
 
 def life_of(past: Past, number: Any, generation: Any) -> Any:

@@ -10,9 +10,9 @@ import numpy as np
 
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.past import Past
+from ext4kit.past.directories import BEFORE
 from ext4kit.past.names import NameHistory
-from ext4kit.past.states import NOW
-from ext4kit.recovery.sources.names import FoundNames, life_of, name_lives
+from ext4kit.recovery.sources.names import FoundNames, directories_of, name_lives, were_before
 from ext4kit.units import NANOSECONDS
 
 FREED_BLOCK = "freed directory block"
@@ -42,10 +42,11 @@ class FoundName:
 class FoundPaths:
     """Names for lives that the log gives none.
 
-    A directory can have got another name since a file in it went. A path goes through one that
-    lives where its ctime or that of the directory above is older, both of which a renaming
-    sets (kernel fs/ext4/namei.c, `ext4_rename`), and through one that went where it went soon
-    after. What a copy in the log shows, the log tells of from there on.
+    A directory can have got another name since a file in it went. A path goes through what it
+    was called when the file went or the copy was made, where the log goes back to that; through
+    one that lives also where its ctime or that of the directory above is older, both of which
+    a renaming sets (kernel fs/ext4/namei.c, `ext4_rename`); and through one that went where it
+    went soon after.
 
     Args:
         past: the lives.
@@ -60,7 +61,7 @@ class FoundPaths:
         entries = found.take(row)
         self._row = {one: at for at, one in enumerate(life.tolist())}
         self._names = entries.name.tolist()
-        self._logged = (entries.order >= 0).tolist()
+        self._order = entries.order.tolist()
         self._number = entries.directory.tolist()
         self._top = [
             b"inode-%d-%d" % pair if pair[1] >= 0 else b"inode-%d" % pair[0]
@@ -70,12 +71,13 @@ class FoundPaths:
         now = past.fs.inode_table(entries.directory)
         lives = (now.links_count > 0) & (now.generation == entries.generation)
         lives[above >= 0] = past.alive_now[above[above >= 0]]
-        self._above, self._lives = above.tolist(), lives.tolist()
+        root = (entries.directory == ROOT) & ~were_before(entries, np.ones(len(entries), bool))
+        self._above, self._lives, self._root = above.tolist(), lives.tolist(), root.tolist()
         self._latest = {ROOT: 0}
 
     def _above_of(self, entries: FoundNames) -> Any:
         """Life of each entry's directory, -1 where it is not known or may be another one."""
-        above = life_of(self._past, entries.directory, entries.generation)
+        above = directories_of(self._past, entries)
         number, directory = self._past.number, entries.directory
         bearers = np.searchsorted(number, directory, side="right")
         bearers -= np.searchsorted(number, directory)
@@ -90,32 +92,28 @@ class FoundPaths:
         row = self._row.get(life)
         if row is None:
             return None
-        source = OLD_COPY if self._logged[row] else FREED_BLOCK
+        source = OLD_COPY if self._order[row] >= 0 else FREED_BLOCK
         parts: list[bytes] = []
         path, seen = None, set[int]()
         while row is not None and row not in seen:
             seen.add(row)
             parts.append(self._names[row])
             last = row
-            if not self._kept_its_name(row, life):
-                break
-            path = self._known_path(row)
+            path = self._known_path(row, life)
+            together = path is None and self._went_together(row, life)
             life = self._above[row]
-            row = None if path is not None else self._row.get(life)
+            row = self._row.get(life) if together else None
         tail = b"/".join(reversed(parts))
         if path is not None:
             return FoundName(parts[0], path + b"/" + tail, None, source)
         return FoundName(parts[0], None, self._top[last] + b"/" + tail, source)
 
-    def _kept_its_name(self, row: int, life: int) -> bool:
-        """Whether the directory of an entry cannot have been renamed since its bearer went."""
-        number, above = self._number[row], self._above[row]
-        if self._logged[row] or number == ROOT:
-            return True
-        seen = int(self._changed[life])
-        if self._lives[row]:
-            return self._moved(number) <= seen
-        return above >= 0 and int(self._changed[above]) - seen < ONE_REMOVAL
+    def _went_together(self, row: int, life: int) -> bool:
+        """Whether the directory of an entry went soon after its bearer."""
+        above = self._above[row]
+        if self._lives[row] or above < 0:
+            return False
+        return int(self._changed[above]) - int(self._changed[life]) < ONE_REMOVAL
 
     def _moved(self, number: int) -> int:
         """The latest time (ns) at which a live directory, or one above it, can have moved."""
@@ -126,6 +124,7 @@ class FoundPaths:
         latest = self._latest.get(number, _FOREVER)
         for one in reversed(chain):
             ctime = self._past.fs.inode_table(np.array([one, self._parent.get(one, one)])).ctime
+            ctime += (NANOSECONDS - 1) * (ctime % NANOSECONDS == 0)  # of whole seconds
             latest = max(latest, int(ctime.min()))
             self._latest[one] = latest
         return latest
@@ -146,15 +145,22 @@ class FoundPaths:
             for number, path in self._living.items()
         }
 
-    def _known_path(self, row: int) -> bytes | None:
-        """Path of an entry's directory when that lives, or when the history names it."""
-        life = self._above[row]
-        if self._number[row] == ROOT:
+    def _known_path(self, row: int, life: int) -> bytes | None:
+        """Path of an entry's directory when its bearer went or the copy was made."""
+        number, above, lives = self._number[row], self._above[row], self._lives[row]
+        if self._root[row]:
             return b""
-        if self._lives[row]:
-            return self._living.get(self._number[row])
-        at = -1 if life < 0 else self._history.last_name(life)
-        return None if at < 0 else self._history.path(at, int(NOW))
+        if self._order[row] < 0 and lives and self._moved(number) <= self._changed[life]:
+            return self._living.get(number)
+        if above < 0 and not lives:
+            return None
+        if self._order[row] >= 0:
+            when = self._order[row]
+        else:
+            when = self._history.before(int(self._changed[life]))
+            if when == BEFORE and not self._went_together(row, life):
+                return None
+        return self._history.folder_path(above if above >= 0 else -number, when)
 
     @cached_property
     def _living(self) -> dict[int, bytes]:

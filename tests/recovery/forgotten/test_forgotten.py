@@ -22,6 +22,7 @@ LEAST = {
     "forgotten_real": 0.8,
 }
 USUAL = 0.95  # texts, logs and small files of which the log has nothing
+FEW, LESS = 100, 0.05  # among few files those weigh more that were made to end at a border
 EXACT_CARVED = 0.9
 TREES = ("forgotten_tree", "forgotten_tree_plain")
 JOINED = 0.5  # of a tree; it is more where the kernel wrote it in one go
@@ -67,7 +68,8 @@ def came(
 def test_files_whose_blocks_hold_their_bytes_come_back_bit_for_bit(came: Leftovers) -> None:
     assert came.holding > 0
     missing = [(one.path, one.size, one.blocks[:3]) for one in came.missing]
-    assert came.exact >= LEAST.get(came.name, USUAL) * came.holding, missing
+    least = LEAST.get(came.name, USUAL) - (LESS if came.holding < FEW else 0)
+    assert came.exact >= least * came.holding, missing
 
 
 def test_all_files_that_had_extent_leaves_come_back(came: Leftovers) -> None:

@@ -1,0 +1,187 @@
+"""What a content says of its own name.
+
+A gzip member holds the name of the file that was packed (RFC 1952), a manual page begins with its
+title, a Perl module with its package, a Debian changelog with the package whose folder it is in;
+texts and programs often mention their name among other words. What many contents say tells little.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+HEAD = 8192  # bytes of a content that are looked at, packed and unpacked
+_GZIP, _NAMED, _EXTRA = b"\x1f\x8b\x08", 8, 4
+_FLAGS_AT, _FIXED = 3, 10  # of the header of a gzip member
+_GZIP_WINDOW = 31
+_WORD = re.compile(rb"[A-Za-z0-9_.+\-]{3,80}")
+_TITLE = re.compile(rb'^\.(?:TH|Dt)\s+"?([A-Za-z0-9_.+:\-]+)', re.MULTILINE)
+_PACKAGE = re.compile(rb"^\s*package\s+([\w:]+)", re.MULTILINE)
+_CHANGES = re.compile(rb"([a-z0-9][a-z0-9+.\-]+) \([^)\n]+\)")
+_PACKED = (b".gz", b".bz2", b".xz")
+_SHORTEST_STEM, _SHORTEST_PART = 4, 5  # letters; shorter ones are met by chance
+_SAID_OF_ITSELF = 0.5  # of the contents that may say their own name there
+_MENTIONED = 0.2
+_PACKED_NAME, _TITLES, _FOLDERS = 300.0, 100.0, 60.0  # what each is worth at most
+_FULL_NAME, _STEM, _WORD_ALONE = 4.0, 3.0, 2.5
+_TOGETHER = 2.0  # what a second word adds at most
+_LEAST = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What the head of a content says.
+
+    Attributes:
+        name: what it calls itself; folder: the one it is in; lower case.
+        words: all others.
+    """
+
+    name: frozenset[bytes]
+    folder: frozenset[bytes]
+    words: frozenset[bytes]
+
+
+def said(head: bytes) -> Said:
+    """What the first bytes of a content say of names."""
+    text, packed = _unpacked(head)
+    name = {_bare(packed)} if packed else set()
+    name |= {title.lower() for title in _TITLE.findall(text, 0, HEAD // 2)[:1]}
+    name |= {package.lower().rpartition(b"::")[2] for package in _PACKAGE.findall(text)[:1]}
+    changes = _CHANGES.match(text)
+    folder = frozenset([changes[1]]) if changes else frozenset()
+    return Said(frozenset(name), folder, frozenset(_words(text)))
+
+
+def _unpacked(head: bytes) -> tuple[bytes, bytes]:
+    """(text, name of what was packed, empty for none)."""
+    if head[: len(_GZIP)] != _GZIP or len(head) <= _FIXED:
+        return head[:HEAD], b""
+    flags, name = head[_FLAGS_AT], b""
+    if flags & _NAMED and not flags & _EXTRA:
+        name = head[_FIXED:].partition(b"\0")[0]
+    try:
+        return zlib.decompressobj(_GZIP_WINDOW).decompress(head, HEAD), name
+    except zlib.error:
+        return b"", name
+
+
+def _words(text: bytes) -> Iterable[bytes]:
+    for found in set(_WORD.findall(text)):
+        word = found.lower().strip(b".-+")
+        yield word
+        for mark in (b".", b"-"):
+            if mark in word:
+                yield from (part for part in word.split(mark) if len(part) >= _SHORTEST_PART)
+
+
+def _bare(name: bytes) -> bytes:
+    """A name in lower case, without the ending of a packer."""
+    name = name.lower()
+    return next((name.removesuffix(one) for one in _PACKED if name.endswith(one)), name)
+
+
+def _stem(name: bytes) -> bytes:
+    """A bare name without its last ending."""
+    stem, _, _ = name.rpartition(b".")
+    return stem or name
+
+
+@dataclass(slots=True)
+class _Names:
+    """Files by what may be said of them."""
+
+    full: dict[bytes, list[int]] = field(default_factory=lambda: defaultdict(list))
+    stems: dict[bytes, list[int]] = field(default_factory=lambda: defaultdict(list))
+    folders: dict[bytes, list[int]] = field(default_factory=lambda: defaultdict(list))
+
+    @classmethod
+    def of(cls, names: Sequence[tuple[bytes, bytes] | None]) -> _Names:
+        found = cls()
+        for file, known in enumerate(names):
+            if known is None:
+                continue
+            name, folder = _bare(known[0]), known[1].lower()
+            found.full[name].append(file)
+            stem = _stem(name)
+            if len(stem) >= _SHORTEST_STEM and stem != name:
+                found.stems[stem].append(file)
+            if len(folder) >= _SHORTEST_STEM:
+                found.folders[folder].append(file)
+        return found
+
+    def has(self, word: bytes) -> bool:
+        return word in self.full or word in self.stems or word in self.folders
+
+
+class Mentions:
+    """What contents say of the names of files.
+
+    Args:
+        names: (name, name of the folder it is in or empty) of each file, None for not known.
+    """
+
+    def __init__(self, names: Sequence[tuple[bytes, bytes] | None]) -> None:
+        self._known = _Names.of(names)
+        self._said: list[Said] = []
+
+    def add(self, head: bytes) -> None:
+        """Take in the first bytes of the next content; words that name nobody are forgotten."""
+        one = said(head)
+        self._said.append(replace(one, words=frozenset(filter(self._known.has, one.words))))
+
+    def found(self) -> dict[int, tuple[Any, Any]]:
+        """Content -> (int64: files that it may be, float: how much likelier each is)."""
+        known, count = self._known, len(self._said)
+        often = Counter(word for one in self._said for word in one.words)
+        of_itself = Counter(word for one in self._said for word in one.name | one.folder)
+        found: dict[int, tuple[Any, Any]] = {}
+        for content, one in enumerate(self._said):
+            worth: dict[int, list[float]] = defaultdict(list)
+            _told_by_itself(one, known, of_itself, count, worth)
+            for word in one.words:
+                _told_by_word(word, known, _MENTIONED * count / often[word], worth)
+            if worth:
+                files = sorted(worth)
+                likelier = np.array([_together(worth[file]) for file in files])
+                found[content] = np.array(files, np.int64), likelier
+        return found
+
+
+def _told_by_itself(
+    one: Said, known: _Names, often: Counter[bytes], count: int, worth: dict[int, list[float]]
+) -> None:
+    for word in one.name:
+        rare = _SAID_OF_ITSELF * count / often[word]
+        if word in known.full:
+            _add(worth, known.full[word], min(_PACKED_NAME, rare))
+        elif word in known.stems:
+            _add(worth, known.stems[word], min(_TITLES, rare))
+    for word in one.folder & known.folders.keys():
+        _add(worth, known.folders[word], min(_FOLDERS, _SAID_OF_ITSELF * count / often[word]))
+
+
+def _told_by_word(word: bytes, known: _Names, rare: float, worth: dict[int, list[float]]) -> None:
+    if word in known.full:
+        _add(worth, known.full[word], min(_FULL_NAME if b"." in word else _WORD_ALONE, rare))
+    if word in known.stems:
+        _add(worth, known.stems[word], min(_STEM, rare))
+    if word in known.folders:
+        _add(worth, known.folders[word], min(_WORD_ALONE, rare))
+
+
+def _add(worth: dict[int, list[float]], files: list[int], likelier: float) -> None:
+    if likelier > _LEAST:
+        for file in files:
+            worth[file].append(likelier)
+
+
+def _together(worth: list[float]) -> float:
+    best, *others = sorted(worth, reverse=True)
+    return best * min(others[0], _TOGETHER) if others else best

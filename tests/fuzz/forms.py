@@ -1,0 +1,105 @@
+"""The commands of the program in all the forms that are run on damaged images.
+
+A form is a line of words. IMAGE and OUT stand for the two paths, the other words in capitals for
+something that is drawn: see `_VALUES`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+TARGETS = ("/", "<8>", "<2>", "<12>", "/sub/holes", "/sub/file 5", "/long link")
+JSON_SHARE = 0.3
+
+# Of each line one form is drawn; a command stands in several lines to be run more than once.
+FORMS: tuple[tuple[str, ...], ...] = (
+    ("volumes IMAGE",),
+    ("hash IMAGE", "hash IMAGE --verify", "hash IMAGE --image-only", "hash IMAGE -q"),
+    ("info IMAGE", "info IMAGE -g", "info IMAGE --superblock COPY", "info IMAGE --volume 0"),
+    ("info IMAGE --lost", "info IMAGE --lost-number 2"),
+    ("ls IMAGE -r -l", "ls IMAGE -r -i", "ls IMAGE -r -a -l", "ls IMAGE TARGET -a"),
+    ("ls IMAGE -r -l --no-replay", "ls IMAGE -r --superblock COPY", "ls IMAGE --offset 0"),
+    ("ls IMAGE -r -l --as-of NUMBER", "ls IMAGE TARGET -l --as-of NUMBER"),
+    ("ls IMAGE -r -l --lost", "ls IMAGE TARGET --lost"),
+    ("stat IMAGE / <8> <2> <12> INODE",),
+    ("stat IMAGE TARGET TARGET", "stat IMAGE INODE INODE --as-of NUMBER",
+     "stat IMAGE INODE <2> --lost"),
+    ("cat IMAGE INODE", "cat IMAGE TARGET", "cat IMAGE INODE --as-of NUMBER",
+     "cat IMAGE TARGET INODE --lost"),
+    ("extract IMAGE / -o OUT", "extract IMAGE TARGET INODE -o OUT --verify-evidence"),
+    ("extract IMAGE / -o OUT --as-of NUMBER", "extract IMAGE / -o OUT --lost",
+     "extract IMAGE / -o OUT --no-replay --operator N --case-number 1"),
+    ("deleted IMAGE", "deleted IMAGE --versions", "deleted IMAGE --no-replay",
+     "deleted IMAGE SOURCES", "deleted IMAGE --min-grade carved"),
+    ("deleted IMAGE --lost",),
+    ("recover IMAGE -o OUT", "recover IMAGE -o OUT --versions",
+     "recover IMAGE -o OUT --verify-evidence --operator N --case-number 1"),
+    ("recover IMAGE -o OUT SOURCES", "recover IMAGE -o OUT --min-grade partial"),
+    ("recover IMAGE -o OUT --lost",),
+    ("verify IMAGE", "verify IMAGE --no-replay", "verify IMAGE --superblock COPY"),
+    ("crosscheck IMAGE CALM", "crosscheck IMAGE --hashes CALM",
+     "crosscheck IMAGE --hashes -a CALM", "crosscheck IMAGE --no-replay CALM"),
+    ("journal list IMAGE", "journal list IMAGE --journal IMAGE"),
+    ("journal audit IMAGE", "journal audit IMAGE --all", "journal audit IMAGE --superblock COPY"),
+    ("journal replay IMAGE", "journal replay IMAGE -o OUT",
+     "journal replay IMAGE -o OUT --journal IMAGE --journal-copy OUT2"),
+    ("journal history IMAGE INODE --entries", "journal history IMAGE TARGET",
+     "journal history IMAGE TARGET --as-of NUMBER"),
+    ("journal history IMAGE --block BLOCK",
+     "journal history IMAGE --block BLOCK --transaction NUMBER --raw OUT",
+     "journal history IMAGE INODE --transaction NUMBER --raw -"),
+    ("timeline IMAGE", "timeline IMAGE --inode NUMBER", "timeline IMAGE --no-replay"),
+    ("timeline IMAGE --path */* --since TIME", "timeline IMAGE --until TIME --kind KIND",
+     "timeline IMAGE --kind KIND --kind KIND"),
+    ("report IMAGE", "report IMAGE SOURCES", "report IMAGE --no-verify",
+     "report IMAGE --rows 10 --no-replay"),
+    ("report IMAGE --html OUT", "report IMAGE --html OUT SOURCES --rows 20"),
+    ("export IMAGE --db OUT", "export IMAGE --db OUT --hash md5 SOURCES",
+     "export IMAGE --db OUT --versions --min-grade partial", "export IMAGE --db OUT --lost"),
+    ("export IMAGE --bodyfile OUT", "export IMAGE --bodyfile OUT --fractions --versions",
+     "export IMAGE --timesketch-csv OUT", "export IMAGE --csv OUT --hash sha1 --without live",
+     "export IMAGE --csv OUT --lost"),
+    ("export IMAGE --dfxml OUT --hash md5,sha256", "export IMAGE --dfxml OUT --versions",
+     "export IMAGE --case-uco OUT --operator N --case-number 1",
+     "export IMAGE --case-uco OUT --versions --hash sha256", "export IMAGE --dfxml OUT --lost"),
+    ("export IMAGE --jsonl OUT", "export IMAGE --jsonl OUT --lost",
+     "export IMAGE --timesketch-jsonl OUT", "export IMAGE --timesketch-jsonl OUT --versions",
+     "export IMAGE --jsonl OUT --without deleted --verify-evidence"),
+)  # fmt: skip
+
+_KINDS = ("created", "deleted", "renamed", "size", "content", "hint", "xattr")
+_VALUES: dict[str, Callable[[random.Random], list[str]]] = {
+    "NUMBER": lambda chance: [str(chance.randrange(1, 15))],
+    "INODE": lambda chance: [f"<{chance.randrange(1, 180)}>"],
+    "TARGET": lambda chance: [chance.choice(TARGETS)],
+    "BLOCK": lambda chance: [chance.choice(("1", "2", "40", "100"))],
+    "COPY": lambda chance: [chance.choice(("0", "1", "257", "8193", "32768"))],
+    "SOURCES": lambda chance: ["--sources", chance.choice(("journal", "blocks", "runs"))],
+    "TIME": lambda chance: [chance.choice(("2023-11-14T22:13:20", "@0", "9999-12-31"))],
+    "KIND": lambda chance: [chance.choice(_KINDS)],
+    "CALM": lambda chance: ["--patience", "2", "--limit", "6"],
+}
+_NEVER_JSON = ("cat",)
+
+
+def commands(chance: random.Random) -> list[list[str]]:
+    """All commands in some of their forms, a share of them with records as output."""
+    found = [drawn(chance.choice(forms), chance) for forms in FORMS]
+    for words in found:
+        if words[0] not in _NEVER_JSON and chance.random() < JSON_SHARE:
+            words.append("--json")
+    return found
+
+
+def every_form(chance: random.Random) -> list[list[str]]:
+    """Each form once, its values drawn."""
+    return [drawn(form, chance) for forms in FORMS for form in forms]
+
+
+def drawn(form: str, chance: random.Random) -> list[str]:
+    """The words of a form."""
+    found: list[str] = []
+    for word in form.split():
+        found += _VALUES[word](chance) if word in _VALUES else [word]
+    return found

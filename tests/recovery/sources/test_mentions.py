@@ -1,0 +1,71 @@
+"""What contents say of their names."""
+
+from __future__ import annotations
+
+import gzip
+import io
+
+import pytest
+
+from ext4kit.recovery.sources.mentions import Mentions, said
+
+OTHERS = [b"plain words of no meaning %d\n" % number * 20 for number in range(40)]
+
+
+def packed(name: str, text: bytes) -> bytes:
+    """A gzip member with the name of what was packed."""
+    made = io.BytesIO()
+    with gzip.GzipFile(name, "wb", fileobj=made, mtime=0) as member:
+        member.write(text)
+    return made.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "folder", "head"),
+    [
+        (b"report-2024.txt.gz", b"", packed("report-2024.txt", b"nothing of it\n")),
+        (b"frobnicate.8.gz", b"", packed("", b'.\\" a page\n.TH FROBNICATE 8 "May"\n.SH NAME\n')),
+        (b"Parser.pm", b"", b"# comment\npackage My::Deep::Parser;\nuse strict;\n"),
+        (b"changelog.gz", b"tool-x", packed("", b"tool-x (1.2-3) unstable; urgency=low\n")),
+    ],
+)
+def test_what_a_content_calls_itself_is_worth_much(name: bytes, folder: bytes, head: bytes) -> None:
+    names = [(b"other-%d.txt" % number, b"") for number in range(20)]
+    names[7] = (name, folder)
+    mentions = Mentions(names)
+    for one in [*OTHERS, head]:
+        mentions.add(one)
+    files, likelier = mentions.found()[len(OTHERS)]
+    assert files[likelier.argmax()] == 7
+    assert likelier.max() >= 10
+
+
+def test_a_word_that_names_a_file_is_worth_a_little_and_a_usual_one_nothing() -> None:
+    mentions = Mentions([(b"helpers.py", b""), (b"words", b""), None])
+    for one in OTHERS:
+        mentions.add(one)
+    mentions.add(b"import os  # see helpers.py\n")
+    found = mentions.found()
+    files, likelier = found[len(OTHERS)]
+    assert files.tolist() == [0]
+    assert 1 < likelier[0] < 10
+    assert set(found) == {len(OTHERS)}
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"",
+        b"\x1f\x8b",
+        b"\x1f\x8b\x08" + b"\xff" * 40,
+        packed("a.txt", b"x" * 5000)[:30],
+        b"\0" * 9000,
+    ],
+)
+def test_damaged_heads_say_nothing_and_break_nothing(head: bytes) -> None:
+    assert said(head).folder == frozenset()
+
+
+def test_a_packed_head_that_grows_without_end_is_read_so_far_only() -> None:
+    bomb = packed("bomb", b"word " * 4_000_000)
+    assert said(bomb[:8192]).words <= {b"word", b"wor", b"ord"}

@@ -1,0 +1,152 @@
+"""Traps for paths: each asks that no path is told that the file never had."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from ext4kit.recovery import find_deleted
+from ext4kit.recovery.sources import ALL_SOURCES
+from sample_images.recipes.machine import run, sync, truncate
+from sample_images.recipes.random_history import check
+from tests.recovery.test_traps import Disk, commit, content, remove
+
+pytestmark = pytest.mark.kernel
+
+
+def paths(disk: Disk) -> dict[bytes | None, bytes | None]:
+    """Name to path of every deleted file that has a name, by all sources."""
+    found = find_deleted(disk.file_system(), sources=ALL_SOURCES)
+    return {file.name: file.path for file in found if file.name is not None}
+
+
+def wait_for_a_new_second() -> None:
+    """Until all that follows at once has the same time in whole seconds."""
+    time.sleep(1.0 - time.time() % 1.0)
+
+
+def test_a_name_from_before_lost_transactions_is_not_put_below_a_later_one(tmp_path: Path) -> None:
+    disk = Disk(tmp_path, "-t", "ext4")
+    with disk.mounted() as root:
+        (root / "p" / "d").mkdir(parents=True)
+        (root / "q").mkdir()
+        (root / "p" / "d" / "file").write_bytes(b"x" * 9000)
+        (root / "busy").mkdir()
+    disk.forget()
+    with disk.cut_off() as root:
+        (root / "p" / "d" / "other").touch()
+        (root / "p" / "d" / "file").chmod(0o600)
+        sync(root)
+        for number in range(30):
+            (root / "busy" / f"{number}").touch()
+            sync(root)
+        (root / "p" / "d" / "other").unlink()
+        sync(root)
+    with disk.cut_off() as root:
+        (root / "p" / "d" / "file").rename(root / "q" / "another")
+        (root / "p" / "d").rename(root / "p" / "later")
+    with disk.mounted() as root:  # it writes over the log of the mount before
+        (root / "p" / "later" / "new").touch()
+        sync(root)
+        remove(root / "q" / "another")
+        for number in range(10):
+            (root / "busy" / f"{number} again").touch()
+            sync(root)
+    found = paths(disk)
+    assert found.get(b"file") in (None, b"/p/d/file")
+    assert found.get(b"another") in (None, b"/q/another")
+
+
+def test_a_directory_had_no_name_that_came_after_another_one(tmp_path: Path) -> None:
+    """With times in whole seconds nothing but the names' own order tells which came first."""
+    disk = Disk(tmp_path, "-t", "ext4", "-I", "128")
+    with disk.mounted() as root:
+        for name in ("a", "b", "c"):
+            (root / name).mkdir()
+        (root / "a" / "early").mkdir()
+        (root / "a" / "early" / "file").write_bytes(b"x" * 9000)
+    disk.forget()
+    with disk.mounted() as root:
+        wait_for_a_new_second()
+        (root / "a" / "early" / "other").touch()
+        sync(root)
+        remove(root / "a" / "early" / "file")
+        (root / "a" / "early").rename(root / "b" / "later")
+        sync(root)
+        (root / "b" / "later").rename(root / "c" / "last")
+        sync(root)
+    assert paths(disk)[b"file"] in (None, b"/a/early/file")
+
+
+def test_a_copy_without_a_descriptor_is_put_where_its_directory_was_then(tmp_path: Path) -> None:
+    disk, many = Disk(tmp_path, "-t", "ext4"), 230
+    moved = range(165, many, 5)  # one of them is copied where the log is just written over
+    with disk.mounted() as root:
+        for number in range(many):
+            (root / f"{number}").mkdir()
+        for number in moved:
+            (root / f"{number}" / f"in {number}").write_bytes(b"x" * 9000)
+    disk.forget()
+    with disk.mounted() as root:
+        for number in range(many):
+            (root / f"{number}" / "a").touch()
+        sync(root)
+        for number in moved:
+            (root / f"{number}" / f"in {number}").unlink()
+            (root / f"{number}").rename(root / f"later {number}")
+        sync(root)
+        for turn in range(8):  # until the log's first descriptor is written over
+            for number in range(60, 160):
+                (root / f"{number}" / f"{turn}").hardlink_to(root / "0" / "a")
+            sync(root)
+    found = paths(disk)
+    for number in moved:
+        assert found.get(b"in %d" % number) in (None, b"/%d/in %d" % (number, number))
+
+
+def test_a_directory_that_a_check_made_had_no_files_of_one_before_it(tmp_path: Path) -> None:
+    """The new lost+found has the number of a directory that went; no checksum tells them apart."""
+    disk = Disk(tmp_path, "-t", "ext3")
+    with disk.mounted() as root:
+        (root / "gap").write_bytes(b"x" * 90_000)  # room that the check takes first
+        sync(root)
+        (root / "d").mkdir()
+        for number in range(3):
+            (root / "d" / f"file {number}").write_bytes(b"x" * 9000)
+    with disk.mounted() as root:
+        truncate(root / "gap", 0)
+        (root / "lost+found").rename(root / "kept")
+        wait_for_a_new_second()
+        for number in range(3):
+            (root / "d" / f"file {number}").unlink()
+        (root / "d").rmdir()
+    run("tune2fs", "-O", "^has_journal", disk.image)
+    check(disk.image)
+    run("tune2fs", "-J", "size=4", disk.image)
+    with disk.mounted() as root:
+        (root / "new").touch()
+    for number in range(3):
+        name = b"file %d" % number
+        assert paths(disk).get(name) in (None, b"/d/" + name)
+
+
+def test_bytes_written_after_the_blocks_were_taken_are_not_vouched_for(tmp_path: Path) -> None:
+    """A rename over a file takes the blocks; what is written then waits, and no commit for it."""
+    disk = Disk(tmp_path, "-t", "ext4")
+    with disk.mounted() as root:
+        (root / "file").touch()
+        sync(root)
+        (root / "file~").write_bytes(b"older" * 9000)
+        (root / "file~").rename(root / "file")
+        (root / "file").stat()  # the next time is a finer one, and no longer the same
+        with (root / "file").open("r+b") as stream:
+            os.fstat(stream.fileno())
+            stream.write(b"newer" * 9000)
+        commit(root)
+        remove(root / "file")
+    for file in find_deleted(disk.file_system()):
+        if file.name == b"file" and file.size:
+            assert content(file) == b"newer" * 9000 or file.grade != "intact"
