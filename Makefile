@@ -45,6 +45,7 @@ test: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m compileall -q ext4kit sample_images  # once, and not at each start of a command
 	$(BIN)/python -m pytest || $(AGAIN)
 
 test-long: $(STAMP)
