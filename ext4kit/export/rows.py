@@ -19,8 +19,9 @@ from ext4kit.filesystem.maps import Runs
 from ext4kit.parsers.inode import KINDS, InodeFlags, InodeTable, is_fast_symlink
 from ext4kit.recovery import DeletedFile
 from ext4kit.recovery.sources.carving.kinds import Kind
+from ext4kit.report.deleted import known_path
 from ext4kit.report.listing import CRTIME_END, link_targets
-from ext4kit.report.safe import shown, shown_lines
+from ext4kit.report.safe import shown_lines
 
 AT_ONCE = 1 << 15
 _TOLD = 64  # rows between two words on progress, where contents are read
@@ -269,13 +270,8 @@ def _gone_row(file: DeletedFile) -> Row:
 
 def _gone_path(file: DeletedFile) -> str:
     """The path, or what is known of it below `/$Unnamed`."""
-    if file.path is not None:
-        return shown(file.path)
-    if file.below is not None:
-        return f"/$Unnamed/{shown(file.below)}"
-    if file.name is not None:
-        return f"/$Unnamed/{shown(file.name)}"
-    return f"/$Unnamed/inode-{file.number}-{file.generation}"
+    nameless = f"/$Unnamed/inode-{file.number}-{file.generation}"
+    return known_path(file, "/$Unnamed") or nameless
 
 
 def _gone_ranges(content: Content | None) -> list[Range]:

@@ -7,14 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ext4kit.errors import AccessError
 from ext4kit.parsers.inode import InodeFlags
 from ext4kit.recovery.columns import Columns
-from ext4kit.recovery.contents import Contents, content_of
+from ext4kit.recovery.contents import Contents
 from ext4kit.recovery.folders import Folders
 from ext4kit.recovery.sources.alignment import Aligned, Beside, Files, Lying
 from ext4kit.recovery.sources.laying import NOTHING, Link
-from ext4kit.recovery.sources.mentions import HEAD
 from ext4kit.recovery.sources.paths import FoundName
 from ext4kit.recovery.turns import KnownFiles, beside, made_before
 
@@ -96,14 +94,6 @@ class Scene:
         words = np.ascontiguousarray(table.i_block).view("<u4")[:, _EXTENT_STARTS]
         mapped = (table.flags & int(InodeFlags.EXTENTS)) != 0
         return np.where(mapped & words.any(axis=1), IN_PIECES, absent)
-
-    def head(self, at: int) -> bytes:
-        """The first bytes of a content."""
-        content = content_of(self.contents, int(self.rows[at]))
-        try:
-            return content.read(0, min(HEAD, content.size))
-        except AccessError:
-            return b""
 
 
 def parts(scene: Scene) -> Iterator[tuple[Any, Any]]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.errors import AccessError
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.filesystem.content import Content
 from ext4kit.filesystem.maps import Runs
@@ -163,6 +164,14 @@ def content_of(contents: Contents, row: int) -> Content:
     low, high = np.searchsorted(contents.runs.owner, [row, row + 1])
     runs = contents.runs.take(slice(int(low), int(high)))
     return Content(contents.blocks, int(contents.size[row]), runs)
+
+
+def head_of(contents: Contents, row: int, most: int) -> bytes:
+    """The first bytes of a row, at most so many; b"" where they cannot be read."""
+    try:
+        return content_of(contents, row).read(0, min(most, int(contents.size[row])))
+    except AccessError:
+        return b""
 
 
 def content_files(contents: Contents, left_out: set[int]) -> list[DeletedFile]:

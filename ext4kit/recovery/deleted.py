@@ -144,6 +144,14 @@ class DeletedFile:
         """(major, minor) of a device node."""
         return None if self.inode is None else self.inode.device
 
+    @property
+    def moment(self) -> int | None:
+        """When it was deleted, ns: its own time, else the commit that first shows it gone."""
+        if self.dtime is not None:
+            return self.dtime
+        gone = self.deleted_between[1]
+        return None if gone is None else gone.time
+
     def content(self) -> Content | None:
         """The bytes that are left, None when there is nothing to write."""
         return self._content

@@ -14,11 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from ext4kit.errors import AccessError
 from ext4kit.parsers.inode import InodeTable
 from ext4kit.recovery.candidates import NOTHING
 from ext4kit.recovery.columns import Columns
-from ext4kit.recovery.contents import IN_LOG, Contents, content_of
+from ext4kit.recovery.contents import IN_LOG, Contents, head_of
 from ext4kit.recovery.intervals import overlaps, union
 from ext4kit.recovery.sources.carving.kinds import encoding_of
 from ext4kit.recovery.sources.space import Space
@@ -39,7 +38,7 @@ def without_fragments(contents: Contents, columns: Columns, space: Space) -> Con
     fragment = contents.fragment | doubted
     behind = _are_behind_others(contents, columns, space)
     for row in np.flatnonzero(doubted & contents.sure).tolist():
-        fragment[row] = not _begins_here(_head(contents, row), bool(behind[row]))
+        fragment[row] = not _begins_here(head_of(contents, row, _HEAD), bool(behind[row]))
     return replace(contents, sure=contents.sure & ~fragment, fragment=fragment)
 
 
@@ -92,13 +91,6 @@ def _are_behind_others(contents: Contents, columns: Columns, space: Space) -> An
     found = np.ones(len(contents), bool)
     found[runs.owner[begins]] = others
     return found
-
-
-def _head(contents: Contents, row: int) -> bytes:
-    try:
-        return content_of(contents, row).read(0, min(_HEAD, int(contents.size[row])))
-    except AccessError:
-        return b""
 
 
 def _begins_here(head: bytes, behind_others: bool) -> bool:

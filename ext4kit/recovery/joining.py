@@ -13,11 +13,11 @@ from ext4kit.past.states import NEVER
 from ext4kit.recovery.arranging import FEW_CHANGES, Among, Scene, lying_of, near, parts, went_last
 from ext4kit.recovery.candidates import NOTHING
 from ext4kit.recovery.columns import Columns
-from ext4kit.recovery.contents import CARVED, IN_LOG, Contents
+from ext4kit.recovery.contents import CARVED, IN_LOG, Contents, head_of
 from ext4kit.recovery.sources.alignment import Aligned, Files, Progress, align
 from ext4kit.recovery.sources.laying import LARGE
 from ext4kit.recovery.sources.likeness import ending, fits, like
-from ext4kit.recovery.sources.mentions import Mentions
+from ext4kit.recovery.sources.mentions import HEAD, Mentions
 from ext4kit.recovery.sources.order import NOTHING as NO_MATCH
 from ext4kit.recovery.sources.order import match_in_order
 from ext4kit.recovery.sources.paths import FoundName
@@ -123,8 +123,9 @@ def _in_order(
     told = [scene.names[at] for at in some.tolist()]
     mentions, likes = Mentions([_parts_of(name) for name in told]), []
     for at in contents.tolist():
-        head = scene.head(at)
-        likes.append(like(head, int(scene.contents.signature[scene.rows[at]])))
+        row = int(scene.rows[at])
+        head = head_of(scene.contents, row, HEAD)
+        likes.append(like(head, int(scene.contents.signature[row])))
         mentions.add(head)
     endings, called = np.unique(
         [ending(name.name if name else None) for name in told], return_inverse=True

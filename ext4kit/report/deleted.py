@@ -26,26 +26,28 @@ def deleted_lines(deleted: Deleted) -> Iterator[tuple[Grade | None, str]]:
 def _row(file: DeletedFile) -> tuple[str, ...]:
     size = "?" if file.size is None else str(file.size)
     number = "-" if file.number is None else str(file.number)
-    return str(file.grade), number, size, _when(file), _described(file)
+    return str(file.grade), number, size, deleted_when(file), _described(file)
 
 
-def _when(file: DeletedFile) -> str:
+def deleted_when(file: DeletedFile) -> str:
     """The deletion in UTC; `<=` before the first commit that shows it gone."""
-    if file.dtime is not None:
-        return iso_short(file.dtime)
-    gone = file.deleted_between[1]
-    return "-" if gone is None or gone.time is None else f"<= {iso_short(gone.time)}"
+    if file.moment is None:
+        return "-"
+    return ("<= " if file.dtime is None else "") + iso_short(file.moment)
+
+
+def known_path(file: DeletedFile, unknown: str) -> str | None:
+    """Where a deleted file was; below `unknown` where its folder is; None without a name."""
+    if file.path is not None:
+        return shown(file.path)
+    part = file.name if file.below is None else file.below
+    return None if part is None else f"{unknown}/{shown(part)}"
 
 
 def path_of(file: DeletedFile) -> str:
     """Where a deleted file was, as far as it is known; the first block of a carved one."""
-    if file.path is not None:
-        return shown(file.path)
-    if file.below is not None:
-        return f"(folder unknown)/{shown(file.below)}"
-    if file.name is not None:
-        return f"(folder unknown)/{shown(file.name)}"
-    return f"(block {file.first_block:,})" if file.inode is None else "(path unknown)"
+    nameless = f"(block {file.first_block:,})" if file.inode is None else "(path unknown)"
+    return known_path(file, "(folder unknown)") or nameless
 
 
 def _described(file: DeletedFile) -> str:

@@ -6,20 +6,12 @@ from collections.abc import Set
 
 import numpy as np
 
-from ext4kit.recovery import Deleted, DeletedFile, Grade
+from ext4kit.recovery import Deleted, Grade
 from ext4kit.recovery.sources import Source
 from ext4kit.summary.bins import spread_out
 from ext4kit.summary.facts import Deletions
 
 GRADES = tuple(Grade)
-
-
-def moment_of(file: DeletedFile) -> int | None:
-    """When it was deleted, ns: its own time, else the commit that first shows it gone."""
-    if file.dtime is not None:
-        return file.dtime
-    gone = file.deleted_between[1]
-    return None if gone is None else gone.time
 
 
 def deletions(deleted: Deleted, sources: Set[Source], first: int, listed: int) -> Deletions:
@@ -34,7 +26,7 @@ def deletions(deleted: Deleted, sources: Set[Source], first: int, listed: int) -
     files = deleted.files
     grade = np.array([GRADES.index(file.grade) for file in files], np.int64)
     size = np.array([min(file.size or 0, 1 << 60) for file in files], np.int64)
-    times = np.array([moment_of(file) or 0 for file in files], np.int64)
+    times = np.array([file.moment or 0 for file in files], np.int64)
     latest = [files[row] for row in np.argsort(-times, kind="stable")[:listed].tolist()]
     largest = np.argsort(-size, kind="stable")[:first].tolist()
     counts = np.bincount(grade, minlength=len(GRADES)).tolist()
@@ -45,7 +37,7 @@ def deletions(deleted: Deleted, sources: Set[Source], first: int, listed: int) -
         when=spread_out(times, grade, tuple(map(str, GRADES))),
         undated=int((times <= 0).sum()),
         largest=tuple(files[row] for row in largest if files[row].size),
-        latest=tuple(file for file in latest[:first] if moment_of(file)),
+        latest=tuple(file for file in latest[:first] if file.moment),
         listed=tuple(latest),
         searched=tuple(str(source) for source in Source if source in sources),
     )

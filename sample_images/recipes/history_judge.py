@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -140,29 +138,13 @@ def _versions(life: Life) -> list[tuple[int, int]]:
     return [(version.operation, version.size) for version in life.versions]
 
 
-@contextmanager
-def mounted(image: Path, options: str) -> Iterator[Path]:
-    """An image's file system, for the time of the context."""
-    root = image.with_suffix(".looked-at")
-    root.mkdir()
-    try:
-        with machine.loop_device(image) as device:
-            machine.mount(device, root, options)
-            try:
-                yield root
-            finally:
-                machine.unmount(root)
-    finally:
-        root.rmdir()
-
-
 def living_files(image: Path) -> set[Key]:
     """(inode, generation) of every file that the kernel shows once it has replayed the log."""
     copy = image.with_suffix(".replayed")
     machine.copy_sparse(image, copy)
     found: set[Key] = set()
     try:
-        with mounted(copy, "rw") as root:
+        with machine.mounted(copy, "rw") as root:
             for folder, _, names in os.walk(root):
                 paths = (Path(folder, name) for name in names)
                 files = [path for path in paths if stat.S_ISREG(path.lstat().st_mode)]

@@ -75,6 +75,22 @@ def unmount(where: Path) -> None:
     run("umount", where)
 
 
+@contextmanager
+def mounted(image: Path, options: str) -> Iterator[Path]:
+    """An image's file system, for the time of the context."""
+    root = image.with_name(f"{image.name}.mounted")
+    root.mkdir()
+    try:
+        with loop_device(image) as device:
+            mount(device, root, options)
+            try:
+                yield root
+            finally:
+                unmount(root)
+    finally:
+        root.rmdir()
+
+
 def copy_sparse(source: Path, target: Path) -> None:
     """Copy a backing file, holes as holes, what the page cache has of it included."""
     run("cp", "--sparse=always", source, target)

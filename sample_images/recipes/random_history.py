@@ -22,7 +22,7 @@ from crc32c import crc32c
 from sample_images.recipes import machine, syscalls
 from sample_images.recipes.history_acts import Acts
 from sample_images.recipes.history_book import Book
-from sample_images.recipes.history_judge import Verdict, judge, mounted
+from sample_images.recipes.history_judge import Verdict, judge
 from sample_images.recipes.history_layouts import LAYOUTS, Layout
 from sample_images.recipes.syscalls import Cut
 
@@ -122,7 +122,7 @@ class _Teller:
             check(self.image)
             self.breaks.append("e2fsck")
         elif after == "replayed" and last:
-            with mounted(self.image, "rw"):
+            with machine.mounted(self.image, "rw"):
                 self.breaks.append("replayed")
         if not last and self.layout.new_log and self.chance.random() < 0.25:
             self.chance.choice((self._make_new_log, self._count_anew))()

@@ -11,6 +11,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -156,19 +158,31 @@ def test_an_output_folder_on_the_mounted_evidence(run: Run, copy: Path, tmp_path
 def test_a_full_disk_leaves_a_valid_manifest(
     run: Run, image: Path, deleted: Path, tmp_path: Path, work: str
 ) -> None:
-    small = tmp_path / "small"
-    small.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300k", "none", str(small)], check=True)
-    try:
+    with small_disk(tmp_path) as small:
         what = ["extract", image, "/"] if work == "extract" else ["recover", deleted]
         done = run(*what, "-o", small / "out")
         check(done, 1, "No space left")
-        records = _records(small / "out/manifest.jsonl")
-        assert "not finished" in records[-1]["problems"][-1]
-        assert [one.name for one in (small / "out").rglob("*.incomplete")]
-        _whole_files_are_told(small / "out", records)
+        _ends_unfinished(small / "out")
+
+
+@contextmanager
+def small_disk(folder: Path) -> Iterator[Path]:
+    """A disk that is soon full."""
+    small = folder / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300k", "none", str(small)], check=True)
+    try:
+        yield small
     finally:
         subprocess.run(["umount", str(small)], check=True)
+
+
+def _ends_unfinished(out: Path) -> None:
+    """The last record is of a file that was not finished, and all others are whole."""
+    records = _records(out / "manifest.jsonl")
+    assert "not finished" in records[-1]["problems"][-1]
+    assert [one.name for one in out.rglob("*.incomplete")]
+    _whole_files_are_told(out, records)
 
 
 def _records(manifest: Path) -> list[dict[str, Any]]:

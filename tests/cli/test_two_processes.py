@@ -14,7 +14,12 @@ import pytest
 
 from ext4kit.output import can_be_apart
 from tests.cli.conftest import ROOT
-from tests.cli.test_errors import _records, _whole_files_are_told
+from tests.cli.test_errors import (
+    _ends_unfinished,
+    _records,
+    _whole_files_are_told,
+    small_disk,
+)
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2,
@@ -64,19 +69,11 @@ def _tree(out: Path) -> dict[str, tuple[int, int]]:
 
 @pytest.mark.kernel
 def test_a_full_disk_leaves_a_valid_manifest(deleted: Path, tmp_path: Path) -> None:
-    small = tmp_path / "small"
-    small.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300k", "none", str(small)], check=True)
-    try:
+    with small_disk(tmp_path) as small:
         done = _run(1, "recover", deleted, "-o", small / "out")
         assert done.returncode == 1, done.stderr
         assert b"No space left" in done.stderr
-        records = _records(small / "out/manifest.jsonl")
-        assert "not finished" in records[-1]["problems"][-1]
-        assert [one.name for one in (small / "out").rglob("*.incomplete")]
-        _whole_files_are_told(small / "out", records)
-    finally:
-        subprocess.run(["umount", str(small)], check=True)
+        _ends_unfinished(small / "out")
 
 
 @pytest.mark.parametrize("whole_group", [False, True])

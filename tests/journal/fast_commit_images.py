@@ -7,9 +7,7 @@ import os
 import random
 import struct
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -66,7 +64,7 @@ def make(folder: Path, options: str, act: Callable[[Path], set[bytes]], size: in
     machine.make_file_system(backing, size * MIB, machine_options)
     made = Made(image)
     try:
-        with mounted(backing, "rw,commit=600") as root:
+        with machine.mounted(backing, "rw,commit=600") as root:
             _prepare(root)
             machine.sync(root)
             made.synced = act(root)
@@ -97,18 +95,6 @@ def _shut_down(root: Path) -> None:
         fcntl.ioctl(descriptor, EXT4_IOC_SHUTDOWN, struct.pack("<I", LEAVE_LOG))
     finally:
         os.close(descriptor)
-
-
-@contextmanager
-def mounted(image: Path, options: str) -> Iterator[Path]:
-    root = Path(tempfile.mkdtemp(prefix="ext4kit-fast-"))
-    with machine.loop_device(image) as device:
-        machine.mount(device, root, options)
-        try:
-            yield root
-        finally:
-            machine.unmount(root)
-    root.rmdir()
 
 
 class Doings:
@@ -272,9 +258,9 @@ def replayed_by_kernel(image: Path) -> Tree:
     copy = image.with_suffix(".kernel")
     machine.copy_sparse(image, copy)
     try:
-        with mounted(copy, "rw"):
+        with machine.mounted(copy, "rw"):
             pass
-        with mounted(copy, "ro,noload") as root:
+        with machine.mounted(copy, "ro,noload") as root:
             return kernel_tree(root)
     finally:
         copy.unlink()

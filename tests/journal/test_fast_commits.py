@@ -29,7 +29,6 @@ from tests.journal.fast_commit_images import (
     faults,
     fsync,
     make,
-    mounted,
     replayed,
     replayed_by_kernel,
     write_copy,
@@ -327,14 +326,14 @@ def test_a_file_that_only_a_fast_commit_removed_is_recovered(tmp_path: Path, ext
     content = random.Random("gone").randbytes(9000)
     image = tmp_path / "image"
     machine.make_file_system(image, 48 << 20, ("-t", "ext4", "-O", "^has_journal"))
-    with mounted(image, "rw") as root:
+    with machine.mounted(image, "rw") as root:
         for folder in ("a", "b"):
             (root / folder).mkdir()
             for number in range(40):
                 _file(root / folder / f"file {number}", content if number == 20 else b"other")
     machine.run("tune2fs", "-O", "has_journal,fast_commit", "-J", "size=8", image)
     cut = tmp_path / "cut.img"
-    with mounted(image, "rw") as root:
+    with machine.mounted(image, "rw") as root:
         _file(root / "b" / "file 39", b"b" * 5000)
         machine.sync(root)
         (root / "a" / "file 20").unlink()

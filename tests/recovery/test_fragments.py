@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -25,20 +23,6 @@ BLOCK = 4096
 ENOUGH = 0.9
 
 
-@contextmanager
-def mounted(image: Path) -> Iterator[Path]:
-    """The image's file system, mounted."""
-    root = image.with_suffix(".mounted")
-    root.mkdir()
-    with machine.loop_device(image) as device:
-        machine.mount(device, root, "rw")
-        try:
-            yield root
-        finally:
-            machine.unmount(root)
-    root.rmdir()
-
-
 @pytest.fixture(scope="module")
 def texts() -> list[bytes]:
     """Texts, logs and settings of some blocks each."""
@@ -54,10 +38,10 @@ def removed(
     """An image without a journal from which they were removed."""
     image = tmp_path_factory.mktemp("fragments") / "removed.img"
     machine.make_file_system(image, 16 << 20, ("-t", "ext4", "-O", "^has_journal", "-N", "512"))
-    with mounted(image) as root:
+    with machine.mounted(image, "rw") as root:
         for number, content in enumerate(texts):
             (root / f"{number}").write_bytes(content)
-    with mounted(image) as root:
+    with machine.mounted(image, "rw") as root:
         for number in range(FILES):
             (root / f"{number}").unlink()
     return image
@@ -95,10 +79,10 @@ def test_what_later_files_left_of_earlier_ones_is_called_a_piece(
     image, chance = tmp_path / "used-again.img", random.Random("again")
     machine.copy_sparse(removed, image)
     later = [noise(f"{at}", chance.randint(1, 9 * BLOCK)) for at in range(FILES // 2)]
-    with mounted(image) as root:
+    with machine.mounted(image, "rw") as root:
         for number, content in enumerate(later):
             (root / f"later-{number}").write_bytes(content)
-    with mounted(image) as root:
+    with machine.mounted(image, "rw") as root:
         for number in range(0, len(later), 3):
             (root / f"later-{number}").unlink()
     found = carved(image)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from sample_images.recipes import machine
@@ -16,20 +16,9 @@ SIZE = 48 << 20
 PACKAGED = 1_600_000_000
 
 
-@contextmanager
-def acting(image: Path) -> Iterator[Path]:
+def acting(image: Path) -> AbstractContextManager[Path]:
     """The image mounted; nothing is committed but where a scene syncs."""
-    root = image.with_name(f"{image.name}.mounted")
-    root.mkdir()
-    try:
-        with machine.loop_device(image) as device:
-            machine.mount(device, root, "noatime,commit=600")
-            try:
-                yield root
-            finally:
-                machine.unmount(root)
-    finally:
-        root.rmdir()
+    return machine.mounted(image, "noatime,commit=600")
 
 
 def fresh(image: Path) -> Path:

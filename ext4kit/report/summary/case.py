@@ -9,14 +9,13 @@ from pathlib import Path
 
 from ext4kit.evidence import Evidence, Volume
 from ext4kit.findings import Problem, Severity
-from ext4kit.recovery import DeletedFile, Grade
+from ext4kit.recovery import Grade
 from ext4kit.report.listing import mode_text
 from ext4kit.report.safe import shown, shown_text
 from ext4kit.report.tables import human_size
 from ext4kit.report.timeline import event_words
 from ext4kit.report.times import iso_short
 from ext4kit.summary import Bins, Identity, LogFacts, Sighting, Standing, Summary
-from ext4kit.summary.deletions import moment_of
 from ext4kit.summary.victims import Victim
 from ext4kit.timeline import Event, Kind
 from ext4kit.units import NANOSECONDS
@@ -197,12 +196,6 @@ def health_words(case: Case) -> tuple[str, bool | None]:
 def size_of(size: int | None) -> str:
     """A size for people, "?" where it is not known."""
     return "?" if size is None else human_size(size)
-
-
-def deleted_when(file: DeletedFile) -> str:
-    """The deletion; `<=` before the first commit that shows it gone."""
-    moment = moment_of(file)
-    return ("<= " if file.dtime is None and moment is not None else "") + when(moment)
 
 
 def sighting_path(one: Sighting) -> str:

@@ -18,7 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ext4kit.recovery import DeletedFile, Grade
-from ext4kit.report.deleted import path_of
+from ext4kit.report.deleted import deleted_when, path_of
 from ext4kit.report.safe import shown, shown_text
 from ext4kit.report.summary import case as words
 from ext4kit.report.summary.case import Case
@@ -26,7 +26,6 @@ from ext4kit.report.summary.charts import back_map, columns, shares, used_map
 from ext4kit.report.tables import human_size
 from ext4kit.report.timeline import event_words
 from ext4kit.summary import Bins, Suspicion, Weight
-from ext4kit.summary.deletions import moment_of
 from ext4kit.timeline import Event
 
 SHOWN = 6  # sightings of a rule that are open
@@ -195,7 +194,7 @@ def _file_row(file: DeletedFile) -> tuple[Cell, ...]:
     owner = "" if file.uid is None else f"{file.uid}:{file.gid}"
     kind = "" if file.kind == "file" else file.kind
     return (
-        Cell(words.deleted_when(file), moment_of(file) or 0, "time"),
+        Cell(deleted_when(file), file.moment or 0, "time"),
         Cell(grade, tuple(Grade).index(file.grade), f"grade g-{grade}"),
         Cell(words.size_of(file.size), file.size or 0, "number"),
         Cell(reused, file.blocks_reused, "number minor"),

@@ -14,7 +14,6 @@ from ext4kit.report.timeline import event_record
 from ext4kit.report.times import iso
 from ext4kit.report.volumes import volume_record
 from ext4kit.summary import Bins, Sighting, Suspicion
-from ext4kit.summary.deletions import moment_of
 from ext4kit.summary.victims import Victim
 
 
@@ -99,7 +98,7 @@ def _deletions(case: Case) -> dict[str, Any]:
 def _short(file: DeletedFile) -> dict[str, Any]:
     path = {"path": None} if file.path is None else json_name(file.path)
     return {**path, "inode": file.number, "size": file.size, "grade": str(file.grade),
-            "deleted_ns": moment_of(file)}  # fmt: skip
+            "deleted_ns": file.moment}  # fmt: skip
 
 
 def _activity(case: Case) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from ext4kit.findings import Severity
 from ext4kit.recovery import DeletedFile, Grade
-from ext4kit.report.deleted import path_of
+from ext4kit.report.deleted import deleted_when, path_of
 from ext4kit.report.safe import shown, shown_text
 from ext4kit.report.summary.bars import columns_of, strip_of
 from ext4kit.report.summary.case import (
@@ -27,7 +27,6 @@ from ext4kit.report.summary.case import (
     Case,
     bin_width,
     counted,
-    deleted_when,
     evidence_rows,
     has_hours,
     health_words,

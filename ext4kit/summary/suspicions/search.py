@@ -15,7 +15,6 @@ from ext4kit.filesystem.directories import Tree
 from ext4kit.findings import Severity
 from ext4kit.parsers.inode import Inode, InodeFlags, InodeTable
 from ext4kit.recovery import Deleted, DeletedFile, Grade
-from ext4kit.summary.deletions import moment_of
 from ext4kit.summary.suspicions.rules import RULES, Rule, Trait
 from ext4kit.timeline import Event, Kind, Timeline
 from ext4kit.timeline.events import CODE, KINDS
@@ -379,7 +378,7 @@ def _gained(old: int, new: int) -> bool:
 
 def _gone(path: bytes | None, file: DeletedFile, note: str) -> Sighting:
     return Sighting(
-        path, file.number, file.generation, moment_of(file), ["deleted"], file.size, file.mode,
+        path, file.number, file.generation, file.moment, ["deleted"], file.size, file.mode,
         file.grade, note,
     )  # fmt: skip
 
