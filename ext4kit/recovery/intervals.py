@@ -48,34 +48,6 @@ def shared(one: Runs, other: Runs, owners: int) -> Any:
     return found
 
 
-def highest(start: Any, length: Any, value: Any) -> tuple[Any, Any]:
-    """The highest value over each stretch where half-open runs lie over each other.
-
-    Takes n log n steps, however many runs share a block.
-
-    Args:
-        start: first blocks, int64, in any order.
-        length: int64, above 0.
-        value: int64, 0 or more.
-
-    Returns:
-        (first, top): the stretches' first blocks, ascending, each up to the next one, the last
-        one without end; the highest value of the runs over it, -1 where there is none.
-    """
-    first = np.unique(np.concatenate([start, start + length]))
-    low = np.searchsorted(first, start)
-    count = np.searchsorted(first, start + length) - low
-    level = np.frexp(count)[1] - 1  # two spans of 2**level stretches make up each run
-    top = np.full(len(first), -1, np.int64)
-    for step in range(int(level.max(initial=-1)), -1, -1):
-        here, span = level == step, 1 << step
-        np.maximum.at(top, low[here], value[here])
-        np.maximum.at(top, (low + count)[here] - span, value[here])
-        if step:
-            top[span // 2 :] = np.maximum(top[span // 2 :], top[: -(span // 2)].copy())
-    return first, top
-
-
 def without(runs: Runs, row: Any, start: Any, length: Any) -> Runs:
     """What is left of runs when parts of them are cut out.
 

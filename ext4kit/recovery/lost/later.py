@@ -44,15 +44,6 @@ class Spans:
         last = np.append(first[1:], len(start)) - 1
         return cls(start[first], reach[last])
 
-    def touch(self, start: Any, length: Any) -> Any:
-        """Per range of bytes (bool): a part of it is in one of these."""
-        if not len(self.start):
-            return np.zeros(len(start), bool)
-        place = np.searchsorted(self.end, start, side="right")
-        inside = place < len(self.start)
-        place = np.minimum(place, len(self.start) - 1)
-        return inside & (self.start[place] < start + length)
-
     def in_blocks(self, size: int) -> tuple[Any, Any]:
         """(first, count) of the runs of blocks of `size` bytes that have a part in these."""
         whole = Spans.of(self.start // size, -(-self.end // size))
