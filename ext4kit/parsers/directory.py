@@ -203,6 +203,8 @@ def parse_entries(
         count[row] += 1
         more = following <= last
         if not more.all():
+            short = ~more & (following < stop)  # too little is left for another header
+            broken[row[short]] = headers.offset(row, following)[short]
             row, following, stop, last = (each[more] for each in (row, following, stop, last))
         place = following
     row, place, raw = _by_block(found, count)

@@ -75,6 +75,7 @@ _SPELLED = {
     "DIRDATA": "dirdata",
     "IMAGIC_INODES": "imagic_inodes",
     "REPLICA": "replica",
+    "READ_ONLY": "read-only",
     "ORPHAN_PRESENT": "orphan_present",
     "METADATA_CSUM": "metadata_csum",
 }

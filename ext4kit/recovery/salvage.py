@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -20,6 +20,7 @@ from ext4kit.output import (
     Written,
     apart,
     can_be_apart,
+    interrupts_wait,
     output_limit,
 )
 from ext4kit.parsers.inode import Inode
@@ -78,7 +79,8 @@ def recover(
                 for done, file in enumerate(deleted):
                     if progress is not None and done % 64 == 0:
                         progress(done, len(deleted))
-                    written = _recover_one(file, outcomes, manifest, result)
+                    with nullcontext() if is_apart else interrupts_wait():
+                        written = _recover_one(file, outcomes, manifest, result)
                     if is_apart and written is not None and written.lost:
                         _read_again(file)
     except OSError as error:

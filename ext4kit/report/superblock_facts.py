@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import grp
-import pwd
 import uuid
 from collections.abc import Iterator
 from dataclasses import fields
@@ -157,17 +155,21 @@ def _written(kilobytes: int) -> str:
 
 
 def _user(superblock: Superblock) -> str:
-    """The name that this computer has for the uid, as dumpe2fs gives it."""
+    """The name that this computer has for the uid, as dumpe2fs gives it; Windows has none."""
     try:
+        import pwd
+
         return pwd.getpwuid(superblock.reserved_uid).pw_name
-    except (KeyError, OverflowError):
+    except (ImportError, KeyError, OverflowError):
         return "unknown"
 
 
 def _group(superblock: Superblock) -> str:
     try:
+        import grp
+
         return grp.getgrgid(superblock.reserved_gid).gr_name
-    except (KeyError, OverflowError):
+    except (ImportError, KeyError, OverflowError):
         return "unknown"
 
 

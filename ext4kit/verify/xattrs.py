@@ -200,6 +200,8 @@ def check_values(scene: Scene, facts: InodeFacts, values: list[InodeTable]) -> N
     row = facts.rows_of(value)
     good = (row >= 0) & (facts.flags[row] & int(InodeFlags.EA_INODE) != 0)
     scene.add_inodes("xattr-value-inode", owner[~good], value[~good])
+    if Incompat.EA_INODE not in scene.superblock.features:  # the kernel refuses these inodes
+        scene.add_inodes("xattr-value-inode", owner[good], "a value inode without ea_inode")
     wrong = np.flatnonzero(good)[facts.size[row[good]] != size[good]]
     scene.add_inodes("xattr-value-inode", owner[wrong], size[wrong], facts.size[row[wrong]])
     referred, counts = np.unique(value[good], return_counts=True)

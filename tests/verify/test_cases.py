@@ -22,6 +22,10 @@ EXPLAINED = {  # the reasons stand in docs/verify.md
     "f_first_meta_bg_too_big",
     "f_resize_inode.s6",
     "f_resize_inode.s8",
+    "f_extent_too_deep",
+    "f_readonly_fsck",
+    "f_zero_inode_size",
+    "j_corrupt_ext_jnl_sb_csum",
 }
 
 

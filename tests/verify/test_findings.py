@@ -14,7 +14,8 @@ from ext4kit.findings import Severity
 from ext4kit.verify import CODES, Findings
 from ext4kit.verify.findings import KEPT_EACH
 from ext4kit.verify.scene import Visited
-from tests.conftest import ROOT, Cli
+from tests.conftest import Cli
+from tests.environment import ROOT
 from tests.filesystem.matrix import run
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 from pathlib import Path
 
 import pytest
@@ -11,13 +10,11 @@ import pytest
 import ext4kit
 from ext4kit.errors import Ext4kitError
 from ext4kit.verify import Finding, verify
+from tests.environment import needs
 from tests.verify.places import Place, make, make_protected, places, protected_places
 
 FEW, MANY = 200, 2000
-needs_tools = pytest.mark.skipif(
-    not all(map(shutil.which, ("mke2fs", "debugfs", "dumpe2fs", "e2fsck"))),
-    reason="needs e2fsprogs",
-)
+needs_tools = needs("debugfs", "dumpe2fs", "e2fsck", "mke2fs")
 
 
 @pytest.fixture(scope="module")

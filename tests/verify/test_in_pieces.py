@@ -20,15 +20,14 @@ from ext4kit.verify import Findings, directories, inodes, verify
 from ext4kit.verify.findings import KEPT_EACH
 from ext4kit.verify.plain import Piece, read_piece
 from ext4kit.verify.scene import Scene
+from tests.environment import needs
 from tests.filesystem.matrix import run
 from tests.verify.places import debugfs
 from tests.verify.test_flipped_bits import flip
 
 FILES, EXTRA_END = 120, 160  # files; bytes of an inode in front of its attributes
 FLIPS = 60
-needs_tools = pytest.mark.skipif(
-    not all(map(shutil.which, ("mke2fs", "debugfs", "e2fsck"))), reason="needs e2fsprogs"
-)
+needs_tools = needs("debugfs", "e2fsck", "mke2fs")
 
 
 def test_pieces_come_in_order_and_few_at_once() -> None:

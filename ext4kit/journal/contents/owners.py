@@ -28,11 +28,11 @@ class Owners:
 
     Attributes:
         blocks: int64, the blocks asked about, ascending.
-        claims: int64 (n, 4): place in `blocks`, order, inode number, Content.
+        claims: int64 (n, 5): place in `blocks`, order, inode number, Content, generation.
     """
 
     blocks: Any
-    claims: Any = field(default_factory=lambda: np.zeros((0, 4), np.int64))
+    claims: Any = field(default_factory=lambda: np.zeros((0, 5), np.int64))
 
     @property
     def unowned(self) -> Any:
@@ -72,15 +72,17 @@ class Owners:
             piece, rows, total = rows[:size], rows[size:], total[size:]
             run, step = spread(counts[piece])
             inode = owner[piece][run]
-            claims = (low[piece][run] + step, order[inode], table.number[inode], kind[piece][run])
+            claims = (low[piece][run] + step, order[inode], table.number[inode], kind[piece][run],
+                      table.generation[inode])  # fmt: skip
             self._keep(np.stack(claims, axis=1))
 
     def _keep(self, claims: Any) -> None:
-        """The first claim of each owner on each block."""
+        """The first claim of each owner on each block; a number used again is another owner."""
         every = np.concatenate([self.claims, claims])
-        every = every[np.lexsort((every[:, 1], every[:, 3], every[:, 2], every[:, 0]))]
+        owner = [0, 2, 3, 4]
+        every = every[np.lexsort((every[:, 1], *every[:, owner[::-1]].T))]
         fresh = np.ones(len(every), bool)
-        fresh[1:] = (every[1:, [0, 2, 3]] != every[:-1, [0, 2, 3]]).any(axis=1)
+        fresh[1:] = (every[1:, owner] != every[:-1, owner]).any(axis=1)
         self.claims = every[fresh]
 
     def of(self, blocks: Any, order: Any) -> tuple[Any, Any]:

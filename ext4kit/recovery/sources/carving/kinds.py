@@ -160,10 +160,10 @@ def encoding_of(head: bytes) -> str:
     if _CONTROLS.search(head):
         return ""
     try:
-        decoded = codecs.getincrementaldecoder("utf-8")().decode(head)
+        codecs.getincrementaldecoder("utf-8")().decode(head)  # a cut-off end is no error
     except UnicodeDecodeError:
         return "cp1252" if _C1.search(head) else "latin-1"
-    return "ascii" if decoded.isascii() else "utf-8"
+    return "ascii" if head.isascii() else "utf-8"
 
 
 def _wide(head: bytes) -> str:
