@@ -129,6 +129,6 @@ def open_image(path: str | PathLike[str], phrases: Sequence[bytes] = ()) -> Imag
 
     Raises:
         AccessError: it cannot be opened or read, or no pass phrase fits.
-        UnsupportedError: its container has a feature that is not known here.
+        UnsupportedError: it has a feature that is not known here or needs an extra.
     """
     return Image(open_evidence(path, phrases))

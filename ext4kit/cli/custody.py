@@ -81,6 +81,7 @@ def keeping(given: Custody, session: Session, folder: Path | None) -> Iterator[C
             case.hash_before(show)
     try:
         yield case
+        _end(case, session, folder)
     except RequestError:
         raise
     except BaseException as error:
@@ -88,7 +89,6 @@ def keeping(given: Custody, session: Session, folder: Path | None) -> Iterator[C
         with suppress(OSError):
             _write(case, session, folder, f"{type(error).__name__}: {reason}")
         raise
-    _end(case, session, folder)
 
 
 def _begun(given: Custody, session: Session) -> Case:

@@ -8,12 +8,13 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
 from ext4kit import __version__
 from ext4kit.cli.exits import DONE, INCOMPLETE, INTERRUPTED, exit_code
+from ext4kit.cli.interrupts import INTERRUPTS
 from ext4kit.cli.lazy import LazyGroup
 from ext4kit.errors import Ext4kitError
 
@@ -39,8 +40,25 @@ COMMANDS = {
 }
 
 
+class _Program(LazyGroup):
+    """All commands, and what is done around the work of each."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; an interrupt ends it as click's own exception, for which click is silent.
+
+        Raises:
+            click.Abort: it was interrupted.
+        """
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            raise click.Abort from error
+        finally:
+            INTERRUPTS.is_working = False
+
+
 @click.group(
-    cls=LazyGroup,
+    cls=_Program,
     package="ext4kit.cli",
     summaries=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -54,19 +72,31 @@ def program() -> None:
     The image comes first: a raw image, the first part of a split one, a container (E01, QCOW2,
     VMDK, VHD ...), or a block device. It is opened read only and never written.
     """
+    INTERRUPTS.is_working = True
 
 
-def main() -> None:
-    """The console script: run, then leave with the exit code."""
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `ext4kit ls ... | head` ends quietly
+def main() -> NoReturn:
+    """Run, then leave with the exit code."""
+    INTERRUPTS.take()
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `ext4kit ls ... | head` ends quietly
     gc.set_threshold(100_000)  # of all that a start makes next to nothing is ever garbage
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy starts threads nobody needs here
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError):
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    code = run(sys.argv[1:])
-    gc.freeze()  # nor is it worth while to take it apart at the end, which takes as long
-    sys.exit(code)
+    _leave(run(sys.argv[1:]))
+
+
+def _leave(code: int) -> NoReturn:
+    """End the process with an exit code.
+
+    Python's own end takes apart what was made, which takes as long, and loses interrupts.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -84,13 +114,21 @@ def run(arguments: Sequence[str]) -> int:
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        _say("interrupted")
-        return INTERRUPTED
+        return _interrupted()
     except Exception as error:  # noqa: BLE001 -- the one boundary
+        if INTERRUPTS.came:  # and became this on its way
+            return _interrupted()
         if os.environ.get("EXT4KIT_DEBUG"):
             raise
         return _end(error)
+    if INTERRUPTS.came:  # and was lost on its way
+        return _interrupted()
     return code if isinstance(code, int) else DONE
+
+
+def _interrupted() -> int:
+    INTERRUPTS.say()
+    return INTERRUPTED
 
 
 def _end(error: Exception) -> int:

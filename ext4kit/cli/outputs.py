@@ -58,7 +58,12 @@ def check_new_file(path: Path, session: Session) -> tuple[Path, ...]:
 
 
 def _lies_on(out: Path, files: tuple[Path, ...]) -> bool:
-    """Whether the folder's file system is on the evidence: a device, or a loop over an image."""
+    """Whether the folder's file system is on the evidence: a device, or a loop over an image.
+
+    Linux tells what a file system lies on.
+    """
+    if not hasattr(os, "major"):
+        return False
     existing = next(path for path in (out, *out.absolute().parents) if path.exists())
     device = existing.stat().st_dev
     evidence = {path.resolve() for path in files}
@@ -66,7 +71,7 @@ def _lies_on(out: Path, files: tuple[Path, ...]) -> bool:
     start = _BLOCK_DEVICES / f"{os.major(device)}:{os.minor(device)}"
     for node in _stack(start):
         backing = node / "loop" / "backing_file"
-        if backing.exists() and Path(backing.read_text().rstrip("\n")) in evidence:
+        if backing.exists() and Path(os.fsdecode(backing.read_bytes().rstrip(b"\n"))) in evidence:
             return True
         if _number(node) in numbers:
             return True
@@ -88,5 +93,5 @@ def _stack(start: Path) -> Iterator[Path]:
 
 
 def _number(node: Path) -> int:
-    major, minor = (node / "dev").read_text().split(":")
+    major, minor = (node / "dev").read_bytes().split(b":")
     return os.makedev(int(major), int(minor))

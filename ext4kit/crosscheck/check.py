@@ -16,6 +16,7 @@ from ext4kit.crosscheck.names import Names
 from ext4kit.crosscheck.result import CrossCheck
 from ext4kit.crosscheck.second import NoAnswerError, Second
 from ext4kit.crosscheck.sides import Side
+from ext4kit.evidence.raw import bytes_on_disk
 from ext4kit.evidence.source import Source
 from ext4kit.filesystem import FileSystem
 from ext4kit.parsers.features import RoCompat
@@ -49,7 +50,7 @@ def bytes_held(files: Sequence[Path], size: int) -> int:
     """Bytes that evidence takes where it lies: of files what they have stored, else `size`."""
     facts = [path.stat() for path in files]
     if all(stat.S_ISREG(each.st_mode) for each in facts):
-        return sum(each.st_blocks for each in facts) * 512
+        return sum(map(bytes_on_disk, facts))
     return size
 
 

@@ -10,6 +10,8 @@ have a limit too; after it nothing is asked any more.
 from __future__ import annotations
 
 import multiprocessing
+import os
+import signal
 import sys
 import time
 from typing import Any
@@ -17,9 +19,10 @@ from typing import Any
 import numpy as np
 
 from ext4kit.crosscheck.answers import COLUMNS, Digest, Hello, Rows, Wanted
-from ext4kit.errors import Ext4kitError
+from ext4kit.errors import Ext4kitError, RequestError
 from ext4kit.evidence.source import Source
 
+_INTERRUPT = frozenset({signal.SIGINT})
 _NO_TIME = "The Sleuth Kit has used all the time that it has"
 
 
@@ -45,6 +48,7 @@ class Second:
 
     Raises:
         NoAnswerError: TSK does not open the volume; the text is its reason.
+        RequestError: the system can make no copy of a process.
     """
 
     def __init__(self, source: Source, patience: float, limit: float) -> None:
@@ -138,10 +142,17 @@ class Second:
     def _start(self) -> None:
         from ext4kit.crosscheck.worker import work
 
+        if not hasattr(os, "fork"):
+            raise RequestError("The Sleuth Kit is asked in a copy of this process, which Windows "
+                               "cannot make; cross-check on Linux or macOS")  # fmt: skip
         context = multiprocessing.get_context("fork")  # the evidence stays open as it is
         self._pipe, theirs = context.Pipe()
         sys.stdout.flush()
         sys.stderr.flush()
         self._process = context.Process(target=work, args=(theirs, self._source), daemon=True)
-        self._process.start()
+        signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPT)  # which that process never heeds
+        try:
+            self._process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _INTERRUPT)
         theirs.close()

@@ -63,7 +63,7 @@ def open_evidence(path: str | os.PathLike[str], phrases: Sequence[bytes] = ()) -
         AccessError: it does not exist, is not allowed, is empty, or is something else (a
             directory, a pipe, a character device), a piece of it is missing, or no pass phrase
             fits.
-        UnsupportedError: its container has a feature that is not known here.
+        UnsupportedError: it has a feature that is not known here or needs an extra.
     """
     opened = open_source(Path(path))
     evidence = Evidence(

@@ -233,6 +233,12 @@ def _sector_size(fd: int) -> int:
     return int.from_bytes(told, sys.byteorder)
 
 
+def bytes_on_disk(facts: os.stat_result) -> int:
+    """What a file takes of its medium: without its holes, where the system tells (not Windows)."""
+    blocks: int | None = getattr(facts, "st_blocks", None)
+    return facts.st_size if blocks is None else blocks * 512
+
+
 def _measured(path: Path, fd: int) -> tuple[int, bool]:
     """The size of an open file in bytes, and whether it is a regular one.
 

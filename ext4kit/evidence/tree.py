@@ -47,6 +47,7 @@ def find_volumes(
 
     Raises:
         AccessError: pass phrases are given and none of them opens anything.
+        UnsupportedError: they need an extra that is not installed.
     """
     roots = [_Node(each) for each in _listed(source, problems)]
     waiting, seen = list(_unlocked(roots, phrases, problems)), 0

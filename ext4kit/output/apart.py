@@ -12,6 +12,7 @@ from threading import current_thread, main_thread
 from typing import IO, Any, NoReturn, TypeVar
 
 from ext4kit.errors import OutputError
+from ext4kit.output.interrupts import interrupts_heeded
 
 _AT_ONCE = 32  # items of one message
 _AT_LATEST = 0.25  # seconds that one waits to be sent
@@ -24,7 +25,7 @@ def can_be_apart() -> bool:
     """Whether there is a second processor, and a process can be had for it."""
     if not hasattr(os, "fork") or not hasattr(os, "sched_getaffinity"):
         return False
-    handled = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    handled = callable(signal.getsignal(signal.SIGINT))  # neither ignored nor the system's affair
     return handled and current_thread() is main_thread() and len(os.sched_getaffinity(0)) > 1
 
 
@@ -95,20 +96,24 @@ def _serve(items: Iterable[Any], writing: int) -> NoReturn:
     """Make the items, send them, and end this process."""
     try:
         signal.signal(signal.SIGINT, _interrupted)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _INTERRUPT)
         _send_all(items, writing)
     finally:
         os._exit(0)  # nothing that the other process has begun is to be ended here as well
 
 
 def _send_all(items: Iterable[Any], writing: int) -> None:
-    """Send the items, some at a time, and what is raised."""
+    """Send the items, some at a time, and what is raised.
+
+    Interrupts wait here, so that no item gets lost: an iterator heeds them where it takes long.
+    """
     ready: list[Any] = []
     failure: BaseException | None = None
     since = time.monotonic()
     try:
         for item in items:
             ready.append(item)
+            with interrupts_heeded():
+                pass
             if len(ready) == _AT_ONCE or time.monotonic() - since > _AT_LATEST:
                 _send(ready, writing)
                 since = time.monotonic()
@@ -120,15 +125,11 @@ def _send_all(items: Iterable[Any], writing: int) -> None:
 def _send(
     ready: list[Any], writing: int, failure: BaseException | None = None, is_last: bool = False
 ) -> None:
-    """Send items, which are taken off the list; an interrupt waits until that is done."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPT)
-    try:
-        rest = memoryview(pickle.dumps((ready, failure, is_last)))
-        while rest:
-            rest = rest[os.write(writing, rest) :]
-        ready.clear()
-    finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _INTERRUPT)
+    """Send items, which are taken off the list."""
+    rest = memoryview(pickle.dumps((ready, failure, is_last)))
+    while rest:
+        rest = rest[os.write(writing, rest) :]
+    ready.clear()
 
 
 def _portable(failure: BaseException | None) -> BaseException | None:

@@ -206,7 +206,7 @@ def write_case(path: Path, record: dict[str, Any]) -> None:
             file.write(text.encode())
             file.flush()
             os.fsync(file.fileno())
-        part.rename(path)
+        part.replace(path)  # an interrupt may follow on one that is complete
     except BaseException:
         part.unlink(missing_ok=True)
         raise

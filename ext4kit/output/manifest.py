@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from ext4kit.output.interrupts import interrupts_wait
+
 MANIFEST = "manifest.jsonl"
 RESERVE = 1 << 16  # bytes: what may wait, and several records of the longest paths
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
@@ -42,11 +44,12 @@ class Manifest:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.release()
-        try:
-            self.flush()
-        finally:
-            self._stream.close()
+        with interrupts_wait():
+            self.release()
+            try:
+                self.flush()
+            finally:
+                self._stream.close()
 
     def release(self) -> None:
         """Give the space back that was kept for the last records."""

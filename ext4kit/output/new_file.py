@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TextIO
 
 from ext4kit.errors import OutputError, RequestError
+from ext4kit.output.interrupts import interrupts_heeded, interrupts_wait
 from ext4kit.output.rooted import NEW_FILE, set_aside
 
 _BUFFER = 1 << 20
@@ -31,22 +32,28 @@ def new_file(path: Path, evidence: tuple[Path, ...] = ()) -> Iterator[int]:
     """
     if path.resolve() in {each.resolve() for each in evidence}:
         raise RequestError(f"{path}: is the evidence; choose another name")
+    with interrupts_wait():
+        handle = _made(path)
+        try:
+            try:
+                with interrupts_heeded():
+                    yield handle
+            finally:
+                os.close(handle)
+        except BaseException as error:
+            set_aside(path)
+            if isinstance(error, OSError):
+                raise OutputError(f"{path}: {error.strerror}; it is incomplete") from error
+            raise
+
+
+def _made(path: Path) -> int:
     try:
-        handle = os.open(path, NEW_FILE, 0o666)
+        return os.open(path, NEW_FILE, 0o666)
     except FileExistsError as error:
         raise RequestError(f"{path}: is there already; choose another name") from error
     except OSError as error:
         raise OutputError(f"{path}: {error.strerror}; choose another place") from error
-    try:
-        try:
-            yield handle
-        finally:
-            os.close(handle)
-    except BaseException as error:
-        set_aside(path)
-        if isinstance(error, OSError):
-            raise OutputError(f"{path}: {error.strerror}; it is incomplete") from error
-        raise
 
 
 @contextmanager

@@ -148,7 +148,7 @@ def _write_data(target: int, data: memoryview, offset: int) -> None:
 
 
 def _write_at(target: int, data: memoryview | bytes, offset: int) -> None:
+    os.lseek(target, offset, os.SEEK_SET)
     view = memoryview(data)
     while view:
-        done = os.pwrite(target, view, offset)
-        view, offset = view[done:], offset + done
+        view = view[os.write(target, view) :]

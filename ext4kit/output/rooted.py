@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,16 +12,13 @@ from pathlib import Path
 from ext4kit.errors import OutputError, RequestError
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.filesystem.content import CHUNK_BYTES, Chunk
+from ext4kit.output.interrupts import interrupts_heeded
+from ext4kit.output.names import NAME_LIMIT, cut, usable_name
 
-NAME_LIMIT = 255  # bytes in one path component on every file system in common use
 HASHED_HOLES_LIMIT = 16 << 30
 OUTPUTS_A_BLOCK = 16  # a sound file system writes each block once; its deleted past a few times
 SPARE_OUTPUT = 1 << 30
 _FATAL = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
-_UNUSABLE = re.compile(
-    rb"[\x00-\x1f\x7f/]" if os.name == "posix" else rb'[\x00-\x1f\x7f/\\<>:"|?*]'
-)
-_PLAIN = re.compile(rb"[A-Za-z0-9_-][A-Za-z0-9 ._-]{0,%d}" % (NAME_LIMIT - 1))
 _ZEROS = bytes(CHUNK_BYTES)
 _BY_HANDLE = os.utime in os.supports_fd
 
@@ -47,39 +43,6 @@ class Written:
 def output_limit(blocks: BlockReader) -> int:
     """Bytes that may be written out of a file system: many times what the evidence holds."""
     return OUTPUTS_A_BLOCK * blocks.blocks_count * blocks.block_size + SPARE_OUTPUT
-
-
-def usable_name(name: bytes) -> str:
-    """A name as one path component; percent-encoded when it cannot be used as it is."""
-    if _PLAIN.fullmatch(name):
-        return name.decode("ascii")
-    plain = name not in (b"", b".", b"..") and not _UNUSABLE.search(name)
-    try:
-        text = name.decode("utf-8")
-    except UnicodeDecodeError:
-        plain, text = False, ""
-    if not plain:
-        text = _percent_encoded(name)
-    if len(text.encode()) <= NAME_LIMIT:
-        return text
-    digest = hashlib.sha256(name).hexdigest()[:12]
-    return _cut(text, NAME_LIMIT - 13) + "~" + digest
-
-
-def _cut(text: str, room: int) -> str:
-    """As much of the text as fits into `room` bytes."""
-    return text.encode()[:room].decode("utf-8", "ignore")
-
-
-def _percent_encoded(name: bytes) -> str:
-    if name in (b"", b".", b".."):
-        return "%2E" * len(name) or "%00"
-    escaped = name.replace(b"%", b"%25")
-    escaped = _UNUSABLE.sub(lambda found: b"%%%02X" % found[0][0], escaped)
-    return "".join(
-        f"%{ord(char) - 0xDC00:02X}" if 0xDC80 <= ord(char) <= 0xDCFF else char
-        for char in escaped.decode("utf-8", "surrogateescape")
-    )
 
 
 @dataclass(slots=True)
@@ -126,7 +89,7 @@ class RootedOutput:
         mark: str = "",
         times: tuple[int, int] | None = None,
     ) -> Written:
-        """Write one file.
+        """Write one file. Interrupts of one who makes them wait are heeded while it is copied.
 
         Args:
             parts: path components below the root, as they are on the evidence.
@@ -147,7 +110,8 @@ class RootedOutput:
             raise _failure("/".join(usable_name(part) for part in parts), error) from error
         try:
             try:
-                size, digest, lost = self._pour(handle, chunks)
+                with interrupts_heeded():
+                    size, digest, lost = self._pour(handle, chunks)
                 if times is not None:
                     _set_times(handle, folder + name, times)
             finally:
@@ -213,7 +177,7 @@ class RootedOutput:
         return self._known[parts]
 
     def _folder(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Its components below the root; beside a file of the same name a folder gets a `~`."""
+        """Its components below the root; beside something of the same name a folder gets a `~`."""
         found: tuple[str, ...] = ()
         for depth in range(1, len(names) + 1):
             if names[:depth] not in self._folders:
@@ -235,29 +199,27 @@ def _create(folder: str, wanted: str, mark: str) -> tuple[str, int]:
             return name, os.open(folder + name, NEW_FILE, 0o666)
         except FileExistsError:
             suffix = f"~{mark}" if attempt == 0 and mark else f"~{mark}.{attempt}"
-            name = _cut(wanted, NAME_LIMIT - len(suffix)) + suffix
+            name = cut(wanted, NAME_LIMIT - len(suffix)) + suffix
     raise FileExistsError(errno.EEXIST, "too many files of that name", folder + wanted)
 
 
 def set_aside(path: Path) -> None:
     """Give an unfinished file a name that says so and that no other file has."""
-    name = _cut(path.name, NAME_LIMIT - 20) + ".incomplete"
+    name = cut(path.name, NAME_LIMIT - 20) + ".incomplete"
     while path.with_name(name).exists():
         name += "~"
     path.rename(path.with_name(name))
 
 
 def _made(above: Path, name: str) -> str:
-    """The name of a folder that is there or is made."""
+    """The name of a new folder; one that is taken is so by a file, or by letters of other case."""
     while True:
-        path = above / name
         try:
-            path.mkdir()
+            (above / name).mkdir()
         except FileExistsError:
-            if path.is_symlink() or not path.is_dir():
-                name += "~"
-                continue
-        return name
+            name += "~"
+        else:
+            return name
 
 
 class UnwritableError(OutputError):

@@ -17,6 +17,7 @@ from ext4kit.output import (
     RootedOutput,
     UnwritableError,
     Written,
+    interrupts_wait,
     output_limit,
 )
 from ext4kit.parsers.inode import Inode
@@ -77,10 +78,9 @@ def extract(
         with Manifest(out) as manifest:
             for target, number in zip(targets, numbers, strict=True):
                 for item in _items(fs, target, number, progress):
-                    if item.is_known:
-                        _one(fs, item, output, manifest, result)
-                    else:
-                        _unknown(fs, item, manifest, result)
+                    work = _one if item.is_known else _unknown
+                    with interrupts_wait():
+                        work(fs, item, output, manifest, result)
     except OSError as error:
         raise OutputError(f"{out / MANIFEST}: {error.strerror}") from error
     return result
@@ -146,7 +146,9 @@ def _one(
     result.incomplete += bool(problems)
 
 
-def _unknown(fs: FileSystem, item: Item, manifest: Manifest, result: Extraction) -> None:
+def _unknown(
+    fs: FileSystem, item: Item, _: RootedOutput, manifest: Manifest, result: Extraction
+) -> None:
     """The record of a file whose inode cannot be told as of the time asked for."""
     reason = f"its table block {fs.unreadable}"
     names = {"output": None, **json_name(item.path), "inode": item.inode.number}

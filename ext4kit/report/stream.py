@@ -8,7 +8,6 @@ zeros elsewhere.
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import stat
 from collections.abc import Iterator
@@ -46,8 +45,7 @@ class Stream:
         self._sparse = _can_have_holes(fd)
         kind = stat.S_IFMT(os.fstat(fd).st_mode)
         if kind == stat.S_IFIFO:
-            with suppress(OSError):  # fewer changes between writer and reader
-                fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+            _widen(fd)
 
     def refusal(self, content: Content) -> str:
         """Why a file is not written: endless holes that would have to be zeros; "" if it is."""
@@ -124,7 +122,20 @@ def _can_have_holes(fd: int) -> bool:
     return not _appends(fd) and os.lseek(fd, 0, os.SEEK_CUR) == status.st_size
 
 
+def _widen(pipe: int) -> None:
+    """Fewer changes between writer and reader, where a pipe can be made larger (Linux)."""
+    with suppress(ImportError, AttributeError, OSError):
+        import fcntl
+
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+
+
 def _appends(fd: int) -> bool:
+    """Whether all is written at the end; so it is taken to be where nobody can tell (Windows)."""
+    try:
+        import fcntl
+    except ImportError:
+        return True
     return bool(fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_APPEND)
 
 

@@ -1,0 +1,59 @@
+"""Names of the evidence as names of files here: harmless, and as much alike as can be.
+
+The manifest has the bytes of each name as they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+
+NAME_LIMIT = 255  # bytes in one path component on every file system in common use
+_PLAIN = re.compile(rb"[A-Za-z0-9_-][A-Za-z0-9 ._-]{0,%d}" % (NAME_LIMIT - 1))
+
+# Each byte that a system does not take where it stands; it is percent-encoded.
+POSIX = re.compile(rb"[\x00-\x1f\x7f/]")
+WINDOWS = re.compile(
+    rb"""[\x00-\x1f\x7f/\\<>:"|?*]
+    | [ .] (?= [ .]* \Z )  # it drops these, and finds another file
+    | \A (?= (?: CON | PRN | AUX | NUL | CONIN[$] | CONOUT[$]
+               | (?: COM | LPT ) (?: [0-9] | \xc2[\xb9\xb2\xb3] ) )
+             [ ]* (?: [.] | \Z ) ) .  # devices in every folder, whatever follows behind a dot
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+HERE = WINDOWS if os.name == "nt" else POSIX
+
+
+def usable_name(name: bytes) -> str:
+    """A name as one path component; percent-encoded when it cannot be used as it is."""
+    if _PLAIN.fullmatch(name) and not HERE.search(name):
+        return name.decode("ascii")
+    plain = name not in (b"", b".", b"..") and not HERE.search(name)
+    try:
+        text = name.decode("utf-8")
+    except UnicodeDecodeError:
+        plain, text = False, ""
+    if not plain:
+        text = _percent_encoded(name)
+    if len(text.encode()) <= NAME_LIMIT:
+        return text
+    digest = hashlib.sha256(name).hexdigest()[:12]
+    return cut(text, NAME_LIMIT - 13) + "~" + digest
+
+
+def cut(text: str, room: int) -> str:
+    """As much of the text as fits into `room` bytes."""
+    return text.encode()[:room].decode("utf-8", "ignore")
+
+
+def _percent_encoded(name: bytes) -> str:
+    if name in (b"", b".", b".."):
+        return "%2E" * len(name) or "%00"
+    escaped = name.replace(b"%", b"%25")
+    escaped = HERE.sub(lambda found: b"%%%02X" % found[0][0], escaped)
+    return "".join(
+        f"%{ord(char) - 0xDC00:02X}" if 0xDC80 <= ord(char) <= 0xDCFF else char
+        for char in escaped.decode("utf-8", "surrogateescape")
+    )

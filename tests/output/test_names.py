@@ -1,0 +1,101 @@
+"""Names of the evidence become names that the system takes, and that mean no other file."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+import pytest
+
+from ext4kit.filesystem.content import Chunk
+from ext4kit.output import RootedOutput, names
+
+REFUSED = {  # by Windows, as its documentation of file names has it
+    b"CON": "%43ON",
+    b"aux.txt": "%61ux.txt",
+    b"nul.tar.gz": "%6Eul.tar.gz",
+    b"Com1": "%43om1",
+    b"lpt9 .log": "%6Cpt9 .log",
+    "COM¹".encode(): "%43OM¹",
+    b"CONOUT$": "%43ONOUT$",
+    b"end.": "end%2E",
+    b"end. . ": "end%2E%20%2E%20",
+    b"a:stream": "a%3Astream",
+    b'<>:"|?*\\': "%3C%3E%3A%22%7C%3F%2A%5C",
+    b"tab\there": "tab%09here",
+    b"..": "%2E%2E",
+    b"not utf-8 \xff": "not utf-8 %FF",
+}
+TAKEN = (b"console", b"com", b"com10", b"auxiliary.txt", b"a.con", b".hidden", b" x", "é".encode())
+
+
+@pytest.fixture
+def on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(names, "HERE", names.WINDOWS)
+
+
+@pytest.mark.usefixtures("on_windows")
+@pytest.mark.parametrize("name", REFUSED, ids=repr)
+def test_a_name_that_windows_refuses_is_percent_encoded(name: bytes) -> None:
+    assert names.usable_name(name) == REFUSED[name]
+    assert unquote_to_bytes(REFUSED[name]) == name
+
+
+@pytest.mark.usefixtures("on_windows")
+@pytest.mark.parametrize("name", TAKEN, ids=repr)
+def test_a_name_that_windows_takes_stays(name: bytes) -> None:
+    assert names.usable_name(name) == name.decode()
+
+
+@pytest.mark.parametrize("name", [b"CON", b"aux.txt", b"end.", b"a:b", b"a b "], ids=repr)
+def test_elsewhere_it_stays(name: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(names, "HERE", names.POSIX)
+    assert names.usable_name(name) == name.decode()
+
+
+@pytest.fixture
+def case_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing can be made beside what has its name in letters of other case."""
+    mkdir, create = Path.mkdir, os.open
+
+    def look(path: Path) -> None:
+        if path.name.lower() in {each.name.lower() for each in path.parent.iterdir()}:
+            raise FileExistsError(errno.EEXIST, "is there", str(path))
+
+    def careful_mkdir(
+        path: Path, mode: int = 0o777, parents: bool = False, exist_ok: bool = False
+    ) -> None:
+        if not exist_ok:
+            look(path)
+        mkdir(path, mode, parents, exist_ok)
+
+    def careful_open(path: str, flags: int, *more: Any) -> int:
+        if flags & os.O_EXCL:
+            look(Path(path))
+        return create(path, flags, *more)
+
+    monkeypatch.setattr(Path, "mkdir", careful_mkdir)
+    monkeypatch.setattr(os, "open", careful_open)
+
+
+@pytest.mark.usefixtures("case_ignored")
+def test_names_that_differ_in_case_alone_are_told_apart(tmp_path: Path) -> None:
+    output = RootedOutput(tmp_path / "out")
+    paths = [(b"Docs", b"Read"), (b"Docs", b"READ"), (b"docs", b"read"), (b"DOCS", b"x")]
+    written = [
+        output.write(parts, [Chunk(0, 1, b"%d" % place)], "mark").path
+        for place, parts in enumerate(paths)
+    ]
+    assert written == ["Docs/Read", "Docs/READ~mark", "docs~/read", "DOCS~~/x"]
+    assert [(tmp_path / "out" / path).read_bytes() for path in written] == [b"0", b"1", b"2", b"3"]
+
+
+@pytest.mark.usefixtures("on_windows")
+def test_a_file_s_record_leads_to_it_under_its_harmless_name(tmp_path: Path) -> None:
+    output = RootedOutput(tmp_path / "out")
+    written = output.write((b"files", b"aux", b"con.txt"), [Chunk(0, 1, b"x")])
+    assert written.path == "files/%61ux/%63on.txt"
+    assert (tmp_path / "out" / written.path).read_bytes() == b"x"
