@@ -6,20 +6,18 @@ with ext4kit.open("disk.img") as image:
         print(entry.path)
 """
 
-from __future__ import annotations
-
-from os import PathLike
-from typing import TYPE_CHECKING
-
+# Nothing is loaded here: not before interrupts have their answer (`__main__.py`).
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from os import PathLike
 
     from ext4kit.opening import Image
 
 __version__ = "0.1.0"
 
 
-def open(path: str | PathLike[str], phrases: Sequence[bytes] = ()) -> Image:  # noqa: A001
+def open(path: "str | PathLike[str]", phrases: "Sequence[bytes]" = ()) -> "Image":  # noqa: A001
     """Open an image in any container, a split image's first part, or a device node, read only.
 
     Args:
@@ -28,7 +26,7 @@ def open(path: str | PathLike[str], phrases: Sequence[bytes] = ()) -> Image:  # 
 
     Raises:
         AccessError: it cannot be opened or read, or no pass phrase fits.
-        UnsupportedError: its container has a feature that is not known here.
+        UnsupportedError: it has a feature that is not known here or needs an extra.
     """
     from ext4kit.opening import open_image
 

@@ -25,7 +25,12 @@ def command(ctx: click.Context, shell: str) -> None:
 
     For zsh the folder has to be in fpath before compinit runs.
     """
+    click.echo(script(ctx.find_root().command, shell))
+
+
+def script(program: click.Command, shell: str) -> str:
+    """The script that makes a shell complete a program's commands."""
     kind = get_completion_class(shell)
     assert kind is not None
-    complete = kind(ctx.find_root().command, {}, _PROGRAM, f"_{_PROGRAM.upper()}_COMPLETE")
-    click.echo(ShellComplete.source(complete))  # bash's own would start a bash to ask its version
+    complete = kind(program, {}, _PROGRAM, f"_{_PROGRAM.upper()}_COMPLETE")
+    return ShellComplete.source(complete)  # bash's own would start a bash to ask its version

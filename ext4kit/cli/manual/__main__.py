@@ -1,18 +1,25 @@
-"""Write the manual pages or the reference."""
+"""Write the manual pages and completion scripts, or the reference."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
 from ext4kit import __version__
+from ext4kit.cli.completion import script
 from ext4kit.cli.main import program
 from ext4kit.cli.manual.facts import Facts, all_facts
 from ext4kit.cli.manual.markdown import reference
 from ext4kit.cli.manual.records import records_page
 from ext4kit.cli.manual.roff import page
+
+RELEASED = "2026-11-22"  # this version, as CHANGELOG.md has it; the date of the pages
+_COMPLETIONS = {
+    "bash": "bash-completion/completions/ext4kit",
+    "zsh": "zsh/site-functions/_ext4kit",
+    "fish": "fish/vendor_completions.d/ext4kit.fish",
+}
 
 
 @click.group()
@@ -22,15 +29,15 @@ def write() -> None:
 
 @write.command()
 @click.argument("folder", type=click.Path(path_type=Path))
-def man(folder: Path) -> None:
-    """A manual page for each command into FOLDER."""
+def share(folder: Path) -> None:
+    """A manual page for each command and the completion scripts, below FOLDER."""
     every = list(all_facts(program, "ext4kit"))
-    folder.mkdir(parents=True, exist_ok=True)
-    day = datetime.now(UTC).date().isoformat()
     for facts in every:
-        text = page(facts, _others(facts, every), __version__, day)
-        (folder / f"{facts.page}.1").write_text(text, encoding="utf-8")
-    click.echo(f"{len(every)} manual pages in {folder}")
+        text = page(facts, _others(facts, every), __version__, RELEASED)
+        _write(folder / "man/man1" / f"{facts.page}.1", text)
+    for shell, place in _COMPLETIONS.items():
+        _write(folder / place, f"{script(program, shell)}\n")
+    click.echo(f"{len(every)} manual pages, {len(_COMPLETIONS)} completion scripts in {folder}")
 
 
 @write.command()
@@ -40,6 +47,11 @@ def markdown(folder: Path) -> None:
     commands = reference(all_facts(program, "ext4kit"))
     (folder / "commands.md").write_text(commands, encoding="utf-8")
     (folder / "records.md").write_text(records_page(), encoding="utf-8")
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8", newline="\n")
 
 
 def _others(facts: Facts, every: list[Facts]) -> list[str]:

@@ -27,7 +27,7 @@ def page(facts: Facts, others: list[str], version: str, day: str) -> str:
         facts: of the command.
         others: names of the pages to see also.
         version: of the program.
-        day: when the page was made, as 2026-11-21.
+        day: when that version was released, as 2026-11-22.
     """
     title = f'.TH "{facts.page.upper()}" 1 "{day}" "ext4kit {version}" "ext4kit"'
     return "\n".join([title, *_lines(facts, others)]) + "\n"

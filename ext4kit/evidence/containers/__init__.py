@@ -28,7 +28,7 @@ def open_source(path: Path) -> Opened:
 
     Raises:
         AccessError: it cannot be opened or read, or a part of it is missing.
-        UnsupportedError: its format is known and a feature of it is not.
+        UnsupportedError: its format is known and a feature of it is not, or it needs an extra.
     """
     return _open(path, ())
 
@@ -104,11 +104,13 @@ def _qcow2(path: Path, raw: RawFile, above: tuple[Path, ...]) -> Opened:
 
 def _qcow2_header(path: Path, raw: RawFile) -> tuple[Qcow2Header, str]:
     """The header and the name of the backing file."""
-    from ext4kit.evidence.containers.qcow2 import backing_name
+    from ext4kit.evidence.containers.qcow2 import backing_name, require_zstd
     from ext4kit.parsers.qcow2 import parse_header
 
     try:
         header = parse_header(peek(raw, 0, 4096))
+        if header.zstd:
+            require_zstd()
         return header, backing_name(raw, header)
     except CorruptError as error:
         raise AccessError(f"{path}: cannot be read: {error}") from error

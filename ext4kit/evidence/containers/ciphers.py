@@ -11,9 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from ext4kit.errors import UnsupportedError
+from ext4kit.evidence.containers.extras import extra
+
+with extra("LUKS", "cryptography", "luks"):
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 UNIT = 512  # what sectors are numbered in, whatever their size
 _BLOCK = 16

@@ -19,7 +19,7 @@ from typing import IO, Any
 
 from ext4kit.errors import AccessError
 from ext4kit.evidence.containers.opened import Opened
-from ext4kit.evidence.raw import RawFile
+from ext4kit.evidence.raw import RawFile, bytes_on_disk
 from ext4kit.findings import Problems, Severity
 
 _AT_ONCE = 1 << 20
@@ -40,14 +40,14 @@ def open_packed(path: Path, kind: str) -> Opened:
         AccessError: nothing can be unpacked, or there is no room for it.
     """
     problems = Problems()
-    with tempfile.TemporaryFile(prefix="ext4kit-") as target:
+    with tempfile.TemporaryFile(buffering=0, prefix="ext4kit-") as target:
         size, damage = _unpack(path, _OPENERS[kind], target)
         if damage:
             text = f"its {kind} data is damaged behind them ({damage}): the rest is missing"
             problems.add(f"image, the first {size:,} bytes", text)
         if not size:
             raise AccessError(f"{path}: nothing in it can be unpacked: {damage or 'it is empty'}")
-        held = os.fstat(target.fileno()).st_blocks * 512
+        held = bytes_on_disk(os.fstat(target.fileno()))
         source = RawFile(path, os.dup(target.fileno()))
     folder = tempfile.gettempdir()
     text = f"unpacked to a temporary file in {folder} ({held:,} bytes); once for each command"
@@ -90,7 +90,8 @@ def _put(target: IO[bytes], offset: int, piece: bytes) -> None:
     for start in range(0, len(piece), _HOLE):
         part = piece[start : start + _HOLE]
         if part.count(0) != len(part):
-            os.pwrite(target.fileno(), part, offset + start)
+            target.seek(offset + start)
+            target.write(part)
 
 
 def _ended(target: IO[bytes], size: int) -> int:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ext4kit.errors import AccessError, Ext4kitError
+from ext4kit.evidence.containers.extras import extra
 from ext4kit.evidence.containers.pieces import Cache, Pieces
 from ext4kit.evidence.lost import joined, lost_ranges
 from ext4kit.evidence.source import Source, peek
@@ -197,6 +198,16 @@ class Qcow2(Pieces):
             return memoryview(zlib.decompressobj(_DEFLATE_WINDOW).decompress(data, self._piece))
         except (zlib.error, ValueError) as error:
             raise AccessError(f"its compressed data at byte {offset:,} is damaged") from error
+
+
+def require_zstd() -> None:
+    """Make sure that clusters compressed with Zstandard can be read.
+
+    Raises:
+        UnsupportedError: the library for it is not installed.
+    """
+    with extra("QCOW2 with Zstandard", "zstandard", "zstd"):
+        import zstandard  # noqa: F401
 
 
 def _zstd(data: memoryview, size: int) -> bytes:

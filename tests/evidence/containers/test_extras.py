@@ -1,0 +1,111 @@
+"""Without the libraries of the extras: what needs one says which, everything else works."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from ext4kit.cli.main import COMMANDS
+from tests.environment import ROOT
+from tests.evidence.containers.conftest import Tool
+
+LIBRARIES = {"luks": "cryptography", "zstd": "zstandard"}  # extra: what it brings
+ELSEWHERE = {"all", "dev", "docs", "fuzz", "mutation"}  # extras that no command asks for
+RUN = """
+import sys
+sys.modules.update(dict.fromkeys({hidden!r}))
+from ext4kit.cli.main import run
+sys.exit(max(map(run, {commands!r})))
+"""
+
+
+def run_without(
+    hidden: Sequence[str], *commands: Sequence[str | Path]
+) -> subprocess.CompletedProcess[str]:
+    """The worst exit code of some commands, in a process that cannot import what is hidden."""
+    words = [[str(word) for word in command] for command in commands]
+    code = RUN.format(hidden=tuple(hidden), commands=words)
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, errors="replace", cwd=ROOT)
+
+
+@pytest.fixture
+def luks(tool: Tool, tmp_path: Path, key: Path) -> tuple[str | Path, ...]:
+    """Shows an encrypted volume and what is in it."""
+    path = tmp_path / "luks.img"
+    with path.open("xb") as file:
+        file.truncate(20 << 20)
+    options = ("--type", "luks2", "--pbkdf", "pbkdf2", "--pbkdf-force-iterations", "1000")
+    tool("cryptsetup", "luksFormat", "-q", *options, "--key-file", key, path)
+    return ("volumes", path, "--key-file", key)
+
+
+@pytest.fixture
+def zstd(tool: Tool, sample: Path, tmp_path: Path) -> tuple[str | Path, ...]:
+    """Reads a QCOW2 with Zstandard."""
+    path = tmp_path / "zstd.img"
+    options = ("-c", "-O", "qcow2", "-o", "compression_type=zstd")
+    tool("qemu-img", "convert", "-f", "raw", *options, sample, path)
+    return ("info", path)
+
+
+def test_every_extra_that_a_command_can_ask_for_is_known_here() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    assert extras.keys() - ELSEWHERE == LIBRARIES.keys()
+    assert extras["all"] == [f"ext4kit[{','.join(LIBRARIES)}]"]
+    assert "ext4kit[all,docs]" in extras["dev"]
+
+
+@pytest.mark.parametrize(
+    ("name", "what"), [("luks", "LUKS"), ("zstd", "zstd.img: QCOW2 with Zstandard")]
+)
+def test_what_needs_an_extra_says_so_in_one_line(
+    name: str, what: str, request: pytest.FixtureRequest
+) -> None:
+    command = request.getfixturevalue(name)
+    assert run_without((), command).returncode == 0
+    done = run_without((LIBRARIES[name],), command)
+    text = f"{what} needs the package {LIBRARIES[name]}: pip install 'ext4kit[{name}]'\n"
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("ext4kit: ")
+    assert done.stderr.endswith(text)
+
+
+def test_an_encrypted_volume_is_listed_without_its_library(
+    luks: tuple[str | Path, ...],
+) -> None:
+    done = run_without(tuple(LIBRARIES.values()), luks[:2])
+    assert done.returncode == 0
+    assert "luks2" in done.stdout
+
+
+def test_every_command_works_without_any(sample: Path, tmp_path: Path) -> None:
+    commands: list[tuple[str | Path, ...]] = [
+        ("report", sample, "--html", tmp_path / "report.html"),
+        ("volumes", sample),
+        ("hash", sample),
+        ("info", sample),
+        ("ls", "-r", "-l", sample),
+        ("stat", sample, "/"),
+        ("cat", sample, "<8>"),
+        ("extract", sample, "/", "-o", tmp_path / "extracted"),
+        ("deleted", sample),
+        ("recover", sample, "-o", tmp_path / "recovered"),
+        ("verify", sample),
+        ("crosscheck", sample, "--hashes"),
+        ("journal", "audit", sample),
+        ("export", sample, "--db", tmp_path / "case.sqlite"),
+        ("timeline", sample),
+        ("schema", "file"),
+        ("completion", "zsh"),
+    ]
+    assert {command[0] for command in commands} == COMMANDS.keys()
+    done = run_without(tuple(LIBRARIES.values()), *commands)
+    assert (done.returncode, "needs the package" in done.stderr) == (0, False), done.stderr
