@@ -1,0 +1,1 @@
+"""The project in a bare Debian system, as somebody finds it who has just cloned it."""
