@@ -1,0 +1,49 @@
+"""Mutation testing: what share of small wrong changes to the program the tests notice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.environment import ROOT
+
+FOLDER = ROOT / "build" / "mutation"
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """What is mutated together, and the tests that have to notice.
+
+    Attributes:
+        sources: files and folders of the program.
+        tests: files and folders; the first ones are its own.
+    """
+
+    sources: tuple[str, ...]
+    tests: tuple[str, ...]
+
+
+_RECOVERY = "ext4kit/recovery"
+PACKAGES = {
+    "parsers": Package(
+        ("ext4kit/parsers",),
+        (
+            "tests/parsers", "tests/evidence", "tests/journal", "tests/verify",
+            "tests/recovery/lost", "tests/recovery/carving",
+        ),
+    ),
+    "journal": Package(("ext4kit/journal",), ("tests/journal",)),
+    "grading": Package(
+        (
+            *(f"{_RECOVERY}/{name}.py" for name in
+              ("doubts", "unseen", "ages", "seams", "unreadable", "columns", "ownership")),
+            f"{_RECOVERY}/lost/strangers.py",
+            "ext4kit/past/breaks.py",
+        ),
+        (
+            "tests/past",
+            *(f"tests/recovery/test_{name}.py" for name in
+              ("ages", "doubts", "ownership", "seams", "traps", "path_traps", "undelete")),
+            "tests/recovery/lost",
+        ),
+    ),
+}  # fmt: skip
