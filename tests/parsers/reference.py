@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import uuid
@@ -16,6 +15,8 @@ import pytest
 
 from ext4kit.parsers.checksums import ONES, crc32c
 from tests import cases
+from tests.environment import missing
+from tests.environment.kernel import missing_for_kernel
 
 
 def run(*command: str | Path, accept: Sequence[int] = (0,)) -> str:
@@ -28,9 +29,8 @@ def run(*command: str | Path, accept: Sequence[int] = (0,)) -> str:
 
 def needs_tools(*names: str) -> None:
     """Skip the test when a program of e2fsprogs is not installed."""
-    for name in names:
-        if subprocess.run(["which", name], capture_output=True, check=False).returncode:
-            pytest.skip(f"{name} is not installed")
+    if reason := missing(*names):
+        pytest.skip(reason)
 
 
 @dataclass(frozen=True)
@@ -142,8 +142,8 @@ def make_image(folder: Path, megabytes: int, *options: str) -> Image:
 @contextmanager
 def mounted(image: Image, mountpoint: Path) -> Iterator[Path]:
     """The image mounted by the kernel; skips the test where that is not possible."""
-    if os.geteuid() != 0:
-        pytest.skip("mounting needs root")
+    if reason := missing_for_kernel():
+        pytest.skip(reason)
     mountpoint.mkdir(exist_ok=True)
     command = ["mount", "-o", "loop", str(image.path), str(mountpoint)]
     done = subprocess.run(command, capture_output=True, check=False)
@@ -159,5 +159,7 @@ def e2fsprogs_case(name: str, folder: Path) -> Image:
     """An image of e2fsprogs' own tests; skips the test where they are not at hand."""
     if not cases.records():
         pytest.skip(cases.MISSING)
+    if name not in {record["name"] for record in cases.records()}:
+        pytest.skip(f"{name} is not among e2fsprogs' cases of that version")
     cases.unpack(folder, [f"images/{name}.img"])
     return Image(folder / "images" / f"{name}.img")

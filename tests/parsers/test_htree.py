@@ -211,6 +211,13 @@ def test_a_leaf_is_neither_root_nor_node(blocks: list[bytes]) -> None:
         htree.parse_node(leaf)
 
 
+def test_a_node_has_room_for_its_entries() -> None:
+    """Source: kernel fs/ext4/namei.c, `struct dx_node`: an unused entry, then limit and count."""
+    for size in (0, 8, 12, 15, 16, 1024):
+        block = struct.pack("<IHBB", 0, size, 0, 0).ljust(size, b"\0")[:size]
+        assert htree.is_index_node(block) is (size >= 16)
+
+
 @given(st.binary(max_size=128), st.sampled_from([8, 32]))
 def test_any_bytes_give_bounded_entries_or_a_corrupt_structure(block: bytes, offset: int) -> None:
     try:

@@ -13,6 +13,7 @@ import pytest
 from ext4kit.errors import CorruptError
 from ext4kit.parsers import journal
 from ext4kit.parsers.journal import (
+    BlockType,
     JournalCompat,
     JournalFeatures,
     JournalIncompat,
@@ -134,6 +135,22 @@ def test_feature_names_are_those_of_dumpe2fs() -> None:
     ]  # fmt: skip
 
 
+def test_each_feature_bit_has_a_name_of_its_own() -> None:
+    """Sources: kernel include/linux/jbd2.h, and e2fsprogs lib/e2p/feature.c for the names."""
+    incompat = {
+        0: "journal_incompat_revoke", 1: "journal_64bit", 2: "journal_async_commit",
+        3: "journal_checksum_v2", 4: "journal_checksum_v3", 5: "fast_commit",
+    }  # fmt: skip
+    for bit in range(32):
+        known = JournalFeatures(incompat=JournalIncompat(1 << bit))
+        assert known.names == [incompat.get(bit, f"FEATURE_I{bit}")]
+        assert known.unknown_incompat == (0 if bit in incompat else 1 << bit)
+        compat = JournalFeatures(JournalCompat(1 << bit))
+        assert compat.names == [f"FEATURE_C{bit}" if bit else "journal_checksum"]
+        assert JournalFeatures(ro_compat=1 << bit).names == [f"FEATURE_R{bit}"]
+    assert JournalFeatures().names == []
+
+
 @pytest.fixture(scope="module")
 def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
     needs_tools("mke2fs", "debugfs", "dumpe2fs")
@@ -166,6 +183,14 @@ def test_the_superblock_reads_as_dumpe2fs_reads_it(fresh: Path) -> None:
     assert superblock.length == int(shown["Total journal blocks"])
     assert superblock.checksum == int(shown["Journal checksum"], 16)
     assert superblock.checksum_ok is True
+
+
+def test_a_superblock_of_version_1_ends_before_the_feature_words(fresh: Path) -> None:
+    data = superblock_bytes(fresh)
+    for kind, name, has_features in ((3, "SUPERBLOCK_V1", False), (4, "SUPERBLOCK_V2", True)):
+        found = JournalSuperblock.parse(data[:4] + struct.pack(">I", kind) + data[8:])
+        assert bool(found.features.names) is has_features
+        assert BlockType(found.block_type).name == name
 
 
 def test_any_changed_byte_breaks_the_superblocks_checksum(fresh: Path) -> None:

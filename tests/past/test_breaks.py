@@ -1,0 +1,110 @@
+"""What the ids of transactions tell: unmounts, power cuts, lost transactions, a log begun anew.
+
+Source of the steps: kernel fs/jbd2/journal.c, `jbd2_journal_destroy`, and fs/jbd2/recovery.c,
+`jbd2_journal_recover`.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from ext4kit.journal import Log
+from ext4kit.journal.ring import Ring
+from ext4kit.past.breaks import NOWHERE, Breaks, find_breaks
+
+FIRST, END = 1, 1024  # of the ring
+Row = tuple[int, int, int, int]  # order, first block, commit block or -1, commit time or -1
+
+
+def breaks_of(*rows: Row) -> Breaks:
+    columns = np.array(rows, np.int64).reshape(-1, 4).T
+    order, start, commit, time = columns
+    known = SimpleNamespace(order=order, start=start, commit=commit, commit_time_ns=time)
+    known = cast(Any, _Sized(known, len(order)))
+    return find_breaks(cast(Log, SimpleNamespace(transactions=known, ring=Ring(FIRST, END))))
+
+
+class _Sized:
+    """Columns with a length, as the transactions of a log are."""
+
+    def __init__(self, columns: SimpleNamespace, length: int) -> None:
+        self.__dict__.update(vars(columns))
+        self._length = length
+
+    def __len__(self) -> int:
+        return self._length
+
+
+def kinds(found: Breaks) -> list[tuple[bool, bool]]:
+    """(unmounted, transactions were lost) of each break."""
+    return list(zip(found.clean.tolist(), found.lost.tolist(), strict=True))
+
+
+def test_ids_that_follow_each_other_are_no_break() -> None:
+    found = breaks_of((7, 1, 9, 100), (8, 10, 19, 200), (9, 20, 29, 300))
+    assert (len(found.before), found.anew) == (0, NOWHERE)
+    assert len(breaks_of().before) == len(breaks_of((7, 1, 9, 100)).before) == 0
+    assert len(find_breaks(None).before) == 0
+
+
+@pytest.mark.parametrize(
+    ("step", "start", "expected"),
+    [
+        (3, 20, (True, False)),  # an unmount takes one id, the next mount another
+        (3, FIRST, (False, False)),  # e2fsck has recovered it: the log starts again
+        (3, 21, (False, False)),
+        (2, 20, (False, False)),  # the kernel has recovered it: one id is left out
+        (4, 20, (False, True)),
+        (90, FIRST, (False, True)),
+    ],
+)
+def test_a_step_of_ids_tells_what_came_between(
+    step: int, start: int, expected: tuple[bool, bool]
+) -> None:
+    found = breaks_of((6, 1, 9, 100), (7, 10, 19, 200), (7 + step, start, start + 9, 300))
+    assert kinds(found) == [expected]
+    assert (found.before.tolist(), found.after.tolist()) == ([7], [7 + step])
+    assert found.time.tolist() == [200]
+
+
+def test_an_unmount_at_the_end_of_the_ring_goes_on_at_its_start() -> None:
+    assert kinds(breaks_of((7, 1000, END - 1, 100), (10, FIRST, 9, 200))) == [(True, False)]
+
+
+def test_nothing_is_known_to_be_unmounted_without_the_commit_before() -> None:
+    assert kinds(breaks_of((7, 1, -1, -1), (10, 0, 9, 200))) == [(False, False)]
+
+
+def test_the_next_break_is_the_first_behind_a_transaction() -> None:
+    found = breaks_of(
+        (5, 1, 9, 1), (6, 10, 19, 2), (9, 20, 29, 3), (19, 30, 39, 4), (20, 40, 49, 5)
+    )
+    assert found.before.tolist() == [6, 9]
+    assert found.next_to(np.array([5, 6, 7, 9, 10])).tolist() == [0, 0, 1, 1, 2]
+
+
+def test_lost_transactions_count_between_two_orders_only() -> None:
+    found = breaks_of((6, 1, 9, 1), (9, 10, 19, 2), (19, 30, 39, 4), (20, 40, 49, 5))
+    spans = np.array([(6, 9), (6, 19), (9, 10), (9, 19), (19, 20), (20, 20)]).T
+    assert found.any_lost(*spans).tolist() == [False, True, True, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("times", "anew"),
+    [
+        ((100, 200, 300), NOWHERE),
+        ((100, 100, 100), NOWHERE),
+        ((300, 100, 200), 8),
+        ((100, 300, 200), 9),
+        ((-1, -1, 300), NOWHERE),  # not known
+        ((300, -1, 200), 9),
+        ((0, 1, 2), NOWHERE),
+    ],
+)
+def test_the_log_counts_anew_from_where_times_go_back(times: tuple[int, ...], anew: int) -> None:
+    rows = [(7 + at, 1 + 10 * at, 9 + 10 * at, time) for at, time in enumerate(times)]
+    assert breaks_of(*rows).anew == anew

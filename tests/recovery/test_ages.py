@@ -1,0 +1,309 @@
+"""What the states of an inode tell of its bytes: written or not, and come to the disk or not.
+
+Since Linux 6.1 i_version goes up by one with each write whose time differs from the one before and
+with each change of attributes; ctime cannot be set, mtime can. Source: kernel fs/inode.c,
+`inode_update_timestamps`; fs/ext4/inode.c, `ext4_setattr`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ext4kit.past.breaks import Breaks
+from ext4kit.past.states import NOW
+from ext4kit.recovery.ages import A_MOMENT, DATED, FINE_TIMES, Ages
+from ext4kit.units import NANOSECONDS
+from tests.recovery.told_past import (
+    BLOCK,
+    EXTENTS,
+    LATER,
+    MADE,
+    NO_BREAKS,
+    State,
+    past_of,
+    state,
+)
+
+SECOND = NANOSECONDS
+
+
+def second_of(first: State, **changes: Any) -> Ages:
+    """The ages of two states of a life, the second one with these changes."""
+    return Ages(past_of(first, state(**{**first, "order": 6, **changes})))
+
+
+# --- between two states -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"mode": 0o100600},
+        {"uid": 7},
+        {"gid": 7},
+        {"uid": 7, "gid": 7},  # one chown
+        {"size": 50},
+        {"mtime": MADE - 1},  # a time set by hand to one before the last change ...
+        {"mtime": LATER + 1},  # ... or to one that has not come yet
+    ],
+)
+def test_one_step_of_i_version_is_what_a_change_of_attributes_takes(changes: State) -> None:
+    explained = bool(changes)
+    for steps in (0, 1, 2):
+        ages = second_of(state(), version=2 + steps, ctime=LATER, **changes)
+        assert ages.steps.tolist() == [0, steps]
+        assert ages.unexplained.tolist() == [0, steps - explained]
+        assert ages.wrote.tolist() == [False, steps > explained]
+
+
+def test_the_states_of_another_file_say_nothing_of_this_one() -> None:
+    ages = second_of(state(), life=1, version=9, size=5000, mtime=LATER, place=900)
+    assert ages.follows.tolist() == ages.wrote.tolist() == [False, False]
+    assert ages.steps.tolist() == ages.unexplained.tolist() == [0, 0]
+
+
+def test_a_life_without_states_has_none_that_follow() -> None:
+    assert Ages(past_of(state())).follows.tolist() == [False]
+
+
+@pytest.mark.parametrize(("version", "counts"), [(0, False), (1, False), (2, True)])
+def test_where_a_kernel_does_not_count_mtime_tells(version: int, counts: bool) -> None:
+    same = second_of(state(version=version))
+    assert same.counts.tolist() == [counts] * 2
+    assert not same.wrote.any()
+    moved = second_of(state(version=version), mtime=LATER, ctime=LATER)
+    assert moved.wrote.tolist() == [False, not counts]
+    assert second_of(state(version=1), version=9).steps.tolist() == [0, 8]
+
+
+@pytest.mark.parametrize("extra", [0, FINE_TIMES - 4, FINE_TIMES, 32])
+def test_times_of_whole_seconds_hide_a_second_write(extra: int) -> None:
+    ages = second_of(state(extra_isize=extra))
+    assert ages.wrote.tolist() == [False, extra < FINE_TIMES]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "appended"),
+    [
+        ({"size": 100}, {"size": 101}, True),  # within its block
+        ({"size": 100}, {"size": 100}, False),
+        ({"size": 100}, {"size": 99}, False),
+        ({"size": 0, "blocks": 0}, {"size": 101, "blocks": 8}, False),  # came from writeback
+        ({"size": BLOCK}, {"size": 2 * BLOCK, "blocks": 16}, False),  # so may this
+        ({"size": BLOCK, "blocks": 16}, {"size": 2 * BLOCK, "blocks": 16}, True),
+        ({"size": BLOCK + 1, "blocks": 16}, {"size": 2 * BLOCK + 1, "blocks": 24}, True),
+    ],
+)
+def test_a_file_that_grew_was_written_to_unless_writeback_came_further(
+    before: State, after: State, appended: bool
+) -> None:
+    ages = second_of(state(**before), **after)
+    assert ages.wrote.tolist() == [False, appended]
+
+
+@pytest.mark.parametrize(
+    ("flags", "depth", "size", "told"),
+    [(EXTENTS, 0, 100, True), (0, 0, 100, True), (EXTENTS, 1, 100, False), (EXTENTS, 0, 0, False)],
+)
+def test_a_file_whose_first_block_is_another_was_written_anew(
+    flags: int, depth: int, size: int, told: bool
+) -> None:
+    before = state(flags=flags, depth=depth, size=size)
+    assert second_of(before, place=900).wrote.tolist() == [False, told]
+    assert second_of(before).wrote.tolist() == [False, False]
+    assert not second_of(state(depth=1), depth=0, place=900).wrote.any()
+
+
+def test_a_write_in_place_is_one_into_blocks_that_the_file_had() -> None:
+    in_place = second_of(state(), version=3)
+    assert in_place.written_in_place(np.array([0])).tolist() == [False, True]
+    assert in_place.written_in_place(np.array([1])).tolist() == [False, False]
+    anew = second_of(state(), version=3, place=900)
+    assert anew.wrote.tolist() == [False, True]
+    assert not anew.written_in_place(np.array([0])).any()
+    for broken in (0, 1):
+        states = [state(), state(order=6, version=3)]
+        states[broken]["whole"] = False
+        assert not Ages(past_of(*states)).written_in_place(np.array([0])).any()
+
+
+# --- one state ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "once"),
+    [
+        ({}, True),
+        ({"version": 3}, False),
+        ({"mtime": MADE + A_MOMENT - 1, "ctime": LATER}, True),
+        ({"mtime": MADE + A_MOMENT, "ctime": LATER}, False),
+        ({"version": 9, "mtime": MADE - 1}, True),  # a time set by hand: gone by a later write
+        ({"version": 9, "mtime": MADE + 1}, True),
+        ({"version": 9, "mtime": MADE, "ctime": MADE}, False),
+        ({"extra_isize": DATED - 1}, False),
+        ({"extra_isize": DATED}, True),
+    ],
+)
+def test_a_file_was_written_in_one_go_where_its_times_and_version_say_so(
+    changes: State, once: bool
+) -> None:
+    assert Ages(past_of(state(**changes))).in_one_go.tolist() == [once]
+
+
+EMPTY = {"size": 0, "blocks": 0, "mtime": LATER, "ctime": LATER}
+
+
+@pytest.mark.parametrize(
+    ("changes", "awaits"),
+    [
+        (EMPTY, True),
+        ({**EMPTY, "ctime": LATER + 1}, True),
+        ({**EMPTY, "mtime": MADE}, False),  # was never written to
+        ({**EMPTY, "mtime": MADE - 1}, False),
+        ({**EMPTY, "mtime": LATER + 1}, False),  # set by hand
+        ({**EMPTY, "size": 1}, False),
+        ({**EMPTY, "blocks": 8}, False),
+        ({**EMPTY, "version": 1}, False),  # a kernel that does not count
+    ],
+)
+def test_an_empty_file_that_was_written_to_awaits_its_bytes(changes: State, awaits: bool) -> None:
+    assert Ages(past_of(state(**changes))).awaits_bytes.tolist() == [awaits]
+
+
+def test_a_file_awaits_blocks_when_it_was_written_and_got_none_since() -> None:
+    assert second_of(state(), version=3).awaits_blocks.tolist() == [False, True]
+    assert second_of(state(), version=3, blocks=16).awaits_blocks.tolist() == [False, False]
+    waits = [state(), state(order=6, version=3), state(order=7, version=3, blocks=16)]
+    assert Ages(past_of(*waits)).awaits_blocks.tolist() == [False, True, False]
+
+
+def test_the_last_change_is_that_of_the_same_life() -> None:
+    ages = Ages(past_of(
+        state(), state(order=6, version=3), state(order=7, version=3),
+        state(life=1), state(life=1, order=6), state(life=1, order=7, version=3),
+    ))  # fmt: skip
+    assert ages.changed.tolist() == [0, 1, 1, 3, 3, 5]
+    assert ages.dirtied(np.array([0, 1])).tolist() == [-1, 1, 1, -1, -1, 5]
+
+
+# --- when the log begins ------------------------------------------------------------------------
+
+OLD_LOG = ((40, MADE), (41, LATER))
+
+
+@pytest.mark.parametrize(
+    ("made", "known"), [(MADE - 1, False), (MADE, False), (MADE + 1, True), (LATER, True)]
+)
+def test_of_a_file_older_than_the_log_earlier_writes_are_not_known(made: int, known: bool) -> None:
+    written = state(crtime=made, mtime=LATER + 1, ctime=LATER + 1, version=5)
+    ages = Ages(past_of(written, commits=OLD_LOG))
+    assert ages.dirtied(np.array([0])).tolist() == [-1 if known else 0]
+    assert ages.made_and_rewritten.tolist() == [0 if known else -1]
+
+
+@pytest.mark.parametrize(
+    ("first", "mkfs", "oldest"),
+    [
+        (1, 990, MADE - 5 * SECOND),  # the log's first transaction, soon after mke2fs
+        (2, 941, MADE - 5 * SECOND),
+        (3, 990, MADE),
+        (1, 940, MADE),  # a new log in an old file system
+    ],
+)
+def test_a_log_that_was_never_begun_anew_has_what_its_first_transaction_was_open_for(
+    first: int, mkfs: int, oldest: int
+) -> None:
+    for made, known in ((oldest, False), (oldest + 1, True)):
+        one = state(crtime=made, mtime=LATER, ctime=LATER, version=5)
+        ages = Ages(past_of(one, commits=((first, MADE), (9, LATER)), mkfs_time=mkfs))
+        assert ages.made_and_rewritten.tolist() == [0 if known else -1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "again"),
+    [
+        ({"version": 3}, True),
+        ({"version": 2}, False),
+        ({"version": 3, "mtime": LATER - 1}, False),  # one step is that of the time set by hand
+        ({"version": 4, "mtime": LATER - 1}, True),
+        ({"version": 3, "mtime": LATER + SECOND}, False),
+        ({"version": 3, "flags": 0}, False),
+        ({"version": 3, "blocks": 0}, False),
+        ({"version": 3, "extra_isize": DATED - 4}, False),
+    ],
+)
+def test_a_file_that_is_first_seen_with_blocks_may_have_been_rewritten_since_it_had_them(
+    changes: State, again: bool
+) -> None:
+    made = {"crtime": LATER, "mtime": LATER, "ctime": LATER, **changes}
+    ages = Ages(past_of(state(**made), commits=OLD_LOG))
+    assert ages.made_and_rewritten.tolist() == [0 if again else -1]
+
+
+# --- come to the disk ---------------------------------------------------------------------------
+
+MINUTE = 60 * SECOND
+
+
+def unsettled(gone: int, breaks: Breaks = NO_BREAKS, following: int = 9, **changes: Any) -> bool:
+    """Whether a file that was changed at MADE in transaction 5 may not have come to the disk.
+
+    Args:
+        gone: when the transaction was committed in which it is gone.
+        breaks: in the log.
+        following: the order of that transaction.
+        changes: of the state.
+    """
+    past = past_of(
+        state(**changes), commits=((5, MADE), (following, gone)), following=[following],
+        breaks=breaks,
+    )  # fmt: skip
+    return bool(Ages(past).unsettled(np.array([0]), np.array([0]))[0])
+
+
+def test_a_minute_brings_bytes_to_the_disk() -> None:
+    assert unsettled(MADE + MINUTE - 1)
+    assert not unsettled(MADE + MINUTE)
+    nothing = Ages(past_of(state(), commits=((5, MADE), (9, MADE)), following=[9]))
+    assert not nothing.unsettled(np.array([0]), np.array([-1])).any()
+
+
+def test_a_deletion_time_ends_it_within_its_second() -> None:
+    states = [state(), state(order=9, links_count=0, dtime=1059, whole=False)]
+    for second, expected in ((1058, True), (1059, False), (0, False)):
+        states[1]["dtime"] = second
+        past = past_of(
+            *states, commits=((5, MADE), (9, MADE + 2 * MINUTE)), following=[9, int(NOW)]
+        )
+        assert Ages(past).unsettled(np.array([0]), np.array([0])).tolist() == [expected]
+
+
+def test_without_a_log_the_deletion_time_alone_tells() -> None:
+    for second, expected in ((1058, True), (1059, False)):
+        ages = Ages(past_of(state(dtime=second)))
+        assert ages.unsettled(np.array([0]), np.array([0])).tolist() == [expected]
+
+
+def breaks(after: int, time: int, clean: bool) -> Breaks:
+    """One break, behind transaction 5."""
+    columns: Any = (np.array([one]) for one in (5, after, time, clean, False))
+    return Breaks(*columns)
+
+
+def test_an_unmount_brings_everything_to_the_disk() -> None:
+    soon = MADE + SECOND
+    assert not unsettled(soon, breaks(8, MADE, clean=True))
+    assert not unsettled(soon, breaks(9, MADE, clean=True))
+    assert unsettled(soon, breaks(10, MADE, clean=True))  # it was gone before that
+
+
+def test_a_power_cut_stops_what_was_on_its_way() -> None:
+    late = MADE + 2 * MINUTE
+    assert not unsettled(late)
+    assert unsettled(late, breaks(8, MADE + SECOND, clean=False))
+    assert not unsettled(late, breaks(8, MADE + MINUTE, clean=False))
+    assert not unsettled(late, breaks(10, MADE + SECOND, clean=False))

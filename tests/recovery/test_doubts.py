@@ -1,0 +1,412 @@
+"""Reasons against the grade intact: a sound file has none, and each circumstance gives its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from ext4kit.filesystem.maps import Runs
+from ext4kit.parsers.features import Incompat
+from ext4kit.parsers.inode import InodeFlags
+from ext4kit.past import Past
+from ext4kit.past.breaks import NOWHERE, Breaks
+from ext4kit.past.states import NEVER, NOW, UNREPLAYED
+from ext4kit.recovery.candidates import DISK, LOG, Candidates
+from ext4kit.recovery.doubts import find_doubts
+from ext4kit.recovery.ownership import Claims, Ownership, Reuse
+from ext4kit.units import NANOSECONDS
+from tests.recovery.told_past import (
+    BLOCK,
+    EXTENTS,
+    LATER,
+    MADE,
+    NO_BREAKS,
+    Sized,
+    State,
+    log_of,
+    past_of,
+    state,
+)
+
+SECOND, MINUTE = NANOSECONDS, 60 * NANOSECONDS
+GONE, OLD = MADE + 5 * MINUTE, MADE - MINUTE
+FIRST, LAST = 4, 40  # transactions of the log
+AT = 700  # the file's block
+SIZE = 100
+
+
+@dataclass
+class Case:
+    """One deleted file, of 100 bytes in one block, seen in transaction 5 and gone in 9.
+
+    Attributes:
+        before, freed: its two states.
+        disk: what its blocks hold.
+        gone: when it was.
+        found: changes of the candidate.
+        past: changes of the past; `fs` and `superblock`: of those.
+    """
+
+    before: State = field(default_factory=state)
+    freed: State = field(default_factory=dict)
+    runs: tuple[tuple[int, int, int, bool], ...] = ((0, 1, AT, False),)  # logical, length, physical
+    disk: Mapping[int, bytes] = field(default_factory=lambda: {AT: b"\1" * SIZE})
+    gone: int = GONE
+    following: int = 9
+    found: Mapping[str, Any] = field(default_factory=dict)
+    breaks: Breaks = NO_BREAKS
+    sequence: int = LAST + 1  # of the log's superblock: while mounted
+    check_time: int = 0
+    cluster_ratio: int = 1
+    features: tuple[Incompat, ...] = ()
+    blocks_count: int = 10_000
+    unknown: tuple[int, ...] = ()
+    open_ones: tuple[int, ...] = ()
+    last_fast_commit: int = NEVER
+    logged: Claims | None = None
+    lost: tuple[tuple[int, int], ...] = ()
+
+    def past(self) -> Past:
+        freed = state(**{
+            **self.before, "order": 9, "links_count": 0, "whole": False, "size": 0, "blocks": 0,
+            "dtime": self.gone // SECOND, "mtime": self.gone, "ctime": self.gone, **self.freed,
+        })  # fmt: skip
+        commits = [(FIRST, OLD), (5, MADE), (9, self.gone), (LAST, self.gone + MINUTE)]
+        past: Any = past_of(
+            self.before, freed, commits=commits, following=[self.following, int(NOW)],
+            breaks=self.breaks,
+        )  # fmt: skip
+        past.log = self._log(commits)
+        past.history, past.last_fast_commit = None, self.last_fast_commit
+        vars(past.fs.superblock).update(
+            cluster_ratio=self.cluster_ratio, features=self.features, check_time=self.check_time,
+            has_metadata_checksums=False,
+        )  # fmt: skip
+        past.fs.bitmaps = SimpleNamespace(
+            blocks_unknown=lambda start, length: np.isin(start, self.unknown)
+        )
+        past.fs.blocks = _Blocks(self.blocks_count, self.lost)
+        past.fs.fetch = self._fetch
+        return cast(Past, past)
+
+    def _log(self, commits: list[tuple[int, int]]) -> Any:
+        log = log_of(commits)
+        rows = [
+            SimpleNamespace(order=one, committed=one not in self.open_ones) for one, _ in commits
+        ]
+        log.transactions = _Listed(rows, **vars(log.transactions))
+        log.superblock = SimpleNamespace(sequence=self.sequence)
+        return log
+
+    def _fetch(self, numbers: Any) -> tuple[Any, Any]:
+        rows = [self.disk.get(number, b"").ljust(BLOCK, b"\0") for number in numbers.tolist()]
+        data = np.frombuffer(b"".join(rows), np.uint8).reshape(-1, BLOCK)
+        return data, np.array([number in self.disk for number in numbers.tolist()], bool)
+
+    def reasons(self) -> list[str]:
+        """What speaks against it, by the first words of each."""
+        past, none = self.past(), np.zeros(0, np.int64)
+        logical, length, first = np.array([row[:3] for row in self.runs], np.int64).reshape(-1, 3).T
+        unwritten = np.array([row[3] for row in self.runs], bool)
+        runs = Runs(np.zeros(len(unwritten), np.int64), logical, length, first, unwritten)
+        usual = {
+            "row": np.array([0]), "death": np.array([9]), "source": np.array([LOG]), "runs": runs,
+            "nodes": (none, none), "damaged": np.array([False]), "unsized": np.array([False]),
+            "superseded": np.array([False]),
+        }  # fmt: skip
+        found = cast(Candidates, Sized(order=usual["row"], **(usual | dict(self.found))))
+        ownership = SimpleNamespace(logged=self.logged or _claims())
+        doubts = find_doubts(
+            past, found, runs, cast(Ownership, ownership), {}, Reuse(none, none, none, none, none)
+        )
+        return [reason for doubtful, reason in doubts if doubtful[0]]
+
+
+class _Listed(Sized):
+    """Transactions that can be gone through one by one."""
+
+    def __init__(self, rows: list[Any], **columns: Any) -> None:
+        super().__init__(**columns)
+        self._rows = rows
+
+    def __iter__(self) -> Any:
+        return iter(self._rows)
+
+
+class _Blocks:
+    """As many of the evidence as there are, and those that are known to be lost."""
+
+    def __init__(self, count: int, lost: tuple[tuple[int, int], ...]) -> None:
+        self.blocks_count = count
+        self._lost = lost
+
+    def lost_blocks(self) -> Any:
+        return np.array(self._lost, np.int64).reshape(-1, 2)
+
+
+def _claims(*rows: tuple[int, int, int, int, int]) -> Claims:
+    """(first block, blocks, life, inode number, order) of each."""
+    start, length, life, number, order = np.array(rows, np.int64).reshape(-1, 5).T
+    return Claims(start, length, life, number, order, np.ones(len(rows), bool))
+
+
+def with_state(**changes: Any) -> Case:
+    """The case with a changed state."""
+    return Case(before=state(**changes))
+
+
+def candidate(**changes: Any) -> Case:
+    """The case with a changed candidate."""
+    return Case(found={name: np.array([value]) for name, value in changes.items()})
+
+
+def test_a_file_that_was_written_logged_and_left_alone_has_nothing_against_it() -> None:
+    assert Case().reasons() == []
+
+
+@pytest.mark.parametrize(
+    ("case", "reason"),
+    [
+        (candidate(damaged=True), "a part of its block map could not be read"),
+        (with_state(undescribed=True), "its state is from a copy that neither log"),
+        (with_state(blocks=16), "its block map holds fewer blocks than its inode counts"),
+        (with_state(blocks=15), None),  # 7.5 KiB: sectors that are no whole block
+        (with_state(blocks=16, file_acl=900), None),  # the block of its attributes
+        (with_state(blocks=24, file_acl=900), "its block map holds fewer"),
+        (Case(before=state(blocks=16), cluster_ratio=16), None),
+        (Case(before=state(blocks=16), features=(Incompat.EA_INODE,)), None),
+        (with_state(blocks=0), None),
+        (Case(blocks_count=AT + 1), None),
+        (Case(blocks_count=AT), "a part of it lies beyond the end of the evidence"),
+        (Case(lost=((AT, AT + 1),)), "a part of it lies in bytes that the image has lost"),
+        (Case(lost=((AT - 5, AT), (AT + 1, AT + 9))), None),
+        (Case(unknown=(AT,)), "which of its blocks are in use now is not known"),
+        (Case(open_ones=(5,)), "its state comes from a transaction without a commit"),
+        (Case(open_ones=(FIRST, 9)), None),
+        (Case(last_fast_commit=6), "a later fast commit may have changed its blocks unseen"),
+        (Case(last_fast_commit=5), None),
+        (Case(last_fast_commit=6, found={"source": np.array([DISK])}), None),
+    ],
+)
+def test_what_is_wrong_with_its_description_is_told(case: Case, reason: str | None) -> None:
+    found = case.reasons()
+    assert [one.startswith(reason or "?") for one in found] == [True] * bool(reason), found
+
+
+def test_blocks_of_its_tree_count_as_well() -> None:
+    case = with_state(blocks=16)
+    case.found = {"nodes": (np.array([0]), np.array([800]))}
+    assert case.reasons() == []
+
+
+# --- the block with its end -------------------------------------------------------------------
+
+ZEROS_END = b"\1" * (SIZE - 4)
+AGAIN = {"version": 9, "mtime": LATER, "ctime": LATER}  # it was not written in one go
+
+
+def holding(data: bytes, gone: int = LATER + SECOND, **changes: Any) -> list[str]:
+    """The reasons against a file that is gone soon and whose block holds these bytes."""
+    before = state(**{**AGAIN, **changes})
+    case = Case(before=before, disk={AT: data}, gone=gone, freed={"version": before["version"]})
+    return [one for one in case.reasons() if "zeros" in one or "its end" in one]
+
+
+def test_last_bytes_that_are_zeros_may_never_have_been_written() -> None:
+    (reason,) = holding(ZEROS_END)
+    assert reason.startswith("its last bytes are zeros and it went soon")
+    assert holding(ZEROS_END + b"\1") == []
+    assert holding(b"\1" * SIZE) == []
+    assert holding(b"\0" * (SIZE - 1) + b"\1") == []
+    assert holding(ZEROS_END, gone=LATER + 2 * MINUTE) == []
+    assert holding(b"", mode=0o120777) == []
+    assert holding(ZEROS_END, flags=EXTENTS | int(InodeFlags.ENCRYPT)) == []
+
+
+def test_what_was_written_in_one_go_has_all_of_its_last_block_or_nothing() -> None:
+    once = {"version": 2, "mtime": LATER, "ctime": LATER, "crtime": LATER}
+    assert holding(ZEROS_END, **once) == []
+    assert holding(b"\1", **once) == []
+    assert len(holding(b"", **once)) == 1
+
+
+@pytest.mark.parametrize("at", [SIZE, SIZE + 1, BLOCK - 1])
+def test_bytes_behind_the_end_are_of_others(at: int) -> None:
+    data = b"\1" * SIZE + b"\0" * (at - SIZE) + b"\1"
+    assert holding(data) == ["the block with its end was written by others"]
+    assert holding(data, gone=LATER + 9 * MINUTE) == [
+        "the block with its end was written by others"
+    ]
+
+
+def test_an_end_in_no_written_block_is_blank() -> None:
+    soon: dict[str, Any] = {"gone": LATER + SECOND, "freed": {"version": 9}}
+    for runs in (((0, 1, AT, True),), ((1, 1, AT, False),)):
+        case = Case(before=state(**AGAIN), runs=runs, **soon)
+        assert any("zeros" in one for one in case.reasons())
+    second = Case(
+        before=state(**AGAIN, size=BLOCK + SIZE, blocks=16), runs=((0, 2, AT, False),), **soon,
+        disk={AT: b"\1" * BLOCK, AT + 1: b"\1" * SIZE},
+    )  # fmt: skip
+    assert not any("zeros" in one for one in second.reasons())
+
+
+# --- written again ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("step", "told"), [(-1, False), (0, False), (1, True), (7, True)])
+def test_i_version_of_the_freed_inode_tells_of_changes_after_the_state(
+    step: int, told: bool
+) -> None:
+    case = Case(freed={"version": 2 + step})
+    assert [one.startswith("it changed after") for one in case.reasons()] == [True] * told
+
+
+def test_what_went_on_counts_only_where_a_kernel_counts() -> None:
+    assert Case(before=state(version=1), freed={"version": 9}).reasons() == []
+    directory = Case(before=state(mode=0o040755), freed={"version": 9})
+    assert not any(one.startswith("it changed") for one in directory.reasons())
+
+
+def superseded(steps: int, claim: tuple[int, int]) -> list[str]:
+    """Reasons against an earlier state, whose block somebody (life, order) has later."""
+    life, order = claim
+    case = Case(
+        freed={"order": 9, "links_count": 1, "whole": True, "version": 2 + steps, "size": SIZE,
+               "blocks": 8, "place": 900, "dtime": 0},
+        found={"superseded": np.array([True])}, logged=_claims((AT, 1, life, 12, order)),
+    )  # fmt: skip
+    return case.reasons()
+
+
+def test_an_earlier_state_whose_blocks_the_file_went_on_using_may_hold_newer_bytes() -> None:
+    assert superseded(1, (0, 5)) == []
+    (reason,) = superseded(1, (0, 6))
+    assert reason.startswith("the same file went on using blocks")
+    assert superseded(1, (1, 6)) == []
+    (reason,) = superseded(2, (0, 5))
+    assert reason.startswith("it changed after the last state")
+
+
+def test_what_was_written_in_place_and_went_soon_may_be_older() -> None:
+    older = state(crtime=OLD - MINUTE, mtime=MADE, version=9)  # than the log
+    soon = Case(before=older, gone=MADE + SECOND, freed={"version": 9})
+    assert any(one.startswith("it was written in place") for one in soon.reasons())
+    late = Case(before=older, gone=MADE + 2 * MINUTE, freed={"version": 9})
+    assert late.reasons() == []
+    inline = state(crtime=OLD - MINUTE, version=9, flags=int(InodeFlags.INLINE_DATA), blocks=0)
+    case = Case(before=inline, runs=(), gone=MADE + SECOND, freed={"version": 9})
+    assert not any(one.startswith("it was written in place") for one in case.reasons())
+
+
+def test_a_file_first_seen_after_a_second_write_may_hold_the_first() -> None:
+    case = Case(before=state(version=3), gone=MADE + SECOND, freed={"version": 3})
+    assert any(one.startswith("it was written again before") for one in case.reasons())
+    case.gone = MADE + 2 * MINUTE
+    assert case.reasons() == []
+
+
+@pytest.mark.parametrize(
+    ("size", "following", "told"),
+    [
+        (BLOCK, 6, True),  # the next transaction may show more of it
+        (BLOCK, 9, False),  # it stood still meanwhile
+        (BLOCK - 1, 6, False),  # no whole blocks: this is its end
+        (4 << 20, 9, True),  # of huge files writeback takes a part
+        ((4 << 20) - BLOCK, 9, False),
+    ],
+)
+def test_a_size_of_whole_blocks_may_be_as_far_as_writeback_had_come(
+    size: int, following: int, told: bool
+) -> None:
+    count = -(-size // BLOCK)
+    case = Case(
+        before=state(size=size, blocks=8 * count), runs=((0, count, AT, False),),
+        disk={AT + at: b"\1" * min(BLOCK, size - at * BLOCK) for at in range(count)},
+        gone=MADE + SECOND, following=following,
+    )  # fmt: skip
+    found = [one for one in case.reasons() if one.startswith("its size may be how far")]
+    assert len(found) == told
+
+
+# --- unseen users -----------------------------------------------------------------------------
+
+
+def breaks(after: int, clean: bool, lost: bool, before: int = 9, anew: int = NOWHERE) -> Breaks:
+    """One break."""
+    row = Breaks(*(cast(Any, np.array([one])) for one in (before, after, GONE, clean, lost)))
+    return replace(row, anew=anew)
+
+
+@pytest.mark.parametrize(
+    ("before", "told"),
+    [
+        (5, ["the log lacks transactions before it went", "the log lacks transactions since"]),
+        (8, ["the log lacks transactions before it went", "the log lacks transactions since"]),
+        (9, ["the log lacks transactions since"]),
+        (LAST, ["the log lacks transactions since"]),
+        (4, []),
+    ],
+)
+def test_lost_transactions_may_have_changed_it_or_used_its_blocks(
+    before: int, told: list[str]
+) -> None:
+    found = Case(breaks=breaks(before + 9, False, True, before)).reasons()
+    assert [one.startswith(start) for one, start in zip(found, told, strict=True)] == [True] * len(
+        told
+    )
+    assert Case(breaks=breaks(12, True, False)).reasons() == []
+
+
+def test_a_file_without_blocks_loses_none_to_transactions_that_were_lost() -> None:
+    empty = state(size=0, blocks=0, whole=True)
+    case = Case(before=empty, runs=(), breaks=breaks(20, False, True, LAST))
+    assert case.reasons() == []
+
+
+@pytest.mark.parametrize(("anew", "told"), [(5, True), (4, True), (6, False), (NOWHERE, False)])
+def test_a_state_from_before_the_log_counted_anew_has_no_sure_order(anew: int, told: bool) -> None:
+    found = Case(breaks=replace(NO_BREAKS, anew=anew)).reasons()
+    assert [one.startswith("the log counts anew") for one in found] == [True] * told
+
+
+FULL = {AT: b"\1" * BLOCK}  # a file that fills its block tells nothing of others
+
+
+def cut(**changes: Any) -> bool:
+    """Whether a power cut counts against a file whose bytes do not rule others out."""
+    case = Case(before=state(size=BLOCK), disk=FULL, **{"sequence": LAST + 2, **changes})
+    return any(one.startswith("power was cut since") for one in case.reasons())
+
+
+def test_what_was_free_at_a_power_cut_may_have_been_written_to() -> None:
+    assert not cut()  # as an unmount leaves the log
+    assert cut(sequence=LAST + 1)
+    assert cut(sequence=LAST + 3)
+    assert cut(breaks=breaks(11, clean=False, lost=False))
+    assert not cut(breaks=breaks(12, clean=True, lost=False))
+    assert not cut(breaks=breaks(8, clean=False, lost=False, before=6))  # before it went
+    assert not cut(sequence=LAST + 1, found={"death": np.array([NEVER])})
+
+
+def test_e2fsck_leaves_a_log_as_an_unmount_does() -> None:
+    newest = (GONE + MINUTE) // SECOND  # the last commit
+    assert cut(check_time=newest)
+    assert cut(check_time=newest + 100)
+    assert not cut(check_time=newest - 1)
+
+
+def test_its_bytes_can_rule_out_who_wrote_at_a_power_cut() -> None:
+    assert Case(sequence=LAST + 1).reasons() == []
+
+
+def test_what_is_on_disk_comes_after_all_that_was_lost() -> None:
+    for order in (int(NOW), UNREPLAYED):
+        before = state(order=order)
+        case = Case(before=before, breaks=breaks(20, False, True, LAST))
+        assert not any("lacks" in one for one in case.reasons())

@@ -1,0 +1,180 @@
+"""Whose a deleted file's blocks are: claims before and after its end, and what bitmaps show."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from ext4kit.filesystem.maps import Runs
+from ext4kit.past import Past
+from ext4kit.past.states import NEVER, NOW
+from ext4kit.recovery.ownership import Claims, Ownership
+
+BLOCKS = 2000
+OWN, OTHER = 3, 4  # lives
+STATE, DEATH = 10, 20  # orders of the candidate's state, and of when it is seen dead
+Taken = list[tuple[int, int, int, int, int]]  # candidate, start, length, inode number, order
+
+
+def table(*rows: tuple[int, ...], columns: int) -> Any:
+    return np.array(rows, np.int64).reshape(-1, columns).T
+
+
+def runs(*rows: tuple[int, int, int]) -> Runs:
+    """(candidate, first block, blocks) of each."""
+    owner, start, length = table(*rows, columns=3)
+    return Runs(owner, owner * 0, length, start, owner < 0)
+
+
+def claims(*rows: tuple[int, int, int, int, int]) -> Claims:
+    """(first block, blocks, life, inode number, order) of each."""
+    start, length, life, number, order = table(*rows, columns=5)
+    return Claims(start, length, life, number, order, np.ones(len(rows), bool))
+
+
+def ownership(
+    logged: Claims | None = None,
+    journaled: Claims | None = None,
+    unreplayed: Claims | None = None,
+    in_use: tuple[int, ...] = (),
+    unknown: tuple[int, ...] = (),
+    live: tuple[tuple[int, int, int], ...] = (),
+    nodes: tuple[tuple[int, int], ...] = (),
+) -> Ownership:
+    """Who had what, told by hand.
+
+    Args:
+        logged: by states.
+        journaled: blocks that went through the log.
+        unreplayed: by fast commits.
+        in_use: blocks that the bitmaps show so.
+        unknown: blocks of bitmaps that cannot be read; they count as in use.
+        live: (inode number, first block, blocks) of live files.
+        nodes: (inode number, block) of their tree blocks.
+    """
+    marks, dark = np.zeros(BLOCKS, bool), np.zeros(BLOCKS, bool)
+    dark[list(unknown)] = True
+    marks[list(in_use + unknown)] = True
+
+    def live_maps() -> list[tuple[Any, Any]]:
+        number, start, length = table(*live, columns=3)
+        node_number, node = table(*nodes, columns=2)
+        every = SimpleNamespace(number=np.concatenate([number, node_number]))
+        first = np.arange(len(number))
+        data = SimpleNamespace(owner=first, physical=start, length=length)
+        return [
+            (every, SimpleNamespace(data=data, nodes=(len(first) + np.arange(len(node)), node)))
+        ]
+
+    bitmaps = SimpleNamespace(
+        blocks_in_use=lambda at: marks[at], blocks_unknown=lambda at: dark[at]
+    )
+    fs = SimpleNamespace(bitmaps=bitmaps, live_maps=live_maps)
+    found = Ownership(cast(Past, SimpleNamespace(fs=fs)))
+    parts = {"logged": logged, "journaled": journaled, "unreplayed": unreplayed}
+    vars(found).update({name: part or claims() for name, part in parts.items()})
+    return found
+
+
+def taken(known: Ownership, *blocks: tuple[int, int, int], death: int = DEATH) -> Taken:
+    """What others took of candidates of the one life."""
+    count = 1 + max(row[0] for row in blocks)
+    every = np.ones(count, np.int64)
+    found = known.reuse(runs(*blocks), every * OWN, every * STATE, every * death)
+    columns = (found.candidate, found.start, found.length, found.number, found.order)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("order", "by_states", "by_log"),
+    [
+        (STATE, False, False),
+        (STATE + 1, True, False),
+        (DEATH, True, False),
+        (DEATH + 1, True, True),
+    ],
+)
+def test_a_later_owner_is_one_seen_after_the_state_or_a_copy_after_its_end(
+    order: int, by_states: bool, by_log: bool
+) -> None:
+    other = claims((105, 2, OTHER, 77, order))
+    expected = [(0, 105, 2, 77, order)]
+    mine = (0, 100, 10)
+    assert taken(ownership(logged=other), mine) == expected * by_states
+    assert taken(ownership(unreplayed=other), mine) == expected * by_states
+    assert taken(ownership(journaled=other), mine) == expected * by_log
+
+
+def test_what_it_had_itself_later_is_not_taken_from_it() -> None:
+    own = claims((100, 10, OWN, 12, DEATH + 5))
+    assert taken(ownership(logged=own, unreplayed=own, journaled=own), (0, 100, 10)) == []
+
+
+def test_an_orphan_holds_its_blocks_still() -> None:
+    other = claims((100, 10, OTHER, 77, DEATH + 5))
+    known = ownership(other, other, other, in_use=tuple(range(100, 110)))
+    assert taken(known, (0, 100, 10), death=NEVER) == []
+
+
+@pytest.mark.parametrize(
+    ("start", "length", "shared"),
+    [
+        (90, 10, None), (90, 11, (100, 1)), (90, 30, (100, 10)), (103, 4, (103, 4)),
+        (109, 9, (109, 1)), (110, 9, None),
+    ],
+)  # fmt: skip
+def test_only_the_blocks_that_both_had_are_taken(
+    start: int, length: int, shared: tuple[int, int] | None
+) -> None:
+    known = ownership(logged=claims((start, length, OTHER, 77, DEATH)))
+    expected = [(0, *shared, 77, DEATH)] if shared else []
+    assert taken(known, (0, 100, 10)) == expected
+
+
+def test_blocks_in_use_now_are_taken_by_the_live_file_that_has_them() -> None:
+    known = ownership(
+        in_use=(100, 101, 102, 105, 200, 201), live=((77, 99, 4), (78, 200, 1)), nodes=((79, 201),)
+    )
+    now = int(NOW)
+    assert taken(known, (0, 100, 10)) == [(0, 100, 3, 77, now), (0, 105, 1, 0, now)]
+    assert taken(known, (0, 201, 1)) == [(0, 201, 1, 79, now)]
+    assert taken(known, (0, 106, 5)) == []
+    two = taken(known, (0, 102, 1), (1, 105, 1))
+    assert two == [(0, 102, 1, 77, now), (1, 105, 1, 0, now)]
+    apart = taken(known, (0, 102, 1), (0, 105, 1))  # one behind the other in the file, not on disk
+    assert apart == [(0, 102, 1, 77, now), (0, 105, 1, 0, now)]
+    assert len(taken(known, (0, 100, 1), (1, 101, 1))) == 2
+
+
+def test_a_bitmap_that_cannot_be_read_takes_nothing_by_itself() -> None:
+    known = ownership(in_use=(100, 101), unknown=(102, 103, 104), live=((77, 104, 1),))
+    (first,) = taken(known, (0, 100, 4))
+    assert first == (0, 100, 2, 0, int(NOW))
+    assert taken(known, (0, 102, 2)) == []
+    assert taken(known, (0, 104, 1)) == [(0, 104, 1, 77, int(NOW))]
+
+
+def test_a_candidate_without_blocks_has_none_taken() -> None:
+    found = ownership().reuse(runs(), np.array([OWN]), np.array([STATE]), np.array([DEATH]))
+    assert len(found.candidate) == 0
+
+
+def test_what_was_taken_comes_by_candidate_and_place_the_newest_first() -> None:
+    known = ownership(
+        logged=claims((208, 1, OTHER, 5, 30), (100, 1, OTHER, 6, 31), (100, 1, OTHER, 7, 33)),
+        journaled=claims((100, 1, -1, 0, 32)),
+        in_use=(205,),
+    )
+    found = taken(known, (0, 200, 10), (1, 100, 10))
+    assert found == [
+        (0, 205, 1, 0, int(NOW)), (0, 208, 1, 5, 30),
+        (1, 100, 1, 7, 33), (1, 100, 1, 0, 32), (1, 100, 1, 6, 31),
+    ]  # fmt: skip
+
+
+def test_more_pieces_than_are_looked_at_together_are_all_looked_at() -> None:
+    pieces = [(0, at, 1) for at in range(0, BLOCKS, 2)] * 5  # more than 4,096
+    assert len(taken(ownership(in_use=(1998,)), *pieces)) == 5

@@ -1,0 +1,99 @@
+"""A past told by hand: what the grading asks of it, for tests of one rule at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+
+from ext4kit.filesystem.maps import Runs
+from ext4kit.parsers.inode import InodeFlags
+from ext4kit.past import Past
+from ext4kit.past.breaks import Breaks
+from ext4kit.past.states import NEVER
+from ext4kit.units import NANOSECONDS
+
+BLOCK = 4096
+MADE = 1000 * NANOSECONDS  # when the files of these tests were made
+LATER = MADE + 10 * NANOSECONDS
+EXTENTS = int(InodeFlags.EXTENTS)
+State = dict[str, Any]
+_NONE: Any = np.zeros(0, np.int64)
+NO_BREAKS = Breaks(_NONE, _NONE, _NONE, _NONE.astype(bool), _NONE.astype(bool))
+
+
+def state(**changes: Any) -> State:
+    """An inode of a file of 100 bytes in one block, as its first write leaves it."""
+    usual: State = {
+        "life": 0, "order": 5, "number": 12, "undescribed": False, "whole": True,
+        "mode": 0o100644, "uid": 0, "gid": 0, "size": 100, "blocks": 8, "file_acl": 0,
+        "flags": EXTENTS, "version": 2, "crtime": MADE, "mtime": MADE, "ctime": MADE, "dtime": 0,
+        "links_count": 1, "extra_isize": 32, "place": 700, "depth": 0,
+    }  # fmt: skip
+    assert set(changes) <= set(usual)
+    return usual | changes
+
+
+def past_of(
+    *states: State,
+    commits: Sequence[tuple[int, int]] = (),
+    following: Sequence[int] = (),
+    breaks: Breaks = NO_BREAKS,
+    mkfs_time: int = 0,
+) -> Past:
+    """What `Ages` asks of a past.
+
+    Args:
+        states: of its lives, in order.
+        commits: (order, commit time) of the log's transactions; none for no log.
+        following: per state, the order of what is known next.
+        breaks: in the log.
+        mkfs_time: seconds.
+    """
+    rows = len(states)
+    columns = {name: np.array([one[name] for one in states]) for name in states[0]}
+    i_block = np.zeros((rows, 60), np.uint8)
+    i_block[:, 6] = columns["depth"]
+    place = np.array([one["place"] for one in states], "<u4").view(np.uint8).reshape(-1, 4)
+    at = 20 if states[0]["flags"] & EXTENTS else 0
+    i_block[:, at : at + 4] = place
+    table = SimpleNamespace(i_block=i_block, **columns)
+
+    def map_states(wanted: Any) -> Any:
+        one = np.ones(len(wanted), np.int64)
+        start = columns["place"][wanted]
+        return SimpleNamespace(data=Runs(np.arange(len(wanted)), one * 0, one, start, one == 0))
+
+    kept = {name: columns[name] for name in ("life", "order", "whole", "undescribed")}
+    return cast(
+        Past,
+        SimpleNamespace(
+            states=Sized(table=table, **kept),
+            fs=SimpleNamespace(superblock=SimpleNamespace(block_size=BLOCK, mkfs_time=mkfs_time)),
+            log=log_of(commits) if commits else None,
+            following=np.array(following or [NEVER] * rows),
+            breaks=breaks,
+            map_states=map_states,
+        ),
+    )
+
+
+def log_of(commits: Sequence[tuple[int, int]]) -> Any:
+    """A log with these transactions (order, commit time), as it is while mounted."""
+    order, time = np.array(commits, np.int64).T
+
+    def row_of(orders: Any) -> Any:
+        found = [order.tolist().index(one) if one in order else -1 for one in orders]
+        return np.array(found, np.int64)
+
+    transactions = Sized(order=order, commit_time_ns=time, row_of=row_of)
+    return SimpleNamespace(transactions=transactions)
+
+
+class Sized(SimpleNamespace):
+    """Columns with the length of the one named `order`."""
+
+    def __len__(self) -> int:
+        return len(self.order)
