@@ -6,25 +6,29 @@ HISTORIES ?= 1
 OPERATIONS ?= 400
 IMAGES ?= 100000
 SECONDS ?= 3600
-SEED ?= 0
+SEED ?=
 EACH ?= 0
 FOUND ?= fuzz-found
-# The kernel decides when it commits and where it writes, so no two images are the same: what
-# fails is run once more, on images made anew, and both outcomes stand in the output.
-AGAIN = $(BIN)/python -m pytest --last-failed --last-failed-no-failures none
+PACKAGE ?= parsers
+SAMPLE ?= 120
+WORKERS ?= 1
 
-.PHONY: help demo test test-long fuzz-kernel fuzz fuzz-coverage bench bench-journal bench-peers
-.PHONY: bench-scan screenshots man reference docs clean
+.PHONY: help demo check lint test test-all test-bare test-docker fuzz-kernel fuzz fuzz-coverage
+.PHONY: mutation bench bench-journal bench-peers bench-scan screenshots man reference docs clean
 
 help:
 	@echo "make demo       show what a sample image holds and bring its deleted files back"
-	@echo "make test       ruff, mypy, import-linter and the tests"
-	@echo "make test-long  the tests that take long too (full-size images, a Debian system)"
+	@echo "make check      linters, types and the tests that mount nothing: for the edit loop"
+	@echo "make test       linters, types and the tests, of the slow ones one of each kind"
+	@echo "make test-all   the same with every slow test (full-size images, a Debian system)"
+	@echo "make test-bare  the two commands of the README in a bare Debian system (as root)"
 	@echo "make fuzz-kernel HISTORIES=n OPERATIONS=n   random histories of each layout, judged"
 	@echo "make fuzz IMAGES=n SECONDS=s SEED=n EACH=n FOUND=folder   damaged images through all commands"
 	@echo "make fuzz-coverage SECONDS=s FOUND=folder   the same, guided by coverage (installs atheris)"
+	@echo "make mutation PACKAGE=name SAMPLE=n SEED=n WORKERS=n   which small wrong changes tests notice"
 	@echo "make screenshots  pictures of the report, for the documentation (needs chromium)"
-	@echo "make man        a manual page for each command in build/man"
+	@echo "make test-docker  the steps of the Dockerfile in a minimal Debian (root, debootstrap)"
+	@echo "make man        manual pages and completion scripts in share, from the program"
 	@echo "make docs       the documentation as a site in build/site"
 	@echo "make reference  docs/commands.md and docs/records.md, from help and schemas"
 	@echo "make bench      compare the speed with the tools of today"
@@ -40,34 +44,50 @@ $(STAMP): pyproject.toml
 demo: $(STAMP)
 	$(BIN)/python -m sample_images.demo
 
-test: $(STAMP)
+lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m compileall -q ext4kit sample_images  # once, and not at each start of a command
-	$(BIN)/python -m pytest || $(AGAIN)
+	$(BIN)/python -m compileall -q ext4kit sample_images tests  # once, not at each start
 
-test-long: $(STAMP)
-	EXT4KIT_SLOW=1 $(BIN)/python -m pytest --timeout 3600 || EXT4KIT_SLOW=1 $(AGAIN)
+check: lint
+	$(BIN)/python -m pytest -m "not kernel and not slow" --quick
+
+test: lint
+	$(BIN)/python -m tests $(if $(SEED),--seed $(SEED))
+
+test-all: lint
+	$(BIN)/python -m tests --all --timeout 3600
+
+test-bare: $(STAMP)
+	$(BIN)/python -m tests.bare
 
 fuzz-kernel: $(STAMP)
 	$(BIN)/python -m sample_images.recipes.random_history \
 		--histories $(HISTORIES) --operations $(OPERATIONS)
 
 fuzz: $(STAMP)
-	$(BIN)/python -m tests.fuzz --count $(IMAGES) --seconds $(SECONDS) --seed $(SEED) \
+	$(BIN)/python -m tests.fuzz --count $(IMAGES) --seconds $(SECONDS) --seed $(or $(SEED),0) \
 		--each $(EACH) --found $(FOUND)
 
 fuzz-coverage: $(STAMP)
 	$(BIN)/python -m pip install --quiet --editable '.[fuzz]'
 	$(BIN)/python -m tests.fuzz.coverage --found $(FOUND) -max_total_time=$(SECONDS)
 
+mutation: $(STAMP)
+	$(BIN)/python -m pip install --quiet --editable '.[mutation]'
+	$(BIN)/python -m tests.mutation $(PACKAGE) --sample $(SAMPLE) --workers $(WORKERS) \
+		$(if $(SEED),--seed $(SEED))
+
 screenshots: $(STAMP)
 	$(BIN)/python -m sample_images.screenshots
 
+test-docker: $(STAMP)
+	$(BIN)/python -m tests.bare.dockerfile
+
 man: $(STAMP)
-	$(BIN)/python -m ext4kit.cli.manual man build/man
+	$(BIN)/python -m ext4kit.cli.manual share share
 
 reference: $(STAMP)
 	$(BIN)/python -m ext4kit.cli.manual markdown docs

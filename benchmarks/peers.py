@@ -21,8 +21,8 @@ from pathlib import Path
 from benchmarks.measure import Job, run_once
 from benchmarks.run import RECORDS, ext4kit
 from sample_images.recipes.machine import SYSTEM_PATH, missing_for_kernel
-from sample_images.recipes.making import RECIPES, Built, build
-from sample_images.recipes.truth import FileTruth, Truth, load
+from sample_images.recipes.making import RECIPES, build
+from sample_images.recipes.truth import Built, FileTruth, Truth, load
 
 LIMIT = 120.0  # seconds a tool may take
 BEGIN, END = "<!-- the table of benchmarks.peers -->", "<!-- the end of the table -->"

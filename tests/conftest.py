@@ -1,87 +1,151 @@
-"""What the tests share: who may use the kernel, built sample images, the command line."""
+"""What the tests share: which of them run here, built sample images, the command line."""
 
 from __future__ import annotations
 
+import gc
 import os
-import shutil
+import random
 import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from sample_images import Built, build, unpack
-from sample_images.recipes.machine import missing_for_kernel
-
-ROOT = Path(__file__).resolve().parent.parent
-
-SLOW = "EXT4KIT_SLOW"
+from tests.environment import choosing, everything, failures, left_out, sharing, widen_path
+from tests.environment.kernel import missing_for_kernel
+from tests.program import run_program
 
 # How busy the machine is decides nothing; what is drawn differs from run to run in the long one.
-settings.register_profile(
-    "steady", deadline=None, derandomize=os.environ.get(SLOW, "") in ("", "0")
-)
+settings.register_profile("steady", deadline=None, derandomize=not everything())
 settings.load_profile("steady")
+widen_path()
+gc.set_threshold(100_000)  # as the program does: of what tests make next to nothing is garbage
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 Images = Callable[[str], Built]
+KERNEL_FIXTURES = {"needs_kernel", "built"}
+
+_basetemp = pytest.StashKey[Path]()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip, with the reason, what this machine or this run does not allow."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Which of the slow tests run, and which share of all."""
+    group = parser.getgroup("ext4kit")
+    group.addoption("--all", action="store_true", help="run every slow test")
+    group.addoption("--quick", action="store_true", help="of heavy tests alike run one")
+    group.addoption("--seed", type=int, help="chooses which of tests alike run")
+    group.addoption("--part", default="1/1", help="run one of so many parts, as 1/2")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Settle what all processes of the run have to agree on, before any is started."""
+    if config.option.all:
+        os.environ["EXT4KIT_SLOW"] = "1"
+    if config.option.seed is None:
+        config.option.seed = random.SystemRandom().randrange(1_000_000)
+    if hasattr(config, "workerinput"):
+        return
+    missing_for_kernel()
+    factory: pytest.TempPathFactory = config._tmp_path_factory  # type: ignore[attr-defined]
+    config.stash[_basetemp] = factory.getbasetemp()
+    os.environ.setdefault(sharing.IMAGES, str(factory.getbasetemp() / "images"))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> choosing.Groups:
+    """Spread groups of tests over the processes."""
+    return choosing.Groups(config, log)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Choose what runs; skip, with the reason, what this machine does not allow."""
+    for item in items:
+        if KERNEL_FIXTURES & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.kernel)
+    items[:] = choosing.in_part(items, config.option.part)
     reason = missing_for_kernel()
-    slow = os.environ.get(SLOW, "") not in ("", "0")
     for item in items:
         if reason and item.get_closest_marker("kernel"):
             item.add_marker(pytest.mark.skip(reason=reason))
-        if not slow and item.get_closest_marker("slow"):
-            item.add_marker(pytest.mark.skip(reason=f"slow; set {SLOW}=1"))
+    sampled = [] if everything() else ["slow"]
+    sampled += ["heavy"] if config.option.quick else []
+    for mark in sampled:
+        for item in choosing.left_for_later(items, config.option.seed, mark):
+            item.add_marker(pytest.mark.skip(reason=mark))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Leave a module of tests out where a module that only Unix has is not here."""
+    report = yield
+    call: pytest.CallInfo[object] = report.call
+    absent = left_out.absent_module(call.excinfo) if report.failed else ""
+    if absent:
+        report.outcome = "skipped"
+        report.longrepr = (str(collector.path), 0, f"Skipped: needs {absent}")
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Leave a test out, and not fail it, where a tool of the list is not here."""
+    report = yield
+    if call.excinfo and report.failed:
+        reason = left_out.absent_tool(call.excinfo.value)
+        if reason:
+            path, line, _ = item.location
+            report.outcome = "skipped"
+            report.longrepr = (path, line or 0, f"Skipped: {reason}")
+    return report
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """What was left out and how to bring it in; where a failed run's images are."""
+    left_out.show(terminalreporter)
+    terminalreporter.write_line(
+        f"of slow tests alike one was chosen by --seed {config.option.seed}"
+    )
+    failed = [
+        report.nodeid
+        for outcome in ("failed", "error")
+        for report in terminalreporter.stats.get(outcome, [])
+    ]
+    if failed:
+        arguments = config.invocation_params.args
+        kept = failures.keep(
+            config.stash[_basetemp], config.option.seed, list(map(str, arguments)), failed
+        )
+        terminalreporter.write_line(f"kept, with images and truth files: {kept}")
 
 
 @pytest.fixture(scope="session")
 def needs_kernel() -> None:
-    """Skip without root or loop devices."""
-    if reason := missing_for_kernel():
-        pytest.skip(reason)
+    """Marks a test, by its fixtures, as one that mounts images."""
 
 
 @pytest.fixture(scope="session")
-def image_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Where this session's images lie; EXT4KIT_IMAGES names a folder that is kept and used."""
-    kept = os.environ.get("EXT4KIT_IMAGES")
-    if kept:
-        yield Path(kept)
-        return
-    folder = tmp_path_factory.mktemp("images")
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-@pytest.fixture(scope="session")
-def built(needs_kernel: None, image_folder: Path) -> Images:
-    """Give the image of a recipe, made once in a session."""
+def built() -> Images:
+    """Give the image of a recipe, made once in a run."""
 
     def give(name: str) -> Built:
-        image = Built(image_folder / f"{name}.img", image_folder / f"{name}.truth.json")
-        return image if image.truth.exists() else build(name, image_folder)
+        return sharing.built_once(f"recipe-{name}", lambda folder: build(name, folder))
 
     return give
 
 
 @pytest.fixture(scope="session")
-def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Images:
-    """Give a packed sample, unpacked once in a session; needs no root."""
-    folder = tmp_path_factory.mktemp("unpacked")
-    made: dict[str, Built] = {}
-
-    def give(name: str) -> Built:
-        if name not in made:
-            made[name] = unpack(name, folder)
-        return made[name]
-
-    return give
+def unpacked() -> Images:
+    """Give a packed sample, unpacked once in a run; needs no root."""
+    return lambda name: sharing.built_once(f"packed-{name}", lambda folder: unpack(name, folder))
 
 
 @pytest.fixture(scope="session")
@@ -89,10 +153,8 @@ def ext4kit() -> Cli:
     """Run the command line in a process of its own and give what it said."""
 
     def call(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        start = "import sys; from ext4kit.cli.main import main; sys.exit(main())"
-        command = [sys.executable, "-c", start, *map(str, arguments)]
-        return subprocess.run(
-            command, capture_output=True, text=True, errors="replace", check=False, cwd=ROOT
-        )
+        done = run_program(*arguments)
+        said, told = (part.decode(errors="replace") for part in (done.stdout, done.stderr))
+        return subprocess.CompletedProcess(done.args, done.returncode, said, told)
 
     return call

@@ -18,7 +18,7 @@ def write_table(disk: Path, script: str, *options: str) -> None:
     """Partition a disk as `script` says, in sfdisk's words; skip where sfdisk cannot be used."""
     tool = shutil.which("sfdisk", path=_PATH)
     if tool is None:
-        pytest.skip("sfdisk is not installed")
+        pytest.skip("needs sfdisk")
     if not _sync_returns():
         pytest.skip("sfdisk waits for a system-wide sync, which does not come back here")
     done = subprocess.run([tool, "-q", *options, disk], input=script.encode(), capture_output=True)

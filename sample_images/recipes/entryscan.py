@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from sample_images.recipes.logwalk import JOURNAL_INODE
-from sample_images.recipes.machine import run
+from sample_images.recipes.machine import dumpe2fs
 from sample_images.recipes.ondisk import Disk
 
 Entry = tuple[int, bytes]  # inode, name
@@ -46,8 +46,7 @@ def entries_left(disk: Disk, wanted: Iterable[Entry]) -> set[Entry]:
 
 def _unowned(disk: Disk) -> Iterator[tuple[int, int]]:
     """(first block, blocks): free runs as dumpe2fs tells them, then the log."""
-    said = run("dumpe2fs", disk.path).decode(errors="replace")
-    for line in re.findall(r"^  Free blocks: (.*)$", said, re.MULTILINE):
+    for line in re.findall(r"^  Free blocks: (.*)$", dumpe2fs(disk.path), re.MULTILINE):
         for first, last in re.findall(r"(\d+)(?:-(\d+))?", line):
             yield int(first), int(last or first) - int(first) + 1
     if disk.has_journal:
@@ -56,15 +55,16 @@ def _unowned(disk: Disk) -> Iterator[tuple[int, int]]:
 
 
 def _entries_in(data: bytes, is_wanted: np.ndarray, names: dict[int, set[bytes]]) -> set[Entry]:
-    words = np.frombuffer(data[: len(data) & ~3], "<u4").astype(np.int64)
-    inode, head = words[:-1], words[1:]
+    words = np.frombuffer(data, "<u4", len(data) // 4)
+    places = np.flatnonzero(words[:-1] - np.uint32(1) < len(is_wanted) - 1)  # 0 wraps around
+    places = places[is_wanted[words[places]]]
+    inode, head = words[places], words[places + 1].astype(np.int64)
     length, name_length, kind = head & 0xFFFF, head >> 16 & 0xFF, head >> 24
     fits = (name_length > 0) & (length % 4 == 0) & (length >= HEAD + name_length)
-    known = is_wanted[np.minimum(inode, len(is_wanted) - 1)] & (inode < len(is_wanted))
     found: set[Entry] = set()
-    for at in np.flatnonzero(fits & known & (kind < FILE_TYPES)).tolist():
-        begin = at * 4 + HEAD
-        name = data[begin : begin + int(name_length[at])]
-        if name in names[int(inode[at])]:
-            found.add((int(inode[at]), name))
+    for row in np.flatnonzero(fits & (kind < FILE_TYPES)).tolist():
+        begin = int(places[row]) * 4 + HEAD
+        name = data[begin : begin + int(name_length[row])]
+        if name in names[int(inode[row])]:
+            found.add((int(inode[row]), name))
     return found

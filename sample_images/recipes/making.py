@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
 from sample_images.recipes import corners, debian, everyday, forgotten, layouts, machine
 from sample_images.recipes.judge import Folders, judge
 from sample_images.recipes.recipe import Recipe
 from sample_images.recipes.stage import Recorded, staged
-from sample_images.recipes.truth import LiveFile, Truth
+from sample_images.recipes.truth import Built, LiveFile, Truth
 
 RECIPES: dict[str, Recipe] = {
     recipe.name: recipe
@@ -24,14 +23,6 @@ RECIPES: dict[str, Recipe] = {
     )
     for recipe in recipes
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Built:
-    """An image and the file with its truth."""
-
-    image: Path
-    truth: Path
 
 
 def build(name: str, directory: Path, small: bool = False) -> Built:

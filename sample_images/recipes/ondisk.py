@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from sample_images.recipes.machine import run
+from sample_images.recipes.machine import dumpe2fs
 
 EXTENT_MAGIC = 0xF30A
 EXTENTS_FLAG = 0x80000
@@ -112,7 +112,7 @@ class Disk:
         self.inodes_per_group = int(struct.unpack_from("<I", head, 40)[0])
         self.inode_size = int(struct.unpack_from("<H", head, 88)[0])
         self.has_journal = bool(struct.unpack_from("<I", head, 92)[0] & 4)
-        tables = re.findall(rb"Inode table at (\d+)", run("dumpe2fs", path))
+        tables = re.findall(r"Inode table at (\d+)", dumpe2fs(path))
         self._tables = [int(block) for block in tables]
 
     def __enter__(self) -> Disk:

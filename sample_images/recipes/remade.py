@@ -18,11 +18,10 @@ from pathlib import Path
 from sample_images.recipes import machine
 from sample_images.recipes.contents import noise, text
 from sample_images.recipes.judge import directory_entries
-from sample_images.recipes.making import Built
 from sample_images.recipes.ondisk import Disk, Extent, Slot
 from sample_images.recipes.recipe import MIB, plant, shuffled
 from sample_images.recipes.stage import Recorded, Stage, staged
-from sample_images.recipes.truth import LiveFile, Truth
+from sample_images.recipes.truth import Built, LiveFile, Truth
 
 NEW_UUID = "5ec0ad00-0000-4000-8000-00000000e4f5"
 LAZY = "lazy_itable_init=1,nodiscard"
@@ -235,7 +234,7 @@ def _make_anew(recipe: Remade, backing: Path) -> list[LiveFile]:
 
 def _wipe(backing: Path) -> None:
     """Zeros over every superblock copy and every group descriptor, as dumpe2fs tells them."""
-    said = machine.run("dumpe2fs", backing).decode()
+    said = machine.dumpe2fs(backing)
     size = int(re.findall(r"Block size: +(\d+)", said)[0])
     places = re.findall(r"superblock at (\d+)(?:, Group descriptors at (\d+)-(\d+))?", said)
     handle = os.open(backing, os.O_WRONLY)

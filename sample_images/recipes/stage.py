@@ -296,7 +296,7 @@ def _put(path: Path, content: Content | bytes, flags: int, fsync: bool = True) -
 
 def _read_all(handle: int) -> bytes:
     parts: list[bytes] = []
-    while part := os.read(handle, 1 << 24):
+    while part := os.read(handle, min(os.fstat(handle).st_size, 1 << 24) + 1):
         parts.append(part)
     return b"".join(parts)
 

@@ -12,6 +12,14 @@ from typing import Any
 from sample_images.recipes.ondisk import Extent
 
 
+@dataclass(frozen=True, slots=True)
+class Built:
+    """An image and the file with its truth."""
+
+    image: Path
+    truth: Path
+
+
 @dataclass(slots=True)
 class FileTruth:
     """One state of one file that is no more, as it was just before it went.

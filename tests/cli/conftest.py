@@ -5,31 +5,23 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from sample_images import unpack
+from tests.program import run_program
 
 ROOT = Path(__file__).resolve().parents[2]
 EVIL = b"evil\x1b[31m\xe2\x80\xaegpj\xff\\n"  # escape, right-to-left override, no UTF-8, backslash
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 
 
-def call(*arguments: str | bytes | Path, **options: object) -> subprocess.CompletedProcess[bytes]:
-    """The program in a process of its own, as a user runs it."""
-    command = [sys.executable, "-m", "ext4kit", *map(os.fsencode, arguments)]
-    settings: dict[str, object] = {"capture_output": True, "check": False, "timeout": 120}
-    settings |= {"env": {**os.environ, "PYTHONPATH": str(ROOT)}} | options
-    return subprocess.run(command, **settings)  # type: ignore[call-overload, no-any-return]
-
-
 @pytest.fixture(scope="session")
 def run() -> Run:
     """Run the program."""
-    return call
+    return run_program
 
 
 @pytest.fixture(scope="session")

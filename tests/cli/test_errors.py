@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import ROOT, Run
+from tests.environment import is_root, missing
 from tests.partition_tables import write_table
 
 COMMANDS = ("volumes", "info", "ls", "stat", "cat", "extract", "deleted", "recover")
@@ -47,8 +47,8 @@ def test_a_directory_and_an_empty_file(run: Run, tmp_path: Path, command: str) -
 
 
 def test_another_file_system_is_named(run: Run, tmp_path: Path) -> None:
-    if not shutil.which("mkfs.xfs"):
-        pytest.skip("no mkfs.xfs")
+    if reason := missing("mkfs.xfs"):
+        pytest.skip(reason)
     xfs = tmp_path / "x.img"
     subprocess.run(["truncate", "-s", "320M", str(xfs)], check=True)
     subprocess.run(["mkfs.xfs", "-q", str(xfs)], check=True, capture_output=True)
@@ -113,7 +113,7 @@ def test_wrong_requests(run: Run, image: Path) -> None:
     check(run("ls"), 2, "IMAGE")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become someone else")
+@pytest.mark.skipif(not is_root(), reason="needs root to become someone else")
 def test_no_permission(copy: Path) -> None:
     copy.chmod(0o600)
     os.chmod(copy.parent, 0o755)  # noqa: PTH101
@@ -202,7 +202,7 @@ def _whole_files_are_told(out: Path, records: list[dict[str, Any]]) -> None:
 def test_a_full_standard_output(run: Run, image: Path) -> None:
     with Path("/dev/full").open("wb") as full:
         for arguments in (("info", image), ("ls", image, "-r"), ("cat", image, "/sub/data")):
-            done = run(*arguments, stdout=full, capture_output=False, stderr=subprocess.PIPE)
+            done = run(*arguments, stdout=full)
             check(done, 1, "No space left")
 
 

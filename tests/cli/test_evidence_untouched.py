@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +14,7 @@ import pytest
 
 from sample_images import Built
 from tests.cli.conftest import ROOT
+from tests.environment import missing
 
 COMMANDS: tuple[tuple[str, ...], ...] = (
     ("volumes",),
@@ -63,8 +63,8 @@ def test_an_image_with_a_log_to_replay_is_opened_read_only(
 
 def check_calls(image: Path, tmp_path: Path, command: tuple[str, ...]) -> None:
     """Run a command under a call tracer: the image is opened, and only ever to read."""
-    if not shutil.which("strace"):
-        pytest.skip("no strace")
+    if reason := missing("strace"):
+        pytest.skip(reason)
     trace, out = tmp_path / "trace", tmp_path / "out"
     name, *rest = command
     arguments = [*name.split(), str(image), *(str(out) if one == "OUT" else one for one in rest)]

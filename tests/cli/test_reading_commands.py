@@ -127,7 +127,7 @@ def test_cat_gives_the_bytes_to_a_pipe_a_file_and_an_appended_file(
         out = tmp_path / mode
         out.write_bytes(before)
         with out.open(mode) as stream:
-            done = run("cat", image, name, stdout=stream, capture_output=False)
+            done = run("cat", image, name, stdout=stream)
         assert done.returncode == 0
         assert out.read_bytes() == before + expected
 
@@ -135,7 +135,7 @@ def test_cat_gives_the_bytes_to_a_pipe_a_file_and_an_appended_file(
 def test_cat_keeps_holes_in_a_file(run: Run, image: Path, tmp_path: Path) -> None:
     out = tmp_path / "sparse"
     with out.open("wb") as stream:
-        run("cat", image, "/sparse", stdout=stream, capture_output=False)
+        run("cat", image, "/sparse", stdout=stream)
     assert out.stat().st_size == 5_000_000
     assert out.stat().st_blocks * 512 < 1_000_000
 

@@ -13,7 +13,7 @@ import click
 import pytest
 
 from ext4kit.cli.main import program
-from tests.conftest import ROOT
+from tests.environment import ROOT
 
 
 def made(*arguments: str | Path) -> None:
@@ -22,10 +22,21 @@ def made(*arguments: str | Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("man")
-    made("man", folder)
+def share(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("share")
+    made("share", folder)
     return folder
+
+
+@pytest.fixture(scope="module")
+def pages(share: Path) -> Path:
+    return share / "man/man1"
+
+
+def texts(folder: Path) -> dict[str, str]:
+    """Every file below a folder."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_text(encoding="utf-8") for path in files}
 
 
 def commands(group: click.Group, words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
@@ -59,6 +70,10 @@ def test_the_formatters_have_no_complaint(pages: Path, checker: tuple[str, ...])
     for page in sorted(pages.iterdir()):
         done = subprocess.run([*checker, str(page)], capture_output=True, text=True)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), page.name
+
+
+def test_the_pages_and_scripts_that_are_shipped_are_those_of_this_version(share: Path) -> None:
+    assert texts(ROOT / "share") == texts(share), "run `make man`"
 
 
 @pytest.mark.parametrize("name", ["commands.md", "records.md"])

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.conftest import ROOT
+from tests.environment import ROOT
 
 PAGE = ROOT / "docs/tutorial.md"
 LEFT_OUT = "..."  # a line that stands for any number of lines

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.environment.kernel import missing_for_kernel
+
 Run = Callable[..., str]
 Make = Callable[[str, int], Path]
 
@@ -22,7 +24,7 @@ def run() -> Run:
         path = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
         tool = shutil.which(str(command[0]), path=path)
         if tool is None:
-            pytest.skip(f"{command[0]} is not installed")
+            pytest.skip(f"needs {command[0]}")
         done = subprocess.run(
             [tool, *map(str, command[1:])], input=text, capture_output=True, text=True, check=False
         )
@@ -48,8 +50,8 @@ def make(tmp_path: Path) -> Make:
 @pytest.fixture
 def loop(run: Run) -> Iterator[Callable[..., Path]]:
     """Attach files to loop devices, detached at the end; skip where that is not allowed."""
-    if os.geteuid() != 0 or not Path("/dev/loop-control").exists():
-        pytest.skip("needs root and loop devices")
+    if reason := missing_for_kernel():
+        pytest.skip(reason)
     attached: list[str] = []
 
     def attach(path: Path, *options: str) -> Path:

@@ -33,7 +33,7 @@ READ_ONLY = 1  # MS_RDONLY
 
 def missing() -> str:
     """Why this cannot be done here; "" when it can."""
-    if os.geteuid() != 0:
+    if not hasattr(os, "geteuid") or os.geteuid() != 0:
         return "needs root"
     try:
         os.close(os.open("/dev/fuse", os.O_RDWR))

@@ -29,7 +29,8 @@ from ext4kit.evidence.source import Source
 from sample_images import Built
 from sample_images.recipes import machine
 from sample_images.recipes.truth import Truth, load
-from tests.conftest import ROOT, Images
+from tests.conftest import Images
+from tests.environment import ROOT
 from tests.evidence.failing_disk import failing_disk, missing
 
 CHUNK = 32 << 10  # of the packed E01

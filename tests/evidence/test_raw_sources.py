@@ -179,7 +179,7 @@ def test_a_device_reads_like_its_file(tmp_path: Path, loop: Callable[..., Path])
 
 def test_evidence_is_opened_read_only(tmp_path: Path) -> None:
     if shutil.which("strace") is None:
-        pytest.skip("strace is not installed")
+        pytest.skip("needs strace")
     paths = _split(tmp_path, "seen.001", "seen.002", "seen.003", "seen.004")
     log = tmp_path / "log"
     code = "import sys; from ext4kit.evidence import open_evidence as o; o(sys.argv[1]).close()"

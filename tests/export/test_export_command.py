@@ -14,7 +14,8 @@ import ext4kit as library
 from ext4kit.export.digests import Digester
 from ext4kit.export.rows import gone_batches, live_batches
 from ext4kit.recovery import find_deleted
-from tests.conftest import ROOT, Cli, Images
+from tests.conftest import Cli, Images
+from tests.environment import ROOT
 from tests.export.conftest import TEXTS, Exported
 
 

@@ -6,8 +6,6 @@ back. What this kernel cannot mount is filled by `mke2fs -d` and read back by de
 
 from __future__ import annotations
 
-import atexit
-import os
 import shutil
 import subprocess
 import tempfile
@@ -17,6 +15,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from tests.environment import missing
+from tests.environment.kernel import missing_for_kernel
+from tests.environment.sharing import built_once
 from tests.filesystem import matrix_filling as filling
 from tests.filesystem.matrix_oracle import Tree, debugfs, debugfs_tree, kernel_tree
 
@@ -172,19 +173,12 @@ COMBINATIONS = (
 )
 
 
-@cache
+TOOLS = ("chattr", "debugfs", "e2fsck", "fallocate", "mke2fs", "resize2fs", "setfacl", "tune2fs")
+
+
 def kernel_missing() -> str:
-    """Why images cannot be mounted here, or an empty string; tried once, with a tiny image."""
-    if os.geteuid() != 0:
-        return "mounting needs root"
-    with tempfile.TemporaryDirectory(prefix="ext4kit-probe-") as folder:
-        image = Path(folder) / "image"
-        try:
-            make(Combination("probe", "-t ext4 -O ^has_journal", 1, 1024), image)
-            with mounted(image):
-                return ""
-        except (RuntimeError, FileNotFoundError) as error:
-            return f"ext4 images cannot be mounted: {error}".splitlines()[0]
+    """Why no combination can be built here, or an empty string."""
+    return missing_for_kernel() or missing(*TOOLS)
 
 
 def run(command: str, *paths: Path, accepted: tuple[int, ...] = (0,)) -> str:
@@ -318,14 +312,7 @@ def build(combination: Combination, image: Path) -> Built:
 
 
 @cache
-def _image_folder() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="ext4kit-matrix-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
-
-
-@cache
 def built(name: str) -> Built:
-    """The combination of that name, built once a test run; its image goes when the run ends."""
+    """The combination of that name, built once in a run."""
     combination = next(one for one in COMBINATIONS if one.name == name)
-    return build(combination, _image_folder() / f"{name}.img")
+    return built_once(f"matrix-{name}", lambda folder: build(combination, folder / f"{name}.img"))

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
-import sys
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -14,7 +12,9 @@ from typing import Any
 
 import pytest
 
+from tests.environment import needs
 from tests.filesystem.matrix import COMBINATIONS, built, kernel_missing
+from tests.program import run_program
 
 UTC = {**os.environ, "TZ": "UTC", "LC_ALL": "C.UTF-8"}
 ROOT = Path(__file__).parents[2]
@@ -27,11 +27,13 @@ NAMES = [one.name for one in COMBINATIONS if one.name not in ALIKE]
 
 def said(*command: str | Path) -> list[str]:
     """The lines that a program prints, white space made single, empty lines left out."""
-    done = subprocess.run(
-        list(map(str, command)), env=UTC, cwd=ROOT, capture_output=True, text=True
-    )
-    assert done.returncode == 0, f"{command}: {done.returncode} {done.stderr}"
-    return [line for line in (tidy(raw) for raw in done.stdout.splitlines()) if line]
+    return lines(subprocess.run(list(map(str, command)), env=UTC, capture_output=True))
+
+
+def lines(done: subprocess.CompletedProcess[bytes]) -> list[str]:
+    """The lines that a finished program printed, tidied."""
+    assert done.returncode == 0, f"{done.args}: {done.returncode} {done.stderr.decode()}"
+    return [line for line in map(tidy, done.stdout.decode().splitlines()) if line]
 
 
 def tidy(line: str) -> str:
@@ -42,8 +44,7 @@ def tidy(line: str) -> str:
 @cache
 def info(image: Path, *options: str) -> list[str]:
     """The lines of `ext4kit info`, the journal not replayed: dumpe2fs does not either."""
-    code = "from ext4kit.cli.main import main; main()"
-    return said(sys.executable, "-c", code, "info", image, "--no-replay", *options)
+    return lines(run_program("info", image, "--no-replay", *options, env=UTC))
 
 
 def image_of(name: str) -> Path:
@@ -95,7 +96,7 @@ LARGE = {  # options -> bytes of a file system of which little is written
 }
 
 
-@pytest.mark.skipif(not shutil.which("mke2fs"), reason="needs e2fsprogs")
+@needs("dumpe2fs", "mke2fs", "tune2fs")
 @pytest.mark.parametrize("options", LARGE)
 def test_info_says_of_many_groups_what_dumpe2fs_says(options: str, tmp_path: Path) -> None:
     image = tmp_path / "large"

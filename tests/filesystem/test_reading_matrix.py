@@ -169,10 +169,11 @@ def test_contents_are_those_of_the_oracle(case: Case) -> None:
 
 @pytest.mark.kernel
 def test_a_read_gives_the_same_bytes_as_the_stream(case: Case) -> None:
-    differences = []
+    differences, files = [], 0
     for path, node, entry in case.nodes():
         if node.digest is None or entry.inode is None or entry.inode.size > READ_LIMIT:
             continue
+        files += 1
         content = case.fs.content(entry.inode)
         whole = bytearray(content.size)
         for chunk in content.chunks():
@@ -182,6 +183,7 @@ def test_a_read_gives_the_same_bytes_as_the_stream(case: Case) -> None:
             if content.read(offset, length) != whole[offset : offset + length]:
                 differences.append(Difference(path, "read", (offset, length), "other bytes"))
     agree(differences)
+    assert files > 60
 
 
 def places(path: bytes, size: int) -> list[tuple[int, int]]:
@@ -193,16 +195,18 @@ def places(path: bytes, size: int) -> list[tuple[int, int]]:
 
 @pytest.mark.kernel
 def test_attributes_and_acls_are_those_of_the_oracle(case: Case) -> None:
-    differences = []
+    differences, attributes = [], 0
     for path, node, entry in case.nodes():
         if node.xattrs is None or entry.inode is None:
             continue
+        attributes += len(node.xattrs)
         got = case.fs.xattrs(entry.inode)
         for name in sorted(node.xattrs.keys() | got.keys()):
             if node.xattrs.get(name) != got.get(name):
                 field = f"xattr {name!r}"
                 differences.append(Difference(path, field, node.xattrs.get(name), got.get(name)))
     agree(differences)
+    assert (attributes > 30) == (case.built.combination.name != "revision_0")  # which has none
 
 
 @pytest.mark.kernel

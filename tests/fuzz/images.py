@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from sample_images import unpack
+from tests import environment
 from tests.fuzz.places import COMMIT, Anatomy, anatomy
 
 UUID = "6ef1c1f0-3c5e-4c8a-9a51-0f5a3f0e1d2b"
@@ -78,8 +79,7 @@ BASES = {
 
 def missing() -> str:
     """Why no images can be made here, or an empty string."""
-    absent = [name for name in PROGRAMS if not shutil.which(name)]
-    return f"needs {', '.join(absent)}" if absent else ""
+    return environment.missing(*PROGRAMS)
 
 
 def run(*words: str | Path, accepted: Sequence[int] = (0,)) -> str:

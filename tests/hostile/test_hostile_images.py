@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.environment import everything
 from tests.fuzz import images
 from tests.fuzz.commands import called, failures
 from tests.fuzz.forms import commands
@@ -29,7 +30,7 @@ def survives(image: Path, folder: Path) -> None:
     """Commands end in time, in bounds, with a documented exit code: some, or all when slow."""
     chance = random.Random(os.environ["PYTEST_CURRENT_TEST"])
     words = commands(chance)
-    if os.environ.get("EXT4KIT_SLOW", "") in ("", "0"):
+    if not everything():
         words = chance.sample(words, AT_ONCE)
     found = list(failures(image, words, folder))
     assert not found, found

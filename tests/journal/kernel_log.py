@@ -16,6 +16,8 @@ from pathlib import Path
 
 from ext4kit.evidence import open_evidence
 from ext4kit.filesystem import FileSystem
+from tests.environment import missing
+from tests.environment.kernel import missing_for_kernel
 
 ROUNDS = 30
 KEPT_ROUNDS = 4  # directories of older rounds are removed
@@ -61,15 +63,9 @@ class Built:
     block: int
 
 
-def kernel_missing() -> str | None:
-    """Why no image can be mounted here, or None."""
-    if os.geteuid():
-        return "loop mounts need root"
-    tools = [tool for tool in ("mke2fs", "debugfs", "mount", "losetup") if not shutil.which(tool)]
-    if tools:
-        return f"{', '.join(tools)} not installed"
-    probe = subprocess.run(["losetup", "-f"], capture_output=True, check=False)
-    return None if probe.returncode == 0 else "no loop devices"
+def kernel_missing() -> str:
+    """Why no image can be mounted and judged here; empty when it can."""
+    return missing_for_kernel() or missing("mke2fs", "debugfs")
 
 
 def run(*command: str | Path) -> str:

@@ -139,7 +139,7 @@ def test_a_copy_that_was_not_finished_says_so_by_its_name(
     def fail(*_: Any) -> int:
         raise error
 
-    monkeypatch.setattr(os, "pwrite", fail)
+    monkeypatch.setattr(os, "write", fail)
     copy = tmp_path / "copy"
     with pytest.raises(OutputError if isinstance(error, OSError) else KeyboardInterrupt):
         write_copy(copy, open_raw(sparse), [Patch(0, b"x")])

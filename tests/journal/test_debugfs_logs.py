@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 
 from ext4kit.journal import Log, replay
+from tests.environment import missing
 from tests.journal.kernel_log import opened, run
 
 CONTENT = bytes(range(256)) * 4
@@ -30,8 +30,8 @@ FORMATS = [
 def test_every_tag_format_is_replayed(
     mkfs: str, journal: str, version: int, tmp_path: Path
 ) -> None:
-    if not shutil.which("debugfs") or not shutil.which("mke2fs"):
-        pytest.skip("needs e2fsprogs")
+    if reason := missing("debugfs", "mke2fs"):
+        pytest.skip(reason)
     image, content, script = (tmp_path / name for name in ("a.img", "content", "script"))
     with image.open("wb") as file:
         file.truncate(16 << 20)

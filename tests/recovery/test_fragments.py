@@ -21,6 +21,7 @@ from sample_images.recipes.random_history import told_and_judged
 FILES = 150
 BLOCK = 4096
 ENOUGH = 0.9
+MOST = 0.7  # of some twenty files on disks that are made anew each time; 9 of 10 in the long run
 
 
 @pytest.fixture(scope="module")
@@ -109,4 +110,5 @@ def test_what_is_called_a_file_on_churned_disks_is_one_as_a_rule(tmp_path: Path)
         )
         for result in ("exact", "inexact")
     }
-    assert sure["exact"] >= ENOUGH * sum(sure.values()) > 0
+    assert sure["exact"] >= MOST * sum(sure.values())
+    assert sum(sure.values()) > 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -15,16 +14,15 @@ import pytest
 from sample_images import packed_names
 from sample_images.recipes.judge import directory_entries
 from sample_images.recipes.logwalk import copies_in_log
-from sample_images.recipes.machine import SYSTEM_PATH, run
+from sample_images.recipes.machine import run
 from sample_images.recipes.ondisk import Disk, content_digest
 from sample_images.recipes.score import Score, read_outputs, score
 from sample_images.recipes.truth import FileTruth, LiveFile, Truth, load
 from tests.conftest import Images
+from tests.environment import needs
 
 CONTENT = b"the last words"
-needs_debugfs = pytest.mark.skipif(
-    shutil.which("debugfs", path=SYSTEM_PATH) is None, reason="needs debugfs"
-)
+needs_debugfs = needs("debugfs")
 
 
 def _sha256(data: bytes) -> str:

@@ -26,6 +26,7 @@ from sample_images.recipes.machine import (
 from sample_images.recipes.random_history import check
 
 BLOCK = 4096
+BYSTANDER, STOOD_BY = "bystander", b"not concerned" * 3000
 
 
 class Disk:
@@ -57,6 +58,16 @@ class Disk:
             copy_sparse(self.image, copy)
         copy.replace(self.image)
         check(self.image)
+
+    def with_bystander(self) -> None:
+        """Write the file that no trap touches, in a mount of its own: it is on the disk."""
+        with self.mounted() as root:
+            (root / BYSTANDER).write_bytes(STOOD_BY)
+
+    def bystander_is_intact(self) -> bool:
+        """Whether it is told from what was trapped: else caution would be no more than silence."""
+        file = self.deleted()[b"/" + os.fsencode(BYSTANDER)]
+        return file.grade == "intact" and content(file) == STOOD_BY
 
     def forget(self) -> None:
         """Give it a new log, which knows of nothing that is there."""
@@ -261,24 +272,32 @@ def test_a_long_symlinks_target_comes_from_the_log(tmp_path: Path) -> None:
 
 
 @pytest.mark.kernel
-def test_what_a_fast_commit_changed_unseen_is_not_called_intact(tmp_path: Path) -> None:
+@pytest.mark.parametrize("changes", [True, False], ids=["changed", "left alone"])
+def test_what_a_fast_commit_changed_unseen_is_not_called_intact(
+    tmp_path: Path, changes: bool
+) -> None:
     disk = Disk(tmp_path, "-t", "ext4", "-O", "fast_commit")
+    before, after = b"a" * 40 * BLOCK, b"a" * 35 * BLOCK + b"b" * 10 * BLOCK
     with disk.mounted() as root:
-        (root / "file").write_bytes(b"a" * 40 * BLOCK)
-        sync(root)
-        with (root / "file").open("r+b", buffering=0) as stream:
-            stream.seek(35 * BLOCK)
-            stream.write(b"b" * 10 * BLOCK)
-            os.fsync(stream.fileno())
+        (root / "file").write_bytes(before)
+    with disk.mounted() as root:
+        if changes:
+            with (root / "file").open("r+b", buffering=0) as stream:
+                stream.seek(35 * BLOCK)
+                stream.write(after[35 * BLOCK :])
+                os.fsync(stream.fileno())
         remove(root / "file")
     file = disk.deleted()[b"/file"]
-    whole = content(file) in (b"a" * 40 * BLOCK, b"a" * 35 * BLOCK + b"b" * 10 * BLOCK)
-    assert whole or file.grade != "intact"
+    if changes:
+        assert content(file) in (before, after) or file.grade != "intact"
+    else:
+        assert (content(file), str(file.grade)) == (before, "intact")
 
 
 @pytest.mark.kernel
 def test_journaled_bytes_are_not_mixed_with_later_ones_unseen(tmp_path: Path) -> None:
     disk = Disk(tmp_path, "-t", "ext4")
+    disk.with_bystander()
     with disk.mounted() as root:
         (root / "file").write_bytes(b"a" * 10 * BLOCK)
     with disk.mounted("data=journal") as root, (root / "file").open("r+b") as stream:
@@ -288,39 +307,52 @@ def test_journaled_bytes_are_not_mixed_with_later_ones_unseen(tmp_path: Path) ->
         with (root / "file").open("r+b") as stream:
             stream.write(b"c" * 3 * BLOCK)
         sync(root)
-        remove(root / "file")
+        remove(root / "file", root / BYSTANDER)
     file = disk.deleted()[b"/file"]
     assert content(file) == b"c" * 3 * BLOCK + b"a" * 7 * BLOCK or file.grade == "partial"
+    assert disk.bystander_is_intact()
 
 
 @pytest.mark.kernel
 def test_a_size_that_was_committed_before_its_bytes_is_not_intact(tmp_path: Path) -> None:
     disk = Disk(tmp_path, "-t", "ext4")
+    disk.with_bystander()
     with disk.mounted() as root:
         (root / "file").write_bytes(b"never reaches the disk" * 900)
         os.truncate(root / "file", 30000)
         commit(root)
-        remove(root / "file")
+        remove(root / "file", root / BYSTANDER)
     assert disk.deleted()[b"/file"].grade != "intact"
+    assert disk.bystander_is_intact()
 
 
 @pytest.mark.kernel
-def test_blocks_reused_within_one_transaction_show_at_the_files_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize("passes", [True, False], ids=["reused", "left alone"])
+def test_blocks_reused_within_one_transaction_show_at_the_files_end(
+    tmp_path: Path, passes: bool
+) -> None:
     disk = Disk(tmp_path, "-t", "ext4", size=16 << 20)
     with disk.mounted() as root:
         free = os.statvfs(root).f_bavail * BLOCK
         (root / "file").write_bytes((b"mine" * (free // 4))[: free // 4 * 3 + 5])
-        sync(root)
+    with disk.mounted() as root:
         remove(root / "file")
-        with (root / "passing").open("wb", buffering=0) as stream:
-            for _ in range(free // BLOCK // 16 - 8):
-                stream.write(b"\xff" * 16 * BLOCK)
-            everything = ctypes.c_long(0)
-            ctypes.CDLL(None).sync_file_range(stream.fileno(), everything, everything, 7)
-        remove(root / "passing")
+        if passes:
+            _write_and_remove(root / "passing", free // BLOCK // 16 - 8)
     raw = disk.image.read_bytes()
-    assert raw.count(b"\xff" * 16 * BLOCK) > 8  # it was written, and no transaction says where
-    assert disk.deleted()[b"/file"].grade != "intact"
+    # It was written, and no transaction says where.
+    assert (raw.count(b"\xff" * 16 * BLOCK) > 8) == passes
+    assert (disk.deleted()[b"/file"].grade == "intact") != passes
+
+
+def _write_and_remove(path: Path, pieces: int) -> None:
+    """A file that no transaction tells of, though its bytes reach the disk."""
+    with path.open("wb", buffering=0) as stream:
+        for _ in range(pieces):
+            stream.write(b"\xff" * 16 * BLOCK)
+        everything = ctypes.c_long(0)
+        ctypes.CDLL(None).sync_file_range(stream.fileno(), everything, everything, 7)
+    remove(path)
 
 
 @pytest.mark.kernel
@@ -328,6 +360,7 @@ def test_an_earlier_state_that_shares_blocks_with_a_later_one_is_not_intact(
     tmp_path: Path,
 ) -> None:
     disk = Disk(tmp_path, "-t", "ext4")
+    disk.with_bystander()
     with disk.mounted() as root:
         (root / "file").write_bytes(b"a" * 20 * BLOCK)
         sync(root)
@@ -335,10 +368,11 @@ def test_an_earlier_state_that_shares_blocks_with_a_later_one_is_not_intact(
         with (root / "file").open("r+b") as stream:
             stream.write(b"b" * 5 * BLOCK)
         sync(root)
-        remove(root / "file")
+        remove(root / "file", root / BYSTANDER)
     found = find_deleted(disk.file_system(), versions=True).files
     earlier = [file for file in found if file.superseded and file.size == 20 * BLOCK]
     assert [str(file.grade) for file in earlier] == ["partial"]
+    assert disk.bystander_is_intact()
 
 
 # -- images that no kernel makes --------------------------------------------------------------
@@ -347,7 +381,7 @@ def test_an_earlier_state_that_shares_blocks_with_a_later_one_is_not_intact(
 def written(tmp_path: Path, *commands: str) -> Disk:
     """A disk that debugfs filled; it leaves the maps of what it removes."""
     disk = Disk(tmp_path, "-t", "ext2", size=8 << 20)
-    for name in ("a", "b"):
+    for name in ("a", "b", "c"):
         (tmp_path / name).write_bytes(name.encode() * 9 * BLOCK)
     for command in commands:
         run("debugfs", "-w", "-R", command, disk.image)
@@ -358,24 +392,27 @@ def test_two_freed_inodes_with_the_same_blocks_are_not_both_intact(tmp_path: Pat
     disk = written(
         tmp_path,
         f"write {tmp_path}/a a",
+        f"write {tmp_path}/c c",
         "rm a",
         "seti <12>",  # so that the next file gets another inode and the same blocks
         f"write {tmp_path}/b b",
         "rm b",
+        "rm c",
         "freei <12>",
-        "sif <12> dtime 1700000000",
-        "sif <13> dtime 1700000000",
+        *(f"sif <{number}> dtime 1700000000" for number in (12, 13, 14)),
     )
-    found = find_deleted(disk.file_system()).files
-    assert {file.number for file in found} == {12, 13}
-    for file in found:
-        assert file.grade != "intact" or content(file) == b"b" * 9 * BLOCK
+    found = {file.number: file for file in find_deleted(disk.file_system())}
+    assert found.keys() == {12, 13, 14}
+    assert found[12].grade != "intact"  # b has its blocks now, whoever has the name
+    assert found[14].grade != "intact" or content(found[14]) == b"b" * 9 * BLOCK
+    assert (content(found[13]), str(found[13].grade)) == (b"c" * 9 * BLOCK, "intact")
 
 
 def test_a_map_that_lacks_blocks_the_inode_counts_is_not_intact(tmp_path: Path) -> None:
-    disk = written(tmp_path, f"write {tmp_path}/a a", "sif a blocks 200", "rm a")
-    found = find_deleted(disk.file_system()).files
-    assert [str(file.grade) for file in found] == ["partial"]
+    writes = (f"write {tmp_path}/{name} {name}" for name in "ab")
+    disk = written(tmp_path, *writes, "sif a blocks 200", "rm a", "rm b")
+    grades = {file.number: str(file.grade) for file in find_deleted(disk.file_system())}
+    assert grades == {12: "partial", 13: "intact"}
 
 
 def test_a_superblock_that_counts_without_end_takes_no_memory(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ from jsonschema import Draft202012Validator
 from ext4kit.report.schemas import schema_names, schema_text
 from tests import cases
 from tests.cli.conftest import EVIL
-from tests.conftest import ROOT, Cli, Images
+from tests.conftest import Cli, Images
+from tests.environment import ROOT
 from tests.filesystem.matrix_oracle import debugfs
 from tests.fuzz import images
 from tests.schemas.outputs import COMMANDS, complaint, records_of
@@ -58,6 +59,14 @@ def test_a_sample_with_deleted_files(unpacked: Images, tmp_path: Path) -> None:
 
 def test_hostile_names_devices_and_attributes(hostile: Path, tmp_path: Path) -> None:
     assert list(complaints(hostile, tmp_path)) == []
+
+
+def test_errors_that_the_superblock_remembers(hostile: Path, tmp_path: Path) -> None:
+    image = tmp_path / "errors.img"
+    image.write_bytes(hostile.read_bytes())
+    fields = [f"{which}_error_{what}" for which in ("first", "last") for what in ("time", "ino")]
+    debugfs(image, *(f"set_super_value {field} 12" for field in fields), write=True)
+    assert list(complaints(image, tmp_path)) == []
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

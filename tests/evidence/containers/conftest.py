@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,9 +14,11 @@ import pytest
 from ext4kit.cli.main import run as run_command
 from sample_images.recipes import machine
 from tests.conftest import Images
+from tests.environment.kernel import missing_for_kernel
 
 SAMPLE = "rm_rf_tree"
 PHRASE = "correct horse"
+LUKS1_HEADER = 2 << 20  # bytes in front of the content, as cryptsetup lays it out
 
 Tool = Callable[..., str]
 
@@ -34,10 +35,30 @@ def tool() -> Tool:
 
     def call(*command: str | Path) -> str:
         if shutil.which(str(command[0]), path=machine.SYSTEM_PATH) is None:
-            pytest.skip(f"{command[0]} is not installed")
+            pytest.skip(f"needs {command[0]}")
         return machine.run(*command).decode(errors="replace")
 
     return call
+
+
+@pytest.fixture(scope="module")
+def luks1(tool: Tool, sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sample in LUKS1: a header of cryptsetup's, the content encrypted by qemu-img.
+
+    qemu-img counts for a header how often a hash can be made in a second of processor time, and
+    gives up when the first count takes less than the system's clock for that can tell.
+    """
+    folder = tmp_path_factory.mktemp("luks1")
+    disk, key = folder / "disk", folder / "key"
+    key.write_text(PHRASE)
+    with disk.open("xb") as file:
+        file.truncate(LUKS1_HEADER + sample.stat().st_size)
+    tool("cryptsetup", "luksFormat", "-q", "--type", "luks1", "--key-file", key,
+         "--pbkdf-force-iterations", "1000", disk)  # fmt: skip
+    tool("qemu-img", "convert", "--object", f"secret,id=s,file={key}", "-n", "-f", "raw", sample,
+         "--target-image-opts", f"driver=luks,key-secret=s,file.driver=file,file.filename={disk}"
+         )  # fmt: skip
+    return disk
 
 
 @pytest.fixture
@@ -59,8 +80,8 @@ def key(tmp_path: Path) -> Path:
 @pytest.fixture
 def loop() -> Iterator[Callable[[Path], Path]]:
     """Attach files to loop devices, detached at the end; skip where that is not allowed."""
-    if os.geteuid() != 0 or not Path("/dev/loop-control").exists():
-        pytest.skip("needs root and loop devices")
+    if reason := missing_for_kernel():
+        pytest.skip(reason)
     attached: list[str] = []
 
     def attach(path: Path) -> Path:

@@ -16,7 +16,7 @@ import pytest
 from ext4kit.cli.main import run
 from sample_images import acquired
 from sample_images.recipes import machine
-from tests.evidence.containers.conftest import PHRASE, Tool
+from tests.evidence.containers.conftest import Tool
 from tests.evidence.containers.test_disks_in_containers import CONTAINERS
 from tests.evidence.test_hashing import told_by_tools
 
@@ -105,18 +105,14 @@ def test_nothing_stored_is_said(
 
 
 def test_what_is_unlocked_is_hashed_too(
-    tool: Tool, sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    luks1: Path, sample: Path, key: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "key").write_text(PHRASE)
-    image = tmp_path / "disk"
-    tool("qemu-img", "convert", "--object", f"secret,id=s,file={tmp_path / 'key'}", "-O", "luks",
-         "-o", "key-secret=s,iter-time=10", sample, image)  # fmt: skip
-    records = _hash(capsys, 0, image, "--key-file", str(tmp_path / "key"))
+    records = _hash(capsys, 0, luks1, "--key-file", str(key))
     outer, inner = (each for each in records if each.get("of") == "volume")
-    assert outer["md5"] == told_by_tools(image.read_bytes())["md5"]
+    assert outer["md5"] == told_by_tools(luks1.read_bytes())["md5"]
     assert (inner["parent"], inner["volume"]) == (1, 2)
     assert inner["sha256"] == told_by_tools(sample.read_bytes())["sha256"]
-    assert [each["of"] for each in _hash(capsys, 0, image, "--image-only")[1:2]] == ["image"]
+    assert [each["of"] for each in _hash(capsys, 0, luks1, "--image-only")[1:2]] == ["image"]
 
 
 def test_the_packed_e01_is_the_packed_sample(

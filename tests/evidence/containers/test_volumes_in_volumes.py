@@ -70,16 +70,6 @@ def _encrypted(tool: Tool, plain: Path, target: Path, key: Path, *options: str) 
     return target
 
 
-@pytest.fixture(scope="module")
-def luks1(tool: Tool, sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sample in LUKS1, as qemu-img makes it by default."""
-    folder = tmp_path_factory.mktemp("luks1")
-    (folder / "key").write_text(PHRASE)
-    tool("qemu-img", "convert", "--object", f"secret,id=s,file={folder / 'key'}", "-O", "luks",
-         "-o", "key-secret=s,iter-time=10", sample, folder / "disk")  # fmt: skip
-    return folder / "disk"
-
-
 def test_luks1_gives_the_answers_of_the_raw_image(
     luks1: Path, password: Path, same_answers: Check
 ) -> None:

@@ -178,18 +178,19 @@ KINDS_ON_DISK = {
 @pytest.mark.parametrize("kind", sorted(KINDS_ON_DISK))
 def test_files_of_this_machine_are_as_long_as_they_say(kind: str) -> None:
     files = found_on_this_machine(KINDS_ON_DISK[kind], 200, 8 << 20)
+    if not files:
+        pytest.skip(f"no {kind} files here")
     wrong, asked = [], 0
     for path in files:
         made = path.read_bytes()
         head = np.frombuffer(made[:BLOCK].ljust(BLOCK, b"\0"), np.uint8).reshape(1, -1)
         if NAMES[recognise(head)[0]] != kind:
-            continue
+            continue  # a suffix says little; that most are known is asked below
         asked += 1
         told = length(kind, made + bytes(-len(made) % BLOCK))
         if told is None or told.size != len(made):
             wrong.append((path, len(made), told))
-    if not asked:
-        pytest.skip(f"no {kind} files here")
+    assert asked > len(files) // 2
     assert len(wrong) <= asked // 20, wrong
 
 
@@ -203,6 +204,6 @@ def test_the_header_walk_of_a_picture_needs_no_decoder() -> None:
 def test_a_cut_off_file_says_nothing() -> None:
     for kind, made in (("gzip", gzip.compress(RANDOM)), ("bzip2", bz2.compress(RANDOM))):
         assert length(kind, made[: len(made) // 2]) is None
-    with Path(_umath_linalg.__file__).open("rb") as library:
-        told = length("elf", library.read(1 << 14))
-    assert told is None or told.size > 1 << 14
+    library = Path(_umath_linalg.__file__).read_bytes()
+    assert length("elf", library) is not None
+    assert length("elf", library[: 1 << 14]) is None

@@ -7,21 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from sample_images.recipes.making import Built
 from sample_images.recipes.remade import build_remade
 from sample_images.recipes.score import read_outputs
-from sample_images.recipes.truth import load
+from sample_images.recipes.truth import Built, load
 from tests.conftest import Cli
+from tests.environment.sharing import built_once
 
 pytestmark = pytest.mark.kernel
 NAME = "remade_without_log"
 
 
 @pytest.fixture(scope="module")
-def remade(needs_kernel: None, image_folder: Path) -> Built:
-    """The image, made once in a session."""
-    image = Built(image_folder / f"{NAME}.img", image_folder / f"{NAME}.truth.json")
-    return image if image.truth.exists() else build_remade(NAME, image_folder)
+def remade(needs_kernel: None) -> Built:
+    """The image, made once in a run."""
+    return built_once(f"remade-{NAME}", lambda folder: build_remade(NAME, folder))
 
 
 def test_they_come_back_with_bytes_and_paths_and_are_never_intact(

@@ -14,9 +14,8 @@ from ext4kit.past import Past
 from ext4kit.recovery.sources.owners import Owners, known_owners, placed
 from ext4kit.recovery.sources.space import Space, survey
 from ext4kit.recovery.sources.structures import Structures, structure_look
-from sample_images.recipes.making import make
 from sample_images.recipes.truth import FileTruth, Truth, load
-from tests.recovery.sources.scenes import RECIPES
+from tests.environment.sharing import built_once
 
 Block = tuple[int, int]  # (file block, block)
 
@@ -53,14 +52,19 @@ def look_at(image: Path, truth: Truth) -> Seen:
 
 
 @pytest.fixture(scope="session")
-def scene(needs_kernel: None, image_folder: Path) -> Scenes:
+def scene(needs_kernel: None) -> Scenes:
     """Give the image of a recipe in `scenes`, in its small variant."""
+    from sample_images.recipes.making import make
+    from tests.recovery.sources.scenes import RECIPES
+
     recipes = {recipe.name: recipe for recipe in RECIPES}
     made: dict[str, Seen] = {}
 
     def give(name: str) -> Seen:
         if name not in made:
-            built = make(recipes[name], image_folder / "sources", small=True)
+            built = built_once(
+                f"source-{name}", lambda folder: make(recipes[name], folder, small=True)
+            )
             made[name] = look_at(built.image, load(built.truth))
         return made[name]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from sample_images.recipes.ondisk import Disk, Slot
 from sample_images.recipes.recipe import MIB, Recipe, make_ballast, shuffled, wrap_log
 from sample_images.recipes.stage import Stage
 from sample_images.recipes.syscalls import fallocate
+from tests.recovery.sources.scenes import LONG_AGO
 
 LOG_4, LOG_16 = ("-t", "ext4", "-J", "size=4"), ("-t", "ext4", "-J", "size=16")
 INLINE = ("-O", "inline_data")
@@ -190,6 +192,7 @@ def in_pieces(stage: Stage) -> None:
             stage.write(name, text(name, 3000))
     stage.remount()
     wrap_log(stage, ballast, 26)
+    time.sleep(LONG_AGO)
     for at, path in enumerate(paths):
         stage.write(f"new/{at:03d}", text(f"new {at}", 5000))
         stage.remove([path])

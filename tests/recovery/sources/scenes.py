@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 
 from sample_images.recipes.contents import text
 from sample_images.recipes.layouts import plant_fragmented
@@ -12,6 +13,7 @@ from sample_images.recipes.recipe import MIB, Recipe, make_ballast, plant, shuff
 from sample_images.recipes.stage import Stage
 
 SMALL_LOG = ("-t", "ext4", "-J", "size=4")
+LONG_AGO = 3.0  # seconds; what changed within two of a removal may have lost blocks in it
 
 
 def _tree(stage: Stage) -> None:
@@ -81,6 +83,7 @@ def one_by_one(stage: Stage) -> None:
         stage.write(path, text(name, random.Random(name).randint(100, 30_000)))
     stage.remount()
     wrap_log(stage, ballast, 14)
+    time.sleep(LONG_AGO)
     for at, path in enumerate(paths[8::16]):
         stage.write(f"new/{at:04d}", text(f"new {at}", 5000))
         stage.sync()
@@ -101,6 +104,16 @@ def large_files(stage: Stage) -> None:
     wrap_log(stage, ballast, 26)
 
 
+def large_and_scattered(stage: Stage) -> None:
+    """As `leaves_wrapped`, with large files beside them that lie in one piece each."""
+    paths = [f"large/{at:02d}.txt".encode() for at in range(8)]
+    for at, path in enumerate(paths):
+        stage.write(path, text(path.decode(), 60_000 + 30_000 * at))
+    stage.sync()
+    leaves_wrapped(stage)
+    stage.remove(paths)
+
+
 RECIPES = (
     Recipe("ext3_large", "files with indirect blocks, log wrapped", large_files,
            ("-t", "ext3", "-J", "size=4"), size=64 * MIB, small_size=64 * MIB),
@@ -118,7 +131,7 @@ RECIPES = (
            (*SMALL_LOG, "-O", "^metadata_csum"), size=192 * MIB, small_size=64 * MIB),
     Recipe("no_journal", "no journal at all", leaves_wrapped,
            ("-t", "ext4", "-O", "^has_journal"), size=192 * MIB, small_size=64 * MIB),
-    Recipe("ext3_wrapped", "indirect blocks, log wrapped", leaves_wrapped,
+    Recipe("ext3_wrapped", "indirect blocks, log wrapped", large_and_scattered,
            ("-t", "ext3", "-J", "size=4"), size=192 * MIB, small_size=64 * MIB),
     Recipe("small_blocks", "blocks of 1 KiB", leaves_wrapped,
            (*SMALL_LOG, "-b", "1024"), size=192 * MIB, small_size=64 * MIB),

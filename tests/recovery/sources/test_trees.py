@@ -57,6 +57,9 @@ def test_holes_and_scattered_blocks_give_no_wrong_file(scene: Scenes) -> None:
         for logical, block, count, _ in one.blocks
         for at in range(count)
     }
+    large = {one.sha256 for one in seen.truth.files if one.path.startswith(b"large/")}
+    assert len(large) > 5
+    assert large <= _digests(seen.fs, found)
     for row in range(len(found)):
         runs = found.runs.take(found.runs.owner == row)
         columns = (runs.logical.tolist(), runs.physical.tolist(), runs.length.tolist())

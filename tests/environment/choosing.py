@@ -1,0 +1,67 @@
+"""Which tests run: a part of all, a fair part of the slow ones; which share a process."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable
+
+import pytest
+from xdist.scheduler.loadscope import LoadScopeScheduling
+
+# Modules with an image for each parameter, whose tests it would be long to run one after the other.
+BY_PARAMETER = {
+    "tests/filesystem/test_info_oracle.py",
+    "tests/filesystem/test_reading_matrix.py",
+    "tests/recovery/forgotten/test_forgotten.py",
+    "tests/recovery/lost/test_remade.py",
+    "tests/recovery/test_undelete.py",
+    "tests/verify/test_healthy.py",
+}
+
+
+def group(nodeid: str) -> str:
+    """What stays in one process: a module, or one parameter of it."""
+    module = nodeid.split("::")[0]
+    return f"{module}[{_parameter(nodeid)}]" if module in BY_PARAMETER else module
+
+
+class Groups(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
+    """Hands each group of tests to one of the run's processes."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group(nodeid)
+
+
+def in_part(items: Iterable[pytest.Item], part: str) -> list[pytest.Item]:
+    """The items of a part, "2/3" for the second of three; a group stays whole."""
+    number, parts = map(int, part.split("/"))
+    if not 1 <= number <= parts:
+        raise pytest.UsageError(f"--part {part}: the first number is from 1 to the second")
+    return [item for item in items if zlib.crc32(group(item.nodeid).encode()) % parts == number - 1]
+
+
+def left_for_later(items: Iterable[pytest.Item], seed: int, mark: str) -> list[pytest.Item]:
+    """The marked items that this seed does not choose.
+
+    It takes one parameter of each test, the same for the tests of one module, and one of all the
+    tests that have none.
+    """
+    tests: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker(mark):
+            name, bracket, _ = item.nodeid.partition("[")
+            tests.setdefault(name if bracket else "", []).append(item)
+    return [
+        item
+        for of_test in tests.values()
+        for item in sorted(of_test, key=lambda one: _rank(one, seed))[1:]
+    ]
+
+
+def _rank(item: pytest.Item, seed: int) -> int:
+    module, _, test = item.nodeid.partition("::")
+    return zlib.crc32(f"{seed} {module} {_parameter(item.nodeid) or test}".encode())
+
+
+def _parameter(nodeid: str) -> str:
+    return nodeid.partition("[")[2].rstrip("]")

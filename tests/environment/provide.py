@@ -1,0 +1,128 @@
+"""Bring in what the tests need: installed by root, unpacked into a cache folder by anyone else.
+
+`python -m tests.environment.provide`. It prints what it does, and nothing where nothing is
+missing. It never fails: tests whose tools cannot be had are left out, and the run says so.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.environment import PACKAGES, cache_folder, is_root, missing, widen_path
+from tests.environment.kernel import missing_for_kernel
+
+USER_MODE = "user-mode-linux"
+_WRAPPER = """#!/bin/sh
+LD_LIBRARY_PATH={libraries} exec {program} "$@"
+"""
+
+
+def provide() -> None:
+    """Bring in the tools that are missing, and a kernel for who may not mount."""
+    widen_path()
+    wanted = [package for package, commands in PACKAGES.items() if missing(*commands)]
+    if missing_for_kernel() and not linux():
+        wanted.append(USER_MODE)
+    if not wanted:
+        return
+    if shutil.which("apt-get") is None:
+        _say(f"no apt-get here, so these are not brought in: {' '.join(wanted)}")
+        return
+    try:
+        _install(wanted) if is_root() else _unpack(wanted)
+    except subprocess.CalledProcessError as error:
+        said = (error.stderr or "").strip().splitlines()
+        _say(f"{' '.join(map(str, error.cmd[:2]))}: {said[-1] if said else error.returncode}")
+
+
+def linux() -> str:
+    """The user-mode kernel's program, installed or unpacked; empty when it is not here."""
+    return shutil.which("linux.uml") or ""
+
+
+def modules() -> Path:
+    """The folder of the user-mode kernel's modules."""
+    return Path(linux()).resolve().parents[1] / "lib" / "uml" / "modules"
+
+
+def _install(packages: list[str]) -> None:
+    _run("apt-get", "update", "-qq")
+    known = _known(packages)
+    _say(f"installing {' '.join(known)}")
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    _run("apt-get", "install", "-y", "-qq", "--no-install-recommends", *known, env=environment)
+
+
+def _unpack(packages: list[str]) -> None:
+    """Download packages with what they depend on, and put their commands into one folder."""
+    folder = cache_folder()
+    lists, archives, root = (folder / name for name in ("lists", "archives", "root"))
+    for made in (lists / "partial", archives / "partial", root):
+        made.mkdir(parents=True, exist_ok=True)
+    options = {
+        "Dir::State::lists": lists,
+        "Dir::Cache": folder,
+        "Dir::Cache::archives": archives,
+        "Debug::NoLocking": 1,
+    }
+    settings = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
+    _run("apt-get", *settings, "update", "-qq")
+    known = _known(packages, *settings)
+    _say(f"unpacking into {folder}: {' '.join(known)}")
+    more = ("--download-only", "-y", "-qq", "--no-install-recommends")
+    _run("apt-get", *settings, "install", *more, *known)
+    for archive in sorted(archives.glob("*.deb")):
+        _run("dpkg-deb", "--extract", archive, root)
+        archive.unlink()
+    _link_commands(root, folder / "commands")
+
+
+def _link_commands(root: Path, commands: Path) -> None:
+    """A script for each program below `root` that runs it with its own libraries."""
+    commands.mkdir(exist_ok=True)
+    libraries = os.pathsep.join(
+        str(root / folder)
+        for folder in sorted({path.parent.relative_to(root) for path in root.rglob("lib*.so.*")})
+    )
+    for folder in ("bin", "sbin", "usr/bin", "usr/sbin"):
+        for program in (root / folder).glob("*"):
+            script = commands / program.name
+            if program.name == "linux.uml":
+                script.unlink(missing_ok=True)
+                script.symlink_to(program)
+                continue
+            script.write_text(_WRAPPER.format(libraries=libraries, program=program))
+            script.chmod(0o755)
+
+
+def _known(packages: list[str], *settings: str) -> list[str]:
+    """Those that this system's archive has; the others are named."""
+    told = _run("apt-cache", *settings, "policy", *packages)
+    known = {
+        block.split(":", 1)[0]
+        for block in told.replace("\n ", "\r").splitlines()
+        if "Candidate: (none)" not in block
+    }
+    absent = [package for package in packages if package not in known]
+    if absent:
+        _say(f"this system has no package {' '.join(absent)}")
+    return [package for package in packages if package in known]
+
+
+def _run(*command: str | Path, env: dict[str, str] | None = None) -> str:
+    words = [str(word) for word in command]
+    return subprocess.run(
+        words, check=True, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=env
+    ).stdout
+
+
+def _say(text: str) -> None:
+    print(f"tools: {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    provide()
