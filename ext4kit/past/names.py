@@ -119,8 +119,8 @@ class NameHistory:
 
         Whatever names an inode sets its ctime. Where the first copy of a block is of the
         transaction in which the bearer's ctime changed, that one may have brought the name.
-        A ctime of whole seconds need not show a second change.
-        Source: kernel fs/ext4/namei.c, `ext4_rename`.
+        A ctime of whole seconds need not show a second change, nor one of the tick in which
+        that transaction began. Source: kernel fs/ext4/namei.c, `ext4_rename`.
         """
         states = self.past.states
         at = self.past.state_at(found.child, found.shown)
@@ -132,7 +132,7 @@ class NameHistory:
         told &= self._ticks[start] == 0
         changed = np.where(at >= 0, np.minimum(states.order[start], found.shown), found.shown)
         recent = end >= self._begun(found.shown)
-        changed = np.where(recent & (self._ticks[start] > 0), found.shown, changed)
+        changed = np.where(recent, found.shown, changed)
         came = (at >= 0) & (changed == found.shown) & (found.shown < UNREPLAYED)
         came &= (found.first == BEFORE) & (found.seen >= 0)
         came &= told | recent
@@ -157,12 +157,14 @@ class NameHistory:
     def _begun(self, orders: Any) -> Any:
         """A time (ns) before which no transaction of these orders had begun, 0 for not known.
 
-        One begins while the one before it is being committed, and not before the one before
-        that is.
+        One begins while the one before it is being committed: after all changes of that one,
+        and after the commit of the one before that. Source: kernel fs/jbd2/commit.c,
+        `jbd2_journal_commit_transaction`.
         """
         known, times = self._commits
-        place = np.maximum(np.searchsorted(known, orders) - 1, 0)
-        return np.append(0, times)[place]
+        before = np.searchsorted(known, orders)  # how many
+        committed = np.concatenate([[0, 0], times])[before]
+        return np.maximum(committed, np.append(0, self._latest_changes)[before])
 
     @cached_property
     def _commits(self) -> tuple[Any, Any]:
@@ -170,6 +172,17 @@ class NameHistory:
         times = self.past.commit_times
         known = np.array(sorted(times), np.int64)
         return known, np.array([times[order] for order in known.tolist()], np.int64)
+
+    @cached_property
+    def _latest_changes(self) -> Any:
+        """Per commit: the latest ctime (ns) that its copies show, 0 where they show none."""
+        known, times = self._commits
+        states, latest = self.past.states, np.zeros(len(known), np.int64)
+        shown = np.flatnonzero(np.isin(states.order, known))
+        np.maximum.at(
+            latest, np.searchsorted(known, states.order[shown]), states.table.ctime[shown]
+        )
+        return np.minimum(latest, times)  # damaged states tell any time
 
     def _reborn(self, life: Any) -> Any:
         """Per life (bool): its number had another life before, whose remnants look the same."""
