@@ -21,7 +21,6 @@ from tests.program import run_program
 settings.register_profile("steady", deadline=None, derandomize=not everything())
 settings.load_profile("steady")
 widen_path()
-gc.set_threshold(100_000)  # as the program does: of what tests make next to nothing is garbage
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 Images = Callable[[str], Built]
@@ -75,6 +74,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for mark in sampled:
         for item in choosing.left_for_later(items, config.option.seed, mark):
             item.add_marker(pytest.mark.skip(reason=mark))
+
+
+def pytest_collection_finish() -> None:
+    """What is loaded by now stays; garbage is looked for in the rest, which holds open images."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -71,6 +71,7 @@ class RawFile:
     def __init__(
         self, path: Path, fd: int | None = None, start: int = 0, problems: Problems | None = None
     ) -> None:
+        self._fd = -1
         self.name = str(path)
         self.paths = (path,)
         self.problems = Problems() if problems is None else problems
@@ -217,6 +218,10 @@ class RawFile:
         if self._fd >= 0:
             os.close(self._fd)
         self._fd, self.size = -1, 0
+
+    def __del__(self) -> None:
+        """Close what nobody can read from any more."""
+        self.close()
 
 
 def _sector_size(fd: int) -> int:

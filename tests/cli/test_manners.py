@@ -70,8 +70,10 @@ def on_terminal(arguments: list[str], **variables: str) -> bytes:
 
 
 def _all(terminal: int, until: float) -> Iterator[bytes]:
+    waiting = select.poll()  # whatever the number of open files
+    waiting.register(terminal, select.POLLIN)
     while time.monotonic() < until:
-        if select.select([terminal], [], [], 1)[0]:
+        if waiting.poll(1000):
             try:
                 piece = os.read(terminal, 1 << 16)
             except OSError:  # the other end is closed

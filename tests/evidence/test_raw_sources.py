@@ -59,6 +59,19 @@ def test_bytes_outlive_close_and_new_reads_are_refused(tmp_path: Path) -> None:
         source.read(0, 1)
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs Linux's /proc")
+def test_what_nobody_holds_any_more_is_closed(tmp_path: Path) -> None:
+    path = _file(tmp_path, "a.img")
+    source = RawFile(path)
+    assert path in _open_files()
+    del source
+    assert path not in _open_files()
+
+
+def _open_files() -> set[Path]:
+    return {each.readlink() for each in Path("/proc/self/fd").iterdir() if each.is_symlink()}
+
+
 def test_fileno_range_points_at_the_same_bytes_through_windows(tmp_path: Path) -> None:
     source = RawFile(_file(tmp_path, "a.img"))
     window = Window(Window(source, 1000, 5000), 500, 2000)
