@@ -21,7 +21,7 @@ from ext4kit.parsers.inode import GOOD_OLD_SIZE, InodeTable, inode_checksums_ok,
 from ext4kit.parsers.superblock import Superblock
 from ext4kit.parsers.traces import plausible_inodes
 from ext4kit.recovery.intervals import overlaps
-from ext4kit.recovery.lost.later import Later
+from ext4kit.recovery.lost.later import Later, Spans
 from ext4kit.recovery.lost.origins import Origin, records
 from ext4kit.recovery.lost.tables import Tables
 
@@ -42,6 +42,7 @@ class LostBlocks:
         self.block_size = base.block_size
         self.real = self.blocks_count = max(base.blocks_count, count)
         self._base = base
+        self._later = later
         self._start, self._length = later.written.in_blocks(base.block_size)
         self._made = np.zeros((0, base.block_size), np.uint8)
 
@@ -59,6 +60,20 @@ class LostBlocks:
             length = np.concatenate([self._length, np.ones(len(blocks), np.int64)])
             order = np.argsort(start, kind="stable")
             self._start, self._length = start[order], length[order]
+
+    def give_back(self, blocks: Any, used: Any) -> None:
+        """Count blocks as not taken whose first `used` bytes (int64) nobody took.
+
+        The present file system may have smaller blocks.
+        """
+        written = self._later.written
+        length = written.end - written.start
+        row, _ = overlaps(blocks * self.block_size, used, written.start, length)
+        free = np.ones(len(blocks), bool)
+        free[row] = False
+        taken = Spans(self._start, self._start + self._length)
+        left = taken.without(Spans.of(blocks[free], blocks[free] + 1))
+        self._start, self._length = left.start, left.end - left.start
 
     def taken(self, start: Any, length: Any) -> tuple[Any, Any, Any]:
         """(row, first block, count) of the parts of runs that somebody took later."""

@@ -90,6 +90,8 @@ def _batch(fs: LostFileSystem, table: InodeTable) -> _Batch:
     length = np.clip(-(-table.size[maps.data.owner] // size) - maps.data.logical, 0, None)
     length = np.minimum(length, maps.data.length)
     runs = replace(maps.data, length=length).take(length > 0)
+    used = table.size[runs.owner] - (runs.logical + runs.length - 1) * size  # of each last block
+    fs.blocks.give_back((runs.physical + runs.length - 1)[used < size], used[used < size])
     taken = fs.blocks.taken(runs.physical, runs.length)
     batch = _Batch(table, runs, without(runs, *taken), taken, defaultdict(list))
     for doubtful, reason in _doubts(fs, table, maps, runs):

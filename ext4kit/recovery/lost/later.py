@@ -49,6 +49,17 @@ class Spans:
         whole = Spans.of(self.start // size, -(-self.end // size))
         return whole.start, whole.end - whole.start
 
+    def without(self, others: Spans) -> Spans:
+        """What is left of these without others."""
+        edges = np.concatenate([self.start, self.end, others.start, others.end])
+        change = np.repeat([1, -1, -2, 2], [len(self.start)] * 2 + [len(others.start)] * 2)
+        order = np.argsort(edges, kind="stable")
+        edges, level = edges[order], np.cumsum(change[order])
+        last = np.append(edges[1:] != edges[:-1], True) if len(edges) else np.zeros(0, bool)
+        edges, level = edges[last], level[last]
+        own = level == 1
+        return Spans(edges[:-1][own[:-1]], edges[1:][own[:-1]])
+
 
 class Later:
     """The file system that is there now, as the later owner of what the lost one had.
@@ -91,7 +102,7 @@ class Later:
             np.array([0, self.size - WIPED_END]),
             np.array([SUPERBLOCK_OFFSET + SUPERBLOCK.size, self.size]),
         )
-        written = _without(Spans.of(*used), kept)
+        written = Spans.of(*used).without(kept)
         start, end = np.append(written.start, own[0]), np.append(written.end, own[1])
         return Spans.of(start, end), kept
 
@@ -182,15 +193,3 @@ def _spare_descriptors(fs: FileSystem) -> tuple[Any, Any]:
     ]
     end = np.array(ends, np.int64)
     return end - spare * size, end
-
-
-def _without(spans: Spans, others: Spans) -> Spans:
-    """What is left of some ranges without others."""
-    edges = np.concatenate([spans.start, spans.end, others.start, others.end])
-    change = np.repeat([1, -1, -2, 2], [len(spans.start)] * 2 + [len(others.start)] * 2)
-    order = np.argsort(edges, kind="stable")
-    edges, level = edges[order], np.cumsum(change[order])
-    last = np.append(edges[1:] != edges[:-1], True) if len(edges) else np.zeros(0, bool)
-    edges, level = edges[last], level[last]
-    own = level == 1
-    return Spans(edges[:-1][own[:-1]], edges[1:][own[:-1]])
