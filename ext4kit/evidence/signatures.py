@@ -249,7 +249,7 @@ def _superblock_at(source: Source, offset: int) -> Superblock | None:
     raw = peek(source, offset, SUPERBLOCK.size)
     if len(raw) < SUPERBLOCK.size or raw[magic_at : magic_at + 2] != MAGIC.to_bytes(2, "little"):
         return None
-    return Superblock.parse(raw)
+    return Superblock.parse(raw).as_read_at(offset)
 
 
 def _makes_sense(superblock: Superblock) -> bool:

@@ -59,7 +59,7 @@ def _usable(source: Source, offset: int) -> Superblock | None:
     if offset + SUPERBLOCK.size > source.size:
         return None
     try:
-        found = Superblock.parse(source.read(offset, SUPERBLOCK.size))
+        found = Superblock.parse(source.read(offset, SUPERBLOCK.size)).as_read_at(offset)
     except (AccessError, CorruptError):
         return None
     return None if found.magic != MAGIC or judge(found) else found

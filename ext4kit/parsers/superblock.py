@@ -6,7 +6,7 @@ Source: kernel Documentation/filesystems/ext4/super.rst and fs/ext4/ext4.h.
 from __future__ import annotations
 
 import uuid as _uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ext4kit.parsers.checksums import ONES, crc32c
@@ -237,6 +237,16 @@ class Superblock:
         raw = SUPERBLOCK.first(data, offset)
         body = memoryview(data)[offset : offset + SUPERBLOCK.size - 4]
         return cls(**_plain(raw), computed_checksum=crc32c(ONES, body))
+
+    def as_read_at(self, offset: int) -> Superblock:
+        """This superblock, of the group that byte `offset` says.
+
+        Tools that write revision 0 leave `s_block_group_nr` at 0 in every copy.
+        """
+        if self.revision or offset == SUPERBLOCK_OFFSET:
+            return self
+        block = offset // self.block_size - self.first_data_block
+        return replace(self, group_number=block // max(self.blocks_per_group, 1))
 
     @property
     def block_size(self) -> int:

@@ -105,7 +105,7 @@ def _check_backup(scene: Scene, group: int) -> None:
     block = first_block(scene.superblock, group)
     where = {"group": group, "block": block}
     try:
-        found = Superblock.parse(scene.fs.blocks.read(block))
+        found = Superblock.parse(scene.fs.blocks.read(block)).as_read_at(scene.byte(block))
     except (AccessError, CorruptError) as error:
         scene.add("metadata-unreadable", "backup superblock", **where, read=str(error))
         return

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import ext4kit
 from ext4kit.evidence import open_evidence
 from ext4kit.evidence.raw import RawFile
 from ext4kit.evidence.signatures import Signature, identify
@@ -174,6 +175,23 @@ def test_the_backup_in_group_3_serves_when_group_1_is_gone_too(run: Run, make: M
     _wipe(path, 0, (8193 + 1) * 1024)
     found = _identify(path)
     assert (found.kind, found.backup, found.offset) == ("ext4", True, (1 + 3 * 8192) * 1024)
+
+
+def test_a_backup_of_revision_0_does_not_tell_its_group(run: Run, make: Make) -> None:
+    """Its field is younger than that; e2fsprogs' own f_zero_super has 0 there."""
+    path = make("volume", 64)
+    run("mke2fs", "-q", "-r", "0", "-b", "1024", path)
+    with path.open("r+b") as file:
+        for group in range(1, 8):
+            file.seek((1 + group * 8192) * 1024 + SUPERBLOCK.offset_of("s_block_group_nr"))
+            file.write(bytes(2))
+    _wipe(path, 1024, 1024)
+    assert "8193" in run("dumpe2fs", "-o", "superblock=8193", "-o", "blocksize=1024", path)
+    assert (found := _identify(path)).backup
+    assert found.offset == (1 + 8192) * 1024
+    with ext4kit.open(path) as image:
+        superblock = image.volume().filesystem().superblock
+    assert (superblock.revision, superblock.group_number) == (0, 1)
 
 
 def test_a_backup_of_another_place_is_not_believed(run: Run, make: Make) -> None:
