@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.environment import ROOT, provide, user_mode
-from tests.environment.kernel import missing_for_kernel
+from tests.environment.kernel import ANSWER, missing_for_kernel
 
 KERNELS = 2  # user-mode ones have one processor each
 MEMORY = Path("/dev/shm")
@@ -28,7 +28,9 @@ def main(arguments: Sequence[str]) -> int:
     if "TMPDIR" not in os.environ and _free(MEMORY) > ROOM:
         os.environ["TMPDIR"] = str(MEMORY)  # images are written and read over and over
     subprocess.run([sys.executable, "-m", "tests.cases", "fetch"], check=False)
-    elsewhere = bool(missing_for_kernel()) and not user_mode.missing()
+    elsewhere = bool(missing_for_kernel())
+    if elsewhere and (reason := user_mode.missing()):
+        os.environ[ANSWER], elsewhere = reason, False
     here = [*arguments, "-m", "not kernel"] if elsewhere else arguments
     codes = [subprocess.run([sys.executable, "-m", "pytest", *here], check=False).returncode]
     if elsewhere:

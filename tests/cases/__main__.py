@@ -10,6 +10,7 @@ from pathlib import Path
 from tests import cases
 from tests.cases.fetching import fetch
 from tests.cases.tools import CasesError
+from tests.environment import widen_path
 
 TARBALL = "EXT4KIT_E2FSPROGS_TARBALL"
 
@@ -28,6 +29,7 @@ def main() -> int:
         default=os.environ.get(TARBALL) or None,
         help=f"the source of e2fsprogs; {TARBALL} or what apt-get downloads, if it is not given",
     )
+    widen_path()
     try:
         fetch(parser.parse_args().tarball)
     except (CasesError, OSError) as error:

@@ -123,6 +123,7 @@ def test_images_come_out_of_the_archive_as_they_were(
     assert (out / "images/f_broken.img").read_bytes() == (tmp_path / "f_broken.img").read_bytes()
 
 
+@pytest.mark.heavy
 def test_a_reference_that_does_not_end_is_a_timeout(
     home: Path, tarball: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,6 +44,7 @@ ON_A_DIRTY_LOG: tuple[tuple[str, ...], ...] = (
 )
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
 def test_the_evidence_is_opened_read_only(
     image: Path, tmp_path: Path, untouched: str, command: tuple[str, ...]
@@ -51,6 +52,7 @@ def test_the_evidence_is_opened_read_only(
     check_calls(image, tmp_path, command)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("command", ON_A_DIRTY_LOG, ids=lambda command: command[0])
 def test_an_image_with_a_log_to_replay_is_opened_read_only(
     unpacked: Callable[[str], Built], tmp_path: Path, command: tuple[str, ...]

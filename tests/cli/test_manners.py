@@ -83,6 +83,7 @@ def _all(terminal: int, until: float) -> Iterator[bytes]:
             yield piece
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_nothing_steers_a_pipe(
     run: Run, sample: Path, tmp_path: Path, command: tuple[str, ...]
@@ -112,6 +113,7 @@ def test_a_pipe_that_closes_early_ends_quietly(sample: Path) -> None:
     assert len(done.stdout.splitlines()) == 1
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", WORKING)
 def test_work_shows_its_progress(sample: Path, tmp_path: Path, name: str) -> None:
     command = next(each for each in COMMANDS if " ".join(each).startswith(name))

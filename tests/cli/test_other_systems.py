@@ -102,6 +102,7 @@ def _timeless(file: Path) -> bytes:
     return NOW.sub(b"now", data) if file.suffix == ".html" else data
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("kind", "command"),
     [*product(("raw", "E01"), COMMANDS), ("xz", ("volumes",)), ("xz", ("recover", "-o", "OUT"))],

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from tests.environment import ROOT
 
 PAGE = ROOT / "docs/tutorial.md"
@@ -30,6 +32,7 @@ def steps() -> Iterator[tuple[str, list[str]]]:
         yield command, shown
 
 
+@pytest.mark.heavy
 def test_the_tutorial_is_what_happens(tmp_path: Path) -> None:
     (tmp_path / "sample_images").symlink_to(ROOT / "sample_images")
     programs = tmp_path / "programs"

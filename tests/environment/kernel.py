@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sample_images.recipes import machine
 
-_ANSWER = "EXT4KIT_TESTS_KERNEL"  # what the first process of a run found out, for its workers
+ANSWER = "EXT4KIT_TESTS_KERNEL"  # what the first process of a run found out, for its workers
 
 
 @cache
@@ -18,9 +18,9 @@ def missing_for_kernel() -> str:
 
     A tiny image is mounted: root alone does not do it in a container, nor a kernel without ext4.
     """
-    if _ANSWER not in os.environ:
-        os.environ[_ANSWER] = machine.missing_for_kernel() or _try()
-    return os.environ[_ANSWER]
+    if ANSWER not in os.environ:
+        os.environ[ANSWER] = machine.missing_for_kernel() or _try()
+    return os.environ[ANSWER]
 
 
 def _try() -> str:

@@ -14,6 +14,7 @@ _HINTS = {
     "slow": "make test-all",
     "heavy": "make test",
     **{f"needs {name}": "Linux or macOS" for name in _UNIX},
+    "needs root, ": "sudo make test",
     "needs root": "sudo make test, or as a user: apt-get install user-mode-linux",
     "needs loop": "apt-get install user-mode-linux, or a machine with loop devices",
     "needs a kernel": "apt-get install user-mode-linux",

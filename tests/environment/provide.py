@@ -7,6 +7,7 @@ missing. It never fails: tests whose tools cannot be had are left out, and the r
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -17,8 +18,14 @@ from tests.environment.kernel import missing_for_kernel
 
 USER_MODE = "user-mode-linux"
 _WRAPPER = """#!/bin/sh
-LD_LIBRARY_PATH={libraries} exec {program} "$@"
+{settings} exec {program} "$@"
 """
+_FURTHER = {  # where programs look for what is theirs, and where that lies below the folder
+    "MAGIC": ["usr/lib/file/magic.mgc"],
+    "GROFF_FONT_PATH": ["usr/share/groff/*/font"],
+    "GROFF_TMAC_PATH": ["usr/share/groff/*/tmac", "etc/groff"],
+}
+_OF_NO_USE = {"debootstrap", "man", "zsh"}  # they need root, settings in /etc, modules in /usr
 
 
 def provide() -> None:
@@ -84,18 +91,22 @@ def _unpack(packages: list[str]) -> None:
 def _link_commands(root: Path, commands: Path) -> None:
     """A script for each program below `root` that runs it with its own libraries."""
     commands.mkdir(exist_ok=True)
-    libraries = os.pathsep.join(
-        str(root / folder)
-        for folder in sorted({path.parent.relative_to(root) for path in root.rglob("lib*.so.*")})
+    places = {"LD_LIBRARY_PATH": sorted({path.parent for path in root.rglob("lib*.so*")})}
+    for name, forms in _FURTHER.items():
+        places[name] = [path for form in forms for path in sorted(root.glob(form))]
+    settings = " ".join(
+        f"{name}={shlex.quote(os.pathsep.join(map(str, paths)))}" for name, paths in places.items()
     )
     for folder in ("bin", "sbin", "usr/bin", "usr/sbin"):
         for program in (root / folder).glob("*"):
+            if program.name in _OF_NO_USE:
+                continue
             script = commands / program.name
             if program.name == "linux.uml":
                 script.unlink(missing_ok=True)
                 script.symlink_to(program)
                 continue
-            script.write_text(_WRAPPER.format(libraries=libraries, program=program))
+            script.write_text(_WRAPPER.format(settings=settings, program=shlex.quote(str(program))))
             script.chmod(0o755)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import subprocess
 from collections import Counter
 from pathlib import Path
@@ -18,7 +19,9 @@ from tests.export.reading import as_fls_prints, body_lines, exact, fls_lines, ra
 def mactime(path: Path) -> list[list[str]]:
     """What mactime makes of a bodyfile: date, size, type, mode, uid, gid, inode, name."""
     command = ["mactime", "-d", "-y", "-b", str(path)]
-    found = subprocess.run(command, capture_output=True, check=True, env={"TZ": "UTC"}).stdout
+    found = subprocess.run(
+        command, capture_output=True, check=True, env={**os.environ, "TZ": "UTC"}
+    ).stdout
     assert b"\x1b" not in found
     return list(csv.reader(io.StringIO(found.decode())))[1:]
 

@@ -38,6 +38,7 @@ def files(exported: Exported) -> list[dict[str, Any]]:
     return [node for node in graph(exported) if node["@type"][0] == "observable:File"]
 
 
+@pytest.mark.heavy
 @pytest.mark.skipif(not importlib.util.find_spec("case_utils"), reason="case-utils is missing")
 def test_the_validator_accepts_it(removed: Exported, tmp_path: Path) -> None:
     whole = json.loads(removed.text("case-uco"))

@@ -96,6 +96,7 @@ LARGE = {  # options -> bytes of a file system of which little is written
 }
 
 
+@pytest.mark.heavy
 @needs("dumpe2fs", "mke2fs", "tune2fs")
 @pytest.mark.parametrize("options", LARGE)
 def test_info_says_of_many_groups_what_dumpe2fs_says(options: str, tmp_path: Path) -> None:

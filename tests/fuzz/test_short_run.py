@@ -75,6 +75,7 @@ def test_every_command_and_each_of_its_options_is_run() -> None:
     assert [words for words in missing if not words & ELSEWHERE] == []
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("base", images.BASES)
 def test_bases_are_sound_and_always_the_same(base: str, tmp_path: Path) -> None:
     again = images.make(base, tmp_path)
@@ -85,6 +86,7 @@ def test_bases_are_sound_and_always_the_same(base: str, tmp_path: Path) -> None:
         assert not wrong
 
 
+@pytest.mark.heavy
 def test_damaged_images_break_no_command(tmp_path: Path) -> None:
     names, chance = list(images.BASES), random.Random(5)
     for seed in range(SEEDS):
@@ -94,6 +96,7 @@ def test_damaged_images_break_no_command(tmp_path: Path) -> None:
         image.unlink()
 
 
+@pytest.mark.heavy
 def test_the_library_raises_nothing_but_its_own_errors(tmp_path: Path) -> None:
     names, read = list(images.BASES), 0
     for seed in range(1000, 1000 + SEEDS):

@@ -34,6 +34,7 @@ def told(image: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("words", READING, ids=lambda words: " ".join(words[:2]))
 def test_a_sound_image_has_no_gap_in_any_command(words: list[str]) -> None:
     assert told(images.made("ext4"), *words).returncode == 0

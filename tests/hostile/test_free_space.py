@@ -54,6 +54,7 @@ def filled(path: Path, options: str, filling: Filling) -> Path:
     return path
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("options", "filling", "told"),
     [

@@ -89,6 +89,7 @@ SUPERBLOCKS: dict[str, dict[str, int]] = {
 }  # fmt: skip
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", SUPERBLOCKS)
 def test_a_superblock_can_say_anything(name: str, tmp_path: Path) -> None:
     victim = Victim()
@@ -279,6 +280,7 @@ STRUCTURES: dict[str, Change] = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", STRUCTURES)
 def test_structures_can_be_anything(name: str, tmp_path: Path) -> None:
     victim = Victim()
@@ -370,6 +372,7 @@ LOGS: dict[str, Change] = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("base", ["ext4_unreplayed", "fast_commit"])
 @pytest.mark.parametrize("name", LOGS)
 def test_a_log_can_say_anything(name: str, base: str, tmp_path: Path) -> None:

@@ -68,6 +68,7 @@ def test_replay_changes_the_blocks_that_the_reference_changes(
         assert got == expected.get(block, unchanged), f"block {block}"
 
 
+@pytest.mark.heavy
 @pytest.mark.skipif(not CASES, reason=MISSING)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
 def test_a_copy_is_the_references_whole_image(

@@ -46,6 +46,7 @@ def below(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
+@pytest.mark.heavy
 def test_pages_and_scripts_are_where_the_platform_looks(installed: Installed) -> None:
     shipped = below(ROOT / "share")
     assert {"man/man1/ext4kit-recover.1", *COMPLETIONS.values()} <= shipped.keys()

@@ -53,6 +53,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return image
 
 
+@pytest.mark.heavy
 def test_a_sample_with_deleted_files(unpacked: Images, tmp_path: Path) -> None:
     assert list(complaints(unpacked("rm_rf_tree").image, tmp_path)) == []
 
@@ -69,6 +70,7 @@ def test_errors_that_the_superblock_remembers(hostile: Path, tmp_path: Path) -> 
     assert list(complaints(image, tmp_path)) == []
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_damaged_images(hostile: Path, tmp_path: Path, seed: int) -> None:
     data, chance = bytearray(hostile.read_bytes()), random.Random(seed)

@@ -49,6 +49,7 @@ def is_clean(record: dict[str, Any], images: Path) -> bool:
         return False
 
 
+@pytest.mark.heavy
 @pytest.mark.skipif(not CASES, reason=MISSING)
 def test_the_verdict_is_that_of_e2fsck(images: Path) -> None:
     differing = {

@@ -74,6 +74,7 @@ def test_the_untouched_images_give_no_finding(images: list[tuple[Path, list[Plac
     assert [findings(image) for image, _ in images] == [[], []]
 
 
+@pytest.mark.heavy
 @needs_tools
 def test_a_flipped_bit_is_found_and_named(images: list[tuple[Path, list[Place]]]) -> None:
     wrong = [words for bit in chosen(images, FEW) if (words := missed(*bit))]

@@ -131,6 +131,7 @@ def digest(source: Source, step: int) -> str:
     return found.hexdigest()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", CONTAINERS)
 def test_the_bytes_are_those_of_the_raw_image(
     name: str, tool: Tool, sample: Path, tmp_path: Path
@@ -149,6 +150,7 @@ def test_the_bytes_are_those_of_the_raw_image(
         assert set(evidence.files) == parts
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ASKED)
 def test_the_commands_give_the_answers_of_the_raw_image(
     name: str, tool: Tool, sample: Path, tmp_path: Path, same_answers: Check
@@ -183,6 +185,7 @@ def test_a_split_image_gives_the_answers_of_the_whole_one(
     same_answers(tmp_path / "disk.000")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["ewf none, split", "qcow2 over raw", "vmdk split", "vhd dynamic"])
 def test_all_of_it_is_opened_read_only(name: str, tool: Tool, sample: Path, tmp_path: Path) -> None:
     image = CONTAINERS[name](tool, sample, tmp_path)

@@ -33,6 +33,7 @@ def _of(records: Records, what: str) -> dict[str, Any]:
     return next(each for each in records if each.get("of") == what)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["ewf none, split", "ewf best", "ewf smart"])
 def test_stored_hashes_are_checked(
     name: str, tool: Tool, sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -104,6 +104,7 @@ MIMES = {  # suffix of real files -> what file(1) may call them
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("suffix", sorted(MIMES))
 def test_real_files_are_what_another_tool_says(suffix: str) -> None:
     if not shutil.which("file"):
