@@ -38,7 +38,7 @@ CAN_BE_HAD = {  # least share of the deleted files, where it is not as good as a
     "stale_index": 0.8,  # those with leaves
     "stale_reuse": 0.1,
     "ext2": 0.0,  # no log, no maps: see the contents
-    "debian": 0.1,  # the log has the last of many removals
+    "debian": 0.05,  # the log has the last of many removals
     "fast_commit": 0.5,  # files made at the end may take what was freed just before
 }
 CONTENTS = 0.8  # of the files whose blocks still hold their bytes, by whatever way
