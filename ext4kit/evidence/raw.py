@@ -220,7 +220,7 @@ class RawFile:
         self._fd, self.size = -1, 0
 
     def __del__(self) -> None:
-        """Close what nobody can read from any more."""
+        """Close the file: no object refers to this source."""
         self.close()
 
 

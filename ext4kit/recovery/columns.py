@@ -10,16 +10,17 @@ import numpy as np
 
 from ext4kit.filesystem.maps import Runs, spread
 from ext4kit.parsers.inode import InodeFlags
-from ext4kit.past.states import NEVER, NOW, Past
+from ext4kit.past.states import NEVER, NOW
 from ext4kit.recovery.candidates import DISK, NONE, NOTHING, STALE_INDEX, Candidates
 from ext4kit.recovery.deleted import Moment
+from ext4kit.recovery.discarded import Discarded, find_discarded
 from ext4kit.recovery.doubts import find_doubts
 from ext4kit.recovery.ends import Ends, find_ends
 from ext4kit.recovery.intervals import overlaps
 from ext4kit.recovery.ownership import Ownership, Reuse
 from ext4kit.recovery.sources.ends import last_bytes
-from ext4kit.recovery.sources.loose_copies import LooseCopies, Wanted, place_files
-from ext4kit.recovery.sources.lost_maps import LostMaps
+from ext4kit.recovery.sources.loose_copies import Wanted, place_files
+from ext4kit.recovery.sources.search import Findings
 from ext4kit.recovery.sources.stale_starts import stale_starts
 from ext4kit.units import NANOSECONDS
 
@@ -27,11 +28,11 @@ from ext4kit.units import NANOSECONDS
 class Columns:
     """Columns and look-ups over all candidates; each is worked out when it is first asked for."""
 
-    def __init__(self, past: Past, found: Candidates, maps: LostMaps, loose: LooseCopies) -> None:
-        self.past, self.found, self.maps, self.fs = past, found, maps, past.fs
-        self._loose = loose
-        self.ownership = Ownership(past)
-        self.block_size = past.fs.superblock.block_size
+    def __init__(self, findings: Findings, found: Candidates) -> None:
+        self.past, self.found, self.maps = findings.past, found, findings.maps
+        self.fs, self._loose, self._marks = self.past.fs, findings.loose, findings.marks
+        self.ownership = Ownership(self.past)
+        self.block_size = self.fs.superblock.block_size
 
     @cached_property
     def runs(self) -> Runs:
@@ -125,6 +126,16 @@ class Columns:
     def reuse_slices(self) -> list[int]:
         """The same for `reuse`."""
         return self._sliced(self.reuse.candidate)
+
+    @cached_property
+    def discarded(self) -> Discarded:
+        """Blocks of the candidates that were discarded."""
+        return find_discarded(self.past, self.found, self.runs, self._marks)
+
+    @cached_property
+    def discarded_slices(self) -> list[int]:
+        """The same for `discarded`."""
+        return self._sliced(self.discarded.candidate)
 
     @cached_property
     def untrusted(self) -> set[int]:

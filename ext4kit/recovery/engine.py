@@ -13,6 +13,7 @@ from ext4kit.errors import AccessError, CorruptError
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.content import Content
 from ext4kit.filesystem.maps import Runs
+from ext4kit.findings import Severity
 from ext4kit.parsers.inode import Inode
 from ext4kit.past.appearances import REMNANT
 from ext4kit.past.directories import BEFORE
@@ -46,6 +47,8 @@ from ext4kit.recovery.sources.space import Progress
 
 FROM_DESCRIBED, FROM_LOOSE = "copies in the journal", "copies without a descriptor"
 FROM_LOG = "their own are read from the journal"
+DISCARDED = "zeros: discarded, or never written"
+ZEROED = "{:,} of its blocks read as zeros: probably discarded (TRIM), or never written"
 _MAP_SOURCES = {STALE_INDEX: "stale index entries of the freed inode"}
 LOOSE = "their own are read from copies in the journal that nothing describes, found by their order"
 
@@ -76,7 +79,7 @@ class _Engine:
         self.past, self.fs = findings.past, findings.past.fs
         self._shown_by, self._seen_in = cache(self._state_source), cache(self._name_source)
         self.found: Candidates = find_candidates(self.past, versions, findings.maps)
-        self.columns = Columns(self.past, self.found, findings.maps, findings.loose)
+        self.columns = Columns(findings, self.found)
         self.names = NameHistory(self.past)
         self.other_names = FoundPaths(self.past, self.names, findings.names)
         self.attributes = OldAttributes(self.past, findings.structures)
@@ -88,6 +91,7 @@ class _Engine:
 
     def files(self) -> list[DeletedFile]:
         """The deleted files, by path; of several under one path the last deleted comes first."""
+        self._report_discarded()
         death = np.where(self.found.death == NEVER, NOW, self.found.death)
         files = map(self._file, range(len(self.found)))
         keyed = [
@@ -104,6 +108,9 @@ class _Engine:
         runs = columns.runs.take(slice(*columns.slices[place : place + 2]))
         reused = self._reused_blocks(place) if place in self._contested else []
         lost, problems = self._lost_blocks(place, reused)
+        lost, discarded = self._with_discarded(place, lost)
+        if discarded:
+            problems.append(ZEROED.format(discarded))
         size = self._size(place, inode, source)
         grade = self._grade(place, inode, source, runs, lost, problems)
         name = self._names[place]
@@ -164,6 +171,32 @@ class _Engine:
                 said.append(f"{count:,} of its blocks have other bytes now: {where}")
             reused = left
         return reused, said
+
+    def _report_discarded(self) -> None:
+        """Report once that the drive returns zeros for blocks of deleted files."""
+        table = self.columns.discarded
+        if len(table):
+            blocks, files = int(table.length.sum()), len(np.unique(table.candidate))
+            what = f"{blocks:,} blocks of {files:,} deleted files read as zeros: probably discarded"
+            what += " (TRIM); copies in the journal remain"
+            self.fs.problems.add("unallocated space", what, Severity.WARNING)
+
+    def _with_discarded(
+        self, place: int, lost: list[tuple[int, int, str]]
+    ) -> tuple[list[tuple[int, int, str]], int]:
+        """(the lost blocks, discarded ones among them; how many were discarded)."""
+        first, last = self.columns.discarded_slices[place : place + 2]
+        if first == last:
+            return lost, 0
+        table = self.columns.discarded
+        pieces = [
+            (int(table.start[row]), int(table.length[row]), DISCARDED) for row in range(first, last)
+        ]
+        for copies in (self.columns.journaled, self.columns.loose):
+            if place in copies:
+                pieces = without_copied(pieces, copies[place][0])
+        found = without_overlaps(sorted(lost + pieces, key=lambda piece: piece[0]))
+        return found, _total([piece for piece in found if piece[2] == DISCARDED])
 
     @cached_property
     def _contested(self) -> set[int]:

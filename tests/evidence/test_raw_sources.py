@@ -60,7 +60,7 @@ def test_bytes_outlive_close_and_new_reads_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs Linux's /proc")
-def test_what_nobody_holds_any_more_is_closed(tmp_path: Path) -> None:
+def test_an_unreferenced_source_closes_its_file(tmp_path: Path) -> None:
     path = _file(tmp_path, "a.img")
     source = RawFile(path)
     assert path in _open_files()
