@@ -145,6 +145,12 @@ class Ages:
         return np.where(last >= first, last, -1)
 
     @cached_property
+    def _freed(self) -> Any:
+        """Row of the life's first state without links, for it and those after it, else -1."""
+        freed = self.states.table.links_count == 0
+        return self._last(freed & ~(self.follows & np.roll(freed, 1)))
+
+    @cached_property
     def changed(self) -> Any:
         """Row of the state that shows the last change of bytes that is known."""
         return self._last(self.wrote | ~self.follows)
@@ -234,6 +240,10 @@ class Ages:
         states, breaks = self.states, self.past.breaks
         gone, following = self._gone_at[rows], self.past.following[rows]
         following = np.where(following == NEVER, NOW, following)
+        freed = self._freed[rows]
+        dtime = states.table.dtime[freed]
+        gone = np.where((freed >= 0) & (dtime > 0), (dtime + 1) * NANOSECONDS, gone)
+        following = np.where(freed >= 0, states.order[freed], following)
         if len(breaks.before):
             place = breaks.next_to(states.order[changed])
             known = place < len(breaks.before)

@@ -101,6 +101,10 @@ def find_doubts(
             ages.awaits_bytes[found.row] & recent & _files(past, found),
             "it was written to and went soon: nothing of it had come to the disk",
         ),
+        (
+            _inline(past, found) & recent & ~ages.in_one_go[found.row],
+            "it was written again just before it went: data beyond its inode may be missing",
+        ),
         (_went_on(past, found, ages), "it changed after the last state that is known"),
         (_half_way(past, found, runs, recent), "its size may be how far writeback had come"),
         *find_unseen_users(
@@ -290,16 +294,24 @@ def _files(past: Past, found: Candidates) -> Any:
     return plain & ((table.mode[row] & 0xF000) == 0x8000) & ~found.unsized
 
 
+def _inline(past: Past, found: Candidates) -> Any:
+    """Files whose bytes are in the inode: on disk they stay so until writeback takes blocks.
+
+    Source: kernel fs/ext4/inline.c, `ext4_da_convert_inline_data_to_extent`.
+    """
+    inline = (past.states.table.flags[found.row] & int(InodeFlags.INLINE_DATA)) != 0
+    return _files(past, found) & inline
+
+
 def _rewritten(past: Past, found: Candidates, ages: Ages) -> Any:
     """Written in place: only bytes in newly taken blocks are on disk when a state is committed.
 
     Source: kernel fs/ext4/inode.c, `ext4_write_end` and `ext4_map_blocks` (data=ordered).
     """
     table, states = past.states.table, past.states
-    inline = (table.flags[found.row] & int(InodeFlags.INLINE_DATA)) != 0
     dirtied = ages.dirtied(states.life[found.row])[found.row]
     recent = ages.unsettled(found.row, dirtied)
-    return _files(past, found) & ~inline & (table.size[found.row] > 0) & recent
+    return _files(past, found) & ~_inline(past, found) & (table.size[found.row] > 0) & recent
 
 
 def _went_on(past: Past, found: Candidates, ages: Ages) -> Any:

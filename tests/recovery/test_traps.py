@@ -421,3 +421,27 @@ def test_a_superblock_that_counts_without_end_takes_no_memory(tmp_path: Path) ->
         image.seek(1024 + 0x150)  # s_blocks_count_hi
         image.write(b"\xff\xff\xff\x7f")
     assert len(disk.file_system().groups) == 1
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("waits", [False, True], ids=["at once", "after a moment"])
+def test_inline_data_is_not_the_whole_of_a_file_that_outgrew_it(
+    tmp_path: Path, waits: bool
+) -> None:
+    """The inode has the old bytes and the old size until writeback takes blocks."""
+    disk = Disk(tmp_path, "-t", "ext4", "-O", "inline_data")
+    names, old = ("grows", "stays"), b"in the inode"
+    with disk.mounted() as root:
+        for name in names:
+            (root / name).write_bytes(old)
+    with disk.mounted() as root:
+        (root / "new").touch()
+        sync(root)
+        with (root / "grows").open("ab") as stream:
+            stream.write(b"too much for it" * 200)
+        if waits:
+            time.sleep(0.1)
+        remove(*(root / name for name in names))
+    found = disk.deleted()
+    assert found[b"/grows"].grade == "partial"
+    assert (found[b"/stays"].grade, content(found[b"/stays"])) == ("intact", old)
