@@ -20,7 +20,8 @@ class Bitmaps:
     """Answers "is it in use" for blocks and inodes, one group at a time, on demand.
 
     A bitmap that cannot be read counts everything in its group as in use, which is the
-    cautious answer for recovery, and is reported.
+    cautious answer for recovery, and is reported. So does a block bitmap that marks metadata of
+    its group free, which the kernel refuses, too (fs/ext4/balloc.c, `ext4_valid_block_bitmap`).
     """
 
     def __init__(
@@ -96,7 +97,13 @@ class Bitmaps:
             if kind == "block":
                 self._unread.add(group)
             return np.ones(count, np.uint8)
-        return np.unpackbits(data, bitorder="little")[:count]
+        bits = np.unpackbits(data, bitorder="little")[:count]
+        if kind == "block" and (bits < self._unwritten(kind, group, count)).any():
+            what = "marks its group's metadata free; all counted as in use"
+            self._problems.add(f"group {group} block bitmap", what)
+            self._unread.add(group)
+            return np.ones(count, np.uint8)
+        return bits
 
     def _unwritten(self, kind: str, group: int, count: int) -> Any:
         """The bits of a bitmap that was never written: free but for the group's own metadata."""

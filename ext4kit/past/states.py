@@ -328,11 +328,22 @@ class Past:
 
     @cached_property
     def alive_now(self) -> Any:
-        """Per life (bool): the disk shows it alive."""
+        """Per life (bool): the disk shows it alive.
+
+        An inode that a directory of the tree names is alive, whatever its bitmap says: a bitmap
+        can be damaged, or cleared by hand.
+        """
         last = np.append(self._first[1:], len(self.states))[: self.lives_count] - 1
-        states = self.states
+        linked = (self.states.order[last] == NOW) & self.states.alive[last]
         used = self.fs.bitmaps.inodes_in_use(self.number)
-        return (states.order[last] == NOW) & states.alive[last] & used
+        freed = linked & ~used & (self.states.table.dtime[last] == 0)
+        if freed.any():
+            freed &= np.isin(self.number, np.append(self.fs.tree().number, ROOT))
+            used |= freed
+        if freed.any():
+            what = f"{freed.sum():,} linked inodes are marked free; they are treated as allocated"
+            self.fs.problems.add("inode bitmaps", what)
+        return linked & used
 
     @cached_property
     def last_whole(self) -> Any:

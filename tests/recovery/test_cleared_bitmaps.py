@@ -1,0 +1,69 @@
+"""Bitmaps cleared by hand: what directories name is not called deleted, nor carved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import ext4kit
+from ext4kit.recovery import Deleted, find_deleted
+from ext4kit.recovery.sources import ALL_SOURCES
+from tests.recovery.test_traps import BYSTANDER, STOOD_BY, Disk, content, remove
+
+pytestmark = pytest.mark.kernel
+GONE = b"/" + BYSTANDER.encode()
+LIVING = [f"{number}" for number in range(20)]
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Disk:
+    """Twenty living files, their inodes in the log, and one that is deleted."""
+    made = Disk(tmp_path, "-t", "ext4")
+    made.with_bystander()
+    with made.mounted() as root:
+        for name in LIVING:
+            (root / name).write_bytes(name.encode() * 3000)
+    with made.mounted() as root:
+        remove(root / BYSTANDER)
+        for name in LIVING:
+            (root / name).touch()
+    return made
+
+
+def _clear(disk: Disk, bitmap: str) -> None:
+    """Zero a bitmap of the first group."""
+    with ext4kit.open(disk.image) as image:
+        fs = image.volume().filesystem()
+        block, size = int(getattr(fs.groups, bitmap)[0]), fs.superblock.block_size
+    with disk.image.open("r+b") as file:
+        file.seek(block * size)
+        file.write(bytes(size))
+
+
+def _deleted(disk: Disk) -> Deleted:
+    return find_deleted(disk.file_system(), sources=ALL_SOURCES)
+
+
+def test_only_what_is_deleted_is_found(disk: Disk) -> None:
+    found = _deleted(disk)
+    assert [(file.path, file.grade) for file in found] == [(GONE, "intact")]
+    assert list(found.problems) == []
+
+
+def test_linked_inodes_are_alive_whatever_their_bitmap_says(disk: Disk) -> None:
+    _clear(disk, "inode_bitmap")
+    found = _deleted(disk)
+    (file,) = found
+    assert (file.path, file.grade, content(file)) == (GONE, "intact", STOOD_BY)
+    assert [problem.where for problem in found.problems] == ["inode bitmaps"]
+    assert found.problems.errors == 1
+
+
+def test_a_block_bitmap_without_its_own_metadata_is_not_believed(disk: Disk) -> None:
+    _clear(disk, "block_bitmap")
+    found = _deleted(disk)
+    (file,) = found
+    assert (file.path, file.grade, content(file)) == (GONE, "partial", STOOD_BY)
+    assert "group 0 block bitmap" in [problem.where for problem in found.problems]
+    assert found.problems.errors >= 1
