@@ -143,27 +143,29 @@ def _run_end(settled: Any, row: int) -> int:
 def _explained(rows: Any, first: int, size: int) -> _Damaged | None:
     """A commit that starts in the first of these blocks and ends at the next tail."""
     for last in range(len(rows)):
-        tails = _tails(rows[last], size)
+        tails, is_whole = _tails(rows[last], size)
         data = rows[: last + 1].reshape(-1)
         for offset in tails:
             hit = _check(data, first, first + last, last * size + offset)
             if hit is not None:
                 return hit
-        if tails:
+        if is_whole:
             return None
     return None
 
 
-def _tails(row: Any, size: int) -> list[int]:
-    """Offsets where a tail that fills its block may begin, one changed bit allowed."""
+def _tails(row: Any, size: int) -> tuple[list[int], bool]:
+    """(offsets where a tail that fills its block may begin; whether one has no changed bit).
+
+    With one bit changed, the times in an inode can look like the start of a tail.
+    """
     offsets = np.arange(size - TAG.size - TAIL.size + 1)
     headers = np.lib.stride_tricks.sliding_window_view(row, TAG.size)[: len(offsets)]
     wanted = np.zeros((len(offsets), TAG.size), np.uint8)
     wanted[:, 0] = TagKind.TAIL
     wanted[:, 2:] = (size - TAG.size - offsets).astype("<u2").view(np.uint8).reshape(-1, 2)
     changed = np.unpackbits(headers ^ wanted, axis=1).sum(axis=1)
-    found: list[int] = offsets[changed <= 1].tolist()
-    return found
+    return offsets[changed <= 1].tolist(), bool((changed == 0).any())
 
 
 def _check(data: Any, first: int, last: int, tail: int) -> _Damaged | None:
