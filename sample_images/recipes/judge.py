@@ -109,9 +109,20 @@ def _allocated_over(truth: FileTruth, reserved: dict[int, set[tuple[int, int]]])
 
 
 def _blocks_hold(disk: Disk, truth: FileTruth) -> bool:
+    """Whether the blocks have its bytes, and zeros behind its end.
+
+    Of a file of two bytes another one may have written just the same.
+    """
     if truth.inline:
         return True
-    return content_digest(disk, truth.blocks, truth.size) == truth.sha256
+    if content_digest(disk, truth.blocks, truth.size) != truth.sha256:
+        return False
+    last, end = divmod(truth.size, disk.block_size)
+    return not any(
+        any(disk.read(block + last - logical)[end:])
+        for logical, block, count, unwritten in truth.blocks
+        if end and not unwritten and logical <= last < logical + count
+    )
 
 
 @dataclass(slots=True)
