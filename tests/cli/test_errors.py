@@ -217,6 +217,7 @@ def test_a_closed_pipe_ends_quietly(image: Path) -> None:
     done.stderr.close()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("work", ["extract", "recover"])
 def test_an_interrupt_leaves_a_valid_manifest(
     image: Path, deleted: Path, tmp_path: Path, work: str

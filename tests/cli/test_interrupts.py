@@ -113,6 +113,7 @@ def _heard(outcomes: Counter[tuple[str, str]]) -> int:
     return sum(count for (_, what), count in outcomes.items() if what == HEARD)
 
 
+@pytest.mark.heavy
 def test_an_interrupt_is_one_line_and_130(deleted: Path, tmp_path: Path) -> None:
     _interrupt_all(deleted, tmp_path, 24)
 

@@ -93,6 +93,7 @@ def test_nothing_steers_a_pipe(
     assert b"\r" not in done.stdout + done.stderr
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("command", [("report", "IMAGE"), ("verify", "IMAGE")], ids=" ".join)
 def test_no_color_is_respected_on_a_terminal(
     sample: Path, tmp_path: Path, command: tuple[str, ...]

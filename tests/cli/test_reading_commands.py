@@ -117,6 +117,7 @@ def test_a_name_that_was_escaped_can_be_asked_for_by_number(run: Run, image: Pat
     assert run("cat", image, b"/" + EVIL).stdout == b"evil\n"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["sub/data", "sub/deep/text", "sparse", "[bold]"])
 def test_cat_gives_the_bytes_to_a_pipe_a_file_and_an_appended_file(
     run: Run, image: Path, tree: Path, tmp_path: Path, name: str

@@ -47,6 +47,7 @@ def _run(many: int, *arguments: str | Path) -> subprocess.CompletedProcess[bytes
     return subprocess.run(_program(many, *arguments), cwd=ROOT, capture_output=True, check=False)
 
 
+@pytest.mark.heavy
 def test_a_second_process_changes_nothing(deleted: Path, tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     alone = _run(1_000_000, "recover", deleted, "-o", one, "--versions")
@@ -76,6 +77,7 @@ def test_a_full_disk_leaves_a_valid_manifest(deleted: Path, tmp_path: Path) -> N
         _ends_unfinished(small / "out")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("whole_group", [False, True])
 def test_an_interrupt_leaves_a_valid_manifest(
     deleted: Path, tmp_path: Path, whole_group: bool

@@ -76,6 +76,7 @@ def test_the_pages_and_scripts_that_are_shipped_are_those_of_this_version(share:
     assert texts(ROOT / "share") == texts(share), "run `make man`"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["commands.md", "records.md"])
 def test_the_references_are_those_of_this_version(name: str, tmp_path: Path) -> None:
     made("markdown", tmp_path)
@@ -83,6 +84,7 @@ def test_the_references_are_those_of_this_version(name: str, tmp_path: Path) -> 
     assert stored == (tmp_path / name).read_text(encoding="utf-8"), "run `make reference`"
 
 
+@pytest.mark.heavy
 def test_the_site_is_built_strictly(tmp_path: Path) -> None:
     if find_spec("mkdocs") is None:
         pytest.skip("needs mkdocs (the extra `docs`)")

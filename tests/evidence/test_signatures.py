@@ -120,6 +120,7 @@ def test_nothing_known_is_unknown(tmp_path: Path, content: bytes) -> None:
     assert _identify(path) == Signature("unknown")
 
 
+@pytest.mark.heavy
 def test_an_older_ext_superblock_does_not_hide_what_was_made_over_it(run: Run, make: Make) -> None:
     path = make("volume", 320)
     run("mkfs.xfs", "-q", path)

@@ -71,6 +71,7 @@ def test_a_folder_that_is_not_there_is_told(
     assert done.returncode == 1 and "choose another place" in done.stderr
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", TEXTS)
 def test_standard_output_gets_the_same(name: str, removed: Exported, ext4kit: Cli) -> None:
     done = ext4kit("export", removed.image, f"--{name}", "-", "--hash", "md5,sha1,sha256")

@@ -119,6 +119,7 @@ def _read(fs: FileSystem) -> None:
     assert fs.orphans is not None
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("case", FOUND, ids=lambda path: path.stem)
 def test_what_was_found_once_stays_mended(case: Path, tmp_path: Path) -> None:
     finding = json.loads(case.read_text())

@@ -119,6 +119,7 @@ WITH_FEATURE = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", FEATURES)
 def test_a_feature_can_be_claimed_that_is_not_there(name: str, tmp_path: Path) -> None:
     victim = Victim()
@@ -331,6 +332,7 @@ GROUPS: dict[str, Change] = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", GROUPS)
 def test_group_descriptors_can_be_anything(name: str, tmp_path: Path) -> None:
     victim = Victim("small_groups")

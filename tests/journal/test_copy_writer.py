@@ -45,6 +45,7 @@ def no_copying(*_: Any) -> int:
     raise OSError(errno.EXDEV, "not between these two")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("in_kernel", [True, False])
 @pytest.mark.parametrize("in_pieces", [True, False])
 def test_a_copy_is_exact_and_sparse(

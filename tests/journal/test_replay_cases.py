@@ -40,6 +40,7 @@ def _listing(record: dict[str, Any]) -> str:
     return f"ref/{record['name']}/{end}.jsonl"
 
 
+@pytest.mark.heavy
 @pytest.mark.skipif(not CASES, reason=MISSING)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
 def test_replay_changes_the_blocks_that_the_reference_changes(

@@ -91,6 +91,7 @@ def test_man_shows_a_page_without_warnings(installed: Installed) -> None:
     assert "bring deleted files back" in text
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("shell", "command", "script"),
     [

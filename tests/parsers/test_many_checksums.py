@@ -38,6 +38,7 @@ def test_holes_count_as_zeros() -> None:
     assert not crc32c_fits(np.full(9, 7), rows, expected).any()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("version", KNOWN)
 @given(names=st.lists(st.binary(min_size=1, max_size=255), max_size=20),
        seed=st.sampled_from([bytes(16), bytes(range(16))]))  # fmt: skip

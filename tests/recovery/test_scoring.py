@@ -126,6 +126,7 @@ def test_truth_comes_back_as_it_was_saved(tmp_path: Path) -> None:
         assert load(tmp_path / name) == truth
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", packed_names())
 def test_packed_images_hold_what_their_truth_says(name: str, unpacked: Images) -> None:
     sample = unpacked(name)

@@ -110,6 +110,7 @@ def recovery(
     return Recovery(load(sample.truth), out, done.stderr)
 
 
+@pytest.mark.heavy
 def test_every_file_that_can_be_had_is_written_bit_for_bit(recovery: Recovery) -> None:
     least = CAN_BE_HAD.get(recovery.truth.recipe, ALL_BUT_A_FEW)
     assert len(recovery.could_be_had) >= least * len(recovery.deleted)

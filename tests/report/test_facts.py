@@ -92,6 +92,7 @@ def test_the_grades_are_those_of_the_deleted_files(tree: tuple[Path, Summary]) -
     assert sizes == sorted((file.size or 0 for file in files), reverse=True)[: len(sizes)]
 
 
+@pytest.mark.heavy
 def test_the_story_lies_in_its_week(story_case: Case) -> None:
     summary = story_case.summary
     assert summary.log.since is not None

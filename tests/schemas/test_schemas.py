@@ -62,6 +62,7 @@ def test_hostile_names_devices_and_attributes(hostile: Path, tmp_path: Path) -> 
     assert list(complaints(hostile, tmp_path)) == []
 
 
+@pytest.mark.heavy
 def test_errors_that_the_superblock_remembers(hostile: Path, tmp_path: Path) -> None:
     image = tmp_path / "errors.img"
     image.write_bytes(hostile.read_bytes())

@@ -53,6 +53,7 @@ def test_the_counts_are_those_of_the_records(ext4kit: Cli, sample: Built) -> Non
     assert times == sorted(times)
 
 
+@pytest.mark.heavy
 def test_filters_take_what_fits_and_nothing_else(ext4kit: Cli, sample: Built) -> None:
     found = [each for each in records(ext4kit, sample.image) if each["record"] == "event"]
     middle = found[len(found) // 2]

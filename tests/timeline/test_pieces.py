@@ -54,6 +54,7 @@ def test_entries_stand_as_long_in_small_pieces(image: Path, request: pytest.Fixt
     assert appearances(image) == whole
 
 
+@pytest.mark.heavy
 def test_the_same_events_come_out_of_small_pieces(
     image: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -69,6 +69,7 @@ def chosen(images: list[tuple[Path, list[Place]]], count: int) -> list[tuple[Pat
     return bits
 
 
+@pytest.mark.heavy
 @needs_tools
 def test_the_untouched_images_give_no_finding(images: list[tuple[Path, list[Place]]]) -> None:
     assert [findings(image) for image, _ in images] == [[], []]

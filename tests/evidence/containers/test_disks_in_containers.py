@@ -164,6 +164,7 @@ TABLES = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("table", TABLES)
 def test_behind_a_partition_table_the_answers_are_the_same(
     table: str, sample: Path, tmp_path: Path, same_answers: Check

@@ -62,6 +62,7 @@ def test_every_extra_that_a_command_can_ask_for_is_known_here() -> None:
     assert "ext4kit[all,docs]" in extras["dev"]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("name", "what"), [("luks", "LUKS"), ("zstd", "zstd.img: QCOW2 with Zstandard")]
 )
@@ -86,6 +87,7 @@ def test_an_encrypted_volume_is_listed_without_its_library(
     assert "luks2" in done.stdout
 
 
+@pytest.mark.heavy
 def test_every_command_works_without_any(sample: Path, tmp_path: Path) -> None:
     commands: list[tuple[str | Path, ...]] = [
         ("report", sample, "--html", tmp_path / "report.html"),

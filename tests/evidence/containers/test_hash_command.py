@@ -105,6 +105,7 @@ def test_nothing_stored_is_said(
     assert "nothing to verify: qcow2 stores no hash" in capsys.readouterr().err
 
 
+@pytest.mark.heavy
 def test_what_is_unlocked_is_hashed_too(
     luks1: Path, sample: Path, key: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -79,6 +79,7 @@ def test_luks1_gives_the_answers_of_the_raw_image(
     same_answers(luks1, "--volume", "2", "--password-file", password)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("options", [(*FAST, *OLD_CIPHER), (*ARGON, "--sector-size", "4096")])
 def test_luks2_has_the_bytes_of_the_raw_image(
     options: tuple[str, ...], tool: Tool, sample: Path, tmp_path: Path, key: Path
@@ -92,6 +93,7 @@ def test_luks2_has_the_bytes_of_the_raw_image(
         assert inner.source.read(12_345, 99) == sample.read_bytes()[12_345:12_444]
 
 
+@pytest.mark.heavy
 def test_luks2_gives_the_answers_of_the_raw_image(
     tool: Tool, sample: Path, tmp_path: Path, key: Path, same_answers: Check
 ) -> None:
