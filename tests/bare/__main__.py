@@ -1,21 +1,20 @@
 """The two commands of the README in a bare Debian system, as an ordinary user and as root.
 
-`python -m tests.bare [user|root ...]`: the user first, before root installs anything. What is
-committed is cloned. The outcomes stand together at the end.
+`python -m tests.bare [--suite NAME] [--as USER]`: the user comes first, before root installs
+anything. What is committed is cloned. The outcomes are printed together at the end.
 """
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 from tests.bare.system import BareError, bare_system, settings
 from tests.environment import ROOT
 
-SUITE = "bookworm"
 PACKAGES = ("python3", "python3-venv", "make", "git", "ca-certificates")
 COMMANDS = ("make demo", "make test")
 HOMES = {"user": "/home/user", "root": "/root"}
@@ -26,13 +25,17 @@ root=$1; shift; exec chroot "$root" "$@"
 """
 
 
-def main(users: Sequence[str]) -> int:
+def main() -> int:
     """0 when both commands end well for each user."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bare", description=__doc__)
+    parser.add_argument("--suite", default="bookworm", help="of Debian")
+    parser.add_argument("--as", dest="user", choices=[*HOMES], help="both by default")
+    asked = parser.parse_args()
     outcomes = []
     try:
-        with bare_system(SUITE, PACKAGES) as root:
+        with bare_system(asked.suite, PACKAGES) as root:
             subprocess.run(["chroot", root, "useradd", "--create-home", "user"], check=True)
-            for user in users or HOMES:
+            for user in [asked.user] if asked.user else HOMES:
                 _clone(root, user)
                 outcomes += [_timed(root, user, command) for command in COMMANDS]
     except BareError as error:
@@ -73,4 +76,4 @@ def _timed(root: Path, user: str, command: str) -> tuple[int, str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())
