@@ -17,7 +17,7 @@ from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.maps import Runs, spread
 from ext4kit.past import Past
 from ext4kit.recovery.candidates import Candidates
-from ext4kit.recovery.intervals import overlaps, without
+from ext4kit.recovery.intervals import cut, overlaps, without
 from ext4kit.recovery.sources.carving import Marks
 
 BLOCKS_AT_ONCE = 4096
@@ -81,24 +81,38 @@ def _outside(runs: Runs, marks: Marks) -> Runs:
 
 def _zeros(fs: FileSystem, parts: Runs) -> tuple[Any, Any, Any]:
     """(owner, first block, blocks) of the pieces that are readable and all zeros."""
-    found = [(np.zeros(0, np.int64), np.zeros(0, np.int64))]
-    row, position = spread(parts.length)
-    owner, block = parts.owner[row], parts.physical[row] + position
-    for at in range(0, len(block), BLOCKS_AT_ONCE):
-        some = slice(at, at + BLOCKS_AT_ONCE)
-        zeros = _are_zeros(fs, block[some])
-        found.append((owner[some][zeros], block[some][zeros]))
-    owner, block = map(np.concatenate, zip(*found, strict=True))
+    row, skip, length = cut(parts.length, BLOCKS_AT_ONCE)
+    batch = np.cumsum(length) // BLOCKS_AT_ONCE
+    edges = np.flatnonzero(np.diff(batch, prepend=-1, append=-1)).tolist()
+    none = np.zeros(0, np.int64)
+    found = [(none, none, none)]
+    for some in map(slice, edges[:-1], edges[1:]):
+        piece, position = spread(length[some])
+        owner = parts.owner[row[some]][piece]
+        block = (parts.physical[row[some]] + skip[some])[piece] + position
+        zeros = _are_zeros(fs, block)
+        found.append(_joined(owner[zeros], block[zeros], np.ones(zeros.sum(), np.int64)))
+    owners, starts, lengths = map(np.concatenate, zip(*found, strict=True))
+    return _joined(owners, starts, lengths)
+
+
+def _joined(owner: Any, start: Any, length: Any) -> tuple[Any, Any, Any]:
+    """Pieces in order, those of one owner that touch as one."""
     new = np.ones(len(owner), bool)
-    new[1:] = (owner[1:] != owner[:-1]) | (block[1:] != block[:-1] + 1)
+    new[1:] = (owner[1:] != owner[:-1]) | (start[1:] != (start + length)[:-1])
     first = np.flatnonzero(new)
-    return owner[first], block[first], np.diff(np.append(first, len(owner)))
+    total = np.diff(np.append(0, np.cumsum(length))[np.append(first, len(owner))])
+    return owner[first], start[first], total
 
 
 def _are_zeros(fs: FileSystem, blocks: Any) -> Any:
     """Per block (bool): it is readable and all zeros."""
-    data, readable = fs.fetch(blocks)
-    return readable & ~data.any(axis=1)
+    found = np.zeros(len(blocks), bool)
+    for at in range(0, len(blocks), BLOCKS_AT_ONCE):
+        some = slice(at, at + BLOCKS_AT_ONCE)
+        data, readable = fs.fetch(blocks[some])
+        found[some] = readable & ~data.any(axis=1)
+    return found
 
 
 def _reach_beyond(fs: FileSystem, runs: Runs, run: Any, start: Any, length: Any) -> Any:

@@ -85,3 +85,14 @@ def union(start: Any, length: Any) -> tuple[Any, Any]:
     first = np.flatnonzero(np.append(True, start[1:] > reach[:-1]))
     last = np.append(first[1:], len(start)) - 1
     return start[first], reach[last] - start[first]
+
+
+def cut(length: Any, most: int) -> tuple[Any, Any, Any]:
+    """Cut runs that are longer than `most` blocks into pieces.
+
+    Returns:
+        (row of the run, first block within it, blocks) of each piece, in order.
+    """
+    pieces = -(-length // most)
+    row, piece = spread(pieces)
+    return row, piece * most, np.minimum(length[row] - piece * most, most)

@@ -24,7 +24,7 @@ from ext4kit.filesystem.geometry import first_block
 from ext4kit.journal import Log
 from ext4kit.journal.overlay import CopiesInFront
 from ext4kit.past import Past
-from ext4kit.recovery.intervals import overlaps
+from ext4kit.recovery.intervals import cut, overlaps
 
 BYTES_AT_ONCE = 8 << 20
 _OWNERS, _MAPPINGS_AT_LEAST = 2, 1 << 20
@@ -148,7 +148,8 @@ class Space:
 
     def _free_stretches(self) -> Iterator[Stretch]:
         most = max(BYTES_AT_ONCE // self.blocks.block_size, 1)
-        start, length = _cut(*self.free, most)
+        row, position, length = cut(self.free[1], most)
+        start = self.free[0][row] + position
         ends = np.cumsum(length)
         at = 0
         while at < len(start):
@@ -213,14 +214,6 @@ def _in_place(blocks: BlockReader) -> BlockReader:
     while isinstance(blocks, CopiesInFront):
         blocks = blocks.base
     return blocks
-
-
-def _cut(start: Any, length: Any, most: int) -> tuple[Any, Any]:
-    """The runs, those longer than `most` in pieces."""
-    pieces = -(-length // most)
-    row = np.repeat(np.arange(len(start)), pieces)
-    position = np.arange(len(row)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-    return start[row] + position * most, np.minimum(length[row] - position * most, most)
 
 
 def _within(start: Any, length: Any, other: Any, other_length: Any) -> tuple[Any, Any]:
