@@ -22,6 +22,7 @@ from ext4kit.recovery.sources.carving import Marks
 
 BLOCKS_AT_ONCE = 4096
 MOUNTED_WITH_DISCARD = 0x0400  # EXT4_DEFM_DISCARD of s_default_mount_opts, fs/ext4/ext4.h
+MANY = 0.1  # of all runs; a few files of zeros are on many disks
 LONG = 64 << 10  # bytes of zeros; archives end in some 10 KiB of them
 REGULAR, SYMLINK = 0x8000, 0xA000
 
@@ -48,7 +49,7 @@ def find_discarded(past: Past, found: Candidates, runs: Runs, marks: Marks | Non
     """The discarded blocks of all candidates.
 
     A whole run of zeros shows a discard. So do many zeros at a run's edge that go on behind it.
-    Where whole runs are zeros, or the file system is mounted with `discard` by default, every
+    Where many runs are zeros, or the file system is mounted with `discard` by default, every
     block of zeros counts as discarded: a drive may discard parts of runs.
 
     Args:
@@ -64,9 +65,9 @@ def find_discarded(past: Past, found: Candidates, runs: Runs, marks: Marks | Non
     numbered = Runs(every, written.logical, written.length, written.physical, written.unwritten)
     run, start, length = _zeros(past.fs, numbered if marks is None else _outside(numbered, marks))
     whole = length == written.length[run]
-    options = past.fs.superblock.default_mount_options
-    if not whole.any() and not options & MOUNTED_WITH_DISCARD:
-        kept = _reach_beyond(past.fs, written, run, start, length)
+    by_default = past.fs.superblock.default_mount_options & MOUNTED_WITH_DISCARD
+    if not by_default and whole.sum() < MANY * len(written):
+        kept = whole | _reach_beyond(past.fs, written, run, start, length)
         run, start, length = run[kept], start[kept], length[kept]
     return Discarded(written.owner[run], start, length)
 
