@@ -20,8 +20,9 @@ class Bitmaps:
     """Answers "is it in use" for blocks and inodes, one group at a time, on demand.
 
     A bitmap that cannot be read counts everything in its group as in use, which is the
-    cautious answer for recovery, and is reported. So does a block bitmap that marks metadata of
-    its group free, which the kernel refuses, too (fs/ext4/balloc.c, `ext4_valid_block_bitmap`).
+    cautious answer for recovery, and is reported. So does a block bitmap that marks bitmaps or
+    inode tables in its group free (kernel fs/ext4/balloc.c, `ext4_valid_block_bitmap`, which
+    checks it without flex_bg).
     """
 
     def __init__(
@@ -98,8 +99,8 @@ class Bitmaps:
                 self._unread.add(group)
             return np.ones(count, np.uint8)
         bits = np.unpackbits(data, bitorder="little")[:count]
-        if kind == "block" and (bits < self._unwritten(kind, group, count)).any():
-            what = "marks its group's metadata free; all counted as in use"
+        if kind == "block" and (bits < self._own(group, count)).any():
+            what = "marks bitmaps or inode tables free; all counted as in use"
             self._problems.add(f"group {group} block bitmap", what)
             self._unread.add(group)
             return np.ones(count, np.uint8)
@@ -107,12 +108,18 @@ class Bitmaps:
 
     def _unwritten(self, kind: str, group: int, count: int) -> Any:
         """The bits of a bitmap that was never written: free but for the group's own metadata."""
-        bits = np.zeros(count, np.uint8)
         if kind == "inode":
-            return bits
+            return np.zeros(count, np.uint8)
+        superblock = self._superblock
+        bits = self._own(group, count)
+        bits[: -(-group_overhead(superblock, group) // superblock.cluster_ratio)] = 1
+        return bits
+
+    def _own(self, group: int, count: int) -> Any:
+        """The bits of the bitmaps and inode tables that lie in a group, whose ever they are."""
         superblock = self._superblock
         start, ratio = first_block(superblock, group), superblock.cluster_ratio
-        bits[: -(-group_overhead(superblock, group) // ratio)] = 1
+        bits = np.zeros(count, np.uint8)
         for places, length in self._homes:
             edges = (start - length + 1, start + superblock.blocks_per_group)
             first = places[slice(*np.searchsorted(places, edges).tolist())] - start
