@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.environment import ROOT, provide, user_mode
+from tests.environment import provide, user_mode
 from tests.environment.kernel import ANSWER, missing_for_kernel
 
 KERNELS = 2  # user-mode ones have one processor each
@@ -50,7 +50,7 @@ def _in_user_mode(arguments: Sequence[str]) -> list[int]:
     kernels = [
         user_mode.UserMode(
             [*arguments, "-m", "kernel", "--part", f"{part}/{KERNELS}"],
-            ROOT / "build" / "user-mode" / f"{part}",
+            user_mode.FOLDER / f"{part}",
         )
         for part in range(1, KERNELS + 1)
     ]

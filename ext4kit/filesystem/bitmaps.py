@@ -123,6 +123,8 @@ class Bitmaps:
         for places, length in self._homes:
             edges = (start - length + 1, start + superblock.blocks_per_group)
             first = places[slice(*np.searchsorted(places, edges).tolist())] - start
+            if not len(first):  # as in most groups with flex_bg
+                continue
             begin = np.minimum(np.maximum(first, 0) // ratio, count)
             end = np.minimum(-(-(first + length) // ratio), count)
             bits |= _covered(begin, end, count)

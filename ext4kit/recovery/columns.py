@@ -13,7 +13,7 @@ from ext4kit.parsers.inode import InodeFlags
 from ext4kit.past.states import NEVER, NOW
 from ext4kit.recovery.candidates import DISK, NONE, NOTHING, STALE_INDEX, Candidates
 from ext4kit.recovery.deleted import Moment
-from ext4kit.recovery.discarded import Discarded, find_discarded
+from ext4kit.recovery.discarded import find_discarded
 from ext4kit.recovery.doubts import find_doubts
 from ext4kit.recovery.ends import Ends, find_ends
 from ext4kit.recovery.intervals import overlaps
@@ -128,14 +128,14 @@ class Columns:
         return self._sliced(self.reuse.candidate)
 
     @cached_property
-    def discarded(self) -> Discarded:
+    def discarded(self) -> Runs:
         """Blocks of the candidates that were discarded."""
         return find_discarded(self.past, self.found, self.runs, self._marks)
 
     @cached_property
     def discarded_slices(self) -> list[int]:
         """The same for `discarded`."""
-        return self._sliced(self.discarded.candidate)
+        return self._sliced(self.discarded.owner)
 
     @cached_property
     def untrusted(self) -> set[int]:

@@ -176,7 +176,7 @@ class _Engine:
         """Report once that the drive returns zeros for blocks of deleted files."""
         table = self.columns.discarded
         if len(table):
-            blocks, files = int(table.length.sum()), len(np.unique(table.candidate))
+            blocks, files = int(table.length.sum()), len(np.unique(table.owner))
             what = f"{blocks:,} blocks of {files:,} deleted files read as zeros: probably discarded"
             what += " (TRIM); copies in the journal remain"
             self.fs.problems.add("unallocated space", what, Severity.WARNING)
@@ -190,7 +190,8 @@ class _Engine:
             return lost, 0
         table = self.columns.discarded
         pieces = [
-            (int(table.start[row]), int(table.length[row]), DISCARDED) for row in range(first, last)
+            (int(table.physical[row]), int(table.length[row]), DISCARDED)
+            for row in range(first, last)
         ]
         for copies in (self.columns.journaled, self.columns.loose):
             if place in copies:

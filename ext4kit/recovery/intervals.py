@@ -30,6 +30,14 @@ def overlaps(start: Any, length: Any, other_start: Any, other_length: Any) -> tu
     return row[touching], order[other[touching]]
 
 
+def common(start: Any, length: Any, other_start: Any, other_length: Any) -> tuple[Any, Any, Any]:
+    """(row, first block, blocks) of the parts of runs that lie in others; as `overlaps`."""
+    mine, theirs = overlaps(start, length, other_start, other_length)
+    first = np.maximum(start[mine], other_start[theirs])
+    end = np.minimum((start + length)[mine], (other_start + other_length)[theirs])
+    return mine, first, end - first
+
+
 def shared(one: Runs, other: Runs, owners: int) -> Any:
     """Per owner (bool): a block is in its runs of both tables."""
     edges = np.unique(

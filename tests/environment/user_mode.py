@@ -21,6 +21,7 @@ from pathlib import Path
 from sample_images.recipes import machine
 from tests.environment import ROOT, provide
 
+FOLDER = ROOT / "build" / "user-mode"  # outside /tmp, which is another one inside
 MEMORY = "3G"  # a sparse file of the host; of it is taken what is used
 TMP = 24 << 30  # bytes of the sparse file that is /tmp inside
 _SYS_FINIT_MODULE = {"x86_64": 313, "i686": 350}
@@ -38,8 +39,6 @@ echo $? >{folder}/code
 echo o > /proc/sysrq-trigger
 sleep 60
 """
-
-
 _TRIAL = """#!/bin/sh
 mount -t proc proc /proc
 uname -r >{folder}/release
@@ -71,7 +70,8 @@ def missing() -> str:
 
 def _release() -> str:
     """What `uname -r` says in the user-mode kernel; empty when it does not start."""
-    with tempfile.TemporaryDirectory(prefix="ext4kit-uml-", dir=_kept()) as folder:
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="ext4kit-uml-", dir=FOLDER) as folder:
         init = _script(Path(folder), _TRIAL.format(folder=shlex.quote(folder)))
         process = _boot(init, Path(folder))
         with suppress(subprocess.TimeoutExpired):
@@ -80,13 +80,6 @@ def _release() -> str:
         process.wait()
         told = Path(folder) / "release"
         return told.read_text().strip() if told.exists() else ""
-
-
-def _kept() -> Path:
-    """A folder outside /tmp, which is another one inside."""
-    folder = ROOT / "build" / "user-mode"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
 
 
 def _script(folder: Path, text: str) -> Path:

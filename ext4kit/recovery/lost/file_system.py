@@ -20,7 +20,7 @@ from ext4kit.parsers.group import GroupTable
 from ext4kit.parsers.inode import GOOD_OLD_SIZE, InodeTable, inode_checksums_ok, parse_inodes
 from ext4kit.parsers.superblock import Superblock
 from ext4kit.parsers.traces import plausible_inodes
-from ext4kit.recovery.intervals import overlaps
+from ext4kit.recovery.intervals import common, overlaps
 from ext4kit.recovery.lost.later import Later, Spans
 from ext4kit.recovery.lost.origins import Origin, records
 from ext4kit.recovery.lost.tables import Tables
@@ -77,10 +77,7 @@ class LostBlocks:
 
     def taken(self, start: Any, length: Any) -> tuple[Any, Any, Any]:
         """(row, first block, count) of the parts of runs that somebody took later."""
-        mine, other = overlaps(start, length, self._start, self._length)
-        first = np.maximum(start[mine], self._start[other])
-        end = np.minimum((start + length)[mine], (self._start + self._length)[other])
-        return mine, first, end - first
+        return common(start, length, self._start, self._length)
 
     def are_taken(self, blocks: Any) -> Any:
         """Per block (bool): somebody took it later."""

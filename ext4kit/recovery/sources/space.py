@@ -24,7 +24,7 @@ from ext4kit.filesystem.geometry import first_block
 from ext4kit.journal import Log
 from ext4kit.journal.overlay import CopiesInFront
 from ext4kit.past import Past
-from ext4kit.recovery.intervals import cut, overlaps
+from ext4kit.recovery.intervals import common, cut
 
 BYTES_AT_ONCE = 8 << 20
 _OWNERS, _MAPPINGS_AT_LEAST = 2, 1 << 20
@@ -218,8 +218,6 @@ def _in_place(blocks: BlockReader) -> BlockReader:
 
 def _within(start: Any, length: Any, other: Any, other_length: Any) -> tuple[Any, Any]:
     """The parts of ascending runs that lie in others, which do not overlap."""
-    mine, theirs = overlaps(start, length, other, other_length)
-    first = np.maximum(start[mine], other[theirs])
-    last = np.minimum((start + length)[mine], (other + other_length)[theirs])
+    _, first, count = common(start, length, other, other_length)
     order = np.argsort(first)
-    return first[order], (last - first)[order]
+    return first[order], count[order]
