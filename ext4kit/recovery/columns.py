@@ -206,7 +206,7 @@ class Columns:
 
     @cached_property
     def journaled(self) -> dict[int, tuple[Any, Any]]:
-        """Per candidate: (blocks, log copies) of content that went through the log as data.
+        """Per candidate: (blocks that ascend, log copies) of content that the log has as data.
 
         A copy belongs to the file when the file had the block by then: content that is
         journaled is so from the transaction on that gives the file its block.
@@ -223,6 +223,8 @@ class Columns:
         fits = (death == NEVER) | (order <= np.where(death == NOW, states.order[row], death))
         fits &= order >= self._owned_since(row, history.blocks[tag])
         candidate, tag = candidate[fits], tag[fits]
+        order = np.lexsort((tag, candidate))  # tags ascend by block, then by age; runs need not
+        candidate, tag = candidate[order], tag[order]
         found: dict[int, tuple[Any, Any]] = {}
         places, starts = np.unique(candidate, return_index=True)  # in order of candidates
         for place, tags in zip(places.tolist(), np.split(tag, starts[1:]), strict=False):

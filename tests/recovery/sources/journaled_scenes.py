@@ -31,8 +31,9 @@ def leave_free(stage: Stage, size: int) -> None:
     """Give all but `size` bytes of the free space to a file that was never written."""
     no_reserve(stage)
     found = os.statvfs(stage.root)
-    with stage.path("filler").open("xb") as stream:
-        fallocate(stream.fileno(), 0, 0, found.f_bfree * found.f_frsize - size)
+    with stage.path("filler").open("ab") as stream:
+        more = found.f_bfree * found.f_frsize - size
+        fallocate(stream.fileno(), 0, stream.tell(), more)
     stage.sync()
 
 
@@ -56,6 +57,30 @@ def data_reused(stage: Stage) -> None:
     stage.remove(shuffled(old, "reused"))
     stage.sync()
     plant_files(stage, "new", 60, 60_000)
+    stage.sync()
+
+
+def data_turned(stage: Stage) -> None:
+    """As `data_reused`, each old file with its later half in front of the earlier one."""
+    pads = [f"pad/{at:02d}" for at in range(32)]
+    for path in pads:  # each takes 64 KiB behind the one before
+        stage.write(path, noise(path, 64 << 10))
+    stage.sync()
+    leave_free(stage, 0)
+    old = [f"old/{at:02d}" for at in range(16)]
+    for first, there in ((0, pads[16:]), (32 << 10, pads[:16])):
+        stage.remove(there)
+        stage.sync()
+        for path in old:
+            if not first:
+                stage.write(path, b"")
+            stage.add(path, [(first, noise(f"{path} {first}", 32 << 10))])
+        leave_free(stage, 0)
+        stage.sync()
+    stage.remove(shuffled([path.encode() for path in old], "turned"))
+    stage.sync()
+    for at in range(16):
+        stage.write(f"new/{at:02d}", noise(f"new {at}", 60_000))
     stage.sync()
 
 
@@ -215,6 +240,8 @@ def _write_in_pieces(stage: Stage, name: str) -> None:
 
 RECIPES = (
     Recipe("data_reused", "journaled data, blocks written over", data_reused, LOG_16,
+           size=48 * MIB, mount_options="data=journal"),
+    Recipe("data_turned", "journaled data, later blocks in front", data_turned, LOG_16,
            size=48 * MIB, mount_options="data=journal"),
     Recipe("data_rewritten", "journaled data, written over in place", data_rewritten, LOG_16,
            size=48 * MIB, mount_options="data=journal"),

@@ -100,10 +100,14 @@ def bring_back(image: Path, sources: frozenset[Source] = ALL_SOURCES) -> list[De
 # -- contents --------------------------------------------------------------------------------
 
 
-def test_what_others_wrote_over_comes_from_the_log(came: Look) -> None:
-    seen = came("data_reused")
+@pytest.mark.parametrize("name", ["data_reused", "data_turned"])
+def test_what_others_wrote_over_comes_from_the_log(came: Look, name: str) -> None:
+    seen = came(name)
     gone = [one for one in seen.truth.files if not one.blocks_hold]
     assert len(gone) > 5  # how many is the allocator's choice
+    if name == "data_turned":
+        turned = [one for one in gone if one.blocks[-1][1] < one.blocks[0][1]]
+        assert len(turned) > 5
     for one in seen.truth.files:
         file = seen.of(one)
         assert file is not None
