@@ -27,6 +27,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from tests import cases
 from tests.environment import ROOT, sharing
 from tests.mutation import FOLDER, PACKAGES, Package
 from tests.mutation.measured import IMAGES, Covering, covering
@@ -46,12 +47,28 @@ class Copy:
         for name in _COPIED:
             source = ROOT / name
             (shutil.copytree if source.is_dir() else shutil.copy2)(source, folder / name)
-        environment = {**os.environ, sharing.IMAGES: str(IMAGES)}
+        environment = {
+            **os.environ, sharing.IMAGES: str(IMAGES), cases.HOME: str(cases.home()),
+        }  # fmt: skip
         environment.pop("PYTHONPATH", None)
+        self._proven: set[str] = set()
         self._child = subprocess.Popen(
             [sys.executable, "-m", "tests.mutation.trial"], cwd=folder, env=environment,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
+
+    def prove(self, path: str, source: str, tests: Sequence[str], clean: float) -> None:
+        """See that tests pass here without a change; each of them once.
+
+        Raises:
+            SystemExit: one fails; what it noticed would say nothing of a change.
+        """
+        if not (new := [test for test in tests if test not in self._proven]):
+            return
+        found = self.judge(path, source, new, clean)
+        if found["verdict"] != "survived":
+            raise SystemExit(f"tests fail without a change: {found['by']}")
+        self._proven.update(new)
 
     def judge(self, path: str, source: str, tests: Sequence[str], clean: float) -> dict[str, Any]:
         """Verdict, seconds and the test that noticed."""
@@ -83,26 +100,14 @@ class Run:
         self._workers = workers
 
     def results(self, variants: Sequence[Variant]) -> Iterator[dict[str, Any]]:
-        """What came of each, in order.
-
-        Raises:
-            SystemExit: tests fail in a copy that nothing was changed in.
-        """
+        """What came of each, in order."""
         copies = [Copy(number) for number in range(self._workers)]
         for copy in copies:
-            self._check(copy, variants[0])
             self._copies.put(copy)
         with ThreadPoolExecutor(self._workers) as pool:
             yield from pool.map(self._judged, variants)
         for copy in copies:
             copy.close()
-
-    def _check(self, copy: Copy, variant: Variant) -> None:
-        source = (ROOT / variant.path).read_text()
-        tests = self._tests(variant, source)
-        found = copy.judge(variant.path, source, tests, self.covered.cost(tests))
-        if found["verdict"] != "survived":
-            raise SystemExit(f"tests fail without a change: {found['by']}")
 
     def _judged(self, variant: Variant) -> dict[str, Any]:
         source = (ROOT / variant.path).read_text()
@@ -118,6 +123,7 @@ class Run:
         copy = self._copies.get()
         try:
             clean = self.covered.cost(tests)
+            copy.prove(variant.path, source, tests, clean)
             return {**about, **copy.judge(variant.path, mutated, tests, clean)}
         finally:
             self._copies.put(copy)
