@@ -19,6 +19,7 @@ from tests.recovery.sources.scenes import LONG_AGO
 
 LOG_4, LOG_16 = ("-t", "ext4", "-J", "size=4"), ("-t", "ext4", "-J", "size=16")
 INLINE = ("-O", "inline_data")
+SPARE = 64 << 10  # bytes that the file system keeps for its own blocks
 NOTE = "attribute of "  # with the path: the attribute that every file of these recipes has
 
 
@@ -66,7 +67,7 @@ def data_turned(stage: Stage) -> None:
     for path in pads:  # each takes 64 KiB behind the one before
         stage.write(path, noise(path, 64 << 10))
     stage.sync()
-    leave_free(stage, 0)
+    leave_free(stage, SPARE)
     old = [f"old/{at:02d}" for at in range(16)]
     for first, there in ((0, pads[16:]), (32 << 10, pads[:16])):
         stage.remove(there)
@@ -75,7 +76,7 @@ def data_turned(stage: Stage) -> None:
             if not first:
                 stage.write(path, b"")
             stage.add(path, [(first, noise(f"{path} {first}", 32 << 10))])
-        leave_free(stage, 0)
+        leave_free(stage, SPARE)
         stage.sync()
     stage.remove(shuffled([path.encode() for path in old], "turned"))
     stage.sync()
