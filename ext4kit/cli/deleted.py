@@ -16,6 +16,7 @@ from ext4kit.report.records import write_records
 
 COLOURS = {
     Grade.INTACT: "green",
+    Grade.CONSISTENT: "blue",
     Grade.PARTIAL: "yellow",
     Grade.OVERWRITTEN: "red",
     Grade.CARVED: "cyan",
@@ -36,8 +37,9 @@ def command(options: Options, versions: bool, sources: frozenset[Source], least:
     """What was deleted from IMAGE and how much of each is left.
 
     \b
-    intact       metadata confirmed, no later owner known for any block
-    partial      some blocks were reused; the rest is there
+    intact       the last committed content; a later write is excluded
+    consistent   all records agree; a write without a record is possible
+    partial      a part was reused, or the evidence speaks against it
     overwritten  nothing of it is left
     carved       content found without an inode
 

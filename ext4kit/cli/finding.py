@@ -14,7 +14,7 @@ from ext4kit.cli.session import Session
 from ext4kit.recovery import Deleted, Grade, find_deleted
 from ext4kit.recovery.sources import ALL_SOURCES, Source
 
-_BY_WORTH = (Grade.OVERWRITTEN, Grade.CARVED, Grade.PARTIAL, Grade.INTACT)
+_BY_WORTH = (Grade.OVERWRITTEN, Grade.CARVED, Grade.PARTIAL, Grade.CONSISTENT, Grade.INTACT)
 
 
 class _Sources(click.ParamType[frozenset[Source]]):
@@ -52,7 +52,7 @@ _OPTIONS = (
         "least",
         type=click.Choice([str(grade) for grade in _BY_WORTH]),
         default=str(Grade.OVERWRITTEN),
-        help="Leave out what is worth less: overwritten < carved < partial < intact.",
+        help="Omit files below this grade: overwritten < carved < partial < consistent < intact.",
     ),
 )
 

@@ -201,6 +201,7 @@ def _recovered(gone: DeletedFile) -> Node:
     """What of it came back, in UCO's words."""
     content = {
         Grade.INTACT: "recovered",
+        Grade.CONSISTENT: "recovered",
         Grade.PARTIAL: "partially recovered",
         Grade.CARVED: "partially recovered",
         Grade.OVERWRITTEN: "overwritten" if gone.blocks_reused else "unknown",

@@ -33,6 +33,7 @@ from ext4kit.parsers.inode import (
 )
 from ext4kit.past.breaks import Breaks, find_breaks
 from ext4kit.past.settled import Holdings, find_settled
+from ext4kit.past.writes import Writes, find_writes
 
 NOW = np.int64(1) << 62  # the order of what is on disk: after every transaction
 UNREPLAYED = int(NOW) - 1000  # the order of what is on disk in place of what fast commits tell;
@@ -113,6 +114,7 @@ class Past:
         self.settled: list[Holdings] = []
         self.live_directories: Any = np.zeros(0, np.int64)
         self._committed_only = committed_only
+        self._writes: list[Writes] = []
         self._keeps_rewritten = keeps_rewritten
         self._directories = np.zeros(0, np.int64) if directories_only else None
         self.states = self._read_states()
@@ -121,6 +123,11 @@ class Past:
     def breaks(self) -> Breaks:
         """Unmounts, power cuts and lost transactions, as the log's ids tell them."""
         return find_breaks(self.log)
+
+    @cached_property
+    def writes(self) -> Writes:
+        """Transactions in which files were written; none with `directories_only`."""
+        return Writes.joined(self._writes)
 
     # -- reading --------------------------------------------------------------------------
 
@@ -178,16 +185,18 @@ class Past:
         kept = np.flatnonzero(ordinary)
         if not ordinary.all():
             table = table.take(kept)
-        needed = self._are_needed(table)
+        needed = self._are_needed(table, versions.order[kept])
         kept, table = kept[needed], table.take(needed)
         if superblock.has_metadata_checksums:
             sound = inode_checksums_ok(table, superblock)
             kept, table = kept[sound], table.take(sound)
         return table, versions.order[kept]
 
-    def _are_needed(self, table: InodeTable) -> Any:
-        """Per state of one piece (bool): it is kept."""
+    def _are_needed(self, table: InodeTable, order: Any) -> Any:
+        """Per state of one piece (bool): it is kept. Its writes are, of all of them."""
         if self._directories is None:
+            assert self.log is not None
+            self._writes.append(find_writes(table, order, self.log.transactions))
             logged = self.history.blocks if self.history and self._keeps_rewritten else None
             settled, holdings = find_settled(self.fs, table, logged)
             self.settled.append(holdings)

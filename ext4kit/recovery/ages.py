@@ -15,12 +15,12 @@ import numpy as np
 
 from ext4kit.parsers.inode import InodeFlags
 from ext4kit.past.states import NEVER, NOW, Past
+from ext4kit.past.writes import COMMIT_INTERVAL
 from ext4kit.recovery.intervals import shared
 from ext4kit.units import NANOSECONDS
 
 MINUTE = 60 * NANOSECONDS
 WRITEBACK = MINUTE  # dirty pages are on disk well before that
-COMMIT_INTERVAL = 5 * NANOSECONDS  # the longest that a transaction stays open by default
 FINE_TIMES = 16  # bytes of an inode beyond the first 128 with the fractions of its times
 DATED = 24  # the same with the time of its making
 MADE_AND_WRITTEN = 2  # i_version after that
@@ -52,6 +52,21 @@ class Ages:
         return self.states.table.version > 1
 
     @cached_property
+    def are_counted(self) -> Any:
+        """The kernel that wrote the state counted changes of files (bool).
+
+        The state itself or an earlier one shows counts, and no file was written without one
+        between the mount and the unmount.
+        """
+        writes, breaks = self.past.writes, self.past.breaks
+        session = breaks.next_to(self.states.order)
+        first = (
+            breaks.next_to(writes.counted[:1]) if len(writes.counted) else len(breaks.before) + 1
+        )
+        shown = self.counts | (session >= first)
+        return shown & ~np.isin(session, breaks.next_to(writes.uncounted))
+
+    @cached_property
     def steps(self) -> Any:
         """By how much i_version is ahead of the state before; 0 where it tells nothing."""
         version = self.states.table.version
@@ -61,13 +76,13 @@ class Ages:
     def unexplained(self) -> Any:
         """Steps of i_version since the state before that its attributes do not explain.
 
-        One step each: a size that fell, another mode, other owners, a time set by hand.
+        One step each: another mode, other owners, a time set by hand. Not so a size that fell:
+        a write in the same tick of the clock is not counted.
         """
         table = self.states.table
-        before = {name: np.roll(getattr(table, name), 1) for name in ("size", "ctime", "version")}
+        before = {name: np.roll(getattr(table, name), 1) for name in ("ctime", "version")}
         by_hand = (table.mtime < before["ctime"]) | (table.mtime > table.ctime)
-        explained = (table.size < before["size"]).astype(np.int64)
-        explained += self._differs(table.mode)
+        explained = self._differs(table.mode).astype(np.int64)
         explained += self._differs(table.uid) | self._differs(table.gid)
         explained += by_hand & self._differs(table.mtime)
         return np.where(self.follows, table.version - before["version"] - explained, 0)

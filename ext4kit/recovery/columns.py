@@ -156,10 +156,9 @@ class Columns:
         return set(reuse.candidate.tolist())
 
     @cached_property
-    def reasons(self) -> dict[int, list[str]]:
-        """Per candidate: the reasons against intact, where there are any."""
-        found: dict[int, list[str]] = {}
-        doubts = find_doubts(
+    def _doubts(self) -> tuple[list[tuple[Any, str]], list[tuple[Any, str]]]:
+        """What `find_doubts` finds, with the doubts of maps that were found elsewhere."""
+        doubts, possible = find_doubts(
             self.past, self.found, self.runs, self.ownership, self.journaled, self.reuse
         )
         mapped = np.flatnonzero(self.found.lost_map != NONE)
@@ -167,10 +166,17 @@ class Columns:
             every = np.zeros(len(self.found), bool)
             every[mapped] = doubtful[self.found.lost_map[mapped]]
             doubts.append((every, reason))
-        for doubtful, reason in doubts:
-            for place in np.flatnonzero(doubtful).tolist():
-                found.setdefault(place, []).append(reason)
-        return found
+        return doubts, possible
+
+    @cached_property
+    def reasons(self) -> dict[int, list[str]]:
+        """Per candidate: the reasons against intact, where there are any."""
+        return _by_candidate(self._doubts[0])
+
+    @cached_property
+    def unrecorded(self) -> dict[int, list[str]]:
+        """Per candidate: why it is consistent at most, where there is a reason."""
+        return _by_candidate(self._doubts[1])
 
     @cached_property
     def freed_rivals(self) -> Any:
@@ -319,3 +325,11 @@ class Columns:
         tree = self.fs.tree()
         rows = np.flatnonzero(np.isin(tree.number, wanted))
         return dict(zip(tree.number[rows].tolist(), tree.paths_of(rows), strict=True))
+
+
+def _by_candidate(reasons: list[tuple[Any, str]]) -> dict[int, list[str]]:
+    found: dict[int, list[str]] = {}
+    for doubtful, reason in reasons:
+        for place in np.flatnonzero(doubtful).tolist():
+            found.setdefault(place, []).append(reason)
+    return found

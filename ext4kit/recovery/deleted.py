@@ -21,10 +21,16 @@ if TYPE_CHECKING:
 class Grade(StrEnum):
     """How much of a deleted file is left, and how sure that is."""
 
-    INTACT = "intact"  # confirmed metadata, all blocks free, no later owner known
+    INTACT = "intact"  # the last committed content: the evidence excludes a later write
+    CONSISTENT = "consistent"  # all records agree; a write without a record is not excluded
     PARTIAL = "partial"  # a part was reused or cannot be confirmed; the rest is there
     OVERWRITTEN = "overwritten"  # nothing of it is left that can be attributed
     CARVED = "carved"  # content found without an inode
+
+    @property
+    def is_whole(self) -> bool:
+        """No part of the file is known to be lost or to be another file's."""
+        return self in (Grade.INTACT, Grade.CONSISTENT)
 
 
 @dataclass(frozen=True, slots=True)

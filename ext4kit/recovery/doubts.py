@@ -17,6 +17,7 @@ from ext4kit.recovery.candidates import LOG, Candidates
 from ext4kit.recovery.intervals import overlaps
 from ext4kit.recovery.ownership import Ownership, Reuse
 from ext4kit.recovery.unreadable import UNREADABLE, on_lost_bytes
+from ext4kit.recovery.unrecorded import find_unrecorded, freed_state
 from ext4kit.recovery.unseen import find_unseen_users
 
 SECTOR = 512
@@ -33,8 +34,8 @@ def find_doubts(
     ownership: Ownership,
     journaled: Mapping[int, tuple[Any, Any]],
     reuse: Reuse,
-) -> list[tuple[Any, str]]:
-    """Reasons against the grade intact.
+) -> tuple[list[tuple[Any, str]], list[tuple[Any, str]]]:
+    """Reasons against the grade intact, and those that let it be consistent at most.
 
     Args:
         past: what is known over time.
@@ -45,12 +46,15 @@ def find_doubts(
         reuse: the blocks that others took later.
 
     Returns:
-        (per candidate (bool), what is wrong with it) pairs.
+        ((per candidate (bool), what is wrong with it) pairs, (per candidate, what leaves no
+        record) pairs).
     """
     ages = Ages(past)
     recent = ages.unsettled(found.row, ages.changed[found.row])
     blank, foreign = _ends_of(past, found, runs, journaled, ages)
-    return [
+    from_disk = _files(past, found) & ~_are_in(found, journaled)
+    from_log = _copies(found, journaled) >= _written_blocks(found, runs)
+    doubts = [
         (found.unsized, "size not known: up to the last byte that is not zero"),
         (
             past.states.undescribed[found.row],
@@ -66,9 +70,8 @@ def find_doubts(
         ),
         (_unproven(past, found), "the checksum of its inode does not fit"),
         (_uncommitted(past, found), "its state comes from a transaction without a commit"),
-        (_unseen(past, found), "a later fast commit may have changed its blocks unseen"),
         (
-            _written_again(past, found, runs, ownership),
+            _written_again(past, found, runs, ownership) & ~from_log,
             "the same file went on using blocks of this state: their bytes may be newer",
         ),
         (
@@ -88,16 +91,6 @@ def find_doubts(
             "the log has not all of its journaled bytes, and they may not be in their place",
         ),
         (
-            _rewritten(past, found, ages),
-            "it was written in place and went soon: the bytes may be older ones of its own",
-        ),
-        (
-            ages.unsettled(found.row, ages.made_and_rewritten[found.row])
-            & _files(past, found)
-            & ~_are_in(found, journaled),
-            "it was written again before it is first seen and went soon: the bytes may be older",
-        ),
-        (
             ages.awaits_bytes[found.row] & recent & _files(past, found),
             "it was written to and went soon: nothing of it had come to the disk",
         ),
@@ -105,13 +98,24 @@ def find_doubts(
             _inline(past, found) & recent & ~ages.in_one_go[found.row],
             "it was written again just before it went: data beyond its inode may be missing",
         ),
-        (_went_on(past, found, ages), "it changed after the last state that is known"),
+        (_went_on(past, found), "it changed after the last state that is known"),
         (_half_way(past, found, runs, recent), "its size may be how far writeback had come"),
-        *find_unseen_users(
-            past, found, runs, ages, _files(past, found) & ~_are_in(found, journaled)
-        ),
         (foreign, "the block with its end was written by others"),
     ]
+    possible = [
+        *find_unseen_users(past, found, runs, ages, from_disk),
+        (_unseen(past, found), "a later fast commit may have changed its blocks unseen"),
+        (
+            _rewritten(past, found, ages),
+            "it was written in place and went soon: the bytes may be older ones of its own",
+        ),
+        (
+            ages.unsettled(found.row, ages.made_and_rewritten[found.row]) & from_disk,
+            "it was written again before it is first seen and went soon: the bytes may be older",
+        ),
+        *find_unrecorded(past, found, ages, from_disk),
+    ]
+    return doubts, possible
 
 
 def _incomplete(past: Past, found: Candidates) -> Any:
@@ -212,12 +216,22 @@ def _unlogged(
 ) -> Any:
     """Where data is journaled, a deletion keeps what was not yet checkpointed off its place."""
     files = _files(past, found)
+    copies, written = _copies(found, journaled), _written_blocks(found, runs)
+    usual = 2 * (copies > 0)[files].sum() > (written > 0)[files].sum()
+    return files & (copies < written) & ((copies > 0) | usual)
+
+
+def _copies(found: Candidates, journaled: Mapping[int, tuple[Any, Any]]) -> Any:
+    """Per candidate: blocks of which the log has a copy as data."""
     copies = np.zeros(len(found), np.int64)
     for place, (blocks, _) in journaled.items():
         copies[place] = len(blocks)
-    written = np.bincount(runs.owner, runs.length * ~runs.unwritten, len(found))
-    usual = 2 * (copies > 0)[files].sum() > (written > 0)[files].sum()
-    return files & (copies < written) & ((copies > 0) | usual)
+    return copies
+
+
+def _written_blocks(found: Candidates, runs: Runs) -> Any:
+    """Per candidate: blocks that hold content."""
+    return np.bincount(runs.owner, runs.length * ~runs.unwritten, len(found))
 
 
 def _written_again(past: Past, found: Candidates, runs: Runs, ownership: Ownership) -> Any:
@@ -314,19 +328,11 @@ def _rewritten(past: Past, found: Candidates, ages: Ages) -> Any:
     return _files(past, found) & ~_inline(past, found) & (table.size[found.row] > 0) & recent
 
 
-def _went_on(past: Past, found: Candidates, ages: Ages) -> Any:
-    """i_version of the inode as it was freed is ahead of the last state that was logged.
-
-    Of an earlier state, that of the next one is: what it wrote before it dropped the blocks
-    may be in them. One step is what emptying and writing anew takes.
-    """
-    row, states = found.row, past.states
-    after = np.minimum(row + 1, len(states) - 1)
-    known = ages.follows[after] & (after > row) & ages.counts[row]
-    freed = (states.table.links_count[after] == 0) & ~states.whole[after]
-    steps = np.where(freed, states.table.version[after] - states.table.version[row], 0)
-    steps = np.where(found.superseded, ages.unexplained[after] - 1, steps)
-    return _files(past, found) & known & (steps > 0)
+def _went_on(past: Past, found: Candidates) -> Any:
+    """i_version of the inode as it was freed is ahead of the last state that was logged."""
+    row, version = found.row, past.states.table.version
+    after = freed_state(past, found)
+    return _files(past, found) & (after >= 0) & (version[after] > version[row])
 
 
 def _half_way(past: Past, found: Candidates, runs: Runs, recent: Any) -> Any:

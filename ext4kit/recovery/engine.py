@@ -107,12 +107,15 @@ class _Engine:
         inode, source = columns.ends.inode[place], columns.source_names[place]
         runs = columns.runs.take(slice(*columns.slices[place : place + 2]))
         reused = self._reused_blocks(place) if place in self._contested else []
-        lost, problems = self._lost_blocks(place, reused)
+        lost, copied, problems = self._lost_blocks(place, reused)
         lost, discarded = self._with_discarded(place, lost)
         if discarded:
             problems.append(ZEROED.format(discarded))
         size = self._size(place, inode, source)
         grade = self._grade(place, inode, source, runs, lost, problems)
+        if copied:
+            problems.insert(0, f"{copied:,} of its blocks have other bytes now: {FROM_LOG}")
+            grade = Grade.CONSISTENT if grade is Grade.INTACT else grade
         name = self._names[place]
         file = DeletedFile(
             path=name.path if name else None,
@@ -157,20 +160,22 @@ class _Engine:
 
     def _lost_blocks(
         self, place: int, reused: list[tuple[int, int, str]]
-    ) -> tuple[list[tuple[int, int, str]], list[str]]:
-        """(the reused blocks of whose bytes the log has no copy, what to say of the others)."""
-        said: list[str] = []
-        if not reused:
-            return reused, said
-        for copies, where in ((self.columns.journaled, FROM_LOG), (self.columns.loose, LOOSE)):
-            if place not in copies:
-                continue
-            left = without_copied(reused, copies[place][0])
-            count = _total(reused) - _total(left)
-            if count:
-                said.append(f"{count:,} of its blocks have other bytes now: {where}")
-            reused = left
-        return reused, said
+    ) -> tuple[list[tuple[int, int, str]], int, list[str]]:
+        """Reused blocks of whose bytes the log has a copy, and the others.
+
+        Returns:
+            (those without a copy, how many have one that is described, what to say of copies
+            that nothing describes).
+        """
+        journaled, loose = self.columns.journaled, self.columns.loose
+        left = without_copied(reused, journaled[place][0]) if place in journaled else reused
+        copied = _total(reused) - _total(left)
+        if place not in loose:
+            return left, copied, []
+        lost = without_copied(left, loose[place][0])
+        count = _total(left) - _total(lost)
+        said = f"{count:,} of its blocks have other bytes now: {LOOSE}"
+        return lost, copied, [said] if count else []
 
     def _report_discarded(self) -> None:
         """Report once that the drive returns zeros for blocks of deleted files."""
@@ -242,11 +247,7 @@ class _Engine:
     ) -> Grade:
         """The grade, and the reasons for anything below intact."""
         if source == NOTHING:
-            problems.append("no source tells which blocks it had")
-            if place in self.columns.stale_extents:
-                count, last = self.columns.stale_extents[place]
-                size = last * self.block_size
-                problems.append(f"it had {count} extents and more than {size:,} bytes")
+            problems += self._traces_of_a_map(place)
             return Grade.OVERWRITTEN
         problems += self.columns.reasons.get(place, ())
         if inode.is_inline and inode.size > len(self._inline(inode)):
@@ -257,11 +258,22 @@ class _Engine:
             problems.append("it changed after the last state that is known")
         reused, blocks = _total(lost), self.columns.block_counts[place]
         grade = Grade.PARTIAL if problems or reused else Grade.INTACT
+        if grade is Grade.INTACT and place in self.columns.unrecorded:
+            problems += self.columns.unrecorded[place]
+            grade = Grade.CONSISTENT
         if blocks and reused >= blocks:
             grade = Grade.OVERWRITTEN
         if inode.is_encrypted:
             problems.append("encrypted: the content is ciphertext")
         return grade
+
+    def _traces_of_a_map(self, place: int) -> list[str]:
+        """What to say of a candidate without a map."""
+        said = ["no source tells which blocks it had"]
+        if place in self.columns.stale_extents:
+            count, last = self.columns.stale_extents[place]
+            said.append(f"it had {count} extents and more than {last * self.block_size:,} bytes")
+        return said
 
     def _changed_later(self, place: int, inode: Inode) -> bool:
         """Whether a file last seen without blocks got some before it was freed.

@@ -176,7 +176,7 @@ def _unnamed(file: DeletedFile) -> tuple[bytes, ...]:
 def grade_of(file: DeletedFile, written: Written | None) -> Grade:
     """The grade, no more than partial where reading the content showed a loss."""
     has_lost = written is not None and bool(written.lost)
-    return Grade.PARTIAL if has_lost and file.grade is Grade.INTACT else file.grade
+    return Grade.PARTIAL if has_lost and file.grade.is_whole else file.grade
 
 
 def record(file: DeletedFile, written: Written | None, failure: str = "") -> dict[str, Any]:

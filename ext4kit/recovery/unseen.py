@@ -11,21 +11,25 @@ from typing import Any
 
 import numpy as np
 
-from ext4kit.filesystem.maps import Runs
-from ext4kit.parsers.inode import InodeFlags
+from ext4kit.filesystem.maps import Runs, spread
+from ext4kit.parsers.superblock import SUPERBLOCK, SUPERBLOCK_OFFSET
 from ext4kit.past.states import NEVER, NOW, UNREPLAYED, Past
 from ext4kit.recovery.ages import Ages
 from ext4kit.recovery.candidates import LOG, Candidates
-from ext4kit.recovery.seams import may_have_seams
 from ext4kit.units import NANOSECONDS
 
+CUT = "An unclean shutdown followed; uncommitted writes of other files may be in the blocks."
+WRITTEN = (
+    "Files were written in its block groups later; a file that was created and deleted within one"
+    " transaction leaves no record of its blocks."
+)
 AT_UNMOUNT = 2  # ids from the last transaction to what an unmount leaves as the next one
 
 
 def find_unseen_users(
     past: Past, found: Candidates, runs: Runs, ages: Ages, files: Any
 ) -> list[tuple[Any, str]]:
-    """Reasons against the grade intact, where the bytes do not rule such users out.
+    """Reasons that let a candidate be consistent at most.
 
     Args:
         past: what is known over time.
@@ -35,12 +39,12 @@ def find_unseen_users(
         files: which candidates are regular files of known size (bool).
 
     Returns:
-        As `find_doubts`.
+        As `find_unrecorded`.
     """
-    lost, cut = _lost_since(past, found), _cut_since(past, found)
-    taken = _taken_unseen(past, found, runs, ages)
-    size = past.states.table.size[found.row]
-    suspect = may_have_seams(past.fs, size, runs, files & (cut | taken) & ~lost)
+    tids = np.union1d(_tids_of_unseen(past, ages), past.writes.written)
+    mapped = np.bincount(runs.owner, minlength=len(found)) > 0
+    links = (past.states.table.mode[found.row] & 0xF000) == 0xA000
+    contents = (files | links) & mapped
     return [
         (
             _counted_anew(past, found),
@@ -51,11 +55,11 @@ def find_unseen_users(
             "the log lacks transactions before it went, in which it may have changed",
         ),
         (
-            lost & files & (np.bincount(runs.owner, minlength=len(found)) > 0),
+            _lost_since(past, found) & contents,
             "the log lacks transactions since: others may have had its blocks",
         ),
-        (cut & suspect, "power was cut since: what was written then may be in its blocks"),
-        (taken & suspect, "others that went at once may have had its blocks"),
+        (_cut_since(past, found) & contents, CUT),
+        (_allocated_after(past, found, runs, tids) & contents, WRITTEN),
     ]
 
 
@@ -86,7 +90,8 @@ def _cut_since(past: Past, found: Candidates) -> Any:
         return np.zeros(len(found), bool)
     last = past.breaks.before[~past.breaks.clean].max(initial=NEVER)
     as_unmounted = log.superblock.sequence - log.transactions.order[-1] == AT_UNMOUNT
-    if not as_unmounted or _checked_since(past, int(log.transactions.commit_time_ns[-1])):
+    commit = int(log.transactions.commit_time_ns[-1])
+    if not as_unmounted or _checked_since(past, commit) or _mounted_since(past, commit):
         last = NOW
     return (found.death <= last) & (found.death != NEVER)
 
@@ -98,37 +103,56 @@ def _checked_since(past: Past, commit: int) -> bool:
     return checked and (superblock.check_time + 1) * NANOSECONDS > commit
 
 
-def _taken_unseen(past: Past, found: Candidates, runs: Runs, ages: Ages) -> Any:
-    """Blocks of groups whose bitmap was logged when a file went of whose blocks nothing tells."""
+def _mounted_since(past: Past, commit: int) -> bool:
+    """Whether a later mount than that of the last commit left no transaction.
+
+    It may have come after a power cut: a recovery leaves the log as an unmount does. Each mount
+    counts in the superblock, of which deletions log a copy.
+    Source: kernel fs/ext4/super.c, `ext4_setup_super`; fs/ext4/namei.c, `ext4_orphan_add`.
+    """
+    superblock, log = past.fs.superblock, past.log
+    if log is not None and past.history is not None:
+        block, at = divmod(SUPERBLOCK_OFFSET, superblock.block_size)
+        copy = past.history.latest(np.array([block]), NOW)
+        if copy[0] >= 0 and log.tags.order[copy[0]] >= past.breaks.after.max(initial=NEVER):
+            logged = SUPERBLOCK.first(log.read_copies(copy)[0].tobytes(), at)
+            return bool(logged.s_mnt_count != superblock.mount_count)
+    return superblock.mount_time * NANOSECONDS > commit
+
+
+def _allocated_after(past: Past, found: Candidates, runs: Runs, tids: Any) -> Any:
+    """Candidates (bool) with blocks of a group whose bitmap one of these later tids logged."""
     doubtful = np.zeros(len(found), bool)
     superblock, history = past.fs.superblock, past.history
-    if history is None:
+    if history is None or not len(runs):
         return doubtful
-    bitmaps = np.argsort(past.fs.groups.block_bitmap)
-    logged = np.isin(history.blocks, past.fs.groups.block_bitmap)
-    logged &= np.isin(history.orders, _orders_of_unseen(past, ages))
-    slot = np.searchsorted(past.fs.groups.block_bitmap[bitmaps], history.blocks[logged])
+    by_block = np.argsort(past.fs.groups.block_bitmap)
+    logged = np.isin(history.blocks, past.fs.groups.block_bitmap) & np.isin(history.orders, tids)
+    slot = np.searchsorted(past.fs.groups.block_bitmap[by_block], history.blocks[logged])
     latest = np.full(len(past.fs.groups), NEVER)
-    np.maximum.at(latest, bitmaps[slot], history.orders[logged])
-    for block in (runs.physical, runs.physical + runs.length - 1):
-        group = (block - superblock.first_data_block) // superblock.blocks_per_group
-        taken = latest[np.clip(group, 0, len(latest) - 1)] > found.death[runs.owner]
-        doubtful[runs.owner[taken & (found.death[runs.owner] != NEVER)]] = True
-    return doubtful
+    np.maximum.at(latest, by_block[slot], history.orders[logged])
+    last = len(latest) - 1
+    first, end = (
+        np.clip((block - superblock.first_data_block) // superblock.blocks_per_group, 0, last)
+        for block in (runs.physical, runs.physical + runs.length - 1)
+    )
+    row, position = spread(end - first + 1)
+    death = np.where(found.death == NOW, past.states.order[found.row], found.death)
+    taken = latest[first[row] + position] > death[runs.owner[row]]
+    doubtful[runs.owner[row[taken]]] = True
+    return doubtful & (found.death != NEVER)
 
 
-def _orders_of_unseen(past: Past, ages: Ages) -> Any:
-    """Orders at which regular files went that had blocks of which no state tells.
+def _tids_of_unseen(past: Past, ages: Ages) -> Any:
+    """Tids in which regular files were deleted that had blocks which no state maps.
 
-    Of one that no state shows alive, the freed inode tells that it had blocks: freeing them
-    sets mtime. Files without extents take blocks before there is any thought of writing to
-    them. One that was known may have got more when bytes waited for blocks, or when i_version
-    says that it went on.
+    Of one that no state shows linked, the freed inode tells that it had blocks: freeing them
+    sets mtime, and writing them is counted. One that was known may have got more when bytes
+    waited for blocks, when i_version says that it went on, and when the kernel did not count that.
     """
     states, table = past.states, past.states.table
     freed = (table.links_count == 0) & ~states.whole & ((table.mode & 0xF000) == 0x8000)
-    by_extents = (table.flags & int(InodeFlags.EXTENTS)) != 0
-    alone = ~ages.follows & (table.mtime == table.ctime) & by_extents
+    alone = ~ages.follows & ((table.mtime == table.ctime) | ages.counts)
     waited = ages.follows & np.roll(ages.awaits_blocks, 1)
-    gone_on = freed & (alone | waited | (ages.steps > 0))
+    gone_on = freed & (alone | waited | (ages.steps > 0) | ~ages.are_counted)
     return np.unique(states.order[gone_on & (states.order < UNREPLAYED)])

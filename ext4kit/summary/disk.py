@@ -15,6 +15,7 @@ from ext4kit.summary.facts import DiskMap, Use
 
 _RECOVERABLE = (
     (Grade.INTACT, Use.INTACT),
+    (Grade.CONSISTENT, Use.CONSISTENT),
     (Grade.PARTIAL, Use.PARTIAL),
     (Grade.CARVED, Use.CARVED),
 )

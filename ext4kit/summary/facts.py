@@ -178,6 +178,7 @@ class Use(StrEnum):
     METADATA = "metadata"
     FILES = "files"
     INTACT = "intact"
+    CONSISTENT = "consistent"
     PARTIAL = "partial"
     CARVED = "carved"
     FREE = "free"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import random
@@ -19,6 +20,8 @@ from sample_images.recipes.syscalls import Fallocate
 FULL, UNFIT = errno.ENOSPC, (errno.EOPNOTSUPP, errno.EINVAL, errno.ENODEV)
 MOST_FILES = 90
 BIGGEST = 300_000
+SEEN = 0.7  # of the files that are opened: somebody asks for their times
+ALIGNED = 4096  # bytes that a write past the page cache is a multiple of
 HOUR = 3600 * 10**9
 
 
@@ -50,8 +53,21 @@ class Acts:
             (self.fsync, 5), (self.sync, 3), (self.commit, 3), (self.flush, 2),
             (self.rewrite, 3), (self.save_over, 4), (self.change_mode, 2),
             (self.write_mapped, 3 * plain), (self.allocate, 3 * extents),
-            (self.punch, 3 * extents),
+            (self.punch, 3 * extents), (self.shift, 2 * extents),
+            (self.write_past_cache, 2 * plain), (self.pass_by, 2 * plain),
         ]  # fmt: skip
+
+    def create_many(self) -> None:
+        """Files to be deleted later, as far as there is space."""
+        with contextlib.suppress(OSError):
+            while len(self.book.of_kind("file")) < MOST_FILES:
+                self.create()
+
+    def act_quietly(self) -> None:
+        """Something goes or gets another name; no file is written."""
+        self.operation += 1
+        acts = (self.unlink, self.unlink, self.unlink, self.rename, self.remove_folder, self.sync)
+        self.chance.choice(acts)()
 
     def act(self) -> None:
         """One thing happens; where there is no space, something goes instead."""
@@ -122,11 +138,12 @@ class Acts:
         """Do something with an open file.
 
         Who asks for a file's times gets finer ones for the next change. Without that, a change
-        within the same tick of the clock as the one before cannot be seen by anybody.
+        within the same tick of the clock as the one before leaves no record.
         """
         handle = os.open(self.path(name), os.O_RDWR | os.O_NOFOLLOW)
         try:
-            os.fstat(handle)
+            if self.chance.random() < SEEN:
+                os.fstat(handle)
             use(handle, self.book.tree[name])
         finally:
             os.close(handle)
@@ -249,6 +266,57 @@ class Acts:
             syscalls.fallocate(handle, mode | Fallocate.KEEP_SIZE, offset, length)
             life.data[offset : offset + length] = bytes(length)
             self._keep(life)
+
+    def shift(self) -> None:
+        """Whole blocks are cut out of a file, or a hole is put in; what is behind moves."""
+        self._with_file(self._shift)
+
+    def _shift(self, handle: int, life: Life) -> None:
+        unit = self.layout.block_size
+        count = len(life.data) // unit
+        if count < 2:
+            return
+        offset, length = unit * self.chance.randrange(count - 1), unit
+        if self.chance.random() < 0.5:
+            syscalls.fallocate(handle, Fallocate.COLLAPSE_RANGE, offset, length)
+            del life.data[offset : offset + length]
+        else:
+            syscalls.fallocate(handle, Fallocate.INSERT_RANGE, offset, length)
+            life.data[offset:offset] = bytes(length)
+        self._keep(life)
+
+    def write_past_cache(self) -> None:
+        """Whole blocks are written with O_DIRECT: they are on the disk at once."""
+        name = self._pick()
+        if name is None or len(self.book.tree[name].data) < ALIGNED:
+            return
+        life = self.book.tree[name]
+        handle = os.open(self.path(name), os.O_RDWR | os.O_NOFOLLOW | os.O_DIRECT)
+        try:
+            offset = ALIGNED * self.chance.randrange(len(life.data) // ALIGNED)
+            data = self.chance.randbytes(ALIGNED)
+            syscalls.write_directly(handle, offset, data)
+            life.data[offset : offset + ALIGNED] = data
+            self._keep(life)
+        finally:
+            os.close(handle)
+
+    def pass_by(self) -> None:
+        """A file without a name, or with one for a moment, fills blocks with O_DIRECT and goes."""
+        flags = os.O_RDWR | os.O_DIRECT
+        path = self.path(b".passing")
+        if self.chance.random() < 0.5:
+            handle = os.open(self.root, flags | os.O_TMPFILE, 0o600)
+        else:
+            handle = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            data = self.chance.randbytes(ALIGNED * self.chance.choice((1, 4, 16, 64)))
+            syscalls.write_directly(handle, 0, data)
+            if self.chance.random() < 0.3:
+                os.ftruncate(handle, 0)
+        finally:
+            os.close(handle)
+            path.unlink(missing_ok=True)
 
     # -- names ----------------------------------------------------------------------------
 

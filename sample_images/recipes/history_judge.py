@@ -5,15 +5,30 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from collections import Counter
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 
 import ext4kit
 from ext4kit.recovery import DeletedFile, find_deleted
 from ext4kit.recovery.sources import ALL_SOURCES
 from sample_images.recipes import machine, syscalls
-from sample_images.recipes.history_book import Book, Key, Life
+from sample_images.recipes.history_book import Book, Key, Life, pieces_of
 from sample_images.recipes.history_sources import Sources
+
+_GRADES = ("intact", "consistent", "partial", "overwritten")
+
+
+class Content(StrEnum):
+    """What a record holds, compared with what its file held last."""
+
+    EXACT = "exact"
+    NOTHING = "exact and without content"
+    OLDER = "older"  # of an earlier version of the file
+    EMPTY = "empty"  # no byte or zeros, where the file held others
+    MIXED = "mixed"  # some bytes were never the file's
+    FOREIGN = "foreign"  # none was
 
 
 @dataclass(slots=True)
@@ -21,25 +36,47 @@ class Verdict:
     """What came of the deleted files of one image, or of several.
 
     Attributes:
-        files: deleted regular files whose life the book has; intact: of these graded so.
-        wrong: intact with bytes that this life never held; older: with bytes of an earlier
-            version of it; cautious: with the last bytes and yet not called intact.
+        files: deleted regular files whose life the book has; intact: of these graded so, earlier
+            versions too.
+        contents: (grade, `Content`) -> how many of these files.
         wrong_paths: paths that the life never had; older_paths: that were not its last.
         live: said to be deleted, and alive for the kernel.
         sources: what each source was worth.
     """
 
     files: int = 0
-    intact: int = 0
-    wrong: int = 0
-    older: int = 0
-    cautious: int = 0
+    contents: Counter[tuple[str, str]] = field(default_factory=Counter)
     paths: int = 0
     wrong_paths: int = 0
     older_paths: int = 0
     live: int = 0
     findings: list[str] = field(default_factory=list)
     sources: Sources = field(default_factory=Sources)
+
+    @property
+    def intact(self) -> int:
+        """How many files are graded intact."""
+        return sum(count for (grade, _), count in self.contents.items() if grade == "intact")
+
+    @property
+    def wrong(self) -> int:
+        """How many of these have any other content than they had last."""
+        right = (Content.EXACT, Content.NOTHING)
+        return self.intact - sum(self.contents["intact", content] for content in right)
+
+    @property
+    def kept(self) -> float:
+        """Share of the exact ones with any content that are graded intact or consistent."""
+        exact = {grade: self.contents[grade, Content.EXACT] for grade in _GRADES}
+        return (exact["intact"] + exact["consistent"]) / max(sum(exact.values()), 1)
+
+    def table(self) -> str:
+        """Contents by grade."""
+        lines = ["| grade | " + " | ".join(Content) + " |", "|---" * (len(Content) + 1) + "|"]
+        for grade in _GRADES:
+            counts = (f"{self.contents[grade, content]:,}" for content in Content)
+            lines.append(f"| {grade} | " + " | ".join(counts) + " |")
+        return "\n".join(lines)
 
     @property
     def is_bad(self) -> bool:
@@ -50,7 +87,7 @@ class Verdict:
         """All of it in one line."""
         return (
             f"{self.files} deleted files, {self.intact} intact, {self.wrong} of them WRONG, "
-            f"{self.older} an older version, {self.cautious} exact and not called intact; "
+            f"{self.kept:.0%} of the exact ones intact or consistent; "
             f"{self.paths} paths, {self.wrong_paths} WRONG, {self.older_paths} older; "
             f"{self.live} LIVE"
         )
@@ -85,18 +122,26 @@ def _judge_file(verdict: Verdict, file: DeletedFile, life: Life, living: set[Key
     if (life.number, life.generation) in living and not file.superseded:
         verdict.live += 1
         verdict.findings.append(f"LIVE {_shown(file)}")
-    digest = _digest(file)
-    is_last = life.versions[-1].sha256 == digest and not file.superseded
+    content = content_of(file, life)
     verdict.files += not file.superseded
-    if file.grade != "intact":
-        verdict.cautious += is_last
-        return
-    verdict.intact += 1
-    if digest not in life.digests:
-        verdict.wrong += 1
-        verdict.findings.append(f"WRONG {_shown(file)}; versions {_versions(life)}")
-    else:
-        verdict.older += not is_last and not file.superseded
+    verdict.contents[str(file.grade), content] += 1
+    if file.grade == "intact" and content not in (Content.EXACT, Content.NOTHING):
+        verdict.findings.append(f"{content.upper()} {_shown(file)}; versions {_versions(life)}")
+
+
+def content_of(file: DeletedFile, life: Life) -> Content:
+    """What a record holds, compared with what its file held."""
+    data = _bytes(file)
+    digest = hashlib.sha256(data).hexdigest()
+    if digest == life.versions[-1].sha256 or (file.superseded and digest in life.digests):
+        return Content.EXACT if data else Content.NOTHING
+    if not data.rstrip(b"\0"):
+        return Content.EMPTY
+    if digest in life.digests:
+        return Content.OLDER
+    pieces = pieces_of(data)
+    own = sum(piece in life.pieces for piece in pieces)
+    return Content.FOREIGN if own == 0 else Content.MIXED
 
 
 def _judge_path(verdict: Verdict, file: DeletedFile, book: Book) -> None:
@@ -119,12 +164,10 @@ def _judge_path(verdict: Verdict, file: DeletedFile, book: Book) -> None:
         verdict.older_paths += not any(path in life.last for life in lives)
 
 
-def _digest(file: DeletedFile) -> str:
+def _bytes(file: DeletedFile) -> bytes:
     content = file.content()
-    digest = hashlib.sha256()
-    for chunk in content.chunks() if content is not None else ():
-        digest.update(chunk.data or bytes(chunk.length))
-    return digest.hexdigest()
+    chunks = content.chunks() if content is not None else ()
+    return b"".join(bytes(chunk.length) if chunk.data is None else chunk.data for chunk in chunks)
 
 
 def _shown(file: DeletedFile) -> str:

@@ -31,6 +31,9 @@ SEQUENCE_AT, INCOMPAT_AT, CHECKSUM_AT = 24, 40, 252
 CHECKSUMS = 0x18  # the features csum_v2 and csum_v3
 ENDINGS = ("unmounted", "copied", "cut", "cut after a commit")
 AFTERWARDS = ("", "", "e2fsck", "replayed")
+CALM = 0.4  # of the histories: every mount ends with an unmount
+CALM_AT_LAST = 0.8  # of their last mounts are quiet ones
+QUIET, QUIET_AT_LAST = 0.2, 0.6  # of the mounts after the first: files go, none is written
 BREAK_EVERY = 130  # operations between two mounts, on average
 
 
@@ -60,6 +63,7 @@ class _Teller:
         self.root = image.with_suffix(".mounted")
         self.acts = Acts(self.root, layout, self.chance)
         self.breaks: list[str] = []
+        self.calm = self.chance.random() < CALM
 
     def tell(self, operations: int) -> None:
         """All of it: mounts with operations between them, and how each of them ends."""
@@ -69,20 +73,26 @@ class _Teller:
             while operations > 0:
                 some = min(operations, self.chance.randint(BREAK_EVERY // 3, BREAK_EVERY * 5 // 3))
                 operations -= some
-                self._mount_once(some)
+                self._mount_once(some, last=operations == 0)
                 self._between(last=operations == 0)
         finally:
             self.root.rmdir()
 
-    def _mount_once(self, operations: int) -> None:
-        ending = self.chance.choices(ENDINGS, (6, 2, 2, 1))[0]
+    def _mount_once(self, operations: int, last: bool) -> None:
+        ending = "unmounted" if self.calm else self.chance.choices(ENDINGS, (6, 2, 2, 1))[0]
         with machine.loop_device(self.image) as device:
             self._mount(device)
             try:
                 if self.breaks:
                     self.acts.look_again()
+                share = CALM_AT_LAST if self.calm and last else QUIET_AT_LAST if last else QUIET
+                quiet = bool(self.breaks) and self.chance.random() < share
+                if self.calm and not self.breaks:
+                    self.acts.create_many()
+                if quiet:
+                    operations = max(operations // 4, len(self.acts.book.of_kind("file")))
                 for _ in range(operations):
-                    self.acts.act()
+                    (self.acts.act_quietly if quiet else self.acts.act)()
                 self._end(ending)
             finally:
                 self.acts.let_all_go()
@@ -116,7 +126,7 @@ class _Teller:
 
     def _between(self, last: bool) -> None:
         """What happens to an image that is not mounted; a broken ext2 is always checked."""
-        after = self.chance.choice(AFTERWARDS)
+        after = "" if self.calm else self.chance.choice(AFTERWARDS)
         unsound = self.layout.name == "ext2" and self.breaks[-1] != "unmounted"
         if after == "e2fsck" or unsound:
             check(self.image)
@@ -193,6 +203,7 @@ def main() -> int:
             total.add(_one(LAYOUTS[name], seed, options))
             images += 1
     print(f"{images} images: {total.line()}")
+    print(total.table())
     print(total.sources.table())
     return int(total.is_bad)
 

@@ -21,7 +21,9 @@ class Fallocate(IntFlag):
 
     KEEP_SIZE = 0x01
     PUNCH_HOLE = 0x02
+    COLLAPSE_RANGE = 0x08
     ZERO_RANGE = 0x10
+    INSERT_RANGE = 0x20
 
 
 class Cut(IntEnum):
@@ -49,6 +51,13 @@ def flush(handle: int) -> None:
         _LIBC.sync_file_range(handle, everything, everything, SYNC_FILE_RANGE_ALL),
         "sync_file_range",
     )
+
+
+def write_directly(handle: int, offset: int, data: bytes) -> None:
+    """Write whole blocks past the page cache, into a file that was opened with O_DIRECT."""
+    with mmap.mmap(-1, len(data)) as aligned:
+        aligned[:] = data
+        os.pwrite(handle, aligned, offset)
 
 
 def generation(path: Path) -> int:

@@ -46,7 +46,6 @@ def second_of(first: State, **changes: Any) -> Ages:
         {"uid": 7},
         {"gid": 7},
         {"uid": 7, "gid": 7},  # one chown
-        {"size": 50},
         {"mtime": MADE - 1},  # a time set by hand to one before the last change ...
         {"mtime": LATER + 1},  # ... or to one that has not come yet
     ],
@@ -58,6 +57,13 @@ def test_one_step_of_i_version_is_what_a_change_of_attributes_takes(changes: Sta
         assert ages.steps.tolist() == [0, steps]
         assert ages.unexplained.tolist() == [0, steps - explained]
         assert ages.wrote.tolist() == [False, steps > explained]
+
+
+def test_a_truncation_may_hide_a_write_in_the_same_tick() -> None:
+    for steps in (1, 2):
+        ages = second_of(state(), version=2 + steps, ctime=LATER, mtime=LATER, size=50)
+        assert ages.unexplained.tolist() == [0, steps]
+        assert ages.wrote.tolist() == [False, True]
 
 
 def test_the_states_of_another_file_say_nothing_of_this_one() -> None:

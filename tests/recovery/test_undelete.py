@@ -26,7 +26,7 @@ SAMPLES = [
     for name, recipe in RECIPES.items()
     if not recipe.forgotten
 ]  # fmt: skip
-GRADES = {"intact", "partial", "overwritten", "carved"}
+GRADES = {"intact", "consistent", "partial", "overwritten", "carved"}
 ALL_BUT_A_FEW = 0.98  # an empty file held open has no bytes to tell it by
 CAN_BE_HAD = {  # least share of the deleted files, where it is not as good as all of them
     "editor_save": 0.2,  # names and inodes are used again, and how often is the allocator's choice
@@ -62,6 +62,9 @@ SETTLED = {  # folders of files that an earlier mount made than the one that rem
     ),
 }  # fmt: skip
 CALLED_INTACT = 0.9  # of these
+LATER_WRITES = {  # power was cut, files are still open, or others were written in the same groups
+    "power_cut", "orphan_list", "orphan_file", "reuse", "reuse_by_metadata", "inode_128",
+}  # fmt: skip
 WITHOUT_INODES = {"stale_index", "stale_reuse", "ext2"}  # the log has none of them
 NO_PLAIN_NAMES = {*WITHOUT_INODES, "editor_save", "truncate_rewrite"}  # or paths of several files
 MANY = 10
@@ -128,7 +131,10 @@ def test_most_contents_come_back_whose_blocks_still_hold_them(recovery: Recovery
 
 
 def test_files_that_had_long_been_on_the_disk_are_called_intact(recovery: Recovery) -> None:
-    """What was still on its way to the disk may be called less, and so it is left out."""
+    """What was still on its way to the disk may be called less, and so it is left out.
+
+    Where writes without a record are possible, they are called consistent.
+    """
     folders = SETTLED.get(recovery.truth.recipe)
     if folders is None:
         pytest.skip(
@@ -139,7 +145,11 @@ def test_files_that_had_long_been_on_the_disk_are_called_intact(recovery: Recove
     outputs = {(one.life, one.sha256): one.grade for one in read_outputs(recovery.out) if one.file}
     grades = Counter(outputs.get((_life(one), one.sha256)) for one in settled)
     assert len(settled) >= MANY
-    assert grades["intact"] >= CALLED_INTACT * len(settled), grades
+    least = CALLED_INTACT * len(settled)
+    if recovery.truth.recipe in LATER_WRITES:
+        assert grades["intact"] + grades["consistent"] >= least, grades
+    else:
+        assert grades["intact"] >= least, grades
 
 
 def test_known_names_lead_to_the_last_full_path(recovery: Recovery) -> None:

@@ -13,6 +13,7 @@ from ext4kit.parsers.inode import InodeFlags
 from ext4kit.past import Past
 from ext4kit.past.breaks import Breaks
 from ext4kit.past.states import NEVER
+from ext4kit.past.writes import Writes
 from ext4kit.units import NANOSECONDS
 
 BLOCK = 4096
@@ -22,6 +23,8 @@ EXTENTS = int(InodeFlags.EXTENTS)
 State = dict[str, Any]
 _NONE: Any = np.zeros(0, np.int64)
 NO_BREAKS = Breaks(_NONE, _NONE, _NONE, _NONE.astype(bool), _NONE.astype(bool))
+
+COUNTED = Writes(_NONE, np.array([0]), _NONE)
 
 
 def state(**changes: Any) -> State:
@@ -42,6 +45,7 @@ def past_of(
     following: Sequence[int] = (),
     breaks: Breaks = NO_BREAKS,
     mkfs_time: int = 0,
+    writes: Writes = COUNTED,
 ) -> Past:
     """What `Ages` asks of a past.
 
@@ -51,6 +55,7 @@ def past_of(
         following: per state, the order of what is known next.
         breaks: in the log.
         mkfs_time: seconds.
+        writes: what the log tells of all files; by default that the kernel counted changes.
     """
     rows = len(states)
     columns = {name: np.array([one[name] for one in states]) for name in states[0]}
@@ -76,6 +81,7 @@ def past_of(
             following=np.array(following or [NEVER] * rows),
             breaks=breaks,
             map_states=map_states,
+            writes=writes,
         ),
     )
 

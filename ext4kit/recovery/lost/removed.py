@@ -54,7 +54,7 @@ def find_removed(fs: LostFileSystem, there: list[DeletedFile]) -> list[DeletedFi
 
 def _told(file: DeletedFile) -> DeletedFile:
     """A file with where it is from, and no more than partial."""
-    grade = Grade.PARTIAL if file.grade is Grade.INTACT else file.grade
+    grade = Grade.PARTIAL if file.grade.is_whole else file.grade
     sources = {what: f"{_IN_LOG}{where}" for what, where in file.sources.items()}
     return replace(file, grade=grade, sources=sources, problems=(_UNSURE, *file.problems))
 

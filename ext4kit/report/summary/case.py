@@ -26,8 +26,9 @@ SPANS = (
     (3600, "hours"), (60, "minutes"), (1, "seconds"),
 )  # fmt: skip
 MEANING = {
-    Grade.INTACT: "confirmed metadata, every block free, no later owner known",
-    Grade.PARTIAL: "some blocks were reused, or something cannot be confirmed",
+    Grade.INTACT: "the last committed content; the evidence excludes a later write",
+    Grade.CONSISTENT: "all records agree; a later write without a record is not excluded",
+    Grade.PARTIAL: "some blocks were reused, or the evidence speaks against a part",
     Grade.OVERWRITTEN: "nothing of it is left that can be attributed",
     Grade.CARVED: "content found without an inode; its ends are a judgement",
 }
@@ -39,6 +40,7 @@ MAP_WORDS = {
     "metadata": "metadata and journal",
     "files": "files",
     "intact": "deleted, intact",
+    "consistent": "deleted, consistent",
     "partial": "deleted, in part",
     "carved": "content without a name",
     "free": "free, nothing known",

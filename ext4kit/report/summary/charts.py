@@ -23,7 +23,7 @@ MAP_COLUMNS = 48
 LABELS = 5
 FEWEST = 24  # columns that there is room for, so that a single one is no wall
 _USED = (Use.METADATA, Use.FILES)
-_BACK = (Use.INTACT, Use.PARTIAL, Use.CARVED)
+_BACK = (Use.INTACT, Use.CONSISTENT, Use.PARTIAL, Use.CARVED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,7 +138,7 @@ def _facts(case: Case) -> dict[str, Any]:
         "evidence_rows": list(words.evidence_rows(case)),
         "identity_rows": list(words.identity_rows(case)),
         "log_rows": list(words.log_rows(summary.log)),
-        "intact": deletions.grades[Grade.INTACT],
+        "whole": deletions.grades[Grade.INTACT] + deletions.grades[Grade.CONSISTENT],
     }
 
 
@@ -161,7 +161,8 @@ def _tiles(case: Case) -> list[tuple[str, str, str]]:
     return [
         (str(len(summary.suspicions)), f"signs to look at, {strong} strong", "bad" * bool(strong)),
         (f"{deletions.total:,}", "deleted files known of", ""),
-        (f"{deletions.grades[Grade.INTACT]:,}", "of them intact", "good"),
+        (f"{deletions.grades[Grade.INTACT]:,} + {deletions.grades[Grade.CONSISTENT]:,}",
+         "intact + consistent", "good"),
         (span, "told by the journal", ""),
         ("sound" if good else verdict, "in metadata" if good is False else "metadata",
          {True: "good", False: "warn", None: ""}[good]),

@@ -47,14 +47,15 @@ from ext4kit.summary import Bins, Suspicion, Use, Weight
 NARROWEST, WIDEST = 64, 132
 SHOWN = 5  # sightings a rule, findings, problems
 GRADE_COLOURS = {
-    "intact": "green", "partial": "yellow", "overwritten": "red", "carved": "cyan",
+    "intact": "green", "consistent": "blue", "partial": "yellow", "overwritten": "red",
+    "carved": "cyan",
 }  # fmt: skip
 SORT_COLOURS = {
     "made": "green", "written": "blue", "moved": "cyan", "changed": "yellow", "deleted": "red",
 }  # fmt: skip
 USE_COLOURS = {
-    Use.METADATA: "bright_black", Use.FILES: "blue", Use.INTACT: "green", Use.PARTIAL: "yellow",
-    Use.CARVED: "cyan", Use.FREE: "grey30",
+    Use.METADATA: "bright_black", Use.FILES: "blue", Use.INTACT: "green",
+    Use.CONSISTENT: "bright_green", Use.PARTIAL: "yellow", Use.CARVED: "cyan", Use.FREE: "grey30",
 }  # fmt: skip
 _SEVERITY = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "bright_black"}
 
@@ -110,7 +111,8 @@ def _section(title: str, parts: Iterable[RenderableType]) -> Iterable[Renderable
 def _tiles(case: Case, width: int) -> list[RenderableType]:
     summary = case.summary
     strong = sum(one.rule.weight is Weight.STRONG for one in summary.suspicions)
-    intact = summary.deletions.grades[Grade.INTACT]
+    grades = summary.deletions.grades
+    whole = grades[Grade.INTACT] + grades[Grade.CONSISTENT]
     words, good = health_words(case)
     log = summary.log
     reach = length_of(log.until - log.since) if log.until and log.since else "none"
@@ -118,7 +120,8 @@ def _tiles(case: Case, width: int) -> list[RenderableType]:
         (str(len(summary.suspicions)), ("signs", f"signs, {strong} strong"),
          "red" if strong else "green"),
         (f"{summary.deletions.total:,}", ("deleted", "deleted"), "default"),
-        (f"{intact:,}", ("intact", "of them intact"), "green" if intact else "default"),
+        (f"{grades[Grade.INTACT]:,} + {grades[Grade.CONSISTENT]:,}",
+         ("whole", "intact + consistent"), "green" if whole else "default"),
         (reach, ("journal", "in the journal"), "default"),
         (("sound" if good else words) if good is not None else "-", ("metadata", "metadata"),
          {True: "green", False: "yellow", None: "default"}[good]),
@@ -306,7 +309,7 @@ def _disk(case: Case, width: int) -> Iterable[RenderableType]:
 def _telling(uses: Sequence[Use], sums: Sequence[int]) -> Use:
     """The use that a cell shows: what can be got back first, else the most."""
     total = sum(sums)
-    for use in (Use.INTACT, Use.PARTIAL, Use.CARVED):
+    for use in (Use.INTACT, Use.CONSISTENT, Use.PARTIAL, Use.CARVED):
         if sums[uses.index(use)] * 5 >= total > 0:
             return use
     return uses[max(range(len(uses)), key=lambda place: sums[place])]

@@ -112,7 +112,7 @@ def test_what_others_wrote_over_comes_from_the_log(came: Look, name: str) -> Non
         file = seen.of(one)
         assert file is not None
         assert not file.lost
-        assert file.grade is Grade.PARTIAL or not file.blocks_reused
+        assert file.grade is not Grade.INTACT or not file.blocks_reused
         assert file.sources["content"] == "copies in the journal"
     assert not seen.wrong
 

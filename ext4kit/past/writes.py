@@ -1,0 +1,83 @@
+"""Transactions in which regular files were written, and in which the kernel counted changes.
+
+Since Linux 6.1 ext4 counts changes of a file in `i_version`. Source: kernel fs/ext4/super.c,
+`SB_I_VERSION`; fs/inode.c, `inode_update_timestamps`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ext4kit.journal.transactions import Transactions
+from ext4kit.parsers.inode import InodeTable
+from ext4kit.units import NANOSECONDS
+
+_TICK = NANOSECONDS  # two writes within one tick of the clock count once; old inodes have seconds
+COMMIT_INTERVAL = 5 * NANOSECONDS  # the longest that a transaction stays open by default
+
+
+@dataclass(frozen=True, slots=True)
+class Writes:
+    """Tids (int64, ascending, each once).
+
+    Attributes:
+        written: of transactions in which a linked regular file was created or written.
+        counted: of transactions in which `i_version` of a linked regular file rose.
+        uncounted: of transactions in which such a file was written and `i_version` did not rise.
+    """
+
+    written: Any
+    counted: Any
+    uncounted: Any
+
+    @classmethod
+    def joined(cls, parts: list[Writes]) -> Writes:
+        """Those of several pieces of the log."""
+        none = np.zeros(0, np.int64)
+        parts = [cls(none, none, none), *parts]
+        names = ("written", "counted", "uncounted")
+        columns = ([getattr(part, name) for part in parts] for name in names)
+        return cls(*(np.unique(np.concatenate(column)) for column in columns))
+
+
+def find_writes(table: InodeTable, tid: Any, known: Transactions) -> Writes:
+    """The writes that inode states of one piece of the log show.
+
+    Args:
+        table: distinct states, those of one inode in one piece.
+        tid: int64, the transaction that first shows each state.
+        known: the transactions of the log.
+    """
+    rows = np.flatnonzero(((table.mode & 0xF000) == 0x8000) & (table.links_count > 0))
+    rows = rows[np.lexsort((tid[rows], table.number[rows]))]
+    if not len(rows):
+        return Writes(rows, rows, rows)
+    tid, table = tid[rows], table.take(rows)
+    begun = _begun(tid, known)
+    follows = (table.number == np.roll(table.number, 1)) & (
+        table.generation == np.roll(table.generation, 1)
+    )
+    follows[0] = False
+    steps = table.version - np.roll(table.version, 1)
+    later = table.mtime - np.roll(table.mtime, 1) > _TICK
+    changed = (steps > 1) | (table.mtime != np.roll(table.mtime, 1))
+    for column in (table.size, table.blocks):
+        changed |= column != np.roll(column, 1)
+    made = (table.version > 1) & (table.crtime >= begun)
+    chosen = (
+        np.where(follows, changed, table.ctime >= begun),
+        np.where(follows, steps > 0, made),
+        follows & later & (steps == 0),
+    )
+    return Writes(*(np.unique(tid[rows]) for rows in chosen))
+
+
+def _begun(tid: Any, known: Transactions) -> Any:
+    """Times (ns) before which each transaction was not open: it follows a commit, or is short."""
+    row = known.row_of(tid)
+    own, before = known.commit_time_ns[row], known.commit_time_ns[np.maximum(row - 1, 0)]
+    begun = np.where((row > 0) & (before >= 0), before, own)
+    return np.where((row >= 0) & (begun >= 0), begun, 0) - COMMIT_INTERVAL
