@@ -13,7 +13,7 @@ PACKAGE ?= parsers
 SAMPLE ?= 120
 WORKERS ?= 1
 
-.PHONY: help demo check lint test test-all test-bare test-docker fuzz-kernel fuzz fuzz-coverage
+.PHONY: help demo check lint test test-all test-bare test-docker fuzz-kernel truth fuzz fuzz-coverage
 .PHONY: mutation bench bench-journal bench-peers bench-scan screenshots man reference docs clean
 
 help:
@@ -23,6 +23,7 @@ help:
 	@echo "make test-all   the same with every slow test (full-size images, a Debian system)"
 	@echo "make test-bare  the two commands of the README in a bare Debian system (as root)"
 	@echo "make fuzz-kernel HISTORIES=n OPERATIONS=n   random histories of each layout, judged"
+	@echo "make truth HISTORIES=n   the same; the counts go into docs/truth.md"
 	@echo "make fuzz IMAGES=n SECONDS=s SEED=n EACH=n FOUND=folder   damaged images through all commands"
 	@echo "make fuzz-coverage SECONDS=s FOUND=folder   the same, guided by coverage (installs atheris)"
 	@echo "make mutation PACKAGE=name SAMPLE=n SEED=n WORKERS=n   which small wrong changes tests notice"
@@ -66,6 +67,10 @@ test-bare: $(STAMP)
 fuzz-kernel: $(STAMP)
 	$(BIN)/python -m sample_images.recipes.random_history \
 		--histories $(HISTORIES) --operations $(OPERATIONS)
+
+truth: $(STAMP)
+	$(BIN)/python -m sample_images.recipes.random_history --histories $(HISTORIES) \
+		--operations $(OPERATIONS) --seed $(or $(SEED),1) --page docs/truth.md
 
 fuzz: $(STAMP)
 	$(BIN)/python -m tests.fuzz --count $(IMAGES) --seconds $(SECONDS) --seed $(or $(SEED),0) \

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import random
@@ -58,10 +57,12 @@ class Acts:
         ]  # fmt: skip
 
     def create_many(self) -> None:
-        """Files to be deleted later, as far as there is space."""
-        with contextlib.suppress(OSError):
-            while len(self.book.of_kind("file")) < MOST_FILES:
-                self.create()
+        """Files to be deleted later, in half of the space."""
+        half = os.statvfs(self.root).f_bfree // 2
+        while len(self.book.of_kind("file")) < MOST_FILES:
+            if os.statvfs(self.root).f_bfree < half:
+                break
+            self.create()
 
     def act_quietly(self) -> None:
         """Something goes or gets another name; no file is written."""

@@ -22,7 +22,7 @@ from crc32c import crc32c
 from sample_images.recipes import machine, syscalls
 from sample_images.recipes.history_acts import Acts
 from sample_images.recipes.history_book import Book
-from sample_images.recipes.history_judge import Verdict, judge
+from sample_images.recipes.history_judge import Content, Verdict, judge
 from sample_images.recipes.history_layouts import LAYOUTS, Layout
 from sample_images.recipes.syscalls import Cut
 
@@ -35,6 +35,32 @@ CALM = 0.4  # of the histories: every mount ends with an unmount
 CALM_AT_LAST = 0.8  # of their last mounts are quiet ones
 QUIET, QUIET_AT_LAST = 0.2, 0.6  # of the mounts after the first: files go, none is written
 BREAK_EVERY = 130  # operations between two mounts, on average
+
+PAGE = """# How often a grade is right
+
+Written by `{command}`.
+
+Random histories ran on {images} images of all layouts, on kernel {kernel}: files were created,
+written, truncated, renamed and deleted within seconds, also past the page cache and through
+mappings; mounts ended with an unmount, a copy of the mounted device or a power cut, some followed
+by e2fsck or a replay. Each file that was deleted is compared with what it held last.
+
+{table}
+
+Of {intact} files graded intact {wrong} have other bytes than the file held last. Of the files that
+came back exactly and have any content, {kept} are graded intact or consistent. Of {paths} paths
+{wrong_paths} are ones that the file never had. *Older* is the content of an earlier moment of the
+same file, *empty* no byte or zeros alone, *mixed* has some bytes that were never the file's,
+*foreign* none that were. Earlier versions that a record calls so are compared with every version of
+the file.
+
+Histories like these are harder than disks in use: most files are deleted within a second of their
+last change, and the next ones take their blocks.
+
+| layout | deleted files | intact | of these wrong | consistent | of these exact |
+|---|---|---|---|---|---|
+{layouts}
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +160,8 @@ class _Teller:
         elif after == "replayed" and last:
             with machine.mounted(self.image, "rw"):
                 self.breaks.append("replayed")
-        if not last and self.layout.new_log and self.chance.random() < 0.25:
+        has_log = self.layout.new_log and "no log" not in self.breaks
+        if not last and has_log and self.chance.random() < 0.25:
             self.chance.choice((self._make_new_log, self._count_anew))()
 
     def _make_new_log(self) -> None:
@@ -142,8 +169,12 @@ class _Teller:
         check(self.image)
         machine.run("debugfs", "-w", "-R", "set_super_value mkfs_time 20200101000000", self.image)
         machine.run("tune2fs", "-O", "^has_journal", self.image)
-        machine.run("tune2fs", "-J", "size=4", self.image)
-        self.breaks.append("new log")
+        try:
+            machine.run("tune2fs", "-J", "size=4", self.image)
+        except machine.MachineError:  # the disk is full
+            self.breaks.append("no log")
+        else:
+            self.breaks.append("new log")
 
     def _count_anew(self) -> None:
         """The log starts to count from another number, as e2fsck makes one that it resets."""
@@ -196,16 +227,38 @@ def main() -> int:
         print(f"error: random histories: {reason}", file=sys.stderr)
         return 3
     options.keep.mkdir(parents=True, exist_ok=True)
-    total = Verdict()
-    images = 0
+    verdicts = {name: Verdict() for name in options.layouts or LAYOUTS}
     for seed in range(options.seed, options.seed + options.histories):
-        for name in options.layouts or LAYOUTS:
-            total.add(_one(LAYOUTS[name], seed, options))
-            images += 1
-    print(f"{images} images: {total.line()}")
+        for name, verdict in verdicts.items():
+            verdict.add(_one(LAYOUTS[name], seed, options))
+    total = Verdict()
+    for verdict in verdicts.values():
+        total.add(verdict)
+    print(f"{len(verdicts) * options.histories} images: {total.line()}")
     print(total.table())
     print(total.sources.table())
+    if options.page:
+        options.page.write_text(page(verdicts, options.histories, options.operations, options.seed))
     return int(total.is_bad)
+
+
+def page(verdicts: dict[str, Verdict], histories: int, operations: int, seed: int) -> str:
+    """What was measured, as a page of the documentation."""
+    total = Verdict()
+    for verdict in verdicts.values():
+        total.add(verdict)
+    command = f"make truth HISTORIES={histories} OPERATIONS={operations} SEED={seed}"
+    exact = (Content.EXACT, Content.NOTHING)
+    rows = [f"| {name} | {one.files:,} | {one.intact:,} | {one.wrong} |"
+            f" {sum(one.contents['consistent', content] for content in Content):,} |"
+            f" {sum(one.contents['consistent', content] for content in exact):,} |"
+            for name, one in verdicts.items()]  # fmt: skip
+    return PAGE.format(
+        command=command, images=f"{len(verdicts) * histories:,}", kernel=os.uname().release,
+        table=total.table(), kept=f"{total.kept:.0%}", intact=f"{total.intact:,}",
+        wrong=total.wrong, paths=f"{total.paths:,}", wrong_paths=total.wrong_paths,
+        layouts="\n".join(rows),
+    )  # fmt: skip
 
 
 def _one(layout: Layout, seed: int, options: argparse.Namespace) -> Verdict:
@@ -228,6 +281,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--histories", type=int, default=1, help="of each layout")
     parser.add_argument("--operations", type=int, default=400, help="in each history")
     parser.add_argument("--seed", type=int, default=1, help="of the first history")
+    parser.add_argument("--page", type=Path, help="write what was measured here, as Markdown")
     parser.add_argument("--verbose", action="store_true", help="a line on each image")
     parser.add_argument(
         "--keep", type=Path, default=Path("build/histories"), help="where images with a wrong stay"

@@ -345,7 +345,7 @@ def test_a_file_that_only_a_fast_commit_removed_is_recovered(tmp_path: Path, ext
     done = ext4kit("recover", cut, "-o", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "out" / "files" / "a" / "file 20").read_bytes() == content
-    assert '"grade": "intact"' in (tmp_path / "out" / "manifest.jsonl").read_text()
+    assert '"grade": "consistent"' in (tmp_path / "out" / "manifest.jsonl").read_text()
 
 
 @pytest.mark.kernel
@@ -370,7 +370,7 @@ def test_files_that_lived_in_fast_commits_alone_are_recovered(
     written = {path.name: path.read_bytes() for path in (out / "files" / "new").iterdir()}
     assert written == contents
     records = [json.loads(line) for line in (out / "manifest.jsonl").read_text().splitlines()]
-    assert {one["grade"] for one in records} == {"intact"}
+    assert {one["grade"] for one in records} == {"consistent"}
     assert {one["sources"]["inode"] for one in records} == {"fast commit"}
 
 

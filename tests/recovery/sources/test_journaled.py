@@ -125,7 +125,7 @@ def test_every_earlier_content_is_a_version(came: Look) -> None:
         file = seen.of(one)
         assert file is not None
         assert file.superseded
-        assert file.grade is Grade.PARTIAL
+        assert file.grade is Grade.CONSISTENT
     assert not seen.wrong
 
 
