@@ -80,7 +80,7 @@ def apply_fast_commits(log: Log, fs: FileSystem, blocks: BlockReader) -> Changed
     if not records:
         return no_changes(blocks.block_size)
     try:
-        return Applier(log.problems, fs.over(blocks), Due.of(log, records)).run(records)
+        return Applier(log.problems, fs.over(blocks), Due.of(log, records, fs)).run(records)
     except (AccessError, CorruptError, RequestError) as error:
         log.problems.add(WHERE, f"not applied, the newest changes are missing: {error}")
         return no_changes(blocks.block_size)
@@ -113,14 +113,15 @@ class Due:
     inodes: dict[tuple[int, int], InodeValue]
 
     @classmethod
-    def of(cls, log: Log, records: list[Record]) -> Due:
+    def of(cls, log: Log, records: list[Record], fs: FileSystem) -> Due:
         """What these records, which are all, say."""
         inodes = {
             (one.commit, one.value.inode): one.value
             for one in records
             if isinstance(one.value, InodeValue)
         }
-        return cls(_moment(log, records), _reserved(records, log.home.blocks_count), inodes)
+        moment = _moment(log, records) or fs.superblock.write_time or 1
+        return cls(moment, _reserved(records, log.home.blocks_count), inodes)
 
 
 class Applier:
@@ -255,10 +256,10 @@ def _reserved(records: list[Record], blocks_count: int) -> tuple[Any, Any]:
 
 
 def _moment(log: Log, records: list[Record]) -> int:
-    """Seconds since 1970 before which the fast commits cannot all have been written."""
+    """Seconds since 1970 before which they cannot all have been written, 0 if nothing tells."""
     commits = [one.commit_time_ns for one in log.transactions if one.to_replay]
     times = [time // NANOSECONDS for time in commits if time is not None]
     times += [
         get(INODE, one.value.raw, "i_ctime") for one in records if isinstance(one.value, InodeValue)
     ]
-    return max(times, default=0) or 1
+    return max(times, default=0)

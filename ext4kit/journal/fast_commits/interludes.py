@@ -50,7 +50,7 @@ def find_interludes(log: Log, before: FileSystem) -> list[Interlude]:
         In order of time, the last `MOST_INTERLUDES` of them.
     """
     records = records_of(log)
-    due, found = Due.of(log, records), []
+    due, found = Due.of(log, records, before), []
     removals = sorted(_removals(records).items())
     if len(removals) > MOST_INTERLUDES:
         what = (

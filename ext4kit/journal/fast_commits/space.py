@@ -167,8 +167,9 @@ class Space:
         before = self._fs.bitmaps.block_bitmap(group)
         given, now = self._covered(freed), self._covered(taken)
         after = np.where(now, 1, np.where(given, 0, before)).astype(np.uint8)
+        clashes = int((now & (before != 0) & ~given).sum())
         if (after == before).all():
-            return 0
+            return clashes
         uninitialised = self._is_lazy(group, GroupFlags.BLOCK_UNINIT)
         block = int(self._fs.groups.block_bitmap[group])
         row = self._write_bits(block, after, self._clusters_in(group), uninitialised)
@@ -182,7 +183,7 @@ class Space:
             checksum = bitmap_checksum(self._fs.superblock, covered.tobytes())
             descriptor.set("bg_block_bitmap_csum", checksum)
         descriptor.seal()
-        return int((now & (before != 0) & ~given).sum())
+        return clashes
 
     def _write_bits(self, block: int, bits: Any, there: int, anew: bool) -> Any:
         """Write a bitmap; one that was never written gets ones behind its last bit."""
