@@ -136,6 +136,11 @@ def test_more_damage_in_the_last_one_is_found_behind_one_of_the_same_transaction
     assert counts == [1, 1, 0]
 
 
+def test_more_damage_in_one_of_two_blocks_is_found_in_its_first() -> None:
+    area = Area(fast(1, opens=True), fast(2)).change(2, 100, 0x55).change(1, 300, 0x33)
+    assert area.audited() == ([("fast-commit-checksum", TID, 1, 0)], [1, 1, 0])
+
+
 def test_more_damage_in_the_first_one_is_found_by_its_head() -> None:
     area = Area(fast(1, opens=True)).change(0, 100, 0x55).change(0, 300, 0x33)
     assert area.audited()[0] == [("fast-commit-checksum", TID, 0, 0)]

@@ -12,7 +12,8 @@ import pytest
 from ext4kit.errors import CorruptError
 from ext4kit.filesystem import FileSystem
 from ext4kit.journal.fast_commits.draft import Draft
-from ext4kit.journal.fast_commits.space import Space, inode_slot
+from ext4kit.journal.fast_commits.space import Space, _Descriptor, inode_slot
+from ext4kit.parsers.group import GroupFlags
 from tests.journal.kernel_log import opened, run
 from tests.journal.written_fast_commits import (
     CREAT,
@@ -308,3 +309,21 @@ def test_the_slot_of_an_inode(fs: FileSystem) -> None:
     changed = draft.changes()
     assert changed.blocks.tolist() == [int(fs.groups.inode_table[3]) + 1]
     assert np.flatnonzero(changed.rows[0]).tolist() == [256, 257]
+
+
+@pytest.mark.parametrize(("width", "kept"), [(64, 0x12345), (32, 0x2345)])
+def test_a_count_is_kept_in_two_halves(fs: FileSystem, width: int, kept: int) -> None:
+    """`bg_free_blocks_count` has its low half at byte 12, its high half at byte 44."""
+    row = np.zeros(width, np.uint8)
+    descriptor = _Descriptor(fs, 3, row)
+    descriptor.set("bg_free_blocks_count", 0x12345)
+    assert row[12:14].tobytes() == b"\x45\x23"
+    assert width == 32 or row[44:46].tobytes() == b"\x01\x00"
+    assert descriptor.get("bg_free_blocks_count") == kept
+    descriptor.add("bg_free_blocks_count", -0x45)
+    assert descriptor.get("bg_free_blocks_count") == kept - 0x45
+    descriptor.add("bg_free_blocks_count", -0x20000)
+    assert descriptor.get("bg_free_blocks_count") == 0
+    row[18] = 0b111  # bg_flags
+    descriptor.clear_flag(GroupFlags.BLOCK_UNINIT)
+    assert row[18] == 0b101
