@@ -252,6 +252,7 @@ def test_blocks_whose_state_is_not_known_cannot_be_read(session: Session) -> Non
         blocks.read_many(unknown)
     with pytest.raises(UnknownStateError):
         blocks.read(newer[0])
+    assert len(blocks.read(newer[0], 0)) == 0
     assert number > 0
 
 

@@ -153,6 +153,13 @@ def test_the_stored_checksum_is_what_is_expected_of_a_block_and_of_a_copy() -> N
     assert audited(writer)[0].kept[0].expected.endswith(f"{stored:08x}")
 
 
+def place_of(writer: LogWriter, position: int) -> int:
+    """Row of a log block in the survey."""
+    row = survey(writer.log(6)).row_at(np.array([position, 0, 31]))
+    assert row[1:].tolist() == [-1, -1]
+    return int(row[0])
+
+
 @pytest.mark.parametrize("place", [1, 4, 5, 6, 8])
 def test_without_checksums_a_wrong_magic_is_found_near_it(place: int) -> None:
     kind, transaction = BLOCKS[place]
@@ -164,6 +171,10 @@ def test_without_checksums_a_wrong_magic_is_found_near_it(place: int) -> None:
             assert (finding.code, finding.transaction) == (f"{kind}-magic", transaction)
             assert byte_of(finding) == (byte if mask != 0x12 else 0)
             assert finding.log_block == place
+            found = survey(writer.log(6)).take(place_of(writer, place))
+            single = mask != 0x12
+            assert (found.byte, found.mask) == ((byte, mask) if single else (NOWHERE, 0))
+            assert (found.order, found.fault) == (transaction, Fault.MAGIC)
 
 
 @pytest.mark.parametrize(("bits", "found"), [(0x0F, True), (0x1F, False)])

@@ -226,6 +226,18 @@ def test_what_is_no_tag_ends_a_fast_commit(bad: bytes, reason: str) -> None:
     assert why(log) == ["", reason]
 
 
+def test_an_unknown_tag_in_the_next_block_is_not_of_a_fast_commit_without_an_end() -> None:
+    whole = NEW + tag(PAD, bytes(BLOCK_SIZE - len(NEW) - 4))
+    log = log_of(one(NEW), whole, tag(77, b"12").ljust(BLOCK_SIZE, b"\0"))
+    assert why(log) == ["", TORN]
+
+
+def test_an_area_can_be_full_to_its_last_block() -> None:
+    whole = NEW + tag(PAD, bytes(BLOCK_SIZE - len(NEW) - 4))
+    log = log_of(one(NEW), *[more(NEW)] * (AREA - 3), whole)
+    assert why(log) == [""] * (AREA - 2) + [TORN]
+
+
 def test_an_unknown_tag_right_behind_the_last_one_is_a_note() -> None:
     log = log_of(one(NEW), tag(77, b"12").ljust(BLOCK_SIZE, b"\0"))
     assert why(log) == [""]

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from ext4kit.errors import RequestError
+from ext4kit.journal import Log
 from ext4kit.journal.as_of import reach_of
-from tests.journal.log_writer import LOG_START, LogWriter
+from tests.journal.log_writer import LOG_START, LogWriter, MemoryBlocks
 
 BOTH = pytest.mark.parametrize("checksums", [True, False])
 COPIES = ((40, b"a"), (41, b"b"))  # a transaction of four log blocks
@@ -117,3 +118,54 @@ def test_ids_that_wrapped_are_asked_for_as_they_are_stored() -> None:
     reach = reach_of(writer.log(2))
     assert [reach.order_of(number) for number in (0xFFFFFFFF, 0, 1)] == reach.orders.tolist()
     assert np.diff(reach.orders).tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("hurt", [3, 4, 5, 6, 7, 8])
+@pytest.mark.parametrize("offset", [0, 1, 2, 3])
+def test_everything_behind_a_damaged_transaction_is_told(hurt: int, offset: int) -> None:
+    """Descriptor, two copies, commit block: without the latter it was not committed at all."""
+    writer = LogWriter()
+    write(writer, *range(3, 10))
+    writer.rows[LOG_START + 1 + 4 * (hurt - 3) + offset, 40] ^= 1
+    reach = reach_of(writer.log(10))
+    assert reach.orders.tolist() == list(range(hurt + 1, 10))
+    joins = offset < 3
+    assert reach.floor == (hurt if joins else hurt + 1)
+    assert reach.time_before == (hurt * 10**9 + 5 if joins else -1)
+
+
+def test_times_before_the_first_one_are_known_where_it_joins_on() -> None:
+    writer = LogWriter()
+    write(writer, 3, 4, 6)
+    reach = reach_of(writer.log(7))
+    assert reach.commit_times.tolist() == [number * 10**9 + 5 for number in (3, 4, 6)]
+    assert (reach.commit_time(4), reach.commit_time_before(6)) == (4 * 10**9 + 5,) * 2
+    assert (reach.commit_time_before(3), reach.time_before) == (-1, -1)
+    assert [reach.order_of(number) for number in (3, 4, 6)] == [3, 4, 6]
+    with pytest.raises(RequestError, match=r"3 to 6 \(some ids between have none\)$"):
+        reach.order_of(5)
+
+
+@pytest.mark.parametrize(("sequence", "told"), [(6, 3), (7, 3), (8, 0)])
+def test_more_than_one_id_that_is_missing_at_the_end_is_a_gap(sequence: int, told: int) -> None:
+    writer = LogWriter()
+    write(writer, 3, 4, 5)
+    assert len(reach_of(writer.log(sequence)).orders) == told
+
+
+def test_a_log_that_says_where_it_goes_on_needs_no_id() -> None:
+    """s_head, byte 0x58 of the journal superblock, of kernels from 6.4 on."""
+    for place, told in ((13, 3), (12, 0), (1, 0)):
+        writer = LogWriter(checksums=False)
+        write(writer, 3, 4, 5)
+        writer.log(50)
+        writer.rows[LOG_START, 0x58:0x5C] = (0, 0, 0, place)
+        log = Log(MemoryBlocks(writer.rows), writer.log_blocks)
+        assert len(reach_of(log).orders) == told
+
+
+def test_a_log_without_transactions_tells_nothing() -> None:
+    reach = reach_of(LogWriter().log(3))
+    assert reach.orders.tolist() == []
+    with pytest.raises(RequestError, match="the log holds no committed transaction"):
+        reach.order_of(3)

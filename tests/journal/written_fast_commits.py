@@ -170,11 +170,15 @@ class Written:
         """Inode number of a path."""
         return int(re.findall(r"Inode: (\d+)", self.debugfs(f"stat {path}"))[0])
 
-    def raw(self, number: int) -> bytes:
-        """The bytes of an inode on disk, without its body of attributes."""
+    def place(self, number: int) -> int:
+        """Byte of the image at which an inode begins."""
         where = self.debugfs(f"imap <{number}>")
         block, offset = re.findall(r"block (\d+), offset (0x[0-9a-f]+)", where)[0]
-        return self.read(int(block) * self.block_size + int(offset, 16), 160)
+        return int(block) * self.block_size + int(offset, 16)
+
+    def raw(self, number: int) -> bytes:
+        """The bytes of an inode on disk, without its body of attributes."""
+        return self.read(self.place(number), 160)
 
     def commit(self, *tags: bytes, opens: bool | None = None) -> None:
         """One more fast commit; the first one opens with a HEAD."""
