@@ -8,8 +8,13 @@ import struct
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from ext4kit.journal.fast_commits.draft import Draft
+from ext4kit.journal.fast_commits.folders import Folder
+from ext4kit.journal.fast_commits.inodes import Subjects
+from ext4kit.journal.fast_commits.space import Space
 from tests.journal.fast_commit_images import replayed as view_of
 from tests.journal.kernel_log import opened, run
 from tests.journal.written_fast_commits import (
@@ -259,10 +264,14 @@ def test_names_in_a_hashed_directory(options: str, tmp_path: Path) -> None:
     assert view.fs.inode(file).links_count == 1 + 40 + 60 - 14
 
 
+@pytest.mark.parametrize("flags", [1, 2], ids=["signed", "unsigned"])
 @pytest.mark.parametrize("version", ["legacy", "half_md4", "tea"])
-def test_every_hash_leads_to_the_leaf_that_e2fsck_expects(version: str, tmp_path: Path) -> None:
+def test_every_hash_leads_to_the_leaf_that_e2fsck_expects(
+    version: str, flags: int, tmp_path: Path
+) -> None:
     made = scene(tmp_path, count=30)
     run("tune2fs", "-E", f"hash_alg={version}", made.image)
+    made.change(f"ssv flags {flags}")
     hashed(made)
     big, file = made.number("/big"), made.number("/some/file")
     new = [f"{number} \xe4\xf6" + "z" * 150 for number in range(40)]
@@ -288,6 +297,59 @@ def test_a_full_index_gets_another_level(options: str, tmp_path: Path) -> None:
     assert root[30] == 1  # indirect_levels
     made.commit(*(entry(UNLINK, big, file, name) for name in new[::2]))
     assert len(names(made.replayed().fs, b"/big")) == 390
+
+
+def directory_of(made: Written, number: int) -> Folder:
+    """The directory in memory, for changes."""
+    fs = opened(made.image)
+    draft, none = Draft(fs.blocks), np.zeros(0, np.int64)
+    subjects = Subjects(fs, draft, Space(fs, draft, (none, none)), 1)
+    return Folder(subjects, subjects.get(number))
+
+
+@pytest.mark.parametrize(("options", "levels"), [("-b 1024", 1), ("-b 1024 -O large_dir", 2)])
+def test_an_index_has_as_many_levels_as_the_feature_allows(
+    options: str, levels: int, tmp_path: Path
+) -> None:
+    assert directory_of(make(tmp_path, options), ROOT)._index()._most_levels == levels
+
+
+@pytest.mark.parametrize("hash_version", [6, 9])
+def test_names_that_cannot_be_hashed_are_reported(hash_version: int, tmp_path: Path) -> None:
+    """Version 6 needs the key of an encrypted directory."""
+    made = hashed(scene(tmp_path, "-b 1024 -O ^metadata_csum", count=20))
+    big, file = made.number("/big"), made.number("/some/file")
+    first = int(opened(made.image).block_map(opened(made.image).inode(big)).physical[0])
+    made.write(first * 1024 + 28, bytes([hash_version]))
+    made.commit(entry(LINK, big, file, "new"), entry(LINK, ROOT, file, "there"))
+    made.finish()
+    view = view_of(made.image)
+    (problem,) = (str(one) for one in view.fs.problems)
+    assert f"a tag LINK cannot be applied: directory {big}: its hashes need a key" in problem
+    assert "there" in names(view.fs)
+
+
+def test_a_directory_with_a_hole_is_reported(tmp_path: Path) -> None:
+    made = scene(tmp_path, count=9, length=250)
+    made.change("punch big 1 1")
+    big, file = made.number("/big"), made.number("/some/file")
+    made.commit(entry(LINK, big, file, "new"), entry(LINK, ROOT, file, "there"))
+    made.finish()
+    view = view_of(made.image)
+    (problem,) = (str(one) for one in view.fs.problems)
+    assert f"directory {big}: has holes" in problem
+    assert "there" in names(view.fs)
+
+
+def test_what_is_no_directory_gets_no_names(tmp_path: Path) -> None:
+    made = scene(tmp_path)
+    file, other = made.number("/some/file"), made.number("/some/other")
+    made.commit(entry(LINK, file, other, "inside"), entry(LINK, ROOT, file, "there"))
+    made.finish()
+    view = view_of(made.image)
+    (problem,) = (str(one) for one in view.fs.problems)
+    assert f"inode {file}: is no directory" in problem
+    assert made.verdict(view) == ""
 
 
 def test_without_the_feature_a_flag_of_an_index_means_nothing(tmp_path: Path) -> None:

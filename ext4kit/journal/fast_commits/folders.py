@@ -31,7 +31,7 @@ from ext4kit.parsers.htree import UNSIGNED_STEP, dirhash
 from ext4kit.parsers.inode import InodeFlags
 
 UNSIGNED_HASH = 0x2  # s_flags
-SIPHASH = 6
+SIPHASH = 6  # the highest one that is known
 INLINE_ENTRIES = I_BLOCK + 4  # the parent's number stands in front of them
 INLINE_END = I_BLOCK + 60
 DIRECTORY = 2
@@ -227,8 +227,8 @@ class Folder:
 
     def _hash(self, index: Index, name: bytes) -> int:
         version = index.hash_version
-        if version == SIPHASH or self.subject.flags & InodeFlags.CASEFOLD:
-            what = "its hashes need a key or a folding of names"
+        if version >= SIPHASH or self.subject.flags & InodeFlags.CASEFOLD:
+            what = "its hashes need a key or a folding of names, or are of no known kind"
             raise CorruptError(f"directory {self.subject.number}", None, what)
         if version < UNSIGNED_STEP and self._superblock.flags & UNSIGNED_HASH:
             version += UNSIGNED_STEP
