@@ -137,8 +137,7 @@ def test_larger_damage_is_named_by_its_checksums(place: int) -> None:
     assert byte_of(finding) == 0
     assert finding.read != finding.expected
     assert all(text.startswith("checksum 0x") for text in (finding.read, finding.expected))
-    if kind != COPY:
-        assert len(finding.read) == len("checksum 0x00000000")
+    assert len(finding.read) == len("checksum 0x00000000")
     assert sum(counted(tally, BAD)) == 1
 
 
@@ -271,6 +270,38 @@ def test_a_copy_that_never_reached_the_disk(content: str) -> None:
     assert findings.kept[0].target == 60
     assert counted(tally, BAD)[3] == 1
     assert all(finding.transaction == 9 for finding in findings.kept)
+
+
+def test_checksums_are_told_with_all_their_digits() -> None:
+    """One in sixteen begins with a zero."""
+    lengths, first = set(), set()
+    for value in range(1, 40):
+        writer = written()
+        writer.rows[LOG_START + 2, 40:48] ^= value
+        writer.rows[LOG_START + 2, 48] ^= 0xFF - value
+        (finding,) = audited(writer)[0].kept
+        lengths.add(len(finding.read))
+        first.add(finding.read[len("checksum 0x")])
+    assert lengths == {len("checksum 0x00000000")}
+    assert "0" in first
+
+
+def test_copies_whose_places_hold_a_whole_older_transaction_were_not_written() -> None:
+    """A write cache lost all but descriptor and commit block."""
+    writer = LogWriter(16)
+    writer.head = 2
+    writer.transaction(3, (40, b"old"), (41, b"old two"))  # 2 to 5
+    before = writer.rows[LOG_START + 2 : LOG_START + 6].copy()
+    writer.head = 1
+    writer.transaction(9, *((60 + number, b"new") for number in range(4)))  # 1 to 6
+    writer.rows[LOG_START + 2 : LOG_START + 6] = before
+    findings, tally, _ = audited(writer, sequence=10)
+    assert [(each.code, each.log_block) for each in findings.kept] == [
+        ("copy-not-written", 2), ("copy-not-written", 3), ("copy-not-written", 4),
+        ("copy-not-written", 5), ("write-cache", 6),
+    ]  # fmt: skip
+    assert [each.target for each in findings.kept] == [60, 61, 62, 63, None]
+    assert counted(tally, BAD) == [0, 0, 0, 4]
 
 
 def test_a_copy_whose_place_holds_metadata_of_before_was_not_written() -> None:

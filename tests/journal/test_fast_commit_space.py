@@ -12,6 +12,7 @@ import pytest
 from ext4kit.errors import CorruptError
 from ext4kit.filesystem import FileSystem
 from ext4kit.journal.fast_commits.draft import Draft
+from ext4kit.journal.fast_commits.inodes import Subjects
 from ext4kit.journal.fast_commits.space import Space, _Descriptor, inode_slot
 from ext4kit.parsers.group import GroupFlags
 from tests.journal.kernel_log import opened, run
@@ -30,6 +31,7 @@ from tests.journal.written_fast_commits import (
 SMALL = "-b 1024 -g 1024 -N 4096 -O ^flex_bg,^resize_inode"  # 16 groups, 256 inodes each
 PLAIN = "-b 1024"
 ROOT, PER_GROUP = 2, 256
+HUGE_FILE = 0x40000  # i_flags
 UNUSED = 5  # a group in which no inode is
 NONE = np.zeros(0, np.int64), np.zeros(0, np.int64)
 
@@ -327,3 +329,29 @@ def test_a_count_is_kept_in_two_halves(fs: FileSystem, width: int, kept: int) ->
     row[18] = 0b111  # bg_flags
     descriptor.clear_flag(GroupFlags.BLOCK_UNINIT)
     assert row[18] == 0b101
+
+
+@pytest.mark.parametrize(
+    ("sectors", "low", "high", "huge"),
+    [
+        (10, 10, 0, False),
+        ((2 << 32) + 5, 5, 2, False),
+        ((1 << 48) - 1, (1 << 32) - 1, 0xFFFF, False),
+        (1 << 48, 0, 1 << 15, True),
+        ((1 << 48) + 6, 3, 1 << 15, True),
+    ],
+)
+@pytest.mark.parametrize("feature", [True, False])
+def test_blocks_of_an_inode_are_counted_in_sectors(
+    sectors: int, low: int, high: int, huge: bool, feature: bool, tmp_path: Path
+) -> None:
+    """From 2**48 sectors on in blocks, here of two sectors, with the flag that says so."""
+    fs = opened(make(tmp_path, PLAIN if feature else f"{PLAIN} -O ^huge_file").image)
+    draft = Draft(fs.blocks)
+    subjects = Subjects(fs, draft, Space(fs, draft, NONE), 1)
+    subject = subjects.get(ROOT)
+    subject.put(i_flags=subject.flags | HUGE_FILE, i_blocks_high=7)
+    subjects._count(subject, sectors)
+    assert subject.get("i_blocks_lo") == (low if feature else sectors & 0xFFFFFFFF)
+    assert subject.get("i_blocks_high") == (high if feature else 7)
+    assert bool(subject.flags & HUGE_FILE) is (huge if feature else True)

@@ -490,6 +490,28 @@ def test_a_log_of_one_block_is_none() -> None:
     assert Log(blocks, writer.log_blocks[:2]).length == 2
 
 
+@pytest.mark.parametrize(("users", "shared"), [(0, False), (1, False), (2, True)])
+def test_a_device_that_serves_several_file_systems_is_refused(users: int, shared: bool) -> None:
+    """On a device the journal superblock lies behind the device's own."""
+    writer = LogWriter(32, checksums=False)
+    writer.head = 2
+    writer.transaction(3, (40, b"a"))
+    writer.log(3, start=2)
+    superblock = writer.rows[LOG_START]
+    superblock[0x14:0x18] = (0, 0, 0, 2)  # s_first
+    superblock[0x40:0x44] = (0, 0, 0, users)  # s_nr_users
+    superblock[0x100:0x120] = [*range(16), *range(100, 116)]
+    places = writer.log_blocks
+    places[0], places[1] = 0, LOG_START
+    log = Log(MemoryBlocks(writer.rows), places, needs_recovery=True, superblock_at=1)
+    assert log.is_shared_device
+    assert log.superblock_block == LOG_START
+    assert len(replay(log).plan) == (not shared)
+    told = "the device serves 2 file systems (00010203-0405-0607-0809-0a0b0c0d0e0f, "
+    assert log.refusal.startswith(told) if shared else not log.refusal
+    assert not writer.log(3).is_shared_device
+
+
 def test_distances_in_the_ring_are_counted_from_its_start() -> None:
     log = three().log(3, start=5)
     assert log.ring_distance(np.array([5, 31, 1, 4])).tolist() == [0, 26, 27, 30]

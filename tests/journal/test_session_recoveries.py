@@ -17,7 +17,7 @@ from ext4kit.journal.audit import audit
 from ext4kit.journal.location import journal_place
 from tests.journal.debugfs_session import FIRST, SIZE, Session
 from tests.journal.kernel_log import opened, run
-from tests.journal.log_writer import LOG_START
+from tests.journal.log_writer import LOG_START, MemoryBlocks
 from tests.journal.written_fast_commits import register
 
 
@@ -224,6 +224,18 @@ def test_without_a_copy_there_is_no_log(session: Session) -> None:
     assert journal_place(fs) is None
     assert any("no journal superblock" in each.what for each in fs.problems)
     assert Log.open(fs) is None
+
+
+def test_a_log_whose_first_block_cannot_be_read_is_none(session: Session) -> None:
+    session.finish()
+    rows = np.frombuffer(session.image.read_bytes(), np.uint8).reshape(-1, SIZE)
+    blocks = MemoryBlocks(rows)
+    blocks.broken = {int(session.log_blocks[0])}
+    fs = opened(session.image).over(blocks)
+    assert journal_place(fs) is None
+    assert any("no journal superblock" in each.what for each in fs.problems)
+    blocks.broken = {int(session.log_blocks[1])}
+    assert journal_place(fs) is not None
 
 
 def test_a_log_with_a_hole_is_read_as_far_as_it_goes(session: Session) -> None:

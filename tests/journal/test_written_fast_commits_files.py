@@ -274,6 +274,20 @@ def test_without_any_time_a_file_went_when_the_superblock_was_last_written(tmp_p
     assert struct.unpack_from("<I", made.replayed().fs.inode(old).raw, 20)[0] == written
 
 
+@pytest.mark.parametrize(("committed", "gone"), [(NOW + 90, NOW + 90), (NOW + 10, NOW + 50)])
+def test_the_last_time_that_is_known_is_that_of_the_deletion(
+    committed: int, gone: int, tmp_path: Path
+) -> None:
+    """Of the transactions in the log, or of inodes in the fast commits."""
+    made = scene(tmp_path)
+    made.committed = committed
+    old, inner = made.number(OLD), made.number("/dir/inner")
+    raw = bytearray(made.raw(inner))
+    struct.pack_into("<I", raw, 12, NOW + 50)  # i_ctime
+    made.commit(entry(UNLINK, ROOT, old, "old"), inode(inner, bytes(raw)))
+    assert struct.unpack_from("<I", made.replayed().fs.inode(old).raw, 20)[0] == gone
+
+
 def test_a_removed_name_leaves_the_others(tmp_path: Path) -> None:
     made = scene(tmp_path)
     made.change("ln /old /second", "sif /old links_count 2")

@@ -117,11 +117,12 @@ class Written:
 
     Attributes:
         image: the image.
-        options: of mke2fs.
+        committed: seconds at which the log's one transaction was committed; it has none for 0.
     """
 
     image: Path
     commits: list[bytes] = field(default_factory=list)
+    committed: int = 0
 
     @cached_property
     def superblock(self) -> bytes:
@@ -189,7 +190,12 @@ class Written:
         """Write the fast commits, and ask for a recovery."""
         at = self.log_blocks[0] * self.block_size
         area = struct.unpack_from(">I", self.read(at, 1024), 0x54)[0]
-        self.write(at + 0x18, struct.pack(">II", TID, 1))  # s_sequence, s_start
+        sequence = TID - bool(self.committed)
+        self.write(at + 0x18, struct.pack(">II", sequence, 1))  # s_sequence, s_start
+        if self.committed:
+            block = struct.pack(">III", 0xC03B3998, 2, sequence).ljust(48, b"\0")
+            block += struct.pack(">QI", self.committed, 0)
+            self.write(self.log_blocks[1] * self.block_size, block)
         self.write(at + 0x28, struct.pack(">I", FAST_COMMIT))
         data = b"".join(self.commits)
         position = len(self.log_blocks) - area + 1
