@@ -308,3 +308,18 @@ def test_orphans_of_today_are_none_of_then(tmp_path: Path) -> None:
     assert fs.superblock.last_orphan == number
     assert as_of(made, FIRST).superblock.last_orphan == 0
     assert as_of(made, FIRST + 2).superblock.last_orphan == number
+
+
+def test_without_a_copy_of_the_superblock_the_present_one_serves(tmp_path: Path) -> None:
+    """Its orphans are those of today, unless a later transaction has changed it."""
+    made = Session(tmp_path)
+    one = made.file("1", ONE)
+    made.step(f"write {one} file", "mkdir dir")
+    made.step(f"ssv last_orphan {made.number('/file')}", "mkdir a")
+    made.finish()
+    assert as_of(made, FIRST).superblock.last_orphan == made.number("/file")
+    made.logs_superblock = True
+    made.step("mkdir b")
+    made.finish()
+    assert as_of(made, FIRST).superblock.last_orphan == 0
+    assert as_of(made, FIRST + 2).superblock.last_orphan == made.number("/file")

@@ -14,7 +14,13 @@ from ext4kit.journal import Log
 from ext4kit.journal.audit import Audit, Finding, Findings, Part, Tally, audit_log
 from ext4kit.journal.audit.mending import NOWHERE, explain
 from ext4kit.journal.audit.result import VERDICTS
-from ext4kit.journal.audit.survey import Fault, _bit_counts, _highest_bit, survey
+from ext4kit.journal.audit.survey import (
+    Fault,
+    _bit_counts,
+    _highest_bit,
+    _plausible,
+    survey,
+)
 from tests.journal.log_writer import BLOCK_SIZE, LOG_START, MAGIC, LogWriter, MemoryBlocks
 
 BOTH = pytest.mark.parametrize("checksums", [True, False])
@@ -425,6 +431,34 @@ def test_times_that_stand_still_or_are_unknown_are_no_finding() -> None:
     assert (finding.code, finding.transaction, finding.log_block) == ("commit-time", 6, 12)
     assert (finding.read, finding.expected) == ("49000000005 ns", "51000000005 ns or later")
     assert finding.severity is Severity.WARNING
+
+
+@pytest.mark.parametrize(("before", "after", "told"), [(5, 5, 0), (5, 4, 1), (5, 6, 0), (9, 2, 1)])
+def test_a_nanosecond_is_enough_to_run_backwards(before: int, after: int, told: int) -> None:
+    writer = LogWriter(32, checksums=False)
+    for number, nanoseconds in ((3, before), (4, after)):
+        writer.descriptor(number, [(40, b"x")])
+        place = writer.commit(number, 50)
+        writer.rows[LOG_START + place, 56:60] = (0, 0, 0, nanoseconds)
+    assert len(audited(writer, sequence=5)[0].kept) == told
+
+
+def test_findings_name_ids_of_32_bits() -> None:
+    first = 0xFFFFFFFF
+    writer = LogWriter(32)
+    writer.transaction(first, (40, b"a"))
+    writer.transaction(0, (41, b"b"))
+    for place in (2, 5):
+        writer.rows[LOG_START + place, 100] ^= 1
+    kept = audited(writer, sequence=1)[0].kept
+    assert [each.transaction for each in kept if each.code == "copy-checksum"] == [first, 0]
+
+
+def test_without_a_sound_block_ids_around_the_next_one_are_plausible() -> None:
+    """As many as the ring has blocks, here 31."""
+    log = LogWriter(32).log(100)
+    assert _plausible(log, np.zeros(0, np.int64)) == (69, 131)
+    assert _plausible(log, np.array([7, 5, 9])) == (3, 11)
 
 
 # --- of another format ----------------------------------------------------------------------

@@ -21,6 +21,7 @@ from tests.journal.log_writer import LOG_START, LogWriter
 from tests.journal.written_fast_commits import register
 
 SIZE = 1024
+NO_UUID = "00000000-0000-0000-0000-000000000000"
 UUID = "01234567-89ab-cdef-0123-456789abcdef"
 RAW_UUID = bytes.fromhex(UUID.replace("-", ""))
 BEHIND = 2  # log block of the journal superblock, with blocks of 1,024 bytes

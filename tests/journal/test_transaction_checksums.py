@@ -124,6 +124,8 @@ def test_a_recovery_ends_before_it() -> None:
         ((0, 0), 77, False, "bad checksum in a commit block"),
         ((CRC32, 3), None, False, "bad checksum in a commit block"),
         ((0, BYTES), None, False, "bad checksum in a commit block"),
+        ((5, 5), 5, False,
+         "a commit block's checksum is of type 5 (unknown), which cannot be verified"),
         ((2, 16), None, False,
          "a commit block's checksum is of type 2 (md5), which cannot be verified"),
         ((3, 20), None, False,

@@ -440,3 +440,127 @@ def test_attributes_that_are_shared_go_with_the_last_file(tmp_path: Path) -> Non
     made.commit(entry(UNLINK, made.number("/dir"), inner, "inner"))
     view = made.replayed()
     assert in_use(view, [block]) == [False]
+
+
+def test_a_file_of_indirect_blocks_keeps_its_map(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "old").write_bytes(b"o" * 40 * SIZE)
+    made = make(tmp_path, "-b 1024 -O ^extents,^64bit", tree)
+    old = made.number(OLD)
+    before = mapped(opened(made.image), old)
+    raw = bytearray(made.raw(old))
+    struct.pack_into("<HH", raw, 0, 0o100600, 55)
+    made.commit(inode(old, bytes(raw)))
+    view = made.replayed()
+    assert (view.fs.inode(old).mode, view.fs.inode(old).uid) == (0o100600, 55)
+    assert mapped(view.fs, old) == before
+    made.commit(add_range(old, 50, 1, START))
+    made.finish()
+    (problem,) = (str(one) for one in view_of(made.image).fs.problems)
+    assert "it is not mapped by extents" in problem
+
+
+def test_a_removed_file_of_indirect_blocks_gives_back_these_too(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "old").write_bytes(b"o" * 300 * SIZE)
+    made = make(tmp_path, "-b 1024 -O ^extents,^64bit", tree)
+    old, (blocks, inodes) = made.number(OLD), counts(made.image)
+    made.commit(entry(UNLINK, ROOT, old, "old"))
+    view = made.replayed()
+    assert view.fs.inode(old).i_block == bytes(60)
+    # 12 direct blocks, 256 of an indirect one, 32 below a double indirect one
+    assert counts(made.image.with_suffix(".written")) == (blocks + 300 + 3, inodes + 1)
+
+
+@pytest.mark.parametrize("block", [START, 8000], ids=["other group", "same group"])
+def test_an_attribute_block_is_the_files_own(block: int, tmp_path: Path) -> None:
+    """It counts for the size on disk, and for no block that two files have."""
+    made = scene(tmp_path)
+    made.change("ea_set /old user.large " + "v" * 300)
+    old = made.number(OLD)
+    made.commit(add_range(old, 9, 1, block))
+    view = made.replayed()
+    assert struct.unpack_from("<I", view.fs.inode(old).raw, 28)[0] == 11 * 2
+
+
+def test_an_orphan_stays_in_use(tmp_path: Path) -> None:
+    made = scene(tmp_path)
+    old = made.number(OLD)
+    held = [int(one) for one in made.debugfs("blocks /old").split()]
+    made.change("unlink /old", f"sif <{old}> links_count 0", f"ssv last_orphan {old}")
+    raw = bytearray(made.raw(old))
+    struct.pack_into("<I", raw, 12, NOW + 1)
+    made.commit(inode(old, bytes(raw)))
+    made.finish()
+    view = view_of(made.image)
+    assert in_use(view, held) == [True] * 10
+    assert view.fs.bitmaps.inodes_in_use(np.array([old])).tolist() == [True]
+    assert struct.unpack_from("<I", view.fs.inode(old).raw, 12)[0] == NOW + 1
+
+
+def test_an_inode_without_links_that_is_no_orphan_is_freed(tmp_path: Path) -> None:
+    made = scene(tmp_path)
+    old = made.number(OLD)
+    held = [int(one) for one in made.debugfs("blocks /old").split()]
+    raw = bytearray(made.raw(old))
+    struct.pack_into("<H", raw, 26, 0)  # i_links_count
+    made.commit(inode(old, bytes(raw)), entry(UNLINK, ROOT, old, "old"))
+    made.finish()
+    view = view_of(made.image)
+    assert in_use(view, held) == [False] * 10
+    assert view.fs.bitmaps.inodes_in_use(np.array([old])).tolist() == [False]
+
+
+def test_a_damaged_map_is_reported(tmp_path: Path) -> None:
+    made = scene(tmp_path, "no checksums")
+    old = made.number(OLD)
+    made.write(made.place(old) + 40, b"\x0a\xf3\xff\xff")  # more entries than there is room for
+    made.commit(add_range(old, 20, 1, START), add_range(made.number("/dir/inner"), 0, 1, START))
+    made.finish()
+    view = view_of(made.image)
+    (problem,) = (str(one) for one in view.fs.problems if "cannot be applied" in str(one))
+    assert f"inode {old}: its map is damaged" in problem
+    assert mapped(view.fs, made.number("/dir/inner")) == [(0, 1, START, False)]
+
+
+def test_a_directorys_structure_is_that_of_the_replay(tmp_path: Path) -> None:
+    """Of its flags and size the tag says what they were when it was written."""
+    made = scene(tmp_path)
+    number = made.number("/dir")
+    raw = bytearray(made.raw(number))
+    struct.pack_into("<HHI", raw, 0, 0o040700, 9, 77 * SIZE)
+    struct.pack_into("<I", raw, 32, 0x1000 | 0x80)  # a hash index, no access times, no extents
+    raw[40:100] = b"\xee" * 60
+    made.commit(inode(number, bytes(raw)))
+    found = made.replayed().fs.inode(number)
+    assert (found.mode, found.uid, found.size) == (0o040700, 9, SIZE)
+    assert found.flags == EXTENTS | 0x80
+
+
+def test_another_generation_seals_the_tree_anew(tmp_path: Path) -> None:
+    """Checksums of tree blocks are those of number and generation."""
+    made = scene(tmp_path)
+    made.change(*(f"punch old {block} {block}" for block in (1, 3, 5, 7)))
+    old = made.number(OLD)
+    pieces = mapped(opened(made.image), old)
+    raw = bytearray(made.raw(old))
+    struct.pack_into("<I", raw, 100, 0x1234)  # i_generation
+    made.commit(inode(old, bytes(raw)))
+    view = made.replayed()
+    assert view.fs.inode(old).generation == 0x1234
+    assert mapped(view.fs, old) == pieces
+
+
+def test_the_group_of_a_new_tree_block_is_that_of_its_inode(tmp_path: Path) -> None:
+    made = scene(tmp_path, "small groups")
+    number = 12 * 256 + 5
+    made.commit(
+        inode(number, raw_inode(size=20 * SIZE)),
+        *(add_range(number, 2 * n, 1, START + 2 * n) for n in range(6)),
+        entry(CREAT, ROOT, number, "new"),
+    )
+    made.replayed()
+    (node,) = tree_blocks(made.image.with_suffix(".written"), "new")
+    assert (node - 1) // 1024 == 12

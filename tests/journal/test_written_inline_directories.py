@@ -142,3 +142,13 @@ def test_a_size_without_an_attribute_means_i_block_alone(made: Written) -> None:
     assert view.applied == 1
     assert b"new" in view.fs.inode(some).i_block
     assert b"fourth" not in view.fs.inode(some).raw
+
+
+def test_the_size_says_how_much_of_the_attribute_counts(made: Written) -> None:
+    write_directory(made, 60)
+    some, third = made.number("/some"), made.number('"/third"')
+    made.commit(entry(UNLINK, some, third, b"third"))
+    made.finish()
+    view = view_of(made.image)
+    assert b"third" in view.fs.inode(some).raw
+    assert view.fs.inode(third).links_count == 2

@@ -304,7 +304,7 @@ class Subjects:
             self.space.take(nodes, np.ones_like(nodes))
         used = subject.live or subject.listed
         if used and subject.file_acl:
-            self.space.take(np.array([subject.file_acl]), np.ones(1, np.int64))
+            self.space.keep(subject.file_acl)
         if not subject.changed:
             return
         self.space.settle_inode(subject.number, used, subject.is_directory)

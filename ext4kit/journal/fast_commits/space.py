@@ -52,6 +52,7 @@ class Space:
         self._busy: dict[int, Any] = {}
         self._freed: Spans = []
         self._taken: Spans = []
+        self._kept: Spans = []
         self._inodes: dict[int, tuple[bool, bool]] = {}
         self._free_blocks = fs.groups.free_blocks_count.copy()
         self._free_inodes = fs.groups.free_inodes_count.copy()
@@ -65,6 +66,10 @@ class Space:
     def take(self, first: Any, length: Any) -> None:
         """These blocks (int64 columns) belong to an inode after the change."""
         self._taken.append((first, length))
+
+    def keep(self, block: int) -> None:
+        """This block is in use after the change; other inodes may have it as well."""
+        self._kept.append((np.array([block]), np.ones(1, np.int64)))
 
     def allocate(self, group: int) -> int:
         """The first block of a free cluster, in `group` if it can be.
@@ -154,19 +159,20 @@ class Space:
         Returns:
             Clusters that a changed inode takes although another one has them.
         """
-        freed, taken = self._by_group(self._freed), self._by_group(self._taken)
+        parts = [self._by_group(spans) for spans in (self._freed, self._taken, self._kept)]
         clashes = 0
-        for group in sorted(freed.keys() | taken.keys()):
+        for group in sorted(set().union(*parts)):
             if 0 <= group < len(self._fs.groups):
-                clashes += self._finish_blocks(group, freed.get(group), taken.get(group))
+                clashes += self._finish_blocks(group, *(part.get(group) for part in parts))
         self._finish_inodes()
         self._finish_superblock()
         return clashes
 
-    def _finish_blocks(self, group: int, freed: Any, taken: Any) -> int:
+    def _finish_blocks(self, group: int, freed: Any, taken: Any, kept: Any) -> int:
         before = self._fs.bitmaps.block_bitmap(group)
         given, now = self._covered(freed), self._covered(taken)
-        after = np.where(now, 1, np.where(given, 0, before)).astype(np.uint8)
+        in_use = now | self._covered(kept)
+        after = np.where(in_use, 1, np.where(given, 0, before)).astype(np.uint8)
         clashes = int((now & (before != 0) & ~given).sum())
         if (after == before).all():
             return clashes
