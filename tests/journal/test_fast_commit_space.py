@@ -355,3 +355,18 @@ def test_blocks_of_an_inode_are_counted_in_sectors(
     assert subject.get("i_blocks_lo") == (low if feature else sectors & 0xFFFFFFFF)
     assert subject.get("i_blocks_high") == (high if feature else 7)
     assert bool(subject.flags & HUGE_FILE) is (huge if feature else True)
+
+
+@pytest.mark.parametrize(("options", "high"), [("64bit", 5), ("^64bit", 0)])
+def test_free_blocks_of_the_superblock_have_two_halves(
+    options: str, high: int, tmp_path: Path
+) -> None:
+    fs = opened(make(tmp_path, f"{PLAIN} -O {options}").image)
+    draft = Draft(fs.blocks)
+    space = Space(fs, draft, NONE)
+    space._free_blocks[:] = 0
+    space._free_blocks[0] = (5 << 32) + 7
+    space._finish_superblock()
+    row = draft.read(1)
+    assert int.from_bytes(row[0x0C:0x10], "little") == 7  # s_free_blocks_count_lo
+    assert int.from_bytes(row[0x158:0x15C], "little") == high  # s_free_blocks_count_hi

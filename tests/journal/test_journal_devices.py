@@ -76,6 +76,13 @@ def test_without_the_device_its_absence_is_told(needs: bool, pair: tuple[Path, P
     assert ("the newest changes are missing" in problem.what) is needs
 
 
+def test_a_uuid_alone_leads_to_another_device(pair: tuple[Path, Path]) -> None:
+    run("debugfs", "-w", "-R", "ssv journal_dev 0", pair[0])
+    fs = opened(pair[0])
+    assert journal_place(fs) is None
+    assert [UUID in problem.what for problem in fs.problems] == [True]
+
+
 def test_a_journal_that_nothing_leads_to_is_told(pair: tuple[Path, Path]) -> None:
     for request in (
         f"ssv journal_uuid {'00000000-' + '0000-' * 3 + '0' * 12}",
