@@ -126,15 +126,20 @@ class Server:
             os.write(device, ANSWER.pack(ANSWER.size + len(body), failure, unique) + body)
 
 
+def mount(device: int, folder: str, flags: int) -> None:
+    """Mount what the handle of /dev/fuse serves."""
+    options = f"fd={device},rootmode=40000,user_id=0,group_id=0,allow_other"
+    call = ctypes.CDLL(None, use_errno=True).mount
+    call.argtypes = [ctypes.c_char_p] * 3 + [ctypes.c_ulong, ctypes.c_char_p]
+    if call(b"failing", folder.encode(), b"fuse.failing", flags, options.encode()) != 0:
+        raise OSError(ctypes.get_errno(), "mount")
+
+
 def main() -> None:
     """Mount, say so, serve."""
     image, folder, bad = sys.argv[1:]
     server, device = Server(Path(image), json.loads(bad)), os.open("/dev/fuse", os.O_RDWR)
-    options = f"fd={device},rootmode=40000,user_id=0,group_id=0,allow_other"
-    mount = ctypes.CDLL(None, use_errno=True).mount
-    mount.argtypes = [ctypes.c_char_p] * 3 + [ctypes.c_ulong, ctypes.c_char_p]
-    if mount(b"failing", folder.encode(), b"fuse.failing", READ_ONLY, options.encode()) != 0:
-        raise OSError(ctypes.get_errno(), "mount")
+    mount(device, folder, READ_ONLY)
     sys.stdout.write("mounted\n")
     sys.stdout.flush()
     server.run(device)
