@@ -14,7 +14,8 @@ SAMPLE ?= 120
 WORKERS ?= 1
 
 .PHONY: help demo check lint test test-all test-bare test-docker fuzz-kernel truth fuzz fuzz-coverage
-.PHONY: mutation bench bench-journal bench-peers bench-scan screenshots man reference docs clean
+.PHONY: fuzz-powercut mutation bench bench-journal bench-peers bench-scan screenshots man reference
+.PHONY: docs clean
 
 help:
 	@echo "make demo       show what a sample image holds and bring its deleted files back"
@@ -24,6 +25,7 @@ help:
 	@echo "make test-bare  the two commands of the README in a bare Debian system (as root)"
 	@echo "make fuzz-kernel HISTORIES=n OPERATIONS=n   random histories of each layout, judged"
 	@echo "make truth HISTORIES=n   the same; the counts go into docs/truth.md"
+	@echo "make fuzz-powercut SECONDS=s SEED=n   power cuts between any two writes, judged"
 	@echo "make fuzz IMAGES=n SECONDS=s SEED=n EACH=n FOUND=folder   damaged images through all commands"
 	@echo "make fuzz-coverage SECONDS=s FOUND=folder   the same, guided by coverage (installs atheris)"
 	@echo "make mutation PACKAGE=name SAMPLE=n SEED=n WORKERS=n   which small wrong changes tests notice"
@@ -71,6 +73,9 @@ fuzz-kernel: $(STAMP)
 truth: $(STAMP)
 	$(BIN)/python -m sample_images.recipes.random_history --histories $(HISTORIES) \
 		--operations $(OPERATIONS) --seed $(or $(SEED),1) --page docs/truth.md
+
+fuzz-powercut: $(STAMP)
+	$(BIN)/python -m tests.powercut --seconds $(SECONDS) --seed $(or $(SEED),1)
 
 fuzz: $(STAMP)
 	$(BIN)/python -m tests.fuzz --count $(IMAGES) --seconds $(SECONDS) --seed $(or $(SEED),0) \

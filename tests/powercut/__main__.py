@@ -16,6 +16,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -29,23 +30,33 @@ from tests.powercut.write_log import Cut
 
 AFTERWARDS = ("", "", "e2fsck", "replayed")
 MOST_KEPT = 3  # images of one history
-COLUMNS = ("cuts", "images", *GRADES, "cautious", *RIGHT, *WRONG, "asked", "untrue", "refused")
+COLUMNS = (
+    *("cuts", "images", *GRADES, "cautious", *RIGHT, *WRONG, "files"),
+    *("asked", "untrue", "refused"),
+)
 
 
-def cut_and_judge(told: Told, count: int, folder: Path, keep: Path | None) -> Tally:
-    """Cut a history so many times, and judge what is left each time."""
-    chance, total = random.Random(told.seed), Tally()
+def judge_cuts(told: Told, cuts: list[Cut], folder: Path, keep: Path) -> dict[str, Tally]:
+    """Judge what each cut leaves of a history; a tally for each kind of cut.
+
+    Args:
+        told: the history.
+        cuts: those to judge.
+        folder: for the images.
+        keep: where images with something wrong stay.
+    """
+    chance, kept = random.Random(told.seed), 0
+    tallies: defaultdict[str, Tally] = defaultdict(Tally)
     image = folder / "cut.img"
-    kept = 0
-    for cut in told.log.cuts(chance, count):
+    for cut in cuts:
         image.write_bytes(told.log.image(cut))
         tally = judge_cut(image, told, cut, chance.choice(AFTERWARDS))
-        total.add(tally)
-        if tally.wrong and keep and kept < MOST_KEPT:
+        tallies["torn" if cut.torn else cut.kind].add(tally)
+        if tally.wrong and kept < MOST_KEPT:
             kept += 1
             _keep(keep / f"{told.layout.name}-{told.seed}-{cut.at}-{cut.kind}", told, cut, tally)
     image.unlink(missing_ok=True)
-    return total
+    return tallies
 
 
 def judge_cut(image: Path, told: Told, cut: Cut, afterwards: str) -> Tally:
@@ -53,7 +64,7 @@ def judge_cut(image: Path, told: Told, cut: Cut, afterwards: str) -> Tally:
     moment = Moment(told, cut)
     tally = judge(image, moment)
     tally.counts.update(cuts=1, images=1)
-    if afterwards and told.layout is not NO_LOG:
+    if afterwards == "e2fsck" or (afterwards and told.layout is not NO_LOG):
         try:
             check(image) if afterwards == "e2fsck" else ask_kernel(tally, image, moment)
         except machine.MachineError:
@@ -77,19 +88,23 @@ def _keep(folder: Path, told: Told, cut: Cut, tally: Tally) -> None:
         "seed": told.seed,
         "cut": asdict(cut),
         "findings": tally.findings,
-        "acts": {number: [span.begun, span.done] for number, span in told.spans.items()},
+        "acts": {
+            number: [span.begun, span.done, told.names.get(number, "")]
+            for number, span in told.spans.items()
+        },
     }
     (folder / "cut.json").write_text(json.dumps(about, indent=1) + "\n")
 
 
 def table(tallies: dict[str, Tally]) -> str:
-    """A line for each layout, and one for all."""
+    """A line for each, and one for all; `files` are those that something is wrong with."""
     total = Tally()
     for tally in tallies.values():
         total.add(tally)
     rows = [["", *COLUMNS]]
     for name, tally in [*tallies.items(), ("all", total)]:
-        rows.append([name, *(str(tally.counts[column]) for column in COLUMNS)])
+        counts = {**tally.counts, "files": len(tally.findings)}
+        rows.append([name, *(str(counts.get(column, 0)) for column in COLUMNS)])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = (
         "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
@@ -98,18 +113,23 @@ def table(tallies: dict[str, Tally]) -> str:
     return "\n".join(lines)
 
 
-def run(options: argparse.Namespace) -> dict[str, Tally]:
-    """Histories of the layouts in turn until the time is over."""
+def run(options: argparse.Namespace) -> tuple[dict[str, Tally], dict[str, Tally]]:
+    """Histories of the layouts in turn until the time is over; by layout, and by kind of cut."""
     names = options.layouts or list(CUT_LAYOUTS)
-    tallies = {name: Tally() for name in names}
+    layouts, kinds = {name: Tally() for name in names}, dict[str, Tally]()
     for name, seed in _turns(names, options.seed, options.seconds):
         with tempfile.TemporaryDirectory(prefix="ext4kit-powercut-") as folder:
-            told = tell(CUT_LAYOUTS[name], seed, options.operations, Path(folder))
-            tally = cut_and_judge(told, options.cuts, Path(folder), options.keep)
-        for which, finding in tally.findings.items():
+            told = tell(CUT_LAYOUTS[name], seed, options.operations, Path(folder), options.mild)
+            cuts = told.log.cuts(random.Random(seed), options.cuts)
+            by_kind = judge_cuts(told, cuts, Path(folder), options.keep)
+        findings: dict[str, str] = {}
+        for kind, tally in by_kind.items():
+            kinds.setdefault(kind, Tally()).add(tally)
+            layouts[name].add(tally)
+            findings.update(tally.findings)
+        for which, finding in findings.items():
             print(f"{name} seed {seed}: {which} {finding}", flush=True)
-        tallies[name].add(tally)
-    return tallies
+    return layouts, kinds
 
 
 def _turns(names: list[str], first: int, seconds: float) -> Iterator[tuple[str, int]]:
@@ -129,6 +149,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=600, help="when no further one begins")
     parser.add_argument("--operations", type=int, default=160, help="in each history")
     parser.add_argument("--cuts", type=int, default=25, help="of each history")
+    parser.add_argument("--mild", action="store_true", help="nothing is written over")
     parser.add_argument(
         "--keep", type=Path, default=Path("build/powercut"), help="where images with a wrong stay"
     )
@@ -136,9 +157,9 @@ def main() -> int:
     if reason := missing() or machine.missing_for_kernel():
         print(f"error: power cuts: {reason}", file=sys.stderr)
         return 3
-    tallies = run(options)
-    print(table(tallies))
-    return int(any(tally.wrong for tally in tallies.values()))
+    layouts, kinds = run(options)
+    print(table(layouts), table(kinds), sep="\n\n")
+    return int(any(tally.wrong for tally in layouts.values()))
 
 
 if __name__ == "__main__":

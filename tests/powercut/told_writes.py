@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import random
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from sample_images.recipes import machine, syscalls
@@ -26,6 +27,11 @@ CUT_LAYOUTS: dict[str, Layout] = {
 }
 STEADY = "noatime,noinit_itable"
 PAUSE = 0.4  # seconds, where a timer commits
+MOUNTS = 2
+MILD = {  # nothing is written over, resized, held open, or given another time
+    *("create", "unlink", "rename", "link", "make_folder", "remove_folder", "remove_tree"),
+    *("make_link", "fsync", "sync", "commit", "flush", "flush_all", "save_over", "change_mode"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +59,30 @@ class TimedActs(Acts):
     """Acts that note when each of them happened and whose life it ended.
 
     Attributes:
-        spans: of each act, by its number.
+        spans: of each act, by its number; names: what it was.
         ends: of every file that has no name any more.
     """
 
-    def __init__(self, root: Path, layout: Layout, chance: random.Random) -> None:
+    def __init__(self, root: Path, layout: Layout, chance: random.Random, mild: bool) -> None:
         super().__init__(root, layout, chance)
         self._weighted.append((self.flush_all, 3))
         if layout.name == "quick_commits":
             self._weighted.append((self.wait, 4))
+        self._weighted = [
+            (self._named(act), weight)
+            for act, weight in self._weighted
+            if not mild or act.__name__ in MILD
+        ]
         self.spans: dict[int, Span] = {}
+        self.names: dict[int, str] = {}
         self.ends: dict[Key, End] = {}
+
+    def _named(self, act: Callable[[], None]) -> Callable[[], None]:
+        def named() -> None:
+            self.names[self.operation] = act.__name__
+            act()
+
+        return named
 
     def act(self) -> None:
         """One thing happens, and is written down with its time."""
@@ -104,13 +123,19 @@ class TimedActs(Acts):
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A history, every write of it, and what is known of its files."""
+    """A history, every write of it, and what is known of its files.
+
+    Attributes:
+        spans: when each act happened; names: what it was.
+        ends: of the files that were removed.
+    """
 
     layout: Layout
     seed: int
     log: WriteLog
     book: Book
     spans: dict[int, Span]
+    names: dict[int, str]
     ends: dict[Key, End]
 
     def made(self, life: Life) -> Span:
@@ -118,24 +143,32 @@ class Told:
         return self.spans[life.versions[0].operation]
 
 
-def tell(layout: Layout, seed: int, operations: int, folder: Path, mounts: int = 2) -> Told:
-    """Tell one history on a new file system in `folder`, which then has its log of writes too."""
+def tell(layout: Layout, seed: int, operations: int, folder: Path, mild: bool = False) -> Told:
+    """Tell one history on a new file system in `folder`, which then has its log of writes too.
+
+    Args:
+        layout: what is made and how it is mounted.
+        seed: of what happens; when the kernel writes is its own affair.
+        operations: acts, in two mounts.
+        folder: for the image, as it was made, and its log.
+        mild: with the acts of `MILD` alone.
+    """
     image, root, log = (folder / f"{layout.name}-{seed}.{end}" for end in ("img", "mnt", "log"))
     chance = random.Random(f"{layout.name} {seed}")
     machine.make_file_system(image, layout.size, layout.options)
     root.mkdir()
-    acts = TimedActs(root, layout, chance)
+    acts = TimedActs(root, layout, chance, mild)
     with recording_disk(image, image.with_suffix(".disk"), log) as device:
-        for _ in range(mounts):
+        for _ in range(MOUNTS):
             machine.mount(device, root, _mount_options(layout))
             try:
-                for _ in range(operations // mounts):
+                for _ in range(operations // MOUNTS):
                     acts.act()
             finally:
                 acts.let_all_go()
                 machine.unmount(root)
     root.rmdir()
-    return Told(layout, seed, WriteLog(image, log), acts.book, acts.spans, acts.ends)
+    return Told(layout, seed, WriteLog(image, log), acts.book, acts.spans, acts.names, acts.ends)
 
 
 def _mount_options(layout: Layout) -> str:
@@ -143,8 +176,3 @@ def _mount_options(layout: Layout) -> str:
     has_log = layout is not NO_LOG
     timer = "commit=600" if has_log and "commit=" not in own else ""
     return ",".join(filter(None, (STEADY, timer, own)))
-
-
-def smaller(layout: Layout, size: int) -> Layout:
-    """The same on another number of bytes."""
-    return replace(layout, size=size)

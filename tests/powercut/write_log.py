@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,7 @@ from sample_images.recipes.ondisk import Disk, Map
 from tests.powercut.recording_disk import FLUSH, RECORD
 
 SECTOR = 512
+KINDS = {"flush": 3, "prefix": 1, "subset": 4}  # how often each is drawn
 TORN = 0.2  # of the writes of several blocks that were under way
 MAGIC = bytes.fromhex("c03b3998")
 COMMIT = 2
@@ -188,12 +189,20 @@ class WriteLog:
         sectors = range(len(self.events[number].data) // SECTOR)
         return tuple(one for one in sectors if chance.random() < 0.5)
 
-    def cuts(self, chance: random.Random, count: int) -> list[Cut]:
-        """So many cuts: at flushes, within what is between them, and with parts of it."""
+    def cuts(
+        self, chance: random.Random, count: int, kinds: Mapping[str, int] = KINDS
+    ) -> list[Cut]:
+        """So many cuts: at flushes, within what is between them, and with parts of it.
+
+        Args:
+            chance: draws them.
+            count: how many.
+            kinds: how often each kind is drawn.
+        """
         found = []
         between = [n for n, event in enumerate(self.events) if not event.is_flush]
         for _ in range(count):
-            kind = chance.choices(("flush", "prefix", "subset"), (3, 1, 4))[0]
+            kind = chance.choices(list(kinds), list(kinds.values()))[0]
             if kind == "flush":
                 found.append(self.at_flush(chance.choice(self.flushes)))
             elif kind == "prefix":

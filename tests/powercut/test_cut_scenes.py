@@ -1,0 +1,244 @@
+"""Scenes that random histories with power cuts led to, each as small as it gets.
+
+Those marked as expected failures are called intact and are not what the file held last.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from ext4kit.recovery import DeletedFile
+from sample_images.recipes import machine, syscalls
+from sample_images.recipes.syscalls import Fallocate
+from tests.recovery.test_traps import Disk, commit, content
+
+BLOCK = 4096
+LATER = 2_000_000_000 * 10**9
+
+
+def noise(seed: int, size: int) -> bytes:
+    return random.Random(seed).randbytes(size)
+
+
+@contextmanager
+def powered_off(disk: Disk) -> Iterator[Path]:
+    """A mount that ends at once: what was sent to the disk is there, no transaction is ended."""
+    copy = disk.image.with_suffix(".copy")
+    with machine.loop_device(disk.image) as device:
+        machine.mount(device, disk.where, "noatime,commit=600")
+        try:
+            yield disk.where
+            machine.copy_sparse(disk.image, copy)
+        finally:
+            machine.unmount(disk.where)
+    copy.replace(disk.image)
+
+
+def put(path: Path, *pieces: tuple[int, bytes]) -> None:
+    """Write (offset, bytes) into a file that may be new; they wait in memory."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        for offset, piece in pieces:
+            os.pwrite(handle, piece, offset)
+    finally:
+        os.close(handle)
+
+
+def flush(path: Path) -> None:
+    """Send a file's bytes to the disk, and end no transaction."""
+    handle = os.open(path, os.O_RDWR)
+    try:
+        syscalls.flush(handle)
+    finally:
+        os.close(handle)
+
+
+def judged(disk: Disk, path: bytes, *allowed: bytes) -> DeletedFile:
+    """A deleted file; when it is called intact it holds one of these contents."""
+    file = disk.deleted()[path]
+    if file.grade == "intact":
+        held = content(file)
+        assert held in allowed, [len(held), *(_same(held, each) for each in allowed)]
+    return file
+
+
+def _same(left: bytes, right: bytes) -> int:
+    """How many blocks agree."""
+    pairs = zip(range(0, len(left), BLOCK), range(0, len(right), BLOCK), strict=False)
+    return sum(left[a : a + BLOCK] == right[b : b + BLOCK] for a, b in pairs)
+
+
+def deleted_then_written(
+    disk: Disk, old: bytes, new: bytes, before: Callable[[Path], None]
+) -> None:
+    """A file goes in one mount; in the next another one is sent to its blocks, uncommitted."""
+    with disk.mounted() as root:
+        put(root / "old", (0, old))
+        machine.sync(root)
+        (root / "old").unlink()
+    with powered_off(disk) as root:
+        before(root)
+        put(root / "new", (0, new))
+        flush(root / "new")
+
+
+# -- bytes of a transaction that was never committed ----------------------------------------------
+
+
+@pytest.mark.kernel
+def test_others_that_end_in_an_inner_block_are_noticed(tmp_path: Path) -> None:
+    disk, old = Disk(tmp_path, "-t", "ext4"), noise(1, 9 * BLOCK + 3000)
+    deleted_then_written(disk, old, noise(2, 5 * BLOCK + 1000), commit)
+    assert judged(disk, b"/old", old).grade == "partial"
+
+
+@pytest.mark.kernel
+@pytest.mark.xfail(reason="a mount without a commit counts as none, whatever needs_recovery says")
+def test_a_mount_that_committed_nothing_may_have_written_all_the_same(tmp_path: Path) -> None:
+    disk, old = Disk(tmp_path, "-t", "ext4"), noise(1, 9 * BLOCK + 3000)
+    deleted_then_written(disk, old, noise(2, 5 * BLOCK + 1000), lambda _: None)
+    assert judged(disk, b"/old", old).grade != "intact"
+
+
+@pytest.mark.kernel
+@pytest.mark.xfail(reason="zeros in front of the end are looked at where a file was written late")
+def test_others_that_end_in_the_last_block_are_noticed(tmp_path: Path) -> None:
+    disk, old = Disk(tmp_path, "-t", "ext4"), noise(1, 9 * BLOCK + 3000)
+    deleted_then_written(disk, old, noise(2, 9 * BLOCK + 1000), commit)
+    assert judged(disk, b"/old", old).grade != "intact"
+
+
+# -- bytes that were still in memory --------------------------------------------------------------
+
+
+@pytest.mark.kernel
+@pytest.mark.xfail(reason="a time set by hand to a later one hides that bytes were waiting")
+def test_a_later_time_set_by_hand_hides_no_waiting_bytes(tmp_path: Path) -> None:
+    disk = Disk(tmp_path, "-t", "ext4")
+    with disk.mounted() as root:
+        put(root / "file")
+        (root / "file").stat()
+        put(root / "file", (0, noise(1, 20_000)))
+        os.utime(root / "file", ns=(LATER, LATER))
+        commit(root)
+        (root / "file").unlink()
+    judged(disk, b"/file", noise(1, 20_000))
+
+
+@pytest.mark.kernel
+@pytest.mark.xfail(reason="an empty file with blocks counts as one that nothing was written to")
+def test_bytes_that_waited_for_blocks_taken_beforehand_are_missed(tmp_path: Path) -> None:
+    disk = Disk(tmp_path, "-t", "ext4")
+    with disk.mounted() as root:
+        put(root / "file")
+        machine.sync(root)
+        handle = os.open(root / "file", os.O_RDWR)
+        syscalls.fallocate(handle, Fallocate.KEEP_SIZE, 0, 20_000)
+        os.fstat(handle)
+        os.pwrite(handle, noise(1, 20_000), 0)
+        os.close(handle)
+        commit(root)
+        (root / "file").unlink()
+    judged(disk, b"/file", noise(1, 20_000))
+
+
+def _written_twice(disk: Disk, first: Callable[[Path], None]) -> tuple[bytes, bytes]:
+    """Blocks are taken and written, and written again in memory, all in one transaction."""
+    old, new = noise(1, 20_000), noise(2, 20_000)
+    with disk.mounted("commit=600") as root:
+        first(root / "file")
+        (root / "file").stat()
+        put(root / "file", (0, old))
+        flush(root / "file")
+        (root / "file").stat()
+        put(root / "file", (0, new))
+        commit(root)
+        (root / "file").unlink()
+    return old, new
+
+
+@pytest.mark.kernel
+@pytest.mark.xfail(reason="blocks that are new since a known state are not thought written twice")
+@pytest.mark.parametrize("before", ["empty", "other bytes"])
+def test_a_write_over_blocks_just_taken_is_told_of_a_known_file(
+    tmp_path: Path, before: str
+) -> None:
+    disk = Disk(tmp_path, "-t", "ext4")
+
+    def first(path: Path) -> None:
+        put(path, *([(0, noise(3, 30_000))] if before == "other bytes" else []))
+        machine.sync(path.parent)
+        os.truncate(path, 0)
+
+    _, new = _written_twice(disk, first)
+    judged(disk, b"/file", new)
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("kind", ["ext4", pytest.param("ext3", marks=pytest.mark.xfail(
+    reason="of files without extents a commit is thought to wait for all bytes"))])  # fmt: skip
+def test_a_write_over_blocks_just_taken_is_told_of_a_new_file(tmp_path: Path, kind: str) -> None:
+    disk = Disk(tmp_path, "-t", kind)
+    _, new = _written_twice(disk, put)
+    judged(disk, b"/file", new)
+
+
+# -- traces that a later user of the inode took away ----------------------------------------------
+
+
+@pytest.mark.kernel
+@pytest.mark.xfail(reason="whose freed inode is not seen is not thought to have changed at its end")
+def test_a_file_whose_inode_was_used_again_at_once_may_have_changed(tmp_path: Path) -> None:
+    disk = Disk(tmp_path, "-t", "ext4")
+    old, new = noise(1, 20_000), noise(2, 8192)
+    with disk.mounted("commit=600") as root:
+        put(root / "file", (0, old))
+        machine.sync(root)
+        (root / "file").stat()
+        put(root / "file", (4096, new))
+        flush(root / "file")
+        put(root / "file", (0, noise(3, 4096)))
+        (root / "file").unlink()
+        put(root / "next")
+    judged(disk, b"/file", old)
+
+
+@pytest.mark.kernel
+@pytest.mark.xfail(reason="a file that is open at the cut is vouched for as of the last commit")
+@pytest.mark.parametrize("kind", ["ext4", "ext3"])
+def test_a_file_that_was_open_at_the_cut_may_have_been_written_since(
+    tmp_path: Path, kind: str
+) -> None:
+    disk, old = Disk(tmp_path, "-t", kind), noise(1, 20_000)
+    with powered_off(disk) as root:
+        put(root / "file", (0, old))
+        machine.sync(root)
+        with (root / "file").open("r+b", buffering=0) as held:
+            (root / "file").unlink()
+            commit(root)
+            held.truncate(6000)  # zeros behind that are sent, the size is not
+            syscalls.flush(held.fileno())
+            machine.copy_sparse(disk.image, tmp_path / "cut")
+    (tmp_path / "cut").replace(disk.image)
+    files = [file for file in disk.deleted().values() if file.size == len(old)]
+    assert files
+    assert all(file.grade != "intact" or content(file) in (old, old[:6000]) for file in files)
+
+
+@pytest.mark.kernel
+@pytest.mark.xfail(reason="two writes within one tick of the clock are one for an inode")
+def test_a_file_in_its_inode_may_have_grown_within_the_same_tick(tmp_path: Path) -> None:
+    disk = Disk(tmp_path, "-t", "ext4", "-O", "inline_data")
+    with disk.mounted() as root:
+        put(root / "other file", (0, b"x"))
+        machine.sync(root)
+        put(root / "file", (0, b"short"), (5, noise(1, 45_000)))
+        (root / "file").unlink()
+    found = [file for file in disk.deleted().values() if file.size == 5]
+    assert all(file.grade != "intact" for file in found)
