@@ -24,8 +24,8 @@ from pathlib import Path
 from sample_images.recipes import machine
 from sample_images.recipes.random_history import check
 from tests.evidence.failing_disk import missing
-from tests.powercut.cut_judge import GRADES, RIGHT, WRONG, Moment, Tally, ask_kernel, judge
-from tests.powercut.told_writes import CUT_LAYOUTS, NO_LOG, Told, tell
+from tests.powercut.cut_judge import GRADES, RIGHT, WRONG, Tally, ask_kernel, judge
+from tests.powercut.told_writes import CUT_LAYOUTS, NO_LOG, Moment, Told, go_on, tell
 from tests.powercut.write_log import Cut
 
 AFTERWARDS = ("", "", "e2fsck", "replayed")
@@ -120,8 +120,7 @@ def run(options: argparse.Namespace) -> tuple[dict[str, Tally], dict[str, Tally]
     for name, seed in _turns(names, options.seed, options.seconds):
         with tempfile.TemporaryDirectory(prefix="ext4kit-powercut-") as folder:
             told = tell(CUT_LAYOUTS[name], seed, options.operations, Path(folder), options.mild)
-            cuts = told.log.cuts(random.Random(seed), options.cuts)
-            by_kind = judge_cuts(told, cuts, Path(folder), options.keep)
+            by_kind = _judge_twice(told, options, Path(folder))
         findings: dict[str, str] = {}
         for kind, tally in by_kind.items():
             kinds.setdefault(kind, Tally()).add(tally)
@@ -130,6 +129,20 @@ def run(options: argparse.Namespace) -> tuple[dict[str, Tally], dict[str, Tally]
         for which, finding in findings.items():
             print(f"{name} seed {seed}: {which} {finding}", flush=True)
     return layouts, kinds
+
+
+def _judge_twice(told: Told, options: argparse.Namespace, folder: Path) -> dict[str, Tally]:
+    """Judge cuts of a history, and of what came after one of them ("again" in its kinds)."""
+    chance = random.Random(told.seed)
+    cuts = told.log.cuts(chance, options.cuts)
+    tallies = judge_cuts(told, cuts, folder, options.keep)
+    try:
+        further = go_on(told, chance.choice(cuts), options.operations // 2, folder, options.mild)
+    except machine.MachineError:
+        return tallies
+    cuts = further.log.cuts(chance, options.cuts // 2)
+    again = judge_cuts(further, cuts, folder, options.keep)
+    return {**tallies, **{f"{kind} again": tally for kind, tally in again.items()}}
 
 
 def _turns(names: list[str], first: int, seconds: float) -> Iterator[tuple[str, int]]:

@@ -41,9 +41,8 @@ import ext4kit
 from ext4kit.recovery import DeletedFile, find_deleted
 from ext4kit.recovery.sources import ALL_SOURCES
 from sample_images.recipes import machine, syscalls
-from sample_images.recipes.history_book import Key, Life, Version, pieces_of
-from tests.powercut.told_writes import Span, Told
-from tests.powercut.write_log import Commit, Cut
+from sample_images.recipes.history_book import Key, Life, pieces_of
+from tests.powercut.told_writes import Moment, Told
 
 RIGHT = ("exact", "previous", "version")
 WRONG = ("older", "empty", "mixed", "foreign", "live", "uncommitted", "misnamed")
@@ -75,68 +74,6 @@ class Tally:
         """Count others in."""
         self.counts.update(other.counts)
         self.findings = {**other.findings, **self.findings}
-
-
-class Moment:
-    """What is known to be on an image.
-
-    Attributes:
-        now: the time of the last write that can be on it.
-        commits: those on it.
-    """
-
-    def __init__(self, told: Told, cut: Cut) -> None:
-        self.told = told
-        self.cut = cut
-        self.now = told.log.events[cut.at - 1].time
-        self.commits = told.log.on_disk(cut)
-        self.has_log = bool(told.log.journal)
-
-    def is_in(self, act: Span) -> bool:
-        """Whether what was done is sure to be on the image."""
-        return any(act.done < commit.begun for commit in self.commits)
-
-    def is_out(self, act: Span) -> bool:
-        """Whether what was done is sure not to be on it."""
-        if not self.has_log:
-            return act.begun > self.now
-        return all(act.begun > commit.time for commit in self.commits)
-
-    def lives(self, key: Key, life: Life) -> bool | None:
-        """Whether a file has a name on the image; None where that cannot be told."""
-        made, end = self.told.made(life), self.told.ends.get(key)
-        if self.is_out(made):
-            return False
-        if end is None or self.is_out(end.unlinked):
-            return True if self.is_in(made) else None
-        return False if self.is_in(end.unlinked) else None
-
-    def exact(self, key: Key, life: Life) -> set[str]:
-        """The digests that are exact for a file that is removed here."""
-        end = self.told.ends.get(key)
-        if end is not None and end.freed is not None and not self.is_out(end.freed):
-            return {life.versions[-1].sha256}
-        since = max((commit.begun for commit in self.commits), default=0)
-        later = {v.sha256 for v in life.versions if since <= v.time <= self.now}
-        return later | {v.sha256 for v in _at(life, since)}
-
-    def previous(self, key: Key, life: Life) -> set[str]:
-        """The digests of what it held at the last commit before its removal."""
-        end = self.told.ends.get(key)
-        if end is None:
-            return set()
-        removed = end.freed or end.unlinked
-        before = [commit for commit in self.commits if commit.time < removed.begun]
-        return {v.sha256 for v in _held(life, before[-1])} if before else set()
-
-
-def _at(life: Life, time: int) -> list[Version]:
-    """What a life held at a time, in a list; an empty one before it began."""
-    return [version for version in life.versions if version.time < time][-1:]
-
-
-def _held(life: Life, commit: Commit) -> list[Version]:
-    return [*_at(life, commit.begun), *_at(life, commit.time)]
 
 
 def judge(image: Path, moment: Moment, afterwards: str = "") -> Tally:

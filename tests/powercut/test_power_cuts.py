@@ -14,9 +14,9 @@ from sample_images.recipes.history_book import Version
 from tests.environment import needs
 from tests.evidence.failing_disk import missing
 from tests.powercut.__main__ import judge_cuts
-from tests.powercut.cut_judge import Moment, Tally, ask_kernel, judge
+from tests.powercut.cut_judge import Tally, ask_kernel, judge
 from tests.powercut.recording_disk import FLUSH, RECORD
-from tests.powercut.told_writes import CUT_LAYOUTS, Told, tell
+from tests.powercut.told_writes import CUT_LAYOUTS, Moment, Told, tell
 from tests.powercut.write_log import MAGIC, SECTOR, Cut, WriteLog
 
 OPERATIONS, CUTS = 140, 5

@@ -103,6 +103,11 @@ class WriteLog:
             if logical + at  # the first is its superblock
         )
 
+    @property
+    def begun(self) -> int:
+        """When the first write or flush came."""
+        return self.events[0].time
+
     @cached_property
     def flushes(self) -> list[int]:
         """The numbers of the flushes."""
