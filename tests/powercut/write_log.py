@@ -71,7 +71,7 @@ class Cut:
         at: the number of events that the kernel had sent.
         kept: the events that are on the disk, durable ones left out.
         torn: of some of them the sectors that are.
-        kind: "flush", "prefix" or "subset".
+        kind: "flush", "commit" (a flush that ends one), "prefix" or "subset".
     """
 
     at: int
@@ -170,6 +170,11 @@ class WriteLog:
         """The power goes right behind a flush."""
         return Cut(flush + 1)
 
+    def behind(self, commit: Commit) -> Cut:
+        """The power goes when a commit has just become durable."""
+        place = bisect_left(self.flushes, commit.event)
+        return Cut(self.flushes[place] + 1, kind="commit")
+
     def prefix(self, at: int) -> Cut:
         """All that was sent is on the disk."""
         return Cut(at, tuple(self._waiting(at)), kind="prefix")
@@ -210,6 +215,8 @@ class WriteLog:
             kind = chance.choices(list(kinds), list(kinds.values()))[0]
             if kind == "flush":
                 found.append(self.at_flush(chance.choice(self.flushes)))
+            elif kind == "commit":
+                found.append(self.behind(chance.choice(self.commits)))
             elif kind == "prefix":
                 found.append(self.prefix(chance.choice(between) + 1))
             else:
