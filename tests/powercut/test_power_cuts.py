@@ -178,7 +178,8 @@ def test_nothing_that_is_called_intact_after_a_power_cut_is_wrong(
 ) -> None:
     """Of files that are written once, when the power goes right behind a commit.
 
-    All layouts are judged together, so that the floor holds whatever the kernel does in one.
+    Nothing is on the disk then that no transaction tells of. All layouts are judged together, so
+    that the floor holds whatever the kernel does in one of them.
     """
     total = _judged(told, {"commit": 1}, tmp_path)
     assert not total.wrong, total.findings

@@ -29,9 +29,9 @@ CUT_LAYOUTS: dict[str, Layout] = {
 STEADY = "noatime,noinit_itable"
 PAUSE = 0.4  # seconds, where a timer commits
 MOUNTS = 2
-MILD = {  # nothing is written over, resized, held open, or given another time
-    *("create", "unlink", "rename", "link", "make_folder", "remove_folder", "remove_tree"),
-    *("make_link", "fsync", "sync", "commit", "flush", "flush_all", "save_over", "change_mode"),
+MILD = {  # what is written once, and sent only when it is committed too
+    *("create", "unlink", "link", "make_folder", "remove_folder", "remove_tree", "make_link"),
+    *("fsync", "sync", "commit", "change_mode"),
 }
 
 
