@@ -21,7 +21,7 @@ from tests.powercut.write_log import KINDS, MAGIC, SECTOR, Cut, WriteLog
 
 OPERATIONS, CUTS = 140, 4
 JUDGED = ("default", "ext3", "no_metadata_csum", "block_1k", "data_journal", "writeback")
-SOME_INTACT = 60  # of all of them together; when the kernel writes things out decides how many
+SOME_INTACT = 100  # of all of them together; when the kernel writes things out decides how many
 BLOCK = 4096
 DESCRIPTOR = 1
 
