@@ -16,7 +16,7 @@ from tests.evidence.failing_disk import missing
 from tests.powercut.__main__ import judge_cuts
 from tests.powercut.cut_judge import Tally, ask_kernel, judge
 from tests.powercut.recording_disk import FLUSH, RECORD
-from tests.powercut.told_writes import CUT_LAYOUTS, Moment, Told, tell
+from tests.powercut.told_writes import CUT_LAYOUTS, Moment, Told, go_on, tell
 from tests.powercut.write_log import KINDS, MAGIC, SECTOR, Cut, WriteLog
 
 OPERATIONS, CUTS = 140, 4
@@ -144,6 +144,20 @@ def test_the_kernel_and_the_judge_agree_which_files_live(
         image.write_bytes(history.log.image(cut))
         ask_kernel(tally, image, Moment(history, cut))
     assert tally.counts["asked"] >= 50
+    assert not tally.counts["untrue"], tally.findings
+
+
+@pytest.mark.kernel
+def test_they_agree_after_the_file_system_was_used_again(tmp_path: Path) -> None:
+    if reason := missing():
+        pytest.skip(reason)
+    first = tell(CUT_LAYOUTS["default"], 4, OPERATIONS, tmp_path)
+    again = go_on(first, first.log.cuts(random.Random(4), 1, {"subset": 1})[0], 80, tmp_path)
+    tally, image = Tally(), tmp_path / "cut.img"
+    for cut in again.log.cuts(random.Random(5), 6):
+        image.write_bytes(again.log.image(cut))
+        ask_kernel(tally, image, Moment(again, cut))
+    assert tally.counts["asked"] >= 30
     assert not tally.counts["untrue"], tally.findings
 
 
