@@ -54,7 +54,9 @@ def judge_cuts(told: Told, cuts: list[Cut], folder: Path, keep: Path) -> dict[st
         tallies["torn" if cut.torn else cut.kind].add(tally)
         if tally.wrong and kept < MOST_KEPT:
             kept += 1
-            _keep(keep / f"{told.layout.name}-{told.seed}-{cut.at}-{cut.kind}", told, cut, tally)
+            which = "-on" if told.before else ""
+            name = f"{told.layout.name}-{told.seed}{which}-{cut.at}-{cut.kind}"
+            _keep(keep / name, told, cut, tally)
     image.unlink(missing_ok=True)
     return tallies
 
