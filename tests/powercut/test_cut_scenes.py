@@ -114,6 +114,20 @@ def test_others_that_end_in_the_last_block_are_noticed(tmp_path: Path) -> None:
     assert judged(disk, b"/old", old).grade != "intact"
 
 
+@pytest.mark.kernel
+@pytest.mark.parametrize("cuts", [1, pytest.param(2, marks=pytest.mark.xfail(
+    reason="a cut right after a recovery leaves the ids of an unmount"))])  # fmt: skip
+def test_a_cut_is_seen_when_the_file_system_was_used_again(tmp_path: Path, cuts: int) -> None:
+    disk, old = Disk(tmp_path, "-t", "ext4"), noise(1, 9 * BLOCK + 3000)
+    deleted_then_written(disk, old, noise(2, 5 * BLOCK + 1000), commit)
+    for _ in range(cuts - 1):
+        with powered_off(disk):
+            pass  # the log was recovered, and nothing committed
+    with disk.mounted() as root:
+        commit(root)
+    assert judged(disk, b"/old", old).grade != "intact"
+
+
 # -- bytes that were still in memory --------------------------------------------------------------
 
 
