@@ -34,6 +34,7 @@ from ext4kit.report.problems import problem_lines
 from ext4kit.report.records import write_record
 
 _MOST_SECRET = 8 << 20  # bytes, as cryptsetup's limit for key files
+_HINT_BYTES = 4 << 30  # of data that are searched for superblocks when an image is refused
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
@@ -210,7 +211,8 @@ def opened(options: Options, replay: bool | None = None) -> Iterator[Session]:
         raise RequestError("--as-of does not go with --lost: the log is lost as well")
     with _image(options) as image, _journal_device(options) as device:
         volume = _choose(image, options)
-        fs = _filesystem(volume, options, options.replay if replay is None else replay, device)
+        replay = options.replay if replay is None else replay
+        fs = _filesystem(image, volume, options, replay, device)
         session = Session(options, image, volume, fs)
         try:
             yield session
@@ -316,9 +318,28 @@ def _choose(image: Image, options: Options) -> ImageVolume:
         for line in volume_lines([volume.facts for volume in image.volumes]):
             click.echo(line, err=True)
         raise
-    except UnsupportedError:
+    except UnsupportedError as error:
         tell((image.problems,), options)
-        raise
+        raise UnsupportedError(f"{error}{_elsewhere(image, options)}") from error
+
+
+def _elsewhere(image: Image, options: Options) -> str:
+    """What superblocks say where nothing that is known begins, as the end of a message.
+
+    The search ends after so many bytes of data: who has the wrong image wants to know it soon.
+    """
+    if image.volumes and not any(each.facts.kind == UNKNOWN for each in image.volumes):
+        return ""
+    from ext4kit.filesystem.found import find_file_systems
+    from ext4kit.report.found import found_text
+
+    source = image.evidence.source
+    with progress(options.quiet, "looking for superblocks") as show:
+        found = find_file_systems(source, Problems(), show, _HINT_BYTES)
+    text = found_text(found, str(options.image))
+    if not text and source.size > _HINT_BYTES:
+        text = f"`ext4kit volumes {options.image} --scan` searches all of it for superblocks"
+    return text and f"; {text}"
 
 
 @contextmanager
@@ -335,21 +356,23 @@ def _journal_device(options: Options) -> Iterator[Source | None]:
 
 
 def _filesystem(
-    volume: ImageVolume, options: Options, replay: bool, device: Source | None
+    image: Image, volume: ImageVolume, options: Options, replay: bool, device: Source | None
 ) -> FileSystem:
     if options.lost:
-        return _lost(volume, options, device)
+        return _lost(image, volume, options, device)
     try:
         return volume.filesystem(replay, options.superblock, device, options.as_of)
     except UnsupportedError as error:
         kind = volume.facts.kind
-        if volume.facts.is_ext or kind == UNKNOWN:
+        if volume.facts.is_ext:
             raise
+        if kind == UNKNOWN:
+            raise UnsupportedError(f"{error}{_elsewhere(image, options)}") from error
         where = f"{options.image}: volume {volume.facts.index}"
         raise UnsupportedError(f"{where} is {kind}, not ext2, ext3 or ext4") from error
 
 
-def _lost(volume: ImageVolume, options: Options, device: Source | None) -> FileSystem:
+def _lost(image: Image, volume: ImageVolume, options: Options, device: Source | None) -> FileSystem:
     """The lost file system that is asked for.
 
     Raises:
@@ -365,7 +388,8 @@ def _lost(volume: ImageVolume, options: Options, device: Source | None) -> FileS
         found = find_lost(volume.facts.source, present, show)
     where, wanted = f"{options.image}: volume {volume.facts.index}", options.lost or 1
     if not found:
-        raise RequestError(f"{where}: no traces of an earlier file system")
+        elsewhere = "" if present else _elsewhere(image, options)
+        raise RequestError(f"{where}: no traces of an earlier file system{elsewhere}")
     if wanted > len(found):
         raise RequestError(f"{where}: traces of {len(found)} earlier file systems, not {wanted}")
     return found[wanted - 1]

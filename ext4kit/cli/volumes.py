@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import click
 
+from ext4kit.cli.progress import progress
 from ext4kit.cli.session import CONTEXT, Options, phrases, shared, tell
-from ext4kit.opening import open_image
+from ext4kit.evidence.signatures import UNKNOWN
+from ext4kit.opening import Image, open_image
 from ext4kit.report.records import write_record
 from ext4kit.report.volumes import volume_lines, volume_record
 
 _EXAMPLE = """\b
-Example:
+Examples:
   ext4kit volumes disk.img
+  ext4kit volumes disk.img --scan
 """
 
 
 @click.command("volumes", context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared(choices=False)
-def command(options: Options) -> None:
+@click.option("--scan", is_flag=True, help="Find file systems by their superblocks, anywhere.")
+def command(options: Options, scan: bool) -> None:
     """What IMAGE holds: partitions and the file system on each.
 
-    Offset and size are in bytes. Other commands take the index as --volume.
+    Offset and size are in bytes. Other commands take the index as --volume. With --scan all
+    of the image is searched for superblocks, primary ones and backups, where no partition table
+    tells of them; other commands take the offset as --offset, and the block of a backup as
+    --superblock.
     """
     with open_image(options.image, phrases(options)) as image:
         volumes = [volume.facts for volume in image.volumes]
@@ -29,5 +36,23 @@ def command(options: Options) -> None:
                 write_record(volume_record(volume))
         else:
             click.echo("\n".join(volume_lines(volumes)))
+        if scan:
+            _scan(image, options)
+        elif not options.quiet and not any(each.kind != UNKNOWN for each in volumes):
+            click.echo("note: --scan finds file systems by their superblocks", err=True)
         if tell((image.problems,), options):
             raise click.exceptions.Exit(1)
+
+
+def _scan(image: Image, options: Options) -> None:
+    """Search the whole image for superblocks, and show what was found."""
+    from ext4kit.filesystem.found import find_file_systems
+    from ext4kit.report.found import found_lines, found_record
+
+    with progress(options.quiet, "looking for superblocks") as show:
+        found = find_file_systems(image.evidence.source, image.problems, show)
+    if options.json:
+        for one in found:
+            write_record(found_record(one))
+    else:
+        click.echo("\n".join(["", *found_lines(found)]))

@@ -18,6 +18,7 @@ from tests.environment import missing
 
 COMMANDS: tuple[tuple[str, ...], ...] = (
     ("volumes",),
+    ("volumes", "--scan"),
     ("info", "--groups"),
     ("ls", "-rl", "/"),
     ("stat", "/sub/data"),

@@ -20,6 +20,7 @@ from tests.cli.conftest import ROOT, Run
 
 COMMANDS = (
     ("volumes", "IMAGE"),
+    ("volumes", "IMAGE", "--scan"),
     ("hash", "IMAGE"),
     ("info", "IMAGE", "-g"),
     ("ls", "IMAGE", "-r", "-l"),
@@ -40,8 +41,8 @@ COMMANDS = (
     ("--help",),
 )
 WORKING = (
-    "hash", "ls", "deleted", "recover", "extract", "verify", "crosscheck", "timeline", "report",
-    "export", "journal list", "journal audit",
+    "volumes IMAGE --scan", "hash", "ls", "deleted", "recover", "extract", "verify", "crosscheck",
+    "timeline", "report", "export", "journal list", "journal audit",
 )  # fmt: skip
 COLOUR = re.compile(rb"\x1b\[[0-9;]*(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])(?:;[0-9]+)*m")
 

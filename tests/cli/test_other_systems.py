@@ -55,6 +55,7 @@ warnings.filterwarnings("error", category=EncodingWarning, module="ext4kit")  # 
 GO = "from ext4kit.__main__ import main\nmain()\n"
 COMMANDS = (
     ("volumes",),
+    ("volumes", "--scan"),
     ("info",),
     ("ls", "-r", "-l"),
     ("cat", "/keep/odd names/two words.txt"),

@@ -14,7 +14,7 @@ JSON_SHARE = 0.3
 
 # Of each line one form is drawn; a command stands in several lines to be run more than once.
 FORMS: tuple[tuple[str, ...], ...] = (
-    ("volumes IMAGE",),
+    ("volumes IMAGE", "volumes IMAGE --scan"),
     ("hash IMAGE", "hash IMAGE --verify", "hash IMAGE --image-only", "hash IMAGE -q"),
     ("info IMAGE", "info IMAGE -g", "info IMAGE --superblock COPY", "info IMAGE --volume 0"),
     ("info IMAGE --lost", "info IMAGE --lost-number 2"),

@@ -20,6 +20,7 @@ FOLDER = "OUT"  # stands for a new output folder or file in a command's argument
 
 COMMANDS: tuple[tuple[str, ...], ...] = (
     ("volumes", "IMAGE"),
+    ("volumes", "IMAGE", "--scan"),
     ("hash", "IMAGE"),
     ("hash", "IMAGE", "--verify"),
     ("info", "IMAGE", "-g"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ext4kit.evidence.source import Source
+from ext4kit.evidence.streaming import Progress
 from ext4kit.filesystem import FileSystem
 from ext4kit.recovery.lost.file_system import LostFileSystem
 from ext4kit.recovery.lost.later import Later
@@ -10,7 +11,7 @@ from ext4kit.recovery.lost.names import arrange
 from ext4kit.recovery.lost.origins import find_origins
 from ext4kit.recovery.lost.replaying import replayed
 from ext4kit.recovery.lost.tables import find_tables
-from ext4kit.recovery.lost.traces import Progress, find_traces
+from ext4kit.recovery.lost.traces import find_traces
 
 MOST = 16  # file systems; of more it is likelier that somebody made them up
 

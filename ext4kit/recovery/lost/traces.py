@@ -7,18 +7,15 @@ kilobyte, the smallest block that there is.
 from __future__ import annotations
 
 import stat
-from collections import deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ext4kit.errors import AccessError, CorruptError
-from ext4kit.evidence.holes import data_ranges
 from ext4kit.evidence.source import Source
-from ext4kit.filesystem.blocks import SourceBlocks
+from ext4kit.evidence.streaming import Progress, data_pieces, read_with_zeros, stream
 from ext4kit.parsers.inode import GOOD_OLD_SIZE
 from ext4kit.parsers.journal import MAGIC_BYTES as JOURNAL_MAGIC
 from ext4kit.parsers.journal import JournalSuperblock
@@ -33,12 +30,8 @@ from ext4kit.parsers.traces import (
 )
 
 UNIT = 1024  # bytes; everything that is looked for begins at a multiple of it
-BYTES_AT_ONCE = 8 << 20
 SMALLEST_LOG = 1 << 20  # bytes: 1,024 blocks of 1 KiB
-WORKERS = 2
 MOST_SUPERBLOCKS = 1 << 12  # of which more are images within files
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,32 +118,12 @@ def _columns(parts: list[tuple[Any, Any, Any]]) -> tuple[Any, Any, Any]:
 
 
 def _pieces(source: Source, progress: Progress | None) -> Iterator[_Piece]:
-    waiting: deque[tuple[int, Future[_Piece]]] = deque()
-    places = list(_places(source))
-    total, done = sum(length for _, length in places), 0
-    with ThreadPoolExecutor(WORKERS) as pool:
-        for place, length in places:
-            waiting.append((length, pool.submit(_look, source, place, length)))
-            while len(waiting) > 2 * WORKERS or (place, length) == places[-1] and waiting:
-                size, future = waiting.popleft()
-                done += size
-                yield future.result()
-                if progress is not None:
-                    progress(done, total)
-
-
-def _places(source: Source) -> Iterator[tuple[int, int]]:
-    """(byte, length) of the pieces that have data, in whole units."""
-    end, last = 0, source.size - source.size % UNIT
-    for data in data_ranges(source):
-        start = max(data.start - data.start % UNIT, end)
-        end = min(-(-data.stop // UNIT) * UNIT, last)
-        for at in range(start, end, BYTES_AT_ONCE):
-            yield at, min(BYTES_AT_ONCE, end - at)
+    places = list(data_pieces(source, UNIT))
+    return stream(places, lambda place, length: _look(source, place, length), progress)
 
 
 def _look(source: Source, place: int, length: int) -> _Piece:
-    units = _read(source, place, length)
+    units = read_with_zeros(source, place, length).reshape(-1, UNIT)
     begins = np.ascontiguousarray(units[:, :60]).view("<u2")
     superblocks = np.flatnonzero(begins[:, SUPERBLOCK.offset_of("s_magic") // 2] == MAGIC)
     magic = np.frombuffer(JOURNAL_MAGIC, "<u2")
@@ -171,21 +144,6 @@ def _look(source: Source, place: int, length: int) -> _Piece:
         (large * GOOD_OLD_SIZE + place, of_large[0], of_large[1]),
         typed,
     )
-
-
-def _read(source: Source, place: int, length: int) -> Any:
-    """uint8 (units, 1024); zeros for what cannot be read."""
-    try:
-        return np.frombuffer(source.read(place, length), np.uint8).reshape(-1, UNIT)
-    except AccessError:
-        rows = np.zeros((length // UNIT, UNIT), np.uint8)
-        blocks = SourceBlocks(source, UNIT, source.size // UNIT)
-        for row in range(len(rows)):
-            try:
-                rows[row] = np.frombuffer(blocks.read(place // UNIT + row), np.uint8)
-            except AccessError:
-                continue
-        return rows
 
 
 def _superblocks(source: Source, places: list[int]) -> Iterator[tuple[int, Superblock]]:

@@ -13,6 +13,7 @@ import pytest
 from ext4kit.cli.main import run
 from ext4kit.errors import AccessError
 from ext4kit.evidence import open_evidence
+from ext4kit.filesystem.found import find_file_systems
 from sample_images.recipes import machine
 from tests.evidence.containers.conftest import PHRASE, Tool
 from tests.partition_tables import write_table
@@ -169,6 +170,24 @@ def test_logical_volumes_give_the_answers_of_the_raw_image(
         _put(backing, base, part)
     parts = _disk_of(tmp_path, stripes)
     same_answers(parts, "--volume", str(_index(parts, "case/root")))
+
+
+@pytest.mark.heavy
+def test_a_logical_volume_is_found_without_the_metadata_of_lvm(
+    tool: Tool, sample: Path, tmp_path: Path, loop: Loop, same_answers: Check
+) -> None:
+    """What lvm2 keeps in front of its volumes is gone; a linear one lies there in one piece."""
+    group = Group(tool, [loop(_blank(tmp_path / "pv", 40))])
+    group.create("before", "-L", "2m")
+    group.create("root", "-L", f"{sample.stat().st_size // MIB}m")
+    ((_, base),) = _where(group, "root")
+    _put(tmp_path / "pv", base, sample.read_bytes())
+    _put(tmp_path / "pv", 0, bytes(MIB))
+    with open_evidence(tmp_path / "pv") as evidence:
+        assert {each.kind for each in evidence.volumes} == {"unknown"}
+        (found,) = find_file_systems(evidence.source, evidence.problems)
+    assert found.offset == base
+    same_answers(tmp_path / "pv", "--offset", str(found.offset))
 
 
 def _where(group: Group, name: str) -> list[tuple[Path, int]]:

@@ -1,0 +1,82 @@
+"""All bytes of a source that hold data, read once, in pieces and with threads."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ext4kit.errors import AccessError
+from ext4kit.evidence.holes import data_ranges
+from ext4kit.evidence.source import Source
+
+BYTES_AT_ONCE = 8 << 20
+WORKERS = 2
+_SECTOR = 512
+
+Progress = Callable[[int, int], None]
+Result = TypeVar("Result")
+
+
+def data_pieces(source: Source, unit: int, most: int | None = None) -> Iterator[tuple[int, int]]:
+    """(byte, length) of the pieces that have data, in whole units; holes are left out.
+
+    Args:
+        source: the evidence.
+        unit: bytes that pieces begin and end at multiples of.
+        most: bytes of data after which to stop.
+    """
+    end, last = 0, source.size - source.size % unit
+    left = source.size if most is None else most
+    for data in data_ranges(source):
+        start = max(data.start - data.start % unit, end)
+        end = min(-(-data.stop // unit) * unit, last)
+        for at in range(start, end, BYTES_AT_ONCE):
+            if left <= 0:
+                return
+            length = min(BYTES_AT_ONCE, end - at)
+            left -= length
+            yield at, length
+
+
+def stream(
+    pieces: list[tuple[int, int]],
+    look: Callable[[int, int], Result],
+    progress: Progress | None = None,
+) -> Iterator[Result]:
+    """What a function makes of each piece, in their order, a few pieces at a time.
+
+    Args:
+        pieces: (byte, length) of each.
+        look: called with both, in a thread.
+        progress: called with (bytes done, bytes in all).
+    """
+    waiting: deque[tuple[int, Future[Result]]] = deque()
+    total, done = sum(length for _, length in pieces), 0
+    with ThreadPoolExecutor(WORKERS) as pool:
+        for at, (place, length) in enumerate(pieces, 1):
+            waiting.append((length, pool.submit(look, place, length)))
+            while len(waiting) > 2 * WORKERS or (at == len(pieces) and waiting):
+                size, future = waiting.popleft()
+                done += size
+                yield future.result()
+                if progress is not None:
+                    progress(done, total)
+
+
+def read_with_zeros(source: Source, place: int, length: int) -> Any:
+    """uint8 (length,) of a range, zeros for the sectors that cannot be read."""
+    try:
+        return np.frombuffer(source.read(place, length), np.uint8)
+    except AccessError:
+        data = np.zeros(length, np.uint8)
+        for at in range(place, place + length, _SECTOR):
+            size = min(_SECTOR, place + length - at)
+            try:
+                data[at - place :][:size] = np.frombuffer(source.read(at, size), np.uint8)
+            except AccessError:
+                continue
+        return data

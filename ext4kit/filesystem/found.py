@@ -1,0 +1,328 @@
+"""File systems found by their superblocks anywhere in a source, without a partition table.
+
+Every copy of a superblock says where its file system begins. Copies of one file system are put
+together, and a beginning is believed when what must be there is there: the descriptor behind the
+copy leads to an inode table in which inode 2 is a directory. What the log, a file or free space
+keeps of old superblocks says a beginning where nothing such is, and is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+from ext4kit.errors import CorruptError, Ext4kitError
+from ext4kit.evidence.source import Source, Window, peek
+from ext4kit.evidence.streaming import Progress, data_pieces, read_with_zeros, stream
+from ext4kit.filesystem.filesystem import ROOT, FileSystem
+from ext4kit.filesystem.geometry import descriptor_blocks, first_block
+from ext4kit.findings import Problems
+from ext4kit.parsers.group import parse_groups
+from ext4kit.parsers.inode import inode_checksums_ok, parse_inodes
+from ext4kit.parsers.superblock import SUPERBLOCK, Superblock, judge
+from ext4kit.parsers.superblock_columns import SECTOR, SuperblockCopies, superblocks_in
+from ext4kit.parsers.traces import plausible_inodes
+
+MOST_COPIES = 1 << 20
+MOST_IDENTITIES = 1 << 12
+MOST_STARTS = 1 << 10  # of one file system's copies that are looked at
+MOST_LOOKS = 1 << 16  # for a root directory, in all
+OLD_GROUPS = 16  # first groups that a copy of revision 0 may stand in
+
+
+class Basis(StrEnum):
+    """What it rests on that a file system begins where its superblock says."""
+
+    ROOT = "root directory"  # found through the descriptors behind the copy
+    COPIES = "copies that agree"  # of several groups
+    ONE = "superblock alone"
+
+
+class Relation(StrEnum):
+    """How a file system lies to another one that has its place."""
+
+    IN_FILE = "in use"  # by the other one: an image within a file
+    IN_FREE_SPACE = "free"  # a deleted image, or what was there before
+    EARLIER = "earlier"  # the other one was made over it
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFileSystem:
+    """A file system that a superblock tells of.
+
+    Attributes:
+        offset: byte where it begins; negative where the source begins within it.
+        superblock: the best copy.
+        place: byte of that copy.
+        copies: superblock copies that say the same beginning.
+        basis: why the beginning is believed.
+        room: bytes that the source has from its beginning on.
+        other: offset of another file system that has this place as well, None without one.
+        relation: to that one.
+    """
+
+    offset: int
+    superblock: Superblock
+    place: int
+    copies: int
+    basis: Basis
+    room: int
+    other: int | None = None
+    relation: Relation | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes that it says to have."""
+        return self.superblock.blocks_count * self.superblock.block_size
+
+    @property
+    def readable(self) -> int:
+        """Bytes of it that the source has."""
+        return max(min(self.size, self.room), 0) - max(-self.offset, 0)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the source has all of it."""
+        return self.readable == self.size
+
+    @property
+    def block(self) -> int | None:
+        """The block of the backup superblock that is read; None for the primary."""
+        if not self.superblock.group_number:
+            return None
+        return first_block(self.superblock, self.superblock.group_number)
+
+    @property
+    def end(self) -> int:
+        """The byte behind it."""
+        return self.offset + self.size
+
+
+def find_file_systems(
+    source: Source,
+    problems: Problems,
+    progress: Progress | None = None,
+    most: int | None = None,
+) -> list[FoundFileSystem]:
+    """The file systems whose superblocks stand at any sector of a source, in its order.
+
+    Each byte that holds data is read once; memory is bounded.
+
+    Args:
+        source: the whole image, or what is to be looked through.
+        problems: told when there are more than can be looked at.
+        progress: called with (bytes done, bytes in all).
+        most: bytes of data after which to stop.
+    """
+    copies = _copies(source, problems, progress, most)
+    _, first, identity = np.unique(copies.identity, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(identity.reshape(-1), kind="stable")
+    edges = np.flatnonzero(np.diff(identity.reshape(-1)[order])) + 1
+    groups = [part for part in np.split(order, edges) if len(part)]
+    if len(first) > MOST_IDENTITIES:
+        text = f"{len(first):,} different superblocks; {MOST_IDENTITIES:,} are looked at"
+        problems.add("image", text)
+    budget = [MOST_LOOKS]
+    found = [
+        one
+        for rows in groups[:MOST_IDENTITIES]
+        for one in _of_identity(source, copies.take(rows), budget)
+    ]
+    found.sort(key=lambda one: (one.offset, one.superblock.group_number))
+    return list(_related(source, found))
+
+
+def _copies(
+    source: Source, problems: Problems, progress: Progress | None, most: int | None
+) -> SuperblockCopies:
+    """All superblock copies of a source."""
+
+    def look(place: int, length: int) -> SuperblockCopies:
+        behind = min(place + length + SUPERBLOCK.size - SECTOR, source.size)
+        return superblocks_in(read_with_zeros(source, place, behind - place), place, length)
+
+    parts, total = [superblocks_in(np.zeros(0, np.uint8), 0, 0)], 0
+    for part in stream(list(data_pieces(source, SECTOR, most)), look, progress):
+        room = MOST_COPIES - total
+        if len(part) > room:
+            problems.add("image", f"more than {MOST_COPIES:,} superblocks; the rest is left out")
+            part = part.take(slice(room))
+        total += len(part)
+        parts += [part] if len(part) else []
+    return SuperblockCopies.concat(parts)
+
+
+# ------------------------------------------------------------------------- one file system
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """A beginning that some copies of a superblock say, and the best of these copies."""
+
+    found: FoundFileSystem
+    rank: tuple[bool, int, int]  # sound, last write, early on the disk
+
+
+def _of_identity(
+    source: Source, copies: SuperblockCopies, budget: list[int]
+) -> Iterator[FoundFileSystem]:
+    """Where the file system is that these copies, alike in UUID and geometry, are of.
+
+    Several are given where it was copied with all that it has. Copies that say a beginning where
+    nothing such is are left out as soon as one beginning is believed.
+    """
+    starts, row = np.unique(copies.start, return_inverse=True)
+    pairs = np.unique(np.stack([row.reshape(-1), copies.group], axis=1), axis=0)
+    agreeing = np.bincount(pairs[:, 0], minlength=len(starts))
+    chosen = np.lexsort((starts, -agreeing))[:MOST_STARTS]
+    members = np.argsort(row.reshape(-1), kind="stable")
+    edges = np.searchsorted(row.reshape(-1)[members], np.arange(len(starts) + 1))
+    found: list[_Start] = []
+    for at in chosen.tolist():
+        own = copies.take(members[edges[at] : edges[at + 1]])
+        found += _read_start(source, own, int(agreeing[at]), budget)
+    for basis in (Basis.ROOT, Basis.COPIES):
+        believed = [one.found for one in found if one.found.basis is basis]
+        if believed:
+            yield from believed
+            return
+    shifted = _of_revision_0(source, copies, budget) if copies.is_old.any() else None
+    if shifted is not None:
+        yield shifted
+    elif found:
+        yield max(found, key=lambda one: one.rank).found
+
+
+def _read_start(
+    source: Source, copies: SuperblockCopies, agreeing: int, budget: list[int]
+) -> Iterator[_Start]:
+    """The beginning that some copies agree on."""
+    rank = np.lexsort((-copies.written, copies.group > 0, ~copies.is_sound))
+    best = copies.take(rank[:1])
+    place, offset = int(best.place[0]), int(best.start[0])
+    superblock = _superblock_at(source, place)
+    if superblock is None:
+        return
+    basis = Basis.COPIES if agreeing > 1 else Basis.ONE
+    if budget[0] > 0:
+        budget[0] -= 1
+        basis = Basis.ROOT if _has_root(source, offset, superblock) else basis
+    if basis is Basis.ONE and not best.is_sound[0]:
+        return
+    one = FoundFileSystem(offset, superblock, place, len(copies), basis, source.size - offset)
+    yield _Start(one, (bool(best.is_sound[0]), int(best.written[0]), -place))
+
+
+def _superblock_at(source: Source, place: int) -> Superblock | None:
+    try:
+        found = Superblock.parse(peek(source, place, SUPERBLOCK.size))
+    except CorruptError:
+        return None
+    return None if judge(found) else found
+
+
+def _of_revision_0(
+    source: Source, copies: SuperblockCopies, budget: list[int]
+) -> FoundFileSystem | None:
+    """The file system of a backup that does not say its group: the one that leads to a root."""
+    place = int(copies.place[0])
+    superblock = _superblock_at(source, place)
+    if superblock is None:
+        return None
+    for group in range(1, min(superblock.groups_count, OLD_GROUPS + 1)):
+        one = replace(superblock, group_number=group)
+        offset = place - first_block(one, group) * one.block_size
+        budget[0] -= 1
+        if budget[0] > 0 and _has_root(source, offset, one):
+            copies_count = len(copies)
+            room = source.size - offset
+            return FoundFileSystem(offset, one, place, copies_count, Basis.ROOT, room)
+    return None
+
+
+def _has_root(source: Source, offset: int, superblock: Superblock) -> bool:
+    """Whether the descriptor behind a superblock copy leads to the inode of a root directory."""
+    size = superblock.block_size
+    block = int(descriptor_blocks(superblock, superblock.group_number, 1)[0])
+    row = peek(source, offset + block * size, superblock.descriptor_size)
+    if len(row) < superblock.descriptor_size:
+        return False
+    table = int(parse_groups(_as_rows(row), superblock).inode_table[0])
+    if not 0 < table < superblock.blocks_count:
+        return False
+    length = superblock.inode_size
+    inode = peek(source, offset + table * size + (ROOT - 1) * length, length)
+    if len(inode) < length or not len(plausible_inodes(_as_rows(inode))):
+        return False
+    root = parse_inodes(_as_rows(inode), np.array([ROOT]), superblock)
+    if superblock.has_metadata_checksums and not inode_checksums_ok(root, superblock)[0]:
+        return False
+    return root.one(0).is_directory
+
+
+def _as_rows(data: bytes) -> Any:
+    return np.frombuffer(data, np.uint8).reshape(1, -1)
+
+
+# ------------------------------------------------------------------- file systems in each other
+
+
+def _related(source: Source, found: list[FoundFileSystem]) -> Iterator[FoundFileSystem]:
+    """The same, each with how it lies to the innermost other one that has its place."""
+    start = np.array([one.offset for one in found], np.int64)
+    end = np.array([one.end for one in found], np.int64)
+    believed = np.array([one.basis is not Basis.ONE for one in found], bool)
+    opened: dict[int, FileSystem | None] = {}
+    for at, one in enumerate(found):
+        around = believed & (start <= one.offset) & (one.offset < end)
+        around[at] = False
+        inner = np.flatnonzero(believed & (start > one.offset) & (start < one.end))
+        relation, other = None, None
+        for row in np.flatnonzero(around)[::-1].tolist():
+            if not _is_later(found[at], found[row]):
+                relation, other = _relation(source, one, found[row], opened), found[row].offset
+                break
+        for row in inner.tolist() if relation is None else ():
+            if _is_later(found[row], one):
+                relation, other = Relation.EARLIER, found[row].offset
+                break
+        yield replace(one, relation=relation, other=other)
+
+
+def _is_later(one: FoundFileSystem, other: FoundFileSystem) -> bool:
+    """Whether a file system was made when the other one had been written for the last time."""
+    if one.offset == other.offset and (one.block is None) != (other.block is None):
+        return one.block is None
+    return one.superblock.mkfs_time > other.superblock.write_time
+
+
+def _relation(
+    source: Source,
+    one: FoundFileSystem,
+    other: FoundFileSystem,
+    opened: dict[int, FileSystem | None],
+) -> Relation:
+    """How a file system lies within another one: by what that one's bitmap says of the place."""
+    if one.offset == other.offset:
+        return Relation.EARLIER
+    if other.place not in opened:
+        opened[other.place] = _opened(source, other)
+    fs = opened[other.place]
+    if fs is None:
+        return Relation.IN_FILE
+    block = (one.place - other.offset) // fs.superblock.block_size
+    used = bool(fs.bitmaps.blocks_in_use(np.array([block]))[0])
+    return Relation.IN_FILE if used else Relation.IN_FREE_SPACE
+
+
+def _opened(source: Source, found: FoundFileSystem) -> FileSystem | None:
+    if found.offset < 0:
+        return None
+    try:
+        return FileSystem.open(Window(source, found.offset, found.size), found.block)
+    except Ext4kitError:
+        return None

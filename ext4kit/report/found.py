@@ -1,0 +1,109 @@
+"""File systems that were found by their superblocks, as a table, as records and in a message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ext4kit.filesystem.found import Basis, FoundFileSystem, Relation
+from ext4kit.report.safe import shown, shown_text
+from ext4kit.report.tables import table_lines
+from ext4kit.report.times import iso_seconds
+
+MOST_NAMED = 4  # in a message of one line
+_HEADINGS = (
+    "offset", "size", "kind", "label", "uuid", "mounted", "written", "superblock", "remarks",
+)  # fmt: skip
+_RELATIONS = {
+    Relation.IN_FILE: "in a file of the one at {}",
+    Relation.IN_FREE_SPACE: "in free space of the one at {}",
+    Relation.EARLIER: "the one at {} was made over it",
+}
+
+
+def found_lines(found: Sequence[FoundFileSystem]) -> list[str]:
+    """A line a file system below a line of headings; offset and size in bytes."""
+    if not found:
+        return ["no superblock of ext2, ext3 or ext4 was found"]
+    return table_lines(_HEADINGS, [_row(one) for one in found], right={0, 1})
+
+
+def _row(one: FoundFileSystem) -> tuple[str, ...]:
+    superblock = one.superblock
+    times = (_time(superblock.mount_time), _time(superblock.write_time))
+    label = shown(superblock.volume_name) or "-"
+    which = f"block {one.block} (group {superblock.group_number})" if one.block else "primary"
+    remarks = "; ".join(_remarks(one)) or "-"
+    return (str(one.offset), str(one.size), superblock.kind, label, superblock.uuid_text,
+            *times, which, remarks)  # fmt: skip
+
+
+def _time(seconds: int) -> str:
+    return iso_seconds(seconds).replace("T", " ") if seconds else "-"
+
+
+def _remarks(one: FoundFileSystem) -> Iterator[str]:
+    if one.relation is not None:
+        yield _RELATIONS[one.relation].format(one.other)
+    if one.offset < 0:
+        yield f"{min(-one.offset, one.size):,} bytes are before the image"
+    if one.size > one.room:
+        yield f"{one.size - max(one.room, 0):,} bytes are beyond the end of the image"
+    if one.superblock.checksum_ok is False:
+        yield "checksum wrong"
+    if one.basis is Basis.ONE:
+        yield "superblock alone, no root directory"
+
+
+def found_record(one: FoundFileSystem) -> dict[str, Any]:
+    """A found file system with plain JSON values; `block` is what `--superblock` takes."""
+    superblock = one.superblock
+    return {
+        "record": "found file system",
+        "offset": one.offset,
+        "size": one.size,
+        "readable": one.readable,
+        "is_whole": one.is_whole,
+        "kind": superblock.kind,
+        "label": superblock.label,
+        "uuid": superblock.uuid_text,
+        "block_size": superblock.block_size,
+        "mount_time": superblock.mount_time,
+        "mount_time_iso": iso_seconds(superblock.mount_time) if superblock.mount_time else None,
+        "write_time": superblock.write_time,
+        "write_time_iso": iso_seconds(superblock.write_time) if superblock.write_time else None,
+        "superblock": "backup" if one.block else "primary",
+        "superblock_offset": one.place,
+        "group": superblock.group_number,
+        "block": one.block,
+        "copies": one.copies,
+        "checksum_ok": superblock.checksum_ok,
+        "basis": str(one.basis),
+        "relation": None if one.relation is None else str(one.relation),
+        "other": one.other,
+    }
+
+
+def found_text(found: Sequence[FoundFileSystem], image: str) -> str:
+    """What was found and which options read it, in one line; "" for nothing.
+
+    Args:
+        found: of the whole image.
+        image: as the user gave it.
+    """
+    fit = [one for one in found if one.offset >= 0]
+    if not fit:
+        return ""
+    named = [f"{_name(one)} at {_options(one)}" for one in fit[:MOST_NAMED]]
+    more = f" and {len(fit) - MOST_NAMED} more" if len(fit) > MOST_NAMED else ""
+    told = f"`ext4kit volumes {image} --scan` tells more"
+    return f"superblocks found: {', '.join(named)}{more}; {told}"
+
+
+def _name(one: FoundFileSystem) -> str:
+    label = one.superblock.label
+    return f"{one.superblock.kind} {shown_text(label)!r}" if label else one.superblock.kind
+
+
+def _options(one: FoundFileSystem) -> str:
+    return f"--offset {one.offset}" + (f" --superblock {one.block}" if one.block else "")
