@@ -11,6 +11,7 @@ import numpy as np
 
 from ext4kit.filesystem.ahead import ahead
 from ext4kit.filesystem.blocks import BlockReader
+from ext4kit.journal.epochs import Epochs, epochs_of, table_places
 from ext4kit.journal.log import Log
 from ext4kit.journal.overlay import CopiesInFront
 
@@ -27,10 +28,12 @@ class History:
     Attributes:
         log: the log.
         tags: int64, rows of `log.tags`, by (block, order).
+        epochs: what copies were written with, once it is worked out.
     """
 
     def __init__(self, log: Log) -> None:
         self.log = log
+        self.epochs: Epochs | None = None
         tags = log.tags
         sure = tags.committed | log.features.has_block_checksums
         index = np.flatnonzero(tags.valid & sure)
@@ -158,26 +161,38 @@ def inode_versions(fs: FileSystem, history: History) -> InodeVersions:
     return InodeVersions(*(np.concatenate([getattr(p, name) for p in parts]) for name in columns))
 
 
-def inode_version_pieces(fs: FileSystem, history: History) -> Iterator[InodeVersions]:
-    """The same in pieces; two that follow each other share one inode table block at most."""
-    copies, size = _table_copies(fs, history), fs.superblock.inode_size
-    yield from ahead(lambda one: _changes(history, *one, size), _pieces(history, copies))
+def inode_version_pieces(
+    fs: FileSystem, history: History, of_other_size: bool = True
+) -> Iterator[InodeVersions]:
+    """The same in pieces; two that follow each other share one inode table block at most.
+
+    States are as the file system would have them now, whatever inode size and checksums were in
+    force (see `epochs`). Where the size changed, those of each size come by themselves.
+
+    Args:
+        fs: the file system.
+        history: the log's copies.
+        of_other_size: those too that were written when inodes had another size.
+    """
+    epochs, now = epochs_of(fs, history), fs.superblock.inode_size
+    sizes = {now, *(epoch.inode_size for epoch in epochs.epochs if of_other_size)}
+    for size in sorted(sizes):
+        copies = _table_copies(fs, history, epochs, size)
+        pieces = ((*piece, size, epochs) for piece in _pieces(history, copies))
+        yield from ahead(lambda one: _changes(history, *one), pieces)
 
 
-def _table_copies(fs: FileSystem, history: History) -> _TableCopies:
-    """The copies in a history whose block lies in an inode table."""
-    superblock = fs.superblock
-    per_block = superblock.block_size // superblock.inode_size
-    per_group = superblock.inodes_per_group
-    starts = fs.groups.inode_table
-    by_start = np.argsort(starts, kind="stable")
-    place = np.searchsorted(starts[by_start], history.blocks, side="right") - 1
-    group = by_start[np.maximum(place, 0)]
-    slot = (history.blocks - starts[group]) * per_block
-    inside = np.flatnonzero((place >= 0) & (slot >= 0) & (slot < per_group))
-    group = group[inside]
-    first = group * per_group + slot[inside] + 1
-    return _TableCopies(history.tags[inside], first, (group + 1) * per_group)
+def _table_copies(fs: FileSystem, history: History, epochs: Epochs, size: int) -> _TableCopies:
+    """The copies in a history whose block lies in an inode table, of inodes of one size."""
+    per_group = fs.superblock.inodes_per_group
+    group, byte = table_places(fs, history.blocks)
+    inside = (group >= 0) & (byte // size < per_group)
+    if not epochs.is_single:
+        inside &= epochs.sizes(history.orders) == size
+    rows = np.flatnonzero(inside)
+    group = group[rows]
+    first = group * per_group + byte[rows] // size + 1
+    return _TableCopies(history.tags[rows], first, (group + 1) * per_group)
 
 
 def _pieces(history: History, copies: _TableCopies) -> Iterator[tuple[_TableCopies, bool]]:
@@ -188,7 +203,9 @@ def _pieces(history: History, copies: _TableCopies) -> Iterator[tuple[_TableCopi
         yield _TableCopies(copies.tag[piece], copies.first[piece], copies.last[piece]), start > 0
 
 
-def _changes(history: History, copies: _TableCopies, overlaps: bool, size: int) -> InodeVersions:
+def _changes(
+    history: History, copies: _TableCopies, overlaps: bool, size: int, epochs: Epochs
+) -> InodeVersions:
     """The states in a chunk that differ from the copy before."""
     log = history.log
     rows = log.read_copies(copies.tag)
@@ -207,4 +224,5 @@ def _changes(history: History, copies: _TableCopies, overlaps: bool, size: int) 
     kept = np.flatnonzero(keep)
     tag = copies.tag[kept // per_block]
     states = slots.reshape(-1, size)[kept]
-    return InodeVersions(numbers.reshape(-1)[kept], log.tags.order[tag], tag, states)
+    number, order = numbers.reshape(-1)[kept], log.tags.order[tag]
+    return InodeVersions(number, order, tag, epochs.today(states, number, order))

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ext4kit.parsers.checksums import crc32c, crc32c_each, crc32c_fits, crc32c_rows
+from ext4kit.parsers.checksums import ONES, crc32c, crc32c_each, crc32c_fits, crc32c_rows
 from ext4kit.parsers.features import Incompat, RoCompat
 from ext4kit.parsers.layout import Buffer, Layout
 from ext4kit.parsers.superblock import Superblock
@@ -456,6 +456,31 @@ def inode_rows_ok(rows: Any, numbers: Any, superblock: Superblock) -> Any:
     rows[:, low] = 0
     fine[~wide] = crc32c_each(seeds, rows) & 0xFFFF == stored[~wide]
     return fine
+
+
+def signed_inodes(rows: Any, numbers: Any, superblock: Superblock, right: Any) -> Any:
+    """Inodes with checksums that fit them, or that do not.
+
+    Args:
+        rows: uint8 (n, inode size).
+        numbers: int64 (n,).
+        superblock: gives the seed.
+        right: per inode (bool): its checksum shall fit.
+    """
+    rows = rows.copy()
+    wide = np.zeros(len(rows), bool)
+    rows[:, _CHECKSUM_LO : _CHECKSUM_LO + 2] = 0
+    if rows.shape[1] >= GOOD_OLD_SIZE + INODE_EXTRA.size:
+        wide = _field(rows, GOOD_OLD_SIZE, 2) >= 4
+        rows[wide, _CHECKSUM_HI : _CHECKSUM_HI + 2] = 0
+    generations = _field(rows, _GENERATION, 4).astype(np.int64)
+    seeds = inode_seeds(superblock, numbers, generations).astype(np.int64)
+    values = crc32c_each(seeds, rows) ^ np.where(right, 0, ONES)
+    parts = values.astype("<u4").view(np.uint8).reshape(-1, 4)
+    rows[:, _CHECKSUM_LO : _CHECKSUM_LO + 2] = parts[:, :2]
+    if wide.any():
+        rows[wide, _CHECKSUM_HI : _CHECKSUM_HI + 2] = parts[wide, 2:]
+    return rows
 
 
 def _field(rows: Any, offset: int, size: int) -> Any:

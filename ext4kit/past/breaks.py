@@ -44,6 +44,26 @@ class Breaks:
         """Row of the first break behind each transaction, the number of breaks for none."""
         return np.searchsorted(self.before, orders)
 
+    def with_lost(self, order: Any, rows: Any) -> Breaks:
+        """The same, and something unknown happened behind some transactions.
+
+        Args:
+            order: orders of all transactions, ascending.
+            rows: rows of these, each with one behind it.
+        """
+        new = rows[~np.isin(order[rows], self.before)]
+        before = np.concatenate([self.before, order[new]])
+        sort = np.argsort(before, kind="stable")
+        blank = np.zeros(len(new), bool)
+        return Breaks(
+            before[sort],
+            np.concatenate([self.after, order[new + 1]])[sort],
+            np.concatenate([self.time, np.full(len(new), -1)])[sort],
+            np.concatenate([self.clean, blank])[sort],
+            np.concatenate([self.lost, blank])[sort] | np.isin(before[sort], order[rows]),
+            self.anew,
+        )
+
     def any_lost(self, orders: Any, until: Any) -> Any:
         """Between the orders (bool): transactions were lost."""
         before = self.before[self.lost]

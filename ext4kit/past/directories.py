@@ -150,6 +150,11 @@ class DirectoryBlocks:
             return Versions(*[np.zeros(0, np.int64)] * 4)
         owner = self._owner_at(history.blocks, history.orders)
         kept = owner >= 0
+        epochs = self.past.epochs
+        if not epochs.is_single:  # a change of the inode size moves blocks: a later owner is none
+            then = epochs.sizes(history.orders)
+            kept &= then > 0
+            kept[kept] &= then[kept] == epochs.sizes(self._owned[1][owner[kept]])
         lives = self._owned[2][owner[kept]]
         return Versions(history.blocks[kept], history.orders[kept], lives, history.tags[kept])
 
@@ -310,9 +315,20 @@ class DirectoryBlocks:
         """A block counts only when its tail fits the directory's seed; htree nodes name nobody."""
         past = self.past
         rows = np.flatnonzero(readable & (piece.directory >= 0))
+        rows = rows[~past.epochs.had_no_checksums(self._written(piece.take(rows)))]
         life = piece.directory[rows]
-        seeds = inode_seeds(past.fs.superblock, past.number[life], past.generation[life])
-        readable[rows] = blocks_checksums_ok(seeds.astype(np.int64), data, rows)
+        fits = np.zeros(len(rows), bool)
+        for then in past.epochs.superblocks:
+            rest = np.flatnonzero(~fits)
+            seeds = inode_seeds(then, past.number[life[rest]], past.generation[life[rest]])
+            fits[rest] = blocks_checksums_ok(seeds.astype(np.int64), data, rows[rest])
+        readable[rows] = fits
+
+    def _written(self, versions: Versions) -> Any:
+        """The order at which each version was written, of one in a free block its life's last."""
+        past = self.past
+        last = past.states.order[past.last_whole[versions.directory]]
+        return np.where(versions.order == BEFORE, last, versions.order)
 
     def _read_inline(self) -> Iterator[Piece]:
         """Inline directories: entries in i_block, and those that went on into system.data."""

@@ -19,6 +19,7 @@ from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.filesystem.maps import Maps, has_map, map_inodes
 from ext4kit.journal import History, InodeVersions, Log, inode_version_pieces
+from ext4kit.journal.epochs import Epoch, Epochs, epochs_of
 from ext4kit.journal.fast_commits.interludes import find_interludes
 from ext4kit.journal.fast_commits.reading import read_fast_commits
 from ext4kit.journal.replay import ReplayedBlocks
@@ -121,8 +122,16 @@ class Past:
 
     @cached_property
     def breaks(self) -> Breaks:
-        """Unmounts, power cuts and lost transactions, as the log's ids tell them."""
-        return find_breaks(self.log)
+        """Unmounts, power cuts and lost transactions, as the log's ids tell them.
+
+        A change of the inode size moves blocks without any transaction, as if some were lost.
+        """
+        breaks = find_breaks(self.log)
+        if self.log is None or self.epochs.is_single:
+            return breaks
+        order = self.log.transactions.order
+        sizes = self.epochs.sizes(order)
+        return breaks.with_lost(order, np.flatnonzero(sizes[1:] != sizes[:-1]))
 
     @cached_property
     def writes(self) -> Writes:
@@ -453,14 +462,29 @@ class Past:
                 data[which], readable[which] = fs.fetch(blocks[which])
         return data, readable
 
+    @cached_property
+    def epochs(self) -> Epochs:
+        """What blocks of earlier times were written with."""
+        if self.history is None:
+            none = np.zeros(0, np.int64)
+            superblock = self.fs.superblock
+            seed = superblock.seed if superblock.has_metadata_checksums else None
+            return Epochs(superblock, (Epoch(superblock.inode_size, seed),), none, none)
+        return epochs_of(self.fs, self.history)
+
     def _check_nodes(self, data: Any, readable: Any, rows: Any, logged: Any) -> None:
         table = self.states.table
         by_extents = (table.flags[rows] & int(InodeFlags.EXTENTS)) != 0
-        for place in np.flatnonzero(readable & ~logged & by_extents).tolist():
+        superblocks = self.epochs.superblocks
+        plain = self.epochs.had_no_checksums(self.states.order[rows])
+        for place in np.flatnonzero(readable & ~logged & by_extents & ~plain).tolist():
             row = rows[place]
             number, generation = int(table.number[row]), int(table.generation[row])
-            seed = inode_seed(self.fs.superblock, number, generation)
-            readable[place] = block_checksum_ok(seed, data[place].tobytes())
+            node = data[place].tobytes()
+            readable[place] = any(
+                block_checksum_ok(inode_seed(then, number, generation), node)
+                for then in superblocks
+            )
 
 
 def _by_life(table: InodeTable, order: Any, undescribed: Any) -> States:

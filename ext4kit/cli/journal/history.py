@@ -17,8 +17,10 @@ from ext4kit.cli.session import CONTEXT, Options, Session, opened, shared
 from ext4kit.errors import OutputError, RequestError
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.directories import directory_blocks
+from ext4kit.journal import History as Copies
 from ext4kit.journal import Log
 from ext4kit.journal.as_of import AsOfFileSystem
+from ext4kit.journal.epochs import epochs_of
 from ext4kit.journal.versions import (
     Reader,
     Version,
@@ -121,7 +123,8 @@ def _inode(session: Session, now: FileSystem, log: Log, target: str) -> _History
     number = (now if by_number else session.fs).lookup(path)
     block, offset = (int(part[0]) for part in now.inode_location(np.array([number])))
     size, reader = now.superblock.inode_size, inode_reader(now, number)
-    versions = (one.part(offset, size) for one in block_versions(now, log, block))
+    since = epochs_of(now, Copies(log)).first_of_size
+    versions = (one.part(offset, size) for one in block_versions(now, log, block, since))
     names = {"inode": number, **({} if by_number else json_name(path))}
     return _History(versions, lambda _: reader, names)
 

@@ -20,6 +20,7 @@ from ext4kit.findings import Problems, Severity
 from ext4kit.journal.as_of.blocks import Moment, MomentBlocks, UnknownStateError, fixed_blocks
 from ext4kit.journal.as_of.reach import reach_of
 from ext4kit.journal.as_of.vouching import Vouching
+from ext4kit.journal.epochs import epochs_of
 from ext4kit.journal.history import History
 from ext4kit.journal.log import Log
 from ext4kit.journal.replay import ReplayedBlocks
@@ -146,9 +147,10 @@ def file_system_as_of(now: FileSystem, transaction: int) -> AsOfFileSystem:
     log = Log.open(now)
     if log is None:
         raise RequestError(f"transaction {transaction}: there is no journal that can be read")
-    reach = reach_of(log)
+    history = History(log)
+    reach = reach_of(log).since(epochs_of(now, history).first_present)
     order = reach.order_of(transaction)
-    moment = Moment(_without_fast_commits(now), History(log), reach, order)
+    moment = Moment(_without_fast_commits(now), history, reach, order)
     return AsOfFileSystem(moment, now.problems)
 
 

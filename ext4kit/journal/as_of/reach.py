@@ -52,6 +52,17 @@ class Reach:
             return int(self.orders[place[0]])
         raise RequestError(f"transaction {transaction}: {self._range()}")
 
+    def since(self, order: int) -> Reach:
+        """The same without the transactions before an order."""
+        first = int(np.searchsorted(self.orders, order))
+        if not first:
+            return self
+        if first == len(self.orders):
+            return _nothing("inode size, UUID or features were changed since")
+        times = self.commit_times
+        floor, before = int(self.orders[first]), int(times[first - 1])
+        return Reach(self.orders[first:], floor, times[first:], before, self.why_none)
+
     def _range(self) -> str:
         if not len(self.orders):
             return self.why_none

@@ -44,13 +44,16 @@ class Version:
         return Version(data, self.offset + start, *times)
 
 
-def block_versions(fs: FileSystem, log: Log, block: int) -> Iterator[Version]:
+def block_versions(
+    fs: FileSystem, log: Log, block: int, since: int | None = None
+) -> Iterator[Version]:
     """Every copy of a block that is still in the log, oldest first, then the disk's.
 
     Args:
         fs: the file system; what lies over the disk (a replay) is passed by.
         log: its log.
         block: a block of the file system.
+        since: the order from which on copies are wanted.
 
     Raises:
         RequestError: there is no such block.
@@ -60,6 +63,7 @@ def block_versions(fs: FileSystem, log: Log, block: int) -> Iterator[Version]:
         raise RequestError(f"block {block}: this file system has blocks 0 to {last:,}")
     tags = log.tags
     rows = np.flatnonzero(tags.valid & (tags.block == block))
+    rows = rows if since is None else rows[tags.order[rows] >= since]
     age = (tags.ordinal[rows], log.ring_distance(tags.descriptor[rows]), tags.order[rows])
     rows = rows[np.lexsort(age)]
     for start in range(0, len(rows), log.reader.chunk):

@@ -37,18 +37,27 @@ class Owners:
         superblock: the file system's.
         number: int64 (n,) inode numbers, pairs may be there several times.
         generation: int64 (n,).
+        others: superblocks with seeds that were in force before.
 
     Attributes:
         superblock: as given.
         number: of the known pairs, by seed; generation: likewise.
     """
 
-    def __init__(self, superblock: Superblock, number: Any, generation: Any) -> None:
+    def __init__(
+        self,
+        superblock: Superblock,
+        number: Any,
+        generation: Any,
+        others: tuple[Superblock, ...] = (),
+    ) -> None:
         self.superblock = superblock
         pairs = np.sort(number << 32 | generation)
         pairs = pairs[np.append(True, pairs[1:] != pairs[:-1])[: len(pairs)]]
         number, generation = pairs >> 32, pairs & 0xFFFFFFFF
-        seeds = inode_seeds(superblock, number, generation).astype(np.int64)
+        each = [inode_seeds(then, number, generation) for then in (superblock, *others)]
+        seeds = np.concatenate(each).astype(np.int64)
+        number, generation = np.tile(number, len(each)), np.tile(generation, len(each))
         keys = np.sort(seeds << 31 | np.arange(len(seeds)))  # quicker than sorting indirectly
         order = keys & 0x7FFFFFFF
         self.number, self.generation = number[order], generation[order]
@@ -88,7 +97,8 @@ def known_owners(past: Past, space: Space, structures: Structures) -> Owners:
     told = structures.take((structures.number > 0) & (structures.seed != NO_SEED))
     numbers.append(told.number)
     generations.append(_generations(superblock, told.number, told.seed))
-    return Owners(superblock, np.concatenate(numbers), np.concatenate(generations))
+    pairs = np.concatenate(numbers), np.concatenate(generations)
+    return Owners(superblock, *pairs, past.epochs.superblocks[1:])
 
 
 def _on_disk(fs: FileSystem) -> Iterator[tuple[Any, Any]]:

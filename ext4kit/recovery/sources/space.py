@@ -63,6 +63,7 @@ class Space:
     """
 
     def __init__(self, past: Past) -> None:
+        self.past = past
         self.fs: FileSystem = past.fs
         self.log: Log | None = past.log
         self.blocks: BlockReader = _in_place(past.fs.blocks)

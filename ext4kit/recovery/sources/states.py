@@ -31,9 +31,13 @@ def old_states(space: Space, structures: Structures) -> list[tuple[InodeTable, A
     pieces = structures.of(INODES)
     pieces = pieces.take(pieces.number > 0)
     found = []
+    epochs = space.past.epochs
     for in_log in (True, False):
         some = pieces.take(pieces.in_log == in_log)
         told = orders_of(space.log, some.block) if in_log else np.zeros(len(some), np.int64)
+        if not epochs.has_one_size:  # what is older may be cut at other places
+            kept = told >= epochs.first_of_size
+            some, told = some.take(kept), told[kept]
         order = np.maximum(told, OLDEST)
         for at in range(0, len(some), _AT_ONCE):
             part = slice(at, at + _AT_ONCE)

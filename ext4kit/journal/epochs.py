@@ -1,0 +1,442 @@
+"""What the log's copies were written with: inode size and checksum seed, as they were then.
+
+`tune2fs` changes both while the file system is not mounted: the inode size (`-I`), the UUID that
+the seed of all checksums is made of (`-U`), and whether there are checksums at all (`-O`). The
+blocks in the file system are written anew then, and copies in the log stay as they were. Each
+change comes between two transactions; what lies between two changes is an epoch. Copies of the
+superblock say what was in force, and copies of inode tables tell it by themselves: an inode with
+a whole checksum leaves the seed when that is run backwards, and where inodes are larger than 128
+bytes the size of the extra fields stands where a smaller inode has its type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ext4kit.filesystem.geometry import descriptor_blocks, descriptors_per_block
+from ext4kit.findings import Severity
+from ext4kit.parsers.checksums import ONES, crc32c
+from ext4kit.parsers.features import Features, Incompat, RoCompat
+from ext4kit.parsers.group import GroupTable, parse_groups
+from ext4kit.parsers.inode import GOOD_OLD_SIZE, INODE, inode_rows_ok, signed_inodes
+from ext4kit.parsers.superblock import SUPERBLOCK, SUPERBLOCK_OFFSET, Superblock, judge
+from ext4kit.parsers.traces import inode_marks
+
+if TYPE_CHECKING:
+    from ext4kit.filesystem import FileSystem
+    from ext4kit.journal.history import History
+
+UNKNOWN = -1
+PRESENT = 1 << 61  # behind every transaction; what the disk has now is of later orders still
+FIRST_COPIES = 16  # of inode tables, that show whether there was a change at all
+MOST_COPIES = 4096  # that are looked at when there was
+COPIES_EACH = 4  # of one transaction
+MOST_EPOCHS = 8  # of more it is likelier that somebody made them up
+_EXTRA = GOOD_OLD_SIZE // 2  # where i_extra_isize stands, in words of two bytes
+_KINDS = np.isin(np.arange(16), [1, 2, 4, 6, 8, 10, 12])
+_CHECKSUM_LO = INODE.offset_of("i_checksum_lo")
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """What metadata were written with.
+
+    Attributes:
+        inode_size: bytes.
+        seed: of all checksums; None when there were none.
+    """
+
+    inode_size: int
+    seed: int | None
+
+    def superblock(self, now: Superblock) -> Superblock:
+        """Today's superblock with what was in force then."""
+        features, seed = now.features, 0
+        incompat = features.incompat & ~Incompat.METADATA_CSUM_SEED
+        ro_compat = features.ro_compat & ~RoCompat.METADATA_CSUM
+        if self.seed is not None:
+            incompat |= Incompat.METADATA_CSUM_SEED
+            ro_compat |= RoCompat.METADATA_CSUM
+            seed = self.seed
+        return replace(
+            now,
+            raw_inode_size=self.inode_size,
+            features=Features(features.compat, incompat, ro_compat),
+            checksum_seed=seed,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Epochs:
+    """The epochs of a log, and where each begins and ends.
+
+    Attributes:
+        now: today's superblock.
+        epochs: the distinct ones; the first one is the present.
+        starts: int64, orders from which on something else is in force, ascending.
+        which: int64, row of `epochs` from each start on; UNKNOWN where that cannot be told.
+    """
+
+    now: Superblock
+    epochs: tuple[Epoch, ...]
+    starts: Any
+    which: Any
+
+    @property
+    def is_single(self) -> bool:
+        """Whether all copies are as the file system is now."""
+        return not len(self.starts)
+
+    @property
+    def has_one_size(self) -> bool:
+        """Whether inodes had the same size all the time, as far as is known."""
+        return len({epoch.inode_size for epoch in self.epochs}) == 1
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds of checksums that there were, the present one first."""
+        return tuple(dict.fromkeys(one.seed for one in self.epochs if one.seed is not None))
+
+    @property
+    def superblocks(self) -> tuple[Superblock, ...]:
+        """Today's superblock with each of these seeds, the present one first."""
+        size = self.now.inode_size
+        if len(self.seeds) == 1:
+            return (self.now,)
+        return tuple(Epoch(size, seed).superblock(self.now) for seed in self.seeds)
+
+    def had_no_checksums(self, orders: Any) -> Any:
+        """Per order (bool): what was written then is known to have had no checksums."""
+        plain = np.array([*(one.seed is None for one in self.epochs), False])
+        return plain[self.at(orders)]
+
+    @property
+    def first_present(self) -> int:
+        """The order from which on all is as it is now; less than any order when it always was."""
+        return int(self.starts[-1]) if len(self.starts) else np.iinfo(np.int64).min
+
+    @property
+    def first_of_size(self) -> int:
+        """The same for the inode size alone."""
+        sizes = np.array([*(one.inode_size for one in self.epochs), 0])[self.which]
+        others = np.flatnonzero(sizes != self.now.inode_size)
+        return int(self.starts[others[-1] + 1]) if len(others) else np.iinfo(np.int64).min
+
+    def at(self, orders: Any) -> Any:
+        """Row of `epochs` of each order, UNKNOWN where it cannot be told."""
+        if self.is_single:
+            return np.zeros(np.shape(orders), np.int64)
+        step = np.searchsorted(self.starts, orders, side="right") - 1
+        return self.which[np.maximum(step, 0)]
+
+    def sizes(self, orders: Any) -> Any:
+        """The inode size at each order, 0 where it cannot be told."""
+        sizes = np.array([*(one.inode_size for one in self.epochs), 0])
+        return sizes[self.at(orders)]
+
+    def today(self, rows: Any, numbers: Any, orders: Any) -> Any:
+        """Inodes of those orders as the file system would have them now.
+
+        They get today's size and today's checksums, right where theirs was right and wrong where
+        it was wrong.
+
+        Args:
+            rows: uint8 (n, inode size then), all of one size.
+            numbers: int64 (n,).
+            orders: int64 (n,).
+        """
+        if self.is_single:
+            return rows
+        which = self.at(orders)
+        wide = np.zeros((len(rows), self.now.inode_size), np.uint8)
+        wide[:, : rows.shape[1]] = rows
+        for index, epoch in enumerate(self.epochs):
+            mine = np.flatnonzero(which == index)
+            if index == 0 or not len(mine) or not self.now.has_metadata_checksums:
+                continue
+            then = epoch.superblock(self.now)
+            right = np.ones(len(mine), bool)
+            if epoch.seed is not None:
+                right = inode_rows_ok(rows[mine].copy(), numbers[mine], then)
+            wide[mine] = signed_inodes(wide[mine], numbers[mine], self.now, right)
+        return wide
+
+
+def epochs_of(fs: FileSystem, history: History) -> Epochs:
+    """The epochs of a log, worked out once; what was changed is told in `fs.problems`."""
+    if history.epochs is None:
+        history.epochs = _find(fs, history)
+    return history.epochs
+
+
+def _find(fs: FileSystem, history: History) -> Epochs:
+    superblock = fs.superblock
+    seed = superblock.seed if superblock.has_metadata_checksums else None
+    present = Epoch(superblock.inode_size, seed)
+    none = np.zeros(0, np.int64)
+    single = Epochs(superblock, (present,), none, none)
+    copies = _Copies(fs, history, present)
+    if not len(copies.rows):
+        return single
+    moved = _last_moved(fs, history)
+    if moved is None and not copies.show_a_change():
+        return single
+    found = _joined(superblock, present, sorted(copies.evidence(), key=lambda one: one[0]))
+    orders = history.orders[copies.rows]
+    found = _without_old(_filled(found, orders), orders, moved)
+    _tell(fs, found, orders, moved)
+    return found
+
+
+def _filled(found: Epochs, orders: Any) -> Epochs:
+    """The same; what cannot be told of a time without copies is as it was before."""
+    edges = np.searchsorted(orders, np.append(found.starts, np.iinfo(np.int64).max))
+    which = found.which.copy()
+    for row in range(1, len(which)):
+        if which[row] == UNKNOWN and edges[row] == edges[row + 1]:
+            which[row] = which[row - 1]
+    return replace(found, which=which)
+
+
+def _without_old(found: Epochs, orders: Any, moved: int | None) -> Epochs:
+    """The epochs behind the last one with copies that nobody can read.
+
+    What was in force before that is known, but not what came of it.
+    """
+    lost = orders[found.at(orders) == UNKNOWN]
+    last = max([int(lost.max(initial=UNKNOWN)), UNKNOWN if moved is None else moved])
+    if last == UNKNOWN:
+        return found
+    later = np.flatnonzero(found.starts > last)
+    then = found.at(np.array([last + 1]))
+    starts = np.concatenate([[np.iinfo(np.int64).min, last + 1], found.starts[later]])
+    which = np.concatenate([[UNKNOWN], then, found.which[later]])
+    return replace(found, starts=starts, which=which)
+
+
+def _last_moved(fs: FileSystem, history: History) -> int | None:
+    """The last order at which a descriptor has an inode table elsewhere than now; None for none.
+
+    resize2fs moves the tables when the descriptors need more room.
+    """
+    superblock = fs.superblock
+    per_block = descriptors_per_block(superblock)
+    blocks = descriptor_blocks(superblock, most=-(-len(fs.groups) // per_block))
+    last = None
+    for at, block in enumerate(blocks.tolist()):
+        low, high = np.searchsorted(history.blocks, [block, block + 1]).tolist()
+        step = max((high - low) // MOST_COPIES, 1)
+        for row in range(low, high, step):
+            data = history.log.read_copies(history.tags[row : row + 1])
+            slots = data.reshape(-1, superblock.descriptor_size)[:per_block]
+            then = parse_groups(slots, superblock)
+            now = fs.groups.inode_table[at * per_block : (at + 1) * per_block]
+            if not _are_moved(then, now, superblock.blocks_count).any():
+                break  # and what is newer is where it is now as well
+            order = int(history.orders[row])
+            last = order if last is None else max(last, order)
+    return last
+
+
+def _are_moved(then: GroupTable, now: Any, blocks: int) -> Any:
+    """Per group (bool): a copy of its descriptor has its inode table elsewhere.
+
+    A checksum of descriptors that does not fit tells nothing.
+    """
+    place = then.inode_table[: len(now)]
+    sound = (then.computed_checksum < 0) | (then.computed_checksum == then.checksum)
+    return (place != now) & (place > 0) & (place < blocks) & sound[: len(now)]
+
+
+def _joined(superblock: Superblock, present: Epoch, evidence: list[tuple[int, Epoch]]) -> Epochs:
+    """The epochs from what single copies say, in their order."""
+    epochs, starts, which = [present], [np.iinfo(np.int64).min], [UNKNOWN]
+    last = None
+    for order, epoch in evidence:
+        if epoch not in epochs and len(epochs) < MOST_EPOCHS:
+            epochs.append(epoch)
+        row = epochs.index(epoch) if epoch in epochs else UNKNOWN
+        if last is None:
+            which[0] = row
+        elif last[1] != row and last[0] == order:  # they contradict each other
+            row = UNKNOWN
+            starts, which = [*starts, order], [*which, UNKNOWN]
+        elif last[1] != row:
+            starts, which = [*starts, last[0] + 1, order], [*which, UNKNOWN, row]
+        last = order, row
+    if which[-1] != 0:  # tune2fs changed it behind the last transaction that tells
+        end = evidence[-1][0] + 1 if evidence else 0
+        starts, which = [*starts, end, PRESENT], [*which, UNKNOWN, 0]
+    return Epochs(superblock, tuple(epochs), np.array(starts), np.array(which))
+
+
+def _tell(fs: FileSystem, found: Epochs, orders: Any, moved: int | None) -> None:
+    """Say what was changed, and how much of the log cannot be read for it."""
+    now = found.epochs[0]
+    for one in [found.epochs[row] for row in np.unique(found.at(orders)).tolist() if row > 0]:
+        changes = []
+        if one.inode_size != now.inode_size:
+            changes.append(f"the inode size was {one.inode_size}")
+        if one.seed != now.seed:
+            how = "there were no metadata checksums" if one.seed is None else "the UUID was another"
+            changes.append(how if now.seed is not None else "there were metadata checksums")
+        if changes:
+            text = f"{' and '.join(changes)} when older copies were written; they are read so"
+            fs.problems.add("journal", text, Severity.NOTE)
+    unknown = int((found.at(orders) == UNKNOWN).sum())
+    if unknown:
+        why = "inode size or UUID were changed since, and what they were cannot be told"
+        if moved is not None:
+            why = "inode tables were moved since, as by resize2fs"
+        what = f"{unknown:,} copies of inode tables are left out, and names and states with them"
+        text = f"{what}: {why}"
+        fs.problems.add("journal", text, Severity.WARNING)
+
+
+class _Copies:
+    """The copies of inode tables and of the superblock in a log, as witnesses.
+
+    Attributes:
+        rows: int64, rows of `history.tags` that are copies of inode tables, by order.
+    """
+
+    def __init__(self, fs: FileSystem, history: History, present: Epoch) -> None:
+        self.fs, self.history, self.present = fs, history, present
+        group, byte = table_places(fs, history.blocks)
+        rows = np.flatnonzero(group >= 0)
+        self.rows = rows[np.argsort(history.orders[rows], kind="stable")]
+        self._group, self._byte = group, byte
+        size = fs.superblock.block_size
+        self._home = SUPERBLOCK_OFFSET // size
+        place = np.flatnonzero(history.blocks == self._home)
+        self._superblocks = place[np.argsort(history.orders[place], kind="stable")]
+        uuid = history.log.superblock.uuid
+        self._seeds = {crc32c(ONES, uuid)} | ({present.seed} if present.seed is not None else set())
+
+    def show_a_change(self) -> bool:
+        """Whether the oldest copies are not as the file system is now."""
+        first = self.history.orders[self.rows[0]]
+        oldest = list(self._of_superblocks(self._superblocks[:1]))
+        if oldest and oldest[0][1] != self.present:
+            return True
+        if oldest and oldest[0][0] <= first:
+            return False
+        rows = self.rows[:FIRST_COPIES]
+        told = [self._told(int(row)) for row in rows.tolist()]
+        certain = [epoch for epoch, _ in told if epoch is not None]
+        if certain:
+            return any(epoch != self.present for epoch in certain)
+        return self.present.seed is not None and any(used for _, used in told)
+
+    def evidence(self) -> Iterator[tuple[int, Epoch]]:
+        """(order, epoch) that copies tell."""
+        step = max(len(self._superblocks) // MOST_COPIES, 1)
+        told = list(self._of_superblocks(self._superblocks[::step]))
+        self._seeds |= {epoch.seed for _, epoch in told if epoch.seed is not None}
+        yield from told
+        order = self.history.orders[self.rows]
+        rest = np.flatnonzero(~np.isin(order, [each for each, _ in told]))
+        rank = np.arange(len(rest)) - np.searchsorted(order[rest], order[rest])
+        rest = rest[rank < COPIES_EACH]
+        for row in self.rows[rest[:: max(len(rest) // MOST_COPIES, 1)]].tolist():
+            epoch, _ = self._told(row)
+            if epoch is not None:
+                yield int(self.history.orders[row]), epoch
+
+    def _of_superblocks(self, rows: Any) -> Iterator[tuple[int, Epoch]]:
+        now = self.fs.superblock
+        offset = SUPERBLOCK_OFFSET % now.block_size
+        for row in rows.tolist():
+            data = self._read(row)[offset : offset + SUPERBLOCK.size]
+            found = Superblock.parse(data)
+            same = (found.block_size, found.blocks_per_group, found.inodes_per_group) == (
+                now.block_size, now.blocks_per_group, now.inodes_per_group,
+            )  # fmt: skip
+            fits = judge(found) is None and found.inode_size <= now.inode_size
+            if same and fits and found.checksum_ok is not False:
+                seed = found.seed if found.has_metadata_checksums else None
+                yield int(self.history.orders[row]), Epoch(found.inode_size, seed)
+
+    def _read(self, row: int) -> Any:
+        return self.history.log.read_copies(self.history.tags[row : row + 1])[0]
+
+    def _told(self, row: int) -> tuple[Epoch | None, bool]:
+        """(what a copy of an inode table was written with, whether inodes are in it)."""
+        data = self._read(row)
+        group, byte = int(self._group[row]), int(self._byte[row])
+        size = self.present.inode_size
+        used = bool((data.view("<u2")[:: GOOD_OLD_SIZE // 2] != 0).any())
+        while size >= GOOD_OLD_SIZE:
+            seed = self._seed_with(data, group, byte, size)
+            if seed is not None:
+                return Epoch(size, seed), used
+            size //= 2
+        plain = self.present.seed is None or _has_no_checksums(data, self.present.inode_size)
+        told = size_told(data, self.present.inode_size) if plain else None
+        return (None if told is None else Epoch(told, None)), used
+
+    def _seed_with(self, data: Any, group: int, byte: int, size: int) -> int | None:
+        """The seed of the checksums in a copy if inodes have that size, None without one."""
+        if self.present.seed is None:  # checksums of earlier times are not asked for
+            return None
+        inodes = data[: len(data) // size * size].reshape(-1, size)
+        words = np.ascontiguousarray(inodes[:, :2]).view("<u2")[:, 0]
+        slot = np.flatnonzero(_KINDS[words >> 12])
+        first = group * self.fs.superblock.inodes_per_group + byte // size + 1
+        if not len(slot):
+            return None
+        rows, numbers = inodes[slot], first + slot
+        if size > GOOD_OLD_SIZE:
+            marks, whole = inode_marks(rows)
+            values, counts = np.unique((marks ^ numbers)[whole], return_counts=True)
+            best = int(counts.argmax()) if len(counts) else 0
+            if len(counts) and (counts[best] > 1 or int(values[best]) in self._seeds):
+                return int(values[best])
+        for seed in sorted(self._seeds):
+            epoch = Epoch(size, seed)
+            fits = inode_rows_ok(rows.copy(), numbers, epoch.superblock(self.fs.superblock)).sum()
+            least = 1 if epoch == self.present else 2  # one of 16 bits may fit by chance
+            if fits >= least and 2 * fits > len(rows):
+                return seed
+        return None
+
+
+def _has_no_checksums(data: Any, size: int) -> bool:
+    """Whether the inodes of a copy, of that size or smaller, have zeros for a checksum."""
+    inodes = data[: len(data) // size * size].reshape(-1, size)
+    used = inodes[_KINDS[np.ascontiguousarray(inodes[:, :2]).view("<u2")[:, 0] >> 12]]
+    return len(used) > 0 and not used[:, _CHECKSUM_LO : _CHECKSUM_LO + 2].any()
+
+
+def size_told(data: Any, size: int) -> int | None:
+    """The size of the inodes in a copy of an inode table, None when it does not tell it.
+
+    Args:
+        data: uint8 (block size,).
+        size: the present size, which is the largest that it can have been.
+    """
+    while size > GOOD_OLD_SIZE:
+        words = data[: len(data) // size * size].view("<u2").reshape(-1, size // 2)
+        extra, used = words[:, _EXTRA], _KINDS[words[:, 0] >> 12]
+        behind = words[:, _EXTRA : _EXTRA + GOOD_OLD_SIZE // 2].any(axis=1)
+        if (behind & (extra > size - GOOD_OLD_SIZE)).any():
+            size //= 2
+            continue
+        return size if (used & (extra >= 4) & (extra % 4 == 0)).any() else None
+    return size
+
+
+def table_places(fs: FileSystem, blocks: Any) -> tuple[Any, Any]:
+    """(group, byte in its inode table) of blocks; group -1 for what lies in no inode table."""
+    superblock, starts = fs.superblock, fs.groups.inode_table
+    by_start = np.argsort(starts, kind="stable")
+    place = np.searchsorted(starts[by_start], blocks, side="right") - 1
+    group = by_start[np.maximum(place, 0)]
+    byte = (blocks - starts[group]) * superblock.block_size
+    inside = (place >= 0) & (byte >= 0)
+    inside &= byte < superblock.inodes_per_group * superblock.inode_size
+    return np.where(inside, group, -1), np.where(inside, byte, 0)

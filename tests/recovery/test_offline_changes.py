@@ -1,0 +1,312 @@
+"""What was deleted comes back after tune2fs or resize2fs changed what the log's copies mean.
+
+The kernel makes and deletes the files; the file system is unmounted, checked and changed. Copies in
+the log stay as they were, with the inode size, the checksums and the places of that time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ext4kit.journal.epochs import Epoch, size_told
+from ext4kit.parsers.checksums import ONES, crc32c
+from ext4kit.parsers.inode import inode_seeds
+from ext4kit.parsers.superblock import SUPERBLOCK, Superblock
+from ext4kit.recovery.sources.owners import Owners
+from sample_images.recipes import machine
+from tests.conftest import Cli
+
+MIB = 1 << 20
+FOLDERS, FILES, LARGEST = 6, 25, 40_000
+REMOVED = 60  # files and one directory, at least
+PIECES = "folder0/pieces"
+
+
+@dataclass(frozen=True)
+class Change:
+    """A file system, and what is done to it while it is not mounted.
+
+    Attributes:
+        options: of mke2fs.
+        commands: run on the image after the deletions.
+        told: words of the note or warning.
+        contents, paths: shares of the removed files that come back at least.
+        mebibytes: size of the file system.
+    """
+
+    options: str
+    commands: tuple[str, ...]
+    told: str
+    contents: float
+    paths: float
+    mebibytes: int = 192
+
+
+SIZE, UUID, SUMS = "inode size was 128", "UUID was another", "no metadata checksums"
+SMALL = "-J size=1 -b 1024 -I 128"
+CHANGES = {
+    "ext3, larger inodes": Change(f"-t ext3 {SMALL}", ("tune2fs -I 256",), SIZE, 0.7, 0.7),
+    "ext3 with 4 KiB": Change("-t ext3 -b 4096 -I 128", ("tune2fs -I 256",), SIZE, 0.2, 0.2),
+    "ext4, larger inodes": Change(
+        f"-t ext4 {SMALL} -O ^flex_bg,^metadata_csum", ("tune2fs -I 256",), SIZE, 0.4, 0.4
+    ),
+    "larger inodes, checksums": Change(
+        f"-t ext4 {SMALL} -O ^flex_bg", ("tune2fs -I 256",), SIZE, 0.4, 0.4
+    ),
+    "no superblock in the log": Change(
+        f"-t ext4 {SMALL} -O ^flex_bg,orphan_file", ("tune2fs -I 256",), SIZE, 0.4, 0.4
+    ),
+    "no superblock, no checksums": Change(
+        f"-t ext4 {SMALL} -O ^flex_bg,^metadata_csum,orphan_file",
+        ("tune2fs -I 256",),
+        SIZE,
+        0.4,
+        0.4,
+    ),
+    "another UUID": Change("-t ext4", ("tune2fs -U random",), UUID, 1, 1),
+    "another UUID, orphan file": Change(
+        "-t ext4 -O orphan_file", ("tune2fs -U random", "e2fsck -fy"), UUID, 1, 1
+    ),
+    "another UUID, small inodes": Change("-t ext4 -I 128", ("tune2fs -U random",), UUID, 1, 1),
+    "checksums switched on": Change(
+        "-t ext4 -O ^metadata_csum", ("tune2fs -O metadata_csum",), SUMS, 1, 1
+    ),
+    "UUID and size": Change(
+        f"-t ext4 {SMALL} -O ^flex_bg",
+        ("tune2fs -U random", "e2fsck -fy", "tune2fs -I 256"),
+        SIZE,
+        0.4,
+        0.4,
+    ),
+    "moved tables": Change(
+        "-t ext3 -b 1024 -O ^resize_inode",
+        ("truncate -s 600M", "resize2fs"),
+        "inode tables were moved",
+        0.7,
+        0,
+        200,
+    ),
+}
+
+
+@dataclass
+class Scene:
+    """An image and what was on it.
+
+    Attributes:
+        written: SHA-256 of each file that there ever was, by path.
+        removed: paths of the files that were removed.
+    """
+
+    image: Path
+    written: dict[str, str] = field(default_factory=dict)
+    removed: set[str] = field(default_factory=set)
+
+    def write(self, root: Path, path: str, data: bytes) -> None:
+        (root / path).write_bytes(data)
+        self.written[f"/{path}"] = hashlib.sha256(data).hexdigest()
+
+    def write_pieces(self, root: Path, path: str, dice: random.Random) -> None:
+        """A file with holes: its map takes a block of its own."""
+        with (root / path).open("wb") as file:
+            for piece in range(40):
+                file.seek(piece * 65536)
+                file.write(dice.randbytes(5000))
+        self.written[f"/{path}"] = hashlib.sha256((root / path).read_bytes()).hexdigest()
+
+    def remove(self, root: Path, path: str) -> None:
+        (root / path).unlink()
+        self.removed.add(f"/{path}")
+
+
+def make(folder: Path, change: Change) -> Scene:
+    """Files, half of them removed, and one of the directories with all of them."""
+    scene = Scene(folder / "image")
+    machine.make_file_system(scene.image, change.mebibytes * MIB, tuple(change.options.split()))
+    dice = random.Random(7)
+    with machine.mounted(scene.image, "rw") as root:
+        for number in range(FOLDERS):
+            (root / f"folder{number}").mkdir()
+            for file in range(FILES):
+                size = dice.randrange(200, LARGEST)
+                scene.write(root, f"folder{number}/file{file}", dice.randbytes(size))
+        scene.write_pieces(root, PIECES, dice)
+        machine.sync(root)
+        for number in range(FOLDERS - 1):
+            for file in range(0, FILES, 2):
+                scene.remove(root, f"folder{number}/file{file}")
+            machine.sync(root)
+        for file in range(FILES):
+            scene.remove(root, f"folder{FOLDERS - 1}/file{file}")
+        (root / f"folder{FOLDERS - 1}").rmdir()
+        scene.remove(root, PIECES)
+    apply(scene.image, ("e2fsck -fy", *change.commands))
+    return scene
+
+
+def apply(image: Path, commands: tuple[str, ...]) -> None:
+    """Run tools on an image; e2fsck's exit code says what it did, not whether it could."""
+    for command in commands:
+        words = command.split()
+        if words[0] == "e2fsck":
+            assert machine._done((*words, image), None).returncode < 4
+        else:
+            machine.run(*words, image)
+
+
+def use(scene: Scene) -> None:
+    """Mount again, make files and remove some, and half of what was left of the old ones."""
+    with machine.mounted(scene.image, "rw") as root:
+        for number in range(12):
+            scene.write(root, f"later{number}", bytes([number + 1]) * 700 * number)
+        machine.sync(root)
+        for number in range(0, 12, 2):
+            scene.remove(root, f"later{number}")
+        for number in range(FOLDERS - 1):
+            for file in range(1, FILES, 4):
+                scene.remove(root, f"folder{number}/file{file}")
+
+
+def recover(ext4kit: Cli, scene: Scene, out: Path) -> tuple[list[dict[str, Any]], str]:
+    """(the manifest, what was said)."""
+    done = ext4kit("recover", scene.image, "-o", out)
+    assert done.returncode in (0, 1), done.stderr
+    assert "Traceback" not in done.stderr
+    lines = (out / "manifest.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines], done.stderr
+
+
+def judge(scene: Scene, records: list[dict[str, Any]]) -> tuple[set[str], set[str]]:
+    """(paths of removed files whose content came back, those with their path); nothing is wrong."""
+    by_hash = {value: path for path, value in scene.written.items()}
+    known = {*scene.removed, f"/folder{FOLDERS - 1}"}
+    contents, paths = set(), set()
+    for record in records:
+        path, whole = record["path"], by_hash.get(record["sha256"])
+        assert record["type"] in ("file", "directory"), record
+        assert path is None or path in known, record
+        if record["grade"] == "intact" and record["type"] == "file":
+            assert whole == path, record
+        if whole in scene.removed:
+            contents.add(whole)
+            assert path in (None, whole), record
+            paths |= {path} - {None}
+    return contents, paths
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_was_removed_before_the_change(
+    needs_kernel: None, ext4kit: Cli, tmp_path: Path, name: str
+) -> None:
+    change = CHANGES[name]
+    scene = make(tmp_path, change)
+    assert len(scene.removed) > REMOVED
+    records, said = recover(ext4kit, scene, tmp_path / "out")
+    assert said.count(change.told) == 1
+    contents, paths = judge(scene, records)
+    assert len(contents) >= change.contents * len(scene.removed)
+    assert len(paths) >= change.paths * len(scene.removed)
+
+
+USED = [name for name in CHANGES if "switched on" not in name and "superblock" not in name]
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", USED)
+def test_what_was_removed_before_and_after_the_change(
+    needs_kernel: None, ext4kit: Cli, tmp_path: Path, name: str
+) -> None:
+    """Blocks that the change moved may have been freed since: no bitmap shows who had them."""
+    change = CHANGES[name]
+    scene = make(tmp_path, change)
+    apply(scene.image, ("e2fsck -fy",))
+    use(scene)
+    records, said = recover(ext4kit, scene, tmp_path / "out")
+    assert change.told in said
+    contents, paths = judge(scene, records)
+    later = {path for path in scene.removed if "later" in path and scene.written[path]}
+    assert {path for path in later if path != "/later0"} <= paths
+    assert len(paths) >= change.paths * 0.5 * len(scene.removed)
+
+
+def test_what_nobody_can_tell_gives_no_names(
+    needs_kernel: None, ext4kit: Cli, tmp_path: Path
+) -> None:
+    """A UUID between two others leaves nothing of it but 16 bits of each checksum."""
+    change = Change("-t ext4 -I 128 -O orphan_file", ("tune2fs -U random", "e2fsck -fy"), "", 0, 0)
+    scene = make(tmp_path, change)
+    before = set(scene.removed)
+    use(scene)
+    apply(scene.image, ("tune2fs -U random",))
+    records, said = recover(ext4kit, scene, tmp_path / "out")
+    assert said.count("what they were cannot be told") == 1
+    contents, paths = judge(scene, records)
+    assert not paths
+    assert len(contents & before) > 0.5 * len(before)
+
+
+def test_a_block_with_the_seed_of_another_uuid_names_its_owner() -> None:
+    now = replace(Superblock.parse(bytes(SUPERBLOCK.size)), uuid=bytes(range(16)))
+    then = Epoch(256, crc32c(ONES, b"\1" * 16)).superblock(now)
+    pair = np.array([12]), np.array([34])
+    seeds = [int(inode_seeds(each, *pair)[0]) for each in (now, then)]
+    number, generation = Owners(now, *pair, (then,)).names(np.array([*seeds, 77]))
+    assert (number.tolist(), generation.tolist()) == ([12, 12, 0], [34, 34, 0])
+    assert Owners(now, *pair).names(np.array(seeds))[0].tolist() == [12, 0]
+
+
+def test_a_table_tells_its_inode_size_where_it_can() -> None:
+    small = np.zeros((8, 64), "<u2")
+    small[:, 0] = 0o100644
+    assert size_told(small.reshape(-1).view(np.uint8), 256) == 128
+    large = np.zeros((4, 128), "<u2")
+    large[:, 0], large[:, 64] = 0o100644, 32
+    assert size_told(large.reshape(-1).view(np.uint8), 256) == 256
+    large[:, 64] = 0  # or small ones with every second slot empty
+    assert size_told(large.reshape(-1).view(np.uint8), 256) is None
+    assert size_told(large.reshape(-1).view(np.uint8), 128) == 128
+
+
+def _said(ext4kit: Cli, *arguments: str | Path) -> str:
+    done = ext4kit(*arguments)
+    assert "Traceback" not in done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "name", ["ext3, larger inodes", "larger inodes, checksums", "another UUID"]
+)
+def test_other_commands_on_such_a_log(
+    needs_kernel: None, ext4kit: Cli, tmp_path: Path, name: str
+) -> None:
+    """The state as of a transaction before the change is not shown; the rest does its work."""
+    scene = make(tmp_path, CHANGES[name])
+    listed = ext4kit("journal", "list", scene.image, "--json").stdout.splitlines()
+    first = next(
+        one["transaction"] for one in map(json.loads, listed) if one["record"] == "transaction"
+    )
+    assert "were changed since" in _said(ext4kit, "ls", scene.image, "--as-of", str(first))
+    shown = _said(ext4kit, "journal", "history", scene.image, "/folder0")
+    assert ("transaction" in shown) == (name == "another UUID")
+    timeline = _said(ext4kit, "timeline", scene.image, "--json")
+    paths = {json.loads(line).get("path") for line in timeline.splitlines() if line[:1] == "{"}
+    assert {path for path in paths if path and "file" in path} <= set(scene.written)
+
+
+def test_a_log_that_was_never_changed_says_nothing(
+    needs_kernel: None, ext4kit: Cli, tmp_path: Path
+) -> None:
+    scene = make(tmp_path, Change("-t ext4", (), "", 1, 1))
+    records, said = recover(ext4kit, scene, tmp_path / "out")
+    assert "journal" not in said
+    contents, paths = judge(scene, records)
+    assert contents == paths == scene.removed
