@@ -21,7 +21,7 @@ from ext4kit.filesystem.geometry import descriptor_blocks, descriptors_per_block
 from ext4kit.findings import Severity
 from ext4kit.parsers.checksums import ONES, crc32c
 from ext4kit.parsers.features import Features, Incompat, RoCompat
-from ext4kit.parsers.group import GroupTable, parse_groups
+from ext4kit.parsers.group import parse_groups
 from ext4kit.parsers.inode import GOOD_OLD_SIZE, INODE, inode_rows_ok, signed_inodes
 from ext4kit.parsers.superblock import SUPERBLOCK, SUPERBLOCK_OFFSET, Superblock, judge
 from ext4kit.parsers.traces import inode_marks
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ext4kit.journal.history import History
 
 UNKNOWN = -1
+EARLIEST = int(np.iinfo(np.int64).min)
 PRESENT = 1 << 61  # behind every transaction; what the disk has now is of later orders still
 FIRST_COPIES = 16  # of inode tables, that show whether there was a change at all
 MOST_COPIES = 4096  # that are looked at when there was
@@ -70,6 +71,19 @@ class Epoch:
         )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Moved:
+    """Inode tables that were elsewhere: resize2fs moves them when descriptors need more room.
+
+    Attributes:
+        order: the last one of that time.
+        starts: int64, the first block of each group's table then, -1 where that is not known.
+    """
+
+    order: int
+    starts: Any
+
+
 @dataclass(frozen=True, slots=True)
 class Epochs:
     """The epochs of a log, and where each begins and ends.
@@ -79,12 +93,14 @@ class Epochs:
         epochs: the distinct ones; the first one is the present.
         starts: int64, orders from which on something else is in force, ascending.
         which: int64, row of `epochs` from each start on; UNKNOWN where that cannot be told.
+        moved: where inode tables were before, None when they are where they always were.
     """
 
     now: Superblock
     epochs: tuple[Epoch, ...]
     starts: Any
     which: Any
+    moved: Moved | None = None
 
     @property
     def is_single(self) -> bool:
@@ -117,14 +133,20 @@ class Epochs:
     @property
     def first_present(self) -> int:
         """The order from which on all is as it is now; less than any order when it always was."""
-        return int(self.starts[-1]) if len(self.starts) else np.iinfo(np.int64).min
+        first = int(self.starts[-1]) if len(self.starts) else EARLIEST
+        return max(first, self._first_in_place)
 
     @property
-    def first_of_size(self) -> int:
-        """The same for the inode size alone."""
+    def first_of_layout(self) -> int:
+        """The same for the inode size and the places of inode tables alone."""
         sizes = np.array([*(one.inode_size for one in self.epochs), 0])[self.which]
         others = np.flatnonzero(sizes != self.now.inode_size)
-        return int(self.starts[others[-1] + 1]) if len(others) else np.iinfo(np.int64).min
+        first = int(self.starts[others[-1] + 1]) if len(others) else EARLIEST
+        return max(first, self._first_in_place)
+
+    @property
+    def _first_in_place(self) -> int:
+        return EARLIEST if self.moved is None else self.moved.order + 1
 
     def at(self, orders: Any) -> Any:
         """Row of `epochs` of each order, UNKNOWN where it cannot be told."""
@@ -137,6 +159,14 @@ class Epochs:
         """The inode size at each order, 0 where it cannot be told."""
         sizes = np.array([*(one.inode_size for one in self.epochs), 0])
         return sizes[self.at(orders)]
+
+    def layouts(self, orders: Any) -> Any:
+        """A number for how inodes lay at each order, 0 where that cannot be told.
+
+        Where it changes, blocks were moved and no log tells.
+        """
+        sizes = self.sizes(orders)
+        return sizes if self.moved is None else sizes + ((orders <= self.moved.order) & (sizes > 0))
 
     def today(self, rows: Any, numbers: Any, orders: Any) -> Any:
         """Inodes of those orders as the file system would have them now.
@@ -179,16 +209,14 @@ def _find(fs: FileSystem, history: History) -> Epochs:
     present = Epoch(superblock.inode_size, seed)
     none = np.zeros(0, np.int64)
     single = Epochs(superblock, (present,), none, none)
-    copies = _Copies(fs, history, present)
-    if not len(copies.rows):
-        return single
-    moved = _last_moved(fs, history)
-    if moved is None and not copies.show_a_change():
+    moved = _moved_tables(fs, history)
+    copies = _Copies(fs, history, present, moved)
+    if not len(copies.rows) or (moved is None and not copies.show_a_change()):
         return single
     found = _joined(superblock, present, sorted(copies.evidence(), key=lambda one: one[0]))
     orders = history.orders[copies.rows]
-    found = _without_old(_filled(found, orders), orders, moved)
-    _tell(fs, found, orders, moved)
+    found = replace(_without_old(_filled(found, orders), orders), moved=moved)
+    _tell(fs, found, orders)
     return found
 
 
@@ -202,59 +230,88 @@ def _filled(found: Epochs, orders: Any) -> Epochs:
     return replace(found, which=which)
 
 
-def _without_old(found: Epochs, orders: Any, moved: int | None) -> Epochs:
+def _without_old(found: Epochs, orders: Any) -> Epochs:
     """The epochs behind the last one with copies that nobody can read.
 
     What was in force before that is known, but not what came of it.
     """
-    lost = orders[found.at(orders) == UNKNOWN]
-    last = max([int(lost.max(initial=UNKNOWN)), UNKNOWN if moved is None else moved])
+    last = int(orders[found.at(orders) == UNKNOWN].max(initial=UNKNOWN))
     if last == UNKNOWN:
         return found
     later = np.flatnonzero(found.starts > last)
     then = found.at(np.array([last + 1]))
-    starts = np.concatenate([[np.iinfo(np.int64).min, last + 1], found.starts[later]])
+    starts = np.concatenate([[EARLIEST, last + 1], found.starts[later]])
     which = np.concatenate([[UNKNOWN], then, found.which[later]])
     return replace(found, starts=starts, which=which)
 
 
-def _last_moved(fs: FileSystem, history: History) -> int | None:
-    """The last order at which a descriptor has an inode table elsewhere than now; None for none.
-
-    resize2fs moves the tables when the descriptors need more room.
-    """
+def _moved_tables(fs: FileSystem, history: History) -> Moved | None:
+    """Where copies of the group descriptors have inode tables that are elsewhere now."""
     superblock = fs.superblock
     per_block = descriptors_per_block(superblock)
     blocks = descriptor_blocks(superblock, most=-(-len(fs.groups) // per_block))
-    last = None
+    starts = fs.groups.inode_table.copy()
+    oldest = np.full(len(starts), PRESENT)
+    last, clear = EARLIEST, PRESENT
     for at, block in enumerate(blocks.tolist()):
-        low, high = np.searchsorted(history.blocks, [block, block + 1]).tolist()
-        step = max((high - low) // MOST_COPIES, 1)
-        for row in range(low, high, step):
-            data = history.log.read_copies(history.tags[row : row + 1])
-            slots = data.reshape(-1, superblock.descriptor_size)[:per_block]
-            then = parse_groups(slots, superblock)
-            now = fs.groups.inode_table[at * per_block : (at + 1) * per_block]
-            if not _are_moved(then, now, superblock.blocks_count).any():
-                break  # and what is newer is where it is now as well
-            order = int(history.orders[row])
-            last = order if last is None else max(last, order)
-    return last
+        some = slice(at * per_block, (at + 1) * per_block)
+        rows = slice(*np.searchsorted(history.blocks, [block, block + 1]).tolist())
+        now = fs.groups.inode_table[some]
+        pairs = zip(history.orders[rows].tolist(), history.tags[rows].tolist(), strict=True)
+        for order, tag in pairs:
+            data = history.log.read_copies(np.array([tag]))
+            known, then = _places_told(data, len(now), superblock)
+            if not known.any():
+                continue
+            oldest[some] = np.minimum(oldest[some], np.where(known, order, PRESENT))
+            if (then == now)[known].all():  # and what is newer is where it is now as well
+                clear = min(clear, order)
+                break
+            last = max(last, order)
+            starts[some] = np.where(known, then, starts[some])
+    if last == EARLIEST:
+        return None
+    starts[oldest > last] = -1
+    end = _last_before_unmount(history, last, max(clear, last + 1))
+    if end is not None:
+        return Moved(end, starts)
+    return Moved(max(clear, last + 1) - 1, np.full(len(starts), -1))
 
 
-def _are_moved(then: GroupTable, now: Any, blocks: int) -> Any:
-    """Per group (bool): a copy of its descriptor has its inode table elsewhere.
+def _last_before_unmount(history: History, order: int, until: int) -> int | None:
+    """The last order before the only unmount between two orders; None when nothing tells it.
 
-    A checksum of descriptors that does not fit tells nothing.
+    An unmount passes over an id, and nothing is changed while the file system is mounted.
     """
-    place = then.inode_table[: len(now)]
-    sound = (then.computed_checksum < 0) | (then.computed_checksum == then.checksum)
-    return (place != now) & (place > 0) & (place < blocks) & sound[: len(now)]
+    known = np.unique(history.log.transactions.order)
+    known = known[(known >= order) & (known <= until)]
+    if until == PRESENT:
+        known = np.append(known, PRESENT)
+    gaps = np.flatnonzero(np.diff(known) > 1)
+    return int(known[gaps[0]]) if len(gaps) == 1 else None
+
+
+def _places_told(data: Any, count: int, superblock: Superblock) -> tuple[Any, Any]:
+    """What a copy of a block of descriptors says of some groups: (told (bool), inode table).
+
+    The block may have been something else then: all descriptors that are in use have to make
+    sense, and one whose checksum does not fit tells nothing.
+    """
+    then = parse_groups(data.reshape(-1, superblock.descriptor_size)[:count], superblock)
+    first, second, table = then.block_bitmap, then.inode_bitmap, then.inode_table
+    used = table > 0
+    sound = (first != second) & (table != first) & (table != second)
+    for place in (first, second, table):
+        sound &= (place > 0) & (place < superblock.blocks_count)
+    sound &= then.used_dirs_count <= superblock.inodes_per_group
+    sound &= then.free_inodes_count <= superblock.inodes_per_group
+    fits = (then.computed_checksum < 0) | (then.computed_checksum == then.checksum)
+    return used & fits & sound[used].all(), table
 
 
 def _joined(superblock: Superblock, present: Epoch, evidence: list[tuple[int, Epoch]]) -> Epochs:
     """The epochs from what single copies say, in their order."""
-    epochs, starts, which = [present], [np.iinfo(np.int64).min], [UNKNOWN]
+    epochs, starts, which = [present], [EARLIEST], [UNKNOWN]
     last = None
     for order, epoch in evidence:
         if epoch not in epochs and len(epochs) < MOST_EPOCHS:
@@ -274,7 +331,7 @@ def _joined(superblock: Superblock, present: Epoch, evidence: list[tuple[int, Ep
     return Epochs(superblock, tuple(epochs), np.array(starts), np.array(which))
 
 
-def _tell(fs: FileSystem, found: Epochs, orders: Any, moved: int | None) -> None:
+def _tell(fs: FileSystem, found: Epochs, orders: Any) -> None:
     """Say what was changed, and how much of the log cannot be read for it."""
     now = found.epochs[0]
     for one in [found.epochs[row] for row in np.unique(found.at(orders)).tolist() if row > 0]:
@@ -287,14 +344,18 @@ def _tell(fs: FileSystem, found: Epochs, orders: Any, moved: int | None) -> None
         if changes:
             text = f"{' and '.join(changes)} when older copies were written; they are read so"
             fs.problems.add("journal", text, Severity.NOTE)
+    moved = found.moved
+    if moved is not None and (moved.starts >= 0).any():
+        text = "inode tables were elsewhere when older copies were written; they are read so"
+        fs.problems.add("journal", text, Severity.NOTE)
+    elif moved is not None:
+        text = "nothing is read from copies of inode tables that were moved since, as by resize2fs"
+        fs.problems.add("journal", text, Severity.WARNING)
     unknown = int((found.at(orders) == UNKNOWN).sum())
     if unknown:
         why = "inode size or UUID were changed since, and what they were cannot be told"
-        if moved is not None:
-            why = "inode tables were moved since, as by resize2fs"
         what = f"{unknown:,} copies of inode tables are left out, and names and states with them"
-        text = f"{what}: {why}"
-        fs.problems.add("journal", text, Severity.WARNING)
+        fs.problems.add("journal", f"{what}: {why}", Severity.WARNING)
 
 
 class _Copies:
@@ -304,9 +365,11 @@ class _Copies:
         rows: int64, rows of `history.tags` that are copies of inode tables, by order.
     """
 
-    def __init__(self, fs: FileSystem, history: History, present: Epoch) -> None:
+    def __init__(
+        self, fs: FileSystem, history: History, present: Epoch, moved: Moved | None
+    ) -> None:
         self.fs, self.history, self.present = fs, history, present
-        group, byte = table_places(fs, history.blocks)
+        group, byte = table_places(fs, history, moved)
         rows = np.flatnonzero(group >= 0)
         self.rows = rows[np.argsort(history.orders[rows], kind="stable")]
         self._group, self._byte = group, byte
@@ -430,13 +493,21 @@ def size_told(data: Any, size: int) -> int | None:
     return size
 
 
-def table_places(fs: FileSystem, blocks: Any) -> tuple[Any, Any]:
-    """(group, byte in its inode table) of blocks; group -1 for what lies in no inode table."""
-    superblock, starts = fs.superblock, fs.groups.inode_table
+def table_places(fs: FileSystem, history: History, moved: Moved | None) -> tuple[Any, Any]:
+    """(group, byte in its inode table) of each copy; group -1 for what is of no inode table."""
+    group, byte = _places(fs, history.blocks, fs.groups.inode_table)
+    if moved is not None:
+        old = history.orders <= moved.order
+        group[old], byte[old] = _places(fs, history.blocks[old], moved.starts)
+    return group, byte
+
+
+def _places(fs: FileSystem, blocks: Any, starts: Any) -> tuple[Any, Any]:
+    superblock = fs.superblock
     by_start = np.argsort(starts, kind="stable")
     place = np.searchsorted(starts[by_start], blocks, side="right") - 1
     group = by_start[np.maximum(place, 0)]
     byte = (blocks - starts[group]) * superblock.block_size
-    inside = (place >= 0) & (byte >= 0)
+    inside = (place >= 0) & (byte >= 0) & (starts[group] >= 0)
     inside &= byte < superblock.inodes_per_group * superblock.inode_size
     return np.where(inside, group, -1), np.where(inside, byte, 0)

@@ -162,7 +162,7 @@ def inode_versions(fs: FileSystem, history: History) -> InodeVersions:
 
 
 def inode_version_pieces(
-    fs: FileSystem, history: History, of_other_size: bool = True
+    fs: FileSystem, history: History, of_other_layout: bool = True
 ) -> Iterator[InodeVersions]:
     """The same in pieces; two that follow each other share one inode table block at most.
 
@@ -172,12 +172,14 @@ def inode_version_pieces(
     Args:
         fs: the file system.
         history: the log's copies.
-        of_other_size: those too that were written when inodes had another size.
+        of_other_layout: those too that were written when inodes had another size, or tables
+            other places.
     """
     epochs, now = epochs_of(fs, history), fs.superblock.inode_size
-    sizes = {now, *(epoch.inode_size for epoch in epochs.epochs if of_other_size)}
+    sizes = {now, *(epoch.inode_size for epoch in epochs.epochs if of_other_layout)}
     for size in sorted(sizes):
         copies = _table_copies(fs, history, epochs, size)
+        copies = copies if of_other_layout else _present(history, epochs, copies)
         pieces = ((*piece, size, epochs) for piece in _pieces(history, copies))
         yield from ahead(lambda one: _changes(history, *one), pieces)
 
@@ -185,7 +187,7 @@ def inode_version_pieces(
 def _table_copies(fs: FileSystem, history: History, epochs: Epochs, size: int) -> _TableCopies:
     """The copies in a history whose block lies in an inode table, of inodes of one size."""
     per_group = fs.superblock.inodes_per_group
-    group, byte = table_places(fs, history.blocks)
+    group, byte = table_places(fs, history, epochs.moved)
     inside = (group >= 0) & (byte // size < per_group)
     if not epochs.is_single:
         inside &= epochs.sizes(history.orders) == size
@@ -193,6 +195,12 @@ def _table_copies(fs: FileSystem, history: History, epochs: Epochs, size: int) -
     group = group[rows]
     first = group * per_group + byte[rows] // size + 1
     return _TableCopies(history.tags[rows], first, (group + 1) * per_group)
+
+
+def _present(history: History, epochs: Epochs, copies: _TableCopies) -> _TableCopies:
+    """The copies of tables that were where they are now."""
+    kept = history.log.tags.order[copies.tag] >= epochs.first_of_layout
+    return _TableCopies(copies.tag[kept], copies.first[kept], copies.last[kept])
 
 
 def _pieces(history: History, copies: _TableCopies) -> Iterator[tuple[_TableCopies, bool]]:

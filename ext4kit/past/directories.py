@@ -151,10 +151,10 @@ class DirectoryBlocks:
         owner = self._owner_at(history.blocks, history.orders)
         kept = owner >= 0
         epochs = self.past.epochs
-        if not epochs.is_single:  # a change of the inode size moves blocks: a later owner is none
-            then = epochs.sizes(history.orders)
+        if not epochs.is_single:  # where blocks were moved, a later owner is none
+            then = epochs.layouts(history.orders)
             kept &= then > 0
-            kept[kept] &= then[kept] == epochs.sizes(self._owned[1][owner[kept]])
+            kept[kept] &= then[kept] == epochs.layouts(self._owned[1][owner[kept]])
         lives = self._owned[2][owner[kept]]
         return Versions(history.blocks[kept], history.orders[kept], lives, history.tags[kept])
 

@@ -124,14 +124,14 @@ class Past:
     def breaks(self) -> Breaks:
         """Unmounts, power cuts and lost transactions, as the log's ids tell them.
 
-        A change of the inode size moves blocks without any transaction, as if some were lost.
+        tune2fs -I and resize2fs move blocks without any transaction, as if some were lost.
         """
         breaks = find_breaks(self.log)
         if self.log is None or self.epochs.is_single:
             return breaks
         order = self.log.transactions.order
-        sizes = self.epochs.sizes(order)
-        return breaks.with_lost(order, np.flatnonzero(sizes[1:] != sizes[:-1]))
+        layouts = self.epochs.layouts(order)
+        return breaks.with_lost(order, np.flatnonzero(layouts[1:] != layouts[:-1]))
 
     @cached_property
     def writes(self) -> Writes:

@@ -59,7 +59,7 @@ def read_inodes(
     reader = _Reader(fs, history, clock, complete)
     total = max(len(history.tags), 1)
     done = 0
-    for piece in inode_version_pieces(fs, history, of_other_size=False):
+    for piece in inode_version_pieces(fs, history, of_other_layout=False):
         reader.take(piece)
         done = min(done + history.log.reader.chunk, total)
         if progress is not None:

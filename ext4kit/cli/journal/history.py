@@ -123,7 +123,7 @@ def _inode(session: Session, now: FileSystem, log: Log, target: str) -> _History
     number = (now if by_number else session.fs).lookup(path)
     block, offset = (int(part[0]) for part in now.inode_location(np.array([number])))
     size, reader = now.superblock.inode_size, inode_reader(now, number)
-    since = epochs_of(now, Copies(log)).first_of_size
+    since = epochs_of(now, Copies(log)).first_of_layout
     versions = (one.part(offset, size) for one in block_versions(now, log, block, since))
     names = {"inode": number, **({} if by_number else json_name(path))}
     return _History(versions, lambda _: reader, names)

@@ -36,7 +36,7 @@ def old_states(space: Space, structures: Structures) -> list[tuple[InodeTable, A
         some = pieces.take(pieces.in_log == in_log)
         told = orders_of(space.log, some.block) if in_log else np.zeros(len(some), np.int64)
         if not epochs.has_one_size:  # what is older may be cut at other places
-            kept = told >= epochs.first_of_size
+            kept = told >= epochs.first_of_layout
             some, told = some.take(kept), told[kept]
         order = np.maximum(told, OLDEST)
         for at in range(0, len(some), _AT_ONCE):
