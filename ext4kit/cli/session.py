@@ -35,6 +35,7 @@ from ext4kit.report.records import write_record
 
 _MOST_SECRET = 8 << 20  # bytes, as cryptsetup's limit for key files
 _HINT_BYTES = 4 << 30  # of data that are searched for superblocks when an image is refused
+_MAY_HOLD = (UNKNOWN, "lvm2", "linux_raid")  # kinds that a file system may lie in, unseen
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
@@ -328,7 +329,7 @@ def _elsewhere(image: Image, options: Options) -> str:
 
     The search ends after so many bytes of data: who has the wrong image wants to know it soon.
     """
-    if image.volumes and not any(each.facts.kind == UNKNOWN for each in image.volumes):
+    if image.volumes and not any(each.facts.kind in _MAY_HOLD for each in image.volumes):
         return ""
     from ext4kit.filesystem.found import find_file_systems
     from ext4kit.report.found import found_text

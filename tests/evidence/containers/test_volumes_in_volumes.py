@@ -15,6 +15,7 @@ from ext4kit.errors import AccessError
 from ext4kit.evidence import open_evidence
 from ext4kit.filesystem.found import find_file_systems
 from sample_images.recipes import machine
+from tests.conftest import Cli
 from tests.evidence.containers.conftest import PHRASE, Tool
 from tests.partition_tables import write_table
 
@@ -174,7 +175,7 @@ def test_logical_volumes_give_the_answers_of_the_raw_image(
 
 @pytest.mark.heavy
 def test_a_logical_volume_is_found_without_the_metadata_of_lvm(
-    tool: Tool, sample: Path, tmp_path: Path, loop: Loop, same_answers: Check
+    tool: Tool, sample: Path, tmp_path: Path, loop: Loop, same_answers: Check, ext4kit: Cli
 ) -> None:
     """What lvm2 keeps in front of its volumes is gone; a linear one lies there in one piece."""
     group = Group(tool, [loop(_blank(tmp_path / "pv", 40))])
@@ -182,6 +183,8 @@ def test_a_logical_volume_is_found_without_the_metadata_of_lvm(
     group.create("root", "-L", f"{sample.stat().st_size // MIB}m")
     ((_, base),) = _where(group, "root")
     _put(tmp_path / "pv", base, sample.read_bytes())
+    _put(tmp_path / "pv", 4096, bytes(MIB - 4096))  # the label stays
+    assert f"--offset {base}" in ext4kit("ls", tmp_path / "pv").stderr
     _put(tmp_path / "pv", 0, bytes(MIB))
     with open_evidence(tmp_path / "pv") as evidence:
         assert {each.kind for each in evidence.volumes} == {"unknown"}
