@@ -31,7 +31,7 @@ from tests.powercut.write_log import Cut
 AFTERWARDS = ("", "", "e2fsck", "replayed")
 MOST_KEPT = 3  # images of one history
 COLUMNS = (
-    *("cuts", "images", *GRADES, "cautious", *RIGHT, *WRONG, "files"),
+    *("cuts", "images", *GRADES, "agreeing", "cautious", *RIGHT, *WRONG, "files"),
     *("asked", "untrue", "refused"),
 )
 

@@ -46,7 +46,7 @@ from tests.powercut.told_writes import Moment, Told
 
 RIGHT = ("exact", "previous", "version")
 WRONG = ("older", "empty", "mixed", "foreign", "live", "uncommitted", "misnamed")
-GRADES = ("intact", "partial", "overwritten")
+GRADES = ("intact", "consistent", "partial", "overwritten")
 
 
 @dataclass(slots=True)
@@ -55,8 +55,8 @@ class Tally:
 
     Attributes:
         counts: `cuts`; images judged, which are more; records of files that the history knows, by
-            grade; intact ones by what is right or wrong with them; `cautious` ones that are exact
-            and not called intact; `untrue` files of which the kernel says otherwise than the judge
+            grade; intact ones by what is right or wrong with them; `agreeing` ones that are
+            consistent and right; `cautious` ones that are exact and neither; `untrue` files of which the kernel says otherwise than the judge
             whether they live, of those that it was `asked` about; `refused` images that the
             kernel or e2fsck could do nothing with.
         findings: the first record of each kind and file that is wrong, in words.
@@ -128,6 +128,9 @@ def _judge_file(
     tally: Tally, file: DeletedFile, life: Life, moment: Moment, lost: set[Key]
 ) -> None:
     kind, digest = _kind(file, life, moment, lost)
+    if file.grade == "consistent":
+        tally.counts["agreeing"] += kind in RIGHT
+        return
     if file.grade != "intact":
         tally.counts["cautious"] += kind == "exact"
         return
