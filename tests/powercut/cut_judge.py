@@ -56,9 +56,9 @@ class Tally:
     Attributes:
         counts: `cuts`; images judged, which are more; records of files that the history knows, by
             grade; intact ones by what is right or wrong with them; `agreeing` ones that are
-            consistent and right; `cautious` ones that are exact and neither; `untrue` files of which the kernel says otherwise than the judge
-            whether they live, of those that it was `asked` about; `refused` images that the
-            kernel or e2fsck could do nothing with.
+            consistent and right; `cautious` ones that are exact and neither; `untrue` files of
+            which the kernel says otherwise than the judge whether they live, of those that it was
+            `asked` about; `refused` images that the kernel or e2fsck could do nothing with.
         findings: the first record of each kind and file that is wrong, in words.
     """
 
