@@ -9,12 +9,13 @@ Source: kernel fs/jbd2/journal.c, `jbd2_journal_destroy`; fs/jbd2/recovery.c,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ext4kit.journal import Log
+from ext4kit.journal import History, Log
+from ext4kit.parsers.superblock import SUPERBLOCK, SUPERBLOCK_OFFSET
 
 UNMOUNTED = 3  # step between the ids before and after an unmount
 NOWHERE = 1 << 62
@@ -39,6 +40,23 @@ class Breaks:
     clean: Any
     lost: Any
     anew: int = NOWHERE
+
+    def with_mounts(self, mounts: MountCounts) -> Breaks:
+        """The same; clean is only where no other mount can have come in between.
+
+        A recovery of which nothing was committed afterwards leaves the ids of an unmount.
+        """
+        if not len(self.before) or not len(mounts):
+            return self
+        ends, begins = self.before, self.after
+        last = np.searchsorted(mounts.tid, ends, side="right") - 1
+        first = np.searchsorted(mounts.tid, begins)
+        known = (last >= 0) & (first < len(mounts))
+        last, first = np.maximum(last, 0), np.minimum(first, len(mounts) - 1)
+        known &= mounts.tid[last] >= np.append(0, begins[:-1])  # of the session that ended
+        known &= mounts.tid[first] <= np.append(ends[1:], NOWHERE)  # of the one that began
+        once = (mounts.counts(first) - mounts.counts(last)) == 1
+        return replace(self, clean=self.clean & (once | ~known))
 
     def next_to(self, orders: Any) -> Any:
         """Row of the first break behind each transaction, the number of breaks for none."""
@@ -68,6 +86,31 @@ class Breaks:
         """Between the orders (bool): transactions were lost."""
         before = self.before[self.lost]
         return np.searchsorted(before, orders) < np.searchsorted(before, until)
+
+
+class MountCounts:
+    """How often the file system had been mounted, from copies of its superblock in the log.
+
+    Each mount counts in `s_mnt_count`; deletions, and the first file that is opened, log the block.
+    Source: kernel fs/ext4/super.c, `ext4_setup_super`; fs/ext4/file.c, `ext4_sample_last_mounted`.
+
+    Attributes:
+        tid: int64, of each copy, ascending.
+    """
+
+    def __init__(self, history: History, block_size: int) -> None:
+        block, self._at = divmod(SUPERBLOCK_OFFSET, block_size)
+        self._log, self._tags = history.log, history.versions(block)
+        self.tid = self._log.tags.order[self._tags]
+
+    def __len__(self) -> int:
+        return len(self.tid)
+
+    def counts(self, rows: Any) -> Any:
+        """Int64: `s_mnt_count` of some copies."""
+        at = self._at + SUPERBLOCK.offset_of("s_mnt_count")
+        copies = self._log.read_copies(self._tags[rows])[:, at : at + 2]
+        return np.ascontiguousarray(copies).view("<u2")[:, 0].astype(np.int64)
 
 
 def find_breaks(log: Log | None) -> Breaks:

@@ -32,7 +32,7 @@ from ext4kit.parsers.inode import (
     inode_seed,
     parse_inodes,
 )
-from ext4kit.past.breaks import Breaks, find_breaks
+from ext4kit.past.breaks import Breaks, MountCounts, find_breaks
 from ext4kit.past.settled import Holdings, find_settled
 from ext4kit.past.writes import Writes, find_writes
 
@@ -121,12 +121,21 @@ class Past:
         self.states = self._read_states()
 
     @cached_property
+    def mounts(self) -> MountCounts | None:
+        """What the log tells of mounts; None without one."""
+        if self.history is None:
+            return None
+        return MountCounts(self.history, self.fs.superblock.block_size)
+
+    @cached_property
     def breaks(self) -> Breaks:
         """Unmounts, power cuts and lost transactions, as the log's ids tell them.
 
         tune2fs -I and resize2fs move blocks without any transaction, as if some were lost.
         """
         breaks = find_breaks(self.log)
+        if self.mounts is not None:
+            breaks = breaks.with_mounts(self.mounts)
         if self.log is None or self.epochs.is_single:
             return breaks
         order = self.log.transactions.order

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from ext4kit.filesystem.maps import Runs, spread
-from ext4kit.parsers.superblock import SUPERBLOCK, SUPERBLOCK_OFFSET
 from ext4kit.past.states import NEVER, NOW, UNREPLAYED, Past
 from ext4kit.recovery.ages import Ages
 from ext4kit.recovery.candidates import LOG, Candidates
@@ -106,17 +105,12 @@ def _checked_since(past: Past, commit: int) -> bool:
 def _mounted_since(past: Past, commit: int) -> bool:
     """Whether a later mount than that of the last commit left no transaction.
 
-    It may have come after a power cut: a recovery leaves the log as an unmount does. Each mount
-    counts in the superblock, of which deletions log a copy.
-    Source: kernel fs/ext4/super.c, `ext4_setup_super`; fs/ext4/namei.c, `ext4_orphan_add`.
+    It may have come after a power cut: a recovery leaves the log as an unmount does.
     """
-    superblock, log = past.fs.superblock, past.log
-    if log is not None and past.history is not None:
-        block, at = divmod(SUPERBLOCK_OFFSET, superblock.block_size)
-        copy = past.history.latest(np.array([block]), NOW)
-        if copy[0] >= 0 and log.tags.order[copy[0]] >= past.breaks.after.max(initial=NEVER):
-            logged = SUPERBLOCK.first(log.read_copies(copy)[0].tobytes(), at)
-            return bool(logged.s_mnt_count != superblock.mount_count)
+    superblock, mounts = past.fs.superblock, past.mounts
+    session = past.breaks.after.max(initial=NEVER)
+    if mounts is not None and len(mounts) and mounts.tid[-1] >= session:
+        return bool(mounts.counts(np.array([-1]))[0] != superblock.mount_count)
     return superblock.mount_time * NANOSECONDS > commit
 
 

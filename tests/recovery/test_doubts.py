@@ -89,7 +89,7 @@ class Case:
             breaks=self.breaks, writes=self.writes,
         )  # fmt: skip
         past.log = self._log(commits)
-        past.history, past.last_fast_commit = None, self.last_fast_commit
+        past.history, past.mounts, past.last_fast_commit = None, None, self.last_fast_commit
         vars(past.fs.superblock).update(
             cluster_ratio=self.cluster_ratio, features=self.features, check_time=self.check_time,
             mount_time=self.mount_time,

@@ -19,11 +19,13 @@ from sample_images.recipes.contents import noise
 from sample_images.recipes.machine import loop_device, mount, sync, unmount
 from sample_images.recipes.random_history import check
 from sample_images.recipes.syscalls import Cut, Fallocate
+from tests.powercut.test_cut_scenes import powered_off
 from tests.recovery.test_traps import BLOCK, Disk, commit, content, remove
 
 pytestmark = pytest.mark.kernel
 FILE = b"/file"
 OLD = noise("old", 24 * BLOCK)
+SPARE, STEP = 4, 64 * BLOCK  # blocks left for the map; bytes of a write
 FORMER = 12  # files that had the blocks before
 STRANGER = noise("stranger", 8 << 20)  # more than all that is free
 
@@ -53,12 +55,14 @@ def came_back(disk: Disk) -> DeletedFile:
 
 def _write_all(handle: int) -> None:
     """Fill all free blocks, past the page cache: what is written is on the disk at once."""
-    step = 64 * BLOCK
-    for offset in range(0, len(STRANGER), step):
-        try:
-            syscalls.write_directly(handle, offset, STRANGER[offset : offset + step])
-        except OSError:
-            return
+    device = os.fstat(handle).st_dev
+    name = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").readlink().name
+    Path(f"/sys/fs/ext4/{name}/reserved_clusters").write_text("0")
+    free = os.fstatvfs(handle)
+    size = (free.f_bfree - SPARE) * BLOCK
+    for offset in range(0, size, STEP):
+        end = min(offset + STEP, size)
+        syscalls.write_directly(handle, offset, STRANGER[offset:end])
 
 
 def created_and_deleted(root: Path) -> None:
@@ -143,6 +147,28 @@ def test_where_no_file_was_written_later_it_is_intact(tmp_path: Path, kind: str)
 def test_where_the_power_was_cut_it_is_consistent(tmp_path: Path, ends: str) -> None:
     file = delete_and(settled(tmp_path), nothing, ends)
     assert (file.grade, content(file)) == (Grade.CONSISTENT, OLD)
+
+
+@pytest.mark.parametrize("cuts", [0, 1, 2])
+def test_power_cuts_are_told_by_how_often_it_was_mounted(tmp_path: Path, cuts: int) -> None:
+    """A cut right behind a recovery leaves the transaction ids of an unmount."""
+    disk = settled(tmp_path)
+    with disk.mounted() as root:
+        (root / "other").write_bytes(OLD)
+    with cut_short(disk) if cuts else disk.mounted() as root:
+        remove(root / "file")
+        if cuts:
+            handle = os.open(root / "grows", os.O_RDWR | os.O_DIRECT)
+            _write_all(handle)
+            os.close(handle)
+    for _ in range(cuts - 1):
+        with powered_off(disk):
+            pass  # the log was recovered, and nothing committed
+    with disk.mounted() as root:
+        remove(root / "other")  # nothing is written any more
+    file = came_back(disk)
+    assert (content(file) == OLD) == (not cuts)
+    assert (file.grade is Grade.INTACT) == (not cuts)
 
 
 # -- changes in the transaction of the deletion --------------------------------------------------
