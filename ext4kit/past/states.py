@@ -33,6 +33,7 @@ from ext4kit.parsers.inode import (
     parse_inodes,
 )
 from ext4kit.past.breaks import Breaks, MountCounts, find_breaks
+from ext4kit.past.live_copy import is_overtaken, last_commit
 from ext4kit.past.settled import Holdings, find_settled
 from ext4kit.past.writes import Writes, find_writes
 
@@ -116,6 +117,7 @@ class Past:
         self.live_directories: Any = np.zeros(0, np.int64)
         self._committed_only = committed_only
         self._writes: list[Writes] = []
+        self._changed_late = 0  # inodes, after the last commit
         self._keeps_rewritten = keeps_rewritten
         self._directories = np.zeros(0, np.int64) if directories_only else None
         self.states = self._read_states()
@@ -297,7 +299,10 @@ class Past:
         """Inodes on disk: those the log knows, and every one that is deleted."""
         found = []
         directories = [np.zeros(0, np.int64)]
+        limit = last_commit(self.log)
         for table in self.fs.inode_chunks():
+            if limit is not None:
+                self._changed_late += _count_changed(table, limit)
             linked, folder = table.links_count > 0, (table.mode & 0xF000) == 0x4000
             directories.append(table.number[folder & linked])
             ordinary = are_ordinary(self.fs, table)
@@ -310,6 +315,22 @@ class Past:
         if not found:
             found.append(self.fs.inode_table(np.zeros(0, np.int64)))
         return InodeTable.stacked(found)
+
+    @cached_property
+    def live_copy(self) -> str:
+        """What shows that log and disk were copied at different moments; "" for nothing."""
+        late, limit = self._changed_late, last_commit(self.log)
+        if limit is not None and isinstance(self.fs.blocks, ReplayedBlocks):
+            under = self.fs.over(self.fs.blocks.base)  # what the replay covers
+            numbers = inodes_in(self.fs, self.fs.blocks.plan.blocks)
+            late += _count_changed(under.inode_table(numbers), limit)
+        if late:
+            return f"{late:,} inodes changed after the last commit in the journal"
+        if is_overtaken(self.log):
+            return (
+                "newer transactions lie where the journal superblock says that the journal begins"
+            )
+        return ""
 
     @cached_property
     def commit_times(self) -> dict[int, int]:
@@ -501,6 +522,11 @@ def _by_life(table: InodeTable, order: Any, undescribed: Any) -> States:
     _, life = np.unique(table.number << 32 | table.generation, return_inverse=True)
     sort = np.lexsort((~undescribed, order, life))
     return States(table.take(sort), order[sort], life[sort], undescribed[sort])
+
+
+def _count_changed(table: InodeTable, after: int) -> int:
+    """How many inodes changed after a time (ns)."""
+    return int(((table.ctime > after) & (table.mode != 0)).sum())
 
 
 def are_ordinary(fs: FileSystem, table: InodeTable) -> Any:

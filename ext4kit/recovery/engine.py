@@ -92,6 +92,7 @@ class _Engine:
     def files(self) -> list[DeletedFile]:
         """The deleted files, by path; of several under one path the last deleted comes first."""
         self._report_discarded()
+        self._report_live_copy()
         death = np.where(self.found.death == NEVER, NOW, self.found.death)
         files = map(self._file, range(len(self.found)))
         keyed = [
@@ -185,6 +186,13 @@ class _Engine:
             what = f"{blocks:,} blocks of {files:,} deleted files read as zeros: probably discarded"
             what += " (TRIM); copies in the journal remain"
             self.fs.problems.add("unallocated space", what, Severity.WARNING)
+
+    def _report_live_copy(self) -> None:
+        """Report that log and disk are of different moments."""
+        if self.past.live_copy:
+            what = f"{self.past.live_copy}: the image was probably copied while it was mounted and"
+            what += " written; content may be of a later moment than the journal"
+            self.fs.problems.add("image", what, Severity.WARNING)
 
     def _with_discarded(
         self, place: int, lost: list[tuple[int, int, str]]

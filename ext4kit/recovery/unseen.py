@@ -89,6 +89,7 @@ def _cut_since(past: Past, found: Candidates) -> Any:
         return np.zeros(len(found), bool)
     last = past.breaks.before[~past.breaks.clean].max(initial=NEVER)
     as_unmounted = log.superblock.sequence - log.transactions.order[-1] == AT_UNMOUNT
+    as_unmounted &= not log.needs_recovery and not past.live_copy
     commit = int(log.transactions.commit_time_ns[-1])
     if not as_unmounted or _checked_since(past, commit) or _mounted_since(past, commit):
         last = NOW

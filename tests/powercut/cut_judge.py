@@ -19,7 +19,8 @@ It is wrong, by kind, when
 * foreign: there are bytes that the file never held there;
 * live: the removal is on no commit of the image, so the file is not removed there;
 * uncommitted: the file was made after the last commit on the image;
-* misnamed: its path is none that the file ever had.
+* misnamed: its path is none that the file ever had;
+* misread: the image is taken for a copy of a mounted disk, which it is not.
 
 Sizes are compared with the bytes, as part of their SHA-256. The history is single-threaded and
 no timer commits (but in `quick_commits`), so what was done before the first block of a transaction
@@ -45,7 +46,7 @@ from sample_images.recipes.history_book import Key, Life, pieces_of
 from tests.powercut.told_writes import Moment, Told
 
 RIGHT = ("exact", "previous", "version")
-WRONG = ("older", "empty", "mixed", "foreign", "live", "uncommitted", "misnamed")
+WRONG = ("older", "empty", "mixed", "foreign", "live", "uncommitted", "misnamed", "misread")
 GRADES = ("intact", "consistent", "partial", "overwritten")
 
 
@@ -93,6 +94,9 @@ def judge(image: Path, moment: Moment, afterwards: str = "") -> Tally:
             if life is not None:
                 tally.counts[str(file.grade)] += 1
                 _judge_file(tally, file, life, moment, lost)
+        if any("copied while it was mounted" in one.what for one in fs.problems):
+            tally.counts["misread"] += 1
+            tally.findings["misread"] = "an image of a cut is called a copy of a mounted disk"
     if afterwards:
         tally.findings = {k: f"{text} (after {afterwards})" for k, text in tally.findings.items()}
     return tally

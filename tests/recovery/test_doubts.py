@@ -69,6 +69,7 @@ class Case:
     writes: Writes = COUNTED
     check_time: int = 0
     mount_time: int = 0
+    live_copy: str = ""
     cluster_ratio: int = 1
     features: tuple[Incompat, ...] = ()
     blocks_count: int = 10_000
@@ -89,6 +90,7 @@ class Case:
             breaks=self.breaks, writes=self.writes,
         )  # fmt: skip
         past.log = self._log(commits)
+        past.live_copy = self.live_copy
         past.history, past.mounts, past.last_fast_commit = None, None, self.last_fast_commit
         vars(past.fs.superblock).update(
             cluster_ratio=self.cluster_ratio, features=self.features, check_time=self.check_time,
@@ -400,6 +402,10 @@ def test_what_was_free_at_a_power_cut_may_have_been_written_to() -> None:
     assert not cut(breaks=breaks(12, clean=True, lost=False))
     assert not cut(breaks=breaks(8, clean=False, lost=False, before=6))  # before it went
     assert not cut(sequence=LAST + 1, found={"death": np.array([NEVER])})
+
+
+def test_a_copy_of_a_mounted_file_system_counts_as_cut() -> None:
+    assert cut(live_copy="1 inode changed")
 
 
 def test_e2fsck_leaves_a_log_as_an_unmount_does() -> None:

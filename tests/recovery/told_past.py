@@ -95,7 +95,7 @@ def log_of(commits: Sequence[tuple[int, int]]) -> Any:
         return np.array(found, np.int64)
 
     transactions = Sized(order=order, commit_time_ns=time, row_of=row_of)
-    return SimpleNamespace(transactions=transactions)
+    return SimpleNamespace(transactions=transactions, needs_recovery=False)
 
 
 class Sized(SimpleNamespace):
