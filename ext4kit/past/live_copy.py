@@ -21,9 +21,10 @@ def last_commit(log: Log | None) -> int | None:
     Only of a file system that is marked mounted: e2fsck changes inodes without a commit. What fast
     commits changed has no commit time.
     """
-    if log is None or not log.needs_recovery or log.has_fast_commits or not len(log.transactions):
+    if log is None or not log.needs_recovery or log.has_fast_commits:
         return None
-    return int(log.transactions.commit_time_ns.max()) + TICK
+    newest = int(log.transactions.commit_time_ns.max(initial=-1))
+    return newest + TICK if newest >= 0 else None
 
 
 def is_overtaken(log: Log | None) -> bool:
