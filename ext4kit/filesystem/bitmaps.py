@@ -34,6 +34,7 @@ class Bitmaps:
         self._problems = problems
         self._cache: dict[tuple[str, int], Any] = {}
         self._unread: set[int] = set()  # groups whose block bitmap cannot be read
+        self._also_used = np.zeros(0, np.int64)  # blocks, whatever their bitmap says
 
     def block_bitmap(self, group: int) -> Any:
         """uint8 (bits per group,): 1 where a cluster of the group is in use."""
@@ -64,6 +65,11 @@ class Bitmaps:
         per_group = self._superblock.inodes_per_group
         return self._look_up("inode", index // per_group, index % per_group)
 
+    def count_as_used(self, blocks: Any) -> None:
+        """Have blocks (int64, ascending) count as in use from now on, whatever is in a bitmap."""
+        self._also_used = np.union1d(self._also_used, blocks)
+        self._cache.clear()
+
     def _look_up(self, kind: str, group: Any, bit: Any) -> Any:
         used = np.ones(len(group), bool)
         inside = np.flatnonzero((group >= 0) & (group < len(self._groups)))
@@ -78,7 +84,15 @@ class Bitmaps:
         if key not in self._cache:
             if len(self._cache) > 512:
                 self._cache.clear()
-            self._cache[key] = self._load(kind, group)
+            bits = self._load(kind, group)
+            if kind == "block" and len(self._also_used):
+                superblock, first = self._superblock, first_block(self._superblock, group)
+                edges = np.searchsorted(
+                    self._also_used, [first, first + superblock.blocks_per_group]
+                )
+                used = self._also_used[slice(*edges.tolist())]
+                bits[(used - first) // superblock.cluster_ratio] = 1
+            self._cache[key] = bits
         return self._cache[key]
 
     def _load(self, kind: str, group: int) -> Any:

@@ -135,7 +135,7 @@ class Inodes:
         used = np.full(len(groups), per_group)
         if superblock.has_metadata_checksums or RoCompat.UNINIT_BG in superblock.features:
             used = np.clip(per_group - groups.itable_unused, 0, per_group)
-            used[(groups.flags & int(GroupFlags.INODE_UNINIT)) != 0] = 0
+            used[self._unwritten_tables()] = 0
         used[~self._own_tables()] = 0
         batch: list[Any] = []
         size = 0
@@ -147,6 +147,18 @@ class Inodes:
                 batch, size = [], 0
         if batch:
             yield from self._pieces(np.concatenate(batch))
+
+    def _unwritten_tables(self) -> Any:
+        """Per group (bool): flagged as one whose inode table was never written.
+
+        A flag that counts of the same descriptor contradict is not believed.
+        """
+        flagged = (self.groups.flags & int(GroupFlags.INODE_UNINIT)) != 0
+        wrong = flagged & (self.groups.free_inodes_count < self.superblock.inodes_per_group)
+        if wrong.any():
+            what = f"{wrong.sum():,} are flagged as never written and count inodes in use"
+            self.problems.add("inode tables", f"{what}; they are read")
+        return flagged & ~wrong
 
     def _own_tables(self) -> Any:
         """Per group (bool): its inode table may be read with the others.

@@ -9,10 +9,12 @@ import pytest
 import ext4kit
 from ext4kit.recovery import Deleted, find_deleted
 from ext4kit.recovery.sources import ALL_SOURCES
+from sample_images.recipes.machine import run
 from tests.recovery.test_traps import BYSTANDER, STOOD_BY, Disk, content, remove
 
 pytestmark = pytest.mark.kernel
 GONE = b"/" + BYSTANDER.encode()
+FLAGS_AT = 0x12  # bg_flags in a group descriptor
 LIVING = [f"{number}" for number in range(20)]
 
 
@@ -66,4 +68,41 @@ def test_a_block_bitmap_without_its_own_metadata_is_not_believed(disk: Disk) -> 
     (file,) = found
     assert (file.path, file.grade, content(file)) == (GONE, "partial", STOOD_BY)
     assert "group 0 block bitmap" in [problem.where for problem in found.problems]
+    assert found.problems.errors >= 1
+
+
+def test_blocks_that_files_have_are_not_carved_where_single_bits_are_cleared(disk: Disk) -> None:
+    """Of a group's own metadata nothing is marked free: the bitmap looks sound."""
+    with ext4kit.open(disk.image) as image:
+        fs = image.volume().filesystem()
+        runs = fs.block_map(fs.inode(fs.lookup("/" + LIVING[7])))
+        block = int(runs.physical[0])
+        place = int(fs.groups.block_bitmap[0]) * fs.superblock.block_size
+    bit = block - fs.superblock.first_data_block
+    with disk.image.open("r+b") as file:
+        file.seek(place + bit // 8)
+        (old,) = file.read(1)
+        file.seek(place + bit // 8)
+        file.write(bytes([old & ~(1 << bit % 8)]))
+    found = _deleted(disk)
+    (file_found,) = found
+    assert (file_found.path, content(file_found)) == (GONE, STOOD_BY)
+    assert "block bitmaps" in [problem.where for problem in found.problems]
+
+
+def test_files_of_a_group_that_is_flagged_as_never_written_are_not_deleted(disk: Disk) -> None:
+    with ext4kit.open(disk.image) as image:
+        fs = image.volume().filesystem()
+        table, size = fs.groups, fs.superblock.descriptor_size
+        assert len(table)
+    with disk.image.open("r+b") as file:
+        at = fs.superblock.block_size * (fs.superblock.first_data_block + 1) + FLAGS_AT
+        assert size >= FLAGS_AT
+        file.seek(at)
+        file.write((3).to_bytes(2, "little"))  # INODE_UNINIT, BLOCK_UNINIT
+    run("tune2fs", "-O", "^metadata_csum", disk.image)  # no checksum tells of the flags
+    found = _deleted(disk)
+    names = {file.path for file in found}
+    assert not names & {b"/" + name.encode() for name in LIVING}
+    assert not [file for file in found if file.path is None]
     assert found.problems.errors >= 1

@@ -16,6 +16,7 @@ from ext4kit.recovery.sources.indirect import indirect_look
 from ext4kit.recovery.sources.leaves import find_leaf_maps
 from ext4kit.recovery.sources.loose_copies import LooseCopies, ends_look
 from ext4kit.recovery.sources.lost_maps import LostMaps, freed_maps, leaf_maps, lists_of, tree_maps
+from ext4kit.recovery.sources.mapped_blocks import count_mapped_as_used
 from ext4kit.recovery.sources.names import FoundNames, find_names
 from ext4kit.recovery.sources.owners import known_owners, placed
 from ext4kit.recovery.sources.space import Look, Progress, Space, survey
@@ -57,6 +58,8 @@ def search(past: Past, sources: Set[Source], progress: Progress | None = None) -
         sources: with JOURNAL alone nothing is read.
         progress: called with (bytes done, bytes in all).
     """
+    if sources - {Source.JOURNAL}:
+        count_mapped_as_used(past.fs)
     space = Space(past)
     structures, pointers, ends, marks = _surveyed(space, sources, progress)
     loose = LooseCopies.of(space.log, ends, structures.block[structures.in_log])

@@ -1,0 +1,60 @@
+"""Blocks that linked inodes map: they are allocated, whatever the block bitmaps say.
+
+A bitmap can be damaged, cleared by hand, or flagged as one that was never written. Without this
+the content of files that are there would be carved out of space that is marked free.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ext4kit.filesystem import FileSystem
+from ext4kit.filesystem.geometry import first_block
+from ext4kit.filesystem.maps import spread
+from ext4kit.parsers.inode import InodeTable, inode_checksums_ok
+from ext4kit.recovery.intervals import union
+
+
+def count_mapped_as_used(fs: FileSystem) -> None:
+    """Have all blocks that linked inodes map count as in use; report those marked free."""
+    starts, lengths = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for table in fs.inode_chunks():
+        maps = fs.quiet_map_table(_linked(fs, table))
+        nodes = maps.nodes[1]
+        starts += [maps.data.physical, nodes]
+        lengths += [maps.data.length, np.ones(len(nodes), np.int64)]
+    free = _marked_free(fs, *union(np.concatenate(starts), np.concatenate(lengths)))
+    if len(free):
+        what = f"{len(free):,} blocks that inodes map are marked free; they count as allocated"
+        fs.problems.add("block bitmaps", what)
+        fs.bitmaps.count_as_used(free)
+
+
+def _linked(fs: FileSystem, table: InodeTable) -> InodeTable:
+    """The inodes that are linked, by a good checksum where there is one."""
+    linked = table.take((table.links_count > 0) & (table.dtime == 0) & (table.mode != 0))
+    if fs.superblock.has_metadata_checksums:
+        linked = linked.take(inode_checksums_ok(linked, fs.superblock))
+    return linked
+
+
+def _marked_free(fs: FileSystem, start: Any, length: Any) -> Any:
+    """The blocks (int64, ascending) of runs, which ascend and are apart, that are marked free."""
+    superblock, found = fs.superblock, [np.zeros(0, np.int64)]
+    end = start + length
+    for group in range(len(fs.groups)):
+        first = first_block(superblock, group)
+        last = first + superblock.blocks_per_group
+        low, high = np.searchsorted(end, first, "right"), np.searchsorted(start, last)
+        if low == high:
+            continue
+        begin, stop = np.maximum(start[low:high], first), np.minimum(end[low:high], last)
+        bits = np.repeat(fs.bitmaps.block_bitmap(group) == 0, superblock.cluster_ratio)
+        before = np.concatenate([[0], np.cumsum(bits)])
+        some = before[stop - first] > before[begin - first]
+        row, position = spread(stop[some] - begin[some])
+        blocks = begin[some][row] + position
+        found.append(blocks[bits[blocks - first]])
+    return np.concatenate(found)
