@@ -8,19 +8,26 @@ Files contain zeros too, so zeros alone do not show a discard.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 
+from ext4kit.errors import AccessError, CorruptError, RequestError
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.maps import Runs, joined, spread
+from ext4kit.findings import Severity
 from ext4kit.past import Past
 from ext4kit.recovery.candidates import Candidates
 from ext4kit.recovery.intervals import common, cut, without
 from ext4kit.recovery.sources.carving import Marks
+from ext4kit.units import NANOSECONDS
 
 BLOCKS_AT_ONCE = 4096
+MOST_RANGES = 8  # of block groups that a message names
+FSTRIM_STAMP = "/var/lib/systemd/timers/stamp-fstrim.timer"  # its mtime: when fstrim ran last
 MOUNTED_WITH_DISCARD = 0x0400  # EXT4_DEFM_DISCARD of s_default_mount_opts, fs/ext4/ext4.h
 MANY = 0.1  # of all runs; a few files of zeros are on many disks
 LONG = 64 << 10  # bytes of zeros; archives end in some 10 KiB of them
@@ -46,11 +53,38 @@ def find_discarded(past: Past, found: Candidates, runs: Runs, marks: Marks | Non
     every = np.arange(len(written))
     numbered = Runs(every, written.logical, written.length, written.physical, written.unwritten)
     zeros = _zeros(past.fs, numbered if marks is None else _outside(numbered, marks))
+    taken = past.fs.bitmaps.blocks_in_use(zeros.physical)  # zeros of another owner
+    zeros = zeros.take(~taken)
     whole = zeros.length == written.length[zeros.owner]
     by_default = past.fs.superblock.default_mount_options & MOUNTED_WITH_DISCARD
     if not by_default and whole.sum() < MANY * len(written):
         zeros = zeros.take(whole | _reach_beyond(past.fs, written, zeros))
     return replace(zeros, owner=written.owner[zeros.owner])
+
+
+def report_discarded(fs: FileSystem, table: Runs) -> None:
+    """Report once which deleted contents were discarded, and what else shows a discard."""
+    if not len(table):
+        return
+    blocks, files = int(table.length.sum()), len(np.unique(table.owner))
+    what = f"{blocks:,} blocks of {files:,} deleted files read as zeros: probably discarded (TRIM)"
+    what += f", in {_groups_of(fs, table)}; copies in the journal remain"
+    if fs.superblock.default_mount_options & MOUNTED_WITH_DISCARD:
+        what += "; the file system is mounted with discard by default"
+    with suppress(AccessError, CorruptError, RequestError):
+        ran = fs.inode(fs.lookup(FSTRIM_STAMP)).mtime // NANOSECONDS
+        what += f"; fstrim ran last at {datetime.fromtimestamp(ran, UTC):%Y-%m-%d %H:%M:%SZ}"
+    fs.problems.add("unallocated space", what, Severity.WARNING)
+
+
+def _groups_of(fs: FileSystem, table: Runs) -> str:
+    """The block groups that pieces begin in, those that follow each other as one range."""
+    first = table.physical - fs.superblock.first_data_block
+    groups = np.unique(first // fs.superblock.blocks_per_group)
+    parts = np.split(groups, np.flatnonzero(np.diff(groups) > 1) + 1)
+    shown = [f"{part[0]}" if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts]
+    more = f" and {len(shown) - MOST_RANGES:,} ranges more" if len(shown) > MOST_RANGES else ""
+    return f"block groups {', '.join(shown[:MOST_RANGES])}{more}"
 
 
 def _outside(runs: Runs, marks: Marks) -> Runs:

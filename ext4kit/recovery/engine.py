@@ -30,6 +30,7 @@ from ext4kit.recovery.candidates import (
 from ext4kit.recovery.columns import Columns
 from ext4kit.recovery.contents import UNSURE, content_files, content_of, find_contents
 from ext4kit.recovery.deleted import Deleted, DeletedFile, Grade, LostRange, Moment
+from ext4kit.recovery.discarded import report_discarded
 from ext4kit.recovery.fragments import without_fragments
 from ext4kit.recovery.joining import join_contents
 from ext4kit.recovery.remains import (
@@ -91,7 +92,7 @@ class _Engine:
 
     def files(self) -> list[DeletedFile]:
         """The deleted files, by path; of several under one path the last deleted comes first."""
-        self._report_discarded()
+        report_discarded(self.fs, self.columns.discarded)
         self._report_live_copy()
         death = np.where(self.found.death == NEVER, NOW, self.found.death)
         files = map(self._file, range(len(self.found)))
@@ -177,15 +178,6 @@ class _Engine:
         count = _total(left) - _total(lost)
         said = f"{count:,} of its blocks have other bytes now: {LOOSE}"
         return lost, copied, [said] if count else []
-
-    def _report_discarded(self) -> None:
-        """Report once that the drive returns zeros for blocks of deleted files."""
-        table = self.columns.discarded
-        if len(table):
-            blocks, files = int(table.length.sum()), len(np.unique(table.owner))
-            what = f"{blocks:,} blocks of {files:,} deleted files read as zeros: probably discarded"
-            what += " (TRIM); copies in the journal remain"
-            self.fs.problems.add("unallocated space", what, Severity.WARNING)
 
     def _report_live_copy(self) -> None:
         """Report that log and disk are of different moments."""

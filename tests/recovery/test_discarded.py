@@ -106,11 +106,12 @@ def _come_back(
         wrong = [
             name
             for name, file in files.items()
-            if name and file.grade == "intact" and content(file) != CONTENTS[name]
+            if name and file.grade.is_whole and content(file) != CONTENTS[name]
         ]
         assert wrong == []
         said = [str(problem) for problem in found.problems if "TRIM" in problem.what]
         assert len(said) == any(file.lost for file in files.values())
+        assert all("in block groups " in one for one in said)
     return {name: file for name, file in files.items() if name}
 
 
@@ -150,3 +151,16 @@ def test_a_file_discarded_in_part_is_partial(tmp_path: Path, sources: frozenset[
     assert piece.owner == DISCARDED
     assert 0.4 * 1_000_000 < piece.length < 0.6 * 1_000_000
     assert {file.grade for file in files.values()} >= {"consistent", "partial"}  # mounted again
+
+
+def test_when_fstrim_ran_last_is_told(tmp_path: Path) -> None:
+    disk = Disk(tmp_path, "-t", "ext4")
+    stamp = Path("var/lib/systemd/timers/stamp-fstrim.timer")
+    with disk.mounted() as root:
+        (root / stamp).parent.mkdir(parents=True)
+        (root / stamp).touch()
+        os.utime(root / stamp, (1_700_000_000, 1_700_000_000))
+    _fill(disk)
+    _later(disk)
+    found = find_deleted(disk.file_system())
+    assert "fstrim ran last at 2023-11-14 22:13:20Z" in " ".join(one.what for one in found.problems)
