@@ -12,6 +12,7 @@ import pytest
 
 from ext4kit.errors import CorruptError
 from ext4kit.journal import AsOfBlocks, History, Log, inode_versions, replay
+from ext4kit.journal.epochs import Epoch, Epochs
 from tests.journal.log_writer import BLOCK_SIZE, LOG_START, LogWriter, MemoryBlocks
 
 MAGIC_BYTES = bytes.fromhex("c03b3998")
@@ -356,8 +357,10 @@ def test_inode_versions_are_the_distinct_states_of_each_slot(chunk: int) -> None
     log.reader.chunk = chunk
     geometry = SimpleNamespace(inode_size=256, block_size=1024, inodes_per_group=6)
     groups = SimpleNamespace(inode_table=np.array([50, 30]))  # 6 inodes: a block and a half
+    history, none = History(log), np.zeros(0, np.int64)
+    history.epochs = Epochs(cast(Any, geometry), (Epoch(256, None),), none, none)
     versions = inode_versions(
-        cast(Any, SimpleNamespace(superblock=geometry, groups=groups)), History(log)
+        cast(Any, SimpleNamespace(superblock=geometry, groups=groups)), history
     )
     rows = zip(versions.number.tolist(), versions.order.tolist(), versions.rows[:, 1], strict=True)
     assert sorted((number, order, int(state)) for number, order, state in rows) == [
