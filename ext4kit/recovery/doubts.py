@@ -52,8 +52,9 @@ def find_doubts(
     ages = Ages(past)
     recent = ages.unsettled(found.row, ages.changed[found.row])
     blank, foreign = _ends_of(past, found, runs, journaled, ages)
-    from_disk = _files(past, found) & ~_are_in(found, journaled)
-    from_log = _copies(found, journaled) >= _written_blocks(found, runs)
+    copies = _copies(found, journaled)
+    from_log = (copies > 0) & (copies >= _written_blocks(found, runs))
+    from_disk = _files(past, found) & ~from_log
     doubts = [
         (found.unsized, "size not known: up to the last byte that is not zero"),
         (

@@ -254,7 +254,8 @@ def page(verdicts: dict[str, Verdict], histories: int, operations: int, seed: in
             f" {sum(one.contents['consistent', content] for content in exact):,} |"
             for name, one in verdicts.items()]  # fmt: skip
     return PAGE.format(
-        command=command, images=f"{len(verdicts) * histories:,}", kernel=os.uname().release.split("-")[0],
+        command=command, images=f"{len(verdicts) * histories:,}",
+        kernel=os.uname().release.split("-")[0],
         table=total.table(), kept=f"{total.kept:.0%}", intact=f"{total.intact:,}",
         wrong=total.wrong, paths=f"{total.paths:,}", wrong_paths=total.wrong_paths,
         layouts="\n".join(rows),
