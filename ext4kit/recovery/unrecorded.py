@@ -19,6 +19,10 @@ NO_JOURNAL = "No journal records what was written later."
 EARLIER = "This is an earlier version; a change before its blocks were dropped leaves no record."
 UNSEEN_END = "The journal does not record the deletion; the file may have changed just before it."
 UNCOUNTED = "The kernel did not count changes; the file may have changed just before its deletion."
+SAME_TICK = (
+    "The file was deleted within a minute of its last change; a second change in the same tick of"
+    " the clock leaves no record."
+)
 UNFLUSHED = "The file was deleted within a minute of its last change; its data may not be on disk."
 
 
@@ -40,12 +44,13 @@ def find_unrecorded(
     if past.log is None or not len(past.log.transactions):
         return [(files, NO_JOURNAL)]
     after = freed_state(past, found)
-    freed = after >= 0
+    freed, recent = after >= 0, ages.unsettled(found.row, ages.changed[found.row])
     return [
         (files & found.superseded, EARLIER),
         (files & ~found.superseded & ~freed, UNSEEN_END),
         (files & ~found.superseded & freed & ~ages.are_counted[after], UNCOUNTED),
-        (from_disk & ages.unsettled(found.row, ages.changed[found.row]), UNFLUSHED),
+        (from_disk & recent, UNFLUSHED),
+        (files & ~from_disk & recent, SAME_TICK),
     ]
 
 
