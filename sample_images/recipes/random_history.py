@@ -129,7 +129,8 @@ class _Teller:
 
     def _mount(self, device: Path) -> None:
         """Mount; where the kernel does not take its own fast commits back, after a check."""
-        options = self.layout.mount_options or "rw"
+        has_log = "no log" not in self.breaks  # most options are about it
+        options = (has_log and self.layout.mount_options) or "rw"
         try:
             machine.mount(device, self.root, options)
         except machine.MachineError:
