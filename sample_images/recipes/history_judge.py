@@ -6,6 +6,8 @@ import hashlib
 import os
 import stat
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -187,7 +189,7 @@ def living_files(image: Path) -> set[Key]:
     machine.copy_sparse(image, copy)
     found: set[Key] = set()
     try:
-        with machine.mounted(copy, "rw") as root:
+        with _mounted(copy) as root:
             for folder, _, names in os.walk(root):
                 paths = (Path(folder, name) for name in names)
                 files = [path for path in paths if stat.S_ISREG(path.lstat().st_mode)]
@@ -195,3 +197,15 @@ def living_files(image: Path) -> set[Key]:
     finally:
         copy.unlink()
     return found
+
+
+@contextmanager
+def _mounted(image: Path) -> Iterator[Path]:
+    """A mount; after a check where the kernel does not take its own fast commits back."""
+    try:
+        with machine.mounted(image, "ro"):
+            pass
+    except machine.MachineError:
+        machine.check(image)
+    with machine.mounted(image, "rw") as root:
+        yield root

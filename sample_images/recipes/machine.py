@@ -135,3 +135,15 @@ def truncate(path: Path, size: int) -> None:
         os.ftruncate(handle, size)
     finally:
         os.close(handle)
+
+
+def check(image: Path) -> None:
+    """What `e2fsck -fy` makes of it."""
+    done = subprocess.run(
+        ["e2fsck", "-fy", str(image)],
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PATH": SYSTEM_PATH},
+    )
+    if done.returncode > 2:  # 1 and 2: there was something to mend, and it is mended
+        raise MachineError(f"e2fsck: {done.stdout.decode(errors='replace')[-300:]}")

@@ -11,7 +11,6 @@ import argparse
 import os
 import random
 import struct
-import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -136,7 +135,7 @@ class _Teller:
         except machine.MachineError:
             if not self.layout.name.startswith("fast_commit"):
                 raise
-            check(device)
+            machine.check(device)
             self.breaks.append("e2fsck")
             machine.mount(device, self.root, options)
 
@@ -156,7 +155,7 @@ class _Teller:
         after = "" if self.calm else self.chance.choice(AFTERWARDS)
         unsound = self.layout.name == "ext2" and self.breaks[-1] != "unmounted"
         if after == "e2fsck" or unsound:
-            check(self.image)
+            machine.check(self.image)
             self.breaks.append("e2fsck")
         elif after == "replayed" and last:
             with machine.mounted(self.image, "rw"):
@@ -167,7 +166,7 @@ class _Teller:
 
     def _make_new_log(self) -> None:
         """The log of an old file system is taken away and made anew: it counts from one."""
-        check(self.image)
+        machine.check(self.image)
         machine.run("debugfs", "-w", "-R", "set_super_value mkfs_time 20200101000000", self.image)
         machine.run("tune2fs", "-O", "^has_journal", self.image)
         try:
@@ -179,7 +178,7 @@ class _Teller:
 
     def _count_anew(self) -> None:
         """The log starts to count from another number, as e2fsck makes one that it resets."""
-        check(self.image)
+        machine.check(self.image)
         block = int(machine.run("debugfs", "-R", "bmap <8> 0", self.image))
         with self.image.open("r+b") as image:
             image.seek(block * self.layout.block_size)
@@ -191,18 +190,6 @@ class _Teller:
             image.seek(block * self.layout.block_size)
             image.write(head)
         self.breaks.append("counted anew")
-
-
-def check(image: Path) -> None:
-    """What `e2fsck -fy` makes of it."""
-    done = subprocess.run(
-        ["e2fsck", "-fy", str(image)],
-        capture_output=True,
-        check=False,
-        env={**os.environ, "PATH": machine.SYSTEM_PATH},
-    )
-    if done.returncode > 2:  # 1 and 2: there was something to mend, and it is mended
-        raise machine.MachineError(f"e2fsck: {done.stdout.decode(errors='replace')[-300:]}")
 
 
 def tell(layout: Layout, seed: int, operations: int, folder: Path) -> History:

@@ -22,7 +22,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from sample_images.recipes import machine
-from sample_images.recipes.random_history import check
+from sample_images.recipes.machine import check
 from tests.evidence.failing_disk import missing
 from tests.powercut.cut_judge import GRADES, RIGHT, WRONG, Tally, ask_kernel, judge
 from tests.powercut.told_writes import CUT_LAYOUTS, NO_LOG, Moment, Told, go_on, tell

@@ -13,7 +13,7 @@ from sample_images.recipes import machine, syscalls
 from sample_images.recipes.history_acts import Acts
 from sample_images.recipes.history_book import Book, Key, Life, Version
 from sample_images.recipes.history_layouts import LAYOUTS, Layout
-from sample_images.recipes.random_history import check
+from sample_images.recipes.machine import check
 from tests.powercut.recording_disk import recording_disk
 from tests.powercut.write_log import Commit, Cut, WriteLog
 

@@ -10,8 +10,7 @@ import pytest
 
 from ext4kit.recovery import find_deleted
 from ext4kit.recovery.sources import ALL_SOURCES
-from sample_images.recipes.machine import run, sync, truncate
-from sample_images.recipes.random_history import check
+from sample_images.recipes.machine import check, run, sync, truncate
 from tests.recovery.test_traps import BYSTANDER, Disk, commit, content, remove
 
 pytestmark = pytest.mark.kernel

@@ -15,6 +15,7 @@ import ext4kit
 from ext4kit.filesystem import FileSystem
 from ext4kit.recovery import DeletedFile, find_deleted, recover
 from sample_images.recipes.machine import (
+    check,
     copy_sparse,
     loop_device,
     make_file_system,
@@ -23,7 +24,6 @@ from sample_images.recipes.machine import (
     sync,
     unmount,
 )
-from sample_images.recipes.random_history import check
 
 BLOCK = 4096
 BYSTANDER, STOOD_BY = "bystander", b"not concerned" * 3000

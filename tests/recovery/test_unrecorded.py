@@ -16,8 +16,7 @@ import pytest
 from ext4kit.recovery import DeletedFile, Grade
 from sample_images.recipes import syscalls
 from sample_images.recipes.contents import noise
-from sample_images.recipes.machine import loop_device, mount, sync, unmount
-from sample_images.recipes.random_history import check
+from sample_images.recipes.machine import check, loop_device, mount, sync, unmount
 from sample_images.recipes.syscalls import Cut, Fallocate
 from tests.powercut.test_cut_scenes import powered_off
 from tests.recovery.test_traps import BLOCK, Disk, commit, content, remove
