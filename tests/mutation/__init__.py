@@ -35,14 +35,16 @@ PACKAGES = {
     "grading": Package(
         (
             *(f"{_RECOVERY}/{name}.py" for name in
-              ("doubts", "unseen", "ages", "seams", "unreadable", "columns", "ownership")),
+              ("doubts", "unseen", "unrecorded", "ages", "seams", "unreadable", "columns",
+               "ownership", "discarded")),
             f"{_RECOVERY}/lost/strangers.py",
-            "ext4kit/past/breaks.py",
+            *(f"ext4kit/past/{name}.py" for name in ("breaks", "live_copy", "writes")),
         ),
         (
             "tests/past",
             *(f"tests/recovery/test_{name}.py" for name in
-              ("ages", "doubts", "ownership", "seams", "traps", "path_traps", "undelete")),
+              ("ages", "doubts", "ownership", "seams", "traps", "path_traps", "undelete",
+               "unrecorded", "discarded")),
             "tests/recovery/lost",
         ),
     ),
