@@ -13,7 +13,8 @@ PACKAGE ?= parsers
 SAMPLE ?= 120
 WORKERS ?= 1
 
-.PHONY: help demo check lint test test-all test-bare test-docker fuzz-kernel truth fuzz fuzz-coverage
+.PHONY: help demo check lint test test-all test-bare test-docker fuzz-kernel truth nist fuzz
+.PHONY: fuzz-coverage
 .PHONY: fuzz-powercut mutation bench bench-journal bench-peers bench-scan screenshots man reference
 .PHONY: docs clean
 
@@ -25,6 +26,7 @@ help:
 	@echo "make test-bare  the two commands of the README in a bare Debian system (as root)"
 	@echo "make fuzz-kernel HISTORIES=n OPERATIONS=n   random histories of each layout, judged"
 	@echo "make truth HISTORIES=n   the same; the counts go into docs/truth.md"
+	@echo "make nist       NIST's cases of deleted file recovery, judged; fills docs/nist.md"
 	@echo "make fuzz-powercut SECONDS=s SEED=n   power cuts between any two writes, judged"
 	@echo "make fuzz IMAGES=n SECONDS=s SEED=n EACH=n FOUND=folder   damaged images through all commands"
 	@echo "make fuzz-coverage SECONDS=s FOUND=folder   the same, guided by coverage (installs atheris)"
@@ -73,6 +75,9 @@ fuzz-kernel: $(STAMP)
 truth: $(STAMP)
 	$(BIN)/python -m sample_images.recipes.random_history --histories $(HISTORIES) \
 		--operations $(OPERATIONS) --seed $(or $(SEED),1) --page docs/truth.md
+
+nist: $(STAMP)
+	$(BIN)/python -m sample_images.recipes.nist --page docs/nist.md
 
 fuzz-powercut: $(STAMP)
 	$(BIN)/python -m tests.powercut --seconds $(SECONDS) --seed $(or $(SEED),1)

@@ -91,6 +91,11 @@ class Stage:
         path = self.path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         _put(path, content, os.O_CREAT | os.O_EXCL, fsync=False)
+        self.dress(name)
+
+    def dress(self, name: Name) -> None:
+        """Give a file the owner, mode and time that follow from its name."""
+        path = self.path(name)
         chance = random.Random(os.fsencode(name))
         os.chown(path, chance.choice((0, 1000, 70_000)), chance.choice((0, 100, 1000)))
         path.chmod(chance.choice((0o644, 0o600, 0o755, 0o4755, 0o000)))
@@ -171,7 +176,7 @@ class Stage:
         try:
             found = os.fstat(handle)
             data = _read_all(handle)
-            extents, inline = _fiemap(handle, disk.block_size)
+            extents, inline = fiemap(handle, disk.block_size)
         finally:
             os.close(handle)
         slot = disk.slot(found.st_ino)
@@ -301,7 +306,8 @@ def _read_all(handle: int) -> bytes:
     return b"".join(parts)
 
 
-def _fiemap(handle: int, block_size: int) -> tuple[list[Extent], bool]:
+def fiemap(handle: int, block_size: int) -> tuple[list[Extent], bool]:
+    """What the kernel says of an open file's map, and whether its content is in the inode."""
     extents: list[Extent] = []
     start = 0
     while True:

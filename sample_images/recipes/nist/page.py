@@ -1,0 +1,132 @@
+"""The page of the documentation with the results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from sample_images.recipes.nist.case import KINDS
+from sample_images.recipes.nist.cases import CASES
+from sample_images.recipes.nist.verdict import GRADES, Verdict
+
+Verdicts: TypeAlias = dict[tuple[str, str], Verdict]  # by the name of the case and ext2, 3 or 4
+
+PAGE = """# The cases of NIST
+
+Written by `make nist`.
+
+NIST tests the recovery of deleted files with [17 cases][cftt] (CFTT, DFR-01 to DFR-17). Its images
+come from kernels of their time. Here the cases are made anew by kernel {kernel}
+on ext2, ext3 and ext4, some of them in several forms, and every file is judged.
+
+[cftt]: https://cfreds-archive.nist.gov/dfr-test-images.html
+
+In 01 to 03, 05, 07 and 08 the disk is full and single blocks are freed, so that the allocator has
+no choice: fragments are where the case wants them, and the kernel's own map of each file (FIEMAP)
+has to confirm it. Files are written in one mount and deleted in a later one; those that overwrite
+them are written in a third. Every 512 bytes of a file hold a number of the file and their position
+in it, so that bytes of another file are recognised.
+
+In each cell: objects recovered exactly / deleted objects of which all bytes are left; then the
+share of the bytes left that was recovered, where that is not all. *Exactly* means the full path,
+the type, and the same bytes and size, link target or device numbers. In brackets: files recovered
+with the same bytes and without the path.
+
+{table}
+
+On ext3 and ext4 {exact:,} of {possible:,} objects came back exactly, {attributes:,} of them with
+their times (access, modification, creation), mode and owners. {intact:,} are graded intact; {wrong}
+of these have other bytes or another path. {sure} intact or consistent files hold bytes of a foreign
+block (CR-04). On all three, {listed:,} of {live:,} live objects are listed with the right path,
+type, inode, size, times, mode and owners.
+
+Of the others {others} are not of 13-forgotten, where the transactions that had the inodes are no
+longer in the journal and contents are carved.
+
+ext2 has no journal. When a file is deleted, the kernel clears the size and the map in its inode and
+the name in its directory, and no copy of them remains. The content remains: it is carved, without a
+path, and ends where zeros follow it. A file in fragments is recovered as several contents. Where
+texts follow each other without zeros between them (05-braid, 05-nest, 13), nothing shows where one
+ends, and two of them become one. In 16 old copies of directory entries remain, and contents are
+matched with them by order.
+
+## By file system
+
+* **possible**: deleted objects of which all bytes are left; **exact**: as above; **attributes**: of
+  these with the right times, mode and owners.
+* **contents**: files whose bytes are in the output, with or without their path.
+* **no record**: deleted objects of which the output has no record.
+* **carved**: contents graded so, in brackets those marked as fragments.
+* **left**: the share of the bytes of all deleted files still in their unallocated blocks that was
+  recovered at their position in the file, or in a content of this file.
+* **CR-04**: recovered files with bytes from outside the deleted files (of a live one or of
+  metadata) that neither `lost` nor `problems` declare. NIST demands that there be none.
+* **mixed**: the same with bytes of another deleted file. In brackets: files with bytes of either
+  kind that `problems` declare.
+* **listed**: live objects listed as they are / live objects.
+
+{details}
+"""
+MAIN = ("case", "what happens", "deleted", *KINDS)
+DETAIL = (
+    *("case", "deleted", "possible", "exact", "attributes", "contents", *GRADES, "no record"),
+    *("carved", "left", "CR-04", "mixed", "listed"),
+)
+
+
+def page(verdicts: Verdicts, kernel: str) -> str:
+    """What was measured, as Markdown."""
+    logged = [verdict for (_, kind), verdict in verdicts.items() if kind != "ext2"]
+    rows = [
+        (name, case.about, verdicts[name, "ext4"].deleted,
+         *(_cell(verdicts[name, kind]) for kind in KINDS))
+        for name, case in CASES.items()
+    ]  # fmt: skip
+    return PAGE.format(
+        kernel=kernel,
+        table=_table(MAIN, rows),
+        exact=sum(one.exact for one in logged),
+        possible=sum(one.possible for one in logged),
+        others=sum(
+            one.possible - one.exact
+            for (name, kind), one in verdicts.items()
+            if kind != "ext2" and name != "13-forgotten"
+        ),
+        attributes=sum(one.attributes for one in logged),
+        intact=sum(one.grades["intact"] for one in logged),
+        sure=sum(one.foreign_in_whole for one in verdicts.values()),
+        wrong=sum(len(one.wrong) for one in verdicts.values()),
+        listed=sum(one.listed for one in verdicts.values()),
+        live=sum(one.live for one in verdicts.values()),
+        details="\n\n".join(f"### {kind}\n\n{_details(verdicts, kind)}" for kind in KINDS),
+    )
+
+
+def _cell(verdict: Verdict) -> str:
+    nameless = f" ({verdict.nameless})" if verdict.nameless else ""
+    share = "" if verdict.back == verdict.parts else f", {_share(verdict)}"
+    return f"{verdict.exact}{nameless} / {verdict.possible}{share}"
+
+
+def _details(verdicts: Verdicts, kind: str) -> str:
+    return _table(DETAIL, [_detail(name, verdicts[name, kind]) for name in CASES])
+
+
+def _detail(name: str, one: Verdict) -> tuple[object, ...]:
+    fragments = f" ({one.fragments})" if one.fragments else ""
+    declared = f" ({one.declared.total()})" if one.declared else ""
+    return (
+        *(name, one.deleted, one.possible, one.exact, one.attributes, one.contents),
+        *(one.grades[grade] for grade in GRADES), one.grades[""],
+        f"{one.carved}{fragments}", _share(one),
+        one.outside.total(), f"{one.mixed.total()}{declared}", f"{one.listed} / {one.live}",
+    )  # fmt: skip
+
+
+def _share(verdict: Verdict) -> str:
+    return f"{100 * verdict.back // verdict.parts}%" if verdict.parts else "-"
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> str:
+    lines = [head, ("---",) * len(head), *rows]
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
