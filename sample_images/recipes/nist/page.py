@@ -21,11 +21,11 @@ on ext2, ext3 and ext4, some of them in several forms, and every file is judged.
 
 [cftt]: https://cfreds-archive.nist.gov/dfr-test-images.html
 
-In 01 to 03, 05, 07 and 08 the disk is full and single blocks are freed, so that the allocator has
-no choice: fragments are where the case wants them, and the kernel's own map of each file (FIEMAP)
-has to confirm it. Files are written in one mount and deleted in a later one; those that overwrite
-them are written in a third. Every 512 bytes of a file hold a number of the file and their position
-in it, so that bytes of another file are recognised.
+In 01 to 03, 05, 07 and 08 (not in 01-trash) the disk is full and single blocks are freed, so that
+the allocator has no choice: fragments are where the case wants them, and the kernel's own map of
+each file (FIEMAP) has to confirm it. Files are written in one mount and deleted in a later one;
+those that overwrite them are written in a third. Every 512 bytes of a file hold a number of the
+file and their position in it, so that bytes of another file are recognised.
 
 In each cell: objects recovered exactly / deleted objects of which all bytes are left; then the
 share of the bytes left that was recovered, where that is not all. *Exactly* means the full path,
@@ -40,8 +40,10 @@ of these have other bytes or another path. {sure} intact or consistent files hol
 block (CR-04). On all three, {listed:,} of {live:,} live objects are listed with the right path,
 type, inode, size, times, mode and owners.
 
-Of the others {others} are not of 13-forgotten, where the transactions that had the inodes are no
-longer in the journal and contents are carved.
+{missing:,} objects did not come back exactly, {others:,} of them outside 13-forgotten. In
+13-forgotten the transactions that had the inodes are no longer in the journal, and contents are
+carved. Where the freed inode alone is left, its times are those of the deletion, and the kernel
+has cleared the upper 16 bits of its owners.
 
 ext2 has no journal. When a file is deleted, the kernel clears the size and the map in its inode and
 the name in its directory, and no copy of them remains. The content remains: it is carved, without a
@@ -87,6 +89,7 @@ def page(verdicts: Verdicts, kernel: str) -> str:
         table=_table(MAIN, rows),
         exact=sum(one.exact for one in logged),
         possible=sum(one.possible for one in logged),
+        missing=sum(one.possible - one.exact for one in logged),
         others=sum(
             one.possible - one.exact
             for (name, kind), one in verdicts.items()

@@ -55,7 +55,8 @@ class Verdict:
         parts: of 512 bytes, those of the files that are left in free blocks; back: of these in
             the output at their place in their file, or in a content of their file.
         live: live objects; listed: of these with the right type, size, times, owners.
-        wrong: what may never be: intact with other bytes or under another path, of a living file.
+        wrong: what may never be: intact with other bytes or under another path, intact or
+            consistent with other attributes, of a live file.
         outside: by grade, records with undeclared bytes of a live file or of metadata;
         mixed: those with bytes of another deleted file and none of the former.
         declared: how many records of either kind declare it, by "outside" and "mixed".
@@ -163,20 +164,33 @@ class _Bench:
         for item in self.truth.deleted:
             records = self.by_life[_life(item)]
             exact = [one for one in records if one.path in item.paths and _is_exact(one, item)]
+            grades = [str(one.file.grade) for one in exact or records]
             verdict.deleted += 1
             verdict.exact += bool(exact)
-            verdict.attributes += any(_has_attributes(one.file, item) for one in exact)
-            grades = [str(one.file.grade) for one in exact or records]
             verdict.grades[grades[0] if grades else ""] += 1
-            if item.kind == "file" and item.size:
-                of_file = self.file_truths.get(_life(item))
-                is_there = _digest(content(item.tag, item.size)) in self.digests
-                verdict.files += 1
-                verdict.whole += of_file is not None and of_file.holds
-                verdict.contents += is_there
-                verdict.nameless += is_there and not exact
-            if not exact:
+            if exact:
+                self._judge_attributes(exact[0], item)
+            else:
                 verdict.findings.append(f"NOT EXACT {item.paths} {grades}")
+            if item.kind == "file" and item.size:
+                self._judge_content(item, bool(exact))
+
+    def _judge_attributes(self, one: _Found, item: ItemTruth) -> None:
+        """Of a freed inode alone the kernel keeps neither the times nor the whole owner."""
+        if _has_attributes(one.file, item):
+            self.verdict.attributes += 1
+        else:
+            is_whole = one.file.grade.is_whole
+            findings = self.verdict.wrong if is_whole else self.verdict.findings
+            findings.append(f"ATTRIBUTES {item} {_shown(one)} {one.file.inode}")
+
+    def _judge_content(self, item: ItemTruth, is_exact: bool) -> None:
+        of_file = self.file_truths.get(_life(item))
+        is_there = _digest(content(item.tag, item.size)) in self.digests
+        self.verdict.files += 1
+        self.verdict.whole += of_file is not None and of_file.holds
+        self.verdict.contents += is_there
+        self.verdict.nameless += is_there and not is_exact
 
     def judge_records(self) -> None:
         """Whether a record is wrong."""
