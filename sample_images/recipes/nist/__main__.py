@@ -29,7 +29,7 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)
         return 3
     if options.page:
-        options.page.write_text(page(verdicts, os.uname().release))
+        options.page.write_text(page(verdicts, os.uname().release.split("-")[0]))
     return int(any(verdict.is_bad for verdict in verdicts.values()))
 
 
