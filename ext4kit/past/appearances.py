@@ -40,6 +40,7 @@ class Appearances:
         before: order of the version before the first one that shows it, BEFORE without one.
         first_source: source (as in `Versions`) of the first version that shows it.
         gone_source: source of the version without it, -1 where there is none.
+        source: source of the last version that shows it; at: byte offset of the entry in that one.
         name: the names.
     """
 
@@ -55,6 +56,8 @@ class Appearances:
     before: Any
     first_source: Any
     gone_source: Any
+    source: Any
+    at: Any
     name: list[bytes]
 
     def __len__(self) -> int:
@@ -128,10 +131,14 @@ def _name_keys(data: Any, entries: EntryTable) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Spans:
-    """Intervals by rows of the versions: the first and the last one that shows the entry."""
+    """Intervals by rows of the versions: the first and the last one that shows the entry.
+
+    `at` is where the entry stands in the last one.
+    """
 
     first: Any
     last: Any
+    at: Any
     child: Any
     directory: Any
     key: Any
@@ -142,6 +149,7 @@ class _Spans:
         return _Spans(
             self.first[index],
             self.last[index],
+            self.at[index],
             self.child[index],
             self.directory[index],
             self.key[index],
@@ -195,6 +203,7 @@ def _spans(piece: Piece, entries: EntryTable) -> _Spans:
     return _Spans(
         entries.block[start] + piece.start,
         entries.block[last] + piece.start,
+        entries.offset[last],
         entries.inode[start],
         directory[start],
         key[start],
@@ -224,6 +233,8 @@ def _appearances(versions: Versions, spans: _Spans) -> Appearances:
         np.where(has_earlier, versions.order[before], BEFORE),
         versions.source[first],
         np.where(has_later, versions.source[after], -1),
+        versions.source[last],
+        spans.at,
         spans.name,
     )
 
@@ -268,5 +279,7 @@ def _remnants(piece: Piece, wanted: Any) -> Appearances:
         before,
         versions.source[entries.block],
         versions.source[entries.block],
+        versions.source[entries.block],
+        entries.offset,
         entries.names(piece.data),
     )

@@ -38,6 +38,8 @@ class Names:
         gone: order of the first copy without it, NOW when none shows that it went.
         seen: order of the last copy that shows it, BEFORE for a freed block on disk, REMNANT
             for an entry that older kernels left uncleared.
+        block: the block that the entry stood in, as in `Versions`.
+        source: what it was last read from, as in `Versions`; at: the entry's offset in that.
         name: the names.
     """
 
@@ -47,6 +49,9 @@ class Names:
     sure: Any
     gone: Any
     seen: Any
+    block: Any
+    source: Any
+    at: Any
     name: list[bytes]
 
 
@@ -102,6 +107,9 @@ class NameHistory:
             sure[rank],
             found.gone[kept],
             found.seen[kept],
+            found.block[kept],
+            found.source[kept],
+            found.at[kept],
             [found.name[row] for row in kept.tolist()],
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ext4kit.errors import AccessError
 from ext4kit.filesystem.content import Content
@@ -90,10 +90,17 @@ class DeletedFile:
     _signature: int = field(repr=False, default=0)
     _content: Content | None = field(repr=False, compare=False, default=None)
     _attributes: Callable[[], Attributes] | None = field(repr=False, compare=False, default=None)
+    _evidence: Callable[[], dict[str, Any] | None] | None = field(
+        repr=False, compare=False, default=None
+    )
 
     def attributes(self) -> Attributes | None:
         """Its extended attributes, worked out anew each time; None where no inode is known."""
         return None if self._attributes is None else self._attributes()
+
+    def evidence(self) -> dict[str, Any] | None:
+        """Where in the image its facts stand, as plain JSON values; None where it is unknown."""
+        return None if self._evidence is None else self._evidence()
 
     @property
     def number(self) -> int | None:

@@ -33,6 +33,7 @@ from ext4kit.recovery.deleted import Deleted, DeletedFile, Grade, LostRange, Mom
 from ext4kit.recovery.discarded import report_discarded
 from ext4kit.recovery.fragments import without_fragments
 from ext4kit.recovery.joining import join_contents
+from ext4kit.recovery.proof import Proofs
 from ext4kit.recovery.remains import (
     JournaledData,
     without_blocks,
@@ -137,6 +138,7 @@ class _Engine:
             below=name.below if name else None,
             _content=self._content(place, inode, source, runs, lost, size),
             _attributes=partial(self.attributes.of, inode, self._rows[place]),
+            _evidence=partial(self.proofs.of, place),
         )
         return file if place not in self.joined else self._with_content(file, place)
 
@@ -419,10 +421,20 @@ class _Engine:
         return found
 
     @cached_property
+    def _name_rows(self) -> Any:
+        """Per candidate: row of its last name in the names over time, -1 for none."""
+        return self.names.last_names(self.past.states.life[self.found.row])
+
+    @cached_property
+    def proofs(self) -> Proofs:
+        """Where in the image the facts of the candidates stand."""
+        return Proofs(self.columns, self.names, self._name_rows)
+
+    @cached_property
     def _names(self) -> list[FoundName | None]:
         """Per candidate: its last name."""
         lives = self.past.states.life[self.found.row]
-        rows = self.names.last_names(lives)
+        rows = self._name_rows
         found = [self.other_names.of(life) for life in np.where(rows < 0, lives, -1).tolist()]
         named = np.flatnonzero(rows >= 0)
         rows, death = rows[named], self.found.death[named]

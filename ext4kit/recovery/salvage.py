@@ -113,12 +113,13 @@ def _recover_one(
     written, failure, told = None, "", manifest.count
     try:
         written, failure = next(outcomes)
-        manifest.append(record(file, written, failure))
+        manifest.append(record(file, written, failure) | {"evidence": file.evidence()})
     except (OutputError, KeyboardInterrupt) as error:
         manifest.release()
         if manifest.count == told:
             reason = f"not finished: {str(error) or 'interrupted'}"
-            manifest.append(record(file, written, failure if written else reason))
+            values = record(file, written, failure if written else reason)
+            manifest.append(values | {"evidence": file.evidence()})
         raise
     result.grades[grade_of(file, written)] += 1
     if written is None:

@@ -56,7 +56,8 @@ def _told(file: DeletedFile) -> DeletedFile:
     """A file with where it is from, and no more than partial."""
     grade = Grade.PARTIAL if file.grade.is_whole else file.grade
     sources = {what: f"{_IN_LOG}{where}" for what, where in file.sources.items()}
-    return replace(file, grade=grade, sources=sources, problems=(_UNSURE, *file.problems))
+    problems = (_UNSURE, *file.problems)
+    return replace(file, grade=grade, sources=sources, problems=problems, _evidence=None)
 
 
 def _with_logged(fs: LostFileSystem, log: Log) -> Tables:

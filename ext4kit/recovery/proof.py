@@ -1,0 +1,278 @@
+"""Where the facts of a deleted file stand in the image, so that others can look them up.
+
+Every place is a byte of the image: of the disk that a container holds, of the volume where that
+is a logical or an unlocked one. What is read from the journal names the transaction of its copy.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ext4kit.evidence.source import Source, Window
+from ext4kit.filesystem.blocks import BlockReader, SourceBlocks
+from ext4kit.journal.overlay import CopiesInFront
+from ext4kit.journal.replay import ReplayedBlocks
+from ext4kit.past.directories import ON_DISK
+from ext4kit.past.names import NameHistory
+from ext4kit.past.states import NEVER, NOW, UNREPLAYED
+from ext4kit.recovery.columns import Columns
+
+NONE = -1
+_I_BLOCK = 40  # byte of an inode at which inline entries may begin, at the earliest
+_ENTRY = 8  # bytes of a directory entry in front of its name
+
+
+class Proofs:
+    """The places of all candidates; each column is worked out when it is first asked for.
+
+    Args:
+        columns: the candidates.
+        history: names over time.
+        name_rows: per candidate: row of its name in `history.names`, -1 for none.
+    """
+
+    def __init__(self, columns: Columns, history: NameHistory, name_rows: Any) -> None:
+        self._columns, self._found, self._past = columns, columns.found, columns.past
+        self._fs, self._history = columns.fs, columns.past.history
+        self._names, self._name_rows = history.names, name_rows
+
+    def of(self, place: int) -> dict[str, Any] | None:
+        """What a candidate rests on, as plain JSON values; None where no byte can be named."""
+        if self._base is None:
+            return None
+        first, last = self._node_slices[place : place + 2]
+        return {
+            "file_system_at": self._base,
+            "inode_at": self._inodes[place],
+            "freed_at": self._freed[place],
+            "map_at": self._nodes[first:last],
+            "name_at": self._name_places[place],
+            "content_at": self._content_places(place),
+            "last_owner": self._owners[place],
+            "copies": self._copies[place],
+        }
+
+    # -- places of blocks -----------------------------------------------------------------
+
+    @cached_property
+    def _base(self) -> int | None:
+        """Byte of the image at which the file system begins, None where no byte is its first."""
+        blocks: BlockReader = self._fs.blocks
+        while isinstance(blocks, CopiesInFront):
+            blocks = blocks.base
+        if not isinstance(blocks, SourceBlocks):
+            return None
+        source: Source = blocks.source
+        base = 0
+        while isinstance(source, Window):
+            base += source.offset
+            source = source.source
+        return base
+
+    def _of_copies(self, copies: Any) -> tuple[Any, Any]:
+        """(byte, stored tid) of copies in the log, -1 for none or where it is another device."""
+        log = self._past.log
+        if log is None or not len(log.tags) or log.reader.blocks is not log.home:
+            return np.full(len(copies), NONE), np.full(len(copies), NONE)
+        is_here = copies >= 0
+        block = log.reader.log_blocks[log.tags.position[copies]]
+        tid = log.tags.order[copies] % (1 << 32)
+        return np.where(is_here, self._bytes(block), NONE), np.where(is_here, tid, NONE)
+
+    def _bytes(self, blocks: Any) -> Any:
+        return (self._base or 0) + blocks * self._columns.block_size
+
+    def _now(self, blocks: Any) -> tuple[Any, Any]:
+        """(byte, stored tid) of blocks as they are now: on disk, or in the log to be replayed."""
+        offset, tid = self._bytes(blocks), np.full(len(blocks), NONE)
+        view = self._fs.blocks
+        if not isinstance(view, ReplayedBlocks):
+            return offset, tid
+        copies = view.copies_of(blocks)
+        logged = copies >= 0
+        offset[logged], tid[logged] = self._of_copies(copies[logged])
+        offset[view.changed.rows_of(blocks) >= 0] = NONE
+        return offset, tid
+
+    def _as_of(self, blocks: Any, at: Any) -> tuple[Any, Any]:
+        """(byte, stored tid) of blocks as of orders: the newest copy up to then, else as now."""
+        offset, tid = self._now(blocks)
+        if self._history is not None:
+            copies = self._history.latest(blocks, at)
+            logged = copies >= 0
+            offset[logged], tid[logged] = self._of_copies(copies[logged])
+        return offset, tid
+
+    # -- inodes ---------------------------------------------------------------------------
+
+    def _states(self, rows: Any) -> list[dict[str, Any] | None]:
+        """Where each state was read; None where it is not one inode of one place."""
+        states = self._past.states
+        order = states.order[rows]
+        block, skip = self._fs.inode_location(states.table.number[rows])
+        offset, tid = self._now(block)
+        logged = (order < UNREPLAYED) & (order >= self._past.epochs.first_of_layout)
+        if self._history is not None and logged.any():
+            copies = self._history.latest(block, order)
+            logged &= copies >= 0
+            assert self._past.log is not None
+            logged[logged] = self._past.log.tags.order[copies[logged]] == order[logged]
+            offset[logged], tid[logged] = self._of_copies(copies[logged])
+        known = (offset >= 0) & (logged | (order == NOW)) & ~states.undescribed[rows] & (rows >= 0)
+        checksum = states.table.checksum[rows].tolist()
+        columns = (offset + skip).tolist(), block.tolist(), tid.tolist(), checksum, known.tolist()
+        proven = self._fs.superblock.has_metadata_checksums
+        return [
+            {
+                "offset": byte,
+                "block": home,
+                "transaction": None if one < 0 else one,
+                "checksum": value if proven else None,
+            }
+            if is_known
+            else None
+            for byte, home, one, value, is_known in zip(*columns, strict=True)
+        ]
+
+    @cached_property
+    def _inodes(self) -> list[dict[str, Any] | None]:
+        return self._states(self._found.row)
+
+    @cached_property
+    def _freed(self) -> list[dict[str, Any] | None]:
+        """Where the first state behind each candidate's own stands that shows it freed.
+
+        Inline data stay in a freed inode: its state can be the candidate's own.
+        """
+        states = self._past.states
+        freed = (states.table.links_count == 0) & (states.table.dtime > 0)
+        freed &= ~states.whole | (states.table.flags & 0x10000000 != 0)
+        rows = np.where(freed, np.arange(len(states)), len(states))
+        following = np.minimum.accumulate(rows[::-1])[::-1]
+        row = following[self._found.row] if len(states) else self._found.row
+        there = row < len(states)
+        there[there] = states.life[row[there]] == states.life[self._found.row[there]]
+        return self._states(np.where(there, row, NONE))
+
+    @cached_property
+    def _table_blocks(self) -> Any:
+        """Per candidate: its block of the inode table."""
+        return self._fs.inode_location(self._past.states.table.number[self._found.row])[0]
+
+    @cached_property
+    def _owners(self) -> list[dict[str, Any]]:
+        """Who had the blocks last: the candidate itself, and in which copies it is seen so."""
+        states, row = self._past.states, self._found.row
+        order = states.order[row]
+        _, first = self._as_of(self._table_blocks, np.where(order < UNREPLAYED, order, NEVER))
+        last = first
+        if self._history is not None:
+            _, last = self._of_copies(
+                self._history.latest(self._table_blocks, self._past.last_order(row))
+            )
+        on_disk = order >= UNREPLAYED
+        first, last = (np.where(on_disk, NONE, tid).tolist() for tid in (first, last))
+        columns = states.table.number[row].tolist(), states.table.generation[row].tolist()
+        return [
+            {
+                "inode": number,
+                "generation": generation,
+                "first": None if begin < 0 else begin,
+                "last": None if end < 0 else end,
+            }
+            for number, generation, begin, end in zip(*columns, first, last, strict=True)
+        ]
+
+    @cached_property
+    def _copies(self) -> list[dict[str, int]]:
+        """How many copies of the candidate's table block are older and newer than its state."""
+        if self._history is None:
+            return [{"older": 0, "newer": 0}] * len(self._found)
+        history, block = self._history, self._table_blocks
+        begin, end = (np.searchsorted(history.blocks, block, side) for side in ("left", "right"))
+        order = self._past.states.order[self._found.row]
+        found = []
+        for first, stop, at in zip(begin.tolist(), end.tolist(), order.tolist(), strict=True):
+            older, same = np.searchsorted(history.orders[first:stop], [at, at + 1]).tolist()
+            found.append({"older": older, "newer": stop - first - same})
+        return found
+
+    # -- map, content, name ---------------------------------------------------------------
+
+    @cached_property
+    def _node_order(self) -> Any:
+        return np.argsort(self._found.nodes[0], kind="stable")
+
+    @cached_property
+    def _node_slices(self) -> list[int]:
+        owner = self._found.nodes[0][self._node_order]
+        found: list[int] = np.searchsorted(owner, np.arange(len(self._found) + 1)).tolist()
+        return found
+
+    @cached_property
+    def _nodes(self) -> list[dict[str, Any]]:
+        """The tree blocks of all candidates, those of one behind each other."""
+        owner, block = (column[self._node_order] for column in self._found.nodes)
+        at = self._past.last_order(self._found.row)[owner]
+        return _blocks(block, *self._as_of(block, at))
+
+    def _content_places(self, place: int) -> list[dict[str, Any]]:
+        """Blocks of which the bytes are read from the journal."""
+        if place not in self._columns.journaled:
+            return []
+        blocks, copies = self._columns.journaled[place]
+        return _blocks(blocks, *self._of_copies(copies))
+
+    @cached_property
+    def _name_places(self) -> list[dict[str, Any] | None]:
+        """Where the entry of each candidate's name stands."""
+        found: list[dict[str, Any] | None] = [None] * len(self._found)
+        here = np.flatnonzero(self._name_rows >= 0)
+        rows = self._name_rows[here]
+        block, source = self._names.block[rows], self._names.source[rows]
+        offset, tid = self._now(block)
+        logged = source >= 0
+        offset[logged], tid[logged] = self._of_copies(np.where(block < 0, NONE, source)[logged])
+        known = (block >= 0) & (offset >= 0) & (logged | (source == ON_DISK))
+        offset += self._names.at[rows]
+        places = _blocks(block, offset, tid)
+        for row in np.flatnonzero(known).tolist():
+            found[int(here[row])] = places[row]
+        for row in np.flatnonzero((block < 0) & logged).tolist():
+            found[int(here[row])] = self._inline_name(int(rows[row]), int(here[row]))
+        return found
+
+    def _inline_name(self, row: int, place: int) -> dict[str, Any] | None:
+        """The same for an entry in the inode of its directory."""
+        state, name = self._names.source[row], self._names.name[row]
+        where = self._states(np.array([state]))[0]
+        raw = self._past.states.table.raw[state].tobytes()
+        number = int(self._past.states.table.number[self._found.row[place]])
+        start = raw.find(name, _I_BLOCK + _ENTRY)
+        while where is not None and start >= 0:
+            entry = raw[start - _ENTRY : start]
+            if entry[:4] == number.to_bytes(4, "little") and entry[6] == len(name):
+                byte = where["offset"] + start - _ENTRY
+                return {
+                    "offset": byte,
+                    "block": where["block"],
+                    "transaction": where["transaction"],
+                }
+            start = raw.find(name, start + 1)
+        return None
+
+
+def _blocks(block: Any, offset: Any, tid: Any) -> list[dict[str, Any]]:
+    """Places as plain JSON values."""
+    columns = offset.tolist(), block.tolist(), tid.tolist()
+    return [
+        {
+            "offset": None if byte < 0 else byte,
+            "block": home,
+            "transaction": None if one < 0 else one,
+        }
+        for byte, home, one in zip(*columns, strict=True)
+    ]
