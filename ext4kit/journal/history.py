@@ -86,6 +86,22 @@ class History:
         known &= self._keys[place] >= block * width
         return np.where(known, self.tags[place], -1)
 
+    def around(self, blocks: Any, at: Any) -> tuple[Any, Any]:
+        """How many copies of each block are older than `at`, and how many are newer.
+
+        Args:
+            blocks: int64 array of file system blocks.
+            at: int64 array of orders of transactions.
+        """
+        width = len(self._known_orders)
+        block = np.searchsorted(self._known_blocks, blocks) * width
+        before, after = (
+            np.searchsorted(self._keys, block + np.searchsorted(self._known_orders, at, side))
+            for side in ("left", "right")
+        )
+        first, end = (np.searchsorted(self.blocks, blocks, side) for side in ("left", "right"))
+        return np.where(end > first, before - first, 0), np.where(end > first, end - after, 0)
+
     def versions(self, block: int) -> Any:
         """Rows of `log.tags` with the copies of one block, oldest first."""
         first, end = np.searchsorted(self.blocks, [block, block + 1])

@@ -15,6 +15,7 @@ from ext4kit.evidence.source import Source, Window
 from ext4kit.filesystem.blocks import BlockReader, SourceBlocks
 from ext4kit.journal.overlay import CopiesInFront
 from ext4kit.journal.replay import ReplayedBlocks
+from ext4kit.parsers.inode import InodeFlags
 from ext4kit.past.directories import ON_DISK
 from ext4kit.past.names import NameHistory
 from ext4kit.past.states import NEVER, NOW, UNREPLAYED
@@ -148,8 +149,9 @@ class Proofs:
         Inline data stay in a freed inode: its state can be the candidate's own.
         """
         states = self._past.states
-        freed = (states.table.links_count == 0) & (states.table.dtime > 0)
-        freed &= ~states.whole | (states.table.flags & 0x10000000 != 0)
+        table = states.table
+        inline = (table.flags & int(InodeFlags.INLINE_DATA)) != 0
+        freed = (table.links_count == 0) & (~states.whole | (inline & (table.dtime > 0)))
         rows = np.where(freed, np.arange(len(states)), len(states))
         following = np.minimum.accumulate(rows[::-1])[::-1]
         row = following[self._found.row] if len(states) else self._found.row
@@ -191,14 +193,10 @@ class Proofs:
         """How many copies of the candidate's table block are older and newer than its state."""
         if self._history is None:
             return [{"older": 0, "newer": 0}] * len(self._found)
-        history, block = self._history, self._table_blocks
-        begin, end = (np.searchsorted(history.blocks, block, side) for side in ("left", "right"))
         order = self._past.states.order[self._found.row]
-        found = []
-        for first, stop, at in zip(begin.tolist(), end.tolist(), order.tolist(), strict=True):
-            older, same = np.searchsorted(history.orders[first:stop], [at, at + 1]).tolist()
-            found.append({"older": older, "newer": stop - first - same})
-        return found
+        older, newer = self._history.around(self._table_blocks, order)
+        pairs = zip(older.tolist(), newer.tolist(), strict=True)
+        return [{"older": before, "newer": after} for before, after in pairs]
 
     # -- map, content, name ---------------------------------------------------------------
 
@@ -219,9 +217,14 @@ class Proofs:
         at = self._past.last_order(self._found.row)[owner]
         return _blocks(block, *self._as_of(block, at))
 
+    @cached_property
+    def _are_directories(self) -> Any:
+        mode = self._past.states.table.mode[self._found.row]
+        return (mode & 0xF000) == 0x4000
+
     def _content_places(self, place: int) -> list[dict[str, Any]]:
         """Blocks of which the bytes are read from the journal."""
-        if place not in self._columns.journaled:
+        if place not in self._columns.journaled or self._are_directories[place]:
             return []
         blocks, copies = self._columns.journaled[place]
         return _blocks(blocks, *self._of_copies(copies))

@@ -15,7 +15,7 @@ import pytest
 
 from tests.environment import ROOT
 
-SOURCES = ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "ext4kit", "share")
+SOURCES = ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "ext4kit", "share", "tools")
 _BUILD_SDIST = "from setuptools import build_meta; build_meta.build_sdist({!r})"
 
 

@@ -54,6 +54,11 @@ def test_pages_and_scripts_are_where_the_platform_looks(installed: Installed) ->
     assert {name: found.get(name) for name in shipped} == shipped
 
 
+def test_the_checker_is_beside_the_program(installed: Installed) -> None:
+    source = ROOT / "tools/ext4check.py"
+    assert (installed.share / "ext4kit/ext4check.py").read_bytes() == source.read_bytes()
+
+
 def test_every_file_of_the_package_is_installed(installed: Installed) -> None:
     def named(folder: Path) -> set[str]:
         return {name for name in below(folder) if "__pycache__" not in name}

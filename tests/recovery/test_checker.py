@@ -1,0 +1,223 @@
+"""The checker that shares no code with ext4kit confirms what is so, and refutes what is changed."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import importlib.util
+import json
+import random
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sample_images import Built
+from tests.conftest import Cli, Images
+from tests.environment import ROOT
+
+CHECKER = ROOT / "tools/ext4check.py"
+RECIPES = ["rm_rf_tree", "removed_after_remount", "ext3", "block_1k", "hard_links", "inode_128"]
+RECIPES += ["no_metadata_csum", "bigalloc", "inline_data", "meta_bg", "data_journal"]
+RECIPES += ["renamed_moved", "large_extent_leaves"]
+MORE = ["wide_directory", "truncate_rewrite", "reuse", "preallocated"]
+OTHERS = ["power_cut", "orphan_list", "orphan_file", "removed_now", "reuse_by_metadata"]
+FACTS = {
+    "offset": "file_system_at inode_at.offset freed_at.offset name_at.offset map_at.*.offset"
+    " content_at.*.offset",
+    "transaction": "inode_at.transaction freed_at.transaction name_at.transaction"
+    " map_at.*.transaction content_at.*.transaction last_owner.first last_owner.last"
+    " deleted_between.*.transaction",
+    "owner": "uid gid inode generation last_owner.inode last_owner.generation",
+    "time": "atime mtime ctime crtime dtime deleted_between.*.time",
+    "name": "name path",
+    "size": "size",
+    "hash": "sha256",
+    "block": "extents.*.* blocks inode_at.block freed_at.block name_at.block map_at.*.block"
+    " content_at.*.block",
+    "other": "mode inode_at.checksum freed_at.checksum copies.older copies.newer",
+}
+Recovered = Callable[[str], tuple[Path, list[dict[str, Any]], Path]]
+
+
+@pytest.fixture(scope="module")
+def checker() -> Any:
+    """The checker as a module."""
+    spec = importlib.util.spec_from_file_location("ext4check", CHECKER)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["ext4check"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def recovered(ext4kit: Cli, built: Images, tmp_path_factory: pytest.TempPathFactory) -> Recovered:
+    """The image of a recipe, the records of its recovery, and the folder of that."""
+    known: dict[str, tuple[Path, list[dict[str, Any]], Path]] = {}
+
+    def give(name: str) -> tuple[Path, list[dict[str, Any]], Path]:
+        if name not in known:
+            made: Built = built(name)
+            out = tmp_path_factory.mktemp(name) / "out"
+            ext4kit("recover", made.image, "-o", out, "-q")
+            lines = (out / "manifest.jsonl").read_text(encoding="utf-8").splitlines()
+            known[name] = made.image, [json.loads(line) for line in lines], out
+        return known[name]
+
+    return give
+
+
+def history_of(checker: Any, image: Path) -> Any:
+    return checker.History(checker.FileSystem(image.open("rb"), 0))
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-I", str(CHECKER), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_it_is_one_short_file_that_imports_the_standard_library_alone() -> None:
+    text = CHECKER.read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    names = {
+        (node.module or "") if isinstance(node, ast.ImportFrom) else node.names[0].name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    }
+    assert {name.split(".")[0] for name in names} <= set(sys.stdlib_module_names)
+    documented: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(
+            node
+        ):
+            first = node.body[0]
+            documented |= set(range(first.lineno, (first.end_lineno or 0) + 1))
+    code = [
+        line
+        for number, line in enumerate(text.splitlines(), 1)
+        if line.strip() and not line.lstrip().startswith("#") and number not in documented
+    ]
+    assert len(code) <= 500
+
+
+@pytest.mark.parametrize(
+    "name", [*RECIPES, *(pytest.param(one, marks=pytest.mark.heavy) for one in MORE)]
+)
+def test_every_intact_record_is_confirmed(name: str, recovered: Recovered, tmp_path: Path) -> None:
+    image, records, out = recovered(name)
+    intact = [record for record in records if record["grade"] == "intact"]
+    assert intact
+    manifest = tmp_path / "manifest.jsonl"
+    manifest.write_text("".join(json.dumps(one) + "\n" for one in intact), encoding="utf-8")
+    done = run(image, manifest, "--out", out)
+    assert (done.returncode, done.stdout) == (
+        0,
+        f"{len(intact)} confirmed, 0 refuted, 0 undecided\n",
+    ), done.stdout[-2000:]
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", OTHERS)
+def test_no_record_of_any_grade_is_refuted(name: str, recovered: Recovered) -> None:
+    image, _, out = recovered(name)
+    done = run(image, out / "manifest.jsonl", "--out", out)
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert not done.stdout.startswith("0 confirmed")
+
+
+def places(value: Any, parts: list[str]) -> list[list[Any]]:
+    """Where in a record a fact stands that is told."""
+    if not parts or value is None:
+        return [] if value is None or isinstance(value, list | dict) else [[]]
+    keys = range(len(value)) if parts[0] == "*" else [parts[0]]
+    return [[key, *rest] for key in keys for rest in places(value[key], parts[1:])]
+
+
+def changed(record: dict[str, Any], kind: str, rng: random.Random) -> dict[str, Any] | None:
+    """The record with one fact of a kind changed; None where it tells no such fact."""
+    facts = [fact.split(".") for fact in FACTS[kind].split()]
+    whole = [fact if fact[0] in record else ["evidence", *fact] for fact in facts]
+    found = [place for fact in whole for place in places(record, fact)]
+    if not found:
+        return None
+    place = rng.choice(found)
+    new = copy.deepcopy(record)
+    at: Any = new
+    for key in place[:-1]:
+        at = at[key]
+    old = at[place[-1]]
+    if isinstance(old, str):
+        spot = rng.randrange(old.startswith("/"), len(old))
+        letter = rng.choice([one for one in "abcdef0123456789" if one != old[spot]])
+        at[place[-1]] = old[:spot] + letter + old[spot + 1 :]
+        new.pop(f"{place[-1]}_bytes", None)
+    else:
+        steps = (1, -1, rng.randrange(2, 1000), (old ^ 1 << rng.randrange(32)) - old)
+        at[place[-1]] = old + rng.choice(steps)
+    return new
+
+
+def refuted(checker: Any, recovered: Recovered, names: list[str], count: int, seed: int) -> None:
+    """Change one fact in so many records and want each of them refuted."""
+    rng, missed, done = random.Random(seed), list[str](), Counter[str]()
+    pool = []
+    for name in names:
+        image, records, _ = recovered(name)
+        intact = [record for record in records if record["grade"] == "intact"]
+        pool.append((history_of(checker, image), intact))
+    while done.total() < count:
+        (history, records), kind = rng.choice(pool), rng.choice(list(FACTS))
+        record = rng.choice(records)
+        new = changed(record, kind, rng)
+        if new is not None:
+            done[kind] += 1
+            if not checker.Check(history, new, None).failed:
+                missed.append(f"{kind}: {record} {new}")
+    assert not missed, f"{len(missed)} of {count}, seed {seed}: {missed[:3]}"
+
+
+def test_one_changed_fact_is_refuted(checker: Any, recovered: Recovered) -> None:
+    seed = random.randrange(1 << 16)
+    refuted(checker, recovered, ["rm_rf_tree", "ext3", "inline_data", "data_journal"], 120, seed)
+
+
+@pytest.mark.slow
+def test_a_thousand_changed_facts_are_refuted(checker: Any, recovered: Recovered) -> None:
+    refuted(checker, recovered, [*RECIPES, *MORE], 1000, random.randrange(1 << 16))
+
+
+def test_a_block_with_a_later_owner_is_refuted(checker: Any, recovered: Recovered) -> None:
+    image, records, _ = recovered("reuse")
+    lost = [record for record in records if record["lost"] and record["extents"]]
+    history = history_of(checker, image)
+    assert lost
+    for record in lost:
+        new = copy.deepcopy(record)
+        size = history.fs.block_size
+        first = new["lost"][0]["offset"] // size
+        history_map = dict(record_blocks(checker, history, new))
+        new["extents"] = sorted([*new["extents"], [first, history_map[first], 1]])
+        new["lost"], new["sha256"] = [], None
+        said = checker.Check(history, new, None).failed
+        assert any("is in use" in line or "has block" in line or "journal" in line for line in said)
+
+
+def record_blocks(checker: Any, history: Any, record: dict[str, Any]) -> list[tuple[int, int]]:
+    """(file block, block) as the checker itself maps the inode of a record."""
+    check = checker.Check(history, record, None)
+    runs, _ = history.map(check.inode, check.last)
+    return [(run[0] + step, run[1] + step) for run in runs for step in range(run[2])]
+
+
+def test_wrong_use_exits_with_2(tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.write_bytes(bytes(4096))
+    assert run(empty, empty).returncode == 2
+    assert run(tmp_path / "none", empty).returncode == 2
+    assert run(empty).returncode == 2
