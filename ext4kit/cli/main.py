@@ -30,6 +30,7 @@ COMMANDS = {
     "extract": "Copy live files and trees out of the image.",
     "deleted": "What was deleted and how much of each is left.",
     "recover": "Bring deleted files back.",
+    "explain": "What a deleted file rests on, with the places to look up.",
     "verify": "Check every checksum and cross-reference.",
     "crosscheck": "A second opinion: what The Sleuth Kit reads otherwise, and why.",
     "journal": "The log: its transactions, verdicts, replay, versions.",

@@ -27,6 +27,7 @@ COMMANDS = (
     ("stat", "IMAGE", "/"),
     ("deleted", "IMAGE"),
     ("recover", "IMAGE", "-o", "OUT"),
+    ("explain", "IMAGE", "<13>"),
     ("extract", "IMAGE", "/", "-o", "OUT"),
     ("verify", "IMAGE"),
     ("crosscheck", "IMAGE"),

@@ -37,6 +37,8 @@ FORMS: tuple[tuple[str, ...], ...] = (
      "recover IMAGE -o OUT --verify-evidence --operator N --case-number 1"),
     ("recover IMAGE -o OUT SOURCES", "recover IMAGE -o OUT --min-grade partial"),
     ("recover IMAGE -o OUT --lost",),
+    ("explain IMAGE INODE", "explain IMAGE TARGET --versions", "explain IMAGE INODE SOURCES",
+     "explain IMAGE --manifest OUT --record 1"),
     ("verify IMAGE", "verify IMAGE --no-replay", "verify IMAGE --superblock COPY"),
     ("crosscheck IMAGE CALM", "crosscheck IMAGE --hashes CALM",
      "crosscheck IMAGE --hashes -a CALM", "crosscheck IMAGE --no-replay CALM"),

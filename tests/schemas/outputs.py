@@ -33,6 +33,8 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("deleted", "IMAGE", "--lost"),
     ("recover", "IMAGE", "--versions", "-o", FOLDER, "--operator", "N. N.", "--case-number", "17"),
     ("recover", "IMAGE", "--lost", "-o", FOLDER),
+    ("explain", "IMAGE", "<12>"),
+    ("explain", "IMAGE", "<13>", "--versions"),
     ("verify", "IMAGE"),
     ("crosscheck", "IMAGE", "--hashes", "--patience", "5"),
     ("journal", "list", "IMAGE"),

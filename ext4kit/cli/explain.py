@@ -1,0 +1,130 @@
+"""`ext4kit explain`."""
+
+from __future__ import annotations
+
+import json
+import os
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ext4kit.cli.finding import files_that_are_gone, sources_option
+from ext4kit.cli.session import CONTEXT, Options, Session, opened, shared
+from ext4kit.errors import RequestError
+from ext4kit.recovery import DeletedFile, Grade, record
+from ext4kit.recovery.sources import Source
+from ext4kit.report.explanation import Explanation, explanation_lines
+from ext4kit.report.records import write_record
+
+_MOST_HASHED = 16 << 30  # bytes, holes included
+_ZEROS = bytes(1 << 20)
+_EXAMPLE = """\b
+Examples:
+  ext4kit explain disk.img /home/anna/report.odt
+  ext4kit explain disk.img '<131>' --json
+  ext4kit explain disk.img --manifest recovered/manifest.jsonl --record 17
+"""
+
+
+@click.command("explain", context_settings=CONTEXT, epilog=_EXAMPLE)
+@shared()
+@click.argument("target", required=False, metavar="[TARGET]")
+@click.option("--manifest", type=click.Path(path_type=Path), metavar="FILE",
+              help="Explain a record of this manifest of `recover`.")  # fmt: skip
+@click.option("--record", "line", type=click.IntRange(1), metavar="N",
+              help="The record in line N of the manifest.")  # fmt: skip
+@click.option("--versions", is_flag=True, help="Earlier states of the file as well.")
+@sources_option
+def command(
+    options: Options,
+    target: str | None,
+    manifest: Path | None,
+    line: int | None,
+    versions: bool,
+    sources: frozenset[Source],
+) -> None:
+    """What a deleted file rests on, in numbered sentences with the places to look up.
+
+    TARGET is the path of a deleted file, or an inode number as '<12>'; or a record of a manifest
+    is named. Bytes count from the start of the image (of the disk in a container, of a logical or
+    unlocked volume). Each is to be found there in a hex viewer.
+    """
+    if (target is None) == (manifest is None) or (manifest is None) != (line is None):
+        raise RequestError("explain wants a TARGET, or --manifest with --record")
+    with opened(options) as session:
+        if manifest is not None:
+            records = [_record_of(manifest, line or 1)]
+        else:
+            records = _records(session, os.fsencode(target or ""), versions, sources)
+        for place, each in enumerate(records):
+            _explain(session, each, place > 0)
+
+
+def _explain(session: Session, record: dict[str, Any], follows: bool) -> None:
+    explanation = Explanation(session.fs, session.volume.facts.source, record)
+    try:
+        if session.options.json:
+            write_record(explanation.as_record())
+            return
+        lines = explanation_lines(explanation.sentences())
+    except (LookupError, TypeError, ValueError) as error:
+        raise RequestError(f"this is no record of `recover` with evidence: {error!r}") from error
+    click.echo("\n".join([""] * follows + lines))
+
+
+def _record_of(manifest: Path, line: int) -> dict[str, Any]:
+    """One record of a manifest.
+
+    Raises:
+        RequestError: it cannot be read, or has no such record.
+    """
+    try:
+        with manifest.open(encoding="utf-8") as stream:
+            text = next((text for at, text in enumerate(stream, 1) if at == line), None)
+        found = None if text is None else json.loads(text)
+    except (OSError, ValueError) as error:
+        raise RequestError(f"{manifest}: cannot be read: {error}") from error
+    if not isinstance(found, dict):
+        raise RequestError(f"{manifest}: has no record {line}")
+    return found
+
+
+def _records(
+    session: Session, target: bytes, versions: bool, sources: frozenset[Source]
+) -> list[dict[str, Any]]:
+    """The records of the deleted files that a target means.
+
+    Raises:
+        RequestError: none was deleted.
+    """
+    number = target[1:-1] if target[:1] + target[-1:] == b"<>" else b""
+    path = b"/" + target.strip(b"/")
+    found = [
+        file
+        for file in files_that_are_gone(session, versions, sources, "overwritten")
+        if (number.isdigit() and file.number == int(number)) or file.path == path
+    ]
+    if not found:
+        raise RequestError(f"{os.fsdecode(target)}: no deleted file is known by that")
+    return [_as_recovered(file) for file in found]
+
+
+def _as_recovered(file: DeletedFile) -> dict[str, Any]:
+    """The record that `recover` would write, with the hash of the bytes."""
+    return record(file, None) | {"sha256": _hash_of(file), "evidence": file.evidence()}
+
+
+def _hash_of(file: DeletedFile) -> str | None:
+    """SHA-256 of the bytes that are left; None for none and where holes are far more."""
+    content, digest = file.content(), sha256()
+    if content is None or content.size > _MOST_HASHED or file.grade is Grade.OVERWRITTEN:
+        return None
+    for chunk in content.chunks():
+        if chunk.data is not None:
+            digest.update(chunk.data)
+            continue
+        for start in range(0, chunk.length, len(_ZEROS)):
+            digest.update(_ZEROS[: chunk.length - start])
+    return digest.hexdigest()

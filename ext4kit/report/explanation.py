@@ -1,0 +1,247 @@
+"""What a record of a deleted file rests on, as numbered sentences that can be looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ext4kit.errors import AccessError
+from ext4kit.evidence.source import Source
+from ext4kit.filesystem import FileSystem
+from ext4kit.journal import History, Log
+from ext4kit.parsers.group import GroupFlags
+from ext4kit.parsers.inode import inode_checksums_ok, parse_inodes
+from ext4kit.past.breaks import find_breaks
+from ext4kit.recovery.deleted import Grade
+from ext4kit.report.safe import shown_text
+from ext4kit.report.times import iso
+
+MOST_RUNS = 32  # that are told one by one; what is left is counted
+GRADES = {
+    Grade.INTACT: "these bytes are its last committed content; the evidence excludes a later write",
+    Grade.CONSISTENT: "all records agree; a later write that leaves no record is not excluded",
+    Grade.PARTIAL: "a part was reused, or the evidence speaks against a part",
+    Grade.OVERWRITTEN: "nothing of it is left",
+    Grade.CARVED: "its content was found without a map; where it begins and ends is a judgement",
+}
+
+
+class Explanation:
+    """The sentences about one record of a manifest.
+
+    Args:
+        fs: the file system, its journal replayed.
+        source: its bytes.
+        record: as `recover` writes it, with `evidence`.
+    """
+
+    def __init__(self, fs: FileSystem, source: Source, record: dict[str, Any]) -> None:
+        self.fs, self.source, self.record = fs, source, record
+        self.evidence: dict[str, Any] = record.get("evidence") or {}
+
+    def sentences(self) -> list[str]:
+        """All of them, in order."""
+        parts = [self._identity(), self._inode(), self._freed(), self._map(), self._runs()]
+        parts += [self._lost(), self._name(), self._searched(), self._grade()]
+        return [shown_text(text) for part in parts for text in part]
+
+    def as_record(self) -> dict[str, Any]:
+        """The same with plain JSON values."""
+        statements = [
+            {"number": number, "text": text} for number, text in enumerate(self.sentences(), 1)
+        ]
+        kept = {key: self.record[key] for key in ("path", "inode", "generation", "grade")}
+        return {"record": "explanation", **kept, "statements": statements}
+
+    # -- places ---------------------------------------------------------------------------
+
+    @cached_property
+    def _log(self) -> Log | None:
+        return Log.open(self.fs)
+
+    @cached_property
+    def _history(self) -> History | None:
+        return None if self._log is None else History(self._log)
+
+    @cached_property
+    def _commits(self) -> dict[int, int | None]:
+        """Commit time (ns) by transaction."""
+        every = self._log.transactions if self._log else ()
+        return {int(one.id): one.commit_time_ns for one in every}
+
+    def _transaction(self, tid: int) -> str:
+        time = self._commits.get(tid)
+        return f"transaction {tid}" + (f" (committed {iso(time)})" if time is not None else "")
+
+    def _place(self, at: dict[str, Any], what: str) -> str:
+        """`byte 1,234 (block 5, byte 6 of it), a copy of ... that transaction 7 wrote`."""
+        if at["offset"] is None:
+            return f"a place outside this image ({what} {at['block']:,})"
+        size, start = self.fs.superblock.block_size, self.evidence["file_system_at"]
+        block, byte = divmod(at["offset"] - start, size)
+        here = f"byte {at['offset']:,} of the image (block {block:,}, byte {byte:,} of it)"
+        if at["transaction"] is None:
+            return f"{here}: {what} {at['block']:,} on the disk"
+        written = self._transaction(at["transaction"])
+        return f"{here}: the copy of {what} {at['block']:,} in {written}"
+
+    def _checksum_fits(self, at: dict[str, Any]) -> bool:
+        """Whether the inode that stands there now carries its checksum."""
+        superblock = self.fs.superblock
+        try:
+            start = at["offset"] - self.evidence["file_system_at"]
+            raw = self.source.read(start, superblock.inode_size)
+        except AccessError:
+            return False
+        rows = np.frombuffer(raw, np.uint8)[None, :].copy()
+        table = parse_inodes(rows, np.array([self.record["inode"]]), superblock)
+        same = int(table.checksum[0]) == at["checksum"]
+        return same and bool(inode_checksums_ok(table, superblock)[0])
+
+    # -- sentences ------------------------------------------------------------------------
+
+    def _identity(self) -> Iterator[str]:
+        record = self.record
+        called = record["path"] or record["name"] or "A file without a known name"
+        size = "of unknown size" if record["size"] is None else f"of {record['size']:,} bytes"
+        if record["inode"] is None:
+            yield f"Content {size} was found at block {record['first_block']:,}, without an inode."
+            return
+        yield (
+            f"{called} was inode {record['inode']}, generation {record['generation']}: a"
+            f" {record['type']} {size}, uid {record['uid']}, gid {record['gid']}."
+        )
+
+    def _inode(self) -> Iterator[str]:
+        at = self.evidence.get("inode_at")
+        if at is None:
+            if self.record["inode"] is not None:
+                yield f"The inode was found elsewhere: {self.record['sources']['inode']}."
+            return
+        yield f"The inode was read at {self._place(at, 'inode table block')}."
+        if at["checksum"] is None:
+            yield "The file system has no checksums of inodes."
+        else:
+            match = "it matches" if self._checksum_fits(at) else "it does not match"
+            yield (
+                f"Its checksum 0x{at['checksum']:08x} covers the inode number, the generation and"
+                f" all {self.fs.superblock.inode_size} bytes of the inode; {match}."
+            )
+        older, newer = self.evidence["copies"]["older"], self.evidence["copies"]["newer"]
+        yield (
+            f"The journal has {older:,} older and {newer:,} newer copies of that inode table block."
+        )
+
+    def _freed(self) -> Iterator[str]:
+        record, at = self.record, self.evidence.get("freed_at")
+        before, after = record["deleted_between"]
+        if before:
+            shown = self._transaction(before["transaction"])
+            yield f"The last state that shows it linked is of {shown}."
+        if after:
+            yield f"The next state is of {self._transaction(after['transaction'])}."
+        if at is not None:
+            when = f"; deletion time {iso(record['dtime'])}" if record["dtime"] else ""
+            yield f"It is first seen freed at {self._place(at, 'inode table block')}{when}."
+        elif record["inode"] is not None:
+            yield "No state shows it freed."
+
+    def _map(self) -> Iterator[str]:
+        nodes, source = self.evidence.get("map_at", []), self.record["sources"].get("map")
+        if self.record["inode"] is None:
+            return
+        if source is None:
+            yield "No source gives its blocks."
+        elif source != self.record["sources"]["inode"]:
+            yield f"Its map was rebuilt: {source}."
+        elif not nodes:
+            yield "Its map, or its content, is in the inode itself."
+        for node in nodes[:MOST_RUNS]:
+            yield f"A block of its map was read at {self._place(node, 'block')}."
+        if len(nodes) > MOST_RUNS:
+            yield f"{len(nodes) - MOST_RUNS:,} further blocks of its map are in the record."
+
+    def _runs(self) -> Iterator[str]:
+        size, runs = self.fs.superblock.block_size, self.record["extents"]
+        start = self.evidence.get("file_system_at", 0)
+        for logical, block, count in runs[:MOST_RUNS]:
+            last = f" to {block + count - 1:,}" if count > 1 else ""
+            where = f"block{'s' * (count > 1)} {block:,}{last}"
+            yield (
+                f"From file block {logical:,} on the content is in {where}, byte"
+                f" {start + block * size:,} of the image; {self._bitmap(block, count)}."
+            )
+        if len(runs) > MOST_RUNS:
+            yield f"{len(runs) - MOST_RUNS:,} further runs of blocks are in the record."
+        for copied in self.evidence.get("content_at", [])[:MOST_RUNS]:
+            yield f"A block of the content was read at {self._place(copied, 'block')}."
+        owner = self.evidence.get("last_owner")
+        if owner and runs:
+            seen = (
+                "on the disk"
+                if owner["first"] is None
+                else f"from transaction {owner['first']} to transaction {owner['last']}"
+            )
+            yield f"The last recorded owner of these blocks is inode {owner['inode']}, {seen}."
+        if self.record["sha256"]:
+            yield f"The recovered bytes have the SHA-256 {self.record['sha256']}."
+
+    def _bitmap(self, block: int, count: int) -> str:
+        """What the bitmaps say of a run, and where."""
+        superblock, groups = self.fs.superblock, self.fs.groups
+        used = self.fs.bitmaps.blocks_in_use(np.arange(block, block + count))
+        state = f"{int(used.sum()):,} of them in use now" if used.any() else "free now"
+        group, bit = divmod(block - superblock.first_data_block, superblock.blocks_per_group)
+        if not 0 <= group < len(groups):
+            return f"{state}, outside the file system"
+        if groups.flags[group] & GroupFlags.BLOCK_UNINIT and not used.any():
+            return f"{state}: the block bitmap of group {group} was never written"
+        byte, bit = divmod(bit // superblock.cluster_ratio, 8)
+        home = int(groups.block_bitmap[group])
+        return f"{state}: block bitmap {home:,}, from byte {byte:,}, bit {bit} on"
+
+    def _lost(self) -> Iterator[str]:
+        for piece in self.record["lost"][:MOST_RUNS]:
+            last = piece["offset"] + piece["length"] - 1
+            yield f"Bytes {piece['offset']:,} to {last:,} are lost: {piece['owner']}."
+
+    def _name(self) -> Iterator[str]:
+        at = self.evidence.get("name_at")
+        if at is not None:
+            yield f"The directory entry with its name was read at {self._place(at, 'block')}."
+        elif self.record["name"] is not None:
+            yield f"Its name was found elsewhere: {self.record['sources'].get('name')}."
+        elif self.record["inode"] is not None:
+            yield "No directory entry with its name was found."
+
+    def _searched(self) -> Iterator[str]:
+        log = self._log
+        if log is None or not len(log.transactions) or self._history is None:
+            yield "No journal records what was written later."
+            return
+        every, copies = log.transactions, len(self._history.tags)
+        tids = f"{every.order[0] % (1 << 32)} to {every.order[-1] % (1 << 32)}"
+        yield (
+            f"All {len(every):,} transactions of the journal ({tids}) were searched: {copies:,}"
+            " copies of blocks, with all inodes, extent blocks and directories among them."
+        )
+        lost = int(find_breaks(log).lost.sum())
+        if lost:
+            yield f"Transactions are missing from the journal in {lost:,} places."
+        if self.record["extents"] and not self.record["lost"]:
+            yield "No later owner of its blocks was found in them."
+
+    def _grade(self) -> Iterator[str]:
+        grade = Grade(self.record["grade"])
+        yield f"Grade {grade}: {GRADES[grade]}."
+        for reason in self.record["problems"]:
+            yield f"Reason: {reason.rstrip('.')}."
+
+
+def explanation_lines(sentences: list[str]) -> list[str]:
+    """Numbered lines."""
+    width = len(str(len(sentences)))
+    return [f"{number:>{width}}. {text}" for number, text in enumerate(sentences, 1)]
