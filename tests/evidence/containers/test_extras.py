@@ -99,6 +99,7 @@ def test_every_command_works_without_any(sample: Path, tmp_path: Path) -> None:
         ("cat", sample, "<8>"),
         ("extract", sample, "/", "-o", tmp_path / "extracted"),
         ("deleted", sample),
+        ("explain", sample, "<14>"),
         ("recover", sample, "-o", tmp_path / "recovered"),
         ("verify", sample),
         ("crosscheck", sample, "--hashes"),
