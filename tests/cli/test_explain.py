@@ -13,6 +13,7 @@ from tests.conftest import Cli, Images
 INODE_AT = re.compile(r"The inode was read at byte ([0-9,]+) of the image")
 
 
+@pytest.mark.heavy
 def test_sentences_are_numbered_and_name_bytes_of_the_image(
     ext4kit: Cli, unpacked: Images, tmp_path: Path
 ) -> None:

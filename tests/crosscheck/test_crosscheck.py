@@ -350,6 +350,7 @@ def test_what_it_cannot_open_is_told_with_the_reason(ext4kit: Cli, tmp_path: Pat
     assert not multiprocessing.active_children()
 
 
+@pytest.mark.heavy
 def test_a_reader_that_dies_or_hangs_ends_nothing(
     plain: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -315,6 +315,7 @@ def test_a_bsd_label_in_a_slice(make: Make, base: int) -> None:
     assert found == [("mbr", 2048, 4096), *inner]
 
 
+@pytest.mark.heavy
 def test_a_disk_image_within_a_partition(run: Run, make: Make) -> None:
     inner, outer = make("inner", 16), make("outer", 64)
     write_table(inner, "label: gpt\nstart=2048,size=4096\nstart=8192,size=4096\n")
@@ -354,6 +355,7 @@ def test_a_boot_sector_alone_does_not_make_a_disk_of_a_file_system(run: Run, mak
         assert len(evidence.problems) == 0
 
 
+@pytest.mark.heavy
 def test_changed_bytes_in_tables_raise_nothing(run: Run, make: Make) -> None:
     """Volumes come back from any table, and what is missing of each adds up."""
     chooser = random.Random(7)

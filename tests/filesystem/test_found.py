@@ -242,6 +242,7 @@ def test_copies_in_the_log_are_no_file_systems(needs_kernel: None, tmp_path: Pat
     assert (one.offset, one.block) == (0, 8193)
 
 
+@pytest.mark.heavy
 def test_noise_with_the_magic_in_each_sector_is_nothing(tmp_path: Path) -> None:
     data = bytearray(random.Random(5).randbytes(32 * MIB))
     for at in range(56, len(data), 512):
@@ -290,6 +291,7 @@ def test_one_that_says_a_huge_size_is_not_whole(tmp_path: Path) -> None:
     assert not one.is_whole
 
 
+@pytest.mark.heavy
 def test_copies_without_number_leave_the_real_one_in(tmp_path: Path) -> None:
     """An attacker fills the disk with superblocks of one UUID that lead nowhere."""
     image = blank(tmp_path / "disk", 64 * MIB)

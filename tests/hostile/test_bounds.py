@@ -115,6 +115,7 @@ def test_folders_nested_without_end_are_cut_and_told(tmp_path: Path) -> None:
     assert 60 < len(depths) < 90
 
 
+@pytest.mark.heavy
 def test_directories_that_share_their_blocks_are_listed_as_far_as_the_evidence_goes(
     tmp_path: Path,
 ) -> None:

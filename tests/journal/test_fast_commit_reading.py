@@ -269,6 +269,7 @@ def test_the_transaction_that_follows_the_last_id_is_0() -> None:
     assert len(read_fast_commits(log).due) == 1
 
 
+@pytest.mark.heavy
 def test_areas_are_read_alike_in_pieces_of_any_size() -> None:
     long = inode(12, raw_inode().ljust(600, b"i"))
     blocks = one(NEW, long, long), more(NEW), spoiled(more(NEW, long), 6)

@@ -293,6 +293,7 @@ def test_a_wrong_journal_superblock_is_corrupt(place: int, value: int) -> None:
         Log(MemoryBlocks(writer.rows), writer.log_blocks)
 
 
+@pytest.mark.heavy
 def test_damage_anywhere_in_the_log_never_ends_in_an_exception() -> None:
     numbers, read, replayed = np.random.default_rng(4), 0, 0
     for checksums in (True, False):

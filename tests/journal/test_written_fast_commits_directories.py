@@ -284,6 +284,7 @@ def names_raw(made: Written) -> set[bytes]:
     return {one.path for one in view.fs.walk(b"/big") if one.path != b"/big"}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("options", HASHED)
 def test_a_full_index_gets_another_level(options: str, tmp_path: Path) -> None:
     """With 1,024 bytes a root names 123 or 124 leaves of three names each."""

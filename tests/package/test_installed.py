@@ -54,6 +54,7 @@ def test_pages_and_scripts_are_where_the_platform_looks(installed: Installed) ->
     assert {name: found.get(name) for name in shipped} == shipped
 
 
+@pytest.mark.heavy
 def test_the_checker_is_beside_the_program(installed: Installed) -> None:
     source = ROOT / "tools/ext4check.py"
     assert (installed.share / "ext4kit/ext4check.py").read_bytes() == source.read_bytes()

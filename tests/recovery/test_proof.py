@@ -29,6 +29,7 @@ def exact(record: dict[str, Any], key: str) -> bytes:
     return base64.b64decode(stored) if stored else str(record[key]).encode()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", SAMPLES)
 def test_the_bytes_at_each_place_are_those_of_the_record(
     name: str, ext4kit: Cli, unpacked: Images, tmp_path: Path
@@ -63,6 +64,7 @@ def test_the_bytes_at_each_place_are_those_of_the_record(
     assert told > 20
 
 
+@pytest.mark.heavy
 def test_a_lost_file_system_names_no_places(ext4kit: Cli, unpacked: Images, tmp_path: Path) -> None:
     image = tmp_path / "again.img"
     image.write_bytes(unpacked("rm_rf_tree").image.read_bytes())

@@ -58,6 +58,7 @@ def test_a_sample_with_deleted_files(unpacked: Images, tmp_path: Path) -> None:
     assert list(complaints(unpacked("rm_rf_tree").image, tmp_path)) == []
 
 
+@pytest.mark.heavy
 def test_hostile_names_devices_and_attributes(hostile: Path, tmp_path: Path) -> None:
     assert list(complaints(hostile, tmp_path)) == []
 
@@ -82,6 +83,7 @@ def test_damaged_images(hostile: Path, tmp_path: Path, seed: int) -> None:
     assert list(complaints(image, tmp_path)) == []
 
 
+@pytest.mark.heavy
 def test_a_file_system_over_another(hostile: Path, tmp_path: Path) -> None:
     image = tmp_path / "over.img"
     image.write_bytes(hostile.read_bytes())

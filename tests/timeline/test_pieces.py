@@ -47,6 +47,7 @@ def events(path: Path) -> list[Event]:
         return list(build_timeline(image.volume().filesystem()))
 
 
+@pytest.mark.heavy
 def test_entries_stand_as_long_in_small_pieces(image: Path, request: pytest.FixtureRequest) -> None:
     whole = appearances(image)
     request.getfixturevalue("small_pieces")

@@ -134,6 +134,7 @@ def test_plain_files_are_those_with_one_extent_and_it_is_told_as_debugfs_tells_i
     assert not len(piece.unsealed)
 
 
+@pytest.mark.heavy
 @needs_tools
 def test_a_bit_of_a_plain_file_is_wrong_where_e2fsck_says_so(bare: Path) -> None:
     number = number_of(bare, "/folder/041")

@@ -129,6 +129,7 @@ def test_a_cut_container_knows_what_is_behind_the_cut(
             assert lost, name
 
 
+@pytest.mark.heavy
 def test_no_file_with_lost_bytes_is_intact(
     tool: Tool, sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -257,6 +258,7 @@ def test_a_chain_of_backing_files_without_an_end_is_refused(tool: Tool, tmp_path
     assert "does not end" in _refusal(tmp_path / "a")
 
 
+@pytest.mark.heavy
 def test_a_cut_vmdk_or_vhd_never_gives_wrong_bytes(
     tool: Tool, sample: Path, tmp_path: Path
 ) -> None:

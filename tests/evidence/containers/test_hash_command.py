@@ -55,6 +55,7 @@ def test_stored_hashes_are_checked(
     assert [each["size"] for each in evidence["files"]] == [each.stat().st_size for each in there]
 
 
+@pytest.mark.heavy
 def test_a_byte_that_changed_is_a_mismatch(
     tool: Tool, sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -117,6 +118,7 @@ def test_what_is_unlocked_is_hashed_too(
     assert [each["of"] for each in _hash(capsys, 0, luks1, "--image-only")[1:2]] == ["image"]
 
 
+@pytest.mark.heavy
 def test_the_packed_e01_is_the_packed_sample(
     sample: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -75,6 +75,7 @@ def _encrypted(tool: Tool, plain: Path, target: Path, key: Path, *options: str) 
     return target
 
 
+@pytest.mark.heavy
 def test_luks1_gives_the_answers_of_the_raw_image(
     luks1: Path, password: Path, same_answers: Check
 ) -> None:
@@ -272,6 +273,7 @@ def test_a_snapshot_is_shown(tool: Tool, tmp_path: Path, loop: Loop) -> None:
         assert told == ["case/root, linear", "case/changes, snapshot of root; its changes"]
 
 
+@pytest.mark.heavy
 def test_thin_volumes_are_named_and_refused(
     tool: Tool, tmp_path: Path, loop: Loop, capsys: pytest.CaptureFixture[str]
 ) -> None:

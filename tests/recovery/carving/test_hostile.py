@@ -86,6 +86,7 @@ def test_damaged_headers_cost_the_file_behind_only_where_they_name_its_end(
     assert kept > 15
 
 
+@pytest.mark.heavy
 def test_a_bomb_is_not_unpacked_to_its_end() -> None:
     bomb = gzip.compress(bytes(200 << 20))
     budget = Budget(16 << 20)
