@@ -16,6 +16,8 @@ from tests.journal.debugfs_session import FIRST, NOW, SECONDS, SIZE, Session, co
 from tests.journal.kernel_log import opened
 from tests.journal.log_writer import LOG_START
 
+pytestmark = pytest.mark.heavy
+
 CHANGED = "its inode changed afterwards, and file data is not in the log"
 MOVED = "its block map changed afterwards, and file data is not in the log"
 RECENT = "it was changed shortly before, and a write in the same instant leaves no trace"

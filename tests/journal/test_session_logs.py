@@ -16,6 +16,8 @@ from ext4kit.journal.versions import Change, block_versions, compared, inode_rea
 from tests.journal.debugfs_session import FIRST, NOW, SECONDS, SIZE, Session, content, tree
 from tests.journal.kernel_log import opened
 
+pytestmark = pytest.mark.heavy
+
 ONE, TWO = content("one", 3), content("two", 5)
 
 

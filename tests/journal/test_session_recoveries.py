@@ -20,6 +20,8 @@ from tests.journal.kernel_log import opened, run
 from tests.journal.log_writer import LOG_START, MemoryBlocks
 from tests.journal.written_fast_commits import register
 
+pytestmark = pytest.mark.heavy
+
 
 @pytest.fixture
 def session(tmp_path: Path) -> Session:

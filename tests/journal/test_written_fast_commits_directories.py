@@ -33,6 +33,8 @@ from tests.journal.written_fast_commits import (
     raw_inode,
 )
 
+pytestmark = pytest.mark.heavy
+
 FORMS = {
     "1k": "-b 1024",
     "4k": "-b 4096",

@@ -32,6 +32,8 @@ from tests.journal.written_fast_commits import (
     register,
 )
 
+pytestmark = pytest.mark.heavy
+
 FORMS = {
     "4k": "-b 4096",
     "1k": "-b 1024",

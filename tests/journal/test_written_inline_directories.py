@@ -24,6 +24,8 @@ from tests.journal.written_fast_commits import (
     names,
 )
 
+pytestmark = pytest.mark.heavy
+
 ROOT, SIZE = 2, 512  # of an inode
 BODY = 128 + 32  # where attributes begin: behind i_extra_isize
 NAMES = (b"first", b"second file", b"third", b"fourth")
