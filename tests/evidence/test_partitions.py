@@ -92,7 +92,7 @@ LARGE_GPT = "label: gpt\nstart=256,size=4096,name=four\nstart=8192\n"
 def _large(run: Run, loop: Callable[..., Path], path: Path, script: str) -> list[tuple[int, int]]:
     """Partition a disk with sectors of 4,096 bytes; what sfdisk says of it."""
     device = loop(path, "-b", "4096")
-    write_table(device, script, "--no-reread", "--no-tell-kernel")
+    write_table(device, script, "--no-reread")
     return _expected(run, device, 4096)
 
 
@@ -129,7 +129,7 @@ def test_a_device_tells_its_sectors(run: Run, make: Make, loop: Callable[..., Pa
     """Nothing in the partitions tells them; of the image file 512 bytes have to be believed."""
     path = make("disk", 256)
     device = loop(path, "-b", "4096")
-    write_table(device, LARGE_PRIMARY, "--no-reread", "--no-tell-kernel")
+    write_table(device, LARGE_PRIMARY, "--no-reread")
     expected = _expected(run, device, 4096)
     with open_evidence(device) as evidence:
         assert _places(evidence) == expected

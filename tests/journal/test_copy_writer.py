@@ -19,6 +19,7 @@ from ext4kit.output.replayed_copy import PIECE_BYTES, write_copy
 from sample_images.recipes import machine
 from tests.journal.crashes import Crash, Setup, crash, mounted
 from tests.journal.replaying import called, replayed
+from tests.partition_tables import write_table
 
 MIB = 1 << 20
 
@@ -188,8 +189,8 @@ def test_a_folder_on_the_evidence_itself_is_refused(cut: Crash, tmp_path: Path) 
 def test_of_a_disk_the_volume_is_copied(cut: Crash, tmp_path: Path) -> None:
     disk, alone, inside = (tmp_path / name for name in ("disk.img", "alone.img", "inside.img"))
     disk.write_bytes(bytes(MIB) + cut.image.read_bytes() + bytes(MIB))
-    table = b"start=2048, size=%d, type=83\n" % (cut.image.stat().st_size // 512)
-    machine.run("sfdisk", "--quiet", disk, stdin=b"label: dos\n" + table)
+    table = f"start=2048, size={cut.image.stat().st_size // 512}, type=83\n"
+    write_table(disk, "label: dos\n" + table)
     assert replayed(cut.image, alone).exit_code == 0
     assert replayed(disk, inside).exit_code == 0
     assert digest(inside) == digest(alone)
