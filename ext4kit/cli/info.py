@@ -20,10 +20,12 @@ Example:
 @shared(lost=True)
 @click.option("-g", "--groups", is_flag=True, help="Every block group as well.")
 def command(options: Options, groups: bool) -> None:
-    """Superblock, features, journal and groups of the file system in IMAGE.
+    """Superblock, features, journal, writing kernel and groups of the file system in IMAGE.
 
     The lines are those of `dumpe2fs`, with ext4kit's own behind them. Shown is what is stored:
-    the journal is not replayed here. Times are in the local zone, with --json in UTC.
+    the journal is not replayed here. Which Linux versions wrote is told by traces in a part of
+    the inodes and directories, with what follows for recovery. Times are in the local zone, with
+    --json in UTC.
 
     With --lost: what is known of a file system that this one was made over, and from what.
     """

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from ext4kit.errors import AccessError
 from ext4kit.filesystem import FileSystem
 from ext4kit.journal import Log
 from ext4kit.parsers.features import READ_FULLY
+from ext4kit.past.writer import find_writer
 from ext4kit.report.group_facts import GroupText, group_record, listed, read_group_facts
 from ext4kit.report.journal_facts import (
     journal_facts,
@@ -25,6 +27,7 @@ from ext4kit.report.superblock_facts import (
     superblock_facts,
     superblock_record,
 )
+from ext4kit.report.writer import writer_facts, writer_record
 
 BAD_BLOCKS_INODE = 1
 LINES_AT_ONCE = 4096
@@ -39,7 +42,8 @@ def info_text(fs: FileSystem, groups: bool) -> Iterator[str]:
         lines += fact_lines(journal_facts(log.superblock, fs.superblock.block_size))
     lines += mmp_lines(mmp) if mmp else []
     lines += [f"Bad blocks: {listed(blocks)}" for blocks in [_bad_blocks(fs)] if blocks]
-    yield "\n".join([*lines, "", *fact_lines(_own_facts(fs, log)), *_reading_lines(fs)])
+    own = fact_lines(chain(_own_facts(fs, log), writer_facts(find_writer(fs, log))))
+    yield "\n".join([*lines, "", *own, *_reading_lines(fs)])
     if groups:
         yield from _groups_text(fs)
 
@@ -58,7 +62,7 @@ def _groups_text(fs: FileSystem) -> Iterator[str]:
 
 
 def info_records(fs: FileSystem, groups: bool) -> Iterator[dict[str, Any]]:
-    """The same as records: superblock, journal, mmp, state, groups."""
+    """The same as records: superblock, journal, mmp, state, writer, groups."""
     log = Log.open(fs)
     mmp = read_mmp(fs)
     yield superblock_record(fs.superblock)
@@ -78,6 +82,7 @@ def info_records(fs: FileSystem, groups: bool) -> Iterator[dict[str, Any]]:
         "journal": journal_state(fs, log),
         "features_read": fs.superblock.features.readings,
     }
+    yield writer_record(find_writer(fs, log))
     if groups:
         yield from map(group_record, read_group_facts(fs))
 

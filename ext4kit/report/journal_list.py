@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from ext4kit.filesystem import FileSystem
-from ext4kit.journal import Log, Transaction
+from ext4kit.journal import History, Log, Transaction
 from ext4kit.journal.contents import NAMES, OF_GROUP, OF_INODE, Content, Touched, touched
+from ext4kit.past.mounts import UNKNOWN, find_mounts
 from ext4kit.report.times import iso
 
-_HEADINGS = ("transaction", "committed", "state", "copies", "revokes", "descriptors")
-_WIDTHS = (11, 30, 12, 7, 7, 11)
-_RIGHT = (True, False, False, True, True, True)
+_HEADINGS = ("transaction", "committed", "mount", "state", "copies", "revokes", "descriptors")
+_WIDTHS = (11, 30, 5, 12, 7, 7, 11)
+_RIGHT = (True, False, True, False, True, True, True)
 _MOST_NUMBERS = 4  # of a kind in the table; the records have all
 
 
@@ -27,11 +28,18 @@ def transaction_lines(fs: FileSystem, log: Log) -> Iterator[str]:
         return
     yield _line(_HEADINGS, "touched")
     contents = touched(fs, log)
-    for each in log.transactions:
+    for each, mount in zip(log.transactions, _mounts(fs, log), strict=True):
         time = "-" if each.commit_time_ns is None else iso(each.commit_time_ns).replace("T", " ")
         counts = (each.blocks, each.revokes, each.descriptors)
-        cells = (str(each.id), time, str(each.state), *(f"{count:,}" for count in counts))
+        in_mount = "-" if mount is None else str(mount)
+        cells = (str(each.id), time, in_mount, str(each.state), *(f"{count:,}" for count in counts))
         yield _line(cells, _in_words(fs, contents, each))
+
+
+def _mounts(fs: FileSystem, log: Log) -> list[int | None]:
+    """The mount count of each transaction, None where nothing tells it."""
+    counts = find_mounts(History(log), fs.superblock.block_size)
+    return [None if count == UNKNOWN else count for count in counts.tolist()]
 
 
 def _line(cells: tuple[str, ...], last: str) -> str:
@@ -90,10 +98,11 @@ def transaction_records(fs: FileSystem, log: Log) -> Iterator[dict[str, Any]]:
     contents = touched(fs, log)
     by_order = np.argsort(log.revokes.order, kind="stable")
     orders = log.revokes.order[by_order]
-    for each in log.transactions:
+    for each, mount in zip(log.transactions, _mounts(fs, log), strict=True):
         first, end = np.searchsorted(orders, [each.order, each.order + 1])
         yield {
             **transaction_record(each),
+            "mount": mount,
             "touched": list(_touched(fs, contents, each.order)),
             "revoked": np.sort(log.revokes.block[by_order[first:end]]).tolist(),
         }

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ext4kit.filesystem import FileSystem
 from ext4kit.journal import Log
+from ext4kit.past.writer import Writer, find_writer
 from ext4kit.recovery import find_deleted
 from ext4kit.recovery.sources import ALL_SOURCES, Source
 from ext4kit.summary.activity import activity
@@ -52,6 +53,7 @@ class Summary:
     """
 
     identity: Identity
+    writer: Writer
     health: Health | None
     log: LogFacts
     deletions: Deletions
@@ -83,6 +85,7 @@ def summarize(fs: FileSystem, extent: Extent = Extent(), step: Step = _unseen) -
     journal = log_facts(fs, log)
     return Summary(
         identity=identity(fs),
+        writer=find_writer(fs, log),
         health=checked,
         log=journal,
         deletions=deletions(deleted, extent.sources, extent.first, extent.rows),

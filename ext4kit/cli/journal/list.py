@@ -29,7 +29,8 @@ def command(options: Options) -> None:
     torn          its commit block, or another, is missing or bad
     uncommitted   the newest, cut off before its commit
 
-    Times are in UTC; --json has every block of each transaction.
+    Times are in UTC; "mount" is how often the file system had been mounted then. --json has every
+    block of each transaction.
     """  # noqa: D301 -- click reads the backspace
     with opened(options, replay=False) as session:
         with progress(options.quiet, "reading the log"):

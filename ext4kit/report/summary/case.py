@@ -145,6 +145,8 @@ def identity_rows(case: Case) -> Iterator[tuple[str, str]]:
         yield "Before it", "another file system; `ext4kit deleted IMAGE --lost` has its files"
     yield "Last mounted", f"{when(identity.mounted)}{_mounted_on(identity)}"
     yield "Last written", when(identity.written)
+    yield "Written by", case.summary.writer.family
+    yield "For recovery", "; ".join(case.summary.writer.effects) or "nothing tells the kernel"
     yield "Features", " ".join(identity.features)
 
 

@@ -13,6 +13,7 @@ from ext4kit.report.summary.case import Case
 from ext4kit.report.timeline import event_record
 from ext4kit.report.times import iso
 from ext4kit.report.volumes import volume_record
+from ext4kit.report.writer import writer_record
 from ext4kit.summary import Bins, Sighting, Suspicion
 from ext4kit.summary.victims import Victim
 
@@ -24,6 +25,7 @@ def summary_records(case: Case) -> Iterator[dict[str, Any]]:
     yield evidence_record(case.evidence)
     yield from map(volume_record, case.evidence.volumes)
     yield _identity(case)
+    yield writer_record(summary.writer)
     yield _health(case)
     yield {"record": "log", **asdict(summary.log), "standing": str(summary.log.standing)}
     yield _deletions(case)
