@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from sample_images.cache import cache_folder
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES: dict[str, list[str]] = {
     package: commands
@@ -26,12 +28,6 @@ PACKAGES: dict[str, list[str]] = {
 def everything() -> bool:
     """Whether all slow tests run, with all that they repeat."""
     return os.environ.get("EXT4KIT_SLOW", "") not in ("", "0")
-
-
-def cache_folder() -> Path:
-    """Where tools are unpacked by users who cannot install them; XDG_CACHE_HOME is heeded."""
-    home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path.home() / ".cache") / "ext4kit" / "tools"
 
 
 def widen_path() -> None:

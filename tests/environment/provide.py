@@ -13,7 +13,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.environment import PACKAGES, cache_folder, is_root, missing, widen_path
+from sample_images.cache import cache_folder
+from tests.environment import PACKAGES, is_root, missing, widen_path
 from tests.environment.kernel import missing_for_kernel
 
 USER_MODE = "user-mode-linux"
