@@ -4,10 +4,10 @@ What kernels do differently, with the first version of the new way:
 
 - 5.13 clears a directory entry when it removes it; before, name and inode number stay. Source:
   kernel fs/ext4/namei.c, `ext4_generic_delete_entry`.
+- 6.1 counts changes of regular files in `i_version`; before, only with a mount option. Source:
+  kernel fs/ext4/super.c, `SB_I_VERSION`.
 - 6.4 goes on in the journal where the unmount left it, and stores that place in `s_head`; before,
   each mount starts at the first block. Source: kernel fs/jbd2/journal.c, `journal_reset`.
-- 6.2 counts changes of regular files in `i_version`; before, only with a mount option. Source:
-  kernel fs/ext4/super.c, `SB_I_VERSION`; measured: 6.1 counts none.
 - 6.13 stamps changes finer than the clock tick when somebody looks in between. Source: kernel
   fs/inode.c, `inode_set_ctime_current`.
 
@@ -35,7 +35,7 @@ from ext4kit.units import NANOSECONDS
 Version = tuple[int, int]
 
 CLEARS_ENTRIES: Version = (5, 13)
-COUNTS_CHANGES: Version = (6, 2)
+COUNTS_CHANGES: Version = (6, 1)
 GOES_ON_IN_LOG: Version = (6, 4)
 FINE_TIMES: Version = (6, 13)
 MOST_INODES = 1 << 18
@@ -115,7 +115,7 @@ def find_writer(fs: FileSystem, log: Log | None) -> Writer:
     """
     found = _Found(fs)
     signs = [*_of_entries(found), *_of_log(log), *_of_changes(found), *_of_times(fs, found)]
-    since, before, several = _last_writer(signs)
+    since, before, several = last_writer(signs)
     needed = _of_features(fs)
     if needed is not None:
         signs.append(needed)
@@ -125,8 +125,11 @@ def find_writer(fs: FileSystem, log: Log | None) -> Writer:
     return Writer(tuple(signs), since, before, several, tuple(_effects(signs)))
 
 
-def _last_writer(signs: list[Sign]) -> tuple[Version | None, Version | None, bool]:
-    """(since, before, several) of the newest writer: of two that contradict, the later one."""
+def last_writer(signs: list[Sign]) -> tuple[Version | None, Version | None, bool]:
+    """(since, before, several) as in `Writer`: of two signs that contradict, the later one counts.
+
+    One without a time is taken for earlier than all others.
+    """
     by_time = sorted(signs, key=lambda sign: -1 if sign.time is None else sign.time)
     since: Version | None = None
     before: Version | None = None

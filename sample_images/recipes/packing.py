@@ -6,23 +6,27 @@ One of them is there as a lab would have it, too: in an E01 that ewfacquire made
 from __future__ import annotations
 
 import lzma
+import sys
 import tempfile
 from pathlib import Path
 
+from sample_images.kernels import HOST
 from sample_images.recipes import machine
 from sample_images.recipes.truth import Built
 
 PACKED = Path(__file__).resolve().parent.parent / "packed"
 CHUNK = 1 << 20
+_PRESET = 9 | lzma.PRESET_EXTREME
 ACQUIRED = "rm_rf_tree"
-SAMPLES = (
-    "removed_after_remount",
-    "rm_rf_tree",
-    "power_cut",
-    "orphan_file",
-    "ext3",
-    "large_extent_leaves",
-)
+SAMPLES = {  # name: the recipe, and the kernel that it is built on
+    "removed_after_remount": ("removed_after_remount", HOST),
+    "rm_rf_tree": ("rm_rf_tree", HOST),
+    "power_cut": ("power_cut", HOST),
+    "orphan_file": ("orphan_file", HOST),
+    "ext3": ("ext3", HOST),
+    "large_extent_leaves": ("large_extent_leaves", HOST),
+    "removed_on_5_10": ("removed_after_remount", "5.10"),
+}
 
 
 def packed_names() -> list[str]:
@@ -78,12 +82,16 @@ def acquire() -> Path:
 
 
 def pack(name: str, directory: Path) -> Path:
-    """Build the small variant of a recipe in `directory` and pack it; needs root."""
-    from sample_images.recipes.making import build  # only Linux builds, every system unpacks
+    """Build the small variant of a sample's recipe in `directory` and pack it.
 
-    built = build(name, directory, small=True)
+    Needs root; a sample of another kernel needs that one in the cache instead.
+    """
+    recipe, kernel = SAMPLES[name]
+    command = ("sample_images.recipes", "build", "--small", "-o", str(directory), recipe)
+    python = (sys.executable, "-m")
+    machine.run(*python, "sample_images.kernels", kernel, "--", *python, *command)
     PACKED.mkdir(exist_ok=True)
-    for source in (built.image, built.truth):
-        packed = lzma.compress(source.read_bytes(), preset=9 | lzma.PRESET_EXTREME)
-        (PACKED / f"{source.name}.xz").write_bytes(packed)
-    return PACKED / f"{built.image.name}.xz"
+    for end in (".img", ".truth.json"):
+        packed = lzma.compress((directory / (recipe + end)).read_bytes(), preset=_PRESET)
+        (PACKED / f"{name}{end}.xz").write_bytes(packed)
+    return PACKED / f"{name}.img.xz"
