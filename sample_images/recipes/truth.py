@@ -5,11 +5,19 @@ from __future__ import annotations
 import base64
 import json
 import lzma
+import platform
+import re
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from sample_images.recipes.ondisk import Extent
+
+
+def running_kernel() -> tuple[int, int]:
+    """Version of the running kernel, as (6, 18)."""
+    major, minor, *_ = [*map(int, re.findall(r"\d+", platform.release())), 0, 0]
+    return major, minor
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,16 +107,22 @@ class LiveFile:
 
 @dataclass(slots=True)
 class Truth:
-    """All that is known about one image."""
+    """All that is known about one image.
+
+    Attributes:
+        kernel: version of the kernel that wrote it, as (6, 18).
+    """
 
     recipe: str
     files: list[FileTruth] = field(default_factory=list)
     live: list[LiveFile] = field(default_factory=list)
+    kernel: tuple[int, int] = field(default_factory=running_kernel)
 
     def save(self, path: Path) -> None:
         """Write as JSON, packed when the name ends in .xz."""
         data = {
             "recipe": self.recipe,
+            "kernel": self.kernel,
             "files": [_as_json(asdict(one)) for one in self.files],
             "live": [_as_json(asdict(one)) for one in self.live],
         }
@@ -124,6 +138,7 @@ def load(path: Path) -> Truth:
         data["recipe"],
         [_file_from(record) for record in data["files"]],
         [LiveFile(**_with_path(record)) for record in data["live"]],
+        tuple(data["kernel"]),
     )
 
 

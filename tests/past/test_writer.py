@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from ext4kit.past.writer import (
     last_writer,
 )
 from sample_images.recipes import machine
+from sample_images.recipes.truth import running_kernel
 from tests.conftest import Images
 
 OLD, NEW = (5, 13), (6, 4)
@@ -31,11 +31,6 @@ def writer_of(image: Path) -> Writer:
     with ext4kit.open(image) as evidence:
         fs = evidence.volume().filesystem()
         return find_writer(fs, Log.open(fs))
-
-
-def running() -> Version:
-    major, minor = os.uname().release.split(".")[:2]
-    return int(major), int(minor.split("-")[0])
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +53,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.kernel
 def test_the_running_kernel_is_within_what_is_told(image: Path) -> None:
     found = writer_of(image)
-    kernel = running()
+    kernel = running_kernel()
     assert found.since is not None and found.since <= kernel
     assert found.before is None or kernel < found.before
     assert not found.several
@@ -68,7 +63,7 @@ def test_the_running_kernel_is_within_what_is_told(image: Path) -> None:
 
 @pytest.mark.kernel
 def test_a_removal_by_debugfs_looks_like_one_of_an_old_kernel(image: Path, tmp_path: Path) -> None:
-    if running() < CLEARS_ENTRIES:
+    if running_kernel() < CLEARS_ENTRIES:
         pytest.skip("this kernel leaves removed entries itself")
     copy = tmp_path / "copy.img"
     shutil.copyfile(image, copy)

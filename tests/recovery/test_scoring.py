@@ -131,7 +131,8 @@ def test_truth_comes_back_as_it_was_saved(tmp_path: Path) -> None:
 def test_packed_images_hold_what_their_truth_says(name: str, unpacked: Images) -> None:
     sample = unpacked(name)
     truth = load(sample.truth)
-    assert sum(one.could_be_had and one.path_in_log for one in truth.files) >= 20
+    if truth.kernel >= (6, 4):  # before, the log began anew with each mount
+        assert sum(one.could_be_had and one.path_in_log for one in truth.files) >= 20
     with Disk(sample.image) as disk:
         for one in truth.files:
             holds = one.inline or content_digest(disk, one.blocks, one.size) == one.sha256
