@@ -12,9 +12,10 @@ FOUND ?= fuzz-found
 PACKAGE ?= parsers
 SAMPLE ?= 120
 WORKERS ?= 1
+KERNELS ?=
 
 .PHONY: help demo check lint test test-all test-bare test-docker fuzz-kernel truth nist fuzz
-.PHONY: fuzz-coverage
+.PHONY: fuzz-coverage images-by-kernel
 .PHONY: fuzz-powercut mutation bench bench-journal bench-peers bench-scan screenshots man reference
 .PHONY: docs clean
 
@@ -24,7 +25,9 @@ help:
 	@echo "make test       linters, types and the tests, of the slow ones one of each kind"
 	@echo "make test-all   the same with every slow test (full-size images, a Debian system)"
 	@echo "make test-bare  the two commands of the README in a bare Debian system (as root)"
-	@echo "make fuzz-kernel HISTORIES=n OPERATIONS=n   random histories of each layout, judged"
+	@echo "make fuzz-kernel KERNELS=\"host 5.10\" HISTORIES=n OPERATIONS=n SEED=n"
+	@echo "                random histories of each layout, judged, on each kernel"
+	@echo "make images-by-kernel KERNELS=\"5.10 6.1\"   all recipes on each, into build/images/KERNEL"
 	@echo "make truth HISTORIES=n   the same; the counts go into docs/truth.md"
 	@echo "make nist       NIST's cases of deleted file recovery, judged; fills docs/nist.md"
 	@echo "make fuzz-powercut SECONDS=s SEED=n   power cuts between any two writes, judged"
@@ -69,8 +72,11 @@ test-bare: $(STAMP)
 	$(BIN)/python -m tests.bare
 
 fuzz-kernel: $(STAMP)
-	$(BIN)/python -m sample_images.recipes.random_history \
-		--histories $(HISTORIES) --operations $(OPERATIONS)
+	$(BIN)/python -m sample_images.kernels.histories $(or $(KERNELS),host) \
+		--histories $(HISTORIES) --operations $(OPERATIONS) --seed $(or $(SEED),1)
+
+images-by-kernel: $(STAMP)
+	$(BIN)/python -m sample_images.kernels.images $(KERNELS)
 
 truth: $(STAMP)
 	$(BIN)/python -m sample_images.recipes.random_history --histories $(HISTORIES) \

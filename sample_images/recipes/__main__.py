@@ -36,10 +36,16 @@ def _list(_: argparse.Namespace) -> int:
 def _build(options: argparse.Namespace) -> int:
     if reason := missing_for_kernel():
         raise MachineError(f"building {reason}")
+    failed = False
     for name in options.names or RECIPES:
-        built = build(name, options.output, options.small)
-        print(describe(load(built.truth)), flush=True)
-    return 0
+        try:
+            built = build(name, options.output, options.small)
+        except (MachineError, OSError) as error:
+            print(f"error: {name}: {error}", file=sys.stderr, flush=True)
+            failed = True
+        else:
+            print(describe(load(built.truth)), flush=True)
+    return 3 if failed else 0
 
 
 def _describe(options: argparse.Namespace) -> int:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 import ext4kit
 from ext4kit.recovery import DeletedFile, find_deleted
@@ -19,6 +20,7 @@ from sample_images.recipes import machine, syscalls
 from sample_images.recipes.history_book import Book, Key, Life, pieces_of
 from sample_images.recipes.history_sources import Sources
 
+_NUMBERS = ("files", "paths", "wrong_paths", "older_paths", "live")
 _GRADES = ("intact", "consistent", "partial", "overwritten")
 
 
@@ -93,6 +95,22 @@ class Verdict:
             f"{self.paths} paths, {self.wrong_paths} WRONG, {self.older_paths} older; "
             f"{self.live} LIVE"
         )
+
+    def counts(self) -> dict[str, object]:
+        """What was counted, for a JSON file; without `sources`."""
+        numbers = {name: getattr(self, name) for name in _NUMBERS}
+        return {**numbers, "contents": [[*key, count] for key, count in self.contents.items()]}
+
+    @classmethod
+    def of(cls, counts: dict[str, Any]) -> Verdict:
+        """What `counts` gave."""
+        verdict = cls()
+        for name in _NUMBERS:
+            setattr(verdict, name, counts[name])
+        verdict.contents.update(
+            {(grade, content): count for grade, content, count in counts["contents"]}
+        )
+        return verdict
 
     def add(self, other: Verdict) -> None:
         """Count another image in."""

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from crc32c import crc32c
 
+from sample_images.kernels import truth
 from sample_images.recipes import machine, syscalls
 from sample_images.recipes.history_acts import Acts
 from sample_images.recipes.history_book import Book
@@ -229,11 +230,15 @@ def main() -> int:
     total = Verdict()
     for verdict in verdicts.values():
         total.add(verdict)
-    print(f"{len(verdicts) * options.histories} images: {total.line()}")
+    images = len(verdicts) * options.histories
+    print(f"{images} images: {total.line()}")
     print(total.table())
     print(total.sources.table())
     if options.page:
-        options.page.write_text(page(verdicts, options.histories, options.operations, options.seed))
+        made = page(verdicts, options.histories, options.operations, options.seed)
+        options.page.write_text(made + truth.section_of(options.page))
+    if options.counts:
+        truth.save(options.counts, images, options.operations, options.seed, total)
     return int(total.is_bad)
 
 
@@ -278,6 +283,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--operations", type=int, default=400, help="in each history")
     parser.add_argument("--seed", type=int, default=1, help="of the first history")
     parser.add_argument("--page", type=Path, help="write what was measured here, as Markdown")
+    parser.add_argument("--counts", type=Path, help="write what was counted here, as JSON")
     parser.add_argument("--verbose", action="store_true", help="a line on each image")
     parser.add_argument(
         "--keep", type=Path, default=Path("build/histories"), help="where images with a wrong stay"
