@@ -13,6 +13,7 @@ PACKAGE ?= parsers
 SAMPLE ?= 120
 WORKERS ?= 1
 KERNELS ?=
+RECIPES ?=
 
 .PHONY: help demo check lint test test-all test-bare test-docker fuzz-kernel truth nist fuzz
 .PHONY: fuzz-coverage images-by-kernel
@@ -27,7 +28,7 @@ help:
 	@echo "make test-bare  the two commands of the README in a bare Debian system (as root)"
 	@echo "make fuzz-kernel KERNELS=\"host 5.10\" HISTORIES=n OPERATIONS=n SEED=n"
 	@echo "                random histories of each layout, judged, on each kernel"
-	@echo "make images-by-kernel KERNELS=\"5.10 6.1\"   all recipes on each, into build/images/KERNEL"
+	@echo "make images-by-kernel KERNELS=\"5.10 6.1\" RECIPES=names   into build/images/KERNEL"
 	@echo "make truth HISTORIES=n   the same; the counts go into docs/truth.md"
 	@echo "make nist       NIST's cases of deleted file recovery, judged; fills docs/nist.md"
 	@echo "make fuzz-powercut SECONDS=s SEED=n   power cuts between any two writes, judged"
@@ -76,7 +77,7 @@ fuzz-kernel: $(STAMP)
 		--histories $(HISTORIES) --operations $(OPERATIONS) --seed $(or $(SEED),1)
 
 images-by-kernel: $(STAMP)
-	$(BIN)/python -m sample_images.kernels.images $(KERNELS)
+	$(BIN)/python -m sample_images.kernels.images $(KERNELS) --recipes $(RECIPES)
 
 truth: $(STAMP)
 	$(BIN)/python -m sample_images.recipes.random_history --histories $(HISTORIES) \

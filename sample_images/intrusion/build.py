@@ -1,19 +1,20 @@
 """Make the image and pack it: `python -m sample_images.intrusion.build`.
 
-Needs User-mode Linux (Debian package `user-mode-linux`) and mke2fs, and no root.
+Needs a kernel of `sample_images.kernels` and mke2fs, and no root.
 """
 
 from __future__ import annotations
 
 import lzma
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 from sample_images.intrusion import PACKED
 from sample_images.intrusion.guest import TOLD
+from sample_images.kernels import kernels_here
+from sample_images.kernels.guest import boot, end
 from sample_images.recipes.machine import SYSTEM_PATH, MachineError
 
 GUEST = Path(__file__).with_name("guest.py")
@@ -23,8 +24,9 @@ LIMIT = 300  # seconds
 
 def missing() -> str:
     """Why the story cannot be told here; empty when it can."""
-    tools = [tool for tool in ("linux.uml", "mke2fs") if not shutil.which(tool, path=SYSTEM_PATH)]
-    return f"needs {' and '.join(tools)}" if tools else ""
+    if not kernels_here():
+        return "needs a kernel: python -m sample_images.kernels --fetch"
+    return "" if shutil.which("mke2fs", path=SYSTEM_PATH) else "needs mke2fs"
 
 
 def tell(image: Path) -> None:
@@ -37,18 +39,21 @@ def tell(image: Path) -> None:
         raise MachineError(reason)
     with image.open("xb") as made:
         made.truncate(SIZE)
-    command = [
-        "linux.uml", f"ubd0={image.resolve()}", "rootfstype=hostfs", "rootflags=/", "ro",
-        "mem=256M", "con=null", "con0=null,fd:1", "quiet", "init=/usr/bin/python3", "--",
+    kernel = list(kernels_here().values())[-1]
+    words = (
+        f"ubd0={image.resolve()}", "ro", "mem=256M", "quiet", "init=/usr/bin/python3", "--",
         str(GUEST),
-    ]  # fmt: skip
-    done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT, check=False,
-        env={"PATH": SYSTEM_PATH, "HOME": "/", "TMPDIR": "/dev/shm"},
     )  # fmt: skip
-    if TOLD.encode() not in done.stdout:
-        said = (done.stdout + done.stderr).decode(errors="replace").strip()
-        raise MachineError(f"linux.uml: {said[-2000:]}")
+    with tempfile.TemporaryFile() as console:
+        process = boot(kernel, words, console)
+        try:
+            process.wait(LIMIT)
+        finally:
+            end(process)
+        console.seek(0)
+        said = console.read().decode(errors="replace").strip()
+    if TOLD not in said:
+        raise MachineError(f"kernel {kernel.name}: {said[-2000:]}")
 
 
 def main() -> int:

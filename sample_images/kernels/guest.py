@@ -83,7 +83,7 @@ def run(
         try:
             _hand_on(process, folder, out, err)
         finally:
-            _end(process)
+            end(process)
         code = folder / "code"
         if not code.exists():
             raise KernelError(f"kernel {kernel.name} died: {_last_words(folder)}")
@@ -105,10 +105,22 @@ def _boot(kernel: Kernel, folder: Path, memory: str) -> subprocess.Popen[bytes]:
     python, root, place = (shlex.quote(str(part)) for part in (sys.executable, _ROOT, folder))
     init.write_text(_INIT.format(python=python, root=root, folder=place))
     init.chmod(0o755)
-    command = [
-        f"{kernel.folder}/linux", f"mem={memory}", f"ubd0={disk}", f"init={init}",
-        "rootfstype=hostfs", "rootflags=/", "rw", "con=null", "con0=null,fd:1", f"uml_dir={folder}",
-    ]  # fmt: skip
+    words = (f"mem={memory}", f"ubd0={disk}", f"init={init}", "rw", f"uml_dir={folder}")
+    with (folder / "console").open("wb") as console:
+        return boot(kernel, words, console)
+
+
+def boot(kernel: Kernel, words: Sequence[str], console: BinaryIO) -> subprocess.Popen[bytes]:
+    """Start a kernel whose root is the host's file system.
+
+    Args:
+        kernel: which one.
+        words: of its command line; "init=PROGRAM" at least.
+        console: takes what it and its programs say there.
+
+    Raises:
+        KernelError: the processor needs a library that cannot be built.
+    """
     environment = {
         "PATH": os.environ.get("PATH", os.defpath),
         "LD_LIBRARY_PATH": "lib",
@@ -116,17 +128,17 @@ def _boot(kernel: Kernel, folder: Path, memory: str) -> subprocess.Popen[bytes]:
     }
     if registers.are_too_large():
         environment["LD_PRELOAD"] = str(registers.library())
-    with (folder / "console").open("wb") as console:
-        return subprocess.Popen(
-            command,
-            cwd=kernel.folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=console,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,  # an interrupt is for the caller, who ends it
-            preexec_fn=_end_with_caller,
-        )
+    root = ("rootfstype=hostfs", "rootflags=/", "con=null", "con0=null,fd:1")
+    return subprocess.Popen(
+        [f"{kernel.folder}/linux", *root, *words],
+        cwd=kernel.folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=console,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,  # an interrupt is for the caller, who ends it
+        preexec_fn=_end_with_caller,
+    )
 
 
 def _end_with_caller() -> None:
@@ -148,7 +160,7 @@ def _hand_on(process: subprocess.Popen[bytes], folder: Path, out: BinaryIO, err:
                 time.sleep(_PAUSE)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def end(process: subprocess.Popen[bytes]) -> None:
     """End the kernel with its processes, which are processes of the host in its session."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)

@@ -6,6 +6,7 @@ Those have no network, so the recipe that installs a system is left to the runni
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 import time
@@ -19,13 +20,14 @@ FOLDER = Path("build/images")
 NEEDS_NETWORK = {"debian"}
 
 
-def main(kernels: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     """The worst exit code of all kernels."""
+    options = _parser().parse_args(arguments)
     codes = []
-    for name in kernels or kernels_here():
+    for name in options.kernels or kernels_here():
         started = time.monotonic()
-        names = [one for one in RECIPES if name == HOST or one not in NEEDS_NETWORK]
-        names.sort(key=lambda one: RECIPES[one].slow)
+        wanted = options.recipes or RECIPES
+        names = [one for one in wanted if name == HOST or one not in NEEDS_NETWORK]
         recipes = ["-m", "sample_images.recipes", "build", "-o", str(FOLDER / name), *names]
         kernel = ["-m", "sample_images.kernels", name, "--"]
         done = subprocess.run([sys.executable, *kernel, sys.executable, *recipes], check=False)
@@ -33,6 +35,15 @@ def main(kernels: Sequence[str]) -> int:
         made = len(list((FOLDER / name).glob("*.truth.json")))
         print(f"{FOLDER / name}: {made} images, {time.monotonic() - started:.0f} s", flush=True)
     return max(codes, default=0)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m sample_images.kernels.images")
+    parser.add_argument("kernels", nargs="*", metavar="KERNEL")
+    parser.add_argument(
+        "--recipes", nargs="*", choices=[*RECIPES], metavar="RECIPE", help="not all"
+    )
+    return parser
 
 
 if __name__ == "__main__":

@@ -10,14 +10,15 @@ import pytest
 from tests.environment import package_of
 
 _UNIX = ("fcntl", "grp", "pty", "pwd", "resource", "termios")
+_FETCH = "python -m sample_images.kernels --fetch 6.12"
 _HINTS = {
     "slow": "make test-all",
     "heavy": "make test",
     **{f"needs {name}": "Linux or macOS" for name in _UNIX},
     "needs root, ": "sudo make test",
-    "needs root": "sudo make test, or as a user: apt-get install user-mode-linux",
-    "needs loop": "apt-get install user-mode-linux, or a machine with loop devices",
-    "needs a kernel": "apt-get install user-mode-linux",
+    "needs root": f"sudo make test, or as a user: {_FETCH}",
+    "needs loop": f"{_FETCH}, or a machine with loop devices",
+    "needs a kernel": _FETCH,
     "e2fsprogs' cases": "python -m tests.cases fetch",
 }
 

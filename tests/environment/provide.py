@@ -14,10 +14,11 @@ import sys
 from pathlib import Path
 
 from sample_images.cache import cache_folder
-from tests.environment import PACKAGES, is_root, missing, widen_path
+from sample_images.kernels import KernelError, fetching
+from tests.environment import PACKAGES, is_root, missing, user_mode, widen_path
 from tests.environment.kernel import missing_for_kernel
 
-USER_MODE = "user-mode-linux"
+SUITE = "trixie"  # whose kernel is brought in; its journal goes on at the next mount
 _WRAPPER = """#!/bin/sh
 {settings} exec {program} "$@"
 """
@@ -33,28 +34,24 @@ def provide() -> None:
     """Bring in the tools that are missing, and a kernel for who may not mount."""
     widen_path()
     wanted = [package for package, commands in PACKAGES.items() if missing(*commands)]
-    if missing_for_kernel() and not linux():
-        wanted.append(USER_MODE)
-    if not wanted:
-        return
-    if shutil.which("apt-get") is None:
-        _say(f"no apt-get here, so these are not brought in: {' '.join(wanted)}")
+    needs_kernel = bool(missing_for_kernel()) and user_mode.newest() is None
+    if needs_kernel and fetching.keyring() is None:
+        wanted.append(fetching.KEYRING_PACKAGE)
+    if (wanted or needs_kernel) and shutil.which("apt-get") is None:
+        kernel = ["a kernel"] if needs_kernel else []
+        _say(f"no apt-get here, so these are not brought in: {' '.join([*wanted, *kernel])}")
         return
     try:
-        _install(wanted) if is_root() else _unpack(wanted)
+        if wanted:
+            _install(wanted) if is_root() else _unpack(wanted)
+        if needs_kernel:
+            _say(f"fetching Debian's user-mode kernel of {SUITE}")
+            fetching.fetch(SUITE)
     except subprocess.CalledProcessError as error:
         said = (error.stderr or "").strip().splitlines()
         _say(f"{' '.join(map(str, error.cmd[:2]))}: {said[-1] if said else error.returncode}")
-
-
-def linux() -> str:
-    """The user-mode kernel's program, installed or unpacked; empty when it is not here."""
-    return shutil.which("linux.uml") or ""
-
-
-def modules() -> Path:
-    """The folder of the user-mode kernel's modules."""
-    return Path(linux()).resolve().parents[1] / "lib" / "uml" / "modules"
+    except KernelError as error:
+        _say(str(error))
 
 
 def _install(packages: list[str]) -> None:
@@ -103,10 +100,6 @@ def _link_commands(root: Path, commands: Path) -> None:
             if program.name in _OF_NO_USE:
                 continue
             script = commands / program.name
-            if program.name == "linux.uml":
-                script.unlink(missing_ok=True)
-                script.symlink_to(program)
-                continue
             script.write_text(_WRAPPER.format(settings=settings, program=shlex.quote(str(program))))
             script.chmod(0o755)
 
