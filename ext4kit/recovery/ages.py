@@ -150,6 +150,15 @@ class Ages:
         same = self.follows[row] & (blocks[row] == blocks[row - 1])
         return self.awaits_bytes | (same & (blocks == blocks[row]))
 
+    @cached_property
+    def are_flushed(self) -> Any:
+        """The last change of bytes reached the disk before the next state (bool).
+
+        Delayed allocation is over by then: an unmount, or a minute, gives every byte its block,
+        and the inode is logged with it.
+        """
+        return ~self.unsettled(np.arange(len(self.states)), self.changed)
+
     # -- times ----------------------------------------------------------------------------
 
     def _last(self, marked: Any) -> Any:

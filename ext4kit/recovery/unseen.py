@@ -148,6 +148,6 @@ def _tids_of_unseen(past: Past, ages: Ages) -> Any:
     states, table = past.states, past.states.table
     freed = (table.links_count == 0) & ~states.whole & ((table.mode & 0xF000) == 0x8000)
     alone = ~ages.follows & ((table.mtime == table.ctime) | ages.counts)
-    waited = ages.follows & np.roll(ages.awaits_blocks, 1)
+    waited = ages.follows & np.roll(ages.awaits_blocks & ~ages.are_flushed, 1)
     gone_on = freed & (alone | waited | (ages.steps > 0) | ~ages.are_counted)
     return np.unique(states.order[gone_on & (states.order < UNREPLAYED)])

@@ -197,6 +197,26 @@ def test_the_last_change_is_that_of_the_same_life() -> None:
 
 
 # --- when the log begins ------------------------------------------------------------------------
+def flushed(*states: State, breaks: Breaks = NO_BREAKS) -> list[bool]:
+    """Per state whether its bytes had blocks before the next one; the last is gone at once."""
+    commits = [(one["order"], one["ctime"]) for one in states]
+    following = [*(one["order"] for one in states[1:]), int(NOW)]
+    past = past_of(*states, commits=commits, following=following, breaks=breaks)
+    found: list[bool] = Ages(past).are_flushed.tolist()
+    return found
+
+
+def test_delayed_allocation_is_over_at_an_unmount_and_after_a_minute() -> None:
+    first, second = state(), state(order=9, ctime=MADE + SECOND)
+    assert flushed(first, second)[0] is False
+    assert flushed(first, second, breaks=breaks(8, MADE, clean=True))[0] is True
+    assert flushed(first, second, breaks=breaks(8, MADE, clean=False))[0] is False
+    late = state(order=9, ctime=MADE + MINUTE)
+    assert flushed(first, late)[0] is True
+    written_again = [first, state(order=6, version=3, ctime=MADE + MINUTE - 1), late]
+    assert flushed(*written_again)[1] is False
+
+
 
 OLD_LOG = ((40, MADE), (41, LATER))
 

@@ -171,6 +171,38 @@ def test_power_cuts_are_told_by_how_often_it_was_mounted(tmp_path: Path, cuts: i
 
 
 # -- changes in the transaction of the deletion --------------------------------------------------
+def test_a_file_that_waited_for_blocks_and_went_with_them(tmp_path: Path) -> None:
+    """It takes its blocks and gives them back in one transaction: no state shows them."""
+    most = noise("most", 768 * BLOCK)  # of what is free
+    disk = settled(tmp_path, most)
+    with disk.mounted() as root:
+        remove(root / "file")
+        with (root / "grows").open("r+b") as stream:
+            stream.write(STRANGER[: 320 * BLOCK])
+            stream.flush()
+            commit(root)
+            syscalls.flush(stream.fileno())
+        (root / "grows").unlink()
+    file = came_back(disk)
+    assert content(file) != most
+    assert file.grade is Grade.CONSISTENT
+
+
+def test_no_file_waits_for_blocks_behind_an_unmount(tmp_path: Path) -> None:
+    """Another one was written in place last: since then it may have waited, until the unmount."""
+    disk = settled(tmp_path)
+    with disk.mounted() as root:
+        (root / "other").write_bytes(NEWER)
+        sync(root)
+        with (root / "other").open("r+b") as stream:
+            stream.write(NEWER[::-1])
+    with disk.mounted() as root:
+        remove(root / "file")
+        remove(root / "other")
+    file = came_back(disk)
+    assert (file.grade, content(file)) == (Grade.INTACT, OLD)
+
+
 
 NEWER = noise("newer", 2 * BLOCK)
 
