@@ -394,6 +394,16 @@ class Past:
         return linked & used
 
     @cached_property
+    def are_freed(self) -> Any:
+        """Per state (bool): without links, and with a deletion time.
+
+        While an inode without links is open, the field of that time holds 0 or the number of the
+        next inode on the orphan list. Source: kernel fs/ext4/orphan.c, `ext4_orphan_add`.
+        """
+        table = self.states.table
+        return (table.links_count == 0) & (table.dtime > self.fs.superblock.inodes_count)
+
+    @cached_property
     def last_whole(self) -> Any:
         """Per life: row of the last state that still describes the content, -1 for none."""
         rows = np.where(self.states.whole, np.arange(len(self.states)), -1)

@@ -241,8 +241,7 @@ class Ages:
         times, far = self._commit_times, np.iinfo(np.int64).max
         stop = int(times.max(initial=0))
         dtime = np.append(states.table.dtime[1:], 0)[: len(states)]
-        freed = np.append(self.follows[1:] & (states.table.links_count[1:] == 0), False)
-        freed = freed[: len(states)] & (dtime > 0)
+        freed = np.append(self.follows[1:] & self.past.are_freed[1:], False)[: len(states)]
         if log is None:
             return (states.table.dtime + 1) * NANOSECONDS
         gone = np.where(freed, (dtime + 1) * NANOSECONDS, far)
@@ -265,8 +264,8 @@ class Ages:
         gone, following = self._gone_at[rows], self.past.following[rows]
         following = np.where(following == NEVER, NOW, following)
         freed = self._freed[rows]
-        dtime = states.table.dtime[freed]
-        gone = np.where((freed >= 0) & (dtime > 0), (dtime + 1) * NANOSECONDS, gone)
+        dated = (freed >= 0) & self.past.are_freed[freed]
+        gone = np.where(dated, (states.table.dtime[freed] + 1) * NANOSECONDS, gone)
         following = np.where(freed >= 0, states.order[freed], following)
         if len(breaks.before):
             place = breaks.next_to(states.order[changed])

@@ -17,8 +17,8 @@ from ext4kit.recovery.candidates import LOG, Candidates
 from ext4kit.recovery.intervals import overlaps
 from ext4kit.recovery.ownership import Ownership, Reuse
 from ext4kit.recovery.unreadable import UNREADABLE, on_lost_bytes
-from ext4kit.recovery.unrecorded import find_unrecorded, freed_state
-from ext4kit.recovery.unseen import find_unseen_users
+from ext4kit.recovery.unrecorded import emptied_state, find_unrecorded
+from ext4kit.recovery.unseen import find_unseen_users, lost_meanwhile
 
 SECTOR = 512
 BLOCKS_AT_ONCE = 4096
@@ -52,7 +52,8 @@ def find_doubts(
     ages = Ages(past)
     recent = ages.unsettled(found.row, ages.changed[found.row])
     blank, foreign = _ends_of(past, found, runs, journaled, ages)
-    copies = _copies(found, journaled)
+    copies, oldest = _copies(found, journaled), _oldest_copies(past, found, journaled)
+    outdated = oldest < past.states.order[ages.changed[found.row]]  # written to since
     from_log = (copies > 0) & (copies >= _written_blocks(found, runs))
     from_disk = _files(past, found) & ~from_log
     doubts = [
@@ -84,7 +85,7 @@ def find_doubts(
             "its last write did not go through the log, which holds earlier bytes of it",
         ),
         (
-            _differing(past, found, journaled, reuse) & recent,
+            _differing(past, found, journaled, reuse) & (recent | outdated),
             "the log and the disk tell its bytes differently",
         ),
         (
@@ -105,6 +106,10 @@ def find_doubts(
     ]
     possible = [
         *find_unseen_users(past, found, runs, ages, from_disk),
+        (
+            outdated & lost_meanwhile(past, found, oldest),
+            "the log lacks transactions since the copies of its data, which may be older ones",
+        ),
         (_unseen(past, found), "a later fast commit may have changed its blocks unseen"),
         (
             _rewritten(past, found, ages),
@@ -230,6 +235,15 @@ def _copies(found: Candidates, journaled: Mapping[int, tuple[Any, Any]]) -> Any:
     return copies
 
 
+def _oldest_copies(past: Past, found: Candidates, journaled: Mapping[int, tuple[Any, Any]]) -> Any:
+    """Per candidate: order of the oldest of its copies, NOW for none."""
+    oldest = np.full(len(found), NOW)
+    for place, (_, tags) in journaled.items():
+        assert past.log is not None
+        oldest[place] = past.log.tags.order[tags].min()
+    return oldest
+
+
 def _written_blocks(found: Candidates, runs: Runs) -> Any:
     """Per candidate: blocks that hold content."""
     return np.bincount(runs.owner, runs.length * ~runs.unwritten, len(found))
@@ -330,9 +344,9 @@ def _rewritten(past: Past, found: Candidates, ages: Ages) -> Any:
 
 
 def _went_on(past: Past, found: Candidates) -> Any:
-    """i_version of the inode as it was freed is ahead of the last state that was logged."""
+    """i_version of the inode, freed or open still, is ahead of the last state with content."""
     row, version = found.row, past.states.table.version
-    after = freed_state(past, found)
+    after = emptied_state(past, found)
     return _files(past, found) & (after >= 0) & (version[after] > version[row])
 
 

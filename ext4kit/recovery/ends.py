@@ -43,7 +43,7 @@ def find_ends(past: Past, found: Candidates) -> Ends:
     linked = _last_linked(past)[row]
     dead = _dead(past, row)
     shown = np.where(found.superseded, row, linked)
-    dated = (dead >= 0) & ~np.isin(states.table.number[dead], past.undated)
+    dated = (dead >= 0) & past.are_freed[dead] & ~np.isin(states.table.number[dead], past.undated)
     dtime = np.where(dated, states.table.dtime[dead] * NANOSECONDS, 0)
     mtime = states.table.mtime[dead].tolist()
     return Ends(

@@ -55,15 +55,30 @@ def find_unrecorded(
 
 
 def freed_state(past: Past, found: Candidates) -> Any:
-    """Row of the state that shows each candidate freed, directly behind its own; else -1.
+    """Row of the state that shows each candidate freed, no other content in between; else -1.
 
     Inline data stay in the freed inode: its state is the candidate's own.
     """
     states, row = past.states, found.row
-    after = np.minimum(row + 1, len(states) - 1)
-    freed = (after > row) & (states.life[after] == states.life[row])
-    freed &= (states.table.links_count[after] == 0) & ~states.whole[after]
+    every, count = np.arange(len(states)), np.cumsum(states.whole)
+    rows = np.where(past.are_freed & ~states.whole, every, len(states))
+    following = np.minimum.accumulate(rows[::-1])[::-1]
+    after = following[np.minimum(row + 1, len(states) - 1)]
+    known = (after > row) & (after < len(states))
+    after = np.where(known, after, row)
+    freed = known & (states.life[after] == states.life[row]) & (count[after] == count[row])
     inline = (states.table.flags[row] & int(InodeFlags.INLINE_DATA)) != 0
-    inline &= (states.table.links_count[row] == 0) & (states.table.dtime[row] > 0)
-    inline &= (row > 0) & (states.life[row - 1] == states.life[row])
+    inline &= past.are_freed[row] & (row > 0) & (states.life[row - 1] == states.life[row])
     return np.where(freed, after, np.where(inline, row, NEVER))
+
+
+def emptied_state(past: Past, found: Candidates) -> Any:
+    """Row of each life's last state, where that is behind the candidate's own and empty; else -1.
+
+    It is freed, or without links and open still.
+    """
+    states, row = past.states, found.row
+    last = np.searchsorted(states.life, states.life[row], side="right") - 1
+    count = np.cumsum(states.whole)
+    empty = (last > row) & (states.table.links_count[last] == 0) & (count[last] == count[row])
+    return np.where(empty, last, NEVER)

@@ -50,7 +50,7 @@ def find_unseen_users(
             "the log counts anew: which transactions came later is not sure",
         ),
         (
-            _lost_meanwhile(past, found),
+            lost_meanwhile(past, found, past.states.order[found.row]),
             "the log lacks transactions before it went, in which it may have changed",
         ),
         (
@@ -69,9 +69,9 @@ def _lost_since(past: Past, found: Candidates) -> Any:
     return logged & past.breaks.any_lost(order, np.full(len(order), NOW))
 
 
-def _lost_meanwhile(past: Past, found: Candidates) -> Any:
-    """Transactions between the state and what is known of it next were overwritten."""
-    order, following = past.states.order[found.row], past.following[found.row]
+def lost_meanwhile(past: Past, found: Candidates, order: Any) -> Any:
+    """Transactions between an order of each candidate and its next state were overwritten."""
+    following = past.following[found.row]
     logged = (found.source == LOG) & (order < UNREPLAYED)
     return logged & past.breaks.any_lost(order, np.where(following == NEVER, NOW, following))
 

@@ -19,6 +19,7 @@ from ext4kit.units import NANOSECONDS
 from tests.recovery.told_past import (
     BLOCK,
     EXTENTS,
+    INODES,
     LATER,
     MADE,
     NO_BREAKS,
@@ -196,7 +197,6 @@ def test_the_last_change_is_that_of_the_same_life() -> None:
     assert ages.dirtied(np.array([0, 1])).tolist() == [-1, 1, 1, -1, -1, 5]
 
 
-# --- when the log begins ------------------------------------------------------------------------
 def flushed(*states: State, breaks: Breaks = NO_BREAKS) -> list[bool]:
     """Per state whether its bytes had blocks before the next one; the last is gone at once."""
     commits = [(one["order"], one["ctime"]) for one in states]
@@ -217,6 +217,7 @@ def test_delayed_allocation_is_over_at_an_unmount_and_after_a_minute() -> None:
     assert flushed(*written_again)[1] is False
 
 
+# --- when the log begins ------------------------------------------------------------------------
 
 OLD_LOG = ((40, MADE), (41, LATER))
 
@@ -300,7 +301,7 @@ def test_a_minute_brings_bytes_to_the_disk() -> None:
 
 def test_a_deletion_time_ends_it_within_its_second() -> None:
     states = [state(), state(order=9, links_count=0, dtime=1059, whole=False)]
-    for second, expected in ((1058, True), (1059, False), (0, False)):
+    for second, expected in ((1058, True), (1059, False), (0, False), (INODES, False)):
         states[1]["dtime"] = second
         past = past_of(
             *states, commits=((5, MADE), (9, MADE + 2 * MINUTE)), following=[9, int(NOW)]

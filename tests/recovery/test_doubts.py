@@ -20,13 +20,14 @@ from ext4kit.past.writes import Writes
 from ext4kit.recovery.candidates import DISK, LOG, Candidates
 from ext4kit.recovery.doubts import find_doubts
 from ext4kit.recovery.ownership import Claims, Ownership, Reuse
-from ext4kit.recovery.unrecorded import EARLIER, UNCOUNTED
+from ext4kit.recovery.unrecorded import EARLIER, UNCOUNTED, UNSEEN_END
 from ext4kit.recovery.unseen import CUT
 from ext4kit.units import NANOSECONDS
 from tests.recovery.told_past import (
     BLOCK,
     COUNTED,
     EXTENTS,
+    INODES,
     LATER,
     MADE,
     NO_BREAKS,
@@ -275,6 +276,17 @@ def test_i_version_of_the_freed_inode_tells_of_changes_after_the_state(
 ) -> None:
     case = Case(freed={"version": 2 + step})
     assert [one.startswith("it changed after") for one in case.reasons()] == [True] * told
+
+
+@pytest.mark.parametrize("dtime", [0, INODES])
+def test_an_empty_file_that_is_open_still_is_not_freed(dtime: int) -> None:
+    """The field of its deletion time holds 0, or the next inode of the orphan list."""
+    empty = state(size=0, blocks=0)
+    still_open = Case(before=empty, runs=(), freed={"dtime": dtime})
+    assert still_open.reasons() == [UNSEEN_END]
+    assert Case(before=empty, runs=()).reasons() == []
+    written = Case(before=empty, runs=(), freed={"dtime": dtime, "version": 3})
+    assert written.reasons() == ["it changed after the last state that is known", UNSEEN_END]
 
 
 def test_what_went_on_counts_only_where_a_kernel_counts() -> None:

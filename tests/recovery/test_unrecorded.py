@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from ext4kit.journal import Log
 from ext4kit.recovery import DeletedFile, Grade
 from sample_images.recipes import syscalls
 from sample_images.recipes.contents import noise
-from sample_images.recipes.machine import check, loop_device, mount, sync, unmount
+from sample_images.recipes.machine import check, loop_device, mount, run, sync, unmount
 from sample_images.recipes.syscalls import Cut, Fallocate
 from tests.powercut.test_cut_scenes import powered_off
 from tests.recovery.test_traps import BLOCK, Disk, commit, content, remove
@@ -170,7 +171,6 @@ def test_power_cuts_are_told_by_how_often_it_was_mounted(tmp_path: Path, cuts: i
     assert (file.grade is Grade.INTACT) == (not cuts)
 
 
-# -- changes in the transaction of the deletion --------------------------------------------------
 def test_a_file_that_waited_for_blocks_and_went_with_them(tmp_path: Path) -> None:
     """It takes its blocks and gives them back in one transaction: no state shows them."""
     most = noise("most", 768 * BLOCK)  # of what is free
@@ -203,6 +203,7 @@ def test_no_file_waits_for_blocks_behind_an_unmount(tmp_path: Path) -> None:
     assert (file.grade, content(file)) == (Grade.INTACT, OLD)
 
 
+# -- changes in the transaction of the deletion --------------------------------------------------
 
 NEWER = noise("newer", 2 * BLOCK)
 
@@ -360,3 +361,84 @@ def test_a_half_flushed_file_where_no_journal_orders_writes(tmp_path: Path, kind
         os.close(handle)
     grades = {file.grade for file in disk.deleted().values() if file.kind == "file"}
     assert Grade.INTACT not in grades
+
+
+# -- what the deletion is known by ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("closed", [True, False], ids=["closed", "open"])
+def test_an_empty_file_that_is_open_at_a_power_cut_was_not_freed(
+    tmp_path: Path, closed: bool
+) -> None:
+    """It is on the orphan list; of two, one names the other where a deletion time would be."""
+    disk = Disk(tmp_path, "-t", "ext4", size=24 << 20)
+    with disk.mounted() as root:
+        for name in ("file", "second"):
+            (root / name).touch()
+        sync(root)
+        (root / "counted").write_bytes(OLD)
+    with cut_short(disk) as root:
+        handles = [os.open(root / name, os.O_RDWR) for name in ("second", "file")]
+        for name in ("second", "file"):
+            (root / name).unlink()
+        if closed:
+            for handle in handles:
+                os.close(handle)
+        sync(root)
+        if not closed:
+            for handle in handles:
+                os.pwrite(handle, NEWER, 0)
+                os.close(handle)
+    files = disk.deleted()
+    for path in (FILE, b"/second"):
+        assert files[path].grade is (Grade.INTACT if closed else Grade.CONSISTENT)
+        assert (files[path].dtime is not None) == closed
+
+
+# -- copies of data in the log -------------------------------------------------------------------
+
+
+def lose(disk: Disk, ids: range) -> None:
+    """Wipe some transactions out of the log."""
+    log = Log.open(disk.file_system())
+    assert log is not None
+    for one in log.transactions:
+        assert one.commit_index is not None
+        if one.id in ids:
+            for place in range(one.start, one.commit_index + 1):
+                home = int(run("debugfs", "-R", f"bmap <8> {place}", disk.image))
+                with disk.image.open("r+b") as image:
+                    image.seek(home * BLOCK)
+                    image.write(bytes(BLOCK))
+
+
+@pytest.mark.parametrize("how", ["lost", "not journaled", "journaled"])
+def test_a_copy_of_data_may_be_older_than_what_was_written_since(tmp_path: Path, how: str) -> None:
+    """It was written again, in transactions that the log lacks or past it; its time is set back."""
+    disk = Disk(tmp_path, "-t", "ext4", size=24 << 20)
+    with disk.mounted("data=journal") as root:
+        (root / "file").write_bytes(OLD)
+        os.utime(root / "file", (1e9, 1e9))
+    first = _newest(disk)
+    ordered = how == "not journaled"
+    with disk.mounted("data=ordered" if ordered else "data=journal") as root:
+        with (root / "file").open("r+b") as stream:
+            stream.write(NEWER)
+        sync(root)
+    last = _newest(disk)
+    with disk.mounted() as root:
+        os.utime(root / "file", (1e9, 1e9))
+    with disk.mounted() as root:
+        remove(root / "file")
+    if how == "lost":
+        lose(disk, range(first + 1, last + 1))
+    file = came_back(disk)
+    is_newer = content(file) == NEWER + OLD[len(NEWER) :]
+    assert (is_newer, file.grade is Grade.INTACT) == ((how == "journaled",) * 2)
+
+
+def _newest(disk: Disk) -> int:
+    """Id of the log's newest transaction."""
+    log = Log.open(disk.file_system())
+    assert log is not None
+    return log.transactions[-1].id

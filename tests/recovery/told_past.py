@@ -24,6 +24,7 @@ State = dict[str, Any]
 _NONE: Any = np.zeros(0, np.int64)
 NO_BREAKS = Breaks(_NONE, _NONE, _NONE, _NONE.astype(bool), _NONE.astype(bool))
 
+INODES = 500  # a lower number in the field of the deletion time is of the next orphan
 COUNTED = Writes(_NONE, np.array([0]), _NONE)
 
 
@@ -82,6 +83,7 @@ def past_of(
             breaks=breaks,
             map_states=map_states,
             writes=writes,
+            are_freed=(columns["links_count"] == 0) & (columns["dtime"] > INODES),
         ),
     )
 
