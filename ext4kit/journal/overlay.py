@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ext4kit.errors import AccessError
-from ext4kit.filesystem.blocks import BlockReader, lost_blocks
+from ext4kit.evidence.source import Source, Window
+from ext4kit.filesystem.blocks import BlockReader, SourceBlocks, lost_blocks
 from ext4kit.journal.log import Log
 
 
@@ -66,3 +67,21 @@ class CopiesInFront(ABC):
         rows[~logged] = self.base.read_many(blocks[~logged])
         rows[logged] = self.log.read_copies(copies[logged])
         return rows
+
+
+def first_byte(blocks: BlockReader) -> int | None:
+    """Byte of the image at which a file system begins, None where no byte is its first.
+
+    Args:
+        blocks: its blocks, with any number of overlays in front.
+    """
+    while isinstance(blocks, CopiesInFront):
+        blocks = blocks.base
+    if not isinstance(blocks, SourceBlocks):
+        return None
+    source: Source = blocks.source
+    base = 0
+    while isinstance(source, Window):
+        base += source.offset
+        source = source.source
+    return base

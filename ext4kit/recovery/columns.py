@@ -13,7 +13,7 @@ from ext4kit.parsers.inode import InodeFlags
 from ext4kit.past.states import NEVER, NOW
 from ext4kit.recovery.candidates import DISK, NONE, NOTHING, STALE_INDEX, Candidates
 from ext4kit.recovery.deleted import Moment
-from ext4kit.recovery.discarded import find_discarded
+from ext4kit.recovery.discarded import IN_UNITS, find_discarded
 from ext4kit.recovery.doubts import find_doubts
 from ext4kit.recovery.ends import Ends, find_ends
 from ext4kit.recovery.intervals import overlaps
@@ -127,10 +127,26 @@ class Columns:
         """The same for `reuse`."""
         return self._sliced(self.reuse.candidate)
 
-    @cached_property
+    @property
     def discarded(self) -> Runs:
         """Blocks of the candidates that were discarded."""
+        return self._zeros[0]
+
+    @cached_property
+    def _zeros(self) -> tuple[Runs, Runs]:
         return find_discarded(self.past, self.found, self.runs, self._marks)
+
+    @property
+    def _may_be_discarded(self) -> Any:
+        """Candidates (bool) with zeros that a discard may have made, and that no copy confirms."""
+        zeros = self._zeros[1]
+        found = np.bincount(zeros.owner, minlength=len(self.found)) > 0
+        for place in self.journaled.keys() & set(zeros.owner.tolist()):
+            copied, mine = self.journaled[place][0], zeros.take(zeros.owner == place)
+            edges = mine.physical, mine.physical + mine.length
+            low, high = (np.searchsorted(copied, at) for at in edges)
+            found[place] = (high - low < mine.length).any()
+        return found
 
     @cached_property
     def discarded_slices(self) -> list[int]:
@@ -166,7 +182,7 @@ class Columns:
             every = np.zeros(len(self.found), bool)
             every[mapped] = doubtful[self.found.lost_map[mapped]]
             doubts.append((every, reason))
-        return doubts, possible
+        return doubts, [*possible, (self._may_be_discarded, IN_UNITS)]
 
     @cached_property
     def reasons(self) -> dict[int, list[str]]:

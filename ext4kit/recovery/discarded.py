@@ -3,7 +3,8 @@
 A discard tells the drive that free blocks are unused: at each commit (`mount -o discard`,
 kernel fs/ext4/mballoc.c, `ext4_issue_discard`) or later (`fstrim`). They read as zeros
 afterwards. Tools that clear free space, and images without unused blocks, have the same effect.
-Files contain zeros too, so zeros alone do not show a discard.
+Files contain zeros too, so zeros alone do not show a discard. A drive discards whole units of its
+own, so zeros that fill one may come of that.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ext4kit.errors import AccessError, CorruptError, RequestError
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.maps import Runs, joined, spread
 from ext4kit.findings import Severity
+from ext4kit.journal.overlay import first_byte
 from ext4kit.past import Past
 from ext4kit.recovery.candidates import Candidates
 from ext4kit.recovery.intervals import common, cut, without
@@ -31,15 +33,22 @@ FSTRIM_STAMP = "/var/lib/systemd/timers/stamp-fstrim.timer"  # its mtime: when f
 MOUNTED_WITH_DISCARD = 0x0400  # EXT4_DEFM_DISCARD of s_default_mount_opts, fs/ext4/ext4.h
 MANY = 0.1  # of all runs; a few files of zeros are on many disks
 LONG = 64 << 10  # bytes of zeros; archives end in some 10 KiB of them
+UNIT = 64 << 10  # bytes of the disk, aligned; drives discard units of this size or a part of it
+IN_UNITS = (
+    "Zeros in it fill whole units of 64 KiB of the disk: they may be its own, or discarded (TRIM)."
+)
 REGULAR, SYMLINK = 0x8000, 0xA000
 
 
-def find_discarded(past: Past, found: Candidates, runs: Runs, marks: Marks | None) -> Runs:
-    """The discarded blocks of all candidates; `owner` is the candidate's row.
+def find_discarded(
+    past: Past, found: Candidates, runs: Runs, marks: Marks | None
+) -> tuple[Runs, Runs]:
+    """The discarded blocks of all candidates, and those that may be; `owner` is the candidate.
 
     A whole run of zeros shows a discard. So do many zeros at a run's edge that go on behind it.
     Where many runs are zeros, or the file system is mounted with `discard` by default, every
-    block of zeros counts as discarded: a drive may discard parts of runs.
+    block of zeros counts as discarded: a drive may discard parts of runs. Other zeros may be
+    discarded where they fill a unit of the disk.
 
     Args:
         past: what is known over time.
@@ -57,9 +66,14 @@ def find_discarded(past: Past, found: Candidates, runs: Runs, marks: Marks | Non
     zeros = zeros.take(~taken)
     whole = zeros.length == written.length[zeros.owner]
     by_default = past.fs.superblock.default_mount_options & MOUNTED_WITH_DISCARD
+    certain = np.ones(len(zeros), bool)
     if not by_default and whole.sum() < MANY * len(written):
-        zeros = zeros.take(whole | _reach_beyond(past.fs, written, zeros))
-    return replace(zeros, owner=written.owner[zeros.owner])
+        certain = whole | _reach_beyond(past.fs, written, zeros)
+    possible = zeros.take(~certain)
+    possible = possible.take(_fill_units(past.fs, written, possible))
+    parts = zeros.take(certain), possible
+    discarded, possible = (replace(part, owner=written.owner[part.owner]) for part in parts)
+    return discarded, possible
 
 
 def report_discarded(fs: FileSystem, table: Runs) -> None:
@@ -133,3 +147,41 @@ def _reach_beyond(fs: FileSystem, runs: Runs, zeros: Runs) -> Any:
         at_edge &= long & (neighbour >= 0) & (neighbour < fs.blocks.blocks_count)
         found[at_edge] |= _are_zeros(fs, neighbour[at_edge])
     return found
+
+
+def _fill_units(fs: FileSystem, runs: Runs, zeros: Runs) -> Any:
+    """Per piece (bool): a unit of the disk that it lies in is all zeros.
+
+    Blocks of the unit that are in use now may have been written after a discard.
+
+    Args:
+        fs: the file system.
+        runs: what the pieces are parts of.
+        zeros: the pieces; `owner` is the row in `runs`.
+    """
+    size, base = fs.superblock.block_size, first_byte(fs.blocks) or 0
+    unit = max(UNIT, size)
+    start, end = zeros.physical, zeros.physical + zeros.length
+    low, high = runs.physical[zeros.owner], (runs.physical + runs.length)[zeros.owner]
+    first, last = ((base + at * size) // unit for at in (start, end - 1))
+    found = last - first >= 2  # there is a whole one in between
+    for number in (first, last):
+        begin, stop = -((base - number * unit) // size), ((number + 1) * unit - base) // size
+        # Where it does not reach the edge of unit or run, the file's own bytes are beside it.
+        row = np.flatnonzero((start <= np.maximum(begin, low)) & (np.minimum(stop, high) <= end))
+        row = row[~found[row]]
+        units, which = np.unique(number[row], return_inverse=True)
+        edges = np.zeros((2, len(units)), np.int64)
+        edges[:, which] = begin[row], stop[row]
+        found[row] = _are_clear(fs, *edges)[which]
+    return found
+
+
+def _are_clear(fs: FileSystem, start: Any, end: Any) -> Any:
+    """Per range of blocks (bool): each block of it is all zeros, in use now or beyond the end."""
+    start, end = np.maximum(start, 0), np.minimum(end, fs.blocks.blocks_count)
+    row, position = spread(end - start)
+    blocks = start[row] + position
+    clear = fs.bitmaps.blocks_in_use(blocks)
+    clear[~clear] = _are_zeros(fs, blocks[~clear])
+    return np.bincount(row[~clear], minlength=len(start)) == 0

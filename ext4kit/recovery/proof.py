@@ -11,9 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ext4kit.evidence.source import Source, Window
-from ext4kit.filesystem.blocks import BlockReader, SourceBlocks
-from ext4kit.journal.overlay import CopiesInFront
+from ext4kit.journal.overlay import first_byte
 from ext4kit.journal.replay import ReplayedBlocks
 from ext4kit.parsers.inode import InodeFlags
 from ext4kit.past.directories import ON_DISK
@@ -60,18 +58,7 @@ class Proofs:
 
     @cached_property
     def _base(self) -> int | None:
-        """Byte of the image at which the file system begins, None where no byte is its first."""
-        blocks: BlockReader = self._fs.blocks
-        while isinstance(blocks, CopiesInFront):
-            blocks = blocks.base
-        if not isinstance(blocks, SourceBlocks):
-            return None
-        source: Source = blocks.source
-        base = 0
-        while isinstance(source, Window):
-            base += source.offset
-            source = source.source
-        return base
+        return first_byte(self._fs.blocks)
 
     def _of_copies(self, copies: Any) -> tuple[Any, Any]:
         """(byte, stored tid) of copies in the log, -1 for none or where it is another device."""

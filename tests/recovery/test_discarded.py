@@ -10,17 +10,20 @@ import pytest
 
 import ext4kit
 from ext4kit.recovery import DeletedFile, find_deleted
+from ext4kit.recovery.discarded import IN_UNITS, UNIT
 from ext4kit.recovery.engine import DISCARDED
 from ext4kit.recovery.sources import ALL_SOURCES, Source
 from sample_images.recipes.contents import noise, text
-from sample_images.recipes.machine import run, sync
-from tests.recovery.test_traps import Disk, content
+from sample_images.recipes.machine import loop_device, run, sync
+from tests.recovery.test_traps import BLOCK, Disk, content, remove
 
 pytestmark = pytest.mark.kernel
 Act = Callable[[Disk], None]
 HOLDS_ZEROS = b"holds zeros"  # by itself: a part of it is
 SIZES = (100, 3000, 4096, 12_000, 100_000, 1_000_000)
 ENOUGH = 0.9
+LARGE = 1_000_000
+SPARSE = "sparse"
 MANY = 0.5  # kernel and loop device leave a discard out now and then; what they left is intact
 
 
@@ -164,3 +167,125 @@ def test_when_fstrim_ran_last_is_told(tmp_path: Path) -> None:
     _later(disk)
     found = find_deleted(disk.file_system())
     assert "fstrim ran last at 2023-11-14 22:13:20Z" in " ".join(one.what for one in found.problems)
+
+
+# -- inside one run: a drive discards in units of its own -----------------------------------------
+
+
+def _write_and_remove(disk: Disk, data: dict[str, bytes]) -> None:
+    """Files that an unmount brought to the disk, gone in a later mount; zeros are holes in one."""
+    with disk.mounted() as root:
+        for name, whole in data.items():
+            (root / name).write_bytes(whole)
+        if SPARSE in data:
+            run("fallocate", "--dig-holes", root / SPARSE)
+    with disk.mounted() as root:
+        remove(*(root / name for name in data))
+
+
+def _extent(disk: Disk, name: bytes) -> tuple[int, int]:
+    """First byte and end of the only run of blocks of a deleted file."""
+    ((_, first, count),) = disk.deleted()[name].extents
+    return first * BLOCK, (first + count) * BLOCK
+
+
+def _discard(disk: Disk, start: int, length: int) -> None:
+    """Have the loop device discard a range of the disk: it reads as zeros afterwards."""
+    with loop_device(disk.image) as device:
+        run("blkdiscard", "-o", str(start), "-l", str(length), device)
+
+
+@sources
+@pytest.mark.parametrize("units", [1, 2, 5])
+def test_units_discarded_inside_a_run_are_not_vouched_for(
+    tmp_path: Path, units: int, sources: frozenset[Source]
+) -> None:
+    disk = Disk(tmp_path, "-t", "ext4")
+    data = {"spoilt": noise("spoilt", LARGE), "spared": noise("spared", LARGE)}
+    _write_and_remove(disk, data)
+    assert {str(file.grade) for file in disk.deleted().values()} == {"intact"}
+    start, end = _extent(disk, b"/spoilt")
+    middle = (start + end) // 2 // UNIT * UNIT
+    _discard(disk, middle, units * UNIT)
+    found = find_deleted(disk.file_system(), sources=sources)
+    files = {file.path: file for file in found if file.path}
+    assert content(files[b"/spoilt"]) != data["spoilt"]  # it was discarded
+    assert files[b"/spoilt"].grade == "consistent"
+    assert files[b"/spoilt"].problems == (IN_UNITS,)
+    assert files[b"/spared"].grade == "intact"
+
+
+@pytest.mark.parametrize("edge", ["start", "end"])
+def test_a_unit_that_is_discarded_across_the_edge_of_a_file_is_not_vouched_for(
+    tmp_path: Path, edge: str
+) -> None:
+    """Less than a unit of it is in the file; the rest was free, and zeros or in use now."""
+    disk = Disk(tmp_path, "-t", "ext4")
+    data = {name: noise(name, LARGE + 20_000) for name in ("before", "spoilt", "behind")}
+    _write_and_remove(disk, data)
+    start, end = _extent(disk, b"/spoilt")
+    at = start if edge == "start" else end
+    assert at % UNIT
+    _discard(disk, at // UNIT * UNIT, UNIT)
+    file = disk.deleted()[b"/spoilt"]
+    assert content(file) != data["spoilt"]
+    assert (str(file.grade), file.problems) == ("consistent", (IN_UNITS,))
+
+
+def test_a_unit_of_the_disk_is_meant_where_the_file_system_does_not_begin_at_one(
+    tmp_path: Path,
+) -> None:
+    disk = Disk(tmp_path, "-t", "ext4")
+    data = {"spoilt": noise("spoilt", LARGE)}
+    _write_and_remove(disk, data)
+    start, end = _extent(disk, b"/spoilt")
+    skip = 63 * 512  # where the first partition of old disks begins
+    inside = (start + end) // 2 // UNIT * UNIT
+    # Whole blocks of one unit of the disk; in the file system they are in two units.
+    first, stop = -(-(inside - skip) // BLOCK) * BLOCK, (inside - skip + UNIT) // BLOCK * BLOCK
+    with disk.image.open("r+b") as stream:
+        stream.seek(first)
+        stream.write(bytes(stop - first))
+    whole = tmp_path / "disk"
+    with whole.open("xb") as out:
+        head = bytearray(skip)
+        sectors = (disk.image.stat().st_size // 512).to_bytes(4, "little")
+        head[446:462] = b"\0\0\0\0\x83\0\0\0" + (63).to_bytes(4, "little") + sectors
+        head[510:512] = b"\x55\xaa"
+        out.write(bytes(head) + disk.image.read_bytes())
+    with ext4kit.open(whole) as opened:
+        (file,) = find_deleted(opened.volume().filesystem())
+        assert content(file) != data["spoilt"]
+        assert (str(file.grade), file.problems) == ("consistent", (IN_UNITS,))
+
+
+def test_zeros_of_a_file_that_fill_no_unit_are_its_own(tmp_path: Path) -> None:
+    """Twins of what is discarded: less than a unit, holes, and the end of an archive."""
+    disk = Disk(tmp_path, "-t", "ext4")
+    start, end = noise("start", LARGE), noise("end", LARGE)
+    data = {
+        "some": start + bytes(UNIT - 2 * BLOCK) + end,
+        "here and there": (start[:5000] + bytes(20_000)) * 30,
+        "archive": start + bytes(10 << 10),
+        SPARSE: start + bytes(10 * UNIT) + end,
+        "one block": start[: 3 * BLOCK] + bytes(BLOCK) + end[:BLOCK],
+    }
+    _write_and_remove(disk, data)
+    files = disk.deleted()
+    for name, whole in data.items():
+        file = files[b"/" + name.encode()]
+        assert content(file) == whole
+        assert file.grade == "intact"
+
+
+def test_zeros_of_which_the_journal_has_a_copy_are_the_files_own(tmp_path: Path) -> None:
+    disk = Disk(tmp_path, "-t", "ext4", "-J", "size=16")
+    data = {"logged": noise("start", 100_000) + bytes(4 * UNIT) + noise("end", 100_000)}
+    with disk.mounted("data=journal") as root:
+        (root / "logged").write_bytes(data["logged"])
+        sync(root)
+        remove(root / "logged")
+    (file,) = disk.deleted().values()
+    assert content(file) == data["logged"]
+    assert IN_UNITS not in file.problems
+    assert file.grade.is_whole
