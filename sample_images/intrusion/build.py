@@ -40,11 +40,11 @@ def tell(image: Path) -> None:
     with image.open("xb") as made:
         made.truncate(SIZE)
     kernel = list(kernels_here().values())[-1]
-    words = (
-        f"ubd0={image.resolve()}", "ro", "mem=256M", "quiet", "init=/usr/bin/python3", "--",
-        str(GUEST),
-    )  # fmt: skip
-    with tempfile.TemporaryFile() as console:
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as console:
+        words = (
+            f"ubd0={image.resolve()}", "ro", "mem=256M", "quiet", f"uml_dir={folder}",
+            "init=/usr/bin/python3", "--", str(GUEST),
+        )  # fmt: skip
         process = boot(kernel, words, console)
         try:
             process.wait(LIMIT)

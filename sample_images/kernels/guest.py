@@ -115,7 +115,7 @@ def boot(kernel: Kernel, words: Sequence[str], console: BinaryIO) -> subprocess.
 
     Args:
         kernel: which one.
-        words: of its command line; "init=PROGRAM" at least.
+        words: of its command line; "init=PROGRAM" and "uml_dir=FOLDER" for its sockets at least.
         console: takes what it and its programs say there.
 
     Raises:
