@@ -11,7 +11,6 @@ Attributes:
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,8 +89,3 @@ def kernel(name: str) -> Kernel:
             f"no kernel {name} here ({known}): python -m sample_images.kernels --fetch"
         )
     return here[name]
-
-
-def running() -> str:
-    """The name of the kernel that runs this program, wherever that is."""
-    return name_of(os.uname().release)

@@ -19,7 +19,7 @@ from tests.environment import ROOT, needs
 HERE = kernels_here()
 pytestmark = [
     needs("mke2fs", "mount"),
-    pytest.mark.heavy,
+    pytest.mark.slow,
     pytest.mark.skipif(not HERE, reason="needs a kernel of sample_images.kernels"),
 ]
 
