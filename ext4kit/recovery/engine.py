@@ -453,6 +453,7 @@ class _Engine:
         """Where a name was seen that was last there at that order."""
         kept = {BEFORE: "freed directory block", REMNANT: "removed entry left in its directory"}
         kept[UNREPLAYED] = "directory block that a fast commit changes"
+        kept[int(NOW)] = "directory on the disk"
         if order in kept:
             return kept[order]
         if UNREPLAYED < order < NOW:
