@@ -44,7 +44,7 @@ PACKAGES = {
             "tests/past",
             *(f"tests/recovery/test_{name}.py" for name in
               ("ages", "doubts", "ownership", "seams", "traps", "path_traps", "undelete",
-               "unrecorded", "discarded")),
+               "unrecorded", "discarded", "discard_report")),
             "tests/recovery/lost",
         ),
     ),

@@ -108,3 +108,13 @@ def test_lost_transactions_count_between_two_orders_only() -> None:
 def test_the_log_counts_anew_from_where_times_go_back(times: tuple[int, ...], anew: int) -> None:
     rows = [(7 + at, 1 + 10 * at, 9 + 10 * at, time) for at, time in enumerate(times)]
     assert breaks_of(*rows).anew == anew
+
+
+def test_an_unknown_event_lies_between_a_transaction_and_the_next_one() -> None:
+    breaks = breaks_of((1, 1, 5, 10), (2, 6, 9, 20), (3, 10, 14, 30), (4, 15, 19, 40))
+    order = np.array([1, 2, 3, 4])
+    lost = breaks.with_lost(order, np.array([1]))
+    assert (lost.before.tolist(), lost.after.tolist()) == ([2], [3])
+    assert (lost.time.tolist(), lost.clean.tolist(), lost.lost.tolist()) == ([-1], [False], [True])
+    again = lost.with_lost(order, np.array([0, 1]))
+    assert (again.before.tolist(), again.after.tolist()) == ([1, 2], [2, 3])
