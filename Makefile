@@ -16,7 +16,7 @@ KERNELS ?=
 RECIPES ?=
 
 .PHONY: help demo check lint test test-all test-bare test-docker fuzz-kernel truth nist fuzz
-.PHONY: fuzz-coverage images-by-kernel
+.PHONY: fuzz-coverage images-by-kernel proof
 .PHONY: fuzz-powercut mutation bench bench-journal bench-peers bench-scan screenshots man reference
 .PHONY: docs clean
 
@@ -31,6 +31,7 @@ help:
 	@echo "make images-by-kernel KERNELS=\"5.10 6.1\" RECIPES=names   into build/images/KERNEL"
 	@echo "make truth HISTORIES=n   the same; the counts go into docs/truth.md"
 	@echo "make nist       NIST's cases of deleted file recovery, judged; fills docs/nist.md"
+	@echo "make proof SEED=n   every record of all recipes, judged by ext4check.py; fills docs/proof.md"
 	@echo "make fuzz-powercut SECONDS=s SEED=n   power cuts between any two writes, judged"
 	@echo "make fuzz IMAGES=n SECONDS=s SEED=n EACH=n FOUND=folder   damaged images through all commands"
 	@echo "make fuzz-coverage SECONDS=s FOUND=folder   the same, guided by coverage (installs atheris)"
@@ -85,6 +86,9 @@ truth: $(STAMP)
 
 nist: $(STAMP)
 	$(BIN)/python -m sample_images.recipes.nist --page docs/nist.md
+
+proof: $(STAMP)
+	$(BIN)/python -m sample_images.recipes.proof --seed $(or $(SEED),1) --page docs/proof.md
 
 fuzz-powercut: $(STAMP)
 	$(BIN)/python -m tests.powercut --seconds $(SECONDS) --seed $(or $(SEED),1)

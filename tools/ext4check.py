@@ -233,7 +233,7 @@ class FileSystem:
             before = raw
         for inode, after in pairwise(states):
             inode.gone = after.order
-            is_known = after.order < NOW or after.raw == inode.raw
+            is_known = after.order < NOW or (after.raw == inode.raw and not self.has_fast_commits)
             inode.last = after.order - 1 if is_known else inode.order
         self.states[number] = states
 

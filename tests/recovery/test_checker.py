@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import copy
-import importlib.util
 import json
 import random
 import subprocess
@@ -17,43 +16,21 @@ from typing import Any
 import pytest
 
 from sample_images import Built
+from sample_images.recipes.proof import CHECKER, FACTS, Proof, changed, load_checker, page, prove
 from tests.conftest import Cli, Images
-from tests.environment import ROOT
 
-CHECKER = ROOT / "tools/ext4check.py"
 RECIPES = ["rm_rf_tree", "removed_after_remount", "ext3", "block_1k", "hard_links", "inode_128"]
 RECIPES += ["no_metadata_csum", "bigalloc", "inline_data", "meta_bg", "data_journal"]
 RECIPES += ["renamed_moved", "large_extent_leaves"]
 MORE = ["wide_directory", "truncate_rewrite", "reuse", "preallocated"]
 OTHERS = ["power_cut", "orphan_list", "orphan_file", "removed_now", "reuse_by_metadata"]
-FACTS = {
-    "offset": "file_system_at inode_at.offset freed_at.offset name_at.offset map_at.*.offset"
-    " content_at.*.offset",
-    "transaction": "inode_at.transaction freed_at.transaction name_at.transaction"
-    " map_at.*.transaction content_at.*.transaction last_owner.first last_owner.last"
-    " deleted_between.*.transaction",
-    "owner": "uid gid inode generation last_owner.inode last_owner.generation",
-    "time": "atime mtime ctime crtime dtime deleted_between.*.time",
-    "name": "name path",
-    "size": "size",
-    "hash": "sha256",
-    "block": "extents.*.* blocks inode_at.block freed_at.block name_at.block map_at.*.block"
-    " content_at.*.block",
-    "other": "mode inode_at.checksum freed_at.checksum copies.older copies.newer",
-}
 Recovered = Callable[[str], tuple[Path, list[dict[str, Any]], Path]]
 
 
 @pytest.fixture(scope="module")
 def checker() -> Any:
     """The checker as a module."""
-    spec = importlib.util.spec_from_file_location("ext4check", CHECKER)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["ext4check"] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_checker()
 
 
 @pytest.fixture(scope="module")
@@ -117,38 +94,6 @@ def test_no_record_of_any_grade_is_refuted(name: str, recovered: Recovered) -> N
     done = run(image, out / "manifest.jsonl", "--out", out)
     assert done.returncode == 0, done.stdout[-2000:]
     assert not done.stdout.startswith("0 confirmed")
-
-
-def places(value: Any, parts: list[str]) -> list[list[Any]]:
-    """Where in a record a fact stands that is told."""
-    if not parts or value is None:
-        return [] if value is None or isinstance(value, list | dict) else [[]]
-    keys = range(len(value)) if parts[0] == "*" else [parts[0]]
-    return [[key, *rest] for key in keys for rest in places(value[key], parts[1:])]
-
-
-def changed(record: dict[str, Any], kind: str, rng: random.Random) -> dict[str, Any] | None:
-    """The record with one fact of a kind changed; None where it tells no such fact."""
-    facts = [fact.split(".") for fact in FACTS[kind].split()]
-    whole = [fact if fact[0] in record else ["evidence", *fact] for fact in facts]
-    found = [place for fact in whole for place in places(record, fact)]
-    if not found:
-        return None
-    place = rng.choice(found)
-    new = copy.deepcopy(record)
-    at: Any = new
-    for key in place[:-1]:
-        at = at[key]
-    old = at[place[-1]]
-    if isinstance(old, str):
-        spot = rng.randrange(old.startswith("/"), len(old))
-        letter = rng.choice([one for one in "abcdef0123456789" if one != old[spot]])
-        at[place[-1]] = old[:spot] + letter + old[spot + 1 :]
-        new.pop(f"{place[-1]}_bytes", None)
-    else:
-        steps = (1, -1, rng.randrange(2, 1000), (old ^ 1 << rng.randrange(32)) - old)
-        at[place[-1]] = old + rng.choice(steps)
-    return new
 
 
 def refuted(checker: Any, recovered: Recovered, names: list[str], count: int, seed: int) -> None:
@@ -277,3 +222,16 @@ def test_an_unreadable_image_is_undecided(recovered: Recovered, tmp_path: Path) 
     done = run(short, manifest_of(records, tmp_path))
     assert (done.returncode, done.stderr) == (2, "")
     assert done.stdout.startswith("all undecided")
+
+
+def test_the_page_of_the_proof_counts_verdicts_and_changes(tmp_path: Path) -> None:
+    proof = Proof()
+    prove(proof, "hard_links", tmp_path, 20, random.Random(5))
+    assert not proof.is_bad, proof.missed
+    assert proof.count() == proof.count(grade="intact") + proof.count(grade="consistent") > 0
+    text = page(proof, 5)
+    confirmed = proof.count(verdict="confirmed")
+    assert f"| hard_links | {confirmed} | 0 | 0 |" in text
+    assert "at random, 20 times. 20 of the" in " ".join(text.split())
+    proof.verdicts["hard_links", "carved", "refuted"] += 1
+    assert proof.is_bad
