@@ -52,6 +52,14 @@ def _meta_groups_start(superblock: Superblock) -> int:
     return min(superblock.first_meta_group, descriptor_blocks_count(superblock))
 
 
+def has_boot_block(superblock: Superblock) -> bool:
+    """Whether block 0 boots and block 1 is the superblock, both of group 0: bigalloc with 1 KiB.
+
+    Source: kernel fs/ext4/super.c, descriptor_loc.
+    """
+    return superblock.block_size == 1024 and superblock.first_data_block == 0
+
+
 def descriptor_blocks(superblock: Superblock, copy_group: int = 0, most: int | None = None) -> Any:
     """The block of each group descriptor block, int64.
 
@@ -64,29 +72,27 @@ def descriptor_blocks(superblock: Superblock, copy_group: int = 0, most: int | N
     count, classic = descriptor_blocks_count(superblock), _meta_groups_start(superblock)
     if most is not None:
         count, classic = min(count, most), min(classic, most)
-    base = first_block(superblock, copy_group) + 1
-    if copy_group == 0 and superblock.block_size == 1024 and superblock.first_data_block == 0:
-        base += 1  # bigalloc with 1 KiB blocks: block 0 boots, block 1 is the superblock
+    boots = int(copy_group == 0 and has_boot_block(superblock))
+    base = first_block(superblock, copy_group) + 1 + boots
     places = list(range(base, base + classic))
     per_block = descriptors_per_block(superblock)
     for index in range(classic, count):
         group = index * per_block + (1 if copy_group else 0)
-        places.append(first_block(superblock, group) + has_superblock(superblock, group))
+        ahead = has_superblock(superblock, group) + (boots if index == 0 else 0)
+        places.append(first_block(superblock, group) + ahead)
     return np.array(places, np.int64)
 
 
 def group_overhead(superblock: Superblock, group: int) -> int:
-    """Blocks at a group's start taken by its superblock copy and descriptors."""
+    """Blocks at a group's start taken by boot block, superblock copy and descriptors."""
     count, classic = descriptor_blocks_count(superblock), _meta_groups_start(superblock)
-    copy = has_superblock(superblock, group)
+    copy = has_superblock(superblock, group) + (group == 0 and has_boot_block(superblock))
     per_block = descriptors_per_block(superblock)
     index = group // per_block
     if Incompat.META_BG in superblock.features and index >= classic:
         inside = group - index * per_block
         return copy + (inside in (0, 1, per_block - 1) and index < count)
-    if not copy:
-        return 0
-    return 1 + classic + superblock.reserved_gdt_blocks
+    return copy + classic + superblock.reserved_gdt_blocks if copy else 0
 
 
 def inode_place(superblock: Superblock, numbers: Any) -> tuple[Any, Any]:

@@ -11,6 +11,7 @@ from ext4kit.filesystem.geometry import (
     descriptors_per_block,
     first_block,
     group_overhead,
+    has_boot_block,
     has_superblock,
 )
 from ext4kit.parsers.features import Incompat, RoCompat
@@ -124,14 +125,13 @@ def _copies(
     superblock: Superblock, number: int, first: int, overhead: int
 ) -> tuple[int | None, Range | None, Range | None]:
     """(superblock copy, its descriptors, blocks reserved behind them) of a group."""
-    copy = None
+    copy, boots = None, number == 0 and has_boot_block(superblock)
     if not overhead:
         return None, None, None
     if has_superblock(superblock, number):
-        booted = number == 0 and first == 0 and superblock.block_size == 1024
-        copy = first + booted
+        copy = first + boots
     start = first if copy is None else copy + 1
-    own = overhead - (copy is not None)
+    own = overhead - boots - (copy is not None)
     if own <= 0:
         return copy, None, None
     kept = 0 if _is_meta(superblock, number) else superblock.reserved_gdt_blocks

@@ -152,8 +152,6 @@ def _claim(scene: Scene) -> None:
     starts = group_starts(superblock, len(groups))
     some = ahead > 0
     scene.claims.add(starts[some], ahead[some], METADATA)
-    if superblock.first_data_block == 0 and superblock.block_size == 1024:
-        scene.claims.add([0], 1 + ahead[0], METADATA)  # bigalloc: block 0 boots
     for name in PLACES:
         place = getattr(groups, name)
         length = _table_blocks(scene) if name == "inode_table" else 1

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ext4kit.errors import AccessError, CorruptError, Ext4kitError
-from ext4kit.filesystem.geometry import descriptor_blocks_count, first_block
+from ext4kit.filesystem.geometry import descriptor_blocks_count, first_block, has_boot_block
 from ext4kit.filesystem.orphans import read_orphans
 from ext4kit.parsers import mmp
 from ext4kit.parsers.features import Compat, Incompat, RoCompat
@@ -233,8 +233,7 @@ def _resize_reason(scene: Scene, inode: Inode, pointers: Any) -> str:
     per_block = superblock.block_size // 4
     descriptors = descriptor_blocks_count(superblock)
     step = np.arange(min(reserved, per_block))
-    boots = superblock.block_size == 1024 and superblock.first_data_block == 0  # bigalloc
-    wanted = first_block(superblock, 0) + boots + 1 + descriptors + step
+    wanted = first_block(superblock, 0) + has_boot_block(superblock) + 1 + descriptors + step
     expected = np.zeros(per_block, np.int64)
     expected[(descriptors + step) % per_block] = wanted
     if (tree != expected).any():

@@ -9,6 +9,7 @@ import numpy as np
 from ext4kit.filesystem.geometry import (
     descriptor_blocks_count,
     descriptors_per_block,
+    has_boot_block,
 )
 from ext4kit.parsers.features import Compat, Incompat, RoCompat
 from ext4kit.parsers.superblock import Superblock
@@ -31,7 +32,7 @@ def superblock_groups(superblock: Superblock, count: int) -> Any:
 
 
 def overheads(superblock: Superblock, groups: int) -> Any:
-    """int64 a group: blocks at its start taken by its superblock copy and descriptors."""
+    """int64 a group: blocks at its start taken by boot block, superblock copy and descriptors."""
     count = descriptor_blocks_count(superblock)
     per_block = descriptors_per_block(superblock)
     number = np.arange(groups)
@@ -41,6 +42,9 @@ def overheads(superblock: Superblock, groups: int) -> Any:
     if Incompat.META_BG in superblock.features:
         classic = min(superblock.first_meta_group, count)
     ahead = copy * (1 + classic + superblock.reserved_gdt_blocks)
+    if has_boot_block(superblock):
+        ahead[:1] += 1
+        copy[:1] += 1
     if Incompat.META_BG not in superblock.features:
         return ahead
     inside, index = number % per_block, number // per_block
