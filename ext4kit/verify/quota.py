@@ -21,14 +21,26 @@ def check_quota(scene: Scene) -> None:
         return
     numbers = (superblock.user_quota_inode, superblock.group_quota_inode,
                superblock.project_quota_inode)  # fmt: skip
-    none = [np.zeros(0, np.int64)] * 4
-    *owners, space = (np.concatenate(part) for part in zip(none, *scene.usage, strict=True))
+    none = [np.zeros(0, np.int64)] * 5
+    *owners, space, uncounted = (
+        np.concatenate(part) for part in zip(none, *scene.usage, strict=True)
+    )
     for kind, number in enumerate(numbers):
         if number:
-            _check(scene, kind, number, owners[kind], space)
+            _check(scene, kind, number, owners[kind], (space, np.ones_like(space), uncounted))
 
 
-def _check(scene: Scene, kind: int, number: int, owner: Any, space: Any) -> None:
+def _check(scene: Scene, kind: int, number: int, owner: Any, taken: tuple[Any, Any, Any]) -> None:
+    """One quota file.
+
+    Args:
+        scene: told what is wrong.
+        kind: of owner: user, group, project.
+        number: inode of the file.
+        owner: of each inode.
+        taken: bytes and inodes of each, and whether e2fsck leaves it out (inline links) where the
+            kernel counts it.
+    """
     try:
         inode = scene.fs.inode(number)
         held = scene.fs.blocks.blocks_count * scene.superblock.block_size
@@ -38,12 +50,13 @@ def _check(scene: Scene, kind: int, number: int, owner: Any, space: Any) -> None
         scene.findings.add("quota-file", "quota file", inode=number, read=str(error))
         return
     ids, place = np.unique(np.concatenate([owner, recorded[0]]), return_inverse=True)
-    found = np.zeros((2, len(ids)), np.int64)
-    np.add.at(found[0], place[: len(owner)], space)
-    np.add.at(found[1], place[: len(owner)], 1)
+    found, least = np.zeros((2, 2, len(ids)), np.int64)
+    for row, values in enumerate(taken[:2]):
+        np.add.at(found[row], place[: len(owner)], values)
+        np.add.at(least[row], place[: len(owner)], np.where(taken[2], 0, values))
     stored = np.zeros_like(found)
     stored[:, place[len(owner) :]] = recorded[1:]
-    rows = np.flatnonzero((found != stored).any(axis=0))
+    rows = np.flatnonzero(((stored > found) | (stored < least)).any(axis=0))
     scene.add_rows(
         "quota-usage", "quota file", rows, inode=number,
         read=lambda row: f"id {ids[row]}: {stored[0, row]:,} bytes, {stored[1, row]:,} inodes",

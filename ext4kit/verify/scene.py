@@ -130,7 +130,8 @@ class Scene:
         value_references: (inode, value inode, value size) columns, in pieces.
         contexts: (inode, attribute block) columns of encrypted inodes whose context can lie in
             the block alone, in pieces.
-        usage: (user, group, project, bytes) columns of files, in pieces; with quotas alone.
+        usage: (user, group, project, bytes, inline link) columns of files, in pieces; with quotas
+            alone.
         trusted: bool a group: its descriptor can be believed.
         orphans: inodes on the orphan list or in the orphan file.
     """
@@ -142,7 +143,7 @@ class Scene:
     xattr_blocks: list[tuple[Any, Any]] = field(default_factory=list)
     value_references: list[tuple[Any, Any, Any]] = field(default_factory=list)
     contexts: list[tuple[Any, Any]] = field(default_factory=list)
-    usage: list[tuple[Any, Any, Any, Any]] = field(default_factory=list)
+    usage: list[tuple[Any, ...]] = field(default_factory=list)
     trusted: Any = None
     orphans: frozenset[int] = frozenset()
 

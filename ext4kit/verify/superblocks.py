@@ -132,7 +132,10 @@ def _check_backup(scene: Scene, group: int) -> None:
 
 def _differences(primary: Superblock, copy: Superblock, group: int) -> list[str]:
     """Names of the fields that a copy should share with the primary and does not."""
-    names = [name for name in SAME if getattr(primary, name) != getattr(copy, name)]
+    same: tuple[str, ...] = SAME
+    if Compat.RESIZE_INODE not in primary.features:  # tune2fs drops both in the primary alone
+        same = tuple(name for name in SAME if name != "reserved_gdt_blocks")
+    names = [name for name in same if getattr(primary, name) != getattr(copy, name)]
     if primary.features.incompat & ~PASSING != copy.features.incompat & ~PASSING:
         names.append("features")
     if copy.group_number not in (group, group & 0xFFFF, min(group, 0xFFFF)):
