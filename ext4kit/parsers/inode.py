@@ -256,6 +256,14 @@ class InodeTable:
         """The rows that `index` (positions or a boolean mask) selects."""
         return InodeTable(self.number[index], self.raw[index], self._superblock)
 
+    def times(self, name: str) -> list[int]:
+        """A column of times as integers, those after 2262 exact."""
+        column = getattr(self, name)
+        values: list[int] = column.tolist()
+        for row in np.flatnonzero(column >= COLUMN_SECONDS * NANOSECONDS).tolist():
+            values[row] = getattr(self.one(row), name) or 0
+        return values
+
     def one(self, row: int) -> Inode:
         """One row as an `Inode`, its times exact."""
         plain: dict[str, Any] = {name: int(getattr(self, name)[row]) for name in _NUMBERS}

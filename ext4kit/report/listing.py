@@ -21,8 +21,9 @@ from ext4kit.report.times import iso_short
 AT_ONCE = 1 << 16
 STRETCHES_AT_ONCE = 256
 CRTIME_END = 24  # i_extra_isize from which on there is a creation time
-_COLUMNS = ("number", "mode", "links_count", "uid", "gid", "size", "generation", "extra_isize",
-            "atime", "mtime", "ctime", "crtime")  # fmt: skip
+_NUMBERS = ("number", "mode", "links_count", "uid", "gid", "size", "generation", "extra_isize")
+_TIMES = ("atime", "mtime", "ctime", "crtime")
+_COLUMNS = (*_NUMBERS, *_TIMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +170,7 @@ def _long_columns(table: InodeTable) -> list[list[str]]:
         [str(uid) for uid in table.uid.tolist()],
         [str(gid) for gid in table.gid.tolist()],
         _sizes(table),
-        [iso_short(moment) for moment in table.mtime.tolist()],
+        [iso_short(moment) for moment in table.times("mtime")],
     ]
 
 
@@ -221,7 +222,11 @@ def entry_records(fs: FileSystem, found: Names) -> Iterator[dict[str, Any]]:
     for names, table in _tables(fs, found):
         targets = link_targets(fs, table)
         known = fs.inodes_known(table.number)
-        rows = zip(*(getattr(table, name).tolist() for name in _COLUMNS), strict=True)
+        rows = zip(
+            *(getattr(table, name).tolist() for name in _NUMBERS),
+            *(table.times(name) for name in _TIMES),
+            strict=True,
+        )
         for row, (name, values) in enumerate(zip(names, rows, strict=True)):
             record = {"record": "entry", **json_name(prefix + name)}
             shown_values = _values(dict(zip(_COLUMNS, values, strict=True)))
