@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ext4kit.errors import CorruptError, Ext4kitError
 from ext4kit.findings import Problems, Severity
 from ext4kit.parsers import acl, xattr
+from ext4kit.parsers.inode import GOOD_OLD_SIZE, Inode
 from ext4kit.parsers.xattr import XattrEntry
 from ext4kit.units import InodeNumber
 
@@ -183,9 +184,31 @@ def inline_tail(inode_raw: bytes, extra_isize: int) -> bytes:
     Raises:
         CorruptError: the attributes in the body are broken.
     """
+    return _inline_value(inode_raw, extra_isize) or b""
+
+
+def _inline_value(inode_raw: bytes, extra_isize: int) -> bytes | None:
+    """The value of `system.data` in the inode's body; None where there is none."""
     area = _body(inode_raw, extra_isize)
     entry = None if area is None else _find(area, xattr.SYSTEM, INLINE_DATA_NAME)
-    return b"" if entry is None or entry.value is None else entry.value
+    return None if entry is None else entry.value
+
+
+def lacks_inline_data(inode: Inode) -> bool:
+    """Whether inline content is missing in an inode, and does not just end in a hole.
+
+    The kernel leaves a hole where such a file is made longer. Where that is more than its inode
+    has room for, it can as well be content on its way to blocks.
+    """
+    room = len(inode.raw) - GOOD_OLD_SIZE - inode.extra_isize
+    size = inode.size - len(inode.i_block)
+    if size <= 0:
+        return False
+    try:
+        value = _inline_value(inode.raw, inode.extra_isize)
+    except CorruptError:
+        return True
+    return value is None or (len(value) < size and size > room)
 
 
 def encryption_context(inode_raw: bytes, extra_isize: int, acl_block: bytes | None) -> bytes | None:

@@ -11,6 +11,7 @@ import numpy as np
 from ext4kit.filesystem.maps import Runs, spread
 from ext4kit.parsers.inode import InodeFlags
 from ext4kit.past.states import NEVER, NOW
+from ext4kit.recovery import overwritten_copies
 from ext4kit.recovery.candidates import DISK, NONE, NOTHING, STALE_INDEX, Candidates
 from ext4kit.recovery.deleted import Moment
 from ext4kit.recovery.discarded import IN_UNITS, find_discarded
@@ -182,7 +183,20 @@ class Columns:
             every = np.zeros(len(self.found), bool)
             every[mapped] = doubtful[self.found.lost_map[mapped]]
             doubts.append((every, reason))
+        doubts.append((self._contradicted, overwritten_copies.REASON))
         return doubts, [*possible, (self._may_be_discarded, IN_UNITS)]
+
+    @property
+    def _contradicted(self) -> Any:
+        """Per candidate: the disk contradicts the log's copy of a block that nobody else took."""
+        rival, start, length, _ = self.freed_rivals
+        reuse = self.reuse
+        taken = (
+            np.concatenate([reuse.candidate, rival]),
+            np.concatenate([reuse.start, start]),
+            np.concatenate([reuse.length, length]),
+        )
+        return overwritten_copies.are_contradicted(self.past, self.journaled, self._deaths, taken)
 
     @cached_property
     def reasons(self) -> dict[int, list[str]]:

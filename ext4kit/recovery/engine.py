@@ -13,6 +13,7 @@ from ext4kit.errors import AccessError, CorruptError
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.content import Content
 from ext4kit.filesystem.maps import Runs
+from ext4kit.filesystem.xattrs import lacks_inline_data
 from ext4kit.findings import Severity
 from ext4kit.parsers.inode import Inode
 from ext4kit.past.appearances import REMNANT
@@ -252,7 +253,7 @@ class _Engine:
             problems += self._traces_of_a_map(place)
             return Grade.OVERWRITTEN
         problems += self.columns.reasons.get(place, ())
-        if inode.is_inline and inode.size > len(self._inline(inode)):
+        if inode.is_inline and lacks_inline_data(inode):
             problems.append("a part of its inline data is missing")
         if place in self.columns.untrusted:
             problems.append("a block of its map was reused and carries no checksum")

@@ -1,0 +1,50 @@
+"""A copy in the log that the disk contradicts after an unmount is not the file's content."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import ext4kit
+from ext4kit.recovery import find_deleted
+from ext4kit.recovery.overwritten_copies import REASON
+from sample_images.recipes import machine
+
+PATH = b"/file"
+
+
+def _deleted(folder: Path, over: bytes) -> tuple[str, bool]:
+    """(grade, whether the reason is told) of a file that went through the log as data.
+
+    Args:
+        folder: for the image.
+        over: written over it in place in another mount, past the log; nothing where empty.
+    """
+    image = folder / "image"
+    machine.make_file_system(image, 16 << 20, ("-t", "ext4"))
+    with machine.mounted(image, "noatime,data=journal") as root:
+        (root / "file").write_bytes(b"A" * 9000)
+    if over:
+        with machine.mounted(image, "noatime") as root, (root / "file").open("r+b") as file:
+            file.write(over)
+    with machine.mounted(image, "noatime") as root:
+        (root / "file").unlink()
+    with ext4kit.open(image) as opened:
+        found = find_deleted(opened.volume().filesystem())
+        (deleted,) = [each for each in found if each.path == PATH]
+    return str(deleted.grade), REASON in deleted.problems
+
+
+@pytest.mark.kernel
+def test_what_the_disk_has_as_the_log_has_it_stays_intact(
+    needs_kernel: None, tmp_path: Path
+) -> None:
+    assert _deleted(tmp_path, b"") == ("intact", False)
+
+
+@pytest.mark.kernel
+def test_what_was_written_over_without_the_log_is_not_intact(
+    needs_kernel: None, tmp_path: Path
+) -> None:
+    assert _deleted(tmp_path, b"B" * 9000) == ("partial", True)
