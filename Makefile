@@ -8,6 +8,7 @@ IMAGES ?= 100000
 SECONDS ?= 3600
 SEED ?=
 EACH ?= 0
+SETS ?= 50
 FOUND ?= fuzz-found
 PACKAGE ?= parsers
 SAMPLE ?= 120
@@ -16,7 +17,7 @@ KERNELS ?=
 RECIPES ?=
 
 .PHONY: help demo check lint test test-all test-bare test-docker fuzz-kernel truth nist fuzz
-.PHONY: fuzz-coverage images-by-kernel proof
+.PHONY: fuzz-coverage fuzz-options images-by-kernel proof
 .PHONY: fuzz-powercut mutation bench bench-journal bench-peers bench-scan screenshots man reference
 .PHONY: docs clean
 
@@ -35,6 +36,7 @@ help:
 	@echo "make fuzz-powercut SECONDS=s SEED=n   power cuts between any two writes, judged"
 	@echo "make fuzz IMAGES=n SECONDS=s SEED=n EACH=n FOUND=folder   damaged images through all commands"
 	@echo "make fuzz-coverage SECONDS=s FOUND=folder   the same, guided by coverage (installs atheris)"
+	@echo "make fuzz-options SETS=n SEED=n   file systems of random features, read and judged"
 	@echo "make mutation PACKAGE=name SAMPLE=n SEED=n WORKERS=n   which small wrong changes tests notice"
 	@echo "make screenshots  pictures of the report, for the documentation (needs chromium)"
 	@echo "make test-docker  the steps of the Dockerfile in a minimal Debian (root, debootstrap)"
@@ -96,6 +98,9 @@ fuzz-powercut: $(STAMP)
 fuzz: $(STAMP)
 	$(BIN)/python -m tests.fuzz --count $(IMAGES) --seconds $(SECONDS) --seed $(or $(SEED),0) \
 		--each $(EACH) --found $(FOUND)
+
+fuzz-options: $(STAMP)
+	$(BIN)/python -m tests.filesystem.options --sets $(SETS) $(if $(SEED),--seed $(SEED))
 
 fuzz-coverage: $(STAMP)
 	$(BIN)/python -m pip install --quiet --editable '.[fuzz]'
