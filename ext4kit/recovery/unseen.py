@@ -40,7 +40,7 @@ def find_unseen_users(
     Returns:
         As `find_unrecorded`.
     """
-    tids = np.union1d(_tids_of_unseen(past, ages), past.writes.written)
+    tids = np.union1d(_tids_of_unseen(past, ages), _tids_of_writes(past))
     mapped = np.bincount(runs.owner, minlength=len(found)) > 0
     links = (past.states.table.mode[found.row] & 0xF000) == 0xA000
     contents = (files | links) & mapped
@@ -138,16 +138,28 @@ def _allocated_after(past: Past, found: Candidates, runs: Runs, tids: Any) -> An
     return doubtful & (found.death != NEVER)
 
 
+def _tids_of_writes(past: Past) -> Any:
+    """Tids in which linked files were created or written, and those that follow each.
+
+    A file that takes blocks past the page cache and gives them back by a hole within the tick of
+    its last change is in the log as that change left it.
+    """
+    written = past.writes.written
+    known = past.log.transactions.order if past.log is not None else written
+    return np.union1d(written, np.intersect1d(written + 1, known))
+
+
 def _tids_of_unseen(past: Past, ages: Ages) -> Any:
     """Tids in which regular files were deleted that had blocks which no state maps.
 
     Of one that no state shows linked, the freed inode tells that it had blocks: freeing them
     sets mtime, and writing them is counted. One that was known may have got more when bytes
-    waited for blocks, when i_version says that it went on, and when the kernel did not count that.
+    waited for blocks, when i_version says that it went on, and when the kernel did not count that:
+    it counts no change in the tick of the one before.
     """
     states, table = past.states, past.states.table
     freed = (table.links_count == 0) & ~states.whole & ((table.mode & 0xF000) == 0x8000)
     alone = ~ages.follows & ((table.mtime == table.ctime) | ages.counts)
     waited = ages.follows & np.roll(ages.awaits_blocks & ~ages.are_flushed, 1)
-    gone_on = freed & (alone | waited | (ages.steps > 0) | ~ages.are_counted)
+    gone_on = freed & (alone | waited | (ages.steps > 0) | ages.in_one_tick | ~ages.are_counted)
     return np.unique(states.order[gone_on & (states.order < UNREPLAYED)])

@@ -21,6 +21,7 @@ MOST_FILES = 90
 BIGGEST = 300_000
 SEEN = 0.7  # of the files that are opened: somebody asks for their times
 ALIGNED = 4096  # bytes that a write past the page cache is a multiple of
+PAUSE = 0.01  # seconds; the kernel's clock ticks at least once in it
 HOUR = 3600 * 10**9
 
 
@@ -65,8 +66,10 @@ class Acts:
             self.create()
 
     def act_quietly(self) -> None:
-        """Something goes or gets another name; no file is written."""
+        """Something goes or gets another name; no file is written. Half of it takes its time."""
         self.operation += 1
+        if self.chance.random() < 0.5:
+            time.sleep(PAUSE)
         acts = (self.unlink, self.unlink, self.unlink, self.rename, self.remove_folder, self.sync)
         self.chance.choice(acts)()
 

@@ -217,6 +217,38 @@ def test_delayed_allocation_is_over_at_an_unmount_and_after_a_minute() -> None:
     assert flushed(*written_again)[1] is False
 
 
+def test_a_transaction_begins_behind_what_is_known_of_those_before() -> None:
+    commits = ((5, MADE), (6, MADE + SECOND), (7, MADE + 2 * SECOND), (12, MADE + 9 * SECOND))
+    orders = np.array([5, 6, 7, 12, 3])
+    told = past_of(state(ctime=MADE - SECOND), commits=commits)
+    begins = [0, MADE - SECOND, MADE, MADE + 2 * SECOND, 0]  # 6 behind the change that 5 shows
+    assert Ages(told).earliest(orders).tolist() == begins
+    later = past_of(state(ctime=MADE - 1), state(order=6, ctime=MADE + 5), commits=commits)
+    begins[1:3] = MADE - 1, MADE + 5
+    assert Ages(later).earliest(orders).tolist() == begins
+    assert Ages(past_of(state())).earliest(orders).tolist() == [0] * 5
+
+
+@pytest.mark.parametrize(
+    ("commits", "changes", "hidden"),
+    [
+        (((5, LATER), (6, LATER)), {}, True),
+        (((4, MADE), (5, LATER), (6, LATER)), {}, True),  # it begins in the tick at the earliest
+        (((4, MADE + 1), (5, LATER), (6, LATER)), {}, False),
+        (((5, LATER), (9, LATER)), {"order": 9}, False),  # behind an unmount
+        (((5, MADE), (9, LATER)), {"order": 9}, True),
+        (((4, MADE + 1), (5, LATER), (6, LATER)), {"extra_isize": 0}, True),  # whole seconds
+        (((4, MADE + SECOND), (5, LATER), (6, LATER)), {"extra_isize": 0}, False),
+    ],
+)
+def test_a_change_in_the_tick_of_the_one_before_is_not_counted(
+    commits: tuple[tuple[int, int], ...], changes: State, hidden: bool
+) -> None:
+    freed = state(**{"order": 6, "links_count": 0, "dtime": 1010, "ctime": LATER, **changes})
+    ages = Ages(past_of(state(), freed, commits=commits))
+    assert ages.in_one_tick.tolist() == [False, hidden]
+
+
 # --- when the log begins ------------------------------------------------------------------------
 
 OLD_LOG = ((40, MADE), (41, LATER))

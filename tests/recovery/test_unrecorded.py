@@ -6,6 +6,7 @@ change out: there the file has the expected grade, so that caution is no more th
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -183,6 +184,28 @@ def test_a_file_that_waited_for_blocks_and_went_with_them(tmp_path: Path) -> Non
             commit(root)
             syscalls.flush(stream.fileno())
         (root / "grows").unlink()
+    file = came_back(disk)
+    assert content(file) != most
+    assert file.grade is Grade.CONSISTENT
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["named", "without a name"])
+def test_a_file_that_was_written_in_the_tick_in_which_it_was_made(
+    tmp_path: Path, named: bool
+) -> None:
+    """The transactions of its making and its end can be so near that `i_version` counts nothing."""
+    most = noise("most", 768 * BLOCK)  # of what is free
+    disk = settled(tmp_path, most)
+    with disk.mounted() as root:
+        remove(root / "file")
+        with mmap.mmap(-1, 320 * BLOCK) as aligned:
+            aligned[:] = STRANGER[: len(aligned)]
+            flags = os.O_RDWR | os.O_DIRECT | (os.O_CREAT if named else os.O_TMPFILE)
+            handle = os.open(root / "passing" if named else root, flags, 0o600)
+            os.fsync(handle)
+            os.pwrite(handle, aligned, 0)
+            os.close(handle)
+        (root / "passing").unlink(missing_ok=True)
     file = came_back(disk)
     assert content(file) != most
     assert file.grade is Grade.CONSISTENT
