@@ -11,7 +11,13 @@ from ext4kit.cli.finding import files_that_are_gone, searching
 from ext4kit.cli.session import CONTEXT, Options, opened, shared
 from ext4kit.recovery import Deleted, Grade
 from ext4kit.recovery.sources import Source
-from ext4kit.report.deleted import counts, counts_line, deleted_lines, deleted_records
+from ext4kit.report.deleted import (
+    counts,
+    counts_line,
+    deleted_lines,
+    deleted_records,
+    name_lines,
+)
 from ext4kit.report.records import write_records
 
 COLOURS = {
@@ -26,6 +32,7 @@ _EXAMPLE = """\b
 Examples:
   ext4kit deleted disk.img
   ext4kit deleted disk.img --json > deleted.jsonl
+  ext4kit deleted disk.img --names
   ext4kit deleted disk.img --lost
 """
 
@@ -33,7 +40,14 @@ Examples:
 @click.command("deleted", context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared(lost=True)
 @searching
-def command(options: Options, versions: bool, sources: frozenset[Source], least: str) -> None:
+@click.option(
+    "--names",
+    is_flag=True,
+    help="Also names left in directories that are not given as those of deleted files.",
+)
+def command(
+    options: Options, versions: bool, sources: frozenset[Source], least: str, names: bool
+) -> None:
     """What was deleted from IMAGE and how much of each is left.
 
     \b
@@ -45,17 +59,20 @@ def command(options: Options, versions: bool, sources: frozenset[Source], least:
 
     Times are in UTC; `<=` means: deleted before that commit of the journal.
 
+    --names lists removed entries that kernels before 5.13 left, and why each is not said to be the
+    name of the inode that it names.
+
     With --lost: all files of a file system that this one was made over.
     """  # noqa: D301 -- click reads the backspace
     with opened(options) as session:
         deleted = files_that_are_gone(session, versions, sources, least)
         if options.json:
-            write_records(deleted_records(deleted))
+            write_records(deleted_records(deleted, names))
         else:
-            _print(deleted)
+            _print(deleted, names)
 
 
-def _print(deleted: Deleted) -> None:
+def _print(deleted: Deleted, names: bool) -> None:
     """The table, grades coloured on a terminal, and the counts."""
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     lines = []
@@ -63,4 +80,5 @@ def _print(deleted: Deleted) -> None:
         if grade and coloured:
             line = click.style(str(grade), fg=COLOURS[grade]) + line[len(grade) :]
         lines.append(line)
-    click.echo("\n".join([*lines, counts_line(counts(deleted))]))
+    lines.append(counts_line(counts(deleted)))
+    click.echo("\n".join(lines + (name_lines(deleted) if names else [])))

@@ -20,6 +20,7 @@ from ext4kit.export.rows import Batch, Row, State
 from ext4kit.export.texts import iso
 from ext4kit.findings import Problem
 from ext4kit.recovery import Moment
+from ext4kit.recovery.salvage import ground_of
 from ext4kit.report.listing import mode_text
 from ext4kit.report.safe import shown, shown_text
 from ext4kit.report.timeline import plain_value
@@ -163,9 +164,11 @@ def _held(value: int | None) -> int | None:
     return value if value is None or value <= _MOST else _MOST
 
 
-def _known(row: Row) -> tuple[int, bytes | None]:
-    """(whether the path is known, its bytes where they are not shown as they are)."""
-    return (0, None) if row.raw is None else (1, _exact(row.raw, row.path))
+def _known(row: Row) -> tuple[int, str | None, bytes | None]:
+    """(whether the path is known, on what ground, its bytes where they are not shown so)."""
+    if row.raw is None:
+        return 0, None, None
+    return 1, ground_of(row.gone), _exact(row.raw, row.path)
 
 
 def _exact(name: bytes, text: str) -> bytes | None:

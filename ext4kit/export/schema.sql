@@ -24,6 +24,7 @@ CREATE TABLE files (
     path TEXT NOT NULL,
     name TEXT NOT NULL,
     path_known INTEGER NOT NULL,
+    path_ground TEXT,
     path_bytes BLOB,
     type TEXT NOT NULL,
     inode INTEGER,

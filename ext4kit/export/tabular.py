@@ -9,13 +9,14 @@ from ext4kit.export.format import TextFormat
 from ext4kit.export.rows import Batch, Row
 from ext4kit.export.texts import iso_or_empty
 from ext4kit.recovery import Moment
+from ext4kit.recovery.salvage import ground_of
 from ext4kit.report.records import as_line
 from ext4kit.report.safe import json_name, shown
 
 # What a spreadsheet takes for a formula, and the mark itself, so that it can be taken off again.
 _GUARDED = frozenset("=+-@\t\r\n'\uff1d\uff0b\uff0d\uff20")
 COLUMNS = (
-    "state", "grade", "path", "path_known", "type", "mode", "inode", "generation",
+    "state", "grade", "path", "path_known", "path_ground", "type", "mode", "inode", "generation",
     "uid", "gid", "size", "links", "atime", "mtime", "ctime", "crtime", "dtime", "last_seen",
     "gone_by", "target", "blocks", "blocks_reused", "first_block", "mime", "md5", "sha1",
     "sha256", "problems",
@@ -47,7 +48,7 @@ def _cells(row: Row, digests: dict[str, str]) -> tuple[Any, ...]:
     between = gone.deleted_between if gone else (None, None)
     return (
         row.state.value, gone and gone.grade.value, row.path,
-        "no" if row.raw is None else "yes", row.kind,
+        "no" if row.raw is None else "yes", ground_of(gone), row.kind,
         None if row.mode is None else f"{row.mode:06o}", *row[2:4], *row[5:9],
         *map(iso_or_empty, row[9:14]), *map(_moment, between),
         None if row.target is None else guarded(shown(row.target)), *_left(row),
@@ -98,6 +99,7 @@ def _gone(row: Row) -> dict[str, Any]:
     assert gone is not None
     return {
         "grade": gone.grade.value,
+        "path_ground": ground_of(gone),
         "deleted_between": [
             moment and {"transaction": moment.transaction, "time": moment.time}
             for moment in gone.deleted_between

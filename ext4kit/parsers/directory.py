@@ -311,22 +311,27 @@ def blocks_checksums_ok(seeds: Any, blocks: Any, rows: Any) -> Any:
     return fine
 
 
-def parse_remnants(blocks: Any, wanted: Any, entries: EntryTable) -> EntryTable:
+def parse_remnants(
+    blocks: Any, last: int, entries: EntryTable, has_file_type: bool = True
+) -> EntryTable:
     """Removed entries that still stand between those in use.
 
     Linux before 5.13, and e2fsprogs, let the entry in front grow over a removed one and clear
-    nothing. Only with the filetype feature, whose type byte makes an entry recognisable.
+    nothing but the inode number of the first of a block. Without the filetype feature the byte of
+    the type is 0.
 
     Args:
         blocks: uint8 (n, block size).
-        wanted: bool, by inode number: entries that name another number are passed over.
+        last: the highest inode number there is.
         entries: the entries in use of the same blocks.
+        has_file_type: the filetype feature.
     """
     size = blocks.shape[1]
     words = np.ascontiguousarray(blocks).view("<u4")[:, :-2]
-    row, word = np.nonzero((words != 0) & (words < len(wanted)))
-    named = wanted[words[row, word]]
-    row, offset = row[named], word[named] * 4
+    possible = (words != 0) & (words <= last)
+    possible[:, :1] |= words[:, :1] == 0
+    row, word = np.nonzero(possible)
+    offset = word * 4
     in_use = np.zeros(blocks.size // 4, bool)
     in_use[(entries.block * size + entries.offset) // 4] = True
     free = ~in_use[(row * size + offset) // 4]
@@ -336,7 +341,7 @@ def parse_remnants(blocks: Any, wanted: Any, entries: EntryTable) -> EntryTable:
     raw = headers.at(place)
     step, length, kind = headers.step(raw), headers.name_length(raw), headers.file_type(raw)
     fits = (step >= 12) & (step % 4 == 0) & (offset + step <= size) & (length + 8 <= step)
-    fits &= (length > 0) & (kind >= 1) & (kind <= 7)
+    fits &= (length > 0) & ((kind >= 1) & (kind <= 7) if has_file_type else kind == 0)
     table = headers.entries(row, place, raw).take(fits)
     return table.take(are_names(blocks, table))
 

@@ -80,9 +80,9 @@ def find_appearances(
     Args:
         blocks: the versions.
         numbers: inode numbers whose entries are wanted; all by default.
-        remnants: also removed entries that were not cleared; needs `numbers`.
+        remnants: also removed entries that were not cleared, whatever number they name.
     """
-    typed = blocks.past.fs.has_file_types
+    fs = blocks.past.fs
     wanted = None
     if numbers is not None:
         wanted = sparse_flags(int(numbers.max(initial=0)) + 1)
@@ -93,9 +93,9 @@ def find_appearances(
         entries = piece.entries
         named = entries if wanted is None else entries.take(_are_wanted(wanted, entries.inode))
         parts.append(joiner.take(piece, named))
-        if remnants and wanted is not None and typed:
-            parts.append(_remnants(piece, wanted))
-    found = _stacked(parts)
+        if remnants:
+            parts.append(_remnants(piece, fs.superblock.inodes_count, fs.has_file_types))
+    found = stacked(parts)
     return found.take(np.flatnonzero(~_again_in_log(found)))
 
 
@@ -108,7 +108,8 @@ def _nothing() -> Appearances:
     return Appearances(**columns, name=[])
 
 
-def _stacked(parts: list[Appearances]) -> Appearances:
+def stacked(parts: list[Appearances]) -> Appearances:
+    """Several tables as one."""
     columns: dict[str, Any] = {
         name: np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS
     }
@@ -258,10 +259,10 @@ def _again_in_log(found: Appearances) -> Any:
     return again
 
 
-def _remnants(piece: Piece, wanted: Any) -> Appearances:
+def _remnants(piece: Piece, last: int, has_file_type: bool) -> Appearances:
     """Removed entries that were not cleared: gone by the time of the version they stand in."""
     versions = piece.versions
-    entries = parse_remnants(piece.data, wanted, piece.entries)
+    entries = parse_remnants(piece.data, last, piece.entries, has_file_type)
     entries = entries.take(entries.block >= int(piece.overlaps))
     count = len(entries)
     order = versions.order[entries.block]

@@ -304,11 +304,15 @@ class DirectoryBlocks:
         data[early], readable[early] = self.past.fetch_in_place(
             piece.block[early], piece.order[early]
         )
+        stands = readable & (piece.order == NOW)
         if fs.superblock.has_metadata_checksums:
             self._check(piece, data, readable)
         entries, broken = parse_entries(data, fs.has_file_types)
         sound = readable & (broken < 0)
-        data[~sound] = 0  # it stays as a version: the names before it are gone with it
+        # Removed entries stand also in a live directory's htree blocks, which were leaves before.
+        few = np.bincount(entries.block, minlength=len(data)) <= len((b".", b".."))
+        # All others stay as versions: the names before them are gone with them.
+        data[~sound & ~(stands & few & (broken < 0))] = 0
         return data, entries.take(sound[entries.block])
 
     def _check(self, piece: Versions, data: Any, readable: Any) -> None:

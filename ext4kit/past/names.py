@@ -3,6 +3,7 @@
 Since Linux 5.13 a removed entry is wiped, so names come from earlier copies of directory
 blocks in the log, and from freed directory blocks on disk. Copies of one block show when an
 entry came and when it went; the states of inodes show which life a number meant at that time.
+Earlier kernels leave removed entries, which tell no time (`past/removed.py`).
 """
 
 from __future__ import annotations
@@ -15,13 +16,16 @@ import numpy as np
 
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.parsers.directory import MODES
-from ext4kit.past.appearances import REMNANT, Appearances, find_appearances
+from ext4kit.past.appearances import REMNANT, Appearances, find_appearances, stacked
 from ext4kit.past.breaks import NOWHERE
 from ext4kit.past.directories import BEFORE, DirectoryBlocks
+from ext4kit.past.places import FOREVER, Ground, LiveFolders, Place
+from ext4kit.past.removed import Bond, Removed, bound, changed, distinct, folder_times
 from ext4kit.past.states import NOW, UNREPLAYED, Past
 from ext4kit.units import NANOSECONDS
 
 DIRECTORY = 4  # upper bits of i_mode
+DIRECTORY_TYPE = 2  # as entries say it
 FINE_CTIME = 8  # i_extra_isize from which on ctime has nanoseconds
 DEPTH_LIMIT = 4096  # directories in each other; hostile names can go on and on
 
@@ -73,28 +77,48 @@ class NameHistory:
         return np.union1d(past.number[~past.alive_now], directories)
 
     @cached_property
+    def _appearances(self) -> Appearances:
+        """Entries that name an interesting number, and all removed ones."""
+        return find_appearances(self.blocks, self._interesting, remnants=True)
+
+    @cached_property
+    def removed(self) -> Removed:
+        """All removed entries that were not cleared, and whose they were."""
+        past, entries = self.past, distinct(self._appearances)
+        found = entries.found
+        if not len(entries) or not len(past.states):
+            return entries
+        life = self._life_at(found.child, found.gone, np.zeros(len(found), bool))
+        life[self._lost_behind(found.child, found.gone) & ~self._alone[life]] = -1
+        reborn, fits = self._reborn(life), self._fit(found.file_type, life)
+        return bound(past, entries, life, reborn, fits, self._commit_times(entries.first))
+
+    @cached_property
     def names(self) -> Names:
         """Every name of an interesting number, told apart by life."""
-        return self._attributed(find_appearances(self.blocks, self._interesting, remnants=True))
+        found, removed = self._appearances, self.removed
+        logged = found.take(np.flatnonzero(found.seen != REMNANT))
+        named = np.flatnonzero(removed.bond == Bond.NAMED)
+        parts = [logged, removed.found.take(named)]
+        return self._table(stacked(parts), np.append(self._lives_of(logged), removed.life[named]))
 
-    def _attributed(self, found: Appearances) -> Names:
-        """Say which life each number meant when its name was last seen."""
-        remnant = found.seen == REMNANT
-        seen_at = np.where(remnant, found.gone, found.seen)
-        life = self._life_at(found.child, seen_at, ~remnant)
-        unsure = self._lost_behind(found.child, seen_at)
+    def _lives_of(self, found: Appearances) -> Any:
+        """Which life each number meant when its name was last seen, -1 when none is known."""
+        life = self._life_at(found.child, found.seen, np.ones(len(found), bool))
+        unsure = self._lost_behind(found.child, found.seen)
         unsure &= self._lost_behind(found.child, found.shown) | (found.shown < 0)
         # With transactions lost, what is on disk need not be from before the log begins.
         ends = self.blocks.ends(found.directory)
         unsure |= (found.seen == BEFORE) & self.past.breaks.any_lost(BEFORE, ends)
         life[unsure & ~self._alone[life]] = -1
         if len(life):
-            unsure = self.past.alive_now[np.maximum(life, 0)] | self._reborn(life)
-            life[remnant & (life >= 0) & unsure] = -1
             life[(life >= 0) & ~self._fit(found.file_type, life)] = -1
+        return life
+
+    def _table(self, found: Appearances, life: Any) -> Names:
+        """Appearances and whose they are as names."""
         real = np.array([name not in (b".", b"..") for name in found.name], bool)
         kept = np.flatnonzero((life >= 0) & real & (life != found.directory))
-        kept = _unambiguous(kept, life, found)
         kept = np.array(sorted(kept.tolist(), key=found.name.__getitem__), np.int64)  # for ties
         seen, gone = found.seen[kept], found.gone[kept]
         first, sure = self._beginnings(found.take(kept))
@@ -325,6 +349,109 @@ class NameHistory:
             for folder, row in zip(folders, rows.tolist(), strict=True)
         ]
 
+    def places(self, rows: Any, deaths: Any) -> list[Place | None]:
+        """As `paths`, with what each path rests on.
+
+        A removed entry does not tell when it went: that is taken to be the time (ns) at which its
+        inode was freed.
+        """
+        names = self.names
+        paths: list[bytes | None] = [None] * len(rows)
+        logged = np.flatnonzero(names.seen[rows] != REMNANT)
+        for at, path in zip(logged.tolist(), self.paths(rows[logged], deaths[logged]), strict=True):
+            paths[at] = path
+        times = changed(self.past)[names.life[rows]].tolist()
+        found: list[Place | None] = []
+        for row, path, time in zip(rows.tolist(), paths, times, strict=True):
+            place = None if path is None else Place(path, Ground.JOURNAL)
+            folder = int(names.directory[row])
+            if path is None and (int(names.life[row]), folder, names.name[row]) in self._standing:
+                above = self.folder_place(folder, time)
+                place = above and Place(above.path + b"/" + names.name[row], above.ground)
+            found.append(place)
+        return found
+
+    @cached_property
+    def _standing(self) -> set[tuple[int, int, bytes]]:
+        """(life, directory, name) of the removed entries that are names of lives."""
+        named = np.flatnonzero(self.removed.bond == Bond.NAMED)
+        found = self.removed.found.take(named)
+        lives = self.removed.life[named].tolist()
+        return set(zip(lives, found.directory.tolist(), found.name, strict=True))
+
+    def folder_place(self, folder: int, time: int) -> Place | None:
+        """Where a directory (as in `folder_path`) stood at a time (ns), None if that is unknown.
+
+        One that is gone stood where it was when it went itself.
+        """
+        below, passed = b"", set[int]()
+        while folder not in passed:
+            passed.add(folder)
+            if (place := self._told_place(folder, time)) is not None:
+                return Place(place.path + below, Ground.PRESENT_PLACE) if below else place
+            row = -1 if folder < 0 else int(self.last_names(np.array([folder]))[0])
+            if row < 0 or self.past.alive_now[folder]:
+                return None
+            if self.names.seen[row] != REMNANT:
+                path = self.paths(np.array([row]), np.array([NOW]))[0]
+                return None if path is None else Place(path + below, Ground.PRESENT_PLACE)
+            below = b"/" + self.names.name[row] + below
+            time, folder = self._changes[folder], int(self.names.directory[row])
+        return None
+
+    def _told_place(self, folder: int, time: int) -> Place | None:
+        """The same of one that lives, or of which the log tells."""
+        when = self.before(time)
+        if when != BEFORE and (path := self.folder_path(folder, when)) is not None:
+            return Place(path, Ground.JOURNAL)
+        row = -1
+        if folder < 0 or self.past.alive_now[folder]:
+            row = int(self.live.rows(np.array([self._number(folder)]))[0])
+        if row < 0 or self.live.newest[row] > time + NANOSECONDS:
+            return None
+        if self.live.moved[row] < time:
+            return Place(self.live.path(self._number(folder)), Ground.PROVEN)
+        if self._left[row] > time:
+            return None
+        return Place(self.live.path(self._number(folder)), Ground.PRESENT_PLACE)
+
+    @cached_property
+    def live(self) -> LiveFolders:
+        """The directories that live."""
+        return LiveFolders(self.past.fs, self._live_folders)
+
+    @cached_property
+    def _changes(self) -> list[int]:
+        found: list[int] = changed(self.past).tolist()
+        return found
+
+    @cached_property
+    def _left(self) -> Any:
+        """Per live directory: the latest time (ns) at which it, or one above it, left a place.
+
+        Removed entries tell of such a place, and names in the log; it was left by the last change
+        of the directory there. A directory that changed without its entries can have been renamed.
+        """
+        numbers, names = self.past.number, self.names
+        alive = np.flatnonzero(self.past.alive_now[names.life])
+        found = self.removed.found
+        left = np.flatnonzero(np.isin(found.file_type, (0, DIRECTORY_TYPE)))
+        child = np.append(numbers[names.life[alive]], found.child[left])
+        above = np.append(names.directory[alive], found.directory[left])
+        until = np.append(self._commit_times(names.gone[alive]), np.full(len(left), FOREVER))
+        touched, _ = folder_times(self.past, above)
+        until = np.minimum(until, touched)
+        told = [names.name[row] for row in alive.tolist()]
+        told += [found.name[row] for row in left.tolist()]
+        row = self.live.rows(child)
+        result = self.live.renamed.copy()
+        here = np.flatnonzero((row >= 0) & (self.live.created[row] <= until + NANOSECONDS))
+        for at in here.tolist():
+            stands = self.live.stands_at(int(child[at]))
+            if stands != (self._number(int(above[at])), told[at]):
+                result[row[at]] = max(int(result[row[at]]), int(until[at]))
+        return self.live.highest(result)
+
     def _gone(self, folders: Any) -> Any:
         """Order at which the last name of each directory went, NOW where none is known."""
         rows = np.where(folders < 0, -1, self.last_names(np.maximum(folders, 0)))
@@ -422,13 +549,3 @@ class NameHistory:
         if far[best[0]] == 0 and len(logged):
             return start + int(logged[0])
         return start + int(best[-1])
-
-
-def _unambiguous(kept: Any, life: Any, found: Appearances) -> Any:
-    """`kept` without the remnants of lives that remnants give several names."""
-    remnant = found.seen[kept] == REMNANT
-    told: dict[int, set[tuple[int, bytes]]] = {}
-    for row in kept[remnant].tolist():
-        told.setdefault(int(life[row]), set()).add((int(found.directory[row]), found.name[row]))
-    unsure = np.array([one for one, names in told.items() if len(names) > 1], np.int64)
-    return kept[~(remnant & np.isin(life[kept], unsure))]

@@ -11,9 +11,11 @@ from ext4kit.errors import AccessError
 from ext4kit.filesystem.content import Content
 from ext4kit.findings import Problems
 from ext4kit.parsers.inode import Inode
+from ext4kit.past.places import Ground
 
 if TYPE_CHECKING:
     from ext4kit.filesystem import FileSystem
+    from ext4kit.recovery.removed_names import RemovedName
     from ext4kit.recovery.sources.attributes import Attributes
     from ext4kit.recovery.sources.carving.kinds import Kind
 
@@ -56,6 +58,7 @@ class DeletedFile:
 
     Attributes:
         path: the last full path, None when it is not known; name: the last name alone.
+        path_ground: what the path rests on; None without one, and for a lost file system's files.
         inode: the state that is recovered; None for content that no inode is known of.
         size: None when no source tells it.
         dtime: when the inode was freed (ns), None when nothing tells it.
@@ -85,6 +88,7 @@ class DeletedFile:
     superseded: bool
     link_target: bytes | None
     below: bytes | None = None
+    path_ground: Ground | None = None
     first_block: int | None = None
     fragment: bool = False
     _signature: int = field(repr=False, default=0)
@@ -201,6 +205,11 @@ class Deleted:
 
     fs: FileSystem
     files: list[DeletedFile]
+    _names: Callable[[], list[RemovedName]] | None = field(repr=False, compare=False, default=None)
+
+    def removed_names(self) -> list[RemovedName] | None:
+        """Removed entries that are not given as names of files; None for a lost file system."""
+        return None if self._names is None else self._names()
 
     @property
     def problems(self) -> Problems:

@@ -41,6 +41,7 @@ from ext4kit.recovery.remains import (
     without_copied,
     without_overlaps,
 )
+from ext4kit.recovery.removed_names import find_removed_names
 from ext4kit.recovery.sources import Source
 from ext4kit.recovery.sources.attributes import OldAttributes
 from ext4kit.recovery.sources.loose_copies import LooseData
@@ -72,7 +73,9 @@ def find_deleted(
             which contents without an inode are joined.
     """
     findings = search(Past(fs, keeps_rewritten=versions), sources, progress)
-    return Deleted(fs, _Engine(findings, versions, progress).files())
+    engine = _Engine(findings, versions, progress)
+    files = engine.files()
+    return Deleted(fs, files, cache(lambda: find_removed_names(engine.names, files)))
 
 
 class _Engine:
@@ -123,6 +126,7 @@ class _Engine:
         name = self._names[place]
         file = DeletedFile(
             path=name.path if name else None,
+            path_ground=name.ground if name else None,
             name=name.name if name else None,
             inode=inode,
             size=size,
@@ -439,15 +443,15 @@ class _Engine:
         found = [self.other_names.of(life) for life in np.where(rows < 0, lives, -1).tolist()]
         named = np.flatnonzero(rows >= 0)
         rows, death = rows[named], self.found.death[named]
-        paths = self.names.paths(rows, np.where(death == NEVER, NOW, death))
+        stood = self.names.places(rows, np.where(death == NEVER, NOW, death))
         names = self.names.names
-        columns = zip(named.tolist(), rows.tolist(), names.seen[rows].tolist(), paths, strict=True)
-        for place, row, seen, path in columns:
-            # A remnant may be the name of an earlier bearer of the number: nothing to build on.
-            whole = None if seen == REMNANT else path
-            other = self.other_names.of(int(lives[place])) if whole is None else None
+        columns = zip(named.tolist(), rows.tolist(), names.seen[rows].tolist(), stood, strict=True)
+        for place, row, seen, where in columns:
+            other = self.other_names.of(int(lives[place])) if where is None else None
             below = other.below if other and other.name == names.name[row] else None
-            found[place] = FoundName(names.name[row], whole, below, self._seen_in(seen))
+            source = self._seen_in(seen)
+            path, ground = (where.path, where.ground) if where else (None, None)
+            found[place] = FoundName(names.name[row], path, below, source, ground)
         return found
 
     def _name_source(self, order: int) -> str:

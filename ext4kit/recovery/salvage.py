@@ -194,6 +194,7 @@ def record(file: DeletedFile, written: Written | None, failure: str = "") -> dic
         "output": written.path if written else None,
         **text_and_bytes("path", file.path),
         **text_and_bytes("name", file.name),
+        "path_ground": ground_of(file),
         **_of_inode(file, file.inode, written),
         "dtime": file.dtime,
         "deleted_between": [_moment(before), _moment(after)],
@@ -216,6 +217,11 @@ def record(file: DeletedFile, written: Written | None, failure: str = "") -> dic
         "device": list(device) if (device := file.device) else None,
         "problems": problems,
     }
+
+
+def ground_of(file: DeletedFile | None) -> str | None:
+    """What the path of a deleted file rests on, as records have it."""
+    return file.path_ground.value if file and file.path_ground else None
 
 
 def _of_inode(file: DeletedFile, inode: Inode | None, written: Written | None) -> dict[str, Any]:

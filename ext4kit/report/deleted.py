@@ -7,11 +7,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from ext4kit.recovery import Deleted, DeletedFile, Grade, Salvage, record
+from ext4kit.recovery.removed_names import RemovedName
+from ext4kit.recovery.salvage import text_and_bytes
 from ext4kit.report.safe import shown
 from ext4kit.report.tables import human_size, table_lines
 from ext4kit.report.times import iso_short
 
 _HEADINGS = ("grade", "inode", "size", "deleted", "path")
+_NAME_HEADINGS = ("inode", "reason", "removed name")
 
 
 def deleted_lines(deleted: Deleted) -> Iterator[tuple[Grade | None, str]]:
@@ -89,13 +92,57 @@ def counts_line(grades: dict[str, int]) -> str:
     return f"{total:,} deleted file{'s' * (total != 1)}" + (f": {parts}" if parts else "")
 
 
-def deleted_records(deleted: Deleted) -> Iterator[dict[str, Any]]:
-    """The manifest's records without what only a recovery knows, then the counts."""
+def name_lines(deleted: Deleted) -> list[str]:
+    """A table of the removed names and their count; nothing for a lost file system."""
+    names = deleted.removed_names()
+    if names is None:
+        return []
+    rows = [
+        (
+            "-" if one.inode is None else str(one.inode),
+            one.reason.value,
+            shown(one.path) if one.path is not None else f"(folder unknown)/{shown(one.name)}",
+        )
+        for one in names
+    ]
+    lines = ["", *table_lines(_NAME_HEADINGS, rows, right={0})] if rows else []
+    said = sorted({(one.reason.value, one.meaning) for one in names})
+    lines += ["", *(f"{reason}: {meaning}" for reason, meaning in said)] if said else []
+    return [*lines, f"{len(names):,} removed name{'s' * (len(names) != 1)}"]
+
+
+def _name_record(one: RemovedName) -> dict[str, Any]:
+    return {
+        "record": "removed name",
+        **text_and_bytes("path", one.path),
+        **text_and_bytes("name", one.name),
+        "directory": one.directory,
+        "inode": one.inode,
+        "type": one.kind,
+        "reason": one.reason.value,
+        "meaning": one.meaning,
+    }
+
+
+def deleted_records(deleted: Deleted, names: bool = False) -> Iterator[dict[str, Any]]:
+    """The manifest's records without what only a recovery knows, then the counts.
+
+    Args:
+        deleted: the files.
+        names: the removed names as well.
+    """
     for file in deleted:
         values = record(file, None)
         del values["output"], values["sha256"]
         yield {"record": "deleted", **values}
-    yield {"record": "summary", "deleted": len(deleted), "grades": counts(deleted)}
+    left = deleted.removed_names()
+    yield from map(_name_record, left if names and left else ())
+    yield {
+        "record": "summary",
+        "deleted": len(deleted),
+        "grades": counts(deleted),
+        "removed_names": None if left is None else len(left),
+    }
 
 
 def salvage_lines(salvage: Salvage, out: str) -> list[str]:

@@ -15,6 +15,7 @@ from ext4kit.journal import History, Log
 from ext4kit.parsers.group import GroupFlags
 from ext4kit.parsers.inode import inode_checksums_ok, parse_inodes
 from ext4kit.past.breaks import find_breaks
+from ext4kit.past.places import Ground
 from ext4kit.recovery.deleted import Grade
 from ext4kit.report.safe import shown_text
 from ext4kit.report.times import iso
@@ -26,6 +27,13 @@ GRADES = {
     Grade.PARTIAL: "a part was reused, or the evidence speaks against a part",
     Grade.OVERWRITTEN: "nothing of it is left",
     Grade.CARVED: "its content was found without a map; where it begins and ends is a judgement",
+}
+
+GROUNDS = {
+    Ground.JOURNAL: "the journal tells where the directory stood when the file was removed",
+    Ground.PROVEN: "the times of the directories on the way exclude a move since the removal",
+    Ground.PRESENT_PLACE: "the directory stands there now, or stood there when it was removed"
+    " itself; a move since the removal is not excluded",
 }
 
 
@@ -216,6 +224,9 @@ class Explanation:
             yield f"Its name was found elsewhere: {self.record['sources'].get('name')}."
         elif self.record["inode"] is not None:
             yield "No directory entry with its name was found."
+        ground = self.record.get("path_ground")
+        if ground is not None:
+            yield f"Its path rests on this: {GROUNDS[ground]}."
 
     def _searched(self) -> Iterator[str]:
         log = self._log

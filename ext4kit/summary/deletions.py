@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Set
 
 import numpy as np
 
+from ext4kit.past.places import Ground
 from ext4kit.recovery import Deleted, Grade
 from ext4kit.recovery.sources import Source
 from ext4kit.summary.bins import spread_out
@@ -29,11 +31,15 @@ def deletions(deleted: Deleted, sources: Set[Source], first: int, listed: int) -
     times = np.array([file.moment or 0 for file in files], np.int64)
     latest = [files[row] for row in np.argsort(-times, kind="stable")[:listed].tolist()]
     largest = np.argsort(-size, kind="stable")[:first].tolist()
+    grounds = Counter(file.path_ground for file in files if file.path is not None)
+    names = deleted.removed_names()
     counts = np.bincount(grade, minlength=len(GRADES)).tolist()
     return Deletions(
         total=len(files),
         grades=dict(zip(GRADES, counts, strict=True)),
         sizes={each: int(size[grade == place].sum()) for place, each in enumerate(GRADES)},
+        grounds={str(each): grounds[each] for each in Ground},
+        removed_names=None if names is None else len(names),
         when=spread_out(times, grade, tuple(map(str, GRADES))),
         undated=int((times <= 0).sum()),
         largest=tuple(files[row] for row in largest if files[row].size),

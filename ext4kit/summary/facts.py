@@ -134,6 +134,8 @@ class Deletions:
     Attributes:
         total: files, folders and the rest, of all grades.
         grades: how many of each grade; sizes: their bytes.
+        grounds: how many have a path, by what it rests on.
+        removed_names: removed entries that are not given as names of files.
         when: by grade over time; None when no time is known of any.
         undated: how many have no time.
         largest, latest: the first of each order.
@@ -144,6 +146,8 @@ class Deletions:
     total: int
     grades: dict[Grade, int]
     sizes: dict[Grade, int]
+    grounds: dict[str, int]
+    removed_names: int | None
     when: Bins | None
     undated: int
     largest: tuple[DeletedFile, ...]

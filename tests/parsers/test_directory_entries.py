@@ -52,7 +52,7 @@ def test_entries_in_use_and_removed_ones_are_those_that_debugfs_lists(image: Ima
     assert {name for _, name in removed} == set(REMOVED)
     blocks = root_blocks(image)
     entries, broken = parse_entries(blocks, has_file_type=True)
-    remnants = parse_remnants(blocks, np.ones(int(image.header["Inode count"]) + 1, bool), entries)
+    remnants = parse_remnants(blocks, int(image.header["Inode count"]), entries)
     for table, expected in ((entries, in_use), (remnants, removed)):
         names = [name.decode() for name in table.names(blocks)]
         assert sorted(zip(table.inode.tolist(), names, strict=True)) == sorted(expected)
@@ -61,13 +61,11 @@ def test_entries_in_use_and_removed_ones_are_those_that_debugfs_lists(image: Ima
     assert len(parse_entries(blocks, True, dots=False)[0]) == len(in_use) - 2
 
 
-def test_removed_entries_are_found_by_the_numbers_that_are_asked_for(image: Image) -> None:
+def test_what_names_a_number_beyond_the_last_is_no_removed_entry(image: Image) -> None:
     _, removed = listed(image)
-    blocks, number = root_blocks(image), min(removed)[0]
-    wanted = np.zeros(number + 1, bool)
-    wanted[number] = True
-    found = parse_remnants(blocks, wanted, parse_entries(blocks, True)[0])
-    assert found.inode.tolist() == [number]
+    blocks, last = root_blocks(image), max(removed)[0] - 1
+    found = parse_remnants(blocks, last, parse_entries(blocks, True)[0])
+    assert set(found.inode.tolist()) == {number for number, _ in removed if number <= last}
 
 
 def with_remnant(
@@ -80,9 +78,9 @@ def with_remnant(
     return np.frombuffer(bytes(raw), np.uint8).reshape(1, SIZE)
 
 
-def found_in(block: np.ndarray) -> list[bytes]:
-    entries, _ = parse_entries(block, True)
-    return parse_remnants(block, np.ones(INODE + 1, bool), entries).names(block)
+def found_in(block: np.ndarray, has_file_type: bool = True) -> list[bytes]:
+    entries, _ = parse_entries(block, has_file_type)
+    return parse_remnants(block, INODE, entries, has_file_type).names(block)
 
 
 @pytest.mark.parametrize(
@@ -107,6 +105,11 @@ def test_what_an_entry_can_be_is_a_removed_one(remnant: dict[str, Any]) -> None:
 )  # fmt: skip
 def test_what_no_entry_can_be_is_not_taken_for_a_removed_one(remnant: dict[str, Any]) -> None:
     assert found_in(with_remnant(**remnant)) == []
+
+
+def test_without_file_types_the_byte_of_the_type_is_zero() -> None:
+    assert found_in(with_remnant(kind=0), has_file_type=False) == [b"hello"]
+    assert found_in(with_remnant(kind=1), has_file_type=False) == []
 
 
 def test_packed_entries_are_read_again() -> None:

@@ -12,13 +12,14 @@ from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.past import Past
 from ext4kit.past.directories import BEFORE
 from ext4kit.past.names import NameHistory
+from ext4kit.past.places import Ground, Place
+from ext4kit.past.removed import changed
 from ext4kit.recovery.sources.names import FoundNames, directories_of, name_lives, were_before
 from ext4kit.units import NANOSECONDS
 
 FREED_BLOCK = "freed directory block"
 OLD_COPY = "old copy of a directory block in the journal"
 ONE_REMOVAL = 60 * NANOSECONDS  # between a file and its directory that go together
-_FOREVER = int(np.iinfo(np.int64).max)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +32,14 @@ class FoundName:
         below: without a path, the part of it that is known, below `inode-NUMBER-GENERATION` of
             the directory whose name is not.
         source: what it was read from.
+        ground: what the path rests on; None without one.
     """
 
     name: bytes
     path: bytes | None
     below: bytes | None
     source: str
+    ground: Ground | None = None
 
 
 class FoundPaths:
@@ -73,7 +76,6 @@ class FoundPaths:
         lives[above >= 0] = past.alive_now[above[above >= 0]]
         root = (entries.directory == ROOT) & ~were_before(entries, np.ones(len(entries), bool))
         self._above, self._lives, self._root = above.tolist(), lives.tolist(), root.tolist()
-        self._latest = {ROOT: 0}
 
     def _above_of(self, entries: FoundNames) -> Any:
         """Life of each entry's directory, -1 where it is not known or may be another one."""
@@ -94,18 +96,19 @@ class FoundPaths:
             return None
         source = OLD_COPY if self._order[row] >= 0 else FREED_BLOCK
         parts: list[bytes] = []
-        path, seen = None, set[int]()
+        folder, seen = None, set[int]()
         while row is not None and row not in seen:
             seen.add(row)
             parts.append(self._names[row])
             last = row
-            path = self._known_path(row, life)
-            together = path is None and self._went_together(row, life)
+            folder = self._known_place(row, life)
+            together = folder is None and self._went_together(row, life)
             life = self._above[row]
             row = self._row.get(life) if together else None
         tail = b"/".join(reversed(parts))
-        if path is not None:
-            return FoundName(parts[0], path + b"/" + tail, None, source)
+        if folder is not None:
+            ground = folder.ground if len(parts) == 1 else Ground.PRESENT_PLACE
+            return FoundName(parts[0], folder.path + b"/" + tail, None, source, ground)
         return FoundName(parts[0], None, self._top[last] + b"/" + tail, source)
 
     def _went_together(self, row: int, life: int) -> bool:
@@ -115,43 +118,21 @@ class FoundPaths:
             return False
         return int(self._changed[above]) - int(self._changed[life]) < ONE_REMOVAL
 
-    def _moved(self, number: int) -> int:
-        """The latest time (ns) at which a live directory, or one above it, can have moved."""
-        chain: list[int] = []
-        while number not in self._latest and number not in chain:
-            chain.append(number)
-            number = self._parent.get(number, 0)
-        latest = self._latest.get(number, _FOREVER)
-        for one in reversed(chain):
-            ctime = self._past.fs.inode_table(np.array([one, self._parent.get(one, one)])).ctime
-            ctime += (NANOSECONDS - 1) * (ctime % NANOSECONDS == 0)  # of whole seconds
-            latest = max(latest, int(ctime.min()))
-            self._latest[one] = latest
-        return latest
-
     @cached_property
     def _changed(self) -> Any:
-        """Per life: ctime of its last known state, ns."""
-        states = self._past.states
-        every = np.arange(self._past.lives_count)
-        return states.table.ctime[np.searchsorted(states.life, every, side="right") - 1]
+        """Per life: when it changed last, ns; of a deleted one, when it went."""
+        return changed(self._past)
 
-    @cached_property
-    def _parent(self) -> dict[int, int]:
-        """Number of the directory above each live one."""
-        by_path = {path: number for number, path in self._living.items()} | {b"": ROOT}
-        return {
-            number: by_path.get(path.rpartition(b"/")[0], 0)
-            for number, path in self._living.items()
-        }
-
-    def _known_path(self, row: int, life: int) -> bytes | None:
-        """Path of an entry's directory when its bearer went or the copy was made."""
+    def _known_place(self, row: int, life: int) -> Place | None:
+        """Where an entry's directory stood when its bearer went or the copy was made."""
         number, above, lives = self._number[row], self._above[row], self._lives[row]
         if self._root[row]:
-            return b""
-        if self._order[row] < 0 and lives and self._moved(number) <= self._changed[life]:
-            return self._living.get(number)
+            return Place(b"", Ground.PROVEN)
+        if self._order[row] < 0 and lives:
+            live = self._history.live
+            at = int(live.rows(np.array([number]))[0])
+            if at >= 0 and live.moved[at] <= self._changed[life]:
+                return Place(live.path(number), Ground.PROVEN)
         if above < 0 and not lives:
             return None
         if self._order[row] >= 0:
@@ -160,11 +141,6 @@ class FoundPaths:
             when = self._history.before(int(self._changed[life]))
             if when == BEFORE and not self._went_together(row, life):
                 return None
-        return self._history.folder_path(above if above >= 0 else -number, when)
-
-    @cached_property
-    def _living(self) -> dict[int, bytes]:
-        """Path of each live directory by its number."""
-        tree = self._past.fs.tree()
-        rows = np.flatnonzero(np.isin(tree.file_type, (0, 2)))
-        return dict(zip(tree.number[rows].tolist(), tree.paths_of(rows), strict=True))
+        path = self._history.folder_path(above if above >= 0 else -number, when)
+        ground = Ground.PRESENT_PLACE if when == BEFORE else Ground.JOURNAL
+        return None if path is None else Place(path, ground)

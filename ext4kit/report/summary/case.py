@@ -15,7 +15,7 @@ from ext4kit.report.safe import shown, shown_text
 from ext4kit.report.tables import human_size
 from ext4kit.report.timeline import event_words
 from ext4kit.report.times import iso_short
-from ext4kit.summary import Bins, Identity, LogFacts, Sighting, Standing, Summary
+from ext4kit.summary import Bins, Deletions, Identity, LogFacts, Sighting, Standing, Summary
 from ext4kit.summary.victims import Victim
 from ext4kit.timeline import Event, Kind
 from ext4kit.units import NANOSECONDS
@@ -84,6 +84,21 @@ class Case:
 def when(moment: int | None) -> str:
     """A time in UTC to the second, "-" for none."""
     return "-" if moment is None else iso_short(moment)
+
+
+def path_grounds(found: Deletions) -> str:
+    """How many files have a path, and what the paths rest on."""
+    parts = [f"{ground} {count:,}" for ground, count in found.grounds.items() if count]
+    total = sum(found.grounds.values())
+    return f"{total:,} with a path" + (f": {', '.join(parts)}" if parts else "")
+
+
+def removed_names(found: Deletions) -> str:
+    """Names left in directories beside those of the deleted files, "" for none."""
+    if not found.removed_names:
+        return ""
+    names = counted(found.removed_names, "further removed name")
+    return f"{names} in directories; deleted IMAGE --names lists them"
 
 
 def counted(number: int, word: str) -> str:

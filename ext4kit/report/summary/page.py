@@ -131,6 +131,8 @@ def _facts(case: Case) -> dict[str, Any]:
         "hours_title": words.counted(len(hours), "hour") if hours else "",
         "used": used_map(summary.disk, size),
         "back": back_map(summary.disk, size),
+        "path_grounds": words.path_grounds(deletions),
+        "removed_names": words.removed_names(deletions),
         "largest": [_file_row(file) for file in deletions.largest],
         "listings": [_deleted(case), _events(case)],
         "victims": [_victim(one) for one in summary.victims[1][:VICTIMS]],

@@ -89,6 +89,8 @@ def _deletions(case: Case) -> dict[str, Any]:
         "total": found.total,
         "grades": {str(grade): count for grade, count in found.grades.items()},
         "bytes": {str(grade): count for grade, count in found.sizes.items()},
+        "path_grounds": found.grounds,
+        "removed_names": found.removed_names,
         "undated": found.undated,
         "searched": list(found.searched),
         "histogram": _bins(found.when),

@@ -34,6 +34,8 @@ from ext4kit.report.summary.case import (
     left_out,
     length_of,
     log_rows,
+    path_grounds,
+    removed_names,
     sighting_path,
     sighting_words,
     signs_in,
@@ -193,8 +195,12 @@ def _deletions(case: Case, width: int) -> Iterable[RenderableType]:
     found = case.summary.deletions
     if not found.total:
         yield Text("nothing that is still known of")
+    if names := removed_names(found):
+        yield Text(names)
+    if not found.total:
         return
     yield _grades(case, width)
+    yield Text(path_grounds(found), "dim")
     if found.when is not None:
         undated = f"; {found.undated:,} without a time" if found.undated else ""
         yield from _histogram(found.when, GRADE_COLOURS, width, f"deletions{undated}")

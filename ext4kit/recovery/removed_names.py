@@ -1,0 +1,164 @@
+"""Removed names: entries left in directories that are not given as the name of a deleted file.
+
+That someone had a file of that name is evidence by itself. Each tells why it is not said to be
+the name of the inode whose number stands in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+from ext4kit.parsers.directory import FILE_TYPES
+from ext4kit.past import NameHistory
+from ext4kit.past.removed import Bond, Removed, folder_times
+from ext4kit.recovery.deleted import DeletedFile
+
+
+class Reason(StrEnum):
+    """Why a removed entry is not given as the name of a deleted file."""
+
+    NO_NUMBER = "no-number"
+    IN_USE = "in-use"
+    NO_INODE = "no-inode"
+    OTHER_TYPE = "other-type"
+    USED_AGAIN = "used-again"
+    GONE_LATER = "gone-later"
+    SEVERAL = "several"
+    OTHER_NAME = "other-name"
+    MOVED = "moved"
+
+
+MEANINGS = {
+    Reason.NO_NUMBER: "the removal cleared the inode number, as of every first entry of a block",
+    Reason.IN_USE: "the inode is in use: by the same file under another name, or by a later one",
+    Reason.NO_INODE: "nothing is left of a deleted inode of that number",
+    Reason.OTHER_TYPE: "the inode is of another type: another one has had the number since",
+    Reason.USED_AGAIN: "another inode has had, or can have had, the number since",
+    Reason.GONE_LATER: "the inode was freed after the directory changed last: the file had"
+    " another name then, or was held open",
+    Reason.SEVERAL: "several removed entries can be the last name of the inode",
+    Reason.OTHER_NAME: "the inode is known to have had another name later",
+    Reason.MOVED: "it is the name of the inode; its directory seems to have stood elsewhere then",
+}
+_REASONS = {
+    Bond.NAMED: Reason.OTHER_NAME,
+    Bond.ALIVE: Reason.IN_USE,
+    Bond.NO_INODE: Reason.NO_INODE,
+    Bond.OTHER_TYPE: Reason.OTHER_TYPE,
+    Bond.USED_AGAIN: Reason.USED_AGAIN,
+    Bond.GONE_LATER: Reason.GONE_LATER,
+    Bond.SEVERAL: Reason.SEVERAL,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedName:
+    """A removed entry.
+
+    Attributes:
+        path: with that of its directory, where this stands now or stood when it went; None where
+            that is not known.
+        name: the name alone.
+        directory: inode number of the directory.
+        inode: the number in the entry, None where the removal cleared it.
+        kind: as the entry says, in one word.
+        reason: why it is not given as the name of a deleted file.
+    """
+
+    path: bytes | None
+    name: bytes
+    directory: int
+    inode: int | None
+    kind: str
+    reason: Reason
+
+    @property
+    def meaning(self) -> str:
+        """The reason as a sentence."""
+        return MEANINGS[self.reason]
+
+
+def find_removed_names(history: NameHistory, files: list[DeletedFile]) -> list[RemovedName]:
+    """The removed entries that are not among the names of deleted files, by path.
+
+    Copies of entries that are in use, as a directory's index leaves them, are none.
+
+    Args:
+        history: names over time.
+        files: all deleted files.
+    """
+    removed = history.removed
+    given = {(file.path, file.number) for file in files if file.path is not None}
+    nameless = {(file.number, file.name) for file in files if file.path is None}
+    live = _living_entries(history, removed)
+    found = [
+        one
+        for one in _all(history, removed, nameless)
+        if (one.path, one.inode) not in given and (one.path, one.inode) not in live
+    ]
+    return sorted(found, key=lambda one: (one.path or b"", one.name, one.inode or 0))
+
+
+def _living_entries(history: NameHistory, removed: Removed) -> set[tuple[bytes | None, int | None]]:
+    """(path, inode number) of the entries in use of all numbers that removed ones name."""
+    tree = history.past.fs.tree()
+    rows = np.flatnonzero(np.isin(tree.number, removed.found.child))
+    return set(zip(tree.paths_of(rows), tree.number[rows].tolist(), strict=True))
+
+
+def _all(
+    history: NameHistory, removed: Removed, nameless: set[tuple[int | None, bytes | None]]
+) -> Iterator[RemovedName]:
+    """Every removed entry as one that is no name of a deleted file."""
+    found = removed.found
+    in_use = _are_in_use(history, removed)
+    folders = [_Folder.of(history, one) for one in np.unique(found.directory).tolist()]
+    by_life = {folder.life: folder for folder in folders}
+    columns = found.child.tolist(), found.directory.tolist(), found.file_type.tolist()
+    rows = zip(*columns, found.name, removed.bond.tolist(), in_use.tolist(), strict=True)
+    for child, directory, file_type, name, bond, used in rows:
+        folder = by_life[directory]
+        reason = _REASONS[Bond(bond)]
+        if child == 0:
+            reason = Reason.NO_NUMBER
+        elif used:
+            reason = Reason.IN_USE
+        elif bond == Bond.NAMED and (child, name) in nameless:
+            reason = Reason.MOVED
+        path = None if folder.path is None else folder.path + b"/" + name
+        kind = FILE_TYPES.get(file_type, "unknown")
+        yield RemovedName(path, name, folder.number, child or None, kind, reason)
+
+
+def _are_in_use(history: NameHistory, removed: Removed) -> Any:
+    """Per entry (bool): a live inode has its number."""
+    numbers, place = np.unique(removed.found.child, return_inverse=True)
+    known = numbers > 0
+    used = np.zeros(len(numbers), bool)
+    table = history.past.fs.inode_table(numbers[known])
+    used[known] = (table.mode != 0) & (table.links_count > 0)
+    return used[place]
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """A directory with removed entries: its life or minus its number, its number, its path."""
+
+    life: int
+    number: int
+    path: bytes | None
+
+    @classmethod
+    def of(cls, history: NameHistory, life: int) -> _Folder:
+        number = -life if life < 0 else int(history.past.number[life])
+        row = int(history.live.rows(np.array([number]))[0])
+        if (life < 0 or history.past.alive_now[life]) and row >= 0:
+            return cls(life, number, history.live.path(number))
+        touched, _ = folder_times(history.past, np.array([life]))
+        place = history.folder_place(life, int(touched[0]))
+        return cls(life, number, None if place is None else place.path)
