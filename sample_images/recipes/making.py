@@ -6,7 +6,15 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from sample_images.recipes import corners, debian, everyday, forgotten, layouts, machine
+from sample_images.recipes import (
+    corners,
+    debian,
+    everyday,
+    forgotten,
+    layouts,
+    machine,
+    moves,
+)
 from sample_images.recipes.judge import Folders, judge
 from sample_images.recipes.recipe import Recipe
 from sample_images.recipes.stage import Recorded, staged
@@ -18,6 +26,7 @@ RECIPES: dict[str, Recipe] = {
         everyday.RECIPES,
         layouts.RECIPES,
         corners.RECIPES,
+        moves.RECIPES,
         debian.RECIPES,
         forgotten.RECIPES,
     )
