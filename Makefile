@@ -19,7 +19,7 @@ RECIPES ?=
 .PHONY: help demo check lint test test-all test-bare test-docker fuzz-kernel truth nist fuzz
 .PHONY: fuzz-coverage fuzz-options images-by-kernel proof
 .PHONY: fuzz-powercut mutation bench bench-journal bench-peers bench-scan screenshots man reference
-.PHONY: docs clean
+.PHONY: docs names clean
 
 help:
 	@echo "make demo       show what a sample image holds and bring its deleted files back"
@@ -31,6 +31,7 @@ help:
 	@echo "                random histories of each layout, judged, on each kernel"
 	@echo "make images-by-kernel KERNELS=\"5.10 6.1\" RECIPES=names   into build/images/KERNEL"
 	@echo "make truth HISTORIES=n   the same; the counts go into docs/truth.md"
+	@echo "make names      names of deleted files by kernel, of the images in build/images; docs/names.md"
 	@echo "make nist       NIST's cases of deleted file recovery, judged; fills docs/nist.md"
 	@echo "make proof SEED=n   every record of all recipes, judged by ext4check.py; fills docs/proof.md"
 	@echo "make fuzz-powercut SECONDS=s SEED=n   power cuts between any two writes, judged"
@@ -91,6 +92,9 @@ nist: $(STAMP)
 
 proof: $(STAMP)
 	$(BIN)/python -m sample_images.recipes.proof --seed $(or $(SEED),1) --page docs/proof.md
+
+names: $(STAMP)
+	$(BIN)/python -m sample_images.kernels.names $(wildcard build/images/*) --page docs/names.md
 
 fuzz-powercut: $(STAMP)
 	$(BIN)/python -m tests.powercut --seconds $(SECONDS) --seed $(or $(SEED),1)

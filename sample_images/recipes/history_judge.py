@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import ext4kit
+from ext4kit.past.places import Ground
 from ext4kit.recovery import DeletedFile, find_deleted
 from ext4kit.recovery.sources import ALL_SOURCES
 from sample_images.recipes import machine, syscalls
@@ -44,6 +45,8 @@ class Verdict:
             versions too.
         contents: (grade, `Content`) -> how many of these files.
         wrong_paths: paths that the life never had; older_paths: that were not its last.
+        places: paths of these that rest on the present place of a directory; wrong_places: of
+            these, those that the life never had, which are no `wrong_paths`.
         live: said to be deleted, and alive for the kernel.
         sources: what each source was worth.
     """
@@ -53,6 +56,8 @@ class Verdict:
     paths: int = 0
     wrong_paths: int = 0
     older_paths: int = 0
+    places: int = 0
+    wrong_places: int = 0
     live: int = 0
     findings: list[str] = field(default_factory=list)
     sources: Sources = field(default_factory=Sources)
@@ -85,7 +90,7 @@ class Verdict:
     @property
     def is_bad(self) -> bool:
         """Whether something was said that is not so."""
-        return bool(self.wrong or self.wrong_paths or self.live)
+        return bool(self.wrong or self.wrong_paths or self.wrong_places or self.live)
 
     def line(self) -> str:
         """All of it in one line."""
@@ -93,7 +98,7 @@ class Verdict:
             f"{self.files} deleted files, {self.intact} intact, {self.wrong} of them WRONG, "
             f"{self.kept:.0%} of the exact ones intact or consistent; "
             f"{self.paths} paths, {self.wrong_paths} WRONG, {self.older_paths} older; "
-            f"{self.live} LIVE"
+            f"{self.places} by present places, {self.wrong_places} WRONG; {self.live} LIVE"
         )
 
     def counts(self) -> dict[str, object]:
@@ -175,9 +180,12 @@ def _judge_path(verdict: Verdict, file: DeletedFile, book: Book) -> None:
     if not lives:
         return
     path = file.path.lstrip(b"/")
+    is_place = file.path_ground == Ground.PRESENT_PLACE
     verdict.paths += 1
+    verdict.places += is_place
     if not any(path in life.paths for life in lives):
-        verdict.wrong_paths += 1
+        verdict.wrong_paths += not is_place
+        verdict.wrong_places += is_place
         known = sorted(path for life in lives for path in life.paths)
         verdict.findings.append(f"PATH {_shown(file)}; it had {known}")
     else:
@@ -193,7 +201,7 @@ def _bytes(file: DeletedFile) -> bytes:
 def _shown(file: DeletedFile) -> str:
     return (
         f"<{file.number}> {file.generation} {file.path!r} {file.size} bytes, "
-        f"{file.sources}, superseded {file.superseded}"
+        f"by {file.path_ground}, {file.sources}, superseded {file.superseded}"
     )
 
 

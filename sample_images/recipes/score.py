@@ -13,6 +13,7 @@ from typing import Any
 from sample_images.recipes.truth import FileTruth, Truth, bytes_of, path_of
 
 Life = tuple[int, int]  # inode, generation
+PRESENT_PLACE = "present place"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class Output:
         name: the last part of the path, or the name alone where the path is not known.
         size: bytes of the written file.
         first_block: of a content that was found without a map in an inode.
+        ground: what the path rests on; "" for none.
     """
 
     file: str
@@ -37,6 +39,7 @@ class Output:
     name: bytes | None = None
     size: int = 0
     first_block: int | None = None
+    ground: str = ""
 
 
 @dataclass(slots=True)
@@ -50,6 +53,8 @@ class Score:
         intact_wrong: outputs graded intact with a content that this life never had.
         live: outputs that belong to a living file.
         unheard_of: outputs of lives that the truth does not know.
+        places: outputs of deleted files whose path rests on the present place of a directory;
+            wrong_places: of these, those that had another path when they went.
         undescribed: states that only an undescribed log block shows: (there are, came back).
     """
 
@@ -65,6 +70,8 @@ class Score:
     intact_wrong: list[Output] = field(default_factory=list)
     live: list[Output] = field(default_factory=list)
     unheard_of: list[Output] = field(default_factory=list)
+    places: int = 0
+    wrong_places: list[Output] = field(default_factory=list)
     undescribed: tuple[int, int] = (0, 0)
 
     def line(self) -> str:
@@ -75,6 +82,7 @@ class Score:
             f"{self.could_exact}",
             self.exact,
             f"{self.paths_right}/{self.paths}",
+            f"{self.places - len(self.wrong_places)}/{self.places}",
             "{1}/{0}".format(*self.undescribed),
             len(self.intact_wrong),
             len(self.live),
@@ -83,7 +91,18 @@ class Score:
         return f"{self.name:<22}" + "".join(f"{cell!s:>12}" for cell in cells)
 
 
-COLUMNS = ["files", "could", "of-these", "exact", "path", "undescr", "int-wrong", "live", "unknown"]
+COLUMNS = [
+    "files",
+    "could",
+    "of-these",
+    "exact",
+    "path",
+    "places",
+    "undescr",
+    "int-wrong",
+    "live",
+    "unknown",
+]
 HEADER = f"{'recipe':<22}" + "".join(f"{column:>12}" for column in COLUMNS)
 
 
@@ -112,6 +131,7 @@ def _output(folder: Path, record: dict[str, Any]) -> Output:
         path.rsplit(b"/", 1)[-1] if path else bytes_of(record, "name"),
         len(data),
         record.get("first_block"),
+        record.get("path_ground") or "",
     )
 
 
@@ -131,6 +151,7 @@ def score(truth: Truth, outputs: list[Output]) -> Score:
         if state.state == "deleted":
             _score_state(result, state, by_life[(state.inode, state.generation)], digests)
     _score_outputs(result, truth, outputs)
+    _score_places(result, truth, outputs)
     return result
 
 
@@ -172,6 +193,15 @@ def _score_outputs(result: Score, truth: Truth, outputs: list[Output]) -> None:
             result.unheard_of.append(output)
         elif output.grade == "intact" and output.sha256 not in known[output.life]:
             result.intact_wrong.append(output)
+
+
+def _score_places(result: Score, truth: Truth, outputs: list[Output]) -> None:
+    paths = {(one.inode, one.generation): one.path for one in truth.files if one.state == "deleted"}
+    for output in outputs:
+        if output.ground == PRESENT_PLACE and output.life in paths:
+            result.places += 1
+            if output.path != paths[output.life]:
+                result.wrong_places.append(output)
 
 
 def describe(truth: Truth) -> str:
