@@ -54,7 +54,7 @@ class Removed:
 
 
 def distinct(found: Appearances) -> Removed:
-    """The removed entries among appearances, none twice; nothing is known of their lives yet."""
+    """The removed entries among appearances, none twice; no life is known of any."""
     real = np.array([name not in (b".", b"..") for name in found.name], bool)
     found = found.take(np.flatnonzero((found.seen == REMNANT) & real))
     columns = (found.key, found.child, found.directory)
@@ -65,8 +65,8 @@ def distinct(found: Appearances) -> Removed:
     new[1:] = ~new[1:]
     first = np.flatnonzero(new)
     last = np.append(first[1:], len(order))[: len(first)] - 1
-    nobody = np.full(len(first), -1)
-    return Removed(found.take(order[last]), found.gone[order[first]], nobody, nobody)
+    nobody, bond = np.full(len(first), -1), np.full(len(first), int(Bond.NO_INODE))
+    return Removed(found.take(order[last]), found.gone[order[first]], nobody, bond)
 
 
 def bound(past: Past, entries: Removed, life: Any, reborn: Any, fits: Any, until: Any) -> Removed:
