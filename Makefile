@@ -17,9 +17,9 @@ KERNELS ?=
 RECIPES ?=
 
 .PHONY: help demo check lint test test-all test-bare test-docker fuzz-kernel truth nist fuzz
-.PHONY: fuzz-coverage fuzz-options images-by-kernel proof
+.PHONY: fuzz-coverage fuzz-options images-by-kernel names proof
 .PHONY: fuzz-powercut mutation bench bench-journal bench-peers bench-scan screenshots man reference
-.PHONY: docs names clean
+.PHONY: docs clean
 
 help:
 	@echo "make demo       show what a sample image holds and bring its deleted files back"
