@@ -251,7 +251,7 @@ class NameHistory:
         exists = first < len(by_number)
         exists[exists] = by_number[first[exists]] == numbers[exists]
         earliest = past.by_number[np.where(exists, first, 0)]
-        older = states.table.crtime[earliest] <= self._commit_times(orders)
+        older = states.table.crtime[earliest] <= self._commit_times(orders, known_by=True)
         row = np.where((row < 0) & exists & older, earliest, row)
         life = np.where(row >= 0, states.life[row], -1)
         life[(row >= 0) & states.undescribed[row] & ~self._alone[life]] = -1
@@ -278,16 +278,21 @@ class NameHistory:
         same = np.append(False, number[1:] == number[:-1])
         return ~(same | np.append(same[1:], False))
 
-    def _commit_times(self, orders: Any) -> Any:
-        """When the transactions were committed, ns; the far future where that is not known."""
+    def _commit_times(self, orders: Any, known_by: bool = False) -> Any:
+        """When the transactions were committed, ns; the far future where that is not known.
+
+        With `known_by` a transaction in the log without a commit block has the time of the commit
+        before it: what had happened by then had happened in it too.
+        """
         far = np.iinfo(np.int64).max
         if self.past.log is None:
             return np.full(len(orders), far)
         known = {BEFORE: min(self.past.commit_times.values(), default=far)} | self.past.commit_times
         keys = np.array(sorted(known), np.int64)
         times = np.array([known[int(key)] for key in keys], np.int64)
-        place = np.minimum(np.searchsorted(keys, orders), len(keys) - 1)
-        return np.where(keys[place] == orders, times[place], far)
+        place = np.maximum(np.searchsorted(keys, orders, side="right") - 1, 0)
+        exact = (keys[place] == orders) | (known_by & (orders < UNREPLAYED))
+        return np.where(exact, times[place], far)
 
     # -- paths ----------------------------------------------------------------------------
 
