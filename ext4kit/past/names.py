@@ -412,7 +412,7 @@ class NameHistory:
         row = -1
         if folder < 0 or self.past.alive_now[folder]:
             row = int(self.live.rows(np.array([self._number(folder)]))[0])
-        if row < 0 or self.live.newest[row] > time + NANOSECONDS:
+        if row < 0 or self.live.newest[row] > time:
             return None
         if self.live.moved[row] < time:
             return Place(self.live.path(self._number(folder)), Ground.PROVEN)

@@ -91,7 +91,7 @@ def bound(past: Past, entries: Removed, life: Any, reborn: Any, fits: Any, until
     again |= ~are_first(past, mine) & ~together
     result = np.full(len(known), int(Bond.NAMED))
     result[removed > touched + AT_ONCE] = Bond.GONE_LATER
-    result[again | (made > removed + AT_ONCE)] = Bond.USED_AGAIN
+    result[again | (made > removed)] = Bond.USED_AGAIN
     result[~fits[known]] = Bond.OTHER_TYPE
     result[past.alive_now[mine]] = Bond.ALIVE
     bond[known] = result

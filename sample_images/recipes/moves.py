@@ -118,6 +118,6 @@ def _move_files(stage: Stage, folder: str) -> None:
 RECIPES = (
     Recipe(
         "moved_since", "directories moved before and after removals", moved_since,
-        ("-t", "ext4", "-J", "size=4"),
+        ("-t", "ext4", "-J", "size=4"), forgotten=True,
     ),
 )  # fmt: skip
