@@ -15,7 +15,7 @@ import re
 import stat
 import struct
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -284,15 +284,22 @@ def _answers(image: Path, requests: list[str]) -> list[bytes]:
     return pieces
 
 
-def _listed(image: Path) -> dict[bytes, int]:
-    """Every path with its inode number, one debugfs process a level of the tree."""
+def _listed(image: Path, folders: Iterable[int]) -> dict[bytes, int]:
+    """Every path with its inode number, one debugfs process a level of the tree.
+
+    What is told of `folders` by the first one is not asked again.
+    """
     paths = {b"/": 2}
     level = [(b"/", 2)]
+    told: dict[int, bytes] = {}
+    asked = {2, *folders}
     while level:
-        answers = _answers(image, [f"ls -p <{number}>" for _, number in level])
+        asked = {*asked, *(number for _, number in level)} - told.keys()
+        answers = _answers(image, [f"ls -p <{number}>" for number in asked]) if asked else []
+        told.update(zip(asked, answers, strict=True))
         deeper = []
-        for (folder, _), answer in zip(level, answers, strict=True):
-            for number, mode, name in _LISTED.findall(answer):
+        for folder, own in level:
+            for number, mode, name in _LISTED.findall(told[own]):
                 if name in (b".", b"..", b"") or number == b"0":
                     continue
                 path = folder.rstrip(b"/") + b"/" + name
@@ -359,13 +366,15 @@ def _host_node(numbers: Numbers, host: Path) -> Node:
         return Node(numbers, xattrs, None, file_digest(file.fileno(), host.stat().st_size))
 
 
-def debugfs_tree(image: Path, source: Path) -> Tree:
+def debugfs_tree(image: Path, source: Path, folders: Iterable[int] = ()) -> Tree:
     """The tree of an image made by `mke2fs -d source`.
+
+    `folders` are inode numbers that are likely directories: fewer processes then.
 
     Paths and inode fields are debugfs's; contents, targets and attributes are those of the
     source folder. A path that is not in the source has neither.
     """
-    paths = _listed(image)
+    paths = _listed(image, folders)
     numbers = sorted(set(paths.values()))
     answers = _answers(image, [f"stat <{number}>" for number in numbers])
     fields = {n: _debugfs_numbers(a) for n, a in zip(numbers, answers, strict=True)}

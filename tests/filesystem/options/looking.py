@@ -50,6 +50,13 @@ def look(image: Path, work: Path, tree: Tree | None) -> list[str]:
     return wrong
 
 
+def look_for_findings(image: Path) -> list[str]:
+    """What `verify` finds, in words."""
+    with ext4kit.open(image) as opened:
+        fs = opened.volume().filesystem()
+        return [f"verify: {code} {count}" for code, count in _findings(fs)]
+
+
 def _findings(fs: FileSystem) -> list[tuple[str, int]]:
     found = verify(fs).findings
     told = {each.code: each for each in found.kept}
@@ -69,7 +76,8 @@ def _differences(fs: FileSystem, image: Path, work: Path, kernel: Tree | None) -
     listed = {_path(record): record for record in entry_records(fs, names)}
     if "".join(long_text(fs, names, numbered=False)).count("\n") != len(listed):
         return ["ls -r -l shows another number of lines than there are records"]
-    debugged = debugfs_tree(image, Path("/nowhere"))
+    folders = [record["inode"] for record in listed.values() if record["type"] == "directory"]
+    debugged = debugfs_tree(image, Path("/nowhere"), folders)
     wrong = _compare_paths("debugfs", debugged, listed)
     wrong += _compare_numbers("debugfs", debugged, listed)
     digests = _extracted(fs, image, work)

@@ -18,7 +18,7 @@ from tests.environment import ROOT
 from tests.filesystem.matrix_oracle import Tree
 from tests.filesystem.options import making, removing
 from tests.filesystem.options.drawing import OptionSet, draw
-from tests.filesystem.options.looking import complaint, look
+from tests.filesystem.options.looking import complaint, look, look_for_findings
 
 SHOWN = 8  # of what is wrong with one set; all of it is kept
 FAILED = ROOT / "build" / "failed"
@@ -144,8 +144,11 @@ class _Trial:
             gone = removing.remove(self._chosen, self._image, trees[-1])
         except MachineError:
             return
-        if not self._is_right("removed", making.read_mounted(self._chosen, self._image)):
+        if told := complaint(self._image):
+            self._tally.unclean.append((self._chosen.seed, "removed", told))
             return
+        if wrong := look_for_findings(self._image):
+            self._keep("removed", wrong)
         found = removing.judge(self._image, trees, gone, self._is_changed)
         for name, value in asdict(found).items():
             self._tally.counts[name] += len(value) if name == "wrong" else value
