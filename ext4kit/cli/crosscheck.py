@@ -8,7 +8,7 @@ import click
 
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import CONTEXT, Options, Session, opened, shared
-from ext4kit.crosscheck import CrossCheck, bytes_held, crosscheck, usual_limit
+from ext4kit.crosscheck import CrossCheck, DeletedName, bytes_held, crosscheck, usual_limit
 from ext4kit.crosscheck import Options as Choices
 from ext4kit.crosscheck.check import PATIENCE
 from ext4kit.journal import ReplayedBlocks
@@ -19,6 +19,7 @@ _EXAMPLE = """\b
 Examples:
   ext4kit crosscheck disk.img
   ext4kit crosscheck disk.img --hashes
+  ext4kit crosscheck disk.img --deleted --all
   ext4kit crosscheck disk.img --hashes --json > differences.jsonl
 """
 
@@ -26,32 +27,61 @@ Examples:
 @click.command("crosscheck", context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared()
 @click.option("--hashes", is_flag=True, help="The contents of files and symlinks as well.")
+@click.option("--deleted", is_flag=True, help="The names of deleted files as well.")
 @click.option("-a", "--all", "every", is_flag=True, help="Every difference, not the first few.")
 @click.option("--patience", type=click.FloatRange(0.1), default=PATIENCE, show_default=True,
               metavar="SECONDS", help="What The Sleuth Kit may take for one answer.")  # fmt: skip
 @click.option("--limit", type=click.FloatRange(0.1), metavar="SECONDS",
               help="What all its answers may take; usually by the evidence's size.")  # fmt: skip
 def command(
-    options: Options, hashes: bool, every: bool, patience: float, limit: float | None
+    options: Options,
+    hashes: bool,
+    deleted: bool,
+    every: bool,
+    patience: float,
+    limit: float | None,
 ) -> None:
     """A second opinion: the live tree of IMAGE as ext4kit and as The Sleuth Kit read it.
 
     Compared are paths, inode numbers, types, modes, owners, link counts, sizes and times, with
-    --hashes the contents. Each difference says who is likely right, and why. What The Sleuth
-    Kit does not answer in time is left out and counted, as is the rest when its time is over.
-    The exit code is 0 when all was compared and nothing differs, else 1.
+    --hashes the contents, with --deleted the names of deleted files. Each difference says who is
+    likely right, and why. What The Sleuth Kit does not answer in time is left out and counted,
+    as is the rest when its time is over. The exit code is 0 when all was compared and nothing
+    differs, else 1.
     """
     with opened(options) as session:
         if limit is None:
             held = bytes_held(session.evidence_files, session.image.evidence.source.size)
             limit = usual_limit(held, hashes)
-        result = _compared(session, Choices(hashes, patience, limit))
+        names = _deleted_names(session) if deleted else None
+        result = _compared(session, Choices(hashes, names, patience, limit))
         session.is_incomplete = not result.agrees
         if options.json:
             write_records(crosscheck_records(result))
             return
         for line in crosscheck_lines(result, every):
             click.echo(line)
+
+
+def _deleted_names(session: Session) -> list[DeletedName]:
+    """The names that ext4kit has of deleted files, and those that it does not give to any."""
+    from ext4kit.past.places import Ground
+    from ext4kit.recovery import find_deleted
+
+    with progress(session.options.quiet, "searching free space") as show:
+        found = find_deleted(session.fs, progress=show)
+    names = [
+        DeletedName(file.path, file.number, file.path_ground is Ground.JOURNAL)
+        for file in found
+        if file.path is not None and file.number is not None and not file.superseded
+    ]
+    left = found.removed_names() or []
+    names += [
+        DeletedName(one.path, one.inode or 0, reason=one.meaning)
+        for one in left
+        if one.path is not None
+    ]
+    return names
 
 
 def _compared(session: Session, choices: Choices) -> CrossCheck:

@@ -104,6 +104,28 @@ SHOWN_DELETED = Cause(
     "The Sleuth Kit has the name, or that of a folder above it, as deleted: the bitmap says that"
     " its inode is free, or the entry lies where it looks for remains.",
 )
+NOT_ITS_NAME = Cause(
+    "not-its-name",
+    Right.EXT4KIT,
+    "The removed entry stands in its directory, and nothing says that it is the name of the inode"
+    " whose number it has, or something says that it is not. `deleted --names` lists it.",
+)
+OTHER_PATH = Cause(
+    "other-path",
+    Right.EXT4KIT,
+    "The deleted inode had another path when it went: it was renamed, or its directory was moved.",
+)
+FROM_JOURNAL = Cause(
+    "name-from-journal",
+    Right.EXT4KIT,
+    "The name stands in the journal's copies of the directory. The Sleuth Kit does not read them.",
+)
+FREED_DIRECTORY = Cause(
+    "freed-directory",
+    Right.EXT4KIT,
+    "The name stands in a block that a deleted directory had. The Sleuth Kit does not find it,"
+    " as the deletion cleared the map of the directory.",
+)
 CHECKSUM = Cause(
     "bad-checksum",
     Right.OPEN,
@@ -123,7 +145,8 @@ UNEXPLAINED = Cause(
 
 CAUSES = (
     UNEXPLAINED, JOURNAL, EPOCH, PLAIN_TIMES, EXTRA, HIGH_SIZE, INDEX, NUL, INLINE, LINK, NO_INODE,
-    BROKEN, SHOWN_DELETED, CHECKSUM, REFUSED,
+    BROKEN, SHOWN_DELETED, CHECKSUM, REFUSED, NOT_ITS_NAME, OTHER_PATH, FROM_JOURNAL,
+    FREED_DIRECTORY,
 )  # fmt: skip
 NUMBER = {cause.code: number for number, cause in enumerate(CAUSES)}
 

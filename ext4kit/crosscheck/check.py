@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ext4kit.crosscheck.causes import BIGALLOC
 from ext4kit.crosscheck.contents import Contents
+from ext4kit.crosscheck.deleted import DeletedName, DeletedNames
 from ext4kit.crosscheck.fields import FIELDS, Fields
 from ext4kit.crosscheck.matching import match
 from ext4kit.crosscheck.names import Names
@@ -34,12 +35,14 @@ class Options:
 
     Attributes:
         hashes: contents as well.
+        deleted: ext4kit's names of deleted files, to be compared too; None: they are not.
         patience: seconds that one answer of The Sleuth Kit may take.
         limit: seconds that all its answers together may take.
         walking: takes how many names were met, of how many; reading: the same of contents.
     """
 
     hashes: bool = False
+    deleted: Sequence[DeletedName] | None = None
     patience: float = PATIENCE
     limit: float = math.inf
     walking: Show | None = None
@@ -105,6 +108,10 @@ def _compare(
     outcome.fields = len(fields.tsk) * len(FIELDS)
     outcome.groups += Names(ours, before, matches).groups(outcome)
     outcome.groups += fields.groups()
+    if options.deleted is not None:
+        names = DeletedNames(matches, options.deleted)
+        outcome.deleted_names = names.compared
+        outcome.groups.append(names.group())
     if options.hashes:
         contents = Contents(second, fields, ours, before, outcome)
         outcome.groups.append(contents.group(options.reading))

@@ -32,6 +32,7 @@ class Matches:
         slow: folders that it did not read in time; unasked: those it was not asked for.
         seen: folders that it has read.
         again: rows of ext4kit that say the same as another, which TSK tells once.
+        deleted: (path, inode number) of the names that it calls deleted, and that are not live.
     """
 
     values: Any
@@ -43,6 +44,7 @@ class Matches:
     unasked: set[bytes] = field(default_factory=set)
     seen: set[bytes] = field(default_factory=set)
     again: set[int] = field(default_factory=set)
+    deleted: set[tuple[bytes, int]] = field(default_factory=set)
 
 
 class _Walk:
@@ -56,6 +58,7 @@ class _Walk:
         self.found = Matches(None, None, None)
         self.waiting: list[tuple[int, bytes]] = [(ROOT, b"")]
         self.later: list[tuple[int, bytes]] = []
+        self.gone: list[tuple[int, bytes]] = []
         self.known: set[int] = set()
 
     def run(self, show: Callable[[int, int], None] | None) -> Matches:
@@ -67,6 +70,11 @@ class _Walk:
             self._folder(number, path)
             if show is not None:
                 show(len(self.matched), len(self.now.number))
+        while self.gone:
+            number, path = self.gone.pop()
+            if number not in self.known and len(path) <= LONGEST_PATH:
+                self.known.add(number)
+                self._gone_folder(number, path)
         found = self.found
         found.values = np.concatenate([np.zeros((0, len(COLUMNS)), np.int64), *self.values])
         found.now, found.raw = np.array(self.matched, int), np.array(self.matched_raw, int)
@@ -99,6 +107,22 @@ class _Walk:
             self._enter(rows.values[row], path + b"/" + name, name, here)
         self.values.append(rows.values[kept])
 
+    def _gone_folder(self, number: int, path: bytes) -> None:
+        """What TSK finds in a folder that it calls deleted: all of it is deleted to it."""
+        try:
+            rows = self.second.listing(number)
+        except NoAnswerError:  # it has no more to say of names there
+            return
+        for row, name in enumerate(rows.names):
+            if name not in _DOTS:
+                self._add_deleted(rows.values[row], path, name)
+
+    def _add_deleted(self, values: Any, folder: bytes, name: bytes) -> None:
+        number, path = int(values[_NUMBER]), folder + b"/" + name
+        self.found.deleted.add((path, number))
+        if values[_KIND] == _DIRECTORY:
+            self.gone.append((number, path))
+
     def _row(self, side: Side, names: dict[bytes, list[int]], name: bytes, number: int) -> int:
         """The row of a name, which is taken out; of several the one with that inode."""
         if name in _DOTS:
@@ -130,7 +154,11 @@ class _Walk:
                 continue
             (live if allocated else gone).append((row, name))
         names = {name for _, name in live}
-        return live + [each for each in gone if each[1] in now and each[1] not in names]
+        shown = [each for each in gone if each[1] in now and each[1] not in names]
+        for row, name in gone:
+            if (row, name) not in shown:
+                self._add_deleted(rows.values[row], path, name)
+        return live + shown
 
     def _enter(self, values: Any, path: bytes, name: bytes, here: int) -> None:
         if name in _DOTS or values[_KIND] != _DIRECTORY or not values[_ALLOCATED]:

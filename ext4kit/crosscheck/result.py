@@ -12,7 +12,7 @@ import numpy as np
 from ext4kit.crosscheck.answers import Hello
 from ext4kit.crosscheck.causes import CAUSES, Cause, Right
 
-NAME, CONTENT = "name", "content"
+NAME, CONTENT, DELETED_NAME = "name", "content", "deleted name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Difference:
 
     Attributes:
         field: "name" (only one has the path), "inode", "type", "mode", "size", "atime" ...,
-            or "content".
+            "content", or "deleted name" (only one has it of a deleted file).
         inode: its number as ext4kit reads it; The Sleuth Kit's where it alone has the path.
         ext4kit: its value; None where it does not have the path.
         tsk: The Sleuth Kit's value; None where it does not have the path.
@@ -61,6 +61,7 @@ class CrossCheck:
         replayed: whether ext4kit's reading has the journal's changes.
         directories: read by both.
         entries: names compared; fields: values compared of their inodes.
+        deleted_names: names of deleted files that one of the two has; None: not compared.
         contents: files and links whose bytes were compared; content_bytes: their number.
         left_out: reason to how many names or contents were not compared.
         groups: the differences.
@@ -72,6 +73,7 @@ class CrossCheck:
     directories: int = 0
     entries: int = 0
     fields: int = 0
+    deleted_names: int | None = None
     contents: int = 0
     content_bytes: int = 0
     left_out: Counter[str] = field(default_factory=Counter)

@@ -8,6 +8,7 @@ from typing import Any
 
 from ext4kit.crosscheck import CrossCheck, Difference, Right
 from ext4kit.crosscheck.causes import CAUSES
+from ext4kit.crosscheck.result import DELETED_NAME, NAME
 from ext4kit.crosscheck.sides import TIMES
 from ext4kit.report.safe import json_name, shown, shown_text
 from ext4kit.report.tables import table_lines
@@ -44,9 +45,10 @@ def crosscheck_lines(result: CrossCheck, every: bool) -> Iterator[str]:
 def _line(difference: Difference) -> str:
     detail = f"  [{shown_text(difference.detail)}]" if difference.detail else ""
     path, field = shown(difference.path), difference.field
-    if field == "name":
+    if field in (NAME, DELETED_NAME):
         missing = "The Sleuth Kit" if difference.tsk is None else "ext4kit"
-        said = f"not in {missing}'s tree (inode {difference.inode})"
+        where = "tree" if field == NAME else "names of deleted files"
+        said = f"not in {missing}'s {where} (inode {difference.inode})"
     else:
         values = (_value(field, value) for value in (difference.ext4kit, difference.tsk))
         said = "{}: ext4kit {}, The Sleuth Kit {}".format(field.replace("_", " "), *values)
@@ -78,6 +80,8 @@ def _reasons(result: CrossCheck) -> Iterator[str]:
 def _compared(result: CrossCheck) -> Iterator[str]:
     version = "" if result.hello is None else f" with pytsk3 {result.hello.version}"
     read = f"{result.directories:,} directories, {result.entries:,} names, {result.fields:,} values"
+    if result.deleted_names is not None:
+        read += f", {result.deleted_names:,} names of deleted files"
     contents = f", {result.contents:,} contents ({result.content_bytes:,} bytes)"
     yield f"compared{version}: {read}{contents if result.contents else ''}"
 
@@ -118,6 +122,7 @@ def crosscheck_records(result: CrossCheck) -> Iterator[dict[str, Any]]:
         "directories": result.directories,
         "names": result.entries,
         "values": result.fields,
+        "deleted_names": result.deleted_names,
         "contents": result.contents,
         "content_bytes": result.content_bytes,
         "left_out": dict(result.left_out),

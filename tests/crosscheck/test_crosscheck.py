@@ -57,7 +57,7 @@ def compared(image: Path, patience: float = 60.0, limit: float = 600.0) -> Cross
         volume = opened.volume()
         now, raw = volume.filesystem(), volume.filesystem(replay=False)
         before = raw if isinstance(now.blocks, ReplayedBlocks) else None
-        result = crosscheck(volume.facts.source, now, before, Options(True, patience, limit))
+        result = crosscheck(volume.facts.source, now, before, Options(True, None, patience, limit))
         result.groups = [
             replace(group, one=dict(enumerate(map(group.one, range(len(group.cause))))).__getitem__)
             for group in result.groups
