@@ -163,7 +163,7 @@ class NameHistory:
         told = (start > 0) & (states.life[start - 1] == states.life[start])
         told &= self._ticks[start] == 0
         changed = np.where(at >= 0, np.minimum(states.order[start], found.shown), found.shown)
-        recent = end >= self._begun(found.shown)
+        recent = end >= self.past.begun(found.shown)
         changed = np.where(recent, found.shown, changed)
         came = (at >= 0) & (changed == found.shown) & (found.shown < UNREPLAYED)
         came &= (found.first == BEFORE) & (found.seen >= 0)
@@ -185,36 +185,6 @@ class NameHistory:
         new[1:] = (states.life[1:] != states.life[:-1]) | (ctime[1:] != ctime[:-1])
         new |= self._ticks > 0
         return np.maximum.accumulate(np.where(new, np.arange(len(new)), 0))
-
-    def _begun(self, orders: Any) -> Any:
-        """A time (ns) before which no transaction of these orders had begun, 0 for not known.
-
-        One begins while the one before it is being committed: after all changes of that one,
-        and after the commit of the one before that. Source: kernel fs/jbd2/commit.c,
-        `jbd2_journal_commit_transaction`.
-        """
-        known, times = self._commits
-        before = np.searchsorted(known, orders)  # how many
-        committed = np.concatenate([[0, 0], times])[before]
-        return np.maximum(committed, np.append(0, self._latest_changes)[before])
-
-    @cached_property
-    def _commits(self) -> tuple[Any, Any]:
-        """(order, time in ns) of every commit."""
-        times = self.past.commit_times
-        known = np.array(sorted(times), np.int64)
-        return known, np.array([times[order] for order in known.tolist()], np.int64)
-
-    @cached_property
-    def _latest_changes(self) -> Any:
-        """Per commit: the latest ctime (ns) that its copies show, 0 where they show none."""
-        known, times = self._commits
-        states, latest = self.past.states, np.zeros(len(known), np.int64)
-        shown = np.flatnonzero(np.isin(states.order, known))
-        np.maximum.at(
-            latest, np.searchsorted(known, states.order[shown]), states.table.ctime[shown]
-        )
-        return np.minimum(latest, times)  # damaged states tell any time
 
     def _reborn(self, life: Any) -> Any:
         """Per life (bool): its number had another life before, whose remnants look the same."""
@@ -468,7 +438,7 @@ class NameHistory:
         BEFORE for a time before the log's first transaction was over, and where the log counts
         anew.
         """
-        orders, times = self._commits
+        orders, times = self.past.beginnings.known, self.past.beginnings.times
         place = int(np.searchsorted(times, time))
         if place == 0 or self.past.breaks.anew != NOWHERE:
             return BEFORE
@@ -519,7 +489,7 @@ class NameHistory:
         """
         if not self.past.breaks.any_lost(when, NOW):
             return True
-        orders, times = self._commits
+        orders, times = self.past.beginnings.known, self.past.beginnings.times
         place = int(np.searchsorted(orders, when, side="right")) - 1
         moved = self.past.fs.inode_table(np.array([number, folder])).ctime
         return place >= 0 and int((moved + NANOSECONDS).min()) <= times[place]

@@ -32,6 +32,7 @@ from ext4kit.parsers.inode import (
     inode_seed,
     parse_inodes,
 )
+from ext4kit.past.beginnings import Beginnings
 from ext4kit.past.breaks import Breaks, MountCounts, find_breaks
 from ext4kit.past.live_copy import is_overtaken, last_commit
 from ext4kit.past.settled import Holdings, find_settled
@@ -340,6 +341,15 @@ class Past:
             for item in (self.log.transactions if self.log else ())
             if item.commit_time_ns is not None
         }
+
+    @cached_property
+    def beginnings(self) -> Beginnings:
+        """When transactions can have begun."""
+        return Beginnings(self.commit_times, self.states)
+
+    def begun(self, orders: Any) -> Any:
+        """Times (ns) before which nothing happened in each transaction, 0 for not known."""
+        return self.beginnings.of(orders, UNREPLAYED)
 
     @cached_property
     def last_fast_commit(self) -> int:

@@ -166,35 +166,8 @@ class Ages:
         The kernel does not count a change at the time of the one before.
         """
         grain = np.where(self._coarse, NANOSECONDS, 1)
-        begins = self.earliest(self.states.order) // grain
+        begins = self.past.begun(self.states.order) // grain
         return self.follows & (np.roll(self.states.table.ctime, 1) // grain >= begins)
-
-    def earliest(self, orders: Any) -> Any:
-        """Time (ns) before which nothing happened in each transaction, 0 where it is not known.
-
-        A transaction begins when the one before is closed, after all changes in that one. It is
-        closed after the commit of the one before it; behind an unmount or a power cut the one
-        before was committed. Source: kernel fs/jbd2/commit.c, `jbd2_journal_commit_transaction`.
-        """
-        if self.past.log is None or not len(self.past.log.transactions):
-            return np.zeros(len(orders), np.int64)
-        known, times = self.past.log.transactions, np.maximum(self._commit_times, 0)
-        row = known.row_of(orders)
-        before = np.maximum(row - 1, 0)
-        follows = known.order[row] - known.order[before] == 1
-        committed = np.maximum(before - follows, 0)
-        begins = np.maximum(times[committed] * (row > follows), self._changes[before] * (row > 0))
-        return np.where(row < 0, 0, begins)
-
-    @cached_property
-    def _changes(self) -> Any:
-        """Per transaction: time (ns) of the last change of an inode in it, 0 for none."""
-        assert self.past.log is not None
-        known, states = self.past.log.transactions, self.states
-        row = known.row_of(states.order)
-        last = np.zeros(len(known), np.int64)
-        np.maximum.at(last, row[row >= 0], states.table.ctime[row >= 0])
-        return last
 
     # -- times ----------------------------------------------------------------------------
 

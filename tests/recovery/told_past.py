@@ -11,8 +11,9 @@ import numpy as np
 from ext4kit.filesystem.maps import Runs
 from ext4kit.parsers.inode import InodeFlags
 from ext4kit.past import Past
+from ext4kit.past.beginnings import Beginnings
 from ext4kit.past.breaks import Breaks
-from ext4kit.past.states import NEVER
+from ext4kit.past.states import NEVER, UNREPLAYED
 from ext4kit.past.writes import Writes
 from ext4kit.units import NANOSECONDS
 
@@ -73,16 +74,18 @@ def past_of(
         return SimpleNamespace(data=Runs(np.arange(len(wanted)), one * 0, one, start, one == 0))
 
     kept = {name: columns[name] for name in ("life", "order", "whole", "undescribed")}
+    states_of: Any = Sized(table=table, **kept)
     return cast(
         Past,
         SimpleNamespace(
-            states=Sized(table=table, **kept),
+            states=states_of,
             fs=SimpleNamespace(superblock=SimpleNamespace(block_size=BLOCK, mkfs_time=mkfs_time)),
             log=log_of(commits) if commits else None,
             following=np.array(following or [NEVER] * rows),
             breaks=breaks,
             map_states=map_states,
             writes=writes,
+            begun=lambda orders: Beginnings(dict(commits), states_of).of(orders, UNREPLAYED),
             are_freed=(columns["links_count"] == 0) & (columns["dtime"] > INODES),
         ),
     )
