@@ -41,6 +41,7 @@ class Verdict:
     """What came of the deleted files of one image, or of several.
 
     Attributes:
+        images: how many were judged.
         files: deleted regular files whose life the book has; intact: of these graded so, earlier
             versions too.
         contents: (grade, `Content`) -> how many of these files.
@@ -51,6 +52,7 @@ class Verdict:
         sources: what each source was worth.
     """
 
+    images: int = 0
     files: int = 0
     contents: Counter[tuple[str, str]] = field(default_factory=Counter)
     paths: int = 0
@@ -130,7 +132,7 @@ def judge(image: Path, book: Book) -> Verdict:
 
 def judged(image: Path, book: Book, living: set[Key]) -> Verdict:
     """The same where it is known which files live."""
-    verdict = Verdict()
+    verdict = Verdict(images=1)
     fs = ext4kit.open(image).volume().filesystem()
     for file in find_deleted(fs, versions=True, sources=ALL_SOURCES):
         verdict.sources.judge(file, book)

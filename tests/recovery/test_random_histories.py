@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from sample_images.recipes.history_book import Version
+from sample_images.recipes import random_history
+from sample_images.recipes.history_book import Book, Version
 from sample_images.recipes.history_judge import Verdict, judge
-from sample_images.recipes.history_layouts import LAYOUTS
-from sample_images.recipes.machine import sync
+from sample_images.recipes.history_layouts import LAYOUTS, Layout
+from sample_images.recipes.machine import MachineError, sync
 from sample_images.recipes.random_history import History, tell, told_and_judged
 from tests.recovery.test_traps import BYSTANDER, Disk, commit, content, remove
 
@@ -84,6 +85,23 @@ def test_the_judge_notices_a_wrong_word(tmp_path: Path) -> None:
     assert verdict.wrong_paths + verdict.wrong_places == verdict.paths > 0
     assert verdict.wrong == verdict.intact > 0
     assert not verdict.kept
+
+
+def test_an_image_that_nothing_mends_is_left_out_and_not_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(layout: Layout, *_: object) -> tuple[History, Verdict]:
+        if layout.name == "ext3":
+            raise MachineError("e2fsck: it still has errors")
+        return History(layout, 1, tmp_path / "image", Book(), ()), Verdict(images=1)
+
+    monkeypatch.setattr(random_history, "told_and_judged", refuse)
+    monkeypatch.setattr("sample_images.recipes.machine.missing_for_kernel", lambda: "")
+    monkeypatch.setattr("sys.argv", ["", "ext3", "default", "--keep", str(tmp_path / "kept")])
+    assert random_history.main() == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[0] == "ext3 seed 1 is left out: e2fsck: it still has errors"
+    assert told[1].startswith("1 images: 0 deleted files")
 
 
 # -- one at a time: what the histories taught ---------------------------------------------------
