@@ -367,11 +367,8 @@ class NameHistory:
             row = -1 if folder < 0 else int(self.last_names(np.array([folder]))[0])
             if row < 0 or self.past.alive_now[folder]:
                 return None
-            if self.names.seen[row] != REMNANT:
-                path = self.paths(np.array([row]), np.array([NOW]))[0]
-                return None if path is None else Place(path + below, Ground.PRESENT_PLACE)
             below = b"/" + self.names.name[row] + below
-            time, folder = self._changes[folder], int(self.names.directory[row])
+            folder = int(self.names.directory[row])
         return None
 
     def _told_place(self, folder: int, time: int) -> Place | None:
@@ -394,11 +391,6 @@ class NameHistory:
     def live(self) -> LiveFolders:
         """The directories that live."""
         return LiveFolders(self.past.fs, self._live_folders)
-
-    @cached_property
-    def _changes(self) -> list[int]:
-        found: list[int] = changed(self.past).tolist()
-        return found
 
     @cached_property
     def _left(self) -> Any:

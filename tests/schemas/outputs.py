@@ -29,7 +29,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("ls", "IMAGE", "-a"),
     ("stat", "IMAGE", "/", "<1>", "<7>", "<8>", "<12>", "<13>"),
     ("extract", "IMAGE", "/", "-o", FOLDER, "--verify-evidence"),
-    ("deleted", "IMAGE", "--versions"),
+    ("deleted", "IMAGE", "--versions", "--names"),
     ("deleted", "IMAGE", "--lost"),
     ("recover", "IMAGE", "--versions", "-o", FOLDER, "--operator", "N. N.", "--case-number", "17"),
     ("recover", "IMAGE", "--lost", "-o", FOLDER),
