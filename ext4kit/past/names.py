@@ -381,11 +381,12 @@ class NameHistory:
             row = int(self.live.rows(np.array([self._number(folder)]))[0])
         if row < 0 or self.live.newest[row] > time:
             return None
-        if self.live.moved[row] < time:
-            return Place(self.live.path(self._number(folder)), Ground.PROVEN)
-        if self._left[row] > time:
+        is_proven = self.live.moved[row] < time
+        if not is_proven and self._left[row] > time:
             return None
-        return Place(self.live.path(self._number(folder)), Ground.PRESENT_PLACE)
+        path = self.live.path(self._number(folder))
+        ground = Ground.PROVEN if is_proven else Ground.PRESENT_PLACE
+        return None if path is None else Place(path, ground)
 
     @cached_property
     def live(self) -> LiveFolders:

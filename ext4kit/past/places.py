@@ -88,13 +88,16 @@ class LiveFolders:
         """(number of the directory it is in, its name); (0, b"") for one that is not here."""
         return self._above.get(number, (0, b""))
 
-    def path(self, number: int) -> bytes:
-        """The path of one that `highest` gives less than FOREVER."""
-        way: list[int] = []
-        while number not in self._paths:
-            way.append(number)
-            number = self._above[number][0]
-        path = self._paths[number]
+    def path(self, number: int) -> bytes | None:
+        """Its path; None for one that is not here, and where directories go round."""
+        way: dict[int, None] = {}
+        above = number
+        while above not in self._paths:
+            if above in way or above not in self._above:
+                return None
+            way[above] = None
+            above = self._above[above][0]
+        path = self._paths[above]
         for one in reversed(way):
             path += b"/" + self._above[one][1]
             self._paths[one] = path

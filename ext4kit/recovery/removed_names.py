@@ -156,8 +156,7 @@ class _Folder:
     @classmethod
     def of(cls, history: NameHistory, life: int) -> _Folder:
         number = -life if life < 0 else int(history.past.number[life])
-        row = int(history.live.rows(np.array([number]))[0])
-        if (life < 0 or history.past.alive_now[life]) and row >= 0:
+        if life < 0 or history.past.alive_now[life]:
             return cls(life, number, history.live.path(number))
         touched, _ = folder_times(history.past, np.array([life]))
         place = history.folder_place(life, int(touched[0]))

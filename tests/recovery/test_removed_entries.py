@@ -8,13 +8,20 @@ from __future__ import annotations
 import re
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
+import numpy as np
 import pytest
 
 import ext4kit
-from ext4kit.past.places import Ground
+from ext4kit.filesystem import FileSystem
+from ext4kit.past.places import FOREVER, Ground, LiveFolders
 from ext4kit.recovery import find_deleted
 from ext4kit.recovery.removed_names import Reason
+from sample_images.kernels.names import names_of
+from sample_images.recipes.truth import load
+from tests.conftest import Images
 from tests.environment import needs
 from tests.filesystem.matrix_oracle import debugfs
 
@@ -229,3 +236,25 @@ def test_the_names_that_fls_lists_are_given_or_listed(tmp_path: Path) -> None:
     assert not given & left
     assert expected <= given | left
     assert {number for _, number in expected if number == 0}
+
+
+@pytest.mark.kernel
+@pytest.mark.slow
+@needs("fls")
+def test_directories_that_move_lead_to_no_wrong_path(built: Images) -> None:
+    """Kernels before 5.13 leave names here, whose directories have moved since."""
+    made = built("moved_since")
+    names = names_of(made.image, load(made.truth))
+    assert names.deleted > 200
+    assert (names.wrong, names.wrong_places, names.missing) == (0, 0, 0)
+
+
+def test_directories_in_each_other_have_no_path() -> None:
+    """A hostile tree can name two directories as each other's."""
+    table = SimpleNamespace(**dict.fromkeys(("ctime", "mtime", "crtime"), np.array([1, 2, 3])))
+    fs = cast(FileSystem, SimpleNamespace(inode_table=lambda _: table))
+    live = LiveFolders(fs, {20: (30, b"a"), 30: (20, b"b")})
+    assert live.number.tolist() == [2, 20, 30]
+    assert [live.path(number) for number in (2, 20, 30, 40)] == [b"", None, None, None]
+    assert live.moved.tolist() == [0, FOREVER, FOREVER]
+    assert live.newest.tolist() == [1, FOREVER, FOREVER]

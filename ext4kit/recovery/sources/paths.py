@@ -132,7 +132,8 @@ class FoundPaths:
             live = self._history.live
             at = int(live.rows(np.array([number]))[0])
             if at >= 0 and live.moved[at] <= self._changed[life]:
-                return Place(live.path(number), Ground.PROVEN)
+                path = live.path(number)
+                return None if path is None else Place(path, Ground.PROVEN)
         if above < 0 and not lives:
             return None
         if self._order[row] >= 0:
