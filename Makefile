@@ -17,8 +17,8 @@ KERNELS ?=
 RECIPES ?=
 
 .PHONY: help demo check lint test test-all test-bare test-docker fuzz-kernel truth nist fuzz
-.PHONY: fuzz-coverage fuzz-options images-by-kernel names proof
-.PHONY: fuzz-powercut mutation bench bench-journal bench-peers bench-scan screenshots man reference
+.PHONY: fuzz-coverage fuzz-options fuzz-powercut fuzz-bad-sectors images-by-kernel names proof
+.PHONY: mutation bench bench-journal bench-peers bench-scan screenshots man reference
 .PHONY: docs clean
 
 help:
@@ -35,6 +35,7 @@ help:
 	@echo "make nist       NIST's cases of deleted file recovery, judged; fills docs/nist.md"
 	@echo "make proof SEED=n   every record of all recipes, judged by ext4check.py; fills docs/proof.md"
 	@echo "make fuzz-powercut SECONDS=s SEED=n   power cuts between any two writes, judged"
+	@echo "make fuzz-bad-sectors SECONDS=s SEED=n   disks with bad sectors, judged"
 	@echo "make fuzz IMAGES=n SECONDS=s SEED=n EACH=n FOUND=folder   damaged images through all commands"
 	@echo "make fuzz-coverage SECONDS=s FOUND=folder   the same, guided by coverage (installs atheris)"
 	@echo "make fuzz-options SETS=n SEED=n   file systems of random features, read and judged"
@@ -98,6 +99,9 @@ names: $(STAMP)
 
 fuzz-powercut: $(STAMP)
 	$(BIN)/python -m tests.powercut --seconds $(SECONDS) --seed $(or $(SEED),1)
+
+fuzz-bad-sectors: $(STAMP)
+	$(BIN)/python -m tests.recovery.bad_sectors --seconds $(SECONDS) --seed $(or $(SEED),1)
 
 fuzz: $(STAMP)
 	$(BIN)/python -m tests.fuzz --count $(IMAGES) --seconds $(SECONDS) --seed $(or $(SEED),0) \

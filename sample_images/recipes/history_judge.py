@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import ext4kit
+from ext4kit.opening import Image
 from ext4kit.past.places import Ground
 from ext4kit.recovery import DeletedFile, find_deleted
 from ext4kit.recovery.sources import ALL_SOURCES
@@ -127,13 +128,14 @@ class Verdict:
 
 def judge(image: Path, book: Book) -> Verdict:
     """Ask for everything deleted, earlier versions too, and compare."""
-    return judged(image, book, living_files(image))
+    with ext4kit.open(image) as opened:
+        return judged(opened, book, living_files(image))
 
 
-def judged(image: Path, book: Book, living: set[Key]) -> Verdict:
-    """The same where it is known which files live."""
+def judged(opened: Image, book: Book, living: set[Key]) -> Verdict:
+    """The same of an opened image, where it is known which files live."""
     verdict = Verdict(images=1)
-    fs = ext4kit.open(image).volume().filesystem()
+    fs = opened.volume().filesystem()
     for file in find_deleted(fs, versions=True, sources=ALL_SOURCES):
         verdict.sources.judge(file, book)
         if file.number is None or file.generation is None:
