@@ -14,6 +14,7 @@ import numpy as np
 from ext4kit.errors import AccessError, CorruptError
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.findings import Problems, Severity
+from ext4kit.journal.damaged import find_damaged
 from ext4kit.journal.location import journal_place
 from ext4kit.journal.ring import LogReader, Ring, ring_of
 from ext4kit.journal.scan import Headers, Revokes, Tables, Tags, scan
@@ -157,6 +158,11 @@ class Log:
         used[self.headers.position] = True
         used[self.tags.position[self.tags.valid]] = True
         return np.flatnonzero(~used)
+
+    @cached_property
+    def damaged_orders(self) -> Any:
+        """Orders (int64, ascending) of transactions of which a block is unreadable or damaged."""
+        return find_damaged(self)
 
     @cached_property
     def walk(self) -> Walk:

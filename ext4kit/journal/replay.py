@@ -149,6 +149,20 @@ def plan_replay(log: Log) -> Replay:
     return result
 
 
+def plan_readable(log: Log) -> Replay:
+    """What is left of the transactions to be replayed, also behind blocks that cannot be read.
+
+    No recovery would do that; it tells what is newest.
+    """
+    first, known = log.walk.first_order, log.transactions
+    end = int(known.order[known.committed].max(initial=first - 1)) + 1
+    orders = log.headers.order
+    rows = np.flatnonzero((orders >= first) & (orders < end) & log.headers.checksum_ok)
+    walk = Walk(first, end, rows, log.walk.ended)
+    revoke_orders = _revokes(log, walk)
+    return plan_replay(log) if revoke_orders is None else _last_copies(log, walk, *revoke_orders)
+
+
 def _revokes(log: Log, walk: Walk) -> Any:
     """(revoked blocks ascending, the last order that revokes each), None when unusable."""
     if log.headers.overflow[walk.headers].any():

@@ -9,7 +9,7 @@ Source: kernel fs/jbd2/journal.c, `jbd2_journal_destroy`; fs/jbd2/recovery.c,
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ class Breaks:
         lost: transactions in between were overwritten.
         anew: the first order of transactions that are older than those of lower orders, NOWHERE
             for none: the log was made to count from a lower number since.
+        damaged: int64, ascending: orders of transactions of which a part cannot be read.
     """
 
     before: Any
@@ -40,6 +41,7 @@ class Breaks:
     clean: Any
     lost: Any
     anew: int = NOWHERE
+    damaged: Any = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def with_mounts(self, mounts: MountCounts) -> Breaks:
         """The same; clean is only where no other mount can have come in between.
@@ -80,12 +82,22 @@ class Breaks:
             np.concatenate([self.clean, blank])[sort],
             np.concatenate([self.lost, blank])[sort] | np.isin(before[sort], order[rows]),
             self.anew,
+            self.damaged,
         )
 
     def any_lost(self, orders: Any, until: Any) -> Any:
-        """Between the orders (bool): transactions were lost."""
+        """Between the orders (bool): transactions were lost, or a part of them cannot be read.
+
+        A block's copy of the transaction `orders` was read; those of `until` need not have been.
+        """
         before = self.before[self.lost]
-        return np.searchsorted(before, orders) < np.searchsorted(before, until)
+        gap = np.searchsorted(before, orders) < np.searchsorted(before, until)
+        return gap | self.any_damaged(orders, until)
+
+    def any_damaged(self, orders: Any, until: Any) -> Any:
+        """Behind the first order and up to the second (bool): a part cannot be read."""
+        first, end = (np.searchsorted(self.damaged, at, "right") for at in (orders, until))
+        return first < end
 
 
 class MountCounts:
@@ -116,8 +128,11 @@ class MountCounts:
 def find_breaks(log: Log | None) -> Breaks:
     """The breaks of a log; none without one."""
     none = np.zeros(0, np.int64)
-    if log is None or len(log.transactions) < 2:
+    if log is None:
         return Breaks(none, none, none, none.astype(bool), none.astype(bool))
+    damaged = log.damaged_orders
+    if len(log.transactions) < 2:
+        return Breaks(none, none, none, none.astype(bool), none.astype(bool), damaged=damaged)
     known = log.transactions
     rows = np.flatnonzero(np.diff(known.order) > 1)
     step = known.order[rows + 1] - known.order[rows]
@@ -131,6 +146,7 @@ def find_breaks(log: Log | None) -> Breaks:
         went_on & (step == UNMOUNTED),
         step > UNMOUNTED,
         _counted_anew(known.order, known.commit_time_ns),
+        damaged,
     )
 
 

@@ -22,7 +22,7 @@ from ext4kit.journal import History, InodeVersions, Log, inode_version_pieces
 from ext4kit.journal.epochs import Epoch, Epochs, epochs_of
 from ext4kit.journal.fast_commits.interludes import find_interludes
 from ext4kit.journal.fast_commits.reading import read_fast_commits
-from ext4kit.journal.replay import ReplayedBlocks
+from ext4kit.journal.replay import ReplayedBlocks, plan_readable
 from ext4kit.journal.ring import order_of
 from ext4kit.parsers.extents import block_checksum_ok
 from ext4kit.parsers.inode import (
@@ -111,6 +111,7 @@ class Past:
         self.fs = fs
         log = Log.open(fs)
         self.log = log
+        self.fs = self._as_far_as_readable(fs)
         self.history = None if log is None else History(log)
         if log is not None and self.history is not None and committed_only:
             self.history.tags = self.history.tags[log.tags.committed[self.history.tags]]
@@ -151,6 +152,14 @@ class Past:
         return Writes.joined(self._writes)
 
     # -- reading --------------------------------------------------------------------------
+
+    def _as_far_as_readable(self, fs: FileSystem) -> FileSystem:
+        """The file system with what is left of the log, where damage ends its replay too soon."""
+        if self._unreplayed_since == NOW or not isinstance(fs.blocks, ReplayedBlocks):
+            return fs
+        blocks = fs.blocks
+        plan = plan_readable(blocks.log)
+        return fs.over(ReplayedBlocks(blocks.base, blocks.log, plan, blocks.changed))
 
     def _read_states(self) -> States:
         logged, order = self._logged()
@@ -342,6 +351,20 @@ class Past:
             if item.commit_time_ns is not None
         }
 
+    def times_of(self, orders: Any) -> Any:
+        """When transactions were committed (ns, int64), the far future where that is not known.
+
+        One whose commit block may be unreadable was committed after the one before it.
+        """
+        known = np.array(sorted(self.commit_times), np.int64)
+        times = np.array([self.commit_times[order] for order in known.tolist()], np.int64)
+        row = np.searchsorted(known, orders, side="right") - 1
+        told = (row >= 0) & ((np.append(known, 0)[row] == orders) | self._is_damaged(orders))
+        return np.where(told, np.append(times, 0)[row], np.iinfo(np.int64).max)
+
+    def _is_damaged(self, orders: Any) -> Any:
+        return np.isin(orders, self.breaks.damaged)
+
     @cached_property
     def beginnings(self) -> Beginnings:
         """When transactions can have begun."""
@@ -389,11 +412,13 @@ class Past:
         """Per life (bool): the disk shows it alive.
 
         An inode that a directory of the tree names is alive, whatever its bitmap says: a bitmap
-        can be damaged, or cleared by hand.
+        can be damaged, or cleared by hand. One that is not known to be dead counts as alive too.
         """
         last = np.append(self._first[1:], len(self.states))[: self.lives_count] - 1
         linked = (self.states.order[last] == NOW) & self.states.alive[last]
         used = self.fs.bitmaps.inodes_in_use(self.number)
+        if self._unreplayed_since < NOW:  # the bitmap can be older than the inode
+            used |= self.states.table.dtime[last] == 0
         freed = linked & ~used & (self.states.table.dtime[last] == 0)
         if freed.any():
             freed &= np.isin(self.number, np.append(self.fs.tree().number, ROOT))
@@ -401,7 +426,41 @@ class Past:
         if freed.any():
             what = f"{freed.sum():,} linked inodes are marked free; they are treated as allocated"
             self.fs.problems.add("inode bitmaps", what)
-        return linked & used
+        return (linked & used) | self._may_live(last)
+
+    def _may_live(self, last: Any) -> Any:
+        """Per life (bool): its last known state is linked, and what came then cannot be read.
+
+        Its inode table block is unreadable, or the log is to be replayed and damaged, so that
+        blocks are of different transactions.
+
+        Args:
+            last: per life, row of its last state.
+        """
+        states, numbers = self.states, self.states.table.number
+        rows = self.by_number
+        rows = rows[(states.order[rows] < NOW) & ~states.undescribed[rows]]
+        final = np.append(numbers[rows[1:]] != numbers[rows[:-1]], True)[: len(rows)]
+        is_final = states.undescribed.copy()  # when these were is not sure
+        is_final[rows[final]] = True
+        shown = np.flatnonzero(is_final[last] & states.alive[last])
+        order = states.order[last[shown]]
+        unknown = (order >= self._unreplayed_since) & (order < UNREPLAYED)
+        rest = np.flatnonzero(~unknown & self.fs.bitmaps.inodes_in_use(self.number[shown]))
+        unknown[rest] = ~self.fs.inode_rows(self.number[shown[rest]])[1]
+        found = np.zeros(self.lives_count, bool)
+        found[shown[unknown]] = True
+        return found
+
+    @property
+    def _unreplayed_since(self) -> int:
+        """Order of the first transaction to be replayed when one is damaged, NOW for none."""
+        if self.log is None:
+            return 0 if self.fs.superblock.needs_recovery else int(NOW)
+        if not self.log.needs_recovery:
+            return int(NOW)
+        first = self.log.walk.first_order
+        return first if (self.log.damaged_orders >= first).any() else int(NOW)
 
     @cached_property
     def are_freed(self) -> Any:

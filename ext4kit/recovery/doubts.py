@@ -16,7 +16,7 @@ from ext4kit.recovery.ages import Ages
 from ext4kit.recovery.candidates import LOG, Candidates
 from ext4kit.recovery.intervals import overlaps
 from ext4kit.recovery.ownership import Ownership, Reuse
-from ext4kit.recovery.unreadable import UNREADABLE, on_lost_bytes
+from ext4kit.recovery.unreadable import NEWER, UNREADABLE, may_have_newer_copies, on_lost_bytes
 from ext4kit.recovery.unrecorded import emptied_state, find_unrecorded
 from ext4kit.recovery.unseen import find_unseen_users, lost_meanwhile
 
@@ -119,6 +119,7 @@ def find_doubts(
             ages.unsettled(found.row, ages.made_and_rewritten[found.row]) & from_disk,
             "it was written again before it is first seen and went soon: the bytes may be older",
         ),
+        (may_have_newer_copies(past, found, journaled), NEWER),
         *find_unrecorded(past, found, ages, from_disk),
     ]
     return doubts, possible

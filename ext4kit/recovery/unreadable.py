@@ -1,16 +1,20 @@
-"""Files with blocks in bytes of the evidence that are known to be lost."""
+"""Files with bytes, or newer copies of bytes, that the evidence is known to have lost."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from ext4kit.filesystem.blocks import BlockReader, lost_blocks
 from ext4kit.filesystem.maps import Runs
+from ext4kit.past.states import Past
+from ext4kit.recovery.candidates import Candidates
 from ext4kit.recovery.intervals import overlaps
 
 UNREADABLE = "a part of it lies in bytes that the image has lost"
+NEWER = "The journal has bytes of it, and blocks that cannot be read, which may hold newer ones."
 
 
 def on_lost_bytes(blocks: BlockReader, runs: Runs, count: int) -> Any:
@@ -27,3 +31,23 @@ def on_lost_bytes(blocks: BlockReader, runs: Runs, count: int) -> Any:
         mine, _ = overlaps(runs.physical, runs.length, start, length)
         doubtful[runs.owner[mine[~runs.unwritten[mine]]]] = True
     return doubtful
+
+
+def may_have_newer_copies(
+    past: Past, found: Candidates, journaled: Mapping[int, tuple[Any, Any]]
+) -> Any:
+    """Per candidate (bool): transactions behind its journaled bytes are damaged, up to its state.
+
+    Args:
+        past: what is known over time.
+        found: the candidates.
+        journaled: (blocks, log copies) of candidates whose content went through the log.
+    """
+    newer = np.zeros(len(found), bool)
+    if past.log is None or not journaled:
+        return newer
+    places = np.fromiter(journaled, np.int64)
+    order = past.log.tags.order
+    oldest = np.array([order[copies].min() for _, copies in journaled.values()], np.int64)
+    newer[places] = past.breaks.any_damaged(oldest, past.states.order[found.row[places]])
+    return newer

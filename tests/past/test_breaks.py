@@ -20,12 +20,15 @@ FIRST, END = 1, 1024  # of the ring
 Row = tuple[int, int, int, int]  # order, first block, commit block or -1, commit time or -1
 
 
-def breaks_of(*rows: Row) -> Breaks:
+def breaks_of(*rows: Row, damaged: tuple[int, ...] = ()) -> Breaks:
     columns = np.array(rows, np.int64).reshape(-1, 4).T
     order, start, commit, time = columns
     known = SimpleNamespace(order=order, start=start, commit=commit, commit_time_ns=time)
     known = cast(Any, _Sized(known, len(order)))
-    return find_breaks(cast(Log, SimpleNamespace(transactions=known, ring=Ring(FIRST, END))))
+    log = SimpleNamespace(
+        transactions=known, ring=Ring(FIRST, END), damaged_orders=np.array(damaged, np.int64)
+    )
+    return find_breaks(cast(Log, log))
 
 
 class _Sized:
@@ -49,6 +52,14 @@ def test_ids_that_follow_each_other_are_no_break() -> None:
     assert (len(found.before), found.anew) == (0, NOWHERE)
     assert len(breaks_of().before) == len(breaks_of((7, 1, 9, 100)).before) == 0
     assert len(find_breaks(None).before) == 0
+
+
+def test_a_transaction_that_cannot_be_read_is_as_one_that_is_lost_to_what_came_before_it() -> None:
+    found = breaks_of((7, 1, 9, 100), (8, 10, 19, 200), (9, 20, 29, 300), damaged=(8,))
+    assert len(found.before) == 0
+    assert [bool(found.any_lost(at, 9)) for at in (6, 7, 8, 9)] == [True, True, False, False]
+    assert [bool(found.any_lost(7, until)) for until in (7, 8, 9)] == [False, True, True]
+    assert bool(breaks_of((7, 1, 9, 100), damaged=(8,)).any_lost(7, 8))
 
 
 @pytest.mark.parametrize(

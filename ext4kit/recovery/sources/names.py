@@ -174,6 +174,7 @@ def _pairs(past: Past, found: FoundNames, lives: Lives) -> tuple[Any, Any]:
     fits = (kind == 0) | (kind == lives.kind[life])
     fits &= (lives.begin[life] <= end) & (lives.end[life] >= begin)
     fits &= ~_is_later(past, life, found.order[entry])
+    fits &= ~_is_earlier(past, life, found.order[entry])
     return entry[fits], life[fits]
 
 
@@ -215,9 +216,18 @@ def directories_of(past: Past, found: FoundNames) -> Any:
 
 def _is_later(past: Past, life: Any, order: Any) -> Any:
     """Per entry (bool): the life began after the copy in the log that it stands in was made."""
-    known, place = np.unique(order, return_inverse=True)
-    times = [past.commit_times.get(one, _FOREVER) for one in known.tolist()]
-    return np.append(Lives.of(past).begin, 0)[life] > np.array(times, np.int64)[place]
+    states = past.states
+    last = np.searchsorted(states.life, np.arange(past.lives_count), side="right") - 1
+    return np.append(states.table.crtime[last], 0)[life] > past.times_of(order)
+
+
+def _is_earlier(past: Past, life: Any, order: Any) -> Any:
+    """Per entry (bool): the log shows the life unlinked before the copy that it stands in."""
+    states = past.states
+    gone = np.full(past.lives_count + 1, _FOREVER)
+    rows = np.flatnonzero(~states.undescribed & (states.table.links_count == 0))
+    np.minimum.at(gone, states.life[rows], states.order[rows])
+    return gone[life] < order
 
 
 def life_of(past: Past, number: Any, generation: Any) -> Any:

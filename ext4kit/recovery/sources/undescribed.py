@@ -20,6 +20,9 @@ UNKNOWN = -1
 def orders_of(log: Log | None, positions: Any) -> Any:
     """The order of the transaction that each log block was written in.
 
+    It is that of the next header behind it. Where what lies between cannot be read, another one
+    may have been there, and the order is the lower one of those on both sides.
+
     Args:
         log: the log.
         positions: int64 (n,) log blocks that no descriptor names.
@@ -29,5 +32,10 @@ def orders_of(log: Log | None, positions: Any) -> Any:
     """
     if log is None or not len(log.headers):
         return np.full(len(positions), UNKNOWN)
-    following = np.searchsorted(log.headers.position, positions)
-    return log.headers.order[following % len(log.headers)]
+    headers = log.headers
+    following = np.searchsorted(headers.position, positions)
+    order = headers.order[following % len(headers)]
+    unread = np.flatnonzero(log.reader.unreadable)
+    end = np.append(headers.position, log.ring.end)[following]
+    hidden = np.searchsorted(unread, end) > np.searchsorted(unread, positions)
+    return np.where(hidden, np.minimum(order, headers.order[following - 1]), order)
