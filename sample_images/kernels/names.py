@@ -26,6 +26,7 @@ Pair = tuple[bytes, int]  # path, inode number
 _LISTED = re.compile(rb"^(\S+) \* ([1-9]\d*)(?:\(realloc\))?:\t(.*)$", re.MULTILINE)
 _ORPHANS = b"$OrphanFiles/"
 _TRUTH = ".truth.json"
+ALL = "all"
 
 PAGE = """# Names of deleted files, by kernel
 
@@ -37,10 +38,12 @@ the file that had both when it was deleted. ext4kit's paths are counted by what 
 (`path_ground`); *listed* are right pairs of fls that ext4kit gives among the removed names alone
 (`deleted --names`), *missing* those that it gives nowhere.
 
+{sums}
+
 {tables}
 """
 HEADINGS = (
-    "recipe", "deleted", "fls right", "fls wrong", "right", "journal", "proven", "present place",
+    "deleted", "fls right", "fls wrong", "right", "journal", "proven", "present place",
     "wrong", "wrong present place", "listed", "missing",
 )  # fmt: skip
 
@@ -133,14 +136,18 @@ def _as_listed(path: bytes) -> bytes:
 def table(folder: Path) -> Iterator[str]:
     """The lines of the table of one folder, the sum at its end."""
     total = Names()
-    yield "| " + " | ".join(HEADINGS) + " |"
-    yield "|---" * len(HEADINGS) + "|"
+    yield from _headings("recipe")
     for path in sorted(folder.glob(f"*{_TRUTH}")):
         truth = load(path)
         one = names_of(path.with_name(f"{truth.recipe}.img"), truth)
         total.add(one)
         yield one.row(truth.recipe)
-    yield total.row("all")
+    yield total.row(ALL)
+
+
+def _headings(first: str) -> tuple[str, str]:
+    """The first two lines of a table."""
+    return "| " + " | ".join((first, *HEADINGS)) + " |", "|---" * (len(HEADINGS) + 1) + "|"
 
 
 def main() -> int:
@@ -149,13 +156,15 @@ def main() -> int:
     parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER")
     parser.add_argument("--page", type=Path, help="write the tables here, as Markdown")
     options = parser.parse_args()
-    parts = []
+    parts, sums = [], []
     for folder in options.folders:
         lines = list(table(folder))
+        sums.append(lines[-1].replace(ALL, folder.name))
         parts.append(f"## Kernel {folder.name}\n\n" + "\n".join(lines))
         print("\n".join(lines), flush=True)
     if options.page:
-        options.page.write_text(PAGE.format(tables="\n\n".join(parts)))
+        head = "\n".join([*_headings("kernel"), *sums])
+        options.page.write_text(PAGE.format(sums=head, tables="\n\n".join(parts)))
     return 0
 
 
