@@ -260,7 +260,8 @@ def _read_descriptors(
 ) -> tuple[Tags, Any]:
     """The tags of a chunk (not judged yet) and the number of tags a header."""
     index = np.flatnonzero(kind == BlockType.DESCRIPTOR)
-    tags = read_tags(rows[index], superblock.features)
+    older = (superblock.start == 0) | (order[index] < superblock.sequence)  # not to be replayed
+    tags = read_tags(rows[index], superblock.features, older)
     header = index[tags.descriptor]
     pending = np.zeros(len(tags), bool)
     return Tags(

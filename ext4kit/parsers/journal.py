@@ -6,7 +6,7 @@ include/linux/jbd2.h; what checksums cover is from fs/jbd2/commit.c and fs/jbd2/
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from enum import IntEnum, IntFlag
 from typing import Any
 
@@ -376,16 +376,64 @@ class TagColumns:
         return len(self.block)
 
 
-def read_tags(rows: Any, features: JournalFeatures) -> TagColumns:
+def read_tags(rows: Any, features: JournalFeatures, older: Any = None) -> TagColumns:
     """All tags of many descriptor blocks, every block stepped at once.
 
     A block's tags end at the LAST flag or where no whole tag fits before the tail; a step
     moves the cursor by at least one tag, so the number of steps is bounded by the block size.
 
+    A mount without metadata checksums clears the features that tell the size of a tag, and leaves
+    older blocks as they are: one that is not filled as today's say is read with tags that fit.
+
     Args:
         rows: uint8 array (descriptors, block size).
         features: of the journal superblock.
+        older: bool, a block: it may be of a time with other features; None for no block.
     """
+    if older is None or not older.any() or features.has_block_checksums:
+        return _tags_of(rows, features)
+    left = np.flatnonzero(older)
+    left = left[~_are_filled(rows[left], features)]
+    parts = []
+    for version in (JournalIncompat.CSUM_V3, JournalIncompat.CSUM_V2):
+        then = replace(features, incompat=features.incompat | version)
+        fits = _are_filled(rows[left], then)
+        some, left = left[fits], left[~fits]
+        tags = _tags_of(rows[some], then)
+        parts.append(replace(tags, descriptor=some[tags.descriptor], checksum=tags.checksum * 0))
+    others = np.concatenate([part.descriptor for part in parts])
+    usual = np.setdiff1d(np.arange(len(rows)), others)
+    tags = _tags_of(rows[usual], features)
+    return _joined([replace(tags, descriptor=usual[tags.descriptor]), *parts])
+
+
+def _joined(parts: list[TagColumns]) -> TagColumns:
+    """Tags of several tables, those of a block in their order."""
+    columns = [
+        np.concatenate([getattr(part, name.name) for part in parts]) for name in fields(TagColumns)
+    ]
+    order = np.argsort(columns[0], kind="stable")
+    return TagColumns(*(column[order] for column in columns))
+
+
+def _are_filled(rows: Any, features: JournalFeatures) -> Any:
+    """Per block (bool): it has a last tag, and zeros behind it up to the tail.
+
+    Source: kernel fs/jbd2/journal.c, `jbd2_journal_get_descriptor_buffer`, which clears it.
+    """
+    end = rows.shape[1] - features.tail_bytes
+    tags = _tags_of(rows, features)
+    used = np.full(len(rows), HEADER.size)
+    own_uuid = tags.flags & TagFlags.SAME_UUID == 0
+    np.add.at(used, tags.descriptor, tag_bytes(features) + UUID_BYTES * own_uuid)
+    last = np.zeros(len(rows), bool)
+    last[tags.descriptor[tags.flags & TagFlags.LAST != 0]] = True
+    behind = (rows != 0) & (np.arange(rows.shape[1]) >= used[:, None])
+    return last & ~behind[:, :end].any(axis=1)
+
+
+def _tags_of(rows: Any, features: JournalFeatures) -> TagColumns:
+    """The tags of blocks that are filled as the features say."""
     regular, parts = _regular_tags(rows, features)
     others = np.flatnonzero(~regular)
     stepped = _stepped_tags(rows[others], features)

@@ -103,6 +103,23 @@ def test_tags_without_a_last_flag_end_where_no_whole_tag_fits(incompat: JournalI
     assert len(tags) == (BLOCK_SIZE - 12 - tail) // tag_bytes(features(incompat))
 
 
+@pytest.mark.parametrize("now", [NONE, WIDE])
+@pytest.mark.parametrize("checksums", [V2, V3])
+def test_an_older_descriptor_is_read_with_tags_of_the_size_of_its_time(
+    now: JournalIncompat, checksums: JournalIncompat
+) -> None:
+    """A mount without metadata checksums changes the size; older blocks stay."""
+    then = now | checksums
+    groups = [[(5, 0, 1), (6, SAME, 2), (7, SAME | LAST, 3)], [(8, LAST, 4)]]
+    packed = [pack_descriptor(one, group) for group in groups for one in (then, now)]
+    rows = np.frombuffer(b"".join(packed), np.uint8).reshape(len(packed), BLOCK_SIZE)
+    tags = read_tags(rows, features(now), np.ones(len(rows), bool))
+    assert tags.block.tolist() == [5, 6, 7] * 2 + [8] * 2
+    assert tags.descriptor.tolist() == [0] * 3 + [1] * 3 + [2, 3]
+    strict = read_tags(rows, features(now), np.zeros(len(rows), bool))
+    assert strict.block.tolist() != tags.block.tolist()
+
+
 def test_no_descriptors_give_no_tags() -> None:
     assert len(read_tags(np.zeros((0, BLOCK_SIZE), np.uint8), features(V3))) == 0
 

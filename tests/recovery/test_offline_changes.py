@@ -53,6 +53,7 @@ class Change:
 
 
 SIZE, UUID, SUMS = "inode size was 128", "UUID was another", "no metadata checksums"
+PLAIN = "there were metadata checksums"
 SMALL = "-J size=1 -b 1024 -I 128"
 CHANGES = {
     "ext3, larger inodes": Change(f"-t ext3 {SMALL}", ("tune2fs -I 256",), SIZE, 0.3, 0.3),
@@ -81,6 +82,7 @@ CHANGES = {
     "checksums switched on": Change(
         "-t ext4 -O ^metadata_csum", ("tune2fs -O metadata_csum",), SUMS, 1, 1
     ),
+    "checksums switched off": Change("-t ext4", ("tune2fs -O ^metadata_csum",), PLAIN, 1, 1),
     "UUID and size": Change(
         f"-t ext4 {SMALL} -O ^flex_bg",
         ("tune2fs -U random", "e2fsck -fy", "tune2fs -I 256"),
