@@ -259,7 +259,8 @@ def page(verdicts: dict[str, Verdict], histories: int, operations: int, seed: in
         command=command, images=f"{total.images:,}",
         kernel=os.uname().release.split("-")[0],
         table=total.table(), kept=f"{total.kept:.0%}", intact=f"{total.intact:,}",
-        wrong=total.wrong, paths=f"{total.paths:,}", wrong_paths=total.wrong_paths + total.wrong_places,
+        wrong=total.wrong, paths=f"{total.paths:,}",
+        wrong_paths=total.wrong_paths + total.wrong_places,
         layouts="\n".join(rows),
     )  # fmt: skip
 
