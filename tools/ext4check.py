@@ -4,8 +4,7 @@
 Reads again each place that a record names, and searches all inodes, extent blocks and directories
 in journal and image for later owners. Prints a line for each claim that does not hold. Exit code:
 0 no claim is refuted, 1 one is, 2 usage, or nothing can be read. Extended attributes, content
-without an inode, `problems` and fast commits are not checked. Written from the kernel's
-Documentation/filesystems/ext4/ alone.
+without an inode, `problems` and fast commits are not checked. Source: kernel documentation of ext4.
 """
 
 import argparse
@@ -67,7 +66,8 @@ class Inode:
         self.uid, self.gid = (num(raw, at, 2) | num(raw, more, 2) << 16 for at, more in owners)
         is_large = self.type == "file" or fs.incompat & 0x4000
         self.size = num(raw, 4) | (num(raw, 108) << 32 if is_large else 0)
-        self.generation, self.dtime = num(raw, 100), num(raw, 20)
+        self.generation, dtime = num(raw, 100), num(raw, 20)
+        self.dtime = dtime if dtime > fs.inodes else 0  # else it is the next one of the orphan list
         self.version = num(raw, 36) | (num(raw, 152) << 32 if self.extra >= 28 else 0)
         self.atime, self.ctime, self.mtime = map(self._time, (8, 12, 16), (140, 132, 136))
         self.crtime = self._time(144, 148) if self.extra >= 24 else None

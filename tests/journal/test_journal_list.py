@@ -126,7 +126,7 @@ def test_the_table_names_what_was_touched(built: Built, ext4kit: Cli) -> None:
     done = ext4kit("journal", "list", built.clean)
     assert done.returncode == 0
     heading, *lines = done.stdout.splitlines()
-    assert heading.split()[:3] == ["transaction", "committed", "state"]
+    assert heading.split()[:4] == ["transaction", "committed", "mount", "state"]
     records = listing(ext4kit, built.clean)
     assert len(lines) == len(records)
     for line, record in zip(lines, records, strict=True):
