@@ -8,6 +8,7 @@ it runs on systems whose own are older or newer.
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import subprocess
 import tempfile
@@ -16,9 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sample_images.cache import cache_folder
-from sample_images.kernels import Kernel, KernelError, kernels_folder
+from sample_images.kernels import SUITES, Kernel, KernelError, kernels_folder
 
 PACKAGES = ("user-mode-linux", "libc6")
+MIRROR = "DEBIAN_MIRROR"  # the variable of the environment that names one
 KEYRING_PACKAGE = "debian-archive-keyring"
 _KEYRING = Path("usr/share/keyrings/debian-archive-keyring.gpg")
 _LOADER = b"/lib64/ld-linux-x86-64.so.2\0"
@@ -38,10 +40,33 @@ class Mirror:
     options: str = ""
 
 
-MIRRORS = (
-    Mirror("http://mirror.example/debian"),
-    Mirror("http://archive.example/debian", "check-valid-until=no"),  # suites that are over
-)
+def mirrors() -> list[Mirror]:
+    """Where Debian's packages are: what MIRROR names, else where a Debian system has its own from.
+
+    Of a suite that is over the index has expired, and is taken all the same.
+
+    Raises:
+        KernelError: nothing names one.
+    """
+    named = os.environ.get(MIRROR)
+    found = [named] if named else _of_this_system()
+    if not found:
+        raise KernelError(f"no mirror of Debian is known here: name one, {MIRROR}=http://...")
+    return [Mirror(url, "check-valid-until=no") for url in found]
+
+
+def _of_this_system() -> list[str]:
+    """The mirrors of the installed suite of a Debian system."""
+    try:
+        system = platform.freedesktop_os_release()
+    except OSError:
+        return []
+    if system.get("ID") != "debian":
+        return []
+    told = _run("apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE)")
+    lines = (line.split() for line in told.splitlines())
+    suites = {system.get("VERSION_CODENAME"), *SUITES.values(), "stable", "testing", "unstable"}
+    return list(dict.fromkeys(url.rstrip("/") for url, suite in lines if suite in suites))
 
 
 def keyring() -> Path | None:
@@ -50,12 +75,12 @@ def keyring() -> Path | None:
     return next((place for place in places if place.exists()), None)
 
 
-def fetch(suite: str, mirrors: Sequence[Mirror] = MIRRORS) -> Kernel:
+def fetch(suite: str, places: Sequence[Mirror] | None = None) -> Kernel:
     """Put the kernel of a suite into the cache, in the place of the one that is there.
 
     Args:
         suite: as "trixie".
-        mirrors: tried in this order.
+        places: tried in this order; `mirrors` by default.
 
     Raises:
         KernelError: no mirror has it, or what it has is not what the suite names.
@@ -64,7 +89,7 @@ def fetch(suite: str, mirrors: Sequence[Mirror] = MIRRORS) -> Kernel:
         raise KernelError(f"user-mode kernels are for x86_64, this is {os.uname().machine}")
     kernels_folder().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=kernels_folder(), prefix=".fetch-") as scratch:
-        archives = _download(suite, Path(scratch), mirrors)
+        archives = _download(suite, Path(scratch), mirrors() if places is None else places)
         root, made = Path(scratch) / "root", Path(scratch) / "kernel"
         for archive in archives:
             _run("dpkg-deb", "--extract", archive, root)
@@ -75,10 +100,10 @@ def fetch(suite: str, mirrors: Sequence[Mirror] = MIRRORS) -> Kernel:
     return Kernel(next((place / "modules").iterdir()).name, place)
 
 
-def _download(suite: str, folder: Path, mirrors: Sequence[Mirror]) -> list[Path]:
+def _download(suite: str, folder: Path, places: Sequence[Mirror]) -> list[Path]:
     """The packages, from the first mirror that has them all."""
     said = []
-    for mirror in mirrors:
+    for mirror in places:
         try:
             return _download_from(mirror, suite, folder)
         except KernelError as error:
@@ -136,7 +161,7 @@ def _arrange(root: Path, made: Path) -> None:
     (root / "usr/lib/uml/modules").rename(made / "modules")
 
 
-def _run(*command: str | Path, folder: Path | None = None) -> None:
+def _run(*command: str | Path, folder: Path | None = None) -> str:
     try:
         done = subprocess.run(
             [str(word) for word in command],
@@ -148,3 +173,4 @@ def _run(*command: str | Path, folder: Path | None = None) -> None:
     if done.returncode != 0:
         lines = [line for line in done.stderr.splitlines() if line.startswith("E:")]
         raise KernelError(f"{command[0]}: {(lines or ['failed'])[0].removeprefix('E: ')}")
+    return done.stdout

@@ -9,7 +9,7 @@ import pytest
 
 from sample_images.kernels import KernelError, kernel, kernels_folder, kernels_here
 from sample_images.kernels.__main__ import main
-from sample_images.kernels.fetching import Mirror, fetch
+from sample_images.kernels.fetching import Mirror, fetch, mirrors
 from tests.environment import needs
 from tests.kernels.mirror import PROGRAM, RELEASE, make_mirror
 
@@ -81,9 +81,20 @@ def test_a_program_of_another_kind_is_refused(tmp_path: Path) -> None:
     _assert_refused("sid", [mirror], "loader")
 
 
-def _assert_refused(suite: str, mirrors: list[Mirror], why: str) -> None:
+def test_a_mirror_is_named_by_the_environment_or_by_the_system(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DEBIAN_MIRROR", "http://mirror.example/debian")
+    assert [one.url for one in mirrors()] == ["http://mirror.example/debian"]
+    monkeypatch.delenv("DEBIAN_MIRROR")
+    monkeypatch.setattr("platform.freedesktop_os_release", lambda: {"ID": "other"})
+    with pytest.raises(KernelError, match="DEBIAN_MIRROR"):
+        mirrors()
+
+
+def _assert_refused(suite: str, places: list[Mirror], why: str) -> None:
     with pytest.raises(KernelError) as caught:
-        fetch(suite, mirrors)
+        fetch(suite, places)
     assert re.search(why, str(caught.value))
     assert "\n" not in str(caught.value)
     assert kernels_here() == {}
