@@ -66,7 +66,7 @@ def run(
     Raises:
         KernelError: the kernel did not start, or died.
     """
-    with tempfile.TemporaryDirectory(prefix="ext4kit-kernel-", dir=_visible_folder()) as name:
+    with tempfile.TemporaryDirectory(prefix="ext4kit-kernel-", dir=visible_folder()) as name:
         folder = Path(name)
         (folder / "disk").mkdir()
         order = {
@@ -90,7 +90,7 @@ def run(
         return int(code.read_text())
 
 
-def _visible_folder() -> str:
+def visible_folder() -> str:
     """A folder for temporary files that the guest sees as well."""
     usual = tempfile.gettempdir()
     return "/var/tmp" if usual.startswith(_OWN) else usual

@@ -7,21 +7,31 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from sample_images.kernels import Kernel, KernelError, kernels_here
-from sample_images.kernels.guest import run
+from sample_images.kernels.guest import run, visible_folder
 from tests.environment import ROOT, needs
 
 HERE = kernels_here()
+PATIENCE = 120  # seconds for a start, or for the end of what was started
 pytestmark = [
     needs("mke2fs", "mount"),
     pytest.mark.slow,
     pytest.mark.skipif(not HERE, reason="needs a kernel of sample_images.kernels"),
 ]
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A folder that the guest sees as well: its /dev is its own."""
+    with tempfile.TemporaryDirectory(dir=visible_folder()) as name:
+        yield Path(name)
 
 
 @pytest.fixture(params=list(HERE))
@@ -95,15 +105,16 @@ def test_an_interrupt_ends_the_kernel_and_all_its_processes(
          "sh", "-c", f"echo > {started}; sleep 600"],
         cwd=ROOT, env={**os.environ, "TMPDIR": str(tmp_path)}, stderr=subprocess.PIPE,
     )  # fmt: skip
+    deadline = time.monotonic() + PATIENCE
     while not started.exists():
-        assert process.poll() is None
+        assert process.poll() is None and time.monotonic() < deadline
         time.sleep(0.1)
     assert _processes(tmp_path)
     process.send_signal(how)
-    _, err = process.communicate()
+    _, err = process.communicate(timeout=PATIENCE)
     if how != signal.SIGKILL:
         assert (process.returncode, err) == (130, b"error: interrupted\n")
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while _processes(tmp_path):
         assert time.monotonic() < deadline
         time.sleep(0.1)
