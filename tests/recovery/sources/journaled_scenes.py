@@ -211,7 +211,7 @@ def in_pieces(stage: Stage) -> None:
     paths = []
     for at in range(240):
         name = f"old/{at:03d}"
-        if at % 16 == 8:
+        if at % 8 == 0:
             _write_in_pieces(stage, name)
             paths.append(name.encode())
         else:
