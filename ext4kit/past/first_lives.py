@@ -51,6 +51,4 @@ def are_first(past: Past, life: Any) -> Any:
 
 def created(past: Past) -> Any:
     """Per life: when it was created (ns), 0 where no state tells."""
-    states = past.states
-    last = np.searchsorted(states.life, np.arange(past.lives_count), side="right") - 1
-    return states.table.crtime[last]
+    return past.states.table.crtime[past.last_rows]

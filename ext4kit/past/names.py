@@ -257,9 +257,9 @@ class NameHistory:
         far = np.iinfo(np.int64).max
         if self.past.log is None:
             return np.full(len(orders), far)
-        known = {BEFORE: min(self.past.commit_times.values(), default=far)} | self.past.commit_times
-        keys = np.array(sorted(known), np.int64)
-        times = np.array([known[int(key)] for key in keys], np.int64)
+        known, times = self.past.beginnings.known, self.past.beginnings.times
+        at = np.searchsorted(known, BEFORE)
+        keys, times = np.insert(known, at, BEFORE), np.insert(times, at, times.min(initial=far))
         place = np.maximum(np.searchsorted(keys, orders, side="right") - 1, 0)
         exact = (keys[place] == orders) | (known_by & (orders < UNREPLAYED))
         return np.where(exact, times[place], far)

@@ -120,6 +120,4 @@ def folder_times(past: Past, directory: Any) -> tuple[Any, Any]:
 
 def changed(past: Past) -> Any:
     """Per life: ctime (ns) of its last state; of a deleted one when it was freed or unlinked."""
-    states = past.states
-    last = np.searchsorted(states.life, np.arange(past.lives_count), side="right") - 1
-    return states.table.ctime[last]
+    return past.states.table.ctime[past.last_rows]

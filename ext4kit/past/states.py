@@ -356,8 +356,7 @@ class Past:
 
         One whose commit block may be unreadable was committed after the one before it.
         """
-        known = np.array(sorted(self.commit_times), np.int64)
-        times = np.array([self.commit_times[order] for order in known.tolist()], np.int64)
+        known, times = self.beginnings.known, self.beginnings.times
         row = np.searchsorted(known, orders, side="right") - 1
         told = (row >= 0) & ((np.append(known, 0)[row] == orders) | self._is_damaged(orders))
         return np.where(told, np.append(times, 0)[row], np.iinfo(np.int64).max)
@@ -471,6 +470,11 @@ class Past:
         """
         table = self.states.table
         return (table.links_count == 0) & (table.dtime > self.fs.superblock.inodes_count)
+
+    @cached_property
+    def last_rows(self) -> Any:
+        """Per life: row of its last state."""
+        return np.searchsorted(self.states.life, np.arange(self.lives_count), side="right") - 1
 
     @cached_property
     def last_whole(self) -> Any:

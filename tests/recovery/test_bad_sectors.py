@@ -89,6 +89,12 @@ def _parts(image: Path) -> Parts:
         return Parts(heads, commits, copies)
 
 
+def _folder_block(disk: Disk) -> int:
+    """The block of the directory /folder."""
+    fs = disk.file_system()
+    return int(fs.block_map(fs.inode(fs.lookup("/folder"))).physical[0])
+
+
 def _table_block(disk: Disk, number: int) -> int:
     """The block that holds an inode."""
     fs = disk.file_system()
@@ -327,8 +333,7 @@ def test_a_name_is_not_given_to_a_later_file_whose_inode_had_it_before(
         commit(root)
         remove(root / "second")
     table, parts = _table_block(disk, number), _parts(disk.image)
-    fs = disk.file_system()
-    folder = int(fs.block_map(fs.inode(fs.lookup("/folder"))).physical[0])
+    folder = _folder_block(disk)
     _, made, unlinked = (at for at, copies in enumerate(parts.copies) if folder in copies)
     assert unlinked == made + 1
     starts = [parts.copies[made][table], parts.commits[made]]
@@ -354,8 +359,7 @@ def test_a_name_is_not_given_to_a_file_that_had_gone_before(tmp_path: Path, fail
         assert (root / "folder" / "second").stat().st_ino == number  # or this test tests nothing
         commit(root)
     table, parts = _table_block(disk, number), _parts(disk.image)
-    fs = disk.file_system()
-    folder = int(fs.block_map(fs.inode(fs.lookup("/folder"))).physical[0])
+    folder = _folder_block(disk)
     _, made, unlinked, named = (at for at, copies in enumerate(parts.copies) if folder in copies)
     starts = [table * BLOCK, folder * BLOCK, *parts.heads[named]]
     starts += [copies[table] for copies in parts.copies[named:] if table in copies]

@@ -16,6 +16,7 @@ from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.filesystem.maps import spread
 from ext4kit.parsers.directory import MODES, Names, parse_entries
 from ext4kit.past import Past
+from ext4kit.past.first_lives import created
 from ext4kit.recovery.sources.owners import Owners
 from ext4kit.recovery.sources.space import Space
 from ext4kit.recovery.sources.structures import DIRECTORY, Structures, read_structures
@@ -120,7 +121,7 @@ class Lives:
     def of(cls, past: Past) -> Lives:
         """The lives of a past."""
         table = past.states.table
-        last = np.searchsorted(past.states.life, np.arange(past.lives_count), side="right") - 1
+        last = past.last_rows
         dead = (table.links_count[last] == 0) & (table.dtime[last] > 0) & ~past.alive_now
         end = np.where(dead, (table.dtime[last] + 1) * NANOSECONDS, _FOREVER)
         begin = table.crtime[last] // NANOSECONDS * NANOSECONDS
@@ -216,9 +217,7 @@ def directories_of(past: Past, found: FoundNames) -> Any:
 
 def _is_later(past: Past, life: Any, order: Any) -> Any:
     """Per entry (bool): the life began after the copy in the log that it stands in was made."""
-    states = past.states
-    last = np.searchsorted(states.life, np.arange(past.lives_count), side="right") - 1
-    return np.append(states.table.crtime[last], 0)[life] > past.times_of(order)
+    return np.append(created(past), 0)[life] > past.times_of(order)
 
 
 def _is_earlier(past: Past, life: Any, order: Any) -> Any:
