@@ -30,7 +30,7 @@ help:
 	@echo "make fuzz-kernel KERNELS=\"host 5.10\" HISTORIES=n OPERATIONS=n SEED=n"
 	@echo "                random histories of each layout, judged, on each kernel"
 	@echo "make images-by-kernel KERNELS=\"5.10 6.1\" RECIPES=names   into build/images/KERNEL"
-	@echo "make truth HISTORIES=n   the same; the counts go into docs/truth.md"
+	@echo "make truth HISTORIES=n JOBS=n   the same, JOBS at once; the counts go into docs/truth.md"
 	@echo "make names      names of deleted files by kernel, of the images in build/images; docs/names.md"
 	@echo "make nist       NIST's cases of deleted file recovery, judged; fills docs/nist.md"
 	@echo "make proof SEED=n   every record of all recipes, judged by ext4check.py; fills docs/proof.md"
@@ -86,7 +86,8 @@ images-by-kernel: $(STAMP)
 
 truth: $(STAMP)
 	$(BIN)/python -m sample_images.recipes.random_history --histories $(HISTORIES) \
-		--operations $(OPERATIONS) --seed $(or $(SEED),1) --page docs/truth.md
+		--operations $(OPERATIONS) --seed $(or $(SEED),1) --jobs $(or $(JOBS),1) \
+		--page docs/truth.md
 
 nist: $(STAMP)
 	$(BIN)/python -m sample_images.recipes.nist --page docs/nist.md

@@ -8,6 +8,7 @@ intact may hold bytes that this life never held, no path may be one that it neve
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import random
 import struct
@@ -227,9 +228,11 @@ def main() -> int:
         return 3
     options.keep.mkdir(parents=True, exist_ok=True)
     verdicts = {name: Verdict() for name in options.layouts or LAYOUTS}
-    for seed in range(options.seed, options.seed + options.histories):
-        for name, verdict in verdicts.items():
-            verdict.add(_one(LAYOUTS[name], seed, options))
+    seeds = range(options.seed, options.seed + options.histories)
+    tasks = [(LAYOUTS[name], seed, options) for seed in seeds for name in verdicts]
+    with multiprocessing.Pool(options.jobs) as pool:
+        for (layout, _, _), verdict in zip(tasks, pool.imap(_one, tasks), strict=True):
+            verdicts[layout.name].add(verdict)
     total = Verdict()
     for verdict in verdicts.values():
         total.add(verdict)
@@ -265,7 +268,8 @@ def page(verdicts: dict[str, Verdict], histories: int, operations: int, seed: in
     )  # fmt: skip
 
 
-def _one(layout: Layout, seed: int, options: argparse.Namespace) -> Verdict:
+def _one(task: tuple[Layout, int, argparse.Namespace]) -> Verdict:
+    layout, seed, options = task
     with tempfile.TemporaryDirectory(dir=options.keep, prefix=".history-") as scratch:
         try:
             history, verdict = told_and_judged(layout, seed, options.operations, Path(scratch))
@@ -289,6 +293,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--histories", type=int, default=1, help="of each layout")
     parser.add_argument("--operations", type=int, default=400, help="in each history")
     parser.add_argument("--seed", type=int, default=1, help="of the first history")
+    parser.add_argument("--jobs", type=int, default=1, help="told at once")
     parser.add_argument("--page", type=Path, help="write what was measured here, as Markdown")
     parser.add_argument("--counts", type=Path, help="write what was counted here, as JSON")
     parser.add_argument("--verbose", action="store_true", help="a line on each image")
