@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
+import numpy as np
+
 import ext4kit
 from ext4kit.past.places import Ground
 from ext4kit.recovery import Deleted, find_deleted
@@ -27,6 +29,7 @@ _LISTED = re.compile(rb"^(\S+) \* ([1-9]\d*)(?:\(realloc\))?:\t(.*)$", re.MULTIL
 _ORPHANS = b"$OrphanFiles/"
 _TRUTH = ".truth.json"
 ALL = "all"
+ENTRY_WORDS, ENTRY_HEAD, NAME_LENGTH_AT = 66, 8, 6  # of a directory entry, of 264 bytes at most
 
 PAGE = """# Names of deleted files, by kernel
 
@@ -34,16 +37,17 @@ Written by `make names`, from the images that the recipes make on each kernel.
 
 Kernels before 5.13 leave a removed entry, its name and its inode number, in the directory. `fls
 -rdp` of The Sleuth Kit lists such entries as they stand. *Right* is a path with the inode number of
-the file that had both when it was deleted. ext4kit's paths are counted by what they rest on
-(`path_ground`); *listed* are right pairs of fls that ext4kit gives among the removed names alone
-(`deleted --names`), *missing* those that it gives nowhere.
+the file that had both when it was deleted. *Standing* are deleted files of which a directory entry,
+name and inode number, is anywhere in the image: no tool can read more of them. ext4kit's paths are
+counted by what they rest on (`path_ground`); *listed* are right pairs of fls that ext4kit gives
+among the removed names alone (`deleted --names`), *missing* those that it gives nowhere.
 
 {sums}
 
 {tables}
 """
 HEADINGS = (
-    "deleted", "fls right", "fls wrong", "right", "journal", "proven", "present place",
+    "deleted", "standing", "fls right", "fls wrong", "right", "journal", "proven", "present place",
     "wrong", "wrong present place", "listed", "missing",
 )  # fmt: skip
 
@@ -54,6 +58,7 @@ class Names:
 
     Attributes:
         deleted: regular files that were deleted.
+        standing: of these, those whose name and inode number stand side by side in the image.
         fls_right, fls_wrong: pairs that fls lists.
         grounds: right paths by what they rest on.
         wrong, wrong_places: paths that the file did not have when it went; those by the present
@@ -62,6 +67,7 @@ class Names:
     """
 
     deleted: int = 0
+    standing: int = 0
     fls_right: int = 0
     fls_wrong: int = 0
     grounds: Counter[str] = field(default_factory=Counter)
@@ -78,7 +84,14 @@ class Names:
     def row(self, title: str) -> str:
         """A row of the table, as `HEADINGS` names its columns."""
         grounds = [self.grounds[str(ground)] for ground in Ground]
-        counts = [self.deleted, self.fls_right, self.fls_wrong, sum(grounds), *grounds]
+        counts = [
+            self.deleted,
+            self.standing,
+            self.fls_right,
+            self.fls_wrong,
+            sum(grounds),
+            *grounds,
+        ]
         counts += [self.wrong, self.wrong_places, self.listed, self.missing]
         return f"| {title} | " + " | ".join(f"{count:,}" for count in counts) + " |"
 
@@ -95,6 +108,7 @@ def names_of(image: Path, truth: Truth) -> Names:
         given = {(_as_listed(file.path), file.number) for file in found if file.path}
         names = found.removed_names() or ()
         left = {(_as_listed(one.path), one.inode) for one in names if one.path}
+    result.standing = _standing(image, deleted)
     result.fls_right, result.fls_wrong = len(listed & right), len(listed - right)
     result.listed = len((listed & right & left) - given)
     result.missing = len((listed & right) - given - left)
@@ -116,6 +130,22 @@ def _judged(found: Deleted, deleted: list[FileTruth]) -> Names:
         else:
             result.wrong += 1
     return result
+
+
+def _standing(image: Path, deleted: list[FileTruth]) -> int:
+    """Of how many files an entry is anywhere in the image, in use or not: number, length, name."""
+    names: dict[int, set[bytes]] = {}
+    for one in deleted:
+        names.setdefault(one.inode, set()).add(one.path.rsplit(b"/", 1)[-1])
+    words = np.memmap(image, "<u4", mode="r")
+    found: set[tuple[int, bytes]] = set()
+    for at in (4 * np.flatnonzero(np.isin(words, list(names)))).tolist():
+        entry = words[at // 4 :][:ENTRY_WORDS].tobytes()
+        name = entry[ENTRY_HEAD:][: entry[NAME_LENGTH_AT]] if len(entry) > ENTRY_HEAD else b""
+        number = int.from_bytes(entry[:4], "little")
+        if name in names[number]:
+            found.add((number, name))
+    return len(found)
 
 
 def _listed_by_fls(image: Path) -> set[Pair]:
