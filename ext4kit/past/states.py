@@ -278,14 +278,18 @@ class Past:
     def _passing(self) -> Iterator[tuple[int, InodeTable]]:
         """(order, inodes) that fast commits changed and then removed, as they were before that.
 
-        Inline directories that they changed as well: they hold names.
+        Inline directories that they changed as well: they hold names. And inodes that they
+        gave to other files: names of that time mean these.
         """
         for order, (fs, numbers) in self.interludes.items():
-            assert isinstance(fs.blocks, ReplayedBlocks)
+            assert isinstance(fs.blocks, ReplayedBlocks) and self.before_fast_commits is not None
             table = fs.inode_table(inodes_in(fs, fs.blocks.changed.blocks))
+            before = self.before_fast_commits.inode_table(table.number)
             inline = (table.flags & int(InodeFlags.INLINE_DATA)) != 0
-            inline &= ((table.mode & 0xF000) == 0x4000) & (table.links_count > 0)
-            yield order, self._wanted(table.take(inline | np.isin(table.number, numbers)))
+            inline &= (table.mode & 0xF000) == 0x4000
+            reused = table.generation != before.generation
+            kept = (inline | reused) & (table.links_count > 0)
+            yield order, self._wanted(table.take(kept | np.isin(table.number, numbers)))
 
     def _wanted(self, table: InodeTable) -> InodeTable:
         kept = are_ordinary(self.fs, table)

@@ -10,7 +10,7 @@ import pytest
 
 from ext4kit.recovery import find_deleted
 from ext4kit.recovery.sources import ALL_SOURCES
-from sample_images.recipes.machine import check, run, sync, truncate
+from sample_images.recipes.machine import check, copy_sparse, run, sync, truncate
 from tests.recovery.test_traps import BYSTANDER, Disk, commit, content, remove
 
 pytestmark = pytest.mark.kernel
@@ -173,3 +173,25 @@ def test_bytes_written_after_the_blocks_were_taken_are_not_vouched_for(tmp_path:
     assert [one.size for one in written] == [len(b"newer" * 9000)]
     assert content(written[0]) == b"newer" * 9000 or written[0].grade != "intact"
     assert disk.bystander_is_intact()
+
+
+def test_a_name_in_a_fast_commit_means_the_file_that_has_the_inode_then(tmp_path: Path) -> None:
+    disk = Disk(tmp_path, "-t", "ext4", "-O", "fast_commit")
+    copy = disk.image.with_suffix(".copy")
+    with disk.mounted() as root:
+        (root / "first").write_bytes(b"x" * 9000)
+        (root / "second").write_bytes(b"z" * 9000)
+        sync(root)
+        number = (root / "first").stat().st_ino
+        (root / "first").unlink()
+        (root / "second").chmod(0o600)
+        with (root / "second~").open("wb") as stream:
+            stream.write(b"y" * 5000)
+            os.fsync(stream.fileno())  # a fast commit
+            assert os.fstat(stream.fileno()).st_ino == number
+            (root / "second~").rename(root / "second")
+            os.fsync(stream.fileno())
+        copy_sparse(disk.image, copy)
+    copy.replace(disk.image)
+    deleted = find_deleted(disk.file_system(), sources=ALL_SOURCES)
+    assert {file.path for file in deleted if file.number == number} == {b"/first"}
