@@ -162,7 +162,11 @@ def _differ(one: FoundNames, other: FoundNames) -> Any:
 
 
 def _pairs(past: Past, found: FoundNames, lives: Lives) -> tuple[Any, Any]:
-    """(entry, life) of all lives that an entry can mean."""
+    """(entry, life) of all lives that an entry can mean.
+
+    A directory of which nothing is left but blocks, its inode another's since, says too little of
+    when: the numbers that it names may have been others' as well.
+    """
     low = np.searchsorted(past.number, found.child)
     high = np.searchsorted(past.number, found.child, side="right")
     entry, position = spread(high - low)
@@ -170,10 +174,12 @@ def _pairs(past: Past, found: FoundNames, lives: Lives) -> tuple[Any, Any]:
     directory = directories_of(past, found)
     known = directory >= 0
     begin = np.where(known, lives.begin[directory], 0)[entry]
-    end = np.where(known, lives.end[directory], _replaced(past, found))[entry]
+    replaced = _replaced(past, found)
+    end = np.where(known, lives.end[directory], replaced)[entry]
     kind = MODES[np.minimum(found.file_type[entry], len(MODES) - 1)]
     fits = (kind == 0) | (kind == lives.kind[life])
     fits &= (lives.begin[life] <= end) & (lives.end[life] >= begin)
+    fits &= (known | (replaced == _FOREVER))[entry]
     fits &= ~_is_later(past, life, found.order[entry])
     fits &= ~_is_earlier(past, life, found.order[entry])
     return entry[fits], life[fits]

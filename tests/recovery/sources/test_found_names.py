@@ -88,3 +88,29 @@ def test_a_directory_that_may_have_moved_since_gives_no_path(tmp_path: Path, mov
     assert name is not None
     below = b"inode-%d-%d/file" % (folder, number)
     assert (name.path, name.below) == ((None, below) if moved else (b"/folder/file", None))
+
+
+def test_a_directory_whose_inode_another_file_has_names_no_later_file(tmp_path: Path) -> None:
+    disk = Disk(tmp_path, "-t", "ext4")
+    with disk.mounted() as root:
+        (root / "folder").mkdir()
+        (root / "folder" / "file").touch()
+        folder, number = (root / "folder").stat().st_ino, generation(root / "folder")
+        child = (root / "folder" / "file").stat().st_ino
+        remove(root / "folder" / "file")
+        (root / "folder").rmdir()
+        (root / "in its place").touch()
+        (root / "later").touch()
+        assert (root / "in its place").stat().st_ino == folder
+        assert (root / "later").stat().st_ino == child
+        (root / "in its place").unlink()
+        time.sleep(0.05)  # the kernel's clock for times of files moves in ticks
+        (root / "and then").mkdir()
+        assert (root / "and then").stat().st_ino == folder
+        remove(root / "later")
+    disk.forget()
+    past = Past(disk.file_system())
+    directory, life, bearer, kind, order = np.array([[folder], [number], [child], [1], [-1]])
+    entry = FoundNames(directory, life, bearer, kind, order, Names.of([b"file"]))
+    paths = FoundPaths(past, NameHistory(past), entry)
+    assert paths.of(int(np.searchsorted(past.number, child))) is None
