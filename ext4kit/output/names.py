@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from contextlib import suppress
 
 NAME_LIMIT = 255  # bytes in one path component on every file system in common use
 _PLAIN = re.compile(rb"[A-Za-z0-9_-][A-Za-z0-9 ._-]{0,%d}" % (NAME_LIMIT - 1))
@@ -33,7 +34,8 @@ def usable_name(name: bytes) -> str:
     plain = name not in (b"", b".", b"..") and not HERE.search(name)
     try:
         text = name.decode("utf-8")
-    except UnicodeDecodeError:
+        os.fsencode(text)
+    except UnicodeError:  # no text, or none that the locale has letters for
         plain, text = False, ""
     if not plain:
         text = _percent_encoded(name)
@@ -53,7 +55,14 @@ def _percent_encoded(name: bytes) -> str:
         return "%2E" * len(name) or "%00"
     escaped = name.replace(b"%", b"%25")
     escaped = HERE.sub(lambda found: b"%%%02X" % found[0][0], escaped)
-    return "".join(
-        f"%{ord(char) - 0xDC00:02X}" if 0xDC80 <= ord(char) <= 0xDCFF else char
-        for char in escaped.decode("utf-8", "surrogateescape")
-    )
+    return "".join(map(_escaped, escaped.decode("utf-8", "surrogateescape")))
+
+
+def _escaped(char: str) -> str:
+    """A character, or its bytes percent-encoded where names here have none such."""
+    if 0xDC80 <= ord(char) <= 0xDCFF:
+        return f"%{ord(char) - 0xDC00:02X}"
+    with suppress(UnicodeEncodeError):
+        os.fsencode(char)
+        return char
+    return "".join(f"%{byte:02X}" for byte in char.encode())

@@ -214,7 +214,8 @@ def _spans(piece: Piece, entries: EntryTable) -> _Spans:
 
 
 def _appearances(versions: Versions, spans: _Spans) -> Appearances:
-    """Spans told in orders of transactions."""
+    """Spans told in orders of transactions, as they stand: keys of names differ in each run."""
+    spans = spans.take(np.lexsort((spans.last, spans.at, spans.first)))
     first, last = spans.first, spans.last
     before = np.maximum(first - 1, 0)
     has_earlier = (first > 0) & (versions.block[first] == versions.block[before])

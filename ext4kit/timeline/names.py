@@ -139,7 +139,7 @@ def _merged(names: Names) -> Names:
         names.seen[last],
         names.text[start],
     )
-    return merged.take(np.lexsort((merged.shown, merged.life)))
+    return merged.take(np.lexsort((merged.text, merged.shown, merged.life)))
 
 
 def _last_to_go(rank: Any, start: Any, end: Any) -> Any:

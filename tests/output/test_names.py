@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -99,3 +101,15 @@ def test_a_file_s_record_leads_to_it_under_its_harmless_name(tmp_path: Path) -> 
     written = output.write((b"files", b"aux", b"con.txt"), [Chunk(0, 1, b"x")])
     assert written.path == "files/%61ux/%63on.txt"
     assert (tmp_path / "out" / written.path).read_bytes() == b"x"
+
+
+def test_a_name_that_the_locale_has_no_letters_for_is_percent_encoded(tmp_path: Path) -> None:
+    tree, image, out = tmp_path / "tree", tmp_path / "image", tmp_path / "out"
+    tree.mkdir()
+    (tree / "\u00e9t\u00e9").write_bytes(b"content")
+    make = ["mke2fs", "-q", "-F", "-t", "ext4", "-d", str(tree), str(image), "8M"]
+    subprocess.run(make, check=True, capture_output=True)
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    extract = [sys.executable, "-m", "ext4kit", "extract", str(image), "/", "-o", str(out)]
+    subprocess.run(extract, check=True, capture_output=True, env=os.environ | ascii_only)
+    assert (out / "files" / "%C3%A9t%C3%A9").read_bytes() == b"content"

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import ext4kit
 import ext4kit.journal.ring
+import ext4kit.past.appearances
 import ext4kit.past.directories
 from ext4kit.past import Past
 from ext4kit.past.appearances import Appearances, find_appearances
 from ext4kit.past.directories import DirectoryBlocks
 from ext4kit.timeline import Event, build_timeline
 from tests.conftest import Images
+from tests.recovery.test_traps import Disk, remove
 
 SAMPLES = ("rm_rf_tree", "ext3", "removed_after_remount")
 
@@ -63,3 +66,25 @@ def test_the_same_events_come_out_of_small_pieces(
     request.getfixturevalue("small_pieces")
     assert whole
     assert events(image) == whole
+
+
+@pytest.mark.kernel
+def test_the_order_of_events_is_the_same_in_each_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names are compared by keys that are drawn anew in each run."""
+    disk = Disk(tmp_path, "-t", "ext4")
+    with disk.mounted() as root:
+        (root / "file").touch()
+        for number in range(12):
+            (root / f"{number}").hardlink_to(root / "file")
+    with disk.mounted() as root:
+        remove(*(root / f"{number}" for number in range(9)))
+    weights = ext4kit.past.appearances._WEIGHTS
+    every = []
+    for run in range(3):
+        monkeypatch.setattr(ext4kit.past.appearances, "_WEIGHTS", np.roll(weights, 2 * run + 1))
+        every.append([(event.kind, event.path) for event in events(disk.image)])
+    assert every[0][0] == ("created", b"/file")
+    assert len(every[0]) == 10
+    assert every[1:] == every[:1] * 2
