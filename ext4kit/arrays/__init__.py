@@ -1,0 +1,1 @@
+"""Tables, lookups, groups and intervals over NumPy arrays; no I/O, nothing of ext4."""

@@ -1,0 +1,90 @@
+"""Groups: rows next to each other whose keys are equal; and rows told apart or made several."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from ext4kit.arrays.types import Bools, Int64s, Rows
+
+_SPARSE = 16  # a value in so many numbers: below that, a place for every number is quicker
+
+
+def starts_group(*keys: npt.NDArray[np.generic]) -> Bools:
+    """Per row (bool): it is the first of rows that have the same keys.
+
+    Args:
+        keys: columns of one length; rows with equal keys are next to each other.
+    """
+    starts = np.ones(len(keys[0]), np.bool_)
+    starts[1:] = False
+    for key in keys:
+        starts[1:] |= key[1:] != key[:-1]
+    return starts
+
+
+def ends_group(*keys: npt.NDArray[np.generic]) -> Bools:
+    """Per row (bool): it is the last of rows that have the same keys; as `starts_group`."""
+    ends = np.ones(len(keys[0]), np.bool_)
+    ends[:-1] = starts_group(*keys)[1:]
+    return ends
+
+
+def group_starts(*keys: npt.NDArray[np.generic]) -> Rows:
+    """The first row of each group; as `starts_group`."""
+    return np.flatnonzero(starts_group(*keys))
+
+
+def rank_within(starts: Bools) -> Int64s:
+    """The position of each row in its group, from 0.
+
+    Args:
+        starts: bool (n,), True at the first row of each group, the first row among them.
+    """
+    row = np.arange(len(starts))
+    return row - np.maximum.accumulate(np.where(starts, row, 0))
+
+
+def group_sizes(starts: Bools) -> Int64s:
+    """The number of rows of each group; `starts` as in `rank_within`."""
+    return np.diff(np.flatnonzero(starts), append=len(starts))
+
+
+def expand(counts: Int64s) -> tuple[Rows, Int64s]:
+    """(row, position) of `counts[row]` positions of each row, all rows after each other."""
+    row = np.repeat(np.arange(len(counts)), counts)
+    starts = np.cumsum(counts) - counts
+    return row, np.arange(len(row)) - starts[row]
+
+
+def row_bounds(owners: Int64s, count: int) -> Rows:
+    """(count + 1,): rows of owner `i` are those from element `i` up to element `i + 1`.
+
+    Args:
+        owners: int64 (n,), ascending, from 0.
+        count: how many owners there are.
+    """
+    return np.searchsorted(owners, np.arange(count + 1))
+
+
+def first_occurrence(values: Int64s) -> Bools:
+    """Per value (bool): it has not come before."""
+    first = np.zeros(len(values), np.bool_)
+    first[np.unique(values, return_index=True)[1]] = True
+    return first
+
+
+def distinct(values: Int64s) -> tuple[Int64s, Rows]:
+    """The distinct values, ascending, and for each value its place among them.
+
+    `np.unique` without the sort where values ascend or are close to each other.
+    """
+    if (values[1:] >= values[:-1]).all():
+        new = starts_group(values)
+        return values[new], np.cumsum(new) - 1
+    first, last = int(values.min()), int(values.max())
+    if last - first > _SPARSE * len(values):
+        return np.unique(values, return_inverse=True)
+    there = np.zeros(last - first + 1, np.bool_)
+    there[values - first] = True
+    return np.flatnonzero(there) + first, (np.cumsum(there) - 1)[values - first]

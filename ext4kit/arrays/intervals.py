@@ -1,0 +1,191 @@
+"""Intervals: runs of numbers (blocks, bytes, positions) as (start, length), and joins of them.
+
+All runs are half-open: they end in front of `start + length`, which has to be within int64.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from ext4kit.arrays.grouping import expand
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows
+
+_ROUNDS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals(Table):
+    """Runs that ascend and do not overlap; they may touch.
+
+    Attributes:
+        start: first number.
+        length: how many; above 0.
+    """
+
+    start: Int64s
+    length: Int64s
+
+    @property
+    def end(self) -> Int64s:
+        """One past the last number of each."""
+        return self.start + self.length
+
+    @classmethod
+    def union(cls, start: Int64s, length: Int64s) -> Self:
+        """The numbers of runs in any order, as intervals that do not touch either.
+
+        Args:
+            start: int64 (n,).
+            length: int64 (n,); runs of 0 or less are left out.
+        """
+        order = np.argsort(start, kind="stable")
+        order = order[length[order] > 0]
+        start, end = start[order], (start + length)[order]
+        if not len(start):
+            return cls(start, end)
+        reach = np.maximum.accumulate(end)
+        first = np.flatnonzero(np.append(True, start[1:] > reach[:-1]))
+        last = np.append(first[1:], len(start)) - 1
+        return cls(start[first], reach[last] - start[first])
+
+    @classmethod
+    def of_numbers(cls, numbers: Int64s) -> Self:
+        """Numbers that ascend, none twice, as intervals that do not touch."""
+        first = np.flatnonzero(np.append(True, np.diff(numbers) != 1)[: len(numbers)])
+        return cls(numbers[first], np.diff(first, append=len(numbers)))
+
+    @classmethod
+    def of_mask(cls, mask: Bools) -> Self:
+        """Where a mask (bool, or 0 and 1) is set, as intervals that do not touch."""
+        edges = np.diff(mask.astype(np.int8), prepend=0, append=0)
+        start, end = np.flatnonzero(edges).reshape(-1, 2).T
+        return cls(start, end - start)
+
+    def rows_at(self, numbers: Int64s) -> Rows:
+        """The interval in which each number is, NO_ROW for none."""
+        if not len(self):
+            return np.full(len(numbers), NO_ROW)
+        row = np.searchsorted(self.start, numbers, side="right") - 1
+        return np.where((row >= 0) & (numbers < self.end[row]), row, NO_ROW)
+
+    def contains(self, start: Int64s, length: Int64s) -> Bools:
+        """Per run of 1 or more (bool): it lies in one of the intervals."""
+        row = self.rows_at(start)
+        inside: Bools = (row != NO_ROW) & (start + length <= np.append(self.end, 0)[row])
+        return inside
+
+    def intersect(self, other: Intervals) -> Self:
+        """What lies in an interval of both; what touches is joined only where it is in both."""
+        _, start, length = common_parts(self.start, self.length, other.start, other.length)
+        return type(self)(start, length)
+
+    def subtract(self, other: Intervals) -> Self:
+        """What is left of these where the others are cut out."""
+        row, start, length = common_parts(self.start, self.length, other.start, other.length)
+        _, start, length = cut_out(self.start, self.length, row, start, length)
+        return type(self)(start, length)
+
+
+def split(length: Int64s, most: int) -> tuple[Rows, Int64s, Int64s]:
+    """Cut runs that are longer than `most` into pieces.
+
+    Returns:
+        (row of the run, position in it, length) of each piece, in order.
+    """
+    row, piece = expand(-(-length // most))
+    return row, piece * most, np.minimum(length[row] - piece * most, most)
+
+
+def overlap_pairs(
+    start: Int64s, length: Int64s, other_start: Int64s, other_length: Int64s
+) -> tuple[Rows, Rows]:
+    """All pairs (row, other row) of runs of two tables that have a number in common.
+
+    Lengths are above 0; neither table needs an order. Pairs are in order of row, and of other
+    start for each row.
+    """
+    order = np.argsort(other_start, kind="stable")
+    starts = other_start[order]
+    ends = starts + other_length[order]
+    reach = np.maximum.accumulate(ends) if len(ends) else ends
+    low = np.searchsorted(reach, start, side="right")
+    high = np.searchsorted(starts, start + length, side="left")
+    row, position = expand(np.maximum(high - low, 0))
+    other = low[row] + position
+    touching = ends[other] > start[row]
+    return row[touching], order[other[touching]]
+
+
+def common_parts(
+    start: Int64s, length: Int64s, other_start: Int64s, other_length: Int64s
+) -> tuple[Rows, Int64s, Int64s]:
+    """(row, start, length) of the parts of runs that lie in others; as `overlap_pairs`."""
+    mine, theirs = overlap_pairs(start, length, other_start, other_length)
+    first = np.maximum(start[mine], other_start[theirs])
+    end = np.minimum((start + length)[mine], (other_start + other_length)[theirs])
+    return mine, first, end - first
+
+
+def cut_out(
+    start: Int64s, length: Int64s, row: Rows, part_start: Int64s, part_length: Int64s
+) -> tuple[Rows, Int64s, Int64s]:
+    """What is left of runs when parts of them are cut out.
+
+    Args:
+        start: int64 (n,), of the runs.
+        length: int64 (n,).
+        row: which run each part is of; it lies in that one, and those of one do not overlap.
+        part_start: int64 (m,).
+        part_length: int64 (m,).
+
+    Returns:
+        (row of the run, start, length) of what is left, by row and start.
+    """
+    every = np.arange(len(start))
+    begins = np.concatenate([start, part_start + part_length])
+    ends = np.concatenate([part_start, start + length])
+    # A run and the parts of it give as many begins as ends, in the same order.
+    order = np.lexsort((begins, np.concatenate([every, row])))
+    owner, first = np.concatenate([every, row])[order], begins[order]
+    last = ends[np.lexsort((ends, np.concatenate([row, every])))]
+    kept = last > first
+    return owner[kept], first[kept], (last - first)[kept]
+
+
+def select_disjoint(start: Int64s, end: Int64s, rank: Int64s) -> tuple[Bools, Int64s]:
+    """Choose runs that do not overlap, the best ones first.
+
+    In each round the best of every group of touching runs is kept, and what overlaps it goes;
+    what is left after many rounds goes as well. Linear in the runs, whatever they are.
+
+    Args:
+        start: int64 (n,).
+        end: int64 (n,), one past the last.
+        rank: int64 (n,), all different; of two runs the one with the lower rank is kept.
+
+    Returns:
+        (bool (n,): kept, int64 (n,): for one that is not, a kept run that it overlaps, else
+        NO_ROW).
+    """
+    kept, over = np.zeros(len(start), np.bool_), np.full(len(start), NO_ROW)
+    left = np.argsort(start, kind="stable")
+    for _ in range(_ROUNDS):
+        if not len(left):
+            break
+        reach = np.maximum.accumulate(end[left])
+        new = np.append(True, start[left[1:]] >= reach[:-1])
+        first = np.flatnonzero(new)
+        lowest = np.minimum.reduceat(rank[left], first)
+        best = left[rank[left] == lowest[np.cumsum(new) - 1]]
+        kept[best] = True
+        place = np.searchsorted(end[best], start[left], side="right")
+        rival = best[np.minimum(place, len(best) - 1)]
+        hit = (place < len(best)) & (start[rival] < end[left])
+        over[left[hit]] = rival[hit]
+        left = left[~hit]
+    over[kept] = NO_ROW
+    return kept, over

@@ -1,0 +1,68 @@
+"""Lookups in sorted columns: the row with a key, or the newest one of a key as of a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows
+
+
+class SortedIndex:
+    """Exact join: which row has a key.
+
+    Args:
+        keys: int64 (n,), ascending; several rows may have the same one.
+    """
+
+    def __init__(self, keys: Int64s) -> None:
+        self._keys = keys
+
+    def rows(self, keys: Int64s) -> Rows:
+        """The first row with each key, NO_ROW where none has it."""
+        if not len(self._keys):
+            return np.full(len(keys), NO_ROW)
+        row = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        return np.where(self._keys[row] == keys, row, NO_ROW)
+
+    def bounds(self, keys: Int64s) -> tuple[Rows, Rows]:
+        """(first row, one past the last) of each key; equal where no row has it."""
+        return np.searchsorted(self._keys, keys), np.searchsorted(self._keys, keys, side="right")
+
+
+class AsOfIndex:
+    """As-of join: which row of a key is the newest one at or before a time.
+
+    Args:
+        keys: int64 (n,), of each row.
+        times: int64 (n,), of each row; rows ascend by (key, time).
+    """
+
+    def __init__(self, keys: Int64s, times: Int64s) -> None:
+        self._keys, self._times = np.unique(keys), np.unique(times)
+        ranks: Any = np.searchsorted(self._times, times)
+        self._ranks = np.searchsorted(self._keys, keys) * len(self._times) + ranks
+
+    def rows(self, keys: Int64s, at: Int64s | int) -> Rows:
+        """The last of the newest rows of each key, NO_ROW where none is that old.
+
+        Args:
+            keys: int64 (n,).
+            at: the time of each, int64 (n,), or one for all.
+        """
+        if not len(self._keys):
+            return np.full(len(keys), NO_ROW)
+        slot = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        first = slot * len(self._times)  # the lowest rank that a row of this key can have
+        newest = first + np.searchsorted(self._times, at, side="right") - 1
+        row = np.searchsorted(self._ranks, newest, side="right") - 1
+        known = (self._keys[slot] == keys) & (row >= 0)
+        known &= self._ranks[row] >= first
+        return np.where(known, row, NO_ROW)
+
+
+def is_member(values: Int64s, of: Int64s) -> Bools:
+    """Per value (bool): it is one of `of`, which ascends."""
+    found: Bools = SortedIndex(of).rows(values) != NO_ROW
+    return found

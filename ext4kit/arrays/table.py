@@ -1,0 +1,74 @@
+"""Tables: frozen dataclasses whose fields are columns of equal length."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from itertools import chain
+from typing import Any, Self, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from ext4kit.arrays.types import Bools, Int64s, Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Columns of equal length, one a field; row `i` is element `i` of every column.
+
+    A column is a NumPy array whose first axis counts rows, a list, or an object that has `take`,
+    `concat` and `empty` of its own, such as a table. The annotation of an array names its dtype.
+    """
+
+    def __len__(self) -> int:
+        return len(getattr(self, fields(self)[0].name))
+
+    def take(self, rows: Rows | Int64s | Bools | slice) -> Self:
+        """Some of the rows.
+
+        Args:
+            rows: row numbers in the order that is wanted, a mask (bool, one a row), or a slice.
+        """
+        columns = (_selected(getattr(self, column.name), rows) for column in fields(self))
+        return type(self)(*columns)
+
+    @classmethod
+    def concat(cls, parts: Sequence[Self]) -> Self:
+        """The rows of several tables, one after the other; the empty table for no table."""
+        filled = [part for part in parts if len(part)] or parts[:1]
+        if not filled:
+            return cls.empty()
+        names = (column.name for column in fields(cls))
+        return cls(*(_joined([getattr(part, name) for part in filled]) for name in names))
+
+    @classmethod
+    def empty(cls) -> Self:
+        """The table without rows; its arrays have one axis and the dtypes of the annotations."""
+        hints = get_type_hints(cls)
+        return cls(*(_blank(hints[column.name]) for column in fields(cls)))
+
+
+def _selected(column: Any, rows: Any) -> Any:
+    if isinstance(column, np.ndarray):
+        return column[rows]
+    if not isinstance(column, list):
+        return column.take(rows)
+    if isinstance(rows, slice):
+        return column[rows]
+    rows = np.flatnonzero(rows) if rows.dtype == bool else rows
+    return [column[row] for row in rows.tolist()]
+
+
+def _joined(columns: list[Any]) -> Any:
+    if isinstance(columns[0], np.ndarray):
+        return np.concatenate(columns)
+    if isinstance(columns[0], list):
+        return list(chain.from_iterable(columns))
+    return type(columns[0]).concat(columns)
+
+
+def _blank(hint: Any) -> Any:
+    kind = get_origin(hint)
+    if kind is np.ndarray:
+        return np.zeros(0, get_args(get_args(hint)[1])[0])
+    return [] if kind is list else hint.empty()

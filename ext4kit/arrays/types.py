@@ -1,0 +1,15 @@
+"""Aliases for the arrays that columns and functions of this project are made of."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+Int64s = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.intp]  # row numbers of a table
+Bools = npt.NDArray[np.bool_]
+Codes = npt.NDArray[np.int8]  # values of an enumeration
+Bytes2D = npt.NDArray[np.uint8]  # (n, bytes of each)
+NO_ROW: Final = -1  # where a row number tells that there is no row
