@@ -7,11 +7,13 @@ are read in pieces, so an interval that reaches the end of a piece is kept open 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import Int64s
 from ext4kit.filesystem.maps import spread
 from ext4kit.filesystem.sparse import sparse_flags
 from ext4kit.parsers.directory import EntryTable, parse_remnants
@@ -22,7 +24,7 @@ REMNANT = -2  # seen only as a removed entry that was not cleared
 
 
 @dataclass(frozen=True, slots=True)
-class Appearances:
+class Appearances(Table):
     """Intervals as int64 columns, in no order.
 
     Attributes:
@@ -44,32 +46,21 @@ class Appearances:
         name: the names.
     """
 
-    child: Any
-    directory: Any
-    block: Any
-    key: Any
-    file_type: Any
-    first: Any
-    shown: Any
-    gone: Any
-    seen: Any
-    before: Any
-    first_source: Any
-    gone_source: Any
-    source: Any
-    at: Any
+    child: Int64s
+    directory: Int64s
+    block: Int64s
+    key: Int64s
+    file_type: Int64s
+    first: Int64s
+    shown: Int64s
+    gone: Int64s
+    seen: Int64s
+    before: Int64s
+    first_source: Int64s
+    gone_source: Int64s
+    source: Int64s
+    at: Int64s
     name: list[bytes]
-
-    def __len__(self) -> int:
-        return len(self.name)
-
-    def take(self, index: Any) -> Appearances:
-        """The rows that `index` (positions) selects."""
-        columns: dict[str, Any] = {name: getattr(self, name)[index] for name in _COLUMNS}
-        return Appearances(**columns, name=[self.name[row] for row in index.tolist()])
-
-
-_COLUMNS = tuple(part.name for part in fields(Appearances) if part.name != "name")
 
 
 def find_appearances(
@@ -88,32 +79,19 @@ def find_appearances(
         wanted = sparse_flags(int(numbers.max(initial=0)) + 1)
         wanted[numbers] = True
     joiner = _Joiner()
-    parts = [_nothing()]
+    parts = []
     for piece in blocks.pieces():
         entries = piece.entries
         named = entries if wanted is None else entries.take(_are_wanted(wanted, entries.inode))
         parts.append(joiner.take(piece, named))
         if remnants:
             parts.append(_remnants(piece, fs.superblock.inodes_count, fs.has_file_types))
-    found = stacked(parts)
+    found = Appearances.concat(parts)
     return found.take(np.flatnonzero(~_again_in_log(found)))
 
 
 def _are_wanted(wanted: Any, inode: Any) -> Any:
     return wanted[np.minimum(inode, len(wanted) - 1)] & (inode < len(wanted))
-
-
-def _nothing() -> Appearances:
-    columns: dict[str, Any] = {name: np.zeros(0, np.int64) for name in _COLUMNS}
-    return Appearances(**columns, name=[])
-
-
-def stacked(parts: list[Appearances]) -> Appearances:
-    """Several tables as one."""
-    columns: dict[str, Any] = {
-        name: np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS
-    }
-    return Appearances(**columns, name=[name for part in parts for name in part.name])
 
 
 _WEIGHTS = np.frombuffer(os.urandom(256 * 8), np.int64) >> 1 | 1
@@ -131,32 +109,20 @@ def _name_keys(data: Any, entries: EntryTable) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class _Spans:
+class _Spans(Table):
     """Intervals by rows of the versions: the first and the last one that shows the entry.
 
     `at` is where the entry stands in the last one.
     """
 
-    first: Any
-    last: Any
-    at: Any
-    child: Any
-    directory: Any
-    key: Any
-    file_type: Any
+    first: Int64s
+    last: Int64s
+    at: Int64s
+    child: Int64s
+    directory: Int64s
+    key: Int64s
+    file_type: Int64s
     name: list[bytes]
-
-    def take(self, index: Any) -> _Spans:
-        return _Spans(
-            self.first[index],
-            self.last[index],
-            self.at[index],
-            self.child[index],
-            self.directory[index],
-            self.key[index],
-            self.file_type[index],
-            [self.name[row] for row in index.tolist()],
-        )
 
 
 class _Joiner:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.journal import History, Log
 from ext4kit.parsers.superblock import SUPERBLOCK, SUPERBLOCK_OFFSET
 
@@ -35,13 +36,13 @@ class Breaks:
         damaged: int64, ascending: orders of transactions of which a part cannot be read.
     """
 
-    before: Any
-    after: Any
-    time: Any
-    clean: Any
-    lost: Any
+    before: Int64s
+    after: Int64s
+    time: Int64s
+    clean: Bools
+    lost: Bools
     anew: int = NOWHERE
-    damaged: Any = field(default_factory=lambda: np.zeros(0, np.int64))
+    damaged: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def with_mounts(self, mounts: MountCounts) -> Breaks:
         """The same; clean is only where no other mount can have come in between.

@@ -8,12 +8,14 @@ versions.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import Int64s
 from ext4kit.errors import CorruptError
 from ext4kit.filesystem.ahead import ahead
 from ext4kit.filesystem.inodes import INODES_AT_ONCE
@@ -31,7 +33,7 @@ BEFORE = -1  # the order of a freed directory block on disk: written some time b
 
 
 @dataclass(frozen=True, slots=True)
-class Versions:
+class Versions(Table):
     """Versions of directory blocks, by (block, order), as columns.
 
     Attributes:
@@ -43,17 +45,10 @@ class Versions:
             that directory stands in the block.
     """
 
-    block: Any
-    order: Any
-    directory: Any
-    source: Any
-
-    def __len__(self) -> int:
-        return len(self.block)
-
-    def take(self, index: Any) -> Versions:
-        """The rows that `index` selects."""
-        return Versions(*(getattr(self, part.name)[index] for part in fields(self)))
+    block: Int64s
+    order: Int64s
+    directory: Int64s
+    source: Int64s
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +142,7 @@ class DirectoryBlocks:
     def _logged_versions(self) -> Versions:
         history = self.past.history
         if history is None:
-            return Versions(*[np.zeros(0, np.int64)] * 4)
+            return Versions.empty()
         owner = self._owner_at(history.blocks, history.orders)
         kept = owner >= 0
         epochs = self.past.epochs
@@ -275,9 +270,7 @@ class DirectoryBlocks:
             self._live_versions(),
             self._edges(),
         ]
-        versions = Versions(
-            *(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Versions))
-        )
+        versions = Versions.concat(parts)
         versions = versions.take(np.lexsort((versions.order, versions.block)))
         step = max(BYTES_AT_ONCE // self.past.fs.superblock.block_size, 2)
         starts = np.arange(0, len(versions), step)

@@ -14,9 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import Int64s
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.parsers.directory import MODES
-from ext4kit.past.appearances import REMNANT, Appearances, find_appearances, stacked
+from ext4kit.past.appearances import REMNANT, Appearances, find_appearances
 from ext4kit.past.breaks import NOWHERE
 from ext4kit.past.directories import BEFORE, DirectoryBlocks
 from ext4kit.past.places import FOREVER, Ground, LiveFolders, Place
@@ -31,7 +33,7 @@ DEPTH_LIMIT = 4096  # directories in each other; hostile names can go on and on
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class Names(Table):
     """Names that lives had, as columns, by life, the last one of a life at its end.
 
     Attributes:
@@ -47,15 +49,15 @@ class Names:
         name: the names.
     """
 
-    life: Any
-    directory: Any
-    first: Any
-    sure: Any
-    gone: Any
-    seen: Any
-    block: Any
-    source: Any
-    at: Any
+    life: Int64s
+    directory: Int64s
+    first: Int64s
+    sure: Int64s
+    gone: Int64s
+    seen: Int64s
+    block: Int64s
+    source: Int64s
+    at: Int64s
     name: list[bytes]
 
 
@@ -100,7 +102,8 @@ class NameHistory:
         logged = found.take(np.flatnonzero(found.seen != REMNANT))
         named = np.flatnonzero(removed.bond == Bond.NAMED)
         parts = [logged, removed.found.take(named)]
-        return self._table(stacked(parts), np.append(self._lives_of(logged), removed.life[named]))
+        life = np.append(self._lives_of(logged), removed.life[named])
+        return self._table(Appearances.concat(parts), life)
 
     def _lives_of(self, found: Appearances) -> Any:
         """Which life each number meant when its name was last seen, -1 when none is known."""

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import Int64s
 from ext4kit.past.appearances import REMNANT, Appearances
 from ext4kit.past.first_lives import are_first, created
 from ext4kit.past.states import Past
@@ -34,7 +36,7 @@ class Bond(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Removed:
+class Removed(Table):
     """Removed entries as columns, each name of a number in a directory once.
 
     Attributes:
@@ -45,12 +47,9 @@ class Removed:
     """
 
     found: Appearances
-    first: Any
-    life: Any
-    bond: Any
-
-    def __len__(self) -> int:
-        return len(self.found)
+    first: Int64s
+    life: Int64s
+    bond: Int64s
 
 
 def distinct(found: Appearances) -> Removed:

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import Int64s
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.geometry import inode_place
 from ext4kit.parsers.inode import InodeFlags, InodeTable
@@ -19,7 +21,7 @@ _SPREAD = 8  # numbers that are left out for each that is there, where sorting i
 
 
 @dataclass(frozen=True, slots=True)
-class Holdings:
+class Holdings(Table):
     """Runs of blocks that settled inodes have, as columns.
 
     Attributes:
@@ -27,9 +29,9 @@ class Holdings:
         number: whose they are.
     """
 
-    start: Any
-    length: Any
-    number: Any
+    start: Int64s
+    length: Int64s
+    number: Int64s
 
 
 def find_settled(fs: FileSystem, table: InodeTable, logged: Any = None) -> tuple[Any, Holdings]:
@@ -54,7 +56,7 @@ def find_settled(fs: FileSystem, table: InodeTable, logged: Any = None) -> tuple
         rewritten = np.searchsorted(logged, holdings.start + holdings.length) > low
         settled &= ~np.isin(numbers, holdings.number[rewritten])
         kept = np.isin(holdings.number, numbers[settled])
-        holdings = Holdings(holdings.start[kept], holdings.length[kept], holdings.number[kept])
+        holdings = holdings.take(kept)
     return settled[place], holdings
 
 

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.filesystem.maps import Maps, has_map, map_inodes
@@ -46,7 +48,7 @@ _KINDS = np.isin(np.arange(16), [1, 2, 4, 6, 8, 10, 12])  # the types that an i_
 
 
 @dataclass(frozen=True)
-class States:
+class States(Table):
     """Inode states as columns, by (life, order).
 
     Attributes:
@@ -57,12 +59,9 @@ class States:
     """
 
     table: InodeTable
-    order: Any
-    life: Any
-    undescribed: Any
-
-    def __len__(self) -> int:
-        return len(self.order)
+    order: Int64s
+    life: Int64s
+    undescribed: Bools
 
     @cached_property
     def alive(self) -> Any:

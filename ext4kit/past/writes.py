@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.types import Int64s
 from ext4kit.journal.transactions import Transactions
 from ext4kit.parsers.inode import InodeTable
 from ext4kit.units import NANOSECONDS
@@ -29,9 +30,9 @@ class Writes:
         uncounted: of transactions in which such a file was written and `i_version` did not rise.
     """
 
-    written: Any
-    counted: Any
-    uncounted: Any
+    written: Int64s
+    counted: Int64s
+    uncounted: Int64s
 
     @classmethod
     def joined(cls, parts: list[Writes]) -> Writes:
