@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import Int64s
 from ext4kit.errors import CorruptError
 from ext4kit.filesystem.ahead import ahead
 from ext4kit.filesystem.blocks import SourceBlocks
@@ -36,7 +38,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(Table):
     """The entries of several directories as columns.
 
     Attributes:
@@ -46,9 +48,9 @@ class Listing:
         names: the names as they are on disk.
     """
 
-    owner: Any
-    inode: Any
-    file_type: Any
+    owner: Int64s
+    inode: Int64s
+    file_type: Int64s
     names: Names
 
 
@@ -193,15 +195,10 @@ def read_directories(
 def _merged(parts: list[Listing]) -> Listing:
     if len(parts) == 1:
         return parts[0]
-    nothing = np.zeros(0, np.int64)
-    owner = np.concatenate([nothing, *(part.owner for part in parts)])
-    inode = np.concatenate([nothing, *(part.inode for part in parts)])
-    kind = np.concatenate([nothing, *(part.file_type for part in parts)])
-    names = Names.joined([part.names for part in parts])
-    if np.all(owner[1:] >= owner[:-1]):
-        return Listing(owner, inode, kind, names)
-    order = np.argsort(owner, kind="stable")
-    return Listing(owner[order], inode[order], kind[order], names.take(order))
+    listing = Listing.concat(parts)
+    if np.all(listing.owner[1:] >= listing.owner[:-1]):
+        return listing
+    return listing.take(np.argsort(listing.owner, kind="stable"))
 
 
 def _read_blocks(fs: Inodes, owner: Any, block: Any, dots: bool) -> tuple[Listing, Any]:
@@ -367,7 +364,7 @@ def _depth_first(levels: list[_Level], path: bytes) -> Tree:
     back = np.empty_like(place)
     back[place] = np.arange(len(place))
     folder, folders = _folders(levels, path)
-    names = Names.joined([level.names for level in levels]).take(back)
+    names = Names.concat([level.names for level in levels]).take(back)
     return Tree(levels, back, names, folder[back], folders)
 
 

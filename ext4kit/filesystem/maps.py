@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import Bools, Int64s, Rows
 from ext4kit.parsers import extents
 from ext4kit.parsers.inode import InodeFlags, is_fast_symlink
 from ext4kit.units import widen
@@ -29,7 +31,7 @@ Fetch = Callable[[Any, Any], tuple[Any, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Runs:
+class Runs(Table):
     """Runs of blocks as int64 columns (n,), in order of owner and file block.
 
     Attributes:
@@ -40,14 +42,11 @@ class Runs:
         unwritten: allocated, but reads as zeros.
     """
 
-    owner: Any
-    logical: Any
-    length: Any
-    physical: Any
-    unwritten: Any
-
-    def __len__(self) -> int:
-        return len(self.owner)
+    owner: Rows
+    logical: Int64s
+    length: Int64s
+    physical: Int64s
+    unwritten: Bools
 
     @classmethod
     def stacked(cls, parts: Sequence[tuple[Runs, int]]) -> Runs:
@@ -57,16 +56,6 @@ class Runs:
         names = ("logical", "length", "physical", "unwritten")
         columns = [np.concatenate([getattr(runs, name) for runs, _ in parts]) for name in names]
         return cls(np.concatenate(moved), *columns)
-
-    def take(self, index: Any) -> Runs:
-        """The rows that `index` selects."""
-        return Runs(
-            self.owner[index],
-            self.logical[index],
-            self.length[index],
-            self.physical[index],
-            self.unwritten[index],
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,15 @@ Source: kernel Documentation/filesystems/ext4/directory.rst.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import Int64s
 from ext4kit.parsers.checksums import crc32c_each
 from ext4kit.parsers.layout import Layout
 from ext4kit.parsers.words import Int8ul, Int16ul, Int32ul, Struct
@@ -66,8 +69,13 @@ class Names:
     """
 
     data: bytes
-    start: Any
-    length: Any
+    start: Int64s
+    length: Int64s
+
+    @classmethod
+    def empty(cls) -> Names:
+        """No name."""
+        return cls.of([])
 
     @classmethod
     def of(cls, names: list[bytes]) -> Names:
@@ -76,7 +84,7 @@ class Names:
         return cls(b"".join(b"\n" + name for name in names), np.cumsum(length + 1) - length, length)
 
     @classmethod
-    def joined(cls, parts: list[Names]) -> Names:
+    def concat(cls, parts: Sequence[Names]) -> Names:
         """The names of all parts after each other."""
         if len(parts) == 1:
             return parts[0]
@@ -103,7 +111,7 @@ class Names:
 
 
 @dataclass(frozen=True, slots=True)
-class EntryTable:
+class EntryTable(Table):
     """Directory entries as columns (n,).
 
     Attributes:
@@ -112,24 +120,11 @@ class EntryTable:
         name_length: bytes of name, which starts 8 bytes behind `offset`.
     """
 
-    block: Any
-    offset: Any
-    inode: Any
-    name_length: Any
-    file_type: Any
-
-    def __len__(self) -> int:
-        return len(self.inode)
-
-    def take(self, index: Any) -> EntryTable:
-        """The rows that `index` selects."""
-        return EntryTable(
-            self.block[index],
-            self.offset[index],
-            self.inode[index],
-            self.name_length[index],
-            self.file_type[index],
-        )
+    block: Int64s
+    offset: Int64s
+    inode: Int64s
+    name_length: Int64s
+    file_type: Int64s
 
     def names(self, blocks: Any) -> list[bytes]:
         """The names, read from the blocks that the table was read from."""

@@ -246,7 +246,7 @@ class InodeTable:
         return len(self.number)
 
     @classmethod
-    def stacked(cls, tables: Sequence[InodeTable]) -> InodeTable:
+    def concat(cls, tables: Sequence[InodeTable]) -> InodeTable:
         """Several tables of one file system, at least one, as one."""
         number = np.concatenate([table.number for table in tables])
         raw = np.concatenate([table.raw for table in tables])

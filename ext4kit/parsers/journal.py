@@ -6,12 +6,14 @@ include/linux/jbd2.h; what checksums cover is from fs/jbd2/commit.c and fs/jbd2/
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from enum import IntEnum, IntFlag
 from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import Int64s
 from ext4kit.parsers.checksums import ONES, crc32_big_endian, crc32c, crc32c_each, crc32c_rows
 from ext4kit.parsers.layout import Buffer, Layout
 from ext4kit.parsers.words import Array, Bytes, Int8ub, Int16ub, Int32ub, Int64ub, Struct
@@ -355,7 +357,7 @@ def judge(superblock: JournalSuperblock, block_size: int) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class TagColumns:
+class TagColumns(Table):
     """Tags of many descriptor blocks, ordered by (descriptor, ordinal).
 
     Attributes:
@@ -366,14 +368,11 @@ class TagColumns:
         checksum: int64, 16 bits (checksum v2) or 32 (v3); 0 where the format has none.
     """
 
-    descriptor: Any
-    ordinal: Any
-    block: Any
-    flags: Any
-    checksum: Any
-
-    def __len__(self) -> int:
-        return len(self.block)
+    descriptor: Int64s
+    ordinal: Int64s
+    block: Int64s
+    flags: Int64s
+    checksum: Int64s
 
 
 def read_tags(rows: Any, features: JournalFeatures, older: Any = None) -> TagColumns:
@@ -404,16 +403,8 @@ def read_tags(rows: Any, features: JournalFeatures, older: Any = None) -> TagCol
     others = np.concatenate([part.descriptor for part in parts])
     usual = np.setdiff1d(np.arange(len(rows)), others)
     tags = _tags_of(rows[usual], features)
-    return _joined([replace(tags, descriptor=usual[tags.descriptor]), *parts])
-
-
-def _joined(parts: list[TagColumns]) -> TagColumns:
-    """Tags of several tables, those of a block in their order."""
-    columns = [
-        np.concatenate([getattr(part, name.name) for part in parts]) for name in fields(TagColumns)
-    ]
-    order = np.argsort(columns[0], kind="stable")
-    return TagColumns(*(column[order] for column in columns))
+    found = TagColumns.concat([replace(tags, descriptor=usual[tags.descriptor]), *parts])
+    return found.take(np.argsort(found.descriptor, kind="stable"))
 
 
 def _are_filled(rows: Any, features: JournalFeatures) -> Any:

@@ -8,11 +8,13 @@ magic 2**-16, block size 2**-29, revision and first block 2**-31 each, inodes 2*
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s
 from ext4kit.parsers.checksums import ONES, crc32c_each
 from ext4kit.parsers.features import Incompat, RoCompat
 from ext4kit.parsers.superblock import MAGIC, SUPERBLOCK, SUPERBLOCK_OFFSET
@@ -25,7 +27,7 @@ _LARGEST = 1 << 62  # bytes of a file system; keeps all sums within int64
 
 
 @dataclass(frozen=True, slots=True)
-class SuperblockCopies:
+class SuperblockCopies(Table):
     """Superblock copies as columns, in the order of the disk.
 
     Attributes:
@@ -38,26 +40,13 @@ class SuperblockCopies:
         is_old: of revision 0, where tools do not say the group.
     """
 
-    place: Any
-    start: Any
-    group: Any
-    identity: Any
-    written: Any
-    is_sound: Any
-    is_old: Any
-
-    def __len__(self) -> int:
-        return len(self.place)
-
-    def take(self, index: Any) -> Self:
-        """The rows that `index` selects."""
-        return type(self)(*(getattr(self, each.name)[index] for each in fields(self)))
-
-    @classmethod
-    def concat(cls, parts: list[Self]) -> Self:
-        """All rows of many tables."""
-        columns = ([getattr(part, each.name) for part in parts] for each in fields(cls))
-        return cls(*(np.concatenate(column) for column in columns))
+    place: Int64s
+    start: Int64s
+    group: Int64s
+    identity: Bytes2D
+    written: Int64s
+    is_sound: Bools
+    is_old: Bools
 
 
 def superblocks_in(data: Any, place: int, length: int) -> SuperblockCopies:

@@ -168,7 +168,7 @@ class Past:
             orders.append(np.full(len(table), at))
         numbers = np.concatenate([table.number for table in tables])
         on_disk = self._on_disk(np.unique(numbers))
-        table = InodeTable.stacked([*tables, on_disk])
+        table = InodeTable.concat([*tables, on_disk])
         order = np.concatenate([*orders, np.full(len(on_disk), NOW)])
         return _by_life(table, order, np.zeros(len(table), bool))
 
@@ -185,7 +185,7 @@ class Past:
         numbers = np.setdiff1d(np.concatenate([table.number for table in tables]), known.number)
         now = self.fs.inode_table(numbers)
         now = now.take(now.mode != 0)
-        table = InodeTable.stacked([known, now, *tables])
+        table = InodeTable.concat([known, now, *tables])
         order = np.concatenate([self.states.order, np.full(len(now), NOW), *orders])
         told = [self.states.undescribed, np.zeros(len(now), bool)]
         undescribed = np.concatenate([*told, np.ones(len(table) - sum(map(len, told)), bool)])
@@ -204,7 +204,7 @@ class Past:
         if self.history is not None:
             parts += map(self._unsettled, inode_version_pieces(self.fs, self.history))
         tables, orders = zip(*parts, strict=True)
-        return InodeTable.stacked(list(tables)), np.concatenate(orders)
+        return InodeTable.concat(list(tables)), np.concatenate(orders)
 
     def _unsettled(self, versions: InodeVersions) -> tuple[InodeTable, Any]:
         """(states, orders) out of one piece of the log."""
@@ -327,7 +327,7 @@ class Past:
         self.live_directories = np.concatenate(directories)
         if not found:
             found.append(self.fs.inode_table(np.zeros(0, np.int64)))
-        return InodeTable.stacked(found)
+        return InodeTable.concat(found)
 
     @cached_property
     def live_copy(self) -> str:

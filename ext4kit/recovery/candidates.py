@@ -70,7 +70,7 @@ def find_candidates(past: Past, versions: bool, maps: LostMaps | None = None) ->
     if not len(past.states):
         nothing = np.zeros(0, np.int64)
         flags = nothing.astype(bool)
-        runs = Runs(nothing, nothing, nothing, nothing, flags)
+        runs = Runs.empty()
         pairs = (nothing, nothing)
         return Candidates(nothing, nothing, nothing, flags, runs, flags, pairs, nothing)
     dead = np.flatnonzero(~past.alive_now)

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import Int64s
 from ext4kit.parsers.xattr import XATTR_ENTRY
 from ext4kit.units import widen
 
@@ -14,34 +16,22 @@ NAME_STEPS, VALUE_STEPS = 255, 1 << 14  # bytes of name, words of value: what a 
 
 
 @dataclass(frozen=True, slots=True)
-class Attributes:
+class Attributes(Table):
     """Entries as columns (n,), in steps: the first of all areas, the second of all ...
 
     Attributes:
         area: row of the area.
         offset: byte offset of the entry in it.
-        end: bool a row: the entry's chain ... see `broken` of `read_attributes`.
     """
 
-    area: Any
-    offset: Any
-    name_length: Any
-    index: Any
-    value_offset: Any
-    value_inode: Any
-    value_size: Any
-    hash: Any
-
-    def __len__(self) -> int:
-        return len(self.area)
-
-    def take(self, rows: Any) -> Attributes:
-        """The rows that `rows` selects."""
-        return Attributes(
-            self.area[rows], self.offset[rows], self.name_length[rows], self.index[rows],
-            self.value_offset[rows], self.value_inode[rows], self.value_size[rows],
-            self.hash[rows],
-        )  # fmt: skip
+    area: Int64s
+    offset: Int64s
+    name_length: Int64s
+    index: Int64s
+    value_offset: Int64s
+    value_inode: Int64s
+    value_size: Int64s
+    hash: Int64s
 
 
 def read_attributes(rows: Any, start: Any) -> tuple[Attributes, Any, Any]:
@@ -75,16 +65,12 @@ def read_attributes(rows: Any, start: Any) -> tuple[Attributes, Any, Any]:
         broken[area[~fits]] = True
         area, at, length, following = area[fits], at[fits], length[fits], following[fits]
         word = at // 4
-        found.append((
+        found.append(Attributes(
             area, place[area], length, widen(flat[at + 1]), widen(words[word]) >> 16,
             *(widen(words[word + step]) for step in (1, 2, 3)),
         ))  # fmt: skip
         place[area] = following
-    if not found:
-        none = np.zeros(0, np.int64)
-        return Attributes(*[none] * 8), end, broken
-    columns = (np.concatenate(part) for part in zip(*found, strict=True))
-    return Attributes(*columns), end, broken
+    return Attributes.concat(found), end, broken
 
 
 def values_fit(entries: Attributes, base: Any, size: int) -> Any:

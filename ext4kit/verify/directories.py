@@ -75,7 +75,7 @@ def _in_large_pieces(pieces: list[Directories]) -> Iterator[Directories]:
 
 
 def _together(batch: list[Directories]) -> Directories:
-    table = InodeTable.stacked([one.table for one in batch])
+    table = InodeTable.concat([one.table for one in batch])
     sizes = [len(one.table) for one in batch]
     shifts = accumulate(sizes, initial=0)
     owner = [one.runs.owner + shift for one, shift in zip(batch, shifts, strict=False)]

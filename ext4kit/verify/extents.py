@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import Int64s, Rows
 from ext4kit.filesystem.maps import Runs, spread
 from ext4kit.parsers import extents
 from ext4kit.parsers.checksums import crc32c_each
@@ -41,14 +43,13 @@ class Found:
     def _in_order(self) -> Runs:
         columns = [np.concatenate(part) for part in zip(*self.runs, strict=True)]
         if not columns:
-            none = np.zeros(0, np.int64)
-            return Runs(none, none, none, none, none.astype(bool))
+            return Runs.empty()
         owner, logical = columns[:2]
         step = np.diff(owner)
+        runs = Runs(*columns)
         if ((step > 0) | ((step == 0) & (logical[1:] >= logical[:-1]))).all():
-            return Runs(*columns)
-        order = np.lexsort((logical, owner))
-        return Runs(*(column[order] for column in columns))
+            return runs
+        return runs.take(np.lexsort((logical, owner)))
 
     def all_nodes(self) -> tuple[Any, Any]:
         """(owner row, block) of every tree block."""
@@ -58,7 +59,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class _Nodes:
+class _Nodes(Table):
     """Nodes of one level.
 
     Attributes:
@@ -68,17 +69,11 @@ class _Nodes:
         depth: what its header has to say; -1 for anything.
     """
 
-    owner: Any
-    block: Any
-    low: Any
-    high: Any
-    depth: Any
-
-    def take(self, index: Any) -> _Nodes:
-        return _Nodes(
-            self.owner[index], self.block[index], self.low[index], self.high[index],
-            self.depth[index],
-        )  # fmt: skip
+    owner: Rows
+    block: Int64s
+    low: Int64s
+    high: Int64s
+    depth: Int64s
 
 
 class TreeCheck:

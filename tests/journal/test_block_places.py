@@ -131,7 +131,7 @@ def maps(runs: list[tuple[int, int, int]], nodes: list[tuple[int, int]]) -> Maps
     """Runs as (owner, first block, length), tree blocks as (owner, block)."""
     owner, first, length = np.array(runs, np.int64).reshape(-1, 3).T
     table = np.array(nodes, np.int64).reshape(-1, 2)
-    data = Runs(owner, first * 0, length, first, first * 0)
+    data = Runs(owner, first * 0, length, first, first < 0)
     return cast(Maps, SimpleNamespace(data=data, nodes=(table[:, 0], table[:, 1])))
 
 

@@ -194,5 +194,5 @@ def test_a_map_becomes_one_entry_a_log_block(
 ) -> None:
     logical, length, physical = np.array(runs, np.int64).reshape(-1, 3).T
     none = np.zeros(len(runs), np.int64)
-    table = Runs(none, logical, length, physical, none)
+    table = Runs(none, logical, length, physical, none != 0)
     assert _expanded(opened(pair[0]), table, size).tolist() == log_blocks

@@ -134,7 +134,7 @@ def test_packed_entries_are_read_again() -> None:
 
 def test_names_are_packed_joined_and_taken_apart_again() -> None:
     first, second = [b"", b"a", b"bc"], [b"def"]
-    joined = Names.joined([Names.of(first), Names.of([]), Names.of(second)])
+    joined = Names.concat([Names.of(first), Names.of([]), Names.of(second)])
     assert joined.tolist() == first + second
     assert len(joined) == 4
     assert joined.take(np.array([3, 1])).tolist() == [b"def", b"a"]

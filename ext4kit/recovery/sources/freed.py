@@ -95,7 +95,7 @@ def sole_owners(past: Past, freed: Freed, metadata: Any) -> tuple[Any, Runs]:
         (life (n,), runs: `owner` is the row in it, file blocks in order of the disk).
     """
     states, none = past.states, np.zeros(0, np.int64)
-    nothing = Runs(none, none, none, none, none.astype(bool))
+    nothing = Runs.empty()
     if not len(states) or not len(freed):
         return none, nothing
     lost = np.flatnonzero((past.last_whole < 0) & ~past.alive_now)

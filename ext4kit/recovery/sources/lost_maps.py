@@ -52,8 +52,7 @@ class LostMaps:
     def none(cls) -> LostMaps:
         """No map at all."""
         none = np.zeros(0, np.int64)
-        runs = Runs(none, none, none, none, none.astype(bool))
-        return cls(none, none.astype("U18"), runs, (none, none), none, [])
+        return cls(none, none.astype("U18"), Runs.empty(), (none, none), none, [])
 
     @classmethod
     def joined(cls, parts: list[LostMaps]) -> LostMaps:

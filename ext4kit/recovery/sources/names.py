@@ -99,7 +99,7 @@ def find_names(space: Space, structures: Structures, owners: Owners, wanted: Any
         np.concatenate([getattr(part, column) for part in parts])
         for column in ("directory", "generation", "child", "file_type", "order")
     )
-    joined = Names.joined([part.name for part in parts])
+    joined = Names.concat([part.name for part in parts])
     return FoundNames(directory, generation, child, file_type, orders, joined)
 
 

@@ -42,7 +42,7 @@ class Lists:
         """No lists at all."""
         none = np.zeros(0, np.int64)
         flags = none.astype(bool)
-        return cls(Mapped(none, none, none, none, flags), (none, none), flags)
+        return cls(Mapped.empty(), (none, none), flags)
 
     def inside(self, start: Any, length: Any) -> Self:
         """Those of which all blocks lie in some runs of blocks, which ascend and are apart."""
