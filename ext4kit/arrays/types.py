@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 Int64s = npt.NDArray[np.int64]
+Int32s = npt.NDArray[np.int32]
 Rows = npt.NDArray[np.intp]  # row numbers of a table
 Bools = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.int8]  # values of an enumeration

@@ -24,7 +24,6 @@ from ext4kit.timeline.events import (
     Events,
     Kind,
     Pool,
-    joined,
 )
 from ext4kit.timeline.filters import Filter
 from ext4kit.timeline.hints import COMPARED, REASONS, Hint
@@ -187,7 +186,7 @@ def build_timeline(fs: FileSystem, progress: Progress | None = None) -> Timeline
     clock = Clock(past.log, fs.superblock.mkfs_time, past.breaks)
     if past.history is None:
         fs.problems.add("timeline", "there is no log to read it from", Severity.WARNING)
-        return Timeline(fs, None, clock, joined([]), None, None)
+        return Timeline(fs, None, clock, Events.empty(), None, None)
     _tell_uncommitted(fs, past, clock)
     inodes = read_inodes(fs, past.history, clock, _is_complete(fs, past), progress)
     blocks = DirectoryBlocks(past)

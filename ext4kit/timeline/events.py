@@ -8,6 +8,10 @@ from mmap import mmap
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import Bools, Int32s, Int64s
 
 BLOCK_ROWS = 1 << 18
 NO_VALUE = -1  # in columns that can miss a value
@@ -51,7 +55,7 @@ NAME_KINDS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Events:
+class Events(Table):
     """Events as columns (n,).
 
     Attributes:
@@ -67,30 +71,22 @@ class Events:
         old_name: row in the names that it had before, -1 for none.
     """
 
-    kind: Any
-    number: Any
-    generation: Any
-    order: Any
-    exact: Any
-    tag: Any
-    old: Any
-    new: Any
-    old_more: Any
-    new_more: Any
-    name: Any
-    old_name: Any
-
-    def __len__(self) -> int:
-        return len(self.kind)
-
-    def take(self, index: Any) -> Events:
-        """The rows that `index` selects."""
-        return Events(*(getattr(self, name)[index] for name in COLUMNS))
+    kind: npt.NDArray[np.uint8]
+    number: npt.NDArray[np.uint32]
+    generation: npt.NDArray[np.uint32]
+    order: Int64s
+    exact: Bools
+    tag: Int32s
+    old: Int64s
+    new: Int64s
+    old_more: Int64s
+    new_more: Int64s
+    name: Int32s
+    old_name: Int32s
 
 
 COLUMNS = tuple(part.name for part in fields(Events))
-_TYPES = {"kind": np.uint8, "number": np.uint32, "generation": np.uint32, "exact": bool,
-          "tag": np.int32, "name": np.int32, "old_name": np.int32}  # fmt: skip
+_TYPES: dict[str, np.dtype[Any]] = {name: getattr(Events.empty(), name).dtype for name in COLUMNS}
 
 
 def make_events(kind: Kind | Any, count: int, **columns: Any) -> Events:
@@ -99,18 +95,10 @@ def make_events(kind: Kind | Any, count: int, **columns: Any) -> Events:
     values = {"kind": code, "exact": True, **columns}
     return Events(
         *(
-            np.broadcast_to(
-                np.asarray(values.get(name, NO_VALUE)).astype(_TYPES.get(name, np.int64)), count
-            )
+            np.broadcast_to(np.asarray(values.get(name, NO_VALUE)).astype(_TYPES[name]), count)
             for name in COLUMNS
         )
     )
-
-
-def joined(parts: list[Events]) -> Events:
-    """Several tables as one."""
-    parts = [make_events(Kind.HINT, 0), *parts]
-    return Events(*(np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS))
 
 
 class Pool:
@@ -140,14 +128,14 @@ class Pool:
 
     def _open_blocks(self) -> None:
         for name, blocks in self._blocks.items():
-            kind = np.dtype(_TYPES.get(name, np.int64))
+            kind = _TYPES[name]
             blocks.append(np.frombuffer(mmap(-1, BLOCK_ROWS * kind.itemsize), kind))
         self._room, self._filled = BLOCK_ROWS, 0
 
     def column(self, name: str) -> Any:
         """One column whole; nothing can be put in after that."""
         if name not in self._whole:
-            *full, last = [np.empty(0, _TYPES.get(name, np.int64)), *self._blocks.pop(name)]
+            *full, last = [np.empty(0, _TYPES[name]), *self._blocks.pop(name)]
             self._whole[name] = np.concatenate([*full, last[: self._filled]])
         return self._whole[name]
 

@@ -11,7 +11,7 @@ from ext4kit.filesystem import FileSystem
 from ext4kit.parsers.inode import InodeTable
 from ext4kit.past import NOW
 from ext4kit.timeline.clock import Clock
-from ext4kit.timeline.events import Events, Kind, joined, make_events
+from ext4kit.timeline.events import Events, Kind, make_events
 from ext4kit.timeline.states import NONE, Stage, States
 from ext4kit.units import NANOSECONDS
 
@@ -157,4 +157,4 @@ def disk_hints(fs: FileSystem, newest: InodeTable, tags: Any) -> Events:
                 new_more=place,
             )
         )
-    return joined(parts)
+    return Events.concat(parts)

@@ -11,19 +11,21 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import Bools, Int32s, Int64s
 from ext4kit.filesystem.maps import spread
 from ext4kit.past import NOW
 from ext4kit.past.directories import BEFORE
 from ext4kit.past.states import UNREPLAYED
 from ext4kit.timeline.clock import Clock
-from ext4kit.timeline.events import CODE, Events, Kind, joined, make_events
+from ext4kit.timeline.events import CODE, Events, Kind, make_events
 from ext4kit.timeline.lives import Lives
 from ext4kit.timeline.names import Names
 from ext4kit.timeline.states import NONE, Stage, Turns
 
 
 @dataclass(frozen=True, slots=True)
-class _Moments:
+class _Moments(Table):
     """What happened to lives in transactions, as columns, a row a (life, order).
 
     Attributes:
@@ -36,28 +38,25 @@ class _Moments:
         turn: row of the turns, NONE without one.
     """
 
-    life: Any
-    order: Any
-    came: Any
-    went: Any
-    maybe: Any
-    born: Any
-    died: Any
-    left: Any
-    delta: Any
-    known: Any
-    links: Any
-    untouched: Any
-    turn: Any
-
-    def __len__(self) -> int:
-        return len(self.life)
+    life: Int64s
+    order: Int64s
+    came: Int64s
+    went: Int64s
+    maybe: Int64s
+    born: Bools
+    died: Bools
+    left: Bools
+    delta: Int32s
+    known: Bools
+    links: Int32s
+    untouched: Bools
+    turn: Int64s
 
 
 def name_events(turns: Turns, lives: Lives, names: Names, clock: Clock) -> tuple[Events, Names]:
     """The events, and the names with those settled that may or may not have come."""
     if not len(turns):
-        return joined([]), names
+        return Events.empty(), names
     return _Linker(turns, lives, names, clock).run()
 
 
@@ -88,7 +87,7 @@ class _Linker:
         first = self.names.first.copy()
         settled = np.concatenate([[0], *self._used]).astype(np.int64)[1:]
         first[settled] = self.names.shown[settled]
-        return joined(self._parts), replace(self.names, first=first)
+        return Events.concat(self._parts), replace(self.names, first=first)
 
     # -- moments --------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.filesystem.maps import spread
 from ext4kit.past import NOW
 from ext4kit.timeline.states import Stage, Turns
@@ -28,13 +29,13 @@ class Lives:
         turn: per turn, its life; -1 for the states of empty slots.
     """
 
-    number: Any
-    generation: Any
-    begin: Any
-    end: Any
-    known: Any
-    is_directory: Any
-    turn: Any
+    number: Int64s
+    generation: Int64s
+    begin: Int64s
+    end: Int64s
+    known: Int64s
+    is_directory: Bools
+    turn: Int64s
 
     def __len__(self) -> int:
         return len(self.number)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import Int64s
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.past import NOW, Past
 from ext4kit.past.appearances import Appearances
@@ -19,7 +21,7 @@ STEPS_BACK = 64  # names of a life looked at for one that is in force
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class Names(Table):
     """Names as columns, by (life, shown).
 
     Attributes:
@@ -35,24 +37,17 @@ class Names:
         text: place of the name in the appearances' list.
     """
 
-    life: Any
-    folder: Any
-    key: Any
-    first: Any
-    shown: Any
-    gone: Any
-    added_tag: Any
-    gone_tag: Any
-    before: Any
-    seen: Any
-    text: Any
-
-    def __len__(self) -> int:
-        return len(self.life)
-
-    def take(self, index: Any) -> Names:
-        """The rows that `index` selects."""
-        return Names(*(getattr(self, part.name)[index] for part in fields(self)))
+    life: Int64s
+    folder: Int64s
+    key: Int64s
+    first: Int64s
+    shown: Int64s
+    gone: Int64s
+    added_tag: Int64s
+    gone_tag: Int64s
+    before: Int64s
+    seen: Int64s
+    text: Int64s
 
 
 def find_names(past: Past, lives: Lives, found: Appearances) -> Names:

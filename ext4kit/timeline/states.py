@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import Bools, Codes, Int32s, Int64s
 from ext4kit.filesystem import FileSystem
 from ext4kit.parsers.inode import InodeTable
 
@@ -24,7 +27,7 @@ class Stage(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Turns:
+class Turns(Table):
     """States at which an inode's stage, generation or link count changed, as columns.
 
     By (number, order). The first state that is known of an inode is a turn as well.
@@ -45,36 +48,25 @@ class Turns:
         tag: row of `log.tags`.
     """
 
-    number: Any
-    generation: Any
-    order: Any
-    stage: Any
-    links: Any
-    before: Any
-    fresh: Any
-    freed: Any
-    first: Any
-    exact: Any
-    is_directory: Any
-    untouched: Any
-    size: Any
-    mode: Any
-    tag: Any
-
-    def __len__(self) -> int:
-        return len(self.number)
-
-    def take(self, index: Any) -> Turns:
-        """The rows that `index` selects."""
-        return Turns(*(getattr(self, name)[index] for name in _TURN_COLUMNS))
-
-
-_TURN_COLUMNS = tuple(part.name for part in fields(Turns))
-_FLAGS = ("fresh", "freed", "first", "exact", "is_directory", "untouched")
+    number: Int64s
+    generation: Int64s
+    order: Int64s
+    stage: Codes
+    links: Int32s
+    before: Int32s
+    fresh: Bools
+    freed: Bools
+    first: Bools
+    exact: Bools
+    is_directory: Bools
+    untouched: Bools
+    size: Int64s
+    mode: npt.NDArray[np.uint16]
+    tag: Int32s
 
 
 @dataclass(frozen=True, slots=True)
-class States:
+class States(Table):
     """States by (number, order), each with the one before.
 
     Attributes:
@@ -88,16 +80,13 @@ class States:
     """
 
     table: InodeTable
-    order: Any
-    tag: Any
-    before: Any
-    carried: Any
-    stage: Any
-    exact: Any
-    known_zero: Any
-
-    def __len__(self) -> int:
-        return len(self.order)
+    order: Int64s
+    tag: Int64s
+    before: Int64s
+    carried: Bools
+    stage: Int64s
+    exact: Bools
+    known_zero: Bools
 
 
 def stages_of(fs: FileSystem, table: InodeTable) -> Any:
@@ -122,7 +111,7 @@ def turns_of(states: States, fresh: Any, freed: Any) -> Turns:
         table.number[rows],
         table.generation[rows],
         states.order[rows],
-        states.stage[rows].astype(np.uint8),
+        states.stage[rows].astype(np.int8),
         table.links_count[rows].astype(np.int32),
         links_before[rows].astype(np.int32),
         fresh[rows],
@@ -139,10 +128,5 @@ def turns_of(states: States, fresh: Any, freed: Any) -> Turns:
 
 def joined_turns(parts: list[Turns]) -> Turns:
     """Several tables as one, by (number, order)."""
-    columns = []
-    for name in _TURN_COLUMNS:
-        kind = bool if name in _FLAGS else np.int64
-        nothing = np.zeros(0, kind)
-        columns.append(np.concatenate([nothing, *(getattr(part, name) for part in parts)]))
-    turns = Turns(*columns)
+    turns = Turns.concat(parts)
     return turns.take(np.lexsort((turns.order, turns.number)))

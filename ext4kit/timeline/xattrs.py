@@ -15,7 +15,7 @@ from ext4kit.journal import History
 from ext4kit.parsers.inode import InodeTable
 from ext4kit.parsers.xattr import GOOD_OLD_SIZE, XATTR_BLOCK_HEADER
 from ext4kit.past import NOW
-from ext4kit.timeline.events import CODE, Events, Kind, joined, make_events
+from ext4kit.timeline.events import CODE, Events, Kind, make_events
 from ext4kit.timeline.states import Stage, States
 
 ACL_PREFIX = b"system.posix_acl_"
@@ -65,7 +65,7 @@ class AttributeChanges:
                 old, new, int(table.number[row]), int(table.generation[row]), order,
                 bool(states.exact[row]), int(states.tag[row]),
             )  # fmt: skip
-        return joined(parts)
+        return Events.concat(parts)
 
     def in_blocks(self, baseline: Any) -> Events:
         """Events of attribute blocks that were changed in place, once all states were seen.
@@ -87,7 +87,7 @@ class AttributeChanges:
                 parts += self._events(
                     old, new, int(number[row]), int(generation[row]), order, exact, tag
                 )
-        return joined(parts)
+        return Events.concat(parts)
 
     # -- holders of blocks ----------------------------------------------------------------
 
