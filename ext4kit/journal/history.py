@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import Bytes2D, Int64s
 from ext4kit.filesystem.ahead import ahead
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.journal.epochs import Epochs, epochs_of, table_places
@@ -137,7 +139,7 @@ class AsOfBlocks(CopiesInFront):
 
 
 @dataclass(frozen=True, slots=True)
-class InodeVersions:
+class InodeVersions(Table):
     """Distinct states of inodes in the log, by (inode table block, order, number).
 
     States of one inode are oldest first. A state equal to the one before it is left out; an
@@ -150,22 +152,19 @@ class InodeVersions:
         rows: uint8 (n, inode size).
     """
 
-    number: Any
-    order: Any
-    tag: Any
-    rows: Any
-
-    def __len__(self) -> int:
-        return len(self.number)
+    number: Int64s
+    order: Int64s
+    tag: Int64s
+    rows: Bytes2D
 
 
 @dataclass(frozen=True, slots=True)
-class _TableCopies:
+class _TableCopies(Table):
     """Copies of inode table blocks: row of `log.tags` and the first inode number in each."""
 
-    tag: Any
-    first: Any
-    last: Any  # last inode number of the group
+    tag: Int64s
+    first: Int64s
+    last: Int64s  # last inode number of the group
 
 
 def inode_versions(fs: FileSystem, history: History) -> InodeVersions:
@@ -173,8 +172,7 @@ def inode_versions(fs: FileSystem, history: History) -> InodeVersions:
     none = np.zeros(0, np.int64)
     parts = [InodeVersions(none, none, none, np.zeros((0, fs.superblock.inode_size), np.uint8))]
     parts += inode_version_pieces(fs, history)
-    columns = ("number", "order", "tag", "rows")
-    return InodeVersions(*(np.concatenate([getattr(p, name) for p in parts]) for name in columns))
+    return InodeVersions.concat(parts)
 
 
 def inode_version_pieces(
@@ -216,7 +214,7 @@ def _table_copies(fs: FileSystem, history: History, epochs: Epochs, size: int) -
 def _present(history: History, epochs: Epochs, copies: _TableCopies) -> _TableCopies:
     """The copies of tables that were where they are now."""
     kept = history.log.tags.order[copies.tag] >= epochs.first_of_layout
-    return _TableCopies(copies.tag[kept], copies.first[kept], copies.last[kept])
+    return copies.take(kept)
 
 
 def _pieces(history: History, copies: _TableCopies) -> Iterator[tuple[_TableCopies, bool]]:
@@ -224,7 +222,7 @@ def _pieces(history: History, copies: _TableCopies) -> Iterator[tuple[_TableCopi
     step = history.log.reader.chunk
     for start in range(0, len(copies.tag), step):
         piece = slice(max(start - 1, 0), start + step)
-        yield _TableCopies(copies.tag[piece], copies.first[piece], copies.last[piece]), start > 0
+        yield copies.take(piece), start > 0
 
 
 def _changes(

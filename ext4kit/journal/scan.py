@@ -5,11 +5,14 @@ What is found is kept in columns; nothing depends on where the superblock says t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from typing import Any, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.findings import Problems
 from ext4kit.journal.ring import LogReader, Ring, order_of
 from ext4kit.parsers.journal import (
@@ -36,11 +39,9 @@ LIMIT_FLOOR = 1 << 20
 COMMIT_BYTES = 64  # the commit header with its padding
 HEADER_KINDS = (BlockType.DESCRIPTOR, BlockType.COMMIT, BlockType.REVOKE)
 
-Columns = TypeVar("Columns", "Headers", "Tags", "Revokes")
-
 
 @dataclass(frozen=True, slots=True)
-class Headers:
+class Headers(Table):
     """Every block of the ring that carries the magic, by position.
 
     Attributes:
@@ -56,23 +57,20 @@ class Headers:
         overflow: bool, a revoke block whose count runs past its end.
     """
 
-    position: Any
-    kind: Any
-    order: Any
-    checksum_ok: Any
-    is_partial: Any
-    commit_seconds: Any
-    commit_nanoseconds: Any
-    commit_checksum: Any
-    tags: Any
-    overflow: Any
-
-    def __len__(self) -> int:
-        return len(self.position)
+    position: Int64s
+    kind: Int64s
+    order: Int64s
+    checksum_ok: Bools
+    is_partial: Bools
+    commit_seconds: npt.NDArray[np.uint64]
+    commit_nanoseconds: Int64s
+    commit_checksum: Int64s
+    tags: Int64s
+    overflow: Bools
 
 
 @dataclass(frozen=True, slots=True)
-class Tags:
+class Tags(Table):
     """Every copy that a descriptor block of the log names, in order of log position.
 
     Attributes:
@@ -88,23 +86,20 @@ class Tags:
         committed: bool, the transaction's commit block is there and good.
     """
 
-    block: Any
-    order: Any
-    position: Any
-    descriptor: Any
-    ordinal: Any
-    checksum: Any
-    escaped: Any
-    matches: Any
-    valid: Any
-    committed: Any
-
-    def __len__(self) -> int:
-        return len(self.block)
+    block: Int64s
+    order: Int64s
+    position: Int64s
+    descriptor: Int64s
+    ordinal: Int64s
+    checksum: Int64s
+    escaped: Bools
+    matches: Bools
+    valid: Bools
+    committed: Bools
 
 
 @dataclass(frozen=True, slots=True)
-class Revokes:
+class Revokes(Table):
     """Every revoke record of the log: copies of `block` up to `order` must not be replayed.
 
     Attributes:
@@ -114,23 +109,10 @@ class Revokes:
         checksum_ok: bool, False when the revoke block's checksum fails.
     """
 
-    block: Any
-    order: Any
-    position: Any
-    checksum_ok: Any
-
-    def __len__(self) -> int:
-        return len(self.block)
-
-
-def _joined(kind: type[Columns], parts: list[Columns]) -> Columns:
-    names = [column.name for column in fields(kind)]
-    return kind(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
-
-
-def _taken(columns: Columns, index: Any) -> Columns:
-    kind = type(columns)
-    return kind(*(getattr(columns, column.name)[index] for column in fields(kind)))
+    block: Int64s
+    order: Int64s
+    position: Int64s
+    checksum_ok: Bools
 
 
 @dataclass(slots=True)
@@ -148,13 +130,13 @@ class _Collected:
     def add_tags(self, tags: Tags) -> None:
         if len(tags) > self.tags_left:
             self.problems.add("journal", "descriptors name more copies than fit; some are left out")
-        self.tags.append(_taken(tags, slice(self.tags_left)))
+        self.tags.append(tags.take(slice(self.tags_left)))
         self.tags_left = max(self.tags_left - len(tags), 0)
 
     def add_revokes(self, revokes: Revokes) -> None:
         if len(revokes) > self.revokes_left:
             self.problems.add("journal", "more revoke records than fit; some are left out")
-        self.revokes.append(_taken(revokes, slice(self.revokes_left)))
+        self.revokes.append(revokes.take(slice(self.revokes_left)))
         self.revokes_left = max(self.revokes_left - len(revokes), 0)
 
 
@@ -185,10 +167,10 @@ def scan(reader: LogReader, superblock: JournalSuperblock, ring: Ring) -> Tables
     )
     for positions, rows in reader.stream(np.arange(ring.first, ring.end)):
         _read_chunk(positions, rows, superblock, ring, found)
-    headers = _joined(Headers, found.headers)
-    tags = _judged(_joined(Tags, found.tags), headers, ring, reader, superblock)
+    headers = Headers.concat(found.headers)
+    tags = _judged(Tags.concat(found.tags), headers, ring, reader, superblock)
     unmarked = np.concatenate(found.unmarked)
-    return Tables(headers, tags, _joined(Revokes, found.revokes), unmarked)
+    return Tables(headers, tags, Revokes.concat(found.revokes), unmarked)
 
 
 def _read_chunk(
@@ -306,10 +288,7 @@ def _judged(
     if not superblock.features.has_block_checksums:
         valid &= _unbroken(tags, valid)
     committed = np.isin(tags.order, committed_orders(headers))
-    return Tags(
-        tags.block, tags.order, tags.position, tags.descriptor, tags.ordinal, tags.checksum,
-        tags.escaped, matches, valid, committed,
-    )  # fmt: skip
+    return replace(tags, matches=matches, valid=valid, committed=committed)
 
 
 def _matches(tags: Tags, ring: Ring, reader: LogReader, superblock: JournalSuperblock) -> Any:
@@ -324,7 +303,7 @@ def _matches(tags: Tags, ring: Ring, reader: LogReader, superblock: JournalSuper
         if first < end:
             index = by_position[first:end]
             span = np.arange(start, min(start + reader.chunk, ring.end))
-            matches[index] = _chunk_matches(_taken(tags, index), span, reader, superblock)
+            matches[index] = _chunk_matches(tags.take(index), span, reader, superblock)
     return matches
 
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.parsers.checksums import crc32c
 from ext4kit.parsers.extents import EXTENT, MAX_INITIALISED
 from ext4kit.parsers.inode import INODE as INODE_FIELDS
@@ -92,7 +94,7 @@ def tag_name(kind: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class FastCommitTags:
+class FastCommitTags(Table):
     """Tags as int64 columns (n,), by (row, offset).
 
     Attributes:
@@ -103,14 +105,11 @@ class FastCommitTags:
         sound: bool, kind and length are possible; nothing is read behind one that is not.
     """
 
-    row: Any
-    offset: Any
-    kind: Any
-    length: Any
-    sound: Any
-
-    def __len__(self) -> int:
-        return len(self.row)
+    row: Int64s
+    offset: Int64s
+    kind: Int64s
+    length: Int64s
+    sound: Bools
 
 
 def read_tags(rows: Any) -> FastCommitTags:

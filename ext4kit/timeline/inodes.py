@@ -82,12 +82,7 @@ class _Reader:
     def take(self, piece: InodeVersions) -> None:
         """One piece, put behind what the last one left over."""
         carried = len(self._carry)
-        versions = InodeVersions(
-            *(
-                np.concatenate([getattr(self._carry, name), getattr(piece, name)])
-                for name in ("number", "order", "tag", "rows")
-            )
-        )
+        versions = InodeVersions.concat([self._carry, piece])
         states = self._states(versions, carried)
         if not len(states):
             return

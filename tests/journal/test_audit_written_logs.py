@@ -168,10 +168,10 @@ def test_without_checksums_a_wrong_magic_is_found_near_it(place: int) -> None:
             assert (finding.code, finding.transaction) == (f"{kind}-magic", transaction)
             assert byte_of(finding) == (byte if mask != 0x12 else 0)
             assert finding.log_block == place
-            found = survey(writer.log(6)).take(place_of(writer, place))
-            single = mask != 0x12
-            assert (found.byte, found.mask) == ((byte, mask) if single else (NOWHERE, 0))
-            assert (found.order, found.fault) == (transaction, Fault.MAGIC)
+            found = survey(writer.log(6)).take(np.array([place_of(writer, place)]))
+            bit = (byte, mask) if mask != 0x12 else (NOWHERE, 0)
+            assert (found.byte[0], found.mask[0]) == bit
+            assert (found.order[0], found.fault[0]) == (transaction, Fault.MAGIC)
 
 
 @pytest.mark.parametrize(("bits", "found"), [(0x0F, True), (0x1F, False)])

@@ -6,12 +6,14 @@ the block's true type or transaction, by one bit, by another seed or another for
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import Int64s
 from ext4kit.journal.audit.mending import NOWHERE, explain
 from ext4kit.journal.log import Log
 from ext4kit.journal.ring import order_of
@@ -50,7 +52,7 @@ class Fault(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class Survey(Table):
     """Metadata blocks by position.
 
     Attributes:
@@ -65,22 +67,15 @@ class Survey:
         computed: int64, checksum as computed.
     """
 
-    position: Any
-    kind: Any
-    order: Any
-    tags: Any
-    fault: Any
-    byte: Any
-    mask: Any
-    stored: Any
-    computed: Any
-
-    def __len__(self) -> int:
-        return len(self.position)
-
-    def take(self, index: Any) -> Survey:
-        """The rows that `index` selects."""
-        return Survey(*(getattr(self, column.name)[index] for column in fields(self)))
+    position: Int64s
+    kind: Int64s
+    order: Int64s
+    tags: Int64s
+    fault: Int64s
+    byte: Int64s
+    mask: Int64s
+    stored: Int64s
+    computed: Int64s
 
     def row_at(self, positions: Any) -> Any:
         """Row at each log block, -1 where no metadata block is."""
@@ -121,10 +116,8 @@ def _plain(log: Log, rows: Any) -> Survey:
 
 
 def _merged(parts: list[Survey]) -> Survey:
-    columns = [
-        np.concatenate([getattr(part, column.name) for part in parts]) for column in fields(Survey)
-    ]
-    return Survey(*columns).take(np.argsort(columns[0], kind="stable"))
+    found = Survey.concat(parts)
+    return found.take(np.argsort(found.position, kind="stable"))
 
 
 # -- logs with a checksum in every metadata block ----------------------------------------------

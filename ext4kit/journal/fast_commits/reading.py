@@ -7,11 +7,13 @@ Source: kernel fs/ext4/fast_commit.c, `ext4_fc_replay_scan`; fs/jbd2/recovery.c,
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import Int64s
 from ext4kit.findings import Severity
 from ext4kit.journal.log import Log
 from ext4kit.parsers.fast_commit import (
@@ -162,31 +164,23 @@ def fast_commit_positions(log: Log) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class _Marks:
+class _Marks(Table):
     """Per tag, as the columns of `FastCommitTags`: what HEAD and TAIL say, NONE elsewhere."""
 
-    tid: Any
-    detail: Any  # a head's features, a tail's checksum
+    tid: Int64s
+    detail: Int64s  # a head's features, a tail's checksum
 
 
 def _read_tags(log: Log, positions: Any) -> tuple[FastCommitTags, _Marks]:
     """The tags of the whole area, read chunk by chunk."""
-    none = np.zeros(0, np.int64)
-    parts = [FastCommitTags(none, none, none, none, np.zeros(0, bool))]
-    marks = [_Marks(none, none)]
+    parts, marks = [], []
     done = 0
     for _, rows in log.reader.stream(positions):
         tags = read_tags(rows)
         marks.append(_marks(rows, tags))
-        columns = {part.name: getattr(tags, part.name) for part in fields(FastCommitTags)}
-        parts.append(FastCommitTags(**(columns | {"row": tags.row + done})))
+        parts.append(replace(tags, row=tags.row + done))
         done += len(rows)
-    return _stacked(FastCommitTags, parts), _stacked(_Marks, marks)
-
-
-def _stacked(kind: Any, parts: list[Any]) -> Any:
-    names = [part.name for part in fields(kind)]
-    return kind(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+    return FastCommitTags.concat(parts), _Marks.concat(marks)
 
 
 def _marks(rows: Any, tags: FastCommitTags) -> _Marks:
@@ -280,8 +274,7 @@ def _opens(tags: FastCommitTags, commits: tuple[FastCommit, ...]) -> bool:
 
 
 def _with_verdict(one: FastCommit, why: str) -> FastCommit:
-    values = {part.name: getattr(one, part.name) for part in fields(FastCommit)}
-    return FastCommit(**(values | {"due": not why, "why": why}))
+    return replace(one, due=not why, why=why)
 
 
 def _objection(tags: FastCommitTags, one: FastCommit, expected: int) -> str:
