@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from ext4kit.filesystem.maps import Runs
-from ext4kit.journal.fast_commits.mapping import Extents, build_tree, no_extents
+from ext4kit.journal.fast_commits.mapping import Extents, build_tree
 
 Row = tuple[int, int, int, bool]
 SIZE = 1024
@@ -36,7 +36,7 @@ THREE = extents((0, 4, 100, False), (10, 5, 200, True), (20, 1, 300, False))
 
 
 def test_the_map_of_an_empty_file_has_nothing() -> None:
-    none = no_extents()
+    none = Extents.empty()
     assert len(none) == 0
     assert none.blocks().tolist() == []
     assert rows_of(none.entries()) == []

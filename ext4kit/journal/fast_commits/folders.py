@@ -23,7 +23,7 @@ from ext4kit.journal.fast_commits.entries import (
 )
 from ext4kit.journal.fast_commits.index import Index
 from ext4kit.journal.fast_commits.inodes import I_BLOCK, Subject, Subjects, drop_inline
-from ext4kit.journal.fast_commits.mapping import no_extents
+from ext4kit.journal.fast_commits.mapping import Extents
 from ext4kit.parsers import xattr
 from ext4kit.parsers.directory import DIRENT, parse_entries
 from ext4kit.parsers.features import Compat, Incompat
@@ -316,7 +316,7 @@ class Folder:
         drop_inline(subject)
         flags = subject.flags & ~int(InodeFlags.INLINE_DATA) | int(InodeFlags.EXTENTS)
         subject.put(i_flags=flags)
-        subject.extents, subject.remap, subject.size = no_extents(), True, 0
+        subject.extents, subject.remap, subject.size = Extents.empty(), True, 0
         self.start(parent)
         number = 0
         for entry in entries:

@@ -16,7 +16,7 @@ from ext4kit.filesystem.geometry import inode_place
 from ext4kit.filesystem.maps import has_map
 from ext4kit.journal.fast_commits.draft import Draft
 from ext4kit.journal.fast_commits.fields import get, put
-from ext4kit.journal.fast_commits.mapping import Extents, build_tree, no_extents
+from ext4kit.journal.fast_commits.mapping import Extents, build_tree
 from ext4kit.journal.fast_commits.space import Space, inode_slot
 from ext4kit.parsers import xattr
 from ext4kit.parsers.checksums import crc32c
@@ -101,7 +101,7 @@ class Subject:
 
     def content(self) -> Extents:
         """The blocks of the content, whatever maps them."""
-        return self.extents or self.fixed or no_extents()
+        return self.extents or self.fixed or Extents.empty()
 
     @property
     def is_inline(self) -> bool:
@@ -204,7 +204,7 @@ class Subjects:
         """i_block after an INODE tag: the tag has the map's root, but not the tree below it."""
         if subject.by_extents:
             if subject.extents is None:
-                subject.extents, subject.remap = no_extents(), True
+                subject.extents, subject.remap = Extents.empty(), True
                 if had_inline:
                     drop_inline(subject)
             return
@@ -258,7 +258,7 @@ class Subjects:
         subject.put(i_links_count=0, i_dtime=self._moment)
         self._release_attributes(subject)
         if subject.extents is not None:
-            subject.extents, subject.remap = no_extents(), True
+            subject.extents, subject.remap = Extents.empty(), True
             subject.size = 0
         if subject.fixed is not None:
             subject.raw[I_BLOCK:BEHIND_I_BLOCK] = bytes(BEHIND_I_BLOCK - I_BLOCK)

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.filesystem.maps import Runs, spread
 from ext4kit.parsers.checksums import crc32c
 from ext4kit.parsers.extents import (
@@ -30,7 +32,7 @@ MOST_FILE_BLOCKS = 1 << 32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Extents:
+class Extents(Table):
     """Extents as int64 columns (n,), by file block, none overlapping another.
 
     Attributes:
@@ -40,30 +42,22 @@ class Extents:
         unwritten: bool.
     """
 
-    logical: Any
-    length: Any
-    physical: Any
-    unwritten: Any
+    logical: Int64s
+    length: Int64s
+    physical: Int64s
+    unwritten: Bools
 
     @classmethod
     def of(cls, runs: Runs) -> Extents:
         """The runs of one inode."""
         return cls(runs.logical, runs.length, runs.physical, runs.unwritten.astype(bool))
 
-    def __len__(self) -> int:
-        return len(self.logical)
-
-    def _pick(self, index: Any) -> Extents:
-        return Extents(
-            self.logical[index], self.length[index], self.physical[index], self.unwritten[index]
-        )
-
     def _cut(self, start: int, end: int) -> Extents:
         """The parts that lie in file blocks `start` to `end` - 1."""
         first = np.maximum(self.logical, start)
         last = np.minimum(self.logical + self.length, end)
         cut = Extents(first, last - first, self.physical + first - self.logical, self.unwritten)
-        return cut._pick(cut.length > 0)
+        return cut.take(cut.length > 0)
 
     def up_to(self, end: int) -> Extents:
         """The parts in front of file block `end`."""
@@ -71,13 +65,13 @@ class Extents:
 
     def without(self, start: int, end: int) -> Extents:
         """The same with nothing in file blocks `start` to `end` - 1."""
-        return _chained([self._cut(0, start), self._cut(end, MOST_FILE_BLOCKS)])
+        return Extents.concat([self._cut(0, start), self._cut(end, MOST_FILE_BLOCKS)])
 
     def with_range(self, logical: int, length: int, physical: int, unwritten: bool) -> Extents:
         """The same with these blocks there, whatever was there before."""
         end = logical + length
         new = Extents(*(np.array([value]) for value in (logical, length, physical, unwritten)))
-        return _chained([self._cut(0, logical), new, self._cut(end, MOST_FILE_BLOCKS)])
+        return Extents.concat([self._cut(0, logical), new, self._cut(end, MOST_FILE_BLOCKS)])
 
     def neighbour_in_cluster(self, logical: int, ratio: int) -> int:
         """The block that a file block has to get because its cluster is there, 0 for none."""
@@ -100,7 +94,7 @@ class Extents:
             & (self.unwritten[1:] == self.unwritten[:-1])
         )
         starts = np.concatenate([[0], np.flatnonzero(~follows) + 1])
-        joined = self._pick(starts)
+        joined = self.take(starts)
         total = np.add.reduceat(self.length, starts)
         most = MAX_INITIALISED - joined.unwritten
         row, step = spread(-(-total // most))
@@ -111,17 +105,6 @@ class Extents:
             joined.physical[row] + skip,
             joined.unwritten[row],
         )
-
-
-def no_extents() -> Extents:
-    """The map of an empty file."""
-    none = np.zeros(0, np.int64)
-    return Extents(none, none, none, np.zeros(0, bool))
-
-
-def _chained(parts: list[Extents]) -> Extents:
-    names = ("logical", "length", "physical", "unwritten")
-    return Extents(*(np.concatenate([getattr(one, name) for one in parts]) for name in names))
 
 
 @dataclass(frozen=True, slots=True)
