@@ -96,13 +96,6 @@ class _Taken:
 
 def _placed(pieces: Pieces, ground: Ground) -> Carved:
     """Pieces of the ground as carved files, with their blocks."""
-    low = np.searchsorted(ground.base, pieces.first, side="right") - 1
-    high = np.searchsorted(ground.base, pieces.first + pieces.count, side="left")
-    file, position = spread(high - low)
-    row = low[file] + position
-    first = np.maximum(pieces.first[file], ground.base[row])
-    last = np.minimum((pieces.first + pieces.count)[file], ground.base[row] + ground.length[row])
-    filled = last > first
     return Carved(
         ground.blocks(pieces.first),
         pieces.count,
@@ -111,10 +104,21 @@ def _placed(pieces: Pieces, ground: Ground) -> Carved:
         pieces.text,
         pieces.end,
         pieces.fresh,
-        file[filled],
-        (ground.start[row] + first - ground.base[row])[filled],
-        (last - first)[filled],
+        *_blocks_of(pieces.first, pieces.count, ground),
     )
+
+
+def _blocks_of(start: Any, count: Any, ground: Ground) -> tuple[Any, Any, Any]:
+    """(row of the run, first block, blocks) of the blocks at runs of positions."""
+    low = np.searchsorted(ground.base, start, side="right") - 1
+    high = np.searchsorted(ground.base, start + count, side="left")
+    run, position = spread(high - low)
+    row = low[run] + position
+    first = np.maximum(start[run], ground.base[row])
+    last = np.minimum((start + count)[run], ground.base[row] + ground.length[row])
+    filled = last > first
+    block = ground.start[row] + first - ground.base[row]
+    return run[filled], block[filled], (last - first)[filled]
 
 
 def _put_together(files: list[Whole], measuring: Measuring) -> Carved:
@@ -130,8 +134,7 @@ def _put_together(files: list[Whole], measuring: Measuring) -> Carved:
     size = count * measuring.reader.block_size - events.tails(last)
     for one, file in enumerate(files):
         size[one] = measuring.fits(file.runs) or size[one]
-    nothing = np.zeros(len(table), np.int64)
-    pieces = _placed(Pieces(table[:, 0], table[:, 1], *[nothing] * 5), ground)
+    run, block, blocks = _blocks_of(table[:, 0], table[:, 1], ground)
     return Carved(
         ground.blocks(first),
         count,
@@ -140,7 +143,7 @@ def _put_together(files: list[Whole], measuring: Measuring) -> Carved:
         np.append(events.text, False)[row],
         np.array([file.end for file in files], np.uint8),
         events.fresh(first, ground),
-        owner[pieces.run_file],
-        pieces.run_first,
-        pieces.run_count,
+        owner[run],
+        block,
+        blocks,
     )

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.recovery.sources.carving.carved import End
 from ext4kit.recovery.sources.carving.ground import Ground, without
 from ext4kit.recovery.sources.carving.marks import Marks
@@ -97,16 +100,16 @@ def _borders(marks: Marks, ground: Ground) -> tuple[Any, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Pieces:
+class Pieces(Table):
     """Runs of positions that are taken for a file each; columns as in `Carved`."""
 
-    first: Any
-    count: Any
-    size: Any
-    kind: Any
-    text: Any
-    end: Any
-    fresh: Any
+    first: Int64s
+    count: Int64s
+    size: Int64s
+    kind: npt.NDArray[np.uint8]
+    text: Bools
+    end: npt.NDArray[np.uint8]
+    fresh: Bools
 
 
 def cut(events: Events, ground: Ground, taken: Any, taken_count: Any, block_size: int) -> Pieces:
