@@ -7,7 +7,7 @@ inode and a million go the same way.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any
 
@@ -52,10 +52,8 @@ class Runs(Table):
     def stacked(cls, parts: Sequence[tuple[Runs, int]]) -> Runs:
         """Several tables as one: (runs, how many owners there are) of each, owners counted on."""
         starts = accumulate((count for _, count in parts), initial=0)
-        moved = [runs.owner + start for (runs, _), start in zip(parts, starts, strict=False)]
-        names = ("logical", "length", "physical", "unwritten")
-        columns = [np.concatenate([getattr(runs, name) for runs, _ in parts]) for name in names]
-        return cls(np.concatenate(moved), *columns)
+        pairs = zip(parts, starts, strict=False)
+        return cls.concat([replace(runs, owner=runs.owner + start) for (runs, _), start in pairs])
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.filesystem.maps import Runs, spread
 from ext4kit.journal.fast_commits.reading import given_ranges
 from ext4kit.journal.replay import ReplayedBlocks
@@ -16,7 +18,7 @@ from ext4kit.recovery.intervals import overlaps
 
 
 @dataclass(frozen=True, slots=True)
-class Claims:
+class Claims(Table):
     """Runs of blocks that somebody had, as columns (n,).
 
     Attributes:
@@ -26,16 +28,16 @@ class Claims:
         content: bool, as content; else as a tree block, or as nobody knows what.
     """
 
-    start: Any
-    length: Any
-    life: Any
-    number: Any
-    order: Any
-    content: Any
+    start: Int64s
+    length: Int64s
+    life: Int64s
+    number: Int64s
+    order: Int64s
+    content: Bools
 
 
 @dataclass(frozen=True, slots=True)
-class Reuse:
+class Reuse(Table):
     """Blocks of a candidate that came to somebody else after its death.
 
     Attributes:
@@ -45,11 +47,11 @@ class Reuse:
         order: when it is seen there, NOW for the present.
     """
 
-    candidate: Any
-    start: Any
-    length: Any
-    number: Any
-    order: Any
+    candidate: Int64s
+    start: Int64s
+    length: Int64s
+    number: Int64s
+    order: Int64s
 
 
 class Ownership:
@@ -85,8 +87,7 @@ class Ownership:
         """Blocks whose content went through the log: metadata, for the most part."""
         history = self.past.history
         if history is None:
-            nothing = np.zeros(0, np.int64)
-            return Claims(nothing, nothing, nothing, nothing, nothing, nothing.astype(bool))
+            return Claims.empty()
         blocks = history.blocks
         unknown = np.full(len(blocks), -1)
         ones = np.ones(len(blocks), np.int64)
@@ -135,11 +136,8 @@ class Ownership:
                     runs.owner[mine], start, end - start, claims.number[other], claims.order[other]
                 )
             )
-        columns = (
-            np.concatenate([getattr(part, name) for part in parts])
-            for name in ("candidate", "start", "length", "number", "order")
-        )
-        return _sorted(Reuse(*columns))
+        found = Reuse.concat(parts)
+        return found.take(np.lexsort((-found.order, found.start, found.candidate)))
 
     def _in_use(self, runs: Runs, death: Any) -> Reuse:
         """Blocks that the bitmaps show in use now, with their owners where inodes tell them."""
@@ -156,7 +154,7 @@ class Ownership:
         number = self._live_owners(start, length)
         told = (number > 0) | ~self.past.fs.bitmaps.blocks_unknown(start)  # else a doubt, no owner
         now = np.full(len(start), NOW)
-        return Reuse(*(column[told] for column in (candidate, start, length, number, now)))
+        return Reuse(candidate, start, length, number, now).take(told)
 
     def _used_pieces(self, runs: Runs) -> tuple[Any, Any, Any]:
         """(candidate, start, length) of the stretches of the runs that are in use now."""
@@ -185,14 +183,3 @@ class Ownership:
             mine, other = overlaps(start, length, theirs, span)
             number[mine] = table.number[owner[other]]
         return number
-
-
-def _sorted(reuse: Reuse) -> Reuse:
-    order = np.lexsort((-reuse.order, reuse.start, reuse.candidate))
-    return Reuse(
-        reuse.candidate[order],
-        reuse.start[order],
-        reuse.length[order],
-        reuse.number[order],
-        reuse.order[order],
-    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -76,14 +75,7 @@ def _in_large_pieces(pieces: list[Directories]) -> Iterator[Directories]:
 
 def _together(batch: list[Directories]) -> Directories:
     table = InodeTable.concat([one.table for one in batch])
-    sizes = [len(one.table) for one in batch]
-    shifts = accumulate(sizes, initial=0)
-    owner = [one.runs.owner + shift for one, shift in zip(batch, shifts, strict=False)]
-    rest = [
-        np.concatenate([getattr(one.runs, name) for one in batch])
-        for name in ("logical", "length", "physical", "unwritten")
-    ]
-    return Directories(table, Runs(np.concatenate(owner), *rest))
+    return Directories(table, Runs.stacked([(one.runs, len(one.table)) for one in batch]))
 
 
 def _expanded(scene: Scene, piece: Directories) -> DirectoryBlocks:

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import Int64s
 from ext4kit.errors import AccessError
 from ext4kit.evidence.source import Source
 from ext4kit.filesystem import FileSystem
@@ -32,7 +34,7 @@ AGREEING = 2  # directories that have to say the same seed when nothing else doe
 
 
 @dataclass(frozen=True, slots=True)
-class Pairs:
+class Pairs(Table):
     """Directories whose inode and first block were both found, int64 columns (n,).
 
     Attributes:
@@ -40,19 +42,10 @@ class Pairs:
         block: byte of the block; generation: of the inode.
     """
 
-    place: Any
-    number: Any
-    block: Any
-    generation: Any
-
-    def __len__(self) -> int:
-        return len(self.place)
-
-    def take(self, index: Any) -> Pairs:
-        """The rows that `index` selects."""
-        return Pairs(
-            self.place[index], self.number[index], self.block[index], self.generation[index]
-        )
+    place: Int64s
+    number: Int64s
+    block: Int64s
+    generation: Int64s
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +120,7 @@ def _pairs(traces: Traces, size: int, most: int) -> Pairs:
     place, block, generation = traces.folders
     at, number, _ = traces.dots
     if not len(at):
-        return Pairs(place[:0], place[:0], place[:0], place[:0])
+        return Pairs.empty()
     byte = np.where(block < (1 << 62) // size, block, 0) * size
     row = np.minimum(np.searchsorted(at, byte), len(at) - 1)
     fits = (at[row] == byte) & (number[row] <= most)

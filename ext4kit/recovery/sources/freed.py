@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import Int64s
 from ext4kit.filesystem.geometry import first_block
 from ext4kit.filesystem.maps import Runs, spread
 from ext4kit.journal import inode_version_pieces
@@ -23,7 +25,7 @@ _GRACE = 2 * NANOSECONDS  # whole seconds are stored of a deletion, and clocks a
 
 
 @dataclass(frozen=True, slots=True)
-class Freed:
+class Freed(Table):
     """Runs of blocks that were freed, as int64 columns by order and block.
 
     Attributes:
@@ -32,18 +34,15 @@ class Freed:
         since: the last one before it that shows them in use.
     """
 
-    start: Any
-    length: Any
-    order: Any
-    since: Any
-
-    def __len__(self) -> int:
-        return len(self.start)
+    start: Int64s
+    length: Int64s
+    order: Int64s
+    since: Int64s
 
 
 def find_freed(past: Past) -> Freed:
     """What the log's copies of block bitmaps tell of blocks that were freed."""
-    parts = [(*[np.zeros(0, np.int64)] * 4,)]
+    parts = []
     history = past.history
     if history is not None:
         homes = past.fs.groups.block_bitmap
@@ -51,13 +50,12 @@ def find_freed(past: Past) -> Freed:
         step = max(history.log.reader.chunk, 2)
         for at in range(0, len(rows), step - 1):
             parts.append(_differences(past, rows[at : at + step]))
-    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-    sort = np.lexsort((columns[0], columns[2]))
-    return Freed(*(column[sort] for column in columns))
+    freed = Freed.concat(parts)
+    return freed.take(np.lexsort((freed.start, freed.order)))
 
 
-def _differences(past: Past, rows: Any) -> tuple[Any, ...]:
-    """(start, length, order, since) of what neighbouring copies of one bitmap differ in."""
+def _differences(past: Past, rows: Any) -> Freed:
+    """What is free in a copy of a bitmap and in use in the one before."""
     history, superblock = past.history, past.fs.superblock
     assert history is not None
     blocks, orders = history.blocks[rows], history.orders[rows]
@@ -75,7 +73,7 @@ def _differences(past: Past, rows: Any) -> tuple[Any, ...]:
     group = by_home[np.searchsorted(homes, blocks[pairs])]
     ratio = superblock.cluster_ratio
     first = first_block(superblock, 0) + group[row] * superblock.blocks_per_group
-    return (
+    return Freed(
         first + start * ratio,
         (end - start) * ratio,
         orders[pairs + 1][row],

@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import Int64s
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.filesystem.maps import spread
 from ext4kit.journal import Log
@@ -33,7 +35,7 @@ _FILES = 3  # that follow each other: chance does not do that
 
 
 @dataclass(frozen=True, slots=True)
-class LooseCopies:
+class LooseCopies(Table):
     """Log blocks that no descriptor names and that are no metadata, by position.
 
     Attributes:
@@ -42,12 +44,9 @@ class LooseCopies:
         end: int64 (n,), bytes up to the last one that is not zero.
     """
 
-    position: Any
-    order: Any
-    end: Any
-
-    def __len__(self) -> int:
-        return len(self.position)
+    position: Int64s
+    order: Int64s
+    end: Int64s
 
     @classmethod
     def of(cls, log: Log | None, ends: list[tuple[Any, Any]], metadata: Any) -> LooseCopies:
@@ -81,7 +80,7 @@ def _ends(rows: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Table):
     """Files whose contents are looked for, as int64 columns (n,).
 
     Attributes:
@@ -90,13 +89,10 @@ class Wanted:
         made: when the file was made, ns; number: its inode's.
     """
 
-    size: Any
-    order: Any
-    made: Any
-    number: Any
-
-    def __len__(self) -> int:
-        return len(self.size)
+    size: Int64s
+    order: Int64s
+    made: Int64s
+    number: Int64s
 
 
 def place_files(copies: LooseCopies, wanted: Wanted, block_size: int) -> Any:

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import Int64s
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.filesystem.maps import spread
 from ext4kit.parsers.directory import MODES, Names, parse_entries
@@ -28,7 +30,7 @@ _FOREVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)
-class FoundNames:
+class FoundNames(Table):
     """Entries of directories as columns (n,).
 
     Attributes:
@@ -38,32 +40,12 @@ class FoundNames:
         name: the names.
     """
 
-    directory: Any
-    generation: Any
-    child: Any
-    file_type: Any
-    order: Any
+    directory: Int64s
+    generation: Int64s
+    child: Int64s
+    file_type: Int64s
+    order: Int64s
     name: Names
-
-    def __len__(self) -> int:
-        return len(self.child)
-
-    @classmethod
-    def none(cls) -> FoundNames:
-        """No entry at all."""
-        none = np.zeros(0, np.int64)
-        return cls(none, none, none, none, none, Names.of([]))
-
-    def take(self, index: Any) -> FoundNames:
-        """The rows that `index` selects."""
-        return FoundNames(
-            self.directory[index],
-            self.generation[index],
-            self.child[index],
-            self.file_type[index],
-            self.order[index],
-            self.name.take(index),
-        )
 
 
 def find_names(space: Space, structures: Structures, owners: Owners, wanted: Any) -> FoundNames:
@@ -81,7 +63,7 @@ def find_names(space: Space, structures: Structures, owners: Owners, wanted: Any
     number = np.where(told, blocks.number, number)
     generation = np.where(told, -1, generation)
     order = np.where(blocks.in_log, orders_of(space.log, blocks.block), -1)
-    parts = [FoundNames.none()]
+    parts = []
     owned = np.flatnonzero(number > 0)
     for at in range(0, len(owned), _AT_ONCE):
         rows = owned[at : at + _AT_ONCE]
@@ -95,16 +77,11 @@ def find_names(space: Space, structures: Structures, owners: Owners, wanted: Any
                 number[row], generation[row], entries.inode, entries.file_type, order[row], names
             )
         )
-    directory, generation, child, file_type, orders = (
-        np.concatenate([getattr(part, column) for part in parts])
-        for column in ("directory", "generation", "child", "file_type", "order")
-    )
-    joined = Names.concat([part.name for part in parts])
-    return FoundNames(directory, generation, child, file_type, orders, joined)
+    return FoundNames.concat(parts)
 
 
 @dataclass(frozen=True, slots=True)
-class Lives:
+class Lives(Table):
     """When each life of the past was, as columns by life; ns.
 
     Attributes:
@@ -113,9 +90,9 @@ class Lives:
         kind: upper bits of its mode.
     """
 
-    begin: Any
-    end: Any
-    kind: Any
+    begin: Int64s
+    end: Int64s
+    kind: Int64s
 
     @classmethod
     def of(cls, past: Past) -> Lives:

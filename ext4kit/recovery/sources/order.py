@@ -14,11 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import Bools, Int64s
+
 NOTHING = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(Table):
     """Files of which inode and blocks are known, as int64 columns.
 
     Attributes:
@@ -27,17 +30,12 @@ class Placed:
         in_one_run: bool, its blocks follow each other.
     """
 
-    group: Any
-    time: Any
-    number: Any
-    first: Any
-    end: Any
-    in_one_run: Any
-
-    def take(self, rows: Any) -> Placed:
-        """Some of them."""
-        columns = (self.group, self.time, self.number, self.first, self.end, self.in_one_run)
-        return Placed(*(column[rows] for column in columns))
+    group: Int64s
+    time: Int64s
+    number: Int64s
+    first: Int64s
+    end: Int64s
+    in_one_run: Bools
 
 
 def match_in_order(

@@ -64,7 +64,7 @@ def search(past: Past, sources: Set[Source], progress: Progress | None = None) -
     structures, pointers, ends, marks = _surveyed(space, sources, progress)
     loose = LooseCopies.of(space.log, ends, structures.block[structures.in_log])
     if Source.BLOCKS not in sources:
-        maps, names = LostMaps.none(), FoundNames.none()
+        maps, names = LostMaps.none(), FoundNames.empty()
         return Findings(past, space, structures, maps, names, loose, Lists.none(), marks)
     structures = placed(past.fs, space, structures)
     owners = known_owners(past, space, structures)
@@ -94,7 +94,7 @@ def _surveyed(
         looks["marks"] = look
     seen = list(survey(space, list(looks.values()), progress)) if looks else []
     found = dict(zip(looks, zip(*seen, strict=True), strict=False))
-    structures = Structures.joined(list(found.get("structures", ())))
+    structures = Structures.concat(list(found.get("structures", ())))
     pointers = np.concatenate([np.zeros(0, np.int64), *found.get("pointers", ())])
     ends = [part for part in found.get("ends", ()) if part is not None]
     if Source.RUNS not in sources:

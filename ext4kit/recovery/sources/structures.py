@@ -9,11 +9,13 @@ Documentation/filesystems/ext4/checksums.rst); without, its structure alone has 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import Bools, Codes, Int32s, Int64s
 from ext4kit.errors import AccessError
 from ext4kit.filesystem.maps import spread
 from ext4kit.parsers import directory, extents, htree, xattr
@@ -32,7 +34,7 @@ _LOG_KINDS = np.arange(1, 6) << 24  # big-endian numbers of block types, read as
 
 
 @dataclass(frozen=True, slots=True)
-class Structures:
+class Structures(Table):
     """Blocks of metadata as columns (n,).
 
     Attributes:
@@ -48,30 +50,16 @@ class Structures:
         held: int32, entries in it: extents or index entries, names, used slots.
     """
 
-    kind: Any
-    block: Any
-    in_log: Any
-    seed: Any
-    number: Any
-    held: Any
-
-    def __len__(self) -> int:
-        return len(self.block)
-
-    def take(self, index: Any) -> Structures:
-        """The rows that `index` selects."""
-        return Structures(*(getattr(self, part.name)[index] for part in fields(self)))
+    kind: Codes
+    block: Int64s
+    in_log: Bools
+    seed: Int64s
+    number: Int64s
+    held: Int32s
 
     def of(self, kind: int) -> Structures:
         """Those of one kind."""
         return self.take(self.kind == kind)
-
-    @classmethod
-    def joined(cls, parts: list[Structures]) -> Structures:
-        """Several tables as one."""
-        parts = [_columns(0, np.zeros(0, np.int64), False), *parts]
-        columns = ([getattr(one, part.name) for one in parts] for part in fields(cls))
-        return cls(*map(np.concatenate, columns))
 
 
 def read_structures(space: Space, structures: Structures) -> Any:
@@ -116,7 +104,7 @@ def structure_look(superblock: Superblock) -> Callable[[Stretch], Structures]:
 
     def look(stretch: Stretch) -> Structures:
         words = stretch.data.view("<u4")
-        return Structures.joined([find(superblock, stretch, words) for find in finders])
+        return Structures.concat([find(superblock, stretch, words) for find in finders])
 
     return look
 

@@ -46,7 +46,7 @@ def look_at(image: Path, truth: Truth) -> Seen:
     past = Past(fs)
     space = Space(past)
     looks = [structure_look(fs.superblock)]
-    found = Structures.joined([one for (one,) in survey(space, looks)])
+    found = Structures.concat([one for (one,) in survey(space, looks)])
     found = placed(fs, space, found)
     return Seen(image, truth, fs, past, space, found, known_owners(past, space, found))
 
