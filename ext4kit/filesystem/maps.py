@@ -55,6 +55,12 @@ class Runs(Table):
         pairs = zip(parts, starts, strict=False)
         return cls.concat([replace(runs, owner=runs.owner + start) for (runs, _), start in pairs])
 
+    @classmethod
+    def single(cls, owner: Int64s, logical: Int64s, physical: Int64s) -> Runs:
+        """Written runs of one block each."""
+        ones = np.ones_like(physical)
+        return cls(owner, logical, ones, physical, np.zeros(len(ones), bool))
+
 
 @dataclass(frozen=True, slots=True)
 class Maps:

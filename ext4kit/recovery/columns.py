@@ -41,8 +41,8 @@ class Columns:
         runs, table = self.found.runs, self.past.states.table
         size = table.size[self.found.row][runs.owner]
         unknown = self.found.unsized[runs.owner]
-        limit = np.where(unknown, NOW >> 20, -(-size // self.block_size))
-        length = np.clip(limit - runs.logical, 0, runs.length)
+        left = -(-size // self.block_size) - runs.logical
+        length = np.where(unknown, runs.length, np.minimum(left, runs.length))
         kept = length > 0
         return Runs(
             runs.owner[kept],
@@ -83,8 +83,8 @@ class Columns:
         starts, count = stale_starts(self.past.states.table.take(self.found.row[places]))
         several = np.flatnonzero(count > 1)
         last = starts[several, count[several] - 1]
-        pairs = zip(count[several].tolist(), last.tolist(), strict=True)
-        return dict(zip(places[several].tolist(), pairs, strict=True))
+        rows = np.stack([places[several], count[several], last], axis=1).tolist()
+        return {place: (extents, begin) for place, extents, begin in rows}
 
     @cached_property
     def block_counts(self) -> list[int]:
@@ -107,7 +107,7 @@ class Columns:
     def _deaths(self) -> Any:
         """Per candidate: after which order a use by others counts as a later one."""
         death, order = self.found.death, self.past.states.order[self.found.row]
-        death = np.where((death == NOW) & (order != NOW), order, death)
+        death = np.where(death == NOW, order, death)
         # An earlier state may have been written over in the transaction that ended it.
         return np.where(self.found.superseded & (death > order), death - 1, death)
 
@@ -167,8 +167,7 @@ class Columns:
             logged = self.past.history.latest(block, at) >= 0
         kept = ~proven[owner] & ~logged
         owner, block = owner[kept], block[kept]
-        ones = np.ones(len(block), np.int64)
-        runs = Runs(owner, ones * 0, ones, block, ones == 0)
+        runs = Runs.single(owner, np.zeros_like(block), block)
         reuse = self.ownership.reuse(runs, life, self._since, self._deaths)
         return set(reuse.candidate.tolist())
 
@@ -329,7 +328,7 @@ class Columns:
         """
         claims, states = self.ownership.logged, self.past.states
         mine, other = overlaps(block, np.ones_like(block), claims.start, claims.length)
-        earlier = claims.order[other] <= np.minimum(states.order[row[mine]], NOW - 1)
+        earlier = claims.order[other] <= states.order[row[mine]]
         mine, other = mine[earlier], other[earlier]
         own = claims.content[other] & (claims.life[other] == states.life[row[mine]])
         lent, since = np.full(len(row), NEVER), np.full(len(row), NOW)

@@ -1,0 +1,590 @@
+"""What is known of all deleted files at once: their blocks, whose those became, what has copies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from ext4kit.filesystem.maps import Runs
+from ext4kit.past.breaks import Breaks
+from ext4kit.past.states import NEVER, NOW
+from ext4kit.recovery import columns as module
+from ext4kit.recovery import overwritten_copies
+from ext4kit.recovery.candidates import DISK, LOG, NONE, NOTHING, STALE_INDEX, Candidates
+from ext4kit.recovery.columns import Columns
+from ext4kit.recovery.discarded import IN_UNITS
+from ext4kit.recovery.ownership import Claims
+from ext4kit.recovery.sources.loose_copies import LooseCopies
+from ext4kit.recovery.sources.lost_maps import LostMaps
+from ext4kit.units import NANOSECONDS
+from tests.recovery.told_past import BLOCK, EXTENTS, Sized, State, past_of, state
+
+Row = tuple[int, ...]
+STATE, DEATH = 5, 9  # orders of a file's state, and of when it is seen dead
+AT = 700  # a block
+ON_DISK = int(NOW)
+
+
+def table(*rows: Row, width: int) -> Any:
+    return np.array(rows, np.int64).reshape(-1, width).T
+
+
+def runs(*rows: Row, unwritten: Sequence[int] = ()) -> Runs:
+    """(candidate, first file block, blocks, first block) of each; rows that are not written."""
+    owner, logical, length, physical = table(*rows, width=4)
+    return Runs(owner, logical, length, physical, np.isin(np.arange(len(rows)), unwritten))
+
+
+def claims(*rows: tuple[int, int, int, int], tree: Sequence[int] = ()) -> Claims:
+    """(first block, blocks, life, order) of each; rows that are tree blocks."""
+    start, length, life, order = table(*rows, width=4)
+    number = np.where(life < 0, 0, life + 12)
+    return Claims(start, length, life, number, order, ~np.isin(np.arange(len(rows)), tree))
+
+
+def copies(*rows: tuple[int, int]) -> Any:
+    """A history: (block, order) of the log's copies, by both; the tags are 100, 101 ..."""
+    blocks, orders = table(*rows, width=2)
+
+    def latest(wanted: Any, at: Any) -> Any:
+        held = [
+            [100 + row for row in range(len(rows)) if rows[row][0] == one and rows[row][1] <= until]
+            for one, until in zip(wanted.tolist(), np.broadcast_to(at, len(wanted)), strict=True)
+        ]
+        return np.array([row[-1] if row else -1 for row in held], np.int64)
+
+    return SimpleNamespace(
+        blocks=blocks, orders=orders, tags=100 + np.arange(len(rows)), latest=latest
+    )
+
+
+def columns(
+    *files: State,
+    blocks: Runs | None = None,
+    states: Sequence[State] | None = None,
+    disk: dict[int, bytes] | None = None,
+    logged: Claims | None = None,
+    journaled: Claims | None = None,
+    in_use: Sequence[int] = (),
+    history: Any = None,
+    nodes: Sequence[tuple[int, int]] = (),
+    maps: LostMaps | None = None,
+    loose: LooseCopies | None = None,
+    checksums: bool = True,
+) -> Columns:
+    """The columns of candidates that are seen in transaction 5 and dead in 9.
+
+    Args:
+        files: what differs of each candidate.
+        blocks: what they had.
+        states: by default one of one life for each.
+        disk: bytes at the beginning of blocks.
+        logged: who had which blocks.
+        journaled: which of them went through the log.
+        in_use: blocks that the bitmaps show so.
+        history: copies of blocks in the log.
+        nodes: (candidate, tree block).
+        maps: found elsewhere.
+        loose: log blocks that no descriptor names.
+        checksums: whether the file system has those of metadata.
+    """
+    past: Any = past_of(*(states or [state(life=at, number=12 + at) for at in range(len(files))]))
+    states_table = past.states.table
+    states_table.take = lambda rows: _taken(states_table, rows)
+    past.history, held = history, disk or {}
+
+    def fetch(numbers: Any) -> tuple[Any, Any]:
+        rows = [held.get(number, b"").ljust(BLOCK, b"\0") for number in numbers.tolist()]
+        return np.frombuffer(b"".join(rows), np.uint8).reshape(-1, BLOCK), numbers >= 0
+
+    past.fs.fetch = fetch
+    past.fs.superblock.has_metadata_checksums = checksums
+    past.fs.live_maps = lambda: []
+    past.fs.bitmaps = SimpleNamespace(
+        blocks_in_use=lambda at: np.isin(at, in_use), blocks_unknown=lambda at: at < 0
+    )
+    past.last_order = lambda rows: np.full(len(rows), DEATH - 1)
+    none = np.zeros(0, np.int64)
+    findings = SimpleNamespace(
+        past=past, maps=maps or LostMaps.none(), marks=None,
+        loose=loose or LooseCopies(none, none, none),
+    )  # fmt: skip
+    usual = [
+        {"row": at, "source": LOG, "death": DEATH, "superseded": False, "lost_map": NONE} | one
+        for at, one in enumerate(files)
+    ]
+    column = {name: np.array([one[name] for one in usual]) for name in usual[0]}
+    owner, node = table(*nodes, width=2)
+    found = Candidates(
+        **column, runs=blocks or runs(), damaged=column["row"] < 0, nodes=(owner, node)
+    )
+    made = Columns(cast(Any, findings), found)
+    parts = {"logged": logged, "journaled": journaled, "unreplayed": None}
+    vars(made.ownership).update({name: part or claims() for name, part in parts.items()})
+    return made
+
+
+def _taken(one: Any, rows: Any) -> Any:
+    return _Table(**{name: part[rows] for name, part in vars(one).items() if name != "take"})
+
+
+class _Table(SimpleNamespace):
+    def __len__(self) -> int:
+        return len(self.mode)
+
+
+def rows_of(found: Runs) -> list[Row]:
+    parts = (found.owner, found.logical, found.length, found.physical)
+    return list(zip(*(part.tolist() for part in parts), strict=True))
+
+
+# --- blocks and sizes -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("size", "kept"),
+    [
+        (0, []),
+        (1, [(0, 0, 1, 100)]),
+        (BLOCK, [(0, 0, 1, 100)]),
+        (BLOCK + 1, [(0, 0, 1, 100), (0, 1, 1, 200)]),
+        (3 * BLOCK, [(0, 0, 1, 100), (0, 1, 2, 200)]),
+        (9 * BLOCK, [(0, 0, 1, 100), (0, 1, 2, 200), (0, 5, 4, 300)]),
+    ],
+)
+def test_the_blocks_of_a_content_are_those_up_to_its_size(size: int, kept: list[Row]) -> None:
+    had = runs((0, 0, 1, 100), (0, 1, 2, 200), (0, 5, 4, 300))
+    assert rows_of(columns({}, blocks=had, states=[state(size=size)]).runs) == kept
+
+
+def test_where_no_inode_tells_the_size_all_blocks_are_of_the_content() -> None:
+    had = runs((0, 0, 1, 100), (0, 1, 2, 200), unwritten=[1])
+    found = columns({"source": STALE_INDEX}, blocks=had, states=[state(size=0)]).runs
+    assert rows_of(found) == rows_of(had)
+    assert found.unwritten.tolist() == [False, True]
+
+
+def test_blocks_are_counted_for_each_file() -> None:
+    had = runs((0, 0, 1, 100), (0, 1, 2, 200), (2, 0, 4, 300))
+    found = columns({}, {}, {}, blocks=had, states=[
+        state(life=at, size=9 * BLOCK) for at in range(3)
+    ])  # fmt: skip
+    assert found.slices == [0, 2, 2, 3]
+    assert found.block_counts == [3, 0, 4]
+
+
+def test_a_size_is_that_of_the_inode_or_of_the_bytes_that_are_left() -> None:
+    none = np.zeros(0, np.int64)
+    maps = LostMaps(
+        np.array([8, 2]), np.array(["leaves", "leaves"]), runs(), (none, none),
+        np.array([70, 7000]), [],
+    )  # fmt: skip
+    found = columns(
+        {}, {"source": STALE_INDEX}, {"lost_map": 1, "source": "leaves"}, {"source": STALE_INDEX},
+        blocks=runs((0, 0, 1, 100), (1, 0, 2, 200), (2, 0, 2, 300), (3, 0, 1, 400)), maps=maps,
+        disk={100: b"\1" * 9, 201: b"\1" * 30, 301: b"\1" * 50, 400: b"\1" * 60},
+    )  # fmt: skip
+    assert found.sizes == [100, BLOCK + 30, 7000, 60]
+    assert found.source_names == [LOG, STALE_INDEX, "leaves", STALE_INDEX]
+
+
+def freed_root(*starts: int) -> Any:
+    """The root of an extent tree of which a deletion left the first file blocks."""
+    header = b"".join(word.to_bytes(2, "little") for word in (0xF30A, 0, 4, 0, 0, 0))
+    entries = b"".join(start.to_bytes(4, "little") + bytes(8) for start in starts)
+    return np.frombuffer((header + entries).ljust(60, b"\0"), np.uint8)
+
+
+def test_a_freed_root_tells_how_many_extents_there_were_and_where_the_last_began() -> None:
+    nothing = {"source": NOTHING}
+    found = columns(nothing, {}, nothing, nothing, nothing, states=[
+        state(life=at, links_count=0) for at in range(5)
+    ])  # fmt: skip
+    first = freed_root(0, 5, 9)
+    roots = (first, first, freed_root(0), freed_root(0, 8), np.zeros(60, np.uint8))
+    found.past.states.table.i_block = np.stack(roots)
+    assert found.stale_extents == {0: (3, 9), 3: (2, 8)}
+
+
+# --- later owners -----------------------------------------------------------------------------
+
+
+def is_taken(file: State, order: int, by: str, at: int = STATE) -> bool:
+    """Whether a file's block counts as another's: of a state of that order, or of a copy."""
+    other = claims((AT, 1, 1, order))
+    made: Any = {"logged": None, "journaled": None, by: other}
+    found = columns(file, blocks=runs((0, 0, 1, AT)), states=[state(order=at)], **made)
+    assert found.reuse_slices == [0, len(found.reuse.candidate)]
+    return bool(len(found.reuse.candidate))
+
+
+@pytest.mark.parametrize("by", ["logged", "journaled"])
+def test_another_owner_is_later_after_the_state_and_a_copy_after_the_end(by: str) -> None:
+    first = {"logged": STATE, "journaled": DEATH}[by]
+    assert not is_taken({}, first, by)
+    assert is_taken({}, first + 1, by)
+
+
+@pytest.mark.parametrize("by", ["logged", "journaled"])
+def test_of_a_file_that_no_transaction_shows_dead_all_after_its_state_are_later(by: str) -> None:
+    unseen = {"death": ON_DISK}
+    assert not is_taken(unseen, STATE, by)
+    assert is_taken(unseen, STATE + 1, by)
+    on_disk = {"death": ON_DISK, "source": DISK}
+    assert not is_taken(on_disk, ON_DISK - 1, by, at=ON_DISK)
+
+
+@pytest.mark.parametrize("by", ["logged", "journaled"])
+def test_of_a_file_that_the_disk_tells_those_after_its_end_are_later(by: str) -> None:
+    assert not is_taken({"source": STALE_INDEX}, DEATH, by, at=ON_DISK)
+    assert is_taken({"source": STALE_INDEX}, DEATH + 1, by, at=ON_DISK)
+
+
+def test_an_earlier_version_may_be_written_over_in_the_transaction_that_ended_it() -> None:
+    for order, taken in ((DEATH - 1, False), (DEATH, True)):
+        assert is_taken({"superseded": True}, order, "journaled") == taken
+    assert not is_taken({"superseded": True, "death": STATE}, STATE, "journaled")
+
+
+Rivals = list[tuple[int, int, int, int]]
+
+
+def rivals(first: State, second: State, dtimes: tuple[int, int] = (50, 60), **lives: int) -> Rivals:
+    """(candidate, first block, blocks, inode number) that files of common blocks have lost.
+
+    Args:
+        first: a candidate, of blocks 700 to 709.
+        second: the other one, of blocks 705 to 714.
+        dtimes: of both, seconds.
+        lives: the life of the second one.
+    """
+    states = []
+    for life, number, dtime in zip((0, lives.get("life", 1)), (12, 13), dtimes, strict=True):
+        states.append(state(life=life, number=number, size=10 * BLOCK))
+        states.append(
+            state(life=life, number=number, order=DEATH, dtime=dtime, ctime=55 * NANOSECONDS)
+        )
+    found = columns(
+        {"row": 0, **first}, {"row": 2, **second}, states=states,
+        blocks=runs((0, 0, 10, AT), (1, 0, 10, AT + 5)),
+    )  # fmt: skip
+    made = found.freed_rivals
+    assert found.rival_slices[-1] == len(made[0])
+    return list(zip(*(part.tolist() for part in made), strict=True))
+
+
+OF_FIRST, OF_SECOND = (0, AT + 5, 5, 13), (1, AT + 5, 5, 12)
+
+
+@pytest.mark.parametrize("source", [DISK, STALE_INDEX])
+def test_a_file_freed_later_may_have_had_the_blocks_last(source: str) -> None:
+    told = {"source": source}
+    assert rivals({}, told) == [OF_FIRST]
+    assert rivals(told, {}, (60, 50)) == [OF_SECOND]
+    assert rivals(told, told) == [OF_FIRST]
+    assert rivals(told, told, (60, 50)) == [OF_SECOND]
+    assert rivals({}, told, (60, 50)) == []
+    assert rivals(told, told, (60, 60)) == [OF_FIRST, OF_SECOND]  # in the same second: either
+
+
+def test_where_the_log_tells_of_the_blocks_no_deletion_time_is_asked() -> None:
+    assert rivals({}, {}) == []
+
+
+def test_without_a_deletion_time_the_last_change_tells() -> None:
+    assert rivals({}, {"source": DISK}, (54, 0)) == [OF_FIRST]
+    assert rivals({}, {"source": DISK}, (56, 0)) == []
+    assert rivals({}, {"source": DISK}, (0, 54)) == []
+    assert rivals({}, {"source": DISK}, (0, 55)) == [OF_FIRST]
+
+
+def test_neither_a_file_that_holds_its_blocks_nor_the_same_file_is_a_rival() -> None:
+    assert rivals({}, {"source": DISK, "death": NEVER}) == []
+    assert rivals({"death": NEVER}, {"source": DISK}) == []
+    assert rivals({}, {"source": DISK}, life=0) == []
+
+
+# --- tree blocks ------------------------------------------------------------------------------
+
+NODE = 800
+
+
+def mistrusted(flags: int = EXTENTS, **changes: Any) -> set[int]:
+    """Which of two files may have a map of others; a tree block of the second was taken."""
+    made: Any = {
+        "checksums": True, "logged": claims((NODE, 1, 5, DEATH + 1)),
+        "nodes": [(0, NODE + 1), (1, NODE)], **changes,
+    }  # fmt: skip
+    return columns({}, {}, states=[state(life=at, flags=flags) for at in (0, 1)], **made).untrusted
+
+
+def test_a_tree_block_that_was_taken_is_not_believed_where_no_checksum_vouches_for_it() -> None:
+    assert mistrusted() == set()  # checksums prove it
+    assert mistrusted(checksums=False) == {1}
+    assert mistrusted(flags=0) == {1}  # blocks of pointers have none
+
+
+def test_a_tree_block_that_nobody_took_is_believed() -> None:
+    for order in (STATE, STATE + 1):
+        logged = claims((NODE, 1, 5, order))
+        assert mistrusted(checksums=False, logged=logged) == {1} - {STATE + 1 - order}
+    assert mistrusted(checksums=False, logged=claims()) == set()
+
+
+def test_a_tree_block_is_believed_as_the_log_has_it() -> None:
+    for order, told in ((DEATH - 1, set()), (DEATH, {1})):  # while the file had it, and later
+        assert mistrusted(checksums=False, history=copies((NODE, order))) == told
+    assert mistrusted(checksums=False, history=copies((NODE + 5, 1))) == {1}
+
+
+# --- copies of content in the log -------------------------------------------------------------
+
+
+def copied(file: State, *held: tuple[int, int], owned: Claims | None = None) -> list[list[int]]:
+    """[block, order] of the copies that count as content of a file of blocks 700 and 701."""
+    first = claims((AT, 2, 0, STATE - 2), (AT, 2, 0, STATE))
+    history = copies(*held)
+    found = columns(
+        file, blocks=runs((0, 0, 1, AT + 1), (0, 1, 1, AT)), history=history,
+        states=[state(size=2 * BLOCK)], logged=owned or first,
+    ).journaled  # fmt: skip
+    if not found:
+        return []
+    ((blocks, tags),) = found.values()
+    assert blocks.tolist() == history.blocks[tags - 100].tolist()
+    return [
+        [block, int(history.orders[tag - 100])] for block, tag in zip(blocks, tags, strict=True)
+    ]
+
+
+def test_the_newest_copy_of_each_block_from_while_the_file_had_it_is_its_content() -> None:
+    assert copied({}, (AT, 2), (AT, 3), (AT, 4), (AT + 1, 9), (AT + 1, 10)) == [
+        [AT, 4], [AT + 1, 9]
+    ]  # fmt: skip
+    assert copied({}, (AT, 2), (AT + 1, 10), (AT + 2, 5)) == []
+
+
+def test_an_open_file_has_copies_of_any_time_and_one_not_seen_dead_those_up_to_its_state() -> None:
+    held = ((AT, STATE), (AT, STATE + 1), (AT, 99))
+    assert copied({"death": NEVER}, *held) == [[AT, 99]]
+    assert copied({"death": ON_DISK}, *held) == [[AT, STATE]]
+
+
+@pytest.mark.parametrize(
+    ("between", "first"),
+    [
+        (claims((AT, 2, 0, 2), (AT, 2, 1, 3), (AT, 2, 0, 4)), 4),  # another file had it
+        (claims((AT, 2, 0, 2), (AT, 2, 0, 3), (AT, 2, 0, 4), tree=[1]), 4),  # its own tree
+        (claims((AT, 2, 0, 2), (AT, 2, 1, 6), (AT, 2, 0, 4)), 2),  # later than the state
+        (claims((AT, 2, 0, 2), (AT, 2, 0, 3), (AT, 2, 1, 5)), None),  # as of the state's order
+        (claims((AT, 2, 1, 2)), None),  # it never had it
+    ],
+)
+def test_a_copy_from_before_somebody_else_had_the_block_is_none_of_its_content(
+    between: Claims, first: int | None
+) -> None:
+    for order in range(1, 6):
+        expected = [[AT, order]] * (first is not None and order >= first)
+        assert copied({}, (AT, order), owned=between) == expected
+
+
+def test_what_a_file_on_disk_has_now_it_had_when_the_log_was_written() -> None:
+    """Claims of what the disk shows stand one before `NOW`."""
+    for own, held in ((claims((AT, 1, 0, ON_DISK - 1)), True), (claims((AT, 1, 1, 9)), False)):
+        found = columns(
+            {"death": NEVER}, blocks=runs((0, 0, 1, AT)), states=[state(order=ON_DISK)],
+            history=copies((AT, ON_DISK - 1)), logged=own,
+        )  # fmt: skip
+        assert bool(found.journaled) == held
+
+
+def test_each_file_has_its_own_copies() -> None:
+    found = columns(
+        {}, {}, {}, blocks=runs((0, 0, 1, AT), (2, 0, 1, AT + 1)),
+        history=copies((AT, 6), (AT + 1, 7)),
+        logged=claims((AT, 1, 0, STATE), (AT + 1, 1, 2, STATE)),
+    ).journaled  # fmt: skip
+    told = {at: (blocks.tolist(), tags.tolist()) for at, (blocks, tags) in found.items()}
+    assert told == {0: ([AT], [100]), 2: ([AT + 1], [101])}
+    assert columns({}, blocks=runs((0, 0, 1, AT))).journaled == {}
+
+
+# --- copies that no descriptor names ----------------------------------------------------------
+
+Copy = tuple[int, int, int]  # log block, order, bytes up to the last one that is not zero
+TWO = BLOCK + 10  # size of a file of two blocks
+
+
+def loosely(*rows: Copy) -> LooseCopies:
+    return LooseCopies(*table(*rows, width=3))
+
+
+def with_loose(*changes: State, held: Sequence[Copy] = (), **file: Any) -> Columns:
+    """Two files, of two blocks that lie turned round and of one; both are used again."""
+    first: State = {"life": 0, "size": TWO, "crtime": 1, **(changes[0] if changes else {})}
+    usual = [(30, STATE, BLOCK), (31, STATE, 10), (32, STATE, 20)]
+    return columns(
+        file, {}, blocks=runs((0, 0, 1, AT + 1), (0, 1, 1, AT), (1, 0, 1, 900)),
+        states=[state(**first), state(life=1, number=13, size=20, crtime=2)],
+        in_use=(AT, 900), loose=loosely(*usual, *held),
+    )  # fmt: skip
+
+
+def told_loose(found: Columns) -> dict[int, tuple[list[int], list[int]]]:
+    return {at: (blocks.tolist(), log.tolist()) for at, (blocks, log) in found.loose.items()}
+
+
+def test_a_file_that_was_written_over_is_read_from_copies_that_only_its_size_finds() -> None:
+    assert told_loose(with_loose()) == {0: ([AT, AT + 1], [31, 30]), 1: ([900], [32])}
+    in_one_run = with_loose()
+    vars(in_one_run).update(runs=runs((0, 0, 2, AT), (1, 0, 1, 900)))
+    assert told_loose(in_one_run) == {0: ([AT, AT + 1], [30, 31]), 1: ([900], [32])}
+
+
+def test_a_file_that_nobody_wrote_over_is_read_from_the_disk() -> None:
+    found = with_loose()
+    cast(Any, found.fs.bitmaps).blocks_in_use = lambda at: np.isin(at, [900])
+    assert list(told_loose(found)) == [1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "file"),
+    [
+        ({"mode": 0o120777}, {}),
+        ({}, {"superseded": True}),
+        ({}, {"source": STALE_INDEX}),
+        ({"size": 2 * BLOCK + 10}, {}),  # not all of its blocks are mapped
+        ({"size": 0}, {}),
+    ],
+)
+def test_only_the_last_state_of_a_whole_file_is_looked_for(changes: State, file: State) -> None:
+    assert 0 not in with_loose(changes, **file)._placed[0].tolist()
+
+
+def test_blocks_that_were_never_written_have_no_copies() -> None:
+    had = runs((0, 0, 2, AT), unwritten=[0])
+    found = columns({}, blocks=had, states=[state(size=TWO)], loose=loosely((30, STATE, 10)))
+    assert found._placed[0].tolist() == []
+    assert columns({}, blocks=runs((0, 0, 1, AT)))._placed[0].tolist() == []
+
+
+def test_copies_of_nobody_are_contents_where_their_transaction_has_those_of_files() -> None:
+    more = [(33, STATE, 33), (40, STATE + 1, 44)]
+    assert with_loose(held=more).unplaced.tolist() == [33]
+    third = columns(
+        {}, {}, {}, blocks=runs((0, 0, 2, AT), (1, 0, 1, 900), (2, 0, 1, 950)),
+        states=[state(size=TWO), state(life=1, size=BLOCK), state(life=2, size=20)],
+        loose=loosely((30, STATE, BLOCK), (31, STATE, 10), (32, STATE, 20), (33, STATE, 33)),
+    )  # fmt: skip
+    assert third.unplaced.tolist() == [33]  # a file of whole blocks is found nowhere
+    assert with_loose().unplaced.tolist() == []
+
+
+# --- what speaks against them -----------------------------------------------------------------
+
+
+def judged(made: Columns, monkeypatch: pytest.MonkeyPatch, zeros: Runs | None = None) -> Columns:
+    """The columns, with no other reason than those that are worked out in them."""
+    monkeypatch.setattr(module, "find_doubts", lambda *_: ([], []))
+    monkeypatch.setattr(module, "find_discarded", lambda *_: (runs(), zeros or runs()))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("held", "told"),
+    [
+        ((), [0, 1]),
+        ((AT, AT + 1, AT + 2), [0]),
+        ((AT, AT + 1), [0, 1]),
+        ((AT + 1, AT + 2, AT + 3), [0, 1]),
+        ((AT - 1, AT, AT + 1, AT + 3), [0, 1]),
+        ((AT - 1, AT, AT + 1, AT + 2, AT + 3), [0]),
+    ],
+)
+def test_zeros_that_a_discard_may_have_made_are_the_files_own_where_the_log_has_all_of_them(
+    held: Sequence[int], told: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zeros = runs((0, 0, 1, 100), (1, 3, 3, AT), (2, 0, 1, 900))
+    made = judged(columns({}, {}, {}), monkeypatch, zeros)
+    vars(made).update(journaled={1: (np.array(held), np.arange(len(held)))} if held else {})
+    assert made.unrecorded == {place: [IN_UNITS] for place in (*told, 2)}
+    assert len(made.discarded) == 0
+
+
+def test_what_was_discarded_is_told_for_each_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = runs((0, 0, 1, AT), (2, 0, 3, 900))
+    made = columns({}, {}, {})
+    monkeypatch.setattr(module, "find_discarded", lambda *_: (gone, runs()))
+    assert rows_of(made.discarded) == rows_of(gone)
+    assert made.discarded_slices == [0, 1, 1, 2]
+
+
+def test_two_pieces_of_zeros_both_need_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    zeros = runs((0, 0, 1, AT), (0, 3, 1, AT + 5))
+    for held, told in (((AT,), True), ((AT + 5,), True), ((AT, AT + 5), False)):
+        made = judged(columns({}), monkeypatch, zeros)
+        vars(made).update(journaled={0: (np.array(held), np.array(held))})
+        assert bool(made.unrecorded) == told
+
+
+def test_what_speaks_against_a_found_map_speaks_against_its_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    none = np.zeros(0, np.int64)
+    doubts = [(np.array([True, False]), "first"), (np.array([True, True]), "both")]
+    maps = LostMaps(
+        np.array([0, 1]), np.array(["x", "x"]), runs(), (none, none), np.array([1, 1]), doubts
+    )
+    made = columns({}, {"lost_map": 1}, {"lost_map": 0}, maps=maps)
+    judged(made, monkeypatch)
+    assert made.reasons == {1: ["both"], 2: ["first", "both"]}
+    assert made.unrecorded == {}
+
+
+def test_a_copy_that_the_disk_contradicts_speaks_against_the_file_unless_another_took_the_block(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def contradicted(*files: State, **changes: Any) -> list[int]:
+        made = columns(
+            *files, blocks=runs((0, 0, 1, AT), (1, 0, 1, AT)), history=copies((AT, STATE)),
+            logged=claims((AT, 1, 0, STATE)), disk={AT: b"\1"},
+            states=[state(), state(life=1, number=13, order=ON_DISK, dtime=2000)], **changes,
+        )  # fmt: skip
+        past: Any = made.past
+        past.breaks = Breaks(*(cast(Any, np.array([one])) for one in (6, 8, 0, True, False)))
+        past.log = SimpleNamespace(
+            tags=Sized(order=np.full(101, STATE)),
+            read_copies=lambda tags: np.full((len(tags), BLOCK), 2, np.uint8),
+        )
+        return list(judged(made, monkeypatch).reasons)
+
+    orphan = {"death": NEVER, "source": DISK}
+    assert contradicted({}, orphan) == [0]
+    assert contradicted({}, orphan, in_use=(AT,)) == []
+    assert contradicted({}, {"source": DISK, "death": ON_DISK}) == []  # freed later, it may have it
+    assert overwritten_copies.REASON
+
+
+# --- for the records --------------------------------------------------------------------------
+
+
+def test_transactions_are_told_by_id_and_commit_time() -> None:
+    assert columns({}).moments == {}
+    made = columns({})
+    rows = [SimpleNamespace(order=2**32 + 7, id=7, commit_time_ns=70)]
+    cast(Any, made.past).log = SimpleNamespace(transactions=rows)
+    ((order, moment),) = made.moments.items()
+    assert (order, moment.transaction, moment.time) == (2**32 + 7, 7, 70)
+
+
+def test_the_paths_of_those_who_took_blocks_are_told() -> None:
+    made = columns({}, blocks=runs((0, 0, 1, AT)), logged=claims((AT, 1, 5, DEATH + 1)))
+    tree = SimpleNamespace(
+        number=np.array([2, 17, 18]), paths_of=lambda rows: [b"/%d" % row for row in rows]
+    )
+    cast(Any, made.fs).tree = lambda: tree
+    assert made.owner_paths == {17: b"/1"}
