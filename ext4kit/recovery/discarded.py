@@ -96,7 +96,8 @@ def _groups_of(fs: FileSystem, table: Runs) -> str:
     first = table.physical - fs.superblock.first_data_block
     groups = np.unique(first // fs.superblock.blocks_per_group)
     parts = np.split(groups, np.flatnonzero(np.diff(groups) > 1) + 1)
-    shown = [f"{part[0]}" if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts]
+    edges = [(part[0], part[-1]) for part in parts]
+    shown = [f"{first}" if first == last else f"{first}-{last}" for first, last in edges]
     more = f" and {len(shown) - MOST_RANGES:,} ranges more" if len(shown) > MOST_RANGES else ""
     return f"block groups {', '.join(shown[:MOST_RANGES])}{more}"
 
@@ -115,13 +116,8 @@ def _zeros(fs: FileSystem, parts: Runs) -> Runs:
     for some in map(slice, edges[:-1], edges[1:]):
         piece, position = spread(length[some])
         whose, position = row[some][piece], skip[some][piece] + position
-        ones = np.ones_like(whose)
-        blocks = Runs(
-            parts.owner[whose],
-            parts.logical[whose] + position,
-            ones,
-            parts.physical[whose] + position,
-            ones == 0,
+        blocks = Runs.single(
+            parts.owner[whose], parts.logical[whose] + position, parts.physical[whose] + position
         )
         found.append(joined(blocks.take(_are_zeros(fs, blocks.physical))))
     return joined(Runs.stacked([(part, 0) for part in found]))

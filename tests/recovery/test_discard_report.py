@@ -11,23 +11,32 @@ import pytest
 from ext4kit.errors import RequestError
 from ext4kit.filesystem.maps import Runs
 from ext4kit.findings import Severity
-from ext4kit.recovery.discarded import MOUNTED_WITH_DISCARD, report_discarded
+from ext4kit.recovery.discarded import report_discarded
 
 PER_GROUP, FIRST = 100, 1
+MOUNTED_WITH_DISCARD = 0x0400  # EXT4_DEFM_DISCARD, kernel fs/ext4/ext4.h
+STAMP = "/var/lib/systemd/timers/stamp-fstrim.timer"
 
 
-def told(blocks: list[int], options: int = 0, owners: list[int] | None = None) -> list[Any]:
-    """What is reported of runs of two blocks that begin at these."""
+def told(
+    blocks: list[int], options: int = 0, owners: list[int] | None = None, ran: int | None = None
+) -> list[Any]:
+    """What is reported of runs of two blocks that begin at these; `ran`: when fstrim did, ns."""
     said: list[Any] = []
 
-    def nothing(_: object) -> None:
-        raise RequestError("no such path")
+    def lookup(path: str) -> int:
+        if ran is None or path != STAMP:
+            raise RequestError("no such path")
+        return 77
+
+    def inode(_: int) -> Any:
+        return SimpleNamespace(mtime=ran)
 
     superblock = SimpleNamespace(
         first_data_block=FIRST, blocks_per_group=PER_GROUP, default_mount_options=options
     )
     problems = SimpleNamespace(add=lambda *what: said.append(what))
-    fs = SimpleNamespace(superblock=superblock, problems=problems, lookup=nothing, inode=nothing)
+    fs = SimpleNamespace(superblock=superblock, problems=problems, lookup=lookup, inode=inode)
     start = np.array(blocks, np.int64)
     two, none = np.full(len(start), 2), np.zeros(len(start), bool)
     owner = np.array(owners or list(range(len(start))), np.int64)
@@ -45,6 +54,17 @@ def test_blocks_and_files_are_counted_once_and_told_as_a_warning() -> None:
 
 def test_a_mount_option_of_the_superblock_is_told() -> None:
     assert "mounted with discard by default" in told([1], MOUNTED_WITH_DISCARD)[0][1]
+
+
+def test_when_fstrim_ran_last_is_told_by_its_stamp() -> None:
+    assert "fstrim" not in told([1])[0][1]
+    what = told([1], ran=1_700_000_000_999_999_999)[0][1]
+    assert what.endswith("; fstrim ran last at 2023-11-14 22:13:20Z")
+
+
+def test_a_group_ends_before_the_first_block_of_the_next_one() -> None:
+    for block, group in ((FIRST, 0), (PER_GROUP, 0), (PER_GROUP + FIRST, 1)):
+        assert f"in block groups {group};" in told([block])[0][1]
 
 
 @pytest.mark.parametrize(
