@@ -16,6 +16,8 @@ from ext4kit.journal.replay import ReplayedBlocks
 from ext4kit.past.states import NEVER, NOW, Past
 from ext4kit.recovery.intervals import overlaps
 
+RUNS_AT_ONCE = 4096  # of which bitmaps are asked together
+
 
 @dataclass(frozen=True, slots=True)
 class Claims(Table):
@@ -105,7 +107,7 @@ class Ownership:
         keys, wanted = past.number << 32 | past.generation, number << 32 | generation
         place = np.searchsorted(keys, wanted)  # lives are numbered in that order
         known = place < len(keys)
-        known[known] = (keys[place[known]] == wanted[known]) & (generation[known] >= 0)
+        known[known] = keys[place[known]] == wanted[known]
         life, now = np.where(known, place, -1), np.full(len(number), NOW)
         return Claims(start, length, life, number, now, np.ones(len(number), bool))
 
@@ -143,7 +145,8 @@ class Ownership:
         """Blocks that the bitmaps show in use now, with their owners where inodes tell them."""
         held = runs.take(death[runs.owner] != NEVER)
         parts = [
-            self._used_pieces(held.take(slice(at, at + 4096))) for at in range(0, len(held), 4096)
+            self._used_pieces(held.take(slice(at, at + RUNS_AT_ONCE)))
+            for at in range(0, len(held), RUNS_AT_ONCE)
         ]
         nothing = np.zeros(0, np.int64)
         if parts:
@@ -152,7 +155,7 @@ class Ownership:
             columns = [nothing, nothing, nothing]
         candidate, start, length = columns
         number = self._live_owners(start, length)
-        told = (number > 0) | ~self.past.fs.bitmaps.blocks_unknown(start)  # else a doubt, no owner
+        told = (number != 0) | ~self.past.fs.bitmaps.blocks_unknown(start)  # else a doubt, no owner
         now = np.full(len(start), NOW)
         return Reuse(candidate, start, length, number, now).take(told)
 

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from ext4kit.filesystem.maps import Runs
+from ext4kit.journal.replay import ReplayedBlocks
 from ext4kit.past import Past
 from ext4kit.past.states import NEVER, NOW
+from ext4kit.recovery import ownership as module
 from ext4kit.recovery.ownership import Claims, Ownership
 
 BLOCKS = 2000
@@ -175,6 +177,80 @@ def test_what_was_taken_comes_by_candidate_and_place_the_newest_first() -> None:
     ]  # fmt: skip
 
 
-def test_more_pieces_than_are_looked_at_together_are_all_looked_at() -> None:
-    pieces = [(0, at, 1) for at in range(0, BLOCKS, 2)] * 5  # more than 4,096
-    assert len(taken(ownership(in_use=(1998,)), *pieces)) == 5
+@pytest.mark.parametrize("at_once", [1, 2, 3, 4])
+def test_more_runs_than_are_looked_at_together_are_all_looked_at(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "RUNS_AT_ONCE", at_once)
+    mine = [(0, 100, 2), (0, 104, 2), (1, 110, 2)]
+    found = taken(ownership(in_use=(100, 101, 104, 105, 111)), *mine)
+    assert [row[:3] for row in found] == [(0, 100, 2), (0, 104, 2), (1, 111, 1)]
+
+
+# --- where claims come from -----------------------------------------------------------------------
+
+Claim = tuple[int, int, int, int, int, bool]  # first block, blocks, life, inode number, order
+
+
+def told(found: Claims) -> list[Claim]:
+    names = ("start", "length", "life", "number", "order", "content")
+    return list(zip(*(getattr(found, name).tolist() for name in names), strict=True))
+
+
+def of_past(**parts: Any) -> Ownership:
+    return Ownership(cast(Past, SimpleNamespace(**parts)))
+
+
+def test_states_that_tell_a_content_claim_its_blocks_and_their_tree() -> None:
+    """Of four states the second tells none; the last one is on the disk."""
+    asked: list[list[int]] = []
+
+    def map_states(rows: Any) -> Any:
+        asked.append(rows.tolist())
+        return SimpleNamespace(
+            data=runs((0, 100, 4), (1, 200, 2), (2, 300, 1)),
+            nodes=tuple(table((1, 250), (2, 350), columns=2)),
+        )
+
+    states = SimpleNamespace(
+        whole=np.array([True, False, True, True]), order=np.array([5, 6, 7, int(NOW)]),
+        life=np.array([0, 0, 1, 2]), table=SimpleNamespace(number=np.array([12, 12, 13, 14])),
+    )  # fmt: skip
+    number, start, length = table((20, 900, 8), (21, 950, 9), columns=3)
+    settled = [SimpleNamespace(number=number, start=start, length=length)]
+    found = of_past(states=states, map_states=map_states, settled=settled).logged
+    disk = int(NOW) - 1  # before what bitmaps show now
+    assert asked == [[0, 2, 3]]
+    assert told(found) == [
+        (100, 4, 0, 12, 5, True), (200, 2, 1, 13, 7, True), (300, 1, 2, 14, disk, True),
+        (250, 1, 1, 13, 7, False), (350, 1, 2, 14, disk, False),
+        (900, 8, -1, 20, disk, False), (950, 9, -1, 21, disk, False),
+    ]  # fmt: skip
+
+
+def test_each_copy_in_the_log_claims_its_block_for_nobody_known() -> None:
+    history = SimpleNamespace(blocks=np.array([70, 70, 71]), orders=np.array([5, 9, 6]))
+    found = told(of_past(history=history).journaled)
+    assert found == [(70, 1, -1, 0, 5, False), (70, 1, -1, 0, 9, False), (71, 1, -1, 0, 6, False)]
+    assert told(of_past(history=None).journaled) == []
+
+
+def test_fast_commits_claim_ranges_for_the_lives_that_they_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without a generation, or with one that is not known, it is nobody's that is known."""
+    rows = ((100, 4, 12, 7), (200, 5, 12, 8), (300, 6, 12, -1), (400, 1, 13, 7), (500, 1, 99, 7),
+            (600, 2, 11, 7))  # fmt: skip
+    given = tuple(table(*rows, columns=4))
+    monkeypatch.setattr(module, "given_ranges", lambda log: given if log == "log" else None)
+    blocks: Any = ReplayedBlocks.__new__(ReplayedBlocks)
+    blocks.log, blocks.changed = "log", [1]
+    lives = {"number": np.array([12, 12, 13]), "generation": np.array([7, 9, 7])}
+    now = int(NOW)
+    assert told(of_past(fs=SimpleNamespace(blocks=blocks), **lives).unreplayed) == [
+        (100, 4, 0, 12, now, True), (200, 5, -1, 12, now, True), (300, 6, -1, 12, now, True),
+        (400, 1, 2, 13, now, True), (500, 1, -1, 99, now, True), (600, 2, -1, 11, now, True),
+    ]  # fmt: skip
+    blocks.changed = []
+    assert told(of_past(fs=SimpleNamespace(blocks=blocks), **lives).unreplayed) == []
+    assert told(of_past(fs=SimpleNamespace(blocks=None), **lives).unreplayed) == []
