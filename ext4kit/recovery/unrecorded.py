@@ -44,7 +44,7 @@ def find_unrecorded(
     if past.log is None or not len(past.log.transactions):
         return [(files, NO_JOURNAL)]
     after = freed_state(past, found)
-    freed, recent = after >= 0, ages.unsettled(found.row, ages.changed[found.row])
+    freed, recent = after != NEVER, ages.unsettled(found.row, ages.changed[found.row])
     return [
         (files & found.superseded, EARLIER),
         (files & ~found.superseded & ~freed, UNSEEN_END),
@@ -60,13 +60,10 @@ def freed_state(past: Past, found: Candidates) -> Any:
     Inline data stay in the freed inode: its state is the candidate's own.
     """
     states, row = past.states, found.row
-    every, count = np.arange(len(states)), np.cumsum(states.whole)
-    rows = np.where(past.are_freed & ~states.whole, every, len(states))
-    following = np.minimum.accumulate(rows[::-1])[::-1]
-    after = following[np.minimum(row + 1, len(states) - 1)]
-    known = (after > row) & (after < len(states))
-    after = np.where(known, after, row)
-    freed = known & (states.life[after] == states.life[row]) & (count[after] == count[row])
+    count, ends = np.cumsum(states.whole), np.flatnonzero(past.are_freed & ~states.whole)
+    after = np.append(ends, NEVER)[np.searchsorted(ends, row, side="right")]
+    freed = (states.life[after] == states.life[row]) & (count[after] == count[row])
+    freed &= after != NEVER
     inline = (states.table.flags[row] & int(InodeFlags.INLINE_DATA)) != 0
     inline &= past.are_freed[row] & (row > 0) & (states.life[row - 1] == states.life[row])
     return np.where(freed, after, np.where(inline, row, NEVER))

@@ -65,15 +65,14 @@ def find_unseen_users(
 def _lost_since(past: Past, found: Candidates) -> Any:
     """Transactions that came after the state were overwritten, older ones were not."""
     order = past.states.order[found.row]
-    logged = (found.source == LOG) & (order < UNREPLAYED)
-    return logged & past.breaks.any_lost(order, np.full(len(order), NOW))
+    return (found.source == LOG) & past.breaks.any_lost(order, np.full(len(order), NOW))
 
 
 def lost_meanwhile(past: Past, found: Candidates, order: Any) -> Any:
     """Transactions between an order of each candidate and its next state were overwritten."""
     following = past.following[found.row]
-    logged = (found.source == LOG) & (order < UNREPLAYED)
-    return logged & past.breaks.any_lost(order, np.where(following == NEVER, NOW, following))
+    until = np.where(following == NEVER, NOW, following)
+    return (found.source == LOG) & past.breaks.any_lost(order, until)
 
 
 def _counted_anew(past: Past, found: Candidates) -> Any:
@@ -111,7 +110,7 @@ def _mounted_since(past: Past, commit: int) -> bool:
     superblock, mounts = past.fs.superblock, past.mounts
     session = past.breaks.after.max(initial=NEVER)
     if mounts is not None and len(mounts) and mounts.tid[-1] >= session:
-        return bool(mounts.counts(np.array([-1]))[0] != superblock.mount_count)
+        return int(mounts.counts(np.array([-1])).item()) != superblock.mount_count
     return superblock.mount_time * NANOSECONDS > commit
 
 

@@ -26,7 +26,7 @@ class _Table(SimpleNamespace):
 def state(tid: int, **changes: Any) -> dict[str, Any]:
     """A file of long ago, as a neighbour's change shows it."""
     usual = {
-        "tid": tid, "number": 12, "generation": 7, "mode": 0o100644, "links_count": 1, "size": 9,
+        "tid": tid, "number": 12, "generation": 7, "mode": 0o100755, "links_count": 1, "size": 9,
         "blocks": 8, "version": 3, "mtime": OLD, "ctime": OLD, "crtime": OLD,
     }  # fmt: skip
     return usual | changes

@@ -33,7 +33,7 @@ def state(**changes: Any) -> State:
     """An inode of a file of 100 bytes in one block, as its first write leaves it."""
     usual: State = {
         "life": 0, "order": 5, "number": 12, "undescribed": False, "whole": True,
-        "mode": 0o100644, "uid": 0, "gid": 0, "size": 100, "blocks": 8, "file_acl": 0,
+        "mode": 0o100755, "uid": 0, "gid": 0, "size": 100, "blocks": 8, "file_acl": 0,
         "flags": EXTENTS, "version": 2, "crtime": MADE, "mtime": MADE, "ctime": MADE, "dtime": 0,
         "links_count": 1, "extra_isize": 32, "place": 700, "depth": 0,
     }  # fmt: skip
