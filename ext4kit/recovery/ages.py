@@ -60,10 +60,8 @@ class Ages:
         """
         writes, breaks = self.past.writes, self.past.breaks
         session = breaks.next_to(self.states.order)
-        first = (
-            breaks.next_to(writes.counted[:1]) if len(writes.counted) else len(breaks.before) + 1
-        )
-        shown = self.counts | (session >= first)
+        first = breaks.next_to(writes.counted[:1])  # none where none is known
+        shown = self.counts | (session[:, None] >= first).any(axis=1)
         return shown & ~np.isin(session, breaks.next_to(writes.uncounted))
 
     @cached_property

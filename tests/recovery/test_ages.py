@@ -14,6 +14,7 @@ import pytest
 
 from ext4kit.past.breaks import Breaks
 from ext4kit.past.states import NOW
+from ext4kit.past.writes import Writes
 from ext4kit.recovery.ages import A_MOMENT, DATED, FINE_TIMES, Ages
 from ext4kit.units import NANOSECONDS
 from tests.recovery.told_past import (
@@ -123,6 +124,17 @@ def test_a_file_whose_first_block_is_another_was_written_anew(
     assert second_of(before, place=900).wrote.tolist() == [False, told]
     assert second_of(before).wrote.tolist() == [False, False]
     assert not second_of(state(depth=1), depth=0, place=900).wrote.any()
+
+
+@pytest.mark.parametrize(("flags", "place"), [(EXTENTS, range(18, 24)), (0, range(6))])
+def test_where_the_content_begins_is_told_by_the_first_entry_of_the_map(
+    flags: int, place: range
+) -> None:
+    """48 bits of the first extent; of pointers the first one, and a half of the second."""
+    for at in range(60):
+        past = past_of(state(flags=flags), state(flags=flags, order=6))
+        past.states.table.i_block[1, at] ^= 0x81
+        assert Ages(past).wrote.tolist() == [False, at in place], at
 
 
 def test_a_write_in_place_is_one_into_blocks_that_the_file_had() -> None:
@@ -303,6 +315,35 @@ def test_a_file_that_is_first_seen_with_blocks_may_have_been_rewritten_since_it_
     assert ages.made_and_rewritten.tolist() == [0 if again else -1]
 
 
+@pytest.mark.parametrize(
+    ("changes", "unknown"),
+    [
+        ({}, True),
+        ({"mtime": MADE - 5, "ctime": MADE, "version": 2}, False),  # all of it in one go
+        ({"mtime": MADE - 10, "version": 9}, False),  # nothing since it was made, as both times say
+        ({"mtime": MADE - 11, "version": 9}, False),  # a time set by hand stands
+        ({"extra_isize": DATED - 4}, False),  # it has no time of its making
+    ],
+)
+def test_what_an_old_file_was_written_before_the_log_begins_may_be_in_place(
+    changes: State, unknown: bool
+) -> None:
+    old = {"crtime": MADE - 10, "mtime": MADE, "ctime": MADE, "version": 5, **changes}
+    states = [state(**old), state(**old, order=6)]
+    ages = Ages(past_of(*states, commits=OLD_LOG))
+    assert ages.dirtied(np.array([0])).tolist() == [0 if unknown else -1] * 2
+
+
+def test_a_log_begins_with_the_first_commit_that_has_a_time() -> None:
+    for made, known in ((MADE, False), (MADE + 1, True)):
+        one = state(crtime=made, mtime=LATER, ctime=LATER, version=5)
+        ages = Ages(past_of(one, commits=((40, -1), (41, MADE), (42, LATER))))
+        assert ages.made_and_rewritten.tolist() == [0 if known else -1]
+    untimed = Ages(past_of(state(crtime=1, version=5), commits=((40, -1),)))
+    assert untimed.made_and_rewritten.tolist() == [0]
+    assert Ages(past_of(state(crtime=0, version=5))).made_and_rewritten.tolist() == [-1]
+
+
 # --- come to the disk ---------------------------------------------------------------------------
 
 MINUTE = 60 * SECOND
@@ -366,3 +407,89 @@ def test_a_power_cut_stops_what_was_on_its_way() -> None:
     assert unsettled(late, breaks(8, MADE + SECOND, clean=False))
     assert not unsettled(late, breaks(8, MADE + MINUTE, clean=False))
     assert not unsettled(late, breaks(10, MADE + SECOND, clean=False))
+
+
+# --- which kernel counted -----------------------------------------------------------------------
+
+
+def counted(orders: tuple[int, ...], counted: tuple[int, ...], uncounted: tuple[int, ...] = (),
+            version: int = 1) -> list[bool]:  # fmt: skip
+    """Of states of these transactions: the kernel counted. There was an unmount behind 10 and 20.
+
+    Args:
+        orders: of the states.
+        counted: transactions in which i_version of a file rose.
+        uncounted: those in which a file was written and it did not rise.
+        version: i_version of the states.
+    """
+    columns: Any = (
+        np.array(column)
+        for column in ((10, 20), (13, 23), (MADE, MADE), (True, True), (False, False))
+    )
+    writes = Writes(np.array([], int), np.array(counted, int), np.array(uncounted, int))
+    states = [state(order=order, version=version) for order in orders]
+    found: list[bool] = Ages(
+        past_of(*states, breaks=Breaks(*columns), writes=writes)
+    ).are_counted.tolist()
+    return found
+
+
+def test_a_kernel_counts_from_the_mount_on_in_which_a_count_is_seen() -> None:
+    every = (9, 10, 13, 20, 23, 30)
+    assert counted(every, ()) == [False] * 6
+    assert counted(every, (), version=2) == [True] * 6  # each shows it itself
+    assert counted(every, (5,)) == [True] * 6
+    assert counted(every, (10,)) == [True] * 6
+    assert counted(every, (13,)) == [False] * 2 + [True] * 4
+    assert counted(every, (15, 29)) == [False] * 2 + [True] * 4
+    assert counted(every, (29,)) == [False] * 4 + [True] * 2
+
+
+def test_in_a_mount_with_a_write_that_is_not_counted_none_is() -> None:
+    """An older kernel may have written in between; it leaves the versions as they were."""
+    every = (9, 10, 13, 20, 23, 30)
+    for version in (1, 2):
+        found = counted(every, (5,), (14,), version=version)
+        assert found == [True, True, False, False, True, True]
+    assert counted(every, (5,), (9, 29)) == [False, False, True, True, False, False]
+
+
+# --- when a state was gone ----------------------------------------------------------------------
+
+
+def test_of_a_state_that_shows_it_freed_the_deletion_time_ends_it_too() -> None:
+    freed = {"links_count": 0, "whole": False, "version": 2}
+    for second, soon in ((1058, True), (1059, False)):
+        states = [
+            state(),
+            state(order=9, dtime=second, **freed),
+            state(order=12, dtime=second, **freed),
+        ]
+        commits = ((5, MADE), (9, MADE + 3 * MINUTE), (12, MADE + 9 * MINUTE))
+        past = past_of(*states, commits=commits, following=[9, 12, int(NOW)])
+        for row in range(3):
+            assert Ages(past).unsettled(np.array([row]), np.array([0])).tolist() == [soon]
+
+
+def test_an_unmount_before_a_file_was_unlinked_brought_its_bytes_to_the_disk() -> None:
+    """It is open still: its state is that of an orphan."""
+    orphan = state(order=9, links_count=0, version=2)
+    for after, clean, soon in (
+        (8, True, False),
+        (9, True, False),
+        (10, True, True),
+        (8, False, True),
+    ):
+        past = past_of(
+            state(), orphan, following=[9, int(NOW)], breaks=breaks(after, MADE, clean=clean),
+            commits=((5, MADE), (9, MADE + SECOND), (12, MADE + 2 * SECOND)),
+        )  # fmt: skip
+        assert Ages(past).unsettled(np.array([1]), np.array([0])).tolist() == [soon]
+
+
+def test_where_a_transaction_has_no_commit_time_the_end_of_the_log_is_the_latest_moment() -> None:
+    for last, soon in ((MADE + SECOND, True), (MADE + MINUTE, False)):
+        past = past_of(state(), commits=((5, MADE), (9, -1), (12, last)), following=[9])
+        assert Ages(past).unsettled(np.array([0]), np.array([0])).tolist() == [soon]
+        past = past_of(state(), commits=((5, MADE), (12, last)), following=[int(NOW)])
+        assert Ages(past).unsettled(np.array([0]), np.array([0])).tolist() == [soon]
