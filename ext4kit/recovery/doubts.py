@@ -134,9 +134,9 @@ def _incomplete(past: Past, found: Candidates) -> Any:
     superblock, table = past.fs.superblock, past.states.table
     if superblock.cluster_ratio > 1 or Incompat.EA_INODE in superblock.features:
         return np.zeros(len(found), bool)
-    owners = np.concatenate([found.runs.owner, found.nodes[0]])
-    lengths = np.concatenate([found.runs.length, np.ones(len(found.nodes[0]), np.int64)])
-    mapped = np.bincount(owners, lengths, len(found)) + (table.file_acl[found.row] > 0)
+    mapped = np.bincount(found.runs.owner, found.runs.length, len(found))
+    mapped += np.bincount(found.nodes[0], minlength=len(found))
+    mapped += table.file_acl[found.row] > 0
     counted = table.blocks[found.row] * SECTOR // superblock.block_size
     kinds = np.isin(table.mode[found.row] & 0xF000, (0x8000, 0xA000))
     return kinds & ~found.unsized & (counted > mapped)
@@ -363,8 +363,8 @@ def _half_way(past: Past, found: Candidates, runs: Runs, recent: Any) -> Any:
     np.maximum.at(ends, runs.owner, runs.logical + runs.length)
     full = (size > 0) & (ends * block_size == size)
     following = past.following[row]
-    at_once = (following == NEVER) | (following == NOW) | (following <= states.order[row] + 1)
     last = past.log.transactions.order.max(initial=0) if past.log else 0
-    at_once &= (following == states.order[row] + 1) | (states.order[row] >= last)
+    at_once = (states.order[row] >= last) & np.isin(following, [NEVER, int(NOW)])
+    at_once |= following == states.order[row] + 1
     going_on = recent & (at_once | (size >= HUGE))
     return _files(past, found) & full & (states.order[row] != NOW) & going_on

@@ -17,10 +17,12 @@ from ext4kit.past import Past
 from ext4kit.past.breaks import NOWHERE, Breaks
 from ext4kit.past.states import NEVER, NOW, UNREPLAYED
 from ext4kit.past.writes import Writes
+from ext4kit.recovery import doubts
 from ext4kit.recovery.candidates import DISK, LOG, Candidates
 from ext4kit.recovery.doubts import find_doubts
 from ext4kit.recovery.ownership import Claims, Ownership, Reuse
-from ext4kit.recovery.unrecorded import EARLIER, UNCOUNTED, UNSEEN_END
+from ext4kit.recovery.unreadable import NEWER
+from ext4kit.recovery.unrecorded import EARLIER, SAME_TICK, UNCOUNTED, UNFLUSHED, UNSEEN_END
 from ext4kit.recovery.unseen import CUT
 from ext4kit.units import NANOSECONDS
 from tests.recovery.told_past import (
@@ -41,14 +43,17 @@ from tests.recovery.told_past import (
 SECOND, MINUTE = NANOSECONDS, 60 * NANOSECONDS
 GONE, OLD = MADE + 5 * MINUTE, MADE - MINUTE
 FIRST, LAST = 4, 40  # transactions of the log
-AT = 700  # the file's block
+AT, BESIDE = 700, 600  # the file's block, and that of another one
 SIZE = 100
+SOON: dict[str, Any] = {"gone": MADE + SECOND}  # it went a second after its last change
 WITHOUT = Writes(*(np.zeros(0, np.int64) for _ in range(3)))  # none that is known
 
 
 @dataclass
 class Case:
-    """One deleted file, of 100 bytes in one block, seen in transaction 5 and gone in 9.
+    """A deleted file, of 100 bytes in one block, seen in transaction 5 and gone in 9.
+
+    Others of another block are candidates as well: sound ones, gone in the last transaction.
 
     Attributes:
         before, freed: its two states.
@@ -56,6 +61,10 @@ class Case:
         gone: when it was.
         found: changes of the candidate.
         past: changes of the past; `fs` and `superblock`: of those.
+        copies: (block, order, bytes) of its data in the log, by block; earlier: states before.
+        taken: (first block, blocks) that others had later.
+        to_replay: transactions that were not written out.
+        others: how many; copied: how many of them have a copy of their block in the log.
     """
 
     before: State = field(default_factory=state)
@@ -79,6 +88,13 @@ class Case:
     last_fast_commit: int = NEVER
     logged: Claims | None = None
     lost: tuple[tuple[int, int], ...] = ()
+    copies: tuple[tuple[int, int, bytes], ...] = ()
+    earlier: tuple[State, ...] = ()
+    taken: tuple[tuple[int, int], ...] = ()
+    to_replay: tuple[int, ...] = ()
+    checksums: bool = False
+    others: int = 1
+    copied: int = 0
 
     def past(self) -> Past:
         freed = state(**{
@@ -86,8 +102,13 @@ class Case:
             "dtime": self.gone // SECOND, "mtime": self.gone, "ctime": self.gone, **self.freed,
         })  # fmt: skip
         commits = [(FIRST, OLD), (5, MADE), (9, self.gone), (LAST, self.gone + MINUTE)]
+        beside = {"life": -9, "number": 11, "place": BESIDE}
+        ended = state(**beside, order=LAST, links_count=0, whole=False, size=0, blocks=0,
+                      dtime=GONE // SECOND, mtime=GONE, ctime=GONE)  # fmt: skip
         past: Any = past_of(
-            self.before, freed, commits=commits, following=[self.following, int(NOW)],
+            state(**beside), ended, *self.earlier, self.before, freed, commits=commits,
+            following=[LAST, int(NOW), *(one["order"] for one in (*self.earlier, self.before)[1:]),
+                       self.following, int(NOW)],
             breaks=self.breaks, writes=self.writes,
         )  # fmt: skip
         past.log = self._log(commits)
@@ -96,8 +117,9 @@ class Case:
         vars(past.fs.superblock).update(
             cluster_ratio=self.cluster_ratio, features=self.features, check_time=self.check_time,
             mount_time=self.mount_time,
-            has_metadata_checksums=False,
+            has_metadata_checksums=self.checksums,
         )  # fmt: skip
+        past.states.table.take = lambda rows: rows
         past.fs.bitmaps = SimpleNamespace(
             blocks_unknown=lambda start, length: np.isin(start, self.unknown)
         )
@@ -112,30 +134,65 @@ class Case:
         ]
         log.transactions = _Listed(rows, **vars(log.transactions))
         log.superblock = SimpleNamespace(sequence=self.sequence)
+        log.transactions.to_replay = np.isin(log.transactions.order, self.to_replay)
+        copies = [*self.copies, (BESIDE, 5, b"\1" * SIZE)]
+        log.tags = SimpleNamespace(order=np.array([order for _, order, _ in copies], int))
+        held = [data.ljust(BLOCK, b"\0") for _, _, data in copies]
+        log.read_copies = lambda tags: np.frombuffer(
+            b"".join(held[tag] for tag in tags.tolist()), np.uint8
+        ).reshape(-1, BLOCK)
         return log
 
     def _fetch(self, numbers: Any) -> tuple[Any, Any]:
-        rows = [self.disk.get(number, b"").ljust(BLOCK, b"\0") for number in numbers.tolist()]
+        held = {**self.disk, BESIDE: b"\1" * SIZE}
+        rows = [held.get(number, b"").ljust(BLOCK, b"\0") for number in numbers.tolist()]
         data = np.frombuffer(b"".join(rows), np.uint8).reshape(-1, BLOCK)
-        return data, np.array([number in self.disk for number in numbers.tolist()], bool)
+        return data, np.array([number in held for number in numbers.tolist()], bool)
 
     def reasons(self) -> list[str]:
-        """What speaks against it, by the first words of each."""
+        """What speaks against it."""
+        return self.both()[1]
+
+    def both(self) -> tuple[list[str], list[str]]:
+        """What speaks against the first of the others, and against it."""
         past, none = self.past(), np.zeros(0, np.int64)
-        logical, length, first = np.array([row[:3] for row in self.runs], np.int64).reshape(-1, 3).T
-        unwritten = np.array([row[3] for row in self.runs], bool)
-        runs = Runs(np.zeros(len(unwritten), np.int64), logical, length, first, unwritten)
-        usual = {
-            "row": np.array([0]), "death": np.array([9]), "source": np.array([LOG]), "runs": runs,
-            "nodes": (none, none), "damaged": np.array([False]), "unsized": np.array([False]),
-            "superseded": np.array([False]),
+        rows = ((0, 1, BESIDE, False),) * self.others + self.runs
+        logical, length, first = np.array([row[:3] for row in rows], np.int64).T
+        owner = np.minimum(np.arange(len(rows)), self.others)
+        runs = Runs(owner, logical, length, first, np.array([row[3] for row in rows], bool))
+        given = dict(self.found)
+        owners, blocks = given.pop("nodes", (none, none))
+        usual: Mapping[str, Any] = {
+            "row": 2 + len(self.earlier), "death": 9, "source": LOG, "damaged": False,
+            "unsized": False, "superseded": False,
         }  # fmt: skip
-        found = cast(Candidates, Sized(order=usual["row"], **(usual | dict(self.found))))
+        beside = {**usual, "row": 0, "death": LAST}
+        columns = {
+            name: np.concatenate([[beside[name]] * self.others, given.get(name, [value])])
+            for name, value in usual.items()
+        }
+        nodes = owners + self.others, blocks
+        sized = Sized(order=columns["row"], runs=runs, nodes=nodes, **columns)
+        found = cast(Candidates, sized)
         ownership = SimpleNamespace(logged=self.logged or _claims())
-        doubts, possible = find_doubts(
-            past, found, runs, cast(Ownership, ownership), {}, Reuse(none, none, none, none, none)
+        against, possible = find_doubts(
+            past, found, runs, cast(Ownership, ownership), self._journaled(), self._reuse()
         )
-        return [reason for doubtful, reason in doubts + possible if doubtful[0]]
+        first, second = (
+            [reason for doubtful, reason in against + possible if doubtful[at]]
+            for at in (0, self.others)
+        )
+        return first, second
+
+    def _journaled(self) -> dict[int, tuple[Any, Any]]:
+        blocks = np.array([block for block, _, _ in self.copies], np.int64)
+        beside = np.array([BESIDE]), np.array([len(blocks)])
+        found = dict.fromkeys(range(self.copied), beside)
+        return found | ({self.others: (blocks, np.arange(len(blocks)))} if self.copies else {})
+
+    def _reuse(self) -> Reuse:
+        start, length = np.array(self.taken, np.int64).reshape(-1, 2).T
+        return Reuse(start * 0 + self.others, start, length, start * 0, start * 0 + LAST)
 
 
 class _Listed(Sized):
@@ -166,6 +223,11 @@ def _claims(*rows: tuple[int, int, int, int, int]) -> Claims:
     return Claims(start, length, life, number, order, np.ones(len(rows), bool))
 
 
+def says(reasons: list[str], start: str) -> bool:
+    """Whether one of the reasons begins so."""
+    return any(one.startswith(start) for one in reasons)
+
+
 def with_state(**changes: Any) -> Case:
     """The case with a changed state."""
     return Case(before=state(**changes))
@@ -177,7 +239,15 @@ def candidate(**changes: Any) -> Case:
 
 
 def test_a_file_that_was_written_logged_and_left_alone_has_nothing_against_it() -> None:
-    assert Case().reasons() == []
+    assert Case().both() == ([], [])
+
+
+def test_an_inode_whose_checksum_does_not_fit_is_not_believed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(doubts, "inode_checksums_ok", lambda rows, superblock: rows == 0)
+    assert Case(checksums=True).both() == ([], ["the checksum of its inode does not fit"])
+    assert Case().reasons() == []  # there are none
 
 
 @pytest.mark.parametrize(
@@ -190,6 +260,7 @@ def test_a_file_that_was_written_logged_and_left_alone_has_nothing_against_it() 
         (with_state(blocks=16, file_acl=900), None),  # the block of its attributes
         (with_state(blocks=24, file_acl=900), "its block map holds fewer"),
         (Case(before=state(blocks=16), cluster_ratio=16), None),
+        (Case(before=state(blocks=16), cluster_ratio=2), None),
         (Case(before=state(blocks=16), features=(Incompat.EA_INODE,)), None),
         (with_state(blocks=0), None),
         (Case(blocks_count=AT + 1), None),
@@ -210,9 +281,14 @@ def test_what_is_wrong_with_its_description_is_told(case: Case, reason: str | No
 
 
 def test_blocks_of_its_tree_count_as_well() -> None:
-    case = with_state(blocks=16)
-    case.found = {"nodes": (np.array([0]), np.array([800]))}
-    assert case.reasons() == []
+    for blocks, whole in ((16, True), (24, True), (32, False)):
+        case = with_state(blocks=blocks)
+        case.found = {"nodes": (np.array([0, 0]), np.array([800, 801]))}
+        assert (case.reasons() == []) == whole
+    directory = Case(before=state(blocks=16, mode=0o040755))  # its map is judged by its entries
+    assert directory.reasons() == []
+    link = state(blocks=16, mode=0o120777)
+    assert says(Case(before=link).reasons(), "its block map holds fewer")
 
 
 # --- the block with its end -------------------------------------------------------------------
@@ -232,6 +308,9 @@ def test_last_bytes_that_are_zeros_may_never_have_been_written() -> None:
     (reason,) = holding(ZEROS_END)
     assert reason.startswith("its last bytes are zeros and it went soon")
     assert holding(ZEROS_END + b"\1") == []
+    assert holding(b"\1" * (SIZE - 3)) == []  # so few come by chance
+    assert len(holding(b"", size=1)) == len(holding(b"\1" * BLOCK, size=BLOCK + 1, blocks=16)) == 1
+    assert holding(b"\1", size=1) == holding(b"\1", size=3) == []
     assert holding(b"\1" * SIZE) == []
     assert holding(b"\0" * (SIZE - 1) + b"\1") == []
     assert holding(ZEROS_END, gone=LATER + 2 * MINUTE) == []
@@ -244,6 +323,8 @@ def test_what_was_written_in_one_go_has_all_of_its_last_block_or_nothing() -> No
     assert holding(ZEROS_END, **once) == []
     assert holding(b"\1", **once) == []
     assert len(holding(b"", **once)) == 1
+    for flags in (0, int(InodeFlags.NOATIME)):  # without extents each block is taken by itself
+        assert len(holding(ZEROS_END, **once, flags=flags)) == 1
 
 
 @pytest.mark.parametrize("at", [SIZE, SIZE + 1, BLOCK - 1])
@@ -265,6 +346,10 @@ def test_an_end_in_no_written_block_is_blank() -> None:
         disk={AT: b"\1" * BLOCK, AT + 1: b"\1" * SIZE},
     )  # fmt: skip
     assert not any("zeros" in one for one in second.reasons())
+    second.disk = {AT: b"\1" * BLOCK, AT + 1: ZEROS_END}
+    assert any("zeros" in one for one in second.reasons())
+    second.runs = ((0, 1, AT + 7, False), (1, 1, AT + 1, False))
+    assert any("zeros" in one for one in second.reasons())
 
 
 # --- written again ----------------------------------------------------------------------------
@@ -314,13 +399,18 @@ def test_an_earlier_state_whose_blocks_the_file_went_on_using_may_hold_newer_byt
     reason, earlier = superseded(1, (0, 6))
     assert reason.startswith("the same file went on using blocks")
     assert earlier == EARLIER
-    assert superseded(1, (1, 6)) == [EARLIER]
+    assert superseded(1, (1, 6)) == superseded(1, (-9, 6)) == [EARLIER]
+    assert superseded(1, (0, 4)) == [EARLIER]
 
 
 def test_what_was_written_in_place_and_went_soon_may_be_older() -> None:
     older = state(crtime=OLD - MINUTE, mtime=MADE, version=9)  # than the log
     soon = Case(before=older, gone=MADE + SECOND, freed={"version": 9})
     assert any(one.startswith("it was written in place") for one in soon.reasons())
+    for size, told in ((0, False), (1, True)):
+        shorter = state(crtime=OLD - MINUTE, mtime=MADE, version=9, size=size)
+        short = Case(before=shorter, gone=MADE + SECOND, freed={"version": 9})
+        assert says(short.reasons(), "it was written in place") == told
     late = Case(before=older, gone=MADE + 2 * MINUTE, freed={"version": 9})
     assert late.reasons() == []
     inline = state(crtime=OLD - MINUTE, version=9, flags=int(InodeFlags.INLINE_DATA), blocks=0)
@@ -333,6 +423,32 @@ def test_a_file_first_seen_after_a_second_write_may_hold_the_first() -> None:
     assert any(one.startswith("it was written again before") for one in case.reasons())
     case.gone = MADE + 2 * MINUTE
     assert case.reasons() == []
+
+
+def test_a_file_whose_bytes_waited_for_writeback_may_have_lost_them_all() -> None:
+    reason = "it was written to and went soon: nothing of it had come"
+    waits = {"size": 0, "blocks": 0, "mtime": LATER, "ctime": LATER}
+    given: Any = {"runs": (), "gone": LATER + SECOND}
+    assert says(Case(before=state(**waits), **given).reasons(), reason)
+    late = Case(before=state(**waits), runs=(), gone=LATER + 2 * MINUTE)
+    assert not says(late.reasons(), reason)
+    assert not says(Case(before=state(**waits, mode=0o040755), **given).reasons(), reason)
+    never = state(**waits | {"mtime": MADE, "ctime": MADE})  # and it was never written to
+    assert Case(before=never, runs=(), gone=MADE + SECOND).reasons() == [UNFLUSHED]
+
+
+def test_bytes_in_an_inode_may_have_grown_out_of_it_unseen() -> None:
+    reason = "it was written again just before it went"
+    inline = {"flags": int(InodeFlags.INLINE_DATA), "blocks": 0}
+    again = inline | AGAIN
+    soon: Any = {"runs": (), "gone": LATER + SECOND, "freed": {"version": 9}}
+    assert says(Case(before=state(**again), **soon).reasons(), reason)
+    late = soon | {"gone": LATER + 2 * MINUTE}
+    assert not says(Case(before=state(**again), **late).reasons(), reason)
+    assert not says(Case(before=state(**AGAIN), **soon).reasons(), reason)  # it has blocks
+    assert not says(Case(before=state(**again, mode=0o120777), **soon).reasons(), reason)
+    once = Case(before=state(**inline), runs=(), gone=MADE + SECOND)
+    assert not says(once.reasons(), reason)
 
 
 @pytest.mark.parametrize(
@@ -356,6 +472,16 @@ def test_a_size_of_whole_blocks_may_be_as_far_as_writeback_had_come(
     )  # fmt: skip
     found = [one for one in case.reasons() if one.startswith("its size may be how far")]
     assert len(found) == told
+
+
+def test_nothing_shows_how_a_file_of_the_last_transaction_went_on() -> None:
+    reason = "its size may be how far"
+    on_disk: Any = {"freed": {"order": int(NOW)}, "following": int(NOW), **SOON}
+    whole = {"size": BLOCK, "blocks": 8}
+    for order, told in ((LAST, True), (5, False)):
+        assert says(Case(before=state(**whole, order=order), **on_disk).reasons(), reason) == told
+    empty = state(size=0, blocks=0, order=LAST)
+    assert not says(Case(before=empty, runs=(), **on_disk).reasons(), reason)
 
 
 # --- unseen users -----------------------------------------------------------------------------
@@ -444,3 +570,157 @@ def test_what_is_on_disk_comes_after_all_that_was_lost() -> None:
         before = state(order=order)
         case = Case(before=before, breaks=breaks(20, False, True, LAST))
         assert not any("lacks" in one for one in case.reasons())
+
+
+# --- content that went through the log --------------------------------------------------------
+
+DATA, OTHERS = b"\1" * SIZE, b"\2" * SIZE
+TWO: dict[str, Any] = {
+    "before": state(size=2 * BLOCK, blocks=16), "runs": ((0, 2, AT, False),),
+    "disk": {AT: DATA, AT + 1: DATA},
+}  # fmt: skip
+
+
+def copied(*copies: tuple[int, int, bytes], **changes: Any) -> list[str]:
+    """The reasons against a file of which the log has copies of data."""
+    return Case(copies=copies or ((AT, 5, DATA),), **changes).reasons()
+
+
+def test_a_file_whose_bytes_the_log_has_needs_no_disk() -> None:
+    assert copied() == []
+    assert copied(**SOON) == [SAME_TICK]
+    assert Case(**SOON).reasons() == [UNFLUSHED]
+    assert copied(disk={}) == []
+    assert copied(sequence=LAST + 1) == []  # a power cut
+    link = copied(before=state(mode=0o120777), **SOON)  # its target is read from the log
+    assert link == []
+    assert CUT in copied(**TWO, sequence=LAST + 1)  # one block of two is on the disk alone
+
+
+def test_the_end_of_a_content_is_judged_where_its_bytes_are() -> None:
+    """What the log has is read from there: zeros on the disk, or others' bytes, say nothing."""
+    again: Any = {"before": state(**AGAIN), "gone": LATER + SECOND, "freed": {"version": 9}}
+    for data in (ZEROS_END, b"\1" * BLOCK):
+        found = copied((AT, 5, DATA), disk={AT: data}, **again, taken=((AT, 1),))
+        assert not any("zeros" in one or "its end" in one for one in found)
+
+
+def test_a_write_that_did_not_go_through_the_log_is_newer_than_the_copies() -> None:
+    """It is told by mtime: the first state that has the last one is when it was written."""
+    reason = "its last write did not go through the log"
+    old = (AT, 4, DATA)
+    assert not says(copied((AT, 5, DATA)), reason)
+    assert says(copied(old), reason)
+    assert not says(copied(old, earlier=(state(order=4),)), reason)
+    assert says(copied(old, earlier=(state(order=4, mtime=OLD),)), reason)
+    assert not says(copied(old, (AT + 1, 5, DATA), **TWO), reason)  # the newest one tells
+    assert says(copied(old, earlier=(state(life=-1, order=4),)), reason)  # of another file
+
+
+DIFFER = "the log and the disk tell its bytes differently"
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({}, True),
+        ({"disk": {AT: DATA}}, False),
+        ({"disk": {AT: DATA + b"\1"}}, True),
+        ({"disk": {}}, False),  # it cannot be read
+        ({"taken": ((AT, 1),)}, False),  # these are the bytes of who took it
+        ({"taken": ((AT - 1, 1), (AT + 1, 5))}, True),
+        ({"to_replay": (5,)}, False),  # nothing was written to the disk yet
+        ({"to_replay": (9,)}, True),
+        ({"gone": GONE}, False),  # by then what the log has is on the disk, or something newer
+        ({"gone": GONE, "before": state(version=3, order=6), "earlier": (state(),)}, True),
+    ],
+)
+def test_where_log_and_disk_differ_soon_after_a_write_either_may_be_right(
+    changes: dict[str, Any], told: bool
+) -> None:
+    given: Any = {**SOON, "disk": {AT: OTHERS}, **changes}
+    assert (DIFFER in copied((AT, 5, DATA), **given)) == told
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 3, 99])
+def test_each_copy_is_held_against_its_own_block(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doubts, "BLOCKS_AT_ONCE", at_once)
+    count = 5
+    size = (count - 1) * BLOCK + SIZE
+    given: Any = {"before": state(size=size, blocks=8 * count), "runs": ((0, count, AT, False),)}
+    copies = tuple((AT + at, 5, b"%d" % at) for at in range(count))
+    disk = {AT + at: b"%d" % at for at in range(count)}
+    assert DIFFER not in copied(*copies, disk=disk, **SOON, **given)
+    for at in range(count):
+        assert DIFFER in copied(*copies, disk=disk | {AT + at: b"9"}, **SOON, **given)
+
+
+def test_what_the_log_lacks_of_journaled_bytes_may_not_have_come_to_the_disk() -> None:
+    reason = "the log has not all of its journaled bytes"
+    one = (AT, 5, DATA)
+    assert says(copied(one, **TWO, **SOON), reason)
+    assert not says(copied(one, **TWO), reason)  # a minute brought them there
+    assert not says(copied(one, (AT + 1, 5, DATA), **TWO, **SOON), reason)
+    for others, with_copies, told in (
+        (1, 0, False), (2, 1, False), (2, 2, True), (3, 2, False), (4, 3, True)
+    ):  # fmt: skip
+        case = Case(**SOON, others=others, copied=with_copies)
+        assert says(case.reasons(), reason) == told  # where most files' data are journaled
+    holes = TWO | {"runs": ((0, 1, AT, False), (1, 1, AT + 1, True))}  # one reads as zeros anyway
+    assert not says(copied(one, **holes, **SOON), reason)
+
+
+def test_copies_from_before_the_last_write_may_be_older_where_transactions_were_lost() -> None:
+    reason = "the log lacks transactions since the copies of its data"
+    again: Any = {"earlier": (state(order=4),), "before": state(version=3)}
+    for before, told in ((3, False), (4, True), (8, True), (9, False)):
+        lost = breaks(30, False, True, before)
+        assert says(copied((AT, 4, DATA), **again, breaks=lost), reason) == told
+    assert not says(copied((AT, 5, DATA), breaks=breaks(30, False, True, 5)), reason)
+
+
+@pytest.mark.parametrize(
+    ("damaged", "told"), [((4,), False), ((5,), True), ((6,), False), ((3, 5), True), ((), False)]
+)
+def test_a_damaged_transaction_behind_a_copy_may_have_a_newer_one(
+    damaged: tuple[int, ...], told: bool
+) -> None:
+    bad = replace(NO_BREAKS, damaged=np.array(damaged, np.int64))
+    assert (NEWER in copied((AT, 4, DATA), earlier=(state(order=4),), breaks=bad)) == told
+
+
+def test_blocks_that_a_later_state_has_too_are_read_from_the_log() -> None:
+    reason = "the same file went on using blocks"
+    given: Any = {
+        "freed": {"links_count": 1, "whole": True, "version": 3, "size": SIZE, "blocks": 8,
+                  "place": 900, "dtime": 0},
+        "found": {"superseded": np.array([True])}, "logged": _claims((AT, 1, 0, 12, 6)),
+    }  # fmt: skip
+    assert says(Case(**given).reasons(), reason)
+    assert not says(copied((AT, 5, DATA), **given), reason)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        candidate(damaged=True),
+        with_state(undescribed=True),
+        with_state(blocks=16),
+        Case(unknown=(AT,)),
+        Case(lost=((AT, AT + 1),)),
+        Case(disk={AT: b"\1" * BLOCK}),
+        Case(before=state(**AGAIN), disk={AT: ZEROS_END}, gone=LATER + SECOND),
+        Case(freed={"version": 3}),
+        Case(**SOON),
+        Case(**SOON, copies=((AT, 5, OTHERS),)),
+        Case(copies=((AT, 4, DATA),)),
+        Case(**TWO, **SOON, copies=((AT, 5, DATA),)),
+        Case(before=state(size=BLOCK), disk={AT: b"\1" * BLOCK}, following=6, **SOON),
+        candidate(death=NEVER, source=DISK),
+    ],
+)
+def test_what_speaks_against_one_file_says_nothing_of_the_one_beside_it(case: Case) -> None:
+    beside, _ = case.both()
+    assert beside == []
