@@ -123,7 +123,7 @@ class MountCounts:
         """Int64: `s_mnt_count` of some copies."""
         at = self._at + SUPERBLOCK.offset_of("s_mnt_count")
         copies = self._log.read_copies(self._tags[rows])[:, at : at + 2]
-        return np.ascontiguousarray(copies).view("<u2")[:, 0].astype(np.int64)
+        return np.ascontiguousarray(copies).view("<u2").ravel().astype(np.int64)
 
 
 def find_breaks(log: Log | None) -> Breaks:

@@ -14,7 +14,7 @@ import pytest
 
 from ext4kit.journal import Log
 from ext4kit.journal.ring import Ring
-from ext4kit.past.breaks import NOWHERE, Breaks, find_breaks
+from ext4kit.past.breaks import NOWHERE, Breaks, MountCounts, find_breaks
 
 FIRST, END = 1, 1024  # of the ring
 Row = tuple[int, int, int, int]  # order, first block, commit block or -1, commit time or -1
@@ -87,7 +87,8 @@ def test_an_unmount_at_the_end_of_the_ring_goes_on_at_its_start() -> None:
 
 
 def test_nothing_is_known_to_be_unmounted_without_the_commit_before() -> None:
-    assert kinds(breaks_of((7, 1, -1, -1), (10, 0, 9, 200))) == [(False, False)]
+    for start in (0, END - 1):
+        assert kinds(breaks_of((7, 1, -1, -1), (10, start, 9, 200))) == [(False, False)]
 
 
 def test_the_next_break_is_the_first_behind_a_transaction() -> None:
@@ -100,8 +101,8 @@ def test_the_next_break_is_the_first_behind_a_transaction() -> None:
 
 def test_lost_transactions_count_between_two_orders_only() -> None:
     found = breaks_of((6, 1, 9, 1), (9, 10, 19, 2), (19, 30, 39, 4), (20, 40, 49, 5))
-    spans = np.array([(6, 9), (6, 19), (9, 10), (9, 19), (19, 20), (20, 20)]).T
-    assert found.any_lost(*spans).tolist() == [False, True, True, True, False, False]
+    spans = np.array([(6, 9), (6, 19), (9, 10), (9, 19), (19, 20), (20, 20), (20, 6)]).T
+    assert found.any_lost(*spans).tolist() == [False, True, True, True, False, False, False]
 
 
 @pytest.mark.parametrize(
@@ -129,3 +130,74 @@ def test_an_unknown_event_lies_between_a_transaction_and_the_next_one() -> None:
     assert (lost.time.tolist(), lost.clean.tolist(), lost.lost.tolist()) == ([-1], [False], [True])
     again = lost.with_lost(order, np.array([0, 1]))
     assert (again.before.tolist(), again.after.tolist()) == ([1, 2], [2, 3])
+
+
+# --- how often it was mounted ---------------------------------------------------------------------
+
+
+class _Counts(_Sized):
+    """Copies of the superblock as (order, mount count)."""
+
+    def __init__(self, *rows: tuple[int, int]) -> None:
+        tid, count = np.array(rows, np.int64).reshape(-1, 2).T
+        super().__init__(SimpleNamespace(tid=tid, counts=lambda at: count[at]), len(rows))
+
+
+def unmounts(*copies: tuple[int, int]) -> list[bool]:
+    """Which of two breaks are unmounts for certain: between 10 and 13, between 20 and 23."""
+    breaks = Breaks(
+        np.array([10, 20]), np.array([13, 23]), np.array([20, 40]), np.array([True, True]),
+        np.array([False, False]),
+    )  # fmt: skip
+    counted = breaks.with_mounts(cast(Any, _Counts(*copies)))
+    assert (counted.before.tolist(), counted.after.tolist()) == ([10, 20], [13, 23])
+    clean: list[bool] = counted.clean.tolist()
+    return clean
+
+
+@pytest.mark.parametrize(
+    ("copies", "clean"),
+    [
+        ((), [True, True]),  # nothing tells otherwise
+        (((9, 4), (14, 5), (24, 6)), [True, True]),
+        (((9, 4), (14, 6), (24, 7)), [False, True]),  # a mount in between left no transaction
+        (((9, 4), (14, 5), (24, 7)), [True, False]),
+        (((9, 4), (14, 4), (24, 6)), [False, False]),
+        (((10, 4), (13, 6), (20, 6), (23, 8)), [False, False]),  # of the transactions beside it
+        (((9, 3), (10, 4), (13, 5), (14, 9), (20, 9), (23, 10)), [True, True]),
+        (((9, 4), (13, 5), (24, 7)), [True, False]),
+        (((9, 4), (20, 6), (24, 7)), [False, True]),
+        (((9, 4), (24, 9)), [True, True]),  # none of the mount in between
+        (((9, 4), (14, 9)), [False, True]),
+        (((14, 4), (24, 9)), [True, False]),
+        (((14, 4),), [True, True]),
+    ],
+)
+def test_an_unmount_is_one_only_where_the_next_mount_is_the_next_by_number(
+    copies: tuple[tuple[int, int], ...], clean: list[bool]
+) -> None:
+    assert unmounts(*copies) == clean
+
+
+def test_what_ids_tell_to_be_no_unmount_stays_none() -> None:
+    breaks = breaks_of((7, 1, 9, 100), (9, 10, 19, 200))
+    counted = breaks.with_mounts(cast(Any, _Counts((7, 4), (9, 5))))
+    assert counted.clean.tolist() == [False]
+    assert len(breaks_of().with_mounts(cast(Any, _Counts((7, 4)))).before) == 0
+
+
+@pytest.mark.parametrize(("block_size", "block", "start"), [(1024, 1, 0), (4096, 0, 1024)])
+def test_mounts_are_counted_in_the_superblock(block_size: int, block: int, start: int) -> None:
+    """`s_mnt_count` is a little-endian 16-bit number at byte 52. Source: kernel fs/ext4/ext4.h."""
+    rows = np.full((5, block_size), 0xEE, np.uint8)
+    rows[1, start + 52 : start + 54] = 4, 1
+    rows[3, start + 52 : start + 54] = 0xFF, 0xFF
+    log = SimpleNamespace(
+        tags=SimpleNamespace(order=np.array([5, 6, 7, 8, 9])), read_copies=lambda tags: rows[tags]
+    )
+    history = SimpleNamespace(
+        log=log, versions=lambda one: np.array([1, 3] if one == block else [0])
+    )
+    found = MountCounts(cast(Any, history), block_size)
+    assert (len(found), found.tid.tolist()) == (2, [6, 8])
+    assert found.counts(np.array([1, 0])).tolist() == [0xFFFF, 0x0104]
