@@ -43,8 +43,9 @@ PACKAGES = {
         (
             "tests/past",
             *(f"tests/recovery/test_{name}.py" for name in
-              ("ages", "doubts", "ownership", "seams", "traps", "path_traps", "undelete",
-               "unrecorded", "discarded", "discard_report")),
+              ("ages", "columns", "doubts", "ownership", "seams", "traps", "path_traps",
+               "undelete", "unrecorded", "unrecorded_rules", "unseen", "discarded",
+               "discard_report", "discard_rules")),
             "tests/recovery/lost",
         ),
     ),

@@ -110,10 +110,13 @@ def test_what_is_not_read_any_more_stays_in_doubt(monkeypatch: pytest.MonkeyPatc
     image, size = disk(FULL, ENDS, FULL, ENDS), np.array([SIZE + 20, SIZE + 20])
     pieces, wanted = runs((0, 0, 2, 0), (1, 0, 2, 2)), np.array([True, True])
     for affordable, expected in ((4, [False, False]), (3, [False, True]), (1, [True, True])):
-        monkeypatch.setattr(seams, "MOST_BYTES", affordable * SIZE)
-        assert may_have_seams(image, size, pieces, wanted).tolist() == expected
-        monkeypatch.setattr(strangers, "MOST_BYTES", affordable * SIZE)
-        assert may_be_others(image, size, pieces).tolist() == expected
+        with monkeypatch.context() as patch:
+            patch.setattr(seams, "MOST_BYTES", affordable * SIZE)
+            assert may_have_seams(image, size, pieces, wanted).tolist() == expected
+            assert may_be_others(image, size, pieces).tolist() == expected
+        with monkeypatch.context() as patch:
+            patch.setattr(strangers, "MOST_BYTES", affordable * SIZE)
+            assert may_be_others(image, size, pieces).tolist() == expected
 
 
 def test_more_blocks_than_are_read_at_once_are_all_looked_at(
