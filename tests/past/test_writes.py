@@ -8,11 +8,12 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from ext4kit.past.writes import COMMIT_INTERVAL, Writes, find_writes
+from ext4kit.past.writes import Writes, find_writes
 from ext4kit.units import NANOSECONDS
 from tests.recovery.told_past import log_of
 
 SECOND = NANOSECONDS
+COMMIT_INTERVAL = 5 * SECOND  # of a mount without the option commit=
 START = 1000 * SECOND
 COMMITS = [(tid, START + tid * 10 * SECOND) for tid in range(1, 8)]  # ten seconds apart
 OLD = START - 60 * SECOND
@@ -67,12 +68,17 @@ def test_another_file_under_the_number_is_not_compared() -> None:
 
 def test_what_the_log_shows_first_was_written_where_it_changed_after_the_commit_before() -> None:
     before = COMMITS[1][1]  # of transaction 2
-    for ctime, written in ((before + SECOND, True), (before - COMMIT_INTERVAL - 1, False)):
+    begun = before - COMMIT_INTERVAL
+    for ctime, written in ((before, True), (begun, True), (begun - 1, False)):
         assert told(state(3, ctime=ctime)).written.tolist() == [3] * written
     made = state(3, ctime=before + SECOND, crtime=before + SECOND, version=2)
     assert told(made).counted.tolist() == [3]
     assert told(made | {"version": 1}).counted.tolist() == []
     assert told(made | {"crtime": OLD}).counted.tolist() == []
+
+
+def test_what_a_transaction_that_is_not_listed_shows_first_may_have_been_written_in_it() -> None:
+    assert told(state(99)).written.tolist() == [99]
 
 
 def test_a_kernel_that_does_not_count_is_told_by_a_later_time_without_a_step() -> None:

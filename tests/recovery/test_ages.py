@@ -15,7 +15,7 @@ import pytest
 from ext4kit.past.breaks import Breaks
 from ext4kit.past.states import NOW
 from ext4kit.past.writes import Writes
-from ext4kit.recovery.ages import A_MOMENT, DATED, FINE_TIMES, Ages
+from ext4kit.recovery.ages import Ages
 from ext4kit.units import NANOSECONDS
 from tests.recovery.told_past import (
     BLOCK,
@@ -30,6 +30,8 @@ from tests.recovery.told_past import (
 )
 
 SECOND = NANOSECONDS
+FINE_TIMES, DATED = 16, 24  # i_extra_isize with i_atime_extra, with i_crtime_extra
+A_MOMENT = SECOND // 20
 
 
 def second_of(first: State, **changes: Any) -> Ages:
@@ -88,7 +90,7 @@ def test_where_a_kernel_does_not_count_mtime_tells(version: int, counts: bool) -
     assert second_of(state(version=1), version=9).steps.tolist() == [0, 8]
 
 
-@pytest.mark.parametrize("extra", [0, FINE_TIMES - 4, FINE_TIMES, 32])
+@pytest.mark.parametrize("extra", [0, FINE_TIMES - 4, FINE_TIMES - 1, FINE_TIMES, 32])
 def test_times_of_whole_seconds_hide_a_second_write(extra: int) -> None:
     ages = second_of(state(extra_isize=extra))
     assert ages.wrote.tolist() == [False, extra < FINE_TIMES]
@@ -101,6 +103,11 @@ def test_times_of_whole_seconds_hide_a_second_write(extra: int) -> None:
         ({"size": 100}, {"size": 100}, False),
         ({"size": 100}, {"size": 99}, False),
         ({"size": 0, "blocks": 0}, {"size": 101, "blocks": 8}, False),  # came from writeback
+        (
+            {"size": 0, "blocks": 8},
+            {"size": 101, "blocks": 8},
+            False,
+        ),  # into what it had been given
         ({"size": BLOCK}, {"size": 2 * BLOCK, "blocks": 16}, False),  # so may this
         ({"size": BLOCK, "blocks": 16}, {"size": 2 * BLOCK, "blocks": 16}, True),
         ({"size": BLOCK + 1, "blocks": 16}, {"size": 2 * BLOCK + 1, "blocks": 24}, True),
@@ -115,7 +122,13 @@ def test_a_file_that_grew_was_written_to_unless_writeback_came_further(
 
 @pytest.mark.parametrize(
     ("flags", "depth", "size", "told"),
-    [(EXTENTS, 0, 100, True), (0, 0, 100, True), (EXTENTS, 1, 100, False), (EXTENTS, 0, 0, False)],
+    [
+        (EXTENTS, 0, 100, True),
+        (0, 0, 100, True),
+        (EXTENTS, 1, 100, False),
+        (EXTENTS, 0, 0, False),
+        (EXTENTS, 0, 1, True),
+    ],
 )
 def test_a_file_whose_first_block_is_another_was_written_anew(
     flags: int, depth: int, size: int, told: bool
@@ -196,6 +209,8 @@ def test_an_empty_file_that_was_written_to_awaits_its_bytes(changes: State, awai
 def test_a_file_awaits_blocks_when_it_was_written_and_got_none_since() -> None:
     assert second_of(state(), version=3).awaits_blocks.tolist() == [False, True]
     assert second_of(state(), version=3, blocks=16).awaits_blocks.tolist() == [False, False]
+    empty = second_of(state(size=0, blocks=0), version=3, mtime=LATER, ctime=LATER)
+    assert empty.awaits_blocks.tolist() == [False, True]
     waits = [state(), state(order=6, version=3), state(order=7, version=3, blocks=16)]
     assert Ages(past_of(*waits)).awaits_blocks.tolist() == [False, True, False]
 
@@ -469,6 +484,13 @@ def test_of_a_state_that_shows_it_freed_the_deletion_time_ends_it_too() -> None:
         past = past_of(*states, commits=commits, following=[9, 12, int(NOW)])
         for row in range(3):
             assert Ages(past).unsettled(np.array([row]), np.array([0])).tolist() == [soon]
+
+
+def test_a_state_was_gone_with_the_next_one_whatever_the_log_has_later() -> None:
+    for gone, soon in ((MADE + SECOND, True), (MADE + MINUTE, False)):
+        commits = ((5, MADE), (9, gone), (12, MADE + 9 * MINUTE))
+        past = past_of(state(), commits=commits, following=[9])
+        assert Ages(past).unsettled(np.array([0]), np.array([0])).tolist() == [soon]
 
 
 def test_an_unmount_before_a_file_was_unlinked_brought_its_bytes_to_the_disk() -> None:

@@ -280,6 +280,14 @@ def test_what_is_wrong_with_its_description_is_told(case: Case, reason: str | No
     assert [one.startswith(reason or "?") for one in found] == [True] * bool(reason), found
 
 
+def test_lost_bytes_that_were_never_written_are_zeros_anyway() -> None:
+    runs = ((0, 1, AT, False), (1, 1, AT + 1, True))
+    given: Any = {"before": state(size=2 * BLOCK, blocks=16), "runs": runs}
+    reason = "a part of it lies in bytes that the image has lost"
+    for block, told in ((AT, True), (AT + 1, False)):
+        assert (reason in Case(**given, lost=((block, block + 1),)).reasons()) == told
+
+
 def test_blocks_of_its_tree_count_as_well() -> None:
     for blocks, whole in ((16, True), (24, True), (32, False)):
         case = with_state(blocks=blocks)

@@ -16,6 +16,7 @@ from ext4kit.recovery.lost.strangers import may_be_others
 from ext4kit.recovery.seams import may_have_seams
 
 SIZE = 64  # bytes of a block
+ZEROS = 4  # that are more than chance
 FULL = b"\x01" * SIZE
 ENDS = b"\x01" * 20 + bytes(SIZE - 20)  # a last block of 20 bytes
 EMPTY = bytes(SIZE)
@@ -55,7 +56,7 @@ def test_a_file_without_zeros_at_the_ends_of_its_blocks_is_its_own() -> None:
     assert not has_seams(20, ENDS)
 
 
-@pytest.mark.parametrize("zeros", [seams.ZEROS, 40, SIZE])
+@pytest.mark.parametrize("zeros", [ZEROS, 40, SIZE])
 @pytest.mark.parametrize("place", [0, 1])
 def test_a_block_within_that_ends_in_zeros_may_be_where_others_stopped(
     zeros: int, place: int
@@ -66,7 +67,7 @@ def test_a_block_within_that_ends_in_zeros_may_be_where_others_stopped(
 
 
 def test_as_few_zeros_as_come_by_chance_are_no_seam() -> None:
-    few = b"\x01" * (SIZE - seams.ZEROS + 1) + bytes(seams.ZEROS - 1)
+    few = b"\x01" * (SIZE - ZEROS + 1) + bytes(ZEROS - 1)
     assert not has_seams(SOUND, FULL, few, ENDS)
 
 
@@ -175,7 +176,7 @@ def test_what_is_no_node_of_a_tree_may_be_content(block: bytes) -> None:
     [
         b"\x01" * 21 + bytes(SIZE - 21),  # goes on behind the end
         b"\x01" * 20 + bytes(SIZE - 21) + b"\x01",
-        b"\x01" * (20 - seams.ZEROS) + bytes(SIZE - 20 + seams.ZEROS),  # stopped before it
+        b"\x01" * (20 - ZEROS) + bytes(SIZE - 20 + ZEROS),  # stopped before it
         EMPTY,
     ],
 )
@@ -184,7 +185,7 @@ def test_a_last_block_that_ends_elsewhere_is_of_others(last: bytes) -> None:
 
 
 def test_a_last_block_may_end_in_as_few_zeros_as_come_by_chance() -> None:
-    few = b"\x01" * (21 - seams.ZEROS) + bytes(SIZE - 21 + seams.ZEROS)
+    few = b"\x01" * (21 - ZEROS) + bytes(SIZE - 21 + ZEROS)
     assert not is_strange(SOUND, FULL, FULL, few)
 
 

@@ -185,6 +185,13 @@ def test_each_group_that_a_file_has_blocks_in_counts(
     assert two == groups | {0}
 
 
+def test_a_map_that_names_blocks_outside_all_groups_is_counted_to_the_nearest() -> None:
+    for block, group in ((0, 0), (FIRST + 3 * PER_GROUP, 2), (FIRST + 90 * PER_GROUP, 2)):
+        runs = ((block, 1),)
+        found = {at for at in range(3) if written(runs=runs, bitmaps=((at, TAKEN),))}
+        assert found == {group}
+
+
 def test_contents_of_files_and_links_are_meant() -> None:
     assert written(mode=0o120777)
     assert not written(mode=0o040755)
