@@ -385,7 +385,7 @@ class NameHistory:
         if row < 0 or self.live.newest[row] > time:
             return None
         is_proven = self.live.moved[row] < time
-        if not is_proven and self._left[row] > time:
+        if not is_proven and self._left[row] >= time:
             return None
         path = self.live.path(self._number(folder))
         ground = Ground.PROVEN if is_proven else Ground.PRESENT_PLACE

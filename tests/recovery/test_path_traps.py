@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ext4kit.past.places import Ground
 from ext4kit.recovery import find_deleted
 from ext4kit.recovery.sources import ALL_SOURCES
 from sample_images.recipes.machine import check, copy_sparse, run, sync, truncate
@@ -18,9 +19,13 @@ PLAIN = BYSTANDER.encode()  # in the root, which no trap moves: its path is alwa
 
 
 def paths(disk: Disk) -> dict[bytes | None, bytes | None]:
-    """Name to path of every deleted file that has a name, by all sources."""
-    found = find_deleted(disk.file_system(), sources=ALL_SOURCES)
-    return {file.name: file.path for file in found if file.name is not None}
+    """Name to path of every deleted file that has a name, by all sources.
+
+    Not where its directory stands now: that says itself that it may have stood elsewhere then.
+    """
+    named = [file for file in find_deleted(disk.file_system(), sources=ALL_SOURCES) if file.name]
+    sure = {file.name: file.path for file in named if file.path_ground != Ground.PRESENT_PLACE}
+    return {file.name: sure.get(file.name) for file in named}
 
 
 def remove_bystander(root: Path) -> None:

@@ -124,7 +124,17 @@ class FoundPaths:
         return changed(self._past)
 
     def _known_place(self, row: int, life: int) -> Place | None:
-        """Where an entry's directory stood when its bearer went or the copy was made."""
+        """Where an entry's directory stood when its bearer went or the copy was made.
+
+        Where it stands now, if it lives and nothing tells of that time, nor of a move since.
+        """
+        place, above = self._place_then(row, life), self._above[row]
+        if place is None and self._lives[row]:
+            folder = above if above >= 0 else -self._number[row]
+            return self._history.folder_place(folder, int(self._changed[life]))
+        return place
+
+    def _place_then(self, row: int, life: int) -> Place | None:
         number, above, lives = self._number[row], self._above[row], self._lives[row]
         if self._root[row]:
             return Place(b"", Ground.PROVEN)
