@@ -60,7 +60,7 @@ def freed_state(past: Past, found: Candidates) -> Any:
     Inline data stay in the freed inode: its state is the candidate's own.
     """
     states, row = past.states, found.row
-    count, ends = np.cumsum(states.whole), np.flatnonzero(past.are_freed & ~states.whole)
+    count, ends = np.cumsum(states.whole), np.flatnonzero(past.are_freed)
     after = np.append(ends, NEVER)[np.searchsorted(ends, row, side="right")]
     freed = (states.life[after] == states.life[row]) & (count[after] == count[row])
     freed &= after != NEVER

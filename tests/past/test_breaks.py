@@ -130,6 +130,7 @@ def test_an_unknown_event_lies_between_a_transaction_and_the_next_one() -> None:
     assert (lost.time.tolist(), lost.clean.tolist(), lost.lost.tolist()) == ([-1], [False], [True])
     again = lost.with_lost(order, np.array([0, 1]))
     assert (again.before.tolist(), again.after.tolist()) == ([1, 2], [2, 3])
+    assert (again.clean.tolist(), again.lost.tolist()) == ([False, False], [True, True])
 
 
 # --- how often it was mounted ---------------------------------------------------------------------

@@ -160,6 +160,9 @@ def test_the_end_of_a_content_is_shown_by_the_state_that_frees_it(
     [
         ([INLINE_CONTENT, INLINE_GONE], [-1, 1]),
         ([INLINE_CONTENT, INLINE_CONTENT], [-1, -1]),
+        ([INLINE_CONTENT, INLINE_GONE, INLINE_GONE], [-1, 1, 2]),
+        ([INLINE_CONTENT, INLINE_GONE, INLINE_GONE | {"whole": False}], [-1, 2, 2]),
+        ([CONTENT, INLINE_GONE, GONE], [-1, 2, -1]),
         ([INLINE_GONE], [-1]),  # nothing shows what it was before
         ([CONTENT, {"life": 1, **INLINE_GONE}], [-1, -1]),
         ([CONTENT, INLINE_GONE | {"flags": 0}], [-1, -1]),
