@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.intervals import Intervals, common_parts, overlap_pairs
 from ext4kit.errors import AccessError
 from ext4kit.evidence.source import Source
 from ext4kit.filesystem import FileSystem
@@ -20,8 +21,7 @@ from ext4kit.parsers.group import GroupTable
 from ext4kit.parsers.inode import GOOD_OLD_SIZE, InodeTable, inode_checksums_ok, parse_inodes
 from ext4kit.parsers.superblock import Superblock
 from ext4kit.parsers.traces import plausible_inodes
-from ext4kit.recovery.intervals import common, overlaps
-from ext4kit.recovery.lost.later import Later, Spans
+from ext4kit.recovery.lost.later import Later, in_blocks
 from ext4kit.recovery.lost.origins import Origin, records
 from ext4kit.recovery.lost.tables import Tables
 
@@ -43,7 +43,7 @@ class LostBlocks:
         self.real = self.blocks_count = max(base.blocks_count, count)
         self._base = base
         self._later = later
-        self._start, self._length = later.written.in_blocks(base.block_size)
+        self._taken = in_blocks(later.written, base.block_size)
         self._made = np.zeros((0, base.block_size), np.uint8)
 
     def add(self, rows: Any) -> int:
@@ -56,10 +56,9 @@ class LostBlocks:
     def take_away(self, blocks: Any) -> None:
         """Count these blocks as taken as well."""
         if len(blocks):
-            start = np.concatenate([self._start, blocks])
-            length = np.concatenate([self._length, np.ones(len(blocks), np.int64)])
-            order = np.argsort(start, kind="stable")
-            self._start, self._length = start[order], length[order]
+            start = np.concatenate([self._taken.start, blocks])
+            length = np.concatenate([self._taken.length, np.ones_like(blocks)])
+            self._taken = Intervals.union(start, length)
 
     def give_back(self, blocks: Any, used: Any) -> None:
         """Count blocks as not taken whose first `used` bytes (int64) nobody took.
@@ -67,17 +66,15 @@ class LostBlocks:
         The present file system may have smaller blocks.
         """
         written = self._later.written
-        length = written.end - written.start
-        row, _ = overlaps(blocks * self.block_size, used, written.start, length)
+        row, _ = overlap_pairs(blocks * self.block_size, used, written.start, written.length)
         free = np.ones(len(blocks), bool)
         free[row] = False
-        taken = Spans(self._start, self._start + self._length)
-        left = taken.without(Spans.of(blocks[free], blocks[free] + 1))
-        self._start, self._length = left.start, left.end - left.start
+        given = Intervals.union(blocks[free], np.ones_like(blocks[free]))
+        self._taken = self._taken.subtract(given)
 
     def taken(self, start: Any, length: Any) -> tuple[Any, Any, Any]:
         """(row, first block, count) of the parts of runs that somebody took later."""
-        return common(start, length, self._start, self._length)
+        return common_parts(start, length, self._taken.start, self._taken.length)
 
     def are_taken(self, blocks: Any) -> Any:
         """Per block (bool): somebody took it later."""

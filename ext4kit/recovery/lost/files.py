@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.intervals import overlap_pairs
 from ext4kit.errors import AccessError, CorruptError
 from ext4kit.filesystem.content import Content
 from ext4kit.filesystem.filesystem import ROOT
@@ -22,8 +23,9 @@ from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.inode import GOOD_OLD_SIZE, Inode, InodeFlags, InodeTable, inode_seeds
 from ext4kit.parsers.traces import nodes_fit
 from ext4kit.recovery.deleted import Deleted, DeletedFile, Grade, LostRange
-from ext4kit.recovery.intervals import overlaps, without
+from ext4kit.recovery.intervals import without
 from ext4kit.recovery.lost.file_system import LostFileSystem
+from ext4kit.recovery.lost.later import in_blocks
 from ext4kit.recovery.lost.removed import find_removed
 from ext4kit.recovery.lost.strangers import may_be_others
 from ext4kit.recovery.unreadable import UNREADABLE, on_lost_bytes
@@ -132,8 +134,8 @@ def _doubts(
     yield maps.damaged, "a part of its block map is gone"
     yield on_lost_bytes(fs.blocks, runs, len(table)), UNREADABLE
     yield _incomplete(fs, table, maps), "its map has not all the blocks that it counts"
-    start, length = fs.later.reserved.in_blocks(fs.superblock.block_size)
-    mine, _ = overlaps(runs.physical, runs.length, start, length)
+    kept = in_blocks(fs.later.reserved, fs.superblock.block_size)
+    mine, _ = overlap_pairs(runs.physical, runs.length, kept.start, kept.length)
     reserved = np.zeros(len(table), bool)
     reserved[runs.owner[mine]] = True
     yield reserved, f"some of its blocks belong to {OWNER}, which has not written them yet"

@@ -7,12 +7,12 @@ as it was until the kernel gets there, and so do the bitmaps of groups that noth
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.intervals import Intervals
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.geometry import first_block, group_overhead
 from ext4kit.parsers.features import RoCompat
@@ -20,45 +20,6 @@ from ext4kit.parsers.group import GroupFlags
 from ext4kit.parsers.superblock import SUPERBLOCK, SUPERBLOCK_OFFSET
 
 WIPED_END = 1 << 16  # mke2fs clears so many bytes at the volume's end, where RAID keeps its own
-
-
-@dataclass(frozen=True, slots=True)
-class Spans:
-    """Ranges of bytes, ascending and apart, int64 columns (n,)."""
-
-    start: Any
-    end: Any
-
-    @classmethod
-    def of(cls, start: Any, end: Any) -> Spans:
-        """The ranges, in order, those that touch joined; empty ones left out."""
-        order = np.argsort(start, kind="stable")
-        order = order[start[order] < end[order]]
-        start, end = start[order], end[order]
-        if not len(start):
-            return cls(start, end)
-        reach = np.maximum.accumulate(end)
-        new = np.ones(len(start), bool)
-        new[1:] = start[1:] > reach[:-1]
-        first = np.flatnonzero(new)
-        last = np.append(first[1:], len(start)) - 1
-        return cls(start[first], reach[last])
-
-    def in_blocks(self, size: int) -> tuple[Any, Any]:
-        """(first, count) of the runs of blocks of `size` bytes that have a part in these."""
-        whole = Spans.of(self.start // size, -(-self.end // size))
-        return whole.start, whole.end - whole.start
-
-    def without(self, others: Spans) -> Spans:
-        """What is left of these without others."""
-        edges = np.concatenate([self.start, self.end, others.start, others.end])
-        change = np.repeat([1, -1, -2, 2], [len(self.start)] * 2 + [len(others.start)] * 2)
-        order = np.argsort(edges, kind="stable")
-        edges, level = edges[order], np.cumsum(change[order])
-        last = np.append(edges[1:] != edges[:-1], True) if len(edges) else np.zeros(0, bool)
-        edges, level = edges[last], level[last]
-        own = level == 1
-        return Spans(edges[:-1][own[:-1]], edges[1:][own[:-1]])
 
 
 class Later:
@@ -82,29 +43,28 @@ class Later:
         return bool(superblock.mount_count or superblock.mount_time)
 
     @cached_property
-    def written(self) -> Spans:
-        """What it has and wrote, or may have written."""
+    def written(self) -> Intervals:
+        """The bytes that it has and wrote, or may have written."""
         return self._spans[0]
 
     @cached_property
-    def reserved(self) -> Spans:
-        """What it has and never wrote."""
+    def reserved(self) -> Intervals:
+        """The bytes that it has and never wrote."""
         return self._spans[1]
 
     @cached_property
-    def _spans(self) -> tuple[Spans, Spans]:
+    def _spans(self) -> tuple[Intervals, Intervals]:
         if self.present is None:
-            nothing = np.zeros(0, np.int64)
-            return Spans(nothing, nothing), Spans(nothing, nothing)
-        kept = Spans.of(*_columns(list(_unwritten(self.present))))
+            return Intervals.empty(), Intervals.empty()
+        kept = _union(*_columns(list(_unwritten(self.present))))
         used = _columns(list(_in_use(self.present)))
         own = (
             np.array([0, self.size - WIPED_END]),
             np.array([SUPERBLOCK_OFFSET + SUPERBLOCK.size, self.size]),
         )
-        written = Spans.of(*used).without(kept)
+        written = _union(*used).subtract(kept)
         start, end = np.append(written.start, own[0]), np.append(written.end, own[1])
-        return Spans.of(start, end), kept
+        return _union(start, end), kept
 
     def inodes_at(self, place: Any) -> Any:
         """Per byte (bool): an inode of it that is in use begins there."""
@@ -130,6 +90,15 @@ class Later:
         ]
 
 
+def _union(start: Any, end: Any) -> Intervals:
+    return Intervals.union(start, end - start)
+
+
+def in_blocks(ranges: Intervals, size: int) -> Intervals:
+    """The blocks of `size` bytes that have a part in ranges of bytes."""
+    return _union(ranges.start // size, -(-ranges.end // size))
+
+
 def _columns(pairs: list[tuple[Any, Any]]) -> tuple[Any, Any]:
     none = np.zeros(0, np.int64)
     start = np.concatenate([none, *(first for first, _ in pairs)])
@@ -143,9 +112,8 @@ def _in_use(fs: FileSystem) -> Iterator[tuple[Any, Any]]:
     for group in range(len(fs.groups)):
         first = first_block(superblock, group)
         bits = np.repeat(fs.bitmaps.block_bitmap(group), superblock.cluster_ratio)
-        bits = bits[: superblock.blocks_count - first].astype(np.int8)
-        edges = np.flatnonzero(np.diff(bits, prepend=0, append=0)).reshape(-1, 2) + first
-        yield edges[:, 0] * size, edges[:, 1] * size
+        runs = Intervals.of_mask(bits[: superblock.blocks_count - first])
+        yield (runs.start + first) * size, (runs.end + first) * size
 
 
 def unwritten_tables(fs: FileSystem) -> tuple[Any, Any]:

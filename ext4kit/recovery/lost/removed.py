@@ -13,14 +13,16 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.intervals import Intervals
+from ext4kit.arrays.types import NO_ROW
 from ext4kit.filesystem.bitmaps import Bitmaps
 from ext4kit.findings import Problems
 from ext4kit.journal import History, Log
 from ext4kit.parsers.group import GroupTable
 from ext4kit.recovery.deleted import DeletedFile, Grade
 from ext4kit.recovery.engine import find_deleted
-from ext4kit.recovery.intervals import overlaps, union
 from ext4kit.recovery.lost.file_system import LostFileSystem, groups_of
+from ext4kit.recovery.lost.later import in_blocks
 from ext4kit.recovery.lost.tables import Tables
 from ext4kit.recovery.sources.inode_pieces import find_inode_pieces
 
@@ -103,17 +105,15 @@ class _WorkedOut(Bitmaps):
             maps = fs.quiet_map_table(table)
             starts += [maps.data.physical, maps.nodes[1]]
             lengths += [maps.data.length, np.ones(len(maps.nodes[1]), np.int64)]
-        later = fs.later.written.in_blocks(fs.superblock.block_size)
-        self._used = union(
-            np.concatenate([*starts, later[0]]), np.concatenate([*lengths, later[1]])
+        later = in_blocks(fs.later.written, fs.superblock.block_size)
+        self._used = Intervals.union(
+            np.concatenate([*starts, later.start]), np.concatenate([*lengths, later.length])
         )
         self._living = np.array(sorted(living), np.int64)
 
     def blocks_in_use(self, blocks: Any) -> Any:
         """Per block of an int64 array (bool)."""
-        used = np.zeros(len(blocks), bool)
-        used[overlaps(blocks, np.ones_like(blocks), *self._used)[0]] = True
-        return used
+        return self._used.rows_at(blocks) != NO_ROW
 
     def inodes_in_use(self, numbers: Any) -> Any:
         """Per inode number of an int64 array (bool): it is among those that are there."""
