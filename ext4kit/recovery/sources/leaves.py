@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.intervals import select_disjoint
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.filesystem.maps import Runs, joined
 from ext4kit.parsers import extents
 from ext4kit.recovery.sources.ends import last_bytes
-from ext4kit.recovery.sources.layers import lay
 from ext4kit.recovery.sources.nodes import Nodes, bounded, grouped, read_nodes
 from ext4kit.recovery.sources.owners import Owners
 from ext4kit.recovery.sources.space import Space
@@ -154,7 +154,8 @@ def _kept(nodes: Nodes, file: Any, rank: Any, order: Any, damaged: Any) -> Any:
     better = np.empty(len(leaves), np.int64)
     better[np.lexsort((-held, -order[leaves], rank[leaves]))] = np.arange(len(leaves))
     shift = file[leaves] << 34  # a part of a file ends below 2**33
-    chosen, over = lay(nodes.start[leaves] + shift, nodes.end[leaves] + shift, better)
+    start, end = nodes.start[leaves] + shift, nodes.end[leaves] + shift
+    chosen, over = select_disjoint(start, end, better)
     lost = np.flatnonzero(over >= 0)
     one, other = leaves[lost], leaves[over[lost]]
     damaged[file[one[(rank[one] == _FREE) & (rank[other] == _FREE)]]] = True
