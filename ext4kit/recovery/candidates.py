@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.intervals import overlap_pairs
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.maps import Maps, Runs
 from ext4kit.journal import History
 from ext4kit.parsers import extents
 from ext4kit.parsers.inode import InodeFlags
 from ext4kit.past.states import NEVER, NOW, Past
-from ext4kit.recovery.intervals import overlaps
 from ext4kit.recovery.sources.lost_maps import LostMaps
 from ext4kit.units import NANOSECONDS
 
@@ -227,7 +227,7 @@ def _earlier_states(past: Past) -> Any:
     same = states.life[rows[1:]] == states.life[rows[:-1]]
     earlier, later = rows[:-1][same], rows[1:][same]
     before, after = past.map_states(earlier).data, past.map_states(later).data
-    mine, other = overlaps(before.physical, before.length, after.physical, after.length)
+    mine, other = overlap_pairs(before.physical, before.length, after.physical, after.length)
     kept = before.owner[mine] == after.owner[other]
     mine, other = mine[kept], other[kept]
     start = np.maximum(before.physical[mine], after.physical[other])
@@ -245,7 +245,8 @@ def _are_rewritten(past: Past, runs: Runs, later: Any) -> Any:
     found, history = np.zeros(len(later), bool), past.history
     if history is None:
         return found
-    mine, copy = overlaps(runs.physical, runs.length, history.blocks, np.ones_like(history.blocks))
+    ones = np.ones_like(history.blocks)
+    mine, copy = overlap_pairs(runs.physical, runs.length, history.blocks, ones)
     owner = runs.owner[mine]
     new = history.orders[copy] == past.states.order[later[owner]]
     mine, copy, owner = mine[new], copy[new], owner[new]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.intervals import overlap_pairs
 from ext4kit.filesystem.maps import Runs, spread
 from ext4kit.parsers.inode import InodeFlags
 from ext4kit.past.states import NEVER, NOW
@@ -17,7 +18,6 @@ from ext4kit.recovery.deleted import Moment
 from ext4kit.recovery.discarded import IN_UNITS, find_discarded
 from ext4kit.recovery.doubts import find_doubts
 from ext4kit.recovery.ends import Ends, find_ends
-from ext4kit.recovery.intervals import overlaps
 from ext4kit.recovery.ownership import Ownership, Reuse
 from ext4kit.recovery.sources.ends import last_bytes
 from ext4kit.recovery.sources.loose_copies import Wanted, place_files
@@ -218,7 +218,7 @@ class Columns:
         freed = self.found.unsized | (self.found.source == DISK)
         freed &= self.found.death != NEVER
         others = runs.take(freed[runs.owner])
-        mine, other = overlaps(runs.physical, runs.length, others.physical, others.length)
+        mine, other = overlap_pairs(runs.physical, runs.length, others.physical, others.length)
         life = states.life[self.found.row]
         last = np.searchsorted(states.life, life, side="right") - 1
         dtime = states.table.dtime[last]
@@ -251,7 +251,7 @@ class Columns:
             return {}
         runs, states = self.runs, self.past.states
         ones = np.ones(len(history.blocks), np.int64)
-        mine, tag = overlaps(runs.physical, runs.length, history.blocks, ones)
+        mine, tag = overlap_pairs(runs.physical, runs.length, history.blocks, ones)
         candidate = runs.owner[mine]
         order, death = history.orders[tag], self._deaths[candidate]
         row = self.found.row[candidate]
@@ -327,7 +327,7 @@ class Columns:
         What a file truncates comes back: as a tree block of its own, or by way of others.
         """
         claims, states = self.ownership.logged, self.past.states
-        mine, other = overlaps(block, np.ones_like(block), claims.start, claims.length)
+        mine, other = overlap_pairs(block, np.ones_like(block), claims.start, claims.length)
         earlier = claims.order[other] <= states.order[row[mine]]
         mine, other = mine[earlier], other[earlier]
         own = claims.content[other] & (claims.life[other] == states.life[row[mine]])

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.intervals import Intervals, overlap_pairs
 from ext4kit.errors import AccessError
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.filesystem.content import Content
@@ -14,7 +15,6 @@ from ext4kit.filesystem.maps import Runs
 from ext4kit.journal import Log
 from ext4kit.recovery.columns import Columns
 from ext4kit.recovery.deleted import DeletedFile, Grade
-from ext4kit.recovery.intervals import overlaps, union
 from ext4kit.recovery.sources.carving import carve, stated_sizes
 from ext4kit.recovery.sources.carving.carved import Carved
 from ext4kit.recovery.sources.loose_copies import log_marks
@@ -61,7 +61,7 @@ class Contents:
 
 def find_contents(findings: Findings, columns: Columns) -> Contents:
     """Everything that is left when the candidates have what is theirs."""
-    claimed = union(columns.runs.physical, columns.runs.length)  # what candidates have or had
+    claimed = Intervals.union(columns.runs.physical, columns.runs.length)  # by candidates
     parts = [_unowned(findings, claimed)]
     if findings.marks is not None:
         parts.append(_carved(findings, columns, claimed, parts[0].runs))
@@ -71,14 +71,16 @@ def find_contents(findings: Findings, columns: Columns) -> Contents:
     return _stacked(parts)
 
 
-def _unowned(findings: Findings, claimed: tuple[Any, Any]) -> Contents:
+def _unowned(findings: Findings, claimed: Intervals) -> Contents:
     """Maps that were found of inodes nobody knows, where their blocks are still free."""
     maps = findings.maps.take(findings.maps.life < 0)
     if len(maps):  # else the bitmaps of all groups would be read for nothing
-        mine, _ = overlaps(maps.runs.physical, maps.runs.length, *claimed)
+        runs, unused = maps.runs, findings.space.unused
+        mine, _ = overlap_pairs(runs.physical, runs.length, claimed.start, claimed.length)
+        free = Intervals.union(unused.start, unused.length)
         used = np.zeros(len(maps), bool)
-        used[maps.runs.owner[mine]] = True
-        used[maps.runs.owner[~_inside(maps.runs, *union(*findings.space.unused))]] = True
+        used[runs.owner[mine]] = True
+        used[runs.owner[~free.contains(runs.physical, runs.length)]] = True
         maps = maps.take(~used & are_apart(maps.runs, len(maps)))
     doubted = np.zeros(len(maps), bool)
     for doubtful, _ in maps.doubts:
@@ -90,18 +92,15 @@ def _unowned(findings: Findings, claimed: tuple[Any, Any]) -> Contents:
     return _contents(blocks, maps.runs, size, kind, standing, maps.source)
 
 
-def _carved(
-    findings: Findings, columns: Columns, claimed: tuple[Any, Any], unowned: Runs
-) -> Contents:
+def _carved(findings: Findings, columns: Columns, claimed: Intervals, unowned: Runs) -> Contents:
     """Free blocks that nobody claims, cut into files."""
     assert findings.marks is not None
     structures, maps = findings.structures, findings.maps
     metadata = structures.block[~structures.in_log]
-    start, length = claimed
     blocks = np.concatenate([metadata, columns.found.nodes[1], maps.nodes[1]])
-    claimed = union(
-        np.concatenate([start, unowned.physical, blocks]),
-        np.concatenate([length, unowned.length, np.ones(len(blocks), np.int64)]),
+    claimed = Intervals.union(
+        np.concatenate([claimed.start, unowned.physical, blocks]),
+        np.concatenate([claimed.length, unowned.length, np.ones(len(blocks), np.int64)]),
     )
     space = findings.space
     found = carve(space.blocks, findings.marks, space.unused, claimed, findings.lists)
@@ -110,9 +109,9 @@ def _carved(
 
 def _in_log(findings: Findings, columns: Columns, log: Log) -> Contents:
     """What is left of journaled contents of which nothing else is known, cut into files."""
-    space, none = findings.space, np.zeros(0, np.int64)
+    space = findings.space
     runs, marks = log_marks(log, columns.unplaced)
-    return _of_pieces(space, carve(space.blocks, marks, runs, (none, none)), IN_LOG)
+    return _of_pieces(space, carve(space.blocks, marks, runs, Intervals.empty()), IN_LOG)
 
 
 def _of_pieces(space: Space, found: Carved, name: str) -> Contents:
@@ -127,13 +126,6 @@ def _of_pieces(space: Space, found: Carved, name: str) -> Contents:
     kind = found.kind.astype(np.int64)
     standing = found.sure, found.fragment, found.proven
     return _contents(space.blocks, runs, found.size, kind, standing, source)
-
-
-def _inside(runs: Runs, start: Any, length: Any) -> Any:
-    """Per run (bool): it lies in one of others, which ascend and are apart."""
-    row = np.searchsorted(start, runs.physical, side="right") - 1
-    ends = np.append(start + length, 0)  # the last one is for what lies before all of them
-    return runs.physical + runs.length <= ends[row]
 
 
 def _contents(

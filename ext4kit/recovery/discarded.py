@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.intervals import common_parts, split
 from ext4kit.errors import AccessError, CorruptError, RequestError
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.maps import Runs, joined, spread
@@ -23,7 +24,7 @@ from ext4kit.findings import Severity
 from ext4kit.journal.overlay import first_byte
 from ext4kit.past import Past
 from ext4kit.recovery.candidates import Candidates
-from ext4kit.recovery.intervals import common, cut, without
+from ext4kit.recovery.intervals import without
 from ext4kit.recovery.sources.carving import Marks
 from ext4kit.units import NANOSECONDS
 
@@ -104,12 +105,12 @@ def _groups_of(fs: FileSystem, table: Runs) -> str:
 
 def _outside(runs: Runs, marks: Marks) -> Runs:
     """The parts of runs that the survey of free space has not seen to hold data."""
-    return without(runs, *common(runs.physical, runs.length, marks.start, marks.length))
+    return without(runs, *common_parts(runs.physical, runs.length, marks.start, marks.length))
 
 
 def _zeros(fs: FileSystem, parts: Runs) -> Runs:
     """The pieces that are readable and all zeros."""
-    row, skip, length = cut(parts.length, BLOCKS_AT_ONCE)
+    row, skip, length = split(parts.length, BLOCKS_AT_ONCE)
     batch = np.cumsum(length) // BLOCKS_AT_ONCE
     edges = np.flatnonzero(np.diff(batch, prepend=-1, append=-1)).tolist()
     found = [parts.take(slice(0))]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.intervals import overlap_pairs
 from ext4kit.filesystem.ahead import ahead
 from ext4kit.filesystem.maps import Runs, has_map
 from ext4kit.parsers.features import Incompat
@@ -14,7 +15,6 @@ from ext4kit.parsers.inode import InodeFlags, inode_checksums_ok
 from ext4kit.past.states import NEVER, NOW, Past
 from ext4kit.recovery.ages import Ages
 from ext4kit.recovery.candidates import LOG, Candidates
-from ext4kit.recovery.intervals import overlaps
 from ext4kit.recovery.ownership import Ownership, Reuse
 from ext4kit.recovery.unreadable import NEWER, UNREADABLE, may_have_newer_copies, on_lost_bytes
 from ext4kit.recovery.unrecorded import emptied_state, find_unrecorded
@@ -207,7 +207,7 @@ def _differing(
     owner = np.repeat(places, [len(journaled[place][0]) for place in places.tolist()])
     blocks, tags = (np.concatenate(column) for column in zip(*journaled.values(), strict=True))
     written_out = ~known.to_replay[known.row_of(log.tags.order[tags])]
-    mine, other = overlaps(blocks, np.ones_like(blocks), reuse.start, reuse.length)
+    mine, other = overlap_pairs(blocks, np.ones_like(blocks), reuse.start, reuse.length)
     written_out[mine[owner[mine] == reuse.candidate[other]]] = False  # the disk tells of others
     owner, blocks, tags = owner[written_out], blocks[written_out], tags[written_out]
     for start in range(0, len(blocks), BLOCKS_AT_ONCE):
@@ -255,7 +255,7 @@ def _written_again(past: Past, found: Candidates, runs: Runs, ownership: Ownersh
     doubtful = np.zeros(len(found), bool)
     claims, order, life = ownership.logged, past.states.order, past.states.life
     wanted = runs.take(found.superseded[runs.owner])
-    mine, other = overlaps(wanted.physical, wanted.length, claims.start, claims.length)
+    mine, other = overlap_pairs(wanted.physical, wanted.length, claims.start, claims.length)
     candidate = wanted.owner[mine]
     row = found.row[candidate]
     later = (claims.life[other] == life[row]) & (claims.order[other] > order[row])

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.intervals import Intervals, overlap_pairs
 from ext4kit.parsers.inode import InodeTable
 from ext4kit.recovery.candidates import NOTHING
 from ext4kit.recovery.columns import Columns
 from ext4kit.recovery.contents import IN_LOG, Contents, head_of
-from ext4kit.recovery.intervals import overlaps, union
 from ext4kit.recovery.sources.carving.kinds import encoding_of
 from ext4kit.recovery.sources.space import Space
 
@@ -83,8 +83,9 @@ def _are_behind_others(contents: Contents, columns: Columns, space: Space) -> An
     begins = np.flatnonzero(np.diff(runs.owner, prepend=-1) != 0)
     front = runs.physical[begins] - 1
     ones = np.ones(len(front), np.int64)
-    free, _ = overlaps(front, ones, *space.unused)
-    taken, _ = overlaps(front, ones, *union(columns.runs.physical, columns.runs.length))
+    free, _ = overlap_pairs(front, ones, space.unused.start, space.unused.length)
+    claimed = Intervals.union(columns.runs.physical, columns.runs.length)
+    taken, _ = overlap_pairs(front, ones, claimed.start, claimed.length)
     others = np.ones(len(front), bool)
     others[free] = False
     others[taken] = True

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.intervals import overlap_pairs
 from ext4kit.past.states import Past
-from ext4kit.recovery.intervals import overlaps
 
 REASON = "an unmount before the deletion left other bytes on the disk than the log's copies"
 BLOCKS_AT_ONCE = 4096
@@ -39,7 +39,7 @@ def are_contradicted(
     orders[past.history.tags] = past.history.orders
     kept = _came_home(past, orders[tags], death[candidate])
     owner, start, length = taken
-    mine, place = overlaps(start, length, blocks, np.ones(len(blocks), np.int64))
+    mine, place = overlap_pairs(start, length, blocks, np.ones(len(blocks), np.int64))
     kept[place[owner[mine] == candidate[place]]] = False
     rows = np.flatnonzero(kept)
     for at in range(0, len(rows), BLOCKS_AT_ONCE):

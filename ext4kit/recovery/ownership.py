@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.intervals import overlap_pairs
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.filesystem.maps import Runs, spread
 from ext4kit.journal.fast_commits.reading import given_ranges
 from ext4kit.journal.replay import ReplayedBlocks
 from ext4kit.past.states import NEVER, NOW, Past
-from ext4kit.recovery.intervals import overlaps
 
 RUNS_AT_ONCE = 4096  # of which bitmaps are asked together
 
@@ -124,7 +124,7 @@ class Ownership:
         parts = [self._in_use(runs, death)]
         others = ((self.logged, since), (self.journaled, death), (self.unreplayed, since))
         for claims, after in others:
-            mine, other = overlaps(runs.physical, runs.length, claims.start, claims.length)
+            mine, other = overlap_pairs(runs.physical, runs.length, claims.start, claims.length)
             candidate = runs.owner[mine]
             later = (claims.order[other] > after[candidate]) & (death[candidate] != NEVER)
             later &= claims.life[other] != life[candidate]
@@ -183,6 +183,6 @@ class Ownership:
             owner = np.concatenate([maps.data.owner, maps.nodes[0]])
             theirs = np.concatenate([maps.data.physical, maps.nodes[1]])
             span = np.concatenate([maps.data.length, np.ones(len(maps.nodes[1]), np.int64)])
-            mine, other = overlaps(start, length, theirs, span)
+            mine, other = overlap_pairs(start, length, theirs, span)
             number[mine] = table.number[owner[other]]
         return number

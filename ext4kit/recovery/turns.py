@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.intervals import Intervals
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.maps import Runs
 from ext4kit.recovery.columns import Columns
-from ext4kit.recovery.intervals import union
 from ext4kit.recovery.sources.alignment import Beside
 from ext4kit.recovery.sources.laying import LARGE, NEAR, NOTHING, Link
 from ext4kit.recovery.sources.order import Placed
@@ -54,7 +54,7 @@ def known_files(columns: Columns) -> KnownFiles:
         owner = np.searchsorted(mapped, data.owner)
         moved = Runs(owner, data.logical, data.length, data.physical, data.unwritten)
         theirs.append((moved, len(mapped)))
-    start, length = union(
+    taken = Intervals.union(
         np.concatenate([data.physical for _, data, _, _ in tables]),
         np.concatenate([data.length for _, data, _, _ in tables]),
     )
@@ -64,7 +64,7 @@ def known_files(columns: Columns) -> KnownFiles:
         np.concatenate(regular),
         np.concatenate(candidate),
         Runs.stacked(theirs),
-        (start, start + length),
+        (taken.start, taken.end),
     )
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.intervals import overlap_pairs
 from ext4kit.filesystem.blocks import BlockReader, lost_blocks
 from ext4kit.filesystem.maps import Runs
 from ext4kit.past.states import Past
 from ext4kit.recovery.candidates import Candidates
-from ext4kit.recovery.intervals import overlaps
 
 UNREADABLE = "a part of it lies in bytes that the image has lost"
 NEWER = "The journal has bytes of it, and blocks that cannot be read, which may hold newer ones."
@@ -28,7 +28,7 @@ def on_lost_bytes(blocks: BlockReader, runs: Runs, count: int) -> Any:
     table, doubtful = lost_blocks(blocks), np.zeros(count, bool)
     if len(table):
         start, length = table[:, 0], table[:, 1] - table[:, 0]
-        mine, _ = overlaps(runs.physical, runs.length, start, length)
+        mine, _ = overlap_pairs(runs.physical, runs.length, start, length)
         doubtful[runs.owner[mine[~runs.unwritten[mine]]]] = True
     return doubtful
 

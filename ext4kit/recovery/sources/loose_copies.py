@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.intervals import Intervals
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Int64s
 from ext4kit.filesystem.blocks import BlockReader
@@ -225,7 +226,7 @@ class LooseData(CopiesInFront):
         return rows
 
 
-def log_marks(log: Log, positions: Any) -> tuple[tuple[Any, Any], Marks]:
+def log_marks(log: Log, positions: Any) -> tuple[Intervals, Marks]:
     """Log blocks as blocks of the file system that can be cut into files.
 
     Args:
@@ -233,7 +234,7 @@ def log_marks(log: Log, positions: Any) -> tuple[tuple[Any, Any], Marks]:
         positions: int64, log blocks.
 
     Returns:
-        ((start, length) runs that ascend, what carving has to know of them).
+        (these blocks, what carving has to know of them).
     """
     order = np.argsort(log.reader.log_blocks[positions], kind="stable")
     positions = positions[order]
@@ -243,6 +244,5 @@ def log_marks(log: Log, positions: Any) -> tuple[tuple[Any, Any], Marks]:
         for at in range(0, len(positions), _ROWS_AT_ONCE)
         if len(some := positions[at : at + _ROWS_AT_ONCE])
     ]
-    first = np.flatnonzero(np.append(True, np.diff(blocks) != 1))
-    length = np.diff(np.append(first, len(blocks)))
-    return (blocks[first], length), Marks.joined([part for part in marks if part is not None])
+    found = Marks.joined([part for part in marks if part is not None])
+    return Intervals.of_numbers(blocks), found

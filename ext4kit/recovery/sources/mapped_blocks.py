@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.intervals import Intervals
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.geometry import first_block
 from ext4kit.filesystem.maps import spread
 from ext4kit.parsers.inode import InodeTable, inode_checksums_ok
-from ext4kit.recovery.intervals import union
 
 
 def count_mapped_as_used(fs: FileSystem) -> None:
@@ -25,7 +25,7 @@ def count_mapped_as_used(fs: FileSystem) -> None:
         nodes = maps.nodes[1]
         starts += [maps.data.physical, nodes]
         lengths += [maps.data.length, np.ones(len(nodes), np.int64)]
-    free = _marked_free(fs, *union(np.concatenate(starts), np.concatenate(lengths)))
+    free = _marked_free(fs, Intervals.union(np.concatenate(starts), np.concatenate(lengths)))
     if len(free):
         what = f"{len(free):,} blocks that inodes map are marked free; they count as allocated"
         fs.problems.add("block bitmaps", what)
@@ -40,10 +40,10 @@ def _linked(fs: FileSystem, table: InodeTable) -> InodeTable:
     return linked
 
 
-def _marked_free(fs: FileSystem, start: Any, length: Any) -> Any:
-    """The blocks (int64, ascending) of runs, which ascend and are apart, that are marked free."""
+def _marked_free(fs: FileSystem, mapped: Intervals) -> Any:
+    """The blocks (int64, ascending) of intervals that are marked free."""
     superblock, found = fs.superblock, [np.zeros(0, np.int64)]
-    end = start + length
+    start, end = mapped.start, mapped.end
     for group in range(len(fs.groups)):
         first = first_block(superblock, group)
         last = first + superblock.blocks_per_group

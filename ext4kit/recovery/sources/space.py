@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.intervals import Intervals, split
+from ext4kit.arrays.types import Bools
 from ext4kit.errors import AccessError
 from ext4kit.evidence.holes import data_ranges
 from ext4kit.filesystem import FileSystem
@@ -24,7 +26,6 @@ from ext4kit.filesystem.geometry import first_block
 from ext4kit.journal import Log
 from ext4kit.journal.overlay import CopiesInFront
 from ext4kit.past import Past
-from ext4kit.recovery.intervals import common, cut
 
 BYTES_AT_ONCE = 8 << 20
 _OWNERS, _MAPPINGS_AT_LEAST = 2, 1 << 20
@@ -69,23 +70,21 @@ class Space:
         self.blocks: BlockReader = _in_place(past.fs.blocks)
 
     @cached_property
-    def free(self) -> tuple[Any, Any]:
-        """(start, length) int64 columns of the free runs that the evidence has data in."""
-        return _within(*self.unused, *self._data)
+    def free(self) -> Intervals:
+        """The free runs that the evidence has data in."""
+        return self.unused.intersect(self._data)
 
     @cached_property
-    def unused(self) -> tuple[Any, Any]:
-        """(start, length) int64 columns of the free runs, holes of the evidence included.
+    def unused(self) -> Intervals:
+        """The free runs, holes of the evidence included.
 
         Groups that are nothing but holes are left out.
         """
-        starts, lengths = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        parts = []
         for first, end in self._groups_with_data():
-            bits = self._free_bits(first, end)
-            edges = np.flatnonzero(np.diff(bits, prepend=0, append=0)).reshape(-1, 2)
-            starts.append(edges[:, 0] + first)
-            lengths.append(edges[:, 1] - edges[:, 0])
-        return np.concatenate(starts), np.concatenate(lengths)
+            runs = Intervals.of_mask(self._are_free(first, end))
+            parts.append(Intervals(runs.start + first, runs.length))
+        return Intervals.concat(parts)
 
     @cached_property
     def mappings(self) -> int:
@@ -93,7 +92,7 @@ class Space:
 
         A block has one owner at a time, and the maps of earlier ones are overwritten by and by.
         """
-        return max(_MAPPINGS_AT_LEAST, _OWNERS * int(self.unused[1].sum()))
+        return max(_MAPPINGS_AT_LEAST, _OWNERS * int(self.unused.length.sum()))
 
     @cached_property
     def unnamed_log(self) -> Any:
@@ -101,8 +100,8 @@ class Space:
         return np.zeros(0, np.int64) if self.log is None else self.log.unclaimed
 
     @cached_property
-    def _data(self) -> tuple[Any, Any]:
-        """(start, length) of the runs of blocks that do not wholly lie in holes."""
+    def _data(self) -> Intervals:
+        """The runs of blocks that do not wholly lie in holes."""
         size = self.blocks.block_size
         pieces = iter([range(self.blocks.blocks_count * size)])
         if isinstance(self.blocks, SourceBlocks):
@@ -112,15 +111,15 @@ class Space:
         end = np.minimum(table[:, 1], self.blocks.blocks_count)
         start = np.maximum(table[:, 0], np.concatenate([[0], end[:-1]])[: len(end)])
         kept = end > start
-        return start[kept], (end - start)[kept]
+        return Intervals(start[kept], (end - start)[kept])
 
     def _groups_with_data(self) -> Iterator[tuple[int, int]]:
         """(first block, end) of the groups that have something else than holes."""
         superblock = self.fs.superblock
-        start, length = self._data
+        start, end = self._data.start, self._data.end
         per_group, origin = superblock.blocks_per_group, superblock.first_data_block
         low = np.maximum(start - origin, 0) // per_group
-        high = np.maximum(start + length - 1 - origin, 0) // per_group
+        high = np.maximum(end - 1 - origin, 0) // per_group
         seen = -1
         for first, last in zip(low.tolist(), high.tolist(), strict=True):
             for group in range(max(first, seen + 1), min(last + 1, len(self.fs.groups))):
@@ -128,14 +127,15 @@ class Space:
                 yield begin, min(begin + per_group, superblock.blocks_count)
                 seen = group
 
-    def _free_bits(self, first: int, end: int) -> Any:
-        """int8 (end - first,): 1 where a block of the group is free."""
+    def _are_free(self, first: int, end: int) -> Bools:
+        """Per block of the group from `first` on (bool): it is free."""
         superblock = self.fs.superblock
         group = (first - superblock.first_data_block) // superblock.blocks_per_group
         used = self.fs.bitmaps.block_bitmap(group)
         if superblock.cluster_ratio > 1:
             used = np.repeat(used, superblock.cluster_ratio)
-        return (used[: end - first] == 0).astype(np.int8)
+        free: Bools = used[: end - first] == 0
+        return free
 
     def stretches(self) -> Iterator[Stretch]:
         """All of it: the free runs by block, then the log blocks that no descriptor names."""
@@ -144,13 +144,13 @@ class Space:
     @cached_property
     def size(self) -> int:
         """Bytes that `stretches` gives."""
-        count = int(self.free[1].sum()) + len(self.unnamed_log)
+        count = int(self.free.length.sum()) + len(self.unnamed_log)
         return count * self.blocks.block_size
 
     def _free_stretches(self) -> Iterator[Stretch]:
         most = max(BYTES_AT_ONCE // self.blocks.block_size, 1)
-        row, position, length = cut(self.free[1], most)
-        start = self.free[0][row] + position
+        row, position, length = split(self.free.length, most)
+        start = self.free.start[row] + position
         ends = np.cumsum(length)
         at = 0
         while at < len(start):
@@ -215,10 +215,3 @@ def _in_place(blocks: BlockReader) -> BlockReader:
     while isinstance(blocks, CopiesInFront):
         blocks = blocks.base
     return blocks
-
-
-def _within(start: Any, length: Any, other: Any, other_length: Any) -> tuple[Any, Any]:
-    """The parts of ascending runs that lie in others, which do not overlap."""
-    _, first, count = common(start, length, other, other_length)
-    order = np.argsort(first)
-    return first[order], count[order]

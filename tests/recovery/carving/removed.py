@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 import ext4kit
+from ext4kit.arrays.intervals import Intervals
 from ext4kit.filesystem.maps import spread
 from ext4kit.past import Past
-from ext4kit.recovery.intervals import union
 from ext4kit.recovery.sources.carving import Marks, carve, look, stated_sizes
 from ext4kit.recovery.sources.indirect import indirect_look
 from ext4kit.recovery.sources.lost_maps import LostMaps, lists_of, tree_maps
@@ -106,7 +106,8 @@ def carved_from(image: Path, contents: Sequence[bytes]) -> Score:
         start = np.concatenate([maps.runs.physical, maps.nodes[1]])
         length = np.concatenate([maps.runs.length, np.ones(len(maps.nodes[1]), np.int64)])
         marks = Marks.joined([one for one, _ in seen if one is not None])
-        found = carve(space.blocks, marks, space.unused, union(start, length), lists_of(trees))
+        claimed = Intervals.union(start, length)
+        found = carve(space.blocks, marks, space.unused, claimed, lists_of(trees))
         sizes, _ = stated_sizes(space.blocks, maps.runs, maps.size)
         mapped = [_hashed(space, _runs_of(maps, row), sizes[row]) for row in range(len(maps))]
         cut = [_hashed(space, found.runs(row), found.size[row]) for row in range(len(found))]

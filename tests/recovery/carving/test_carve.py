@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ext4kit.arrays.intervals import Intervals
 from ext4kit.filesystem.maps import Runs
 from ext4kit.recovery.sources.carving import Carved, End, Lists, Marks, carve, look
-from ext4kit.recovery.sources.carving.ground import Ground, without
+from ext4kit.recovery.sources.carving.ground import Ground
 from ext4kit.recovery.sources.space import Stretch
 from tests.recovery.carving.held import BLOCK, Held
 
@@ -38,8 +39,8 @@ def carved_from(
     found = carve(
         held,
         Marks.joined([marks] if marks else []),
-        (np.array([0]), np.array([held.blocks_count])),
-        (table[:, 0], table[:, 1]),
+        Intervals(np.array([0]), np.array([held.blocks_count])),
+        Intervals(table[:, 0], table[:, 1]),
         lists,
     )
     contents = []
@@ -162,30 +163,18 @@ def test_a_disk_looked_at_in_slices_gives_the_same(monkeypatch: pytest.MonkeyPat
     assert sliced.first.tolist() == whole.first.tolist()
 
 
-def blocks_without(start: Any, length: Any) -> set[int]:
+def blocks_of(start: Any, length: Any) -> set[int]:
     """The blocks of runs."""
     return {
         at for first, count in zip(start, length, strict=True) for at in range(first, first + count)
     }
 
 
-def test_runs_without_others_are_what_sets_say() -> None:
-    chance = random.Random(3)
-    for _ in range(200):
-        edges = [np.array(sorted(chance.sample(range(80), 12))) for _ in range(2)]
-        (start, length), (other, other_length) = (
-            (edge[::2], edge[1::2] - edge[::2]) for edge in edges
-        )
-        left = without(start, length, other, other_length)
-        wanted = blocks_without(start, length) - blocks_without(other, other_length)
-        assert blocks_without(*left) == wanted
-
-
 def test_positions_and_blocks_are_each_others_inverse() -> None:
     ground = Ground(np.array([10, 40]), np.array([20, 5]), np.array([15, 16, 42]))
     places = np.arange(ground.size)
     blocks = ground.blocks(places)
-    assert set(blocks.tolist()) == blocks_without([10, 17, 40, 43], [5, 13, 2, 2])
+    assert set(blocks.tolist()) == blocks_of([10, 17, 40, 43], [5, 13, 2, 2])
     assert (ground.positions(blocks) == places).all()
     assert ground.positions(np.array([9, 15, 30, 42, 45])).tolist() == [-1] * 5
     assert ground.limits(np.array([0, 17, 18])).tolist() == [18, 18, 22]

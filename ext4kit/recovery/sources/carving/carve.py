@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.intervals import Intervals
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.filesystem.maps import spread
 from ext4kit.recovery.sources.carving.carved import Carved
 from ext4kit.recovery.sources.carving.cuts import Events, Pieces, cut
-from ext4kit.recovery.sources.carving.ground import Ground, without
+from ext4kit.recovery.sources.carving.ground import Ground
 from ext4kit.recovery.sources.carving.heads import Whole, paired, with_heads
 from ext4kit.recovery.sources.carving.lengths import Budget
 from ext4kit.recovery.sources.carving.lists import Lists, Runs
@@ -23,8 +25,8 @@ _EVENTS_AT_ONCE = 1 << 21  # so that memory stays bounded
 def carve(
     reader: BlockReader,
     marks: Marks,
-    usable: tuple[Any, Any],
-    claimed: tuple[Any, Any],
+    usable: Intervals,
+    claimed: Intervals,
     lists: Lists | None = None,
 ) -> Carved:
     """Cut the free blocks that nobody claims into files.
@@ -35,18 +37,17 @@ def carve(
     Args:
         reader: the blocks as they are on the disk.
         marks: of all free blocks, joined.
-        usable: (start, length) int64 columns of the free runs, ascending, those with nothing but
-            zeros in them included.
-        claimed: (start, length) of runs that others have already, ascending, not overlapping.
+        usable: the free runs, those with nothing but zeros in them included.
+        claimed: what others have already.
         lists: what is left of files of which the lists of blocks are there.
     """
-    start, length = without(*usable, *claimed)
-    lists = (lists or Lists.none()).inside(start, length)
-    edges = np.zeros(0, np.int64) if len(lists) else _slices(marks, start)
+    left = usable.subtract(claimed)
+    lists = (lists or Lists.none()).inside(left)
+    edges = [] if len(lists) else _slices(marks, left.start).tolist()
     parts = [
-        _carve(reader, marks.between(*_ends(*runs)), runs, lists)
-        for runs in zip(np.split(start, edges), np.split(length, edges), strict=True)
-        if len(runs[0])
+        _carve(reader, marks.between(int(runs.start[0]), int(runs.end[-1])), runs, lists)
+        for first, end in pairwise([0, *edges, len(left)])
+        if len(runs := left.take(slice(first, end)))
     ]
     return Carved.joined(parts)
 
@@ -57,14 +58,10 @@ def _slices(marks: Marks, start: Any) -> Any:
     return np.flatnonzero(np.diff(slices)) + 1
 
 
-def _ends(start: Any, length: Any) -> tuple[int, int]:
-    return int(start[0]), int(start[-1] + length[-1])
-
-
-def _carve(reader: BlockReader, marks: Marks, runs: tuple[Any, Any], lists: Lists) -> Carved:
+def _carve(reader: BlockReader, marks: Marks, runs: Intervals, lists: Lists) -> Carved:
     """The files in some usable runs."""
-    budget = Budget(max(int(runs[1].sum()) * reader.block_size * READ_TIMES, READ_AT_LEAST))
-    ground = Ground(*runs, np.unique(lists.nodes[1]))
+    budget = Budget(max(int(runs.length.sum()) * reader.block_size * READ_TIMES, READ_AT_LEAST))
+    ground = Ground(runs.start, runs.length, np.unique(lists.nodes[1]))
     events = Events.of(marks, ground)
     measuring = Measuring(reader, ground, events, budget)
     whole, headless = with_heads(lists.bodies(ground), lists.leading, measuring)

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ext4kit.arrays.intervals import Intervals
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.recovery.sources.carving.carved import End
-from ext4kit.recovery.sources.carving.ground import Ground, without
+from ext4kit.recovery.sources.carving.ground import Ground
 from ext4kit.recovery.sources.carving.marks import Marks
 from ext4kit.recovery.sources.carving.signatures import NAMES, WIDE
 
@@ -123,7 +124,8 @@ def cut(events: Events, ground: Ground, taken: Any, taken_count: Any, block_size
         block_size: bytes.
     """
     start, length = _at_borders(ground, events.start, events.length)
-    start, length = without(start, length, taken, taken_count)
+    left = Intervals(start, length).subtract(Intervals(taken, taken_count))
+    start, length = left.start, left.length
     last = _last_blocks(events, start, length)
     ends = np.unique(np.concatenate([last + 1, start + length]))
     row = np.searchsorted(start, ends, side="left") - 1
@@ -135,7 +137,8 @@ def cut(events: Events, ground: Ground, taken: Any, taken_count: Any, block_size
 def _at_borders(ground: Ground, start: Any, length: Any) -> tuple[Any, Any]:
     """Runs of positions, those that go over a break cut there."""
     edges = np.unique(ground.limit)
-    return without(*_split(start, length, edges), edges[:0], edges[:0])
+    start, length = _split(start, length, edges)
+    return start[length > 0], length[length > 0]
 
 
 def _split(start: Any, length: Any, edges: Any) -> tuple[Any, Any]:

@@ -85,20 +85,3 @@ class Ground:
         first = np.maximum(start[theirs], self.start[row])
         last = np.minimum((start + length)[theirs], ends[row])
         return self.base[row] + first - self.start[row], last - first
-
-
-def without(start: Any, length: Any, taken: Any, taken_length: Any) -> tuple[Any, Any]:
-    """Ascending runs without what others, ascending and not overlapping, have of them."""
-    ends, taken_ends = start + length, taken + taken_length
-    low = np.searchsorted(taken_ends, start, side="right")
-    high = np.searchsorted(taken, ends, side="left")
-    row, position = spread(np.maximum(high - low, 0))
-    cut = low[row] + position
-    begins = np.concatenate([start, np.minimum(taken_ends[cut], ends[row])])
-    stops = np.concatenate([np.maximum(taken[cut], start[row]), ends])
-    # A run and the pieces cut out of it give as many begins as stops, in the same order.
-    owner = np.concatenate([np.arange(len(start)), row])
-    begins = begins[np.lexsort((begins, owner))]
-    stops = stops[np.lexsort((stops, np.concatenate([row, np.arange(len(start))])))]
-    kept = stops > begins
-    return begins[kept], (stops - begins)[kept]

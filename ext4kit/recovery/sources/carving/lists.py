@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from ext4kit.arrays.intervals import Intervals
 from ext4kit.filesystem.maps import Runs as Mapped
 from ext4kit.recovery.sources.carving.ground import Ground
 
@@ -44,13 +45,12 @@ class Lists:
         flags = none.astype(bool)
         return cls(Mapped.empty(), (none, none), flags)
 
-    def inside(self, start: Any, length: Any) -> Self:
-        """Those of which all blocks lie in some runs of blocks, which ascend and are apart."""
+    def inside(self, usable: Intervals) -> Self:
+        """Those of which all blocks lie in some intervals."""
         kept = np.ones(len(self), bool)
         owner, block = self.nodes
-        kept[owner[~_within(block, block + 1, start, length)]] = False
-        first = self.runs.physical
-        kept[self.runs.owner[~_within(first, first + self.runs.length, start, length)]] = False
+        kept[owner[~usable.contains(block, np.ones_like(block))]] = False
+        kept[self.runs.owner[~usable.contains(self.runs.physical, self.runs.length)]] = False
         row = np.cumsum(kept) - 1
         runs = self.runs.take(kept[self.runs.owner])
         owner, block = owner[kept[owner]], block[kept[owner]]
@@ -70,9 +70,3 @@ class Lists:
             else:
                 runs.append((first, count))
         return found
-
-
-def _within(first: Any, end: Any, start: Any, length: Any) -> Any:
-    """Bool: the half-open run lies within one of the others, which are ascending."""
-    row = np.searchsorted(start, first, side="right") - 1
-    return (row >= 0) & (end <= np.append(start + length, 0)[row])
