@@ -7,6 +7,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from ext4kit.arrays.intervals import Intervals
+
 _MOST = 1 << 18  # ranges that are kept of one source
 
 
@@ -32,15 +34,9 @@ def lost_ranges(source: object) -> Any:
 
 def joined(ranges: Any) -> Any:
     """Ranges in any order as int64 (n, 2) in order; those that touch become one."""
-    table = np.asarray(ranges, np.int64).reshape(-1, 2)
-    table = table[table[:, 1] > table[:, 0]]
-    table = table[np.argsort(table[:, 0], kind="stable")]
-    if not len(table):
-        return table
-    reach = np.maximum.accumulate(table[:, 1])
-    first = np.concatenate([[True], table[1:, 0] > reach[:-1]])
-    last = np.concatenate([np.flatnonzero(first)[1:] - 1, [len(table) - 1]])
-    return np.stack([table[first, 0], reach[last]], axis=1)
+    start, end = np.asarray(ranges, np.int64).reshape(-1, 2).T
+    whole = Intervals.union(start, end - start)
+    return np.stack([whole.start, whole.end], axis=1)
 
 
 def moved(ranges: Any, by: int, size: int) -> Any:

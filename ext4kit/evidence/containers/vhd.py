@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.intervals import Intervals
 from ext4kit.errors import AccessError, CorruptError
 from ext4kit.evidence.containers.pieces import Cache, Pieces
 from ext4kit.evidence.lost import joined, lost_ranges
@@ -124,9 +125,10 @@ class Vhd(Pieces):
         data = bytearray(self._behind(offset, wanted))
         if own.any():
             stored = self._stored(place + self._bitmap + within, wanted)
-            edges = np.flatnonzero(np.diff(own, prepend=False, append=False)).reshape(-1, 2)
-            for start, end in (edges * SECTOR).tolist():
-                data[start:end] = stored[start:end]
+            runs = Intervals.of_mask(own)
+            for start, end in zip(runs.start.tolist(), runs.end.tolist(), strict=True):
+                sectors = slice(start * SECTOR, end * SECTOR)
+                data[sectors] = stored[sectors]
         return memoryview(data).toreadonly()
 
 
