@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.intervals import Intervals
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.geometry import first_block, group_overhead
 from ext4kit.journal import Log
@@ -50,25 +51,12 @@ def disk_map(fs: FileSystem, log: Log | None, deleted: Deleted, cells: int) -> D
 
 def _covered(runs: Any, edges: Any) -> Any:
     """Blocks between neighbouring edges that runs (n, 2) of (first, end) cover, each once."""
-    runs = _united(runs)
-    starts, ends = runs[:, 0], runs[:, 1]
-    sums = [np.concatenate([[0], np.cumsum(column)]) for column in (starts, ends)]
-    counts = [np.searchsorted(column, edges) for column in (starts, ends)]
+    whole = Intervals.union(runs[:, 0], runs[:, 1] - runs[:, 0])
+    columns = (whole.start, whole.end)
+    sums = [np.concatenate([[0], np.cumsum(column)]) for column in columns]
+    counts = [np.searchsorted(column, edges) for column in columns]
     before = [edges * n - total[n] for n, total in zip(counts, sums, strict=True)]
     return np.diff(before[0] - before[1])
-
-
-def _united(runs: Any) -> Any:
-    """The same blocks in runs that ascend and do not overlap."""
-    runs = runs[runs[:, 1] > runs[:, 0]]
-    runs = runs[np.argsort(runs[:, 0], kind="stable")]
-    if not len(runs):
-        return runs
-    reach = np.maximum.accumulate(runs[:, 1])
-    new = np.concatenate([[True], runs[1:, 0] > reach[:-1]])
-    first = np.flatnonzero(new)
-    last = np.append(first[1:], len(runs)) - 1
-    return np.stack([runs[first, 0], reach[last]], axis=1)
 
 
 def _used_runs(fs: FileSystem) -> Any:
@@ -77,8 +65,8 @@ def _used_runs(fs: FileSystem) -> Any:
     for group in range(len(fs.groups)):
         start = first_block(superblock, group)
         count = min(superblock.blocks_per_group, superblock.blocks_count - start)
-        bits = fs.bitmaps.block_bitmap(group).astype(np.int8)
-        places = np.flatnonzero(np.diff(bits, prepend=0, append=0)).reshape(-1, 2)
+        used = Intervals.of_mask(fs.bitmaps.block_bitmap(group))
+        places = np.stack([used.start, used.end], axis=1)
         parts.append(start + np.minimum(places * superblock.cluster_ratio, count))
     return np.concatenate([_boot(fs), *parts])
 
