@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.intervals import Intervals
 from ext4kit.parsers.checksums import crc32c_each
 from ext4kit.parsers.features import RoCompat
 from ext4kit.parsers.group import DESCRIPTOR_64, GroupFlags
@@ -23,10 +24,11 @@ def check_usage(scene: Scene, facts: InodeFacts) -> int:
     """Blocks, then inodes; how many blocks are in use."""
     start, length, owner = _in_order(scene)
     _check_twice(scene, start, length, owner)
-    first, end = _merged(scene, start, length)
-    _Blocks(scene, first, end).check()
+    first, end = _clusters(scene, start, length)
+    used = Intervals.union(first, end - first)
+    _Blocks(scene, used.start, used.end).check()
     _Inodes(scene, facts).check()
-    return int((end - first).sum()) * scene.superblock.cluster_ratio
+    return int(used.length.sum()) * scene.superblock.cluster_ratio
 
 
 def _in_order(scene: Scene) -> tuple[Any, Any, Any]:
@@ -54,17 +56,6 @@ def _inside(scene: Scene, start: Any, length: Any) -> tuple[Any, Any]:
     low = np.clip(start, begin, end)
     high = np.clip(start + length, begin, end)
     return low, high - low
-
-
-def _merged(scene: Scene, start: Any, length: Any) -> tuple[Any, Any]:
-    """Runs in order as disjoint runs of clusters, ascending: (first, one past the last)."""
-    first, end = _clusters(scene, start, length)
-    if not len(first):
-        return first, end
-    end = np.maximum.accumulate(end)
-    new = np.concatenate([[True], first[1:] > end[:-1]])
-    last = np.append(np.flatnonzero(new)[1:] - 1, len(first) - 1)
-    return first[new], end[last]
 
 
 def _check_twice(scene: Scene, start: Any, length: Any, owner: Any) -> None:
