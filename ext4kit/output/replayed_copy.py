@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.intervals import Intervals
 from ext4kit.errors import AccessError
 from ext4kit.evidence.holes import data_ranges
 from ext4kit.evidence.kernel_copy import copy_range
@@ -140,8 +141,8 @@ def _write_data(target: int, data: memoryview, offset: int) -> None:
     whole = len(data) // PIECE_BYTES * PIECE_BYTES
     pieces = np.frombuffer(data[:whole], np.uint64).reshape(-1, PIECE_BYTES // 8)
     filled = np.append(pieces.any(axis=1), any(data[whole:]))
-    edges = np.flatnonzero(np.diff(filled, prepend=False, append=False))
-    for first, end in edges.reshape(-1, 2).tolist():
+    runs = Intervals.of_mask(filled)
+    for first, end in zip(runs.start.tolist(), runs.end.tolist(), strict=True):
         _write_at(
             target, data[first * PIECE_BYTES : end * PIECE_BYTES], offset + first * PIECE_BYTES
         )

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.intervals import Intervals
 from ext4kit.filesystem import FileSystem
 from ext4kit.parsers.features import RoCompat
 from ext4kit.parsers.group import GroupFlags
@@ -22,8 +23,8 @@ Lists = Iterator[list[Range]]  # one a group
 
 def free_ranges(bits: Any) -> list[Range]:
     """Runs of zeros in a bitmap of a byte a bit, as (first, last) positions."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[1], bits, [1]]).astype(np.int8)))
-    return list(zip(edges[::2].tolist(), (edges[1::2] - 1).tolist(), strict=True))
+    free = Intervals.of_mask(bits == 0)
+    return list(zip(free.start.tolist(), (free.end - 1).tolist(), strict=True))
 
 
 def packed_free_ranges(rows: Any, count: int) -> list[list[Range]]:

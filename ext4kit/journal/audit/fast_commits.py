@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.intervals import Intervals
 from ext4kit.journal.audit.damage import Places, changed_bit
 from ext4kit.journal.audit.mending import NOWHERE, explain
 from ext4kit.journal.audit.result import BAD, OK, UNCHECKED, Part, Tally
@@ -60,8 +61,8 @@ def tell_fast_commits(places: Places, tally: Tally) -> None:
 
 def _runs_left(tids: Any) -> list[tuple[int, int]]:
     """(first, end) of each run of blocks that no fast commit accounts for."""
-    edges = np.flatnonzero(np.diff(tids == NONE, prepend=False, append=False))
-    return [(int(first), int(end)) for first, end in edges.reshape(-1, 2)]
+    left = Intervals.of_mask(tids == NONE)
+    return list(zip(left.start.tolist(), left.end.tolist(), strict=True))
 
 
 def _judge_run(places: Places, found: FastCommits, tids: Any, first: int, end: int) -> list[int]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.intervals import Intervals
 from ext4kit.errors import CorruptError
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.geometry import descriptor_blocks, descriptors_per_block
@@ -106,12 +107,8 @@ def byte_changes(before: bytes, after: bytes) -> list[Change]:
 
 def _ranges(numbers: Any) -> list[tuple[int, int]]:
     """Ascending numbers as (first, last) of each run."""
-    if not len(numbers):
-        return []
-    edges = np.flatnonzero(np.diff(numbers) != 1)
-    firsts = numbers[np.append(0, edges + 1)]
-    lasts = numbers[np.append(edges, len(numbers) - 1)]
-    return list(zip(firsts.tolist(), lasts.tolist(), strict=True))
+    runs = Intervals.of_numbers(numbers)
+    return list(zip(runs.start.tolist(), (runs.end - 1).tolist(), strict=True))
 
 
 # ------------------------------------------------------------------------------ inodes

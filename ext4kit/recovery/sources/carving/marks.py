@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from ext4kit.arrays.intervals import Intervals
 from ext4kit.recovery.sources.carving.signatures import recognise
 from ext4kit.recovery.sources.space import Stretch
 
@@ -96,13 +97,12 @@ def look(stretch: Stretch) -> Marks | None:
         blocks, tail = blocks[filled], tail[filled]
     kind = _of_rows(recognise, data, filled)
     text, dense = _looks(data, filled, tail)
-    before = np.diff(blocks, prepend=-2) == 1
-    event = (tail > 0) | (kind > 0) | ~before
+    runs = Intervals.of_numbers(blocks)
+    event = (tail > 0) | (kind > 0) | (np.diff(blocks, prepend=-2) != 1)
     event[1:] |= text[1:] != text[:-1]
-    edges = np.flatnonzero(~before)
     return Marks(
-        blocks[edges],
-        np.diff(edges, append=len(blocks)),
+        runs.start,
+        runs.length,
         blocks[event],
         tail[event].astype(np.uint16),
         kind[event],
