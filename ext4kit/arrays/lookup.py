@@ -1,4 +1,4 @@
-"""Lookups in sorted columns: the row with a key, or the newest one of a key as of a time."""
+"""Lookups in sorted columns: the row with a key, or the newest row of a key as of a time."""
 
 from __future__ import annotations
 
@@ -60,6 +60,11 @@ class AsOfIndex:
         known = (self._keys[slot] == keys) & (row >= 0)
         known &= self._ranks[row] >= first
         return np.where(known, row, NO_ROW)
+
+
+def values_at(values: Int64s, rows: Rows) -> Int64s:
+    """The value of each row, NO_ROW where there is no row; of what a lookup gave."""
+    return np.where(rows == NO_ROW, NO_ROW, values[rows]) if len(values) else rows
 
 
 def is_member(values: Int64s, of: Int64s) -> Bools:

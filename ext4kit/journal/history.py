@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ext4kit.arrays.lookup import AsOfIndex, SortedIndex, values_at
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Bytes2D, Int64s
+from ext4kit.arrays.types import NO_ROW, Bytes2D, Int64s
 from ext4kit.filesystem.ahead import ahead
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.journal.epochs import Epochs, epochs_of, table_places
@@ -53,19 +54,8 @@ class History:
         return self.log.tags.order[self.tags]
 
     @cached_property
-    def _known_blocks(self) -> Any:
-        return np.unique(self.blocks)
-
-    @cached_property
-    def _known_orders(self) -> Any:
-        return np.unique(self.orders)
-
-    @cached_property
-    def _keys(self) -> Any:
-        """(block, order) of each row as one ascending number."""
-        block = np.searchsorted(self._known_blocks, self.blocks)
-        order = np.searchsorted(self._known_orders, self.orders)
-        return block * len(self._known_orders) + order
+    def _index(self) -> AsOfIndex:
+        return AsOfIndex(self.blocks, self.orders)
 
     def latest(self, blocks: Any, at: Any) -> Any:
         """The newest copy of each block that is not newer than `at`.
@@ -77,16 +67,7 @@ class History:
         Returns:
             int64 array, rows of `log.tags`; -1 where the log has no such copy.
         """
-        if not len(self.tags):
-            return np.full(len(blocks), -1)
-        last = len(self._known_blocks) - 1
-        block = np.minimum(np.searchsorted(self._known_blocks, blocks), last)
-        order = np.searchsorted(self._known_orders, at, side="right") - 1
-        width = len(self._known_orders)
-        place = np.searchsorted(self._keys, block * width + order, side="right") - 1
-        known = (self._known_blocks[block] == blocks) & (place >= 0)
-        known &= self._keys[place] >= block * width
-        return np.where(known, self.tags[place], -1)
+        return values_at(self.tags, self._index.rows(blocks, at))
 
     def around(self, blocks: Any, at: Any) -> tuple[Any, Any]:
         """How many copies of each block are older than `at`, and how many are newer.
@@ -95,14 +76,10 @@ class History:
             blocks: int64 array of file system blocks.
             at: int64 array of orders of transactions.
         """
-        width = len(self._known_orders)
-        block = np.searchsorted(self._known_blocks, blocks) * width
-        before, after = (
-            np.searchsorted(self._keys, block + np.searchsorted(self._known_orders, at, side))
-            for side in ("left", "right")
-        )
-        first, end = (np.searchsorted(self.blocks, blocks, side) for side in ("left", "right"))
-        return np.where(end > first, before - first, 0), np.where(end > first, end - after, 0)
+        first, end = SortedIndex(self.blocks).bounds(blocks)
+        before, newest = self._index.rows(blocks, at - 1), self._index.rows(blocks, at)
+        older = np.where(before == NO_ROW, 0, before + 1 - first)
+        return older, end - np.where(newest == NO_ROW, first, newest + 1)
 
     def versions(self, block: int) -> Any:
         """Rows of `log.tags` with the copies of one block, oldest first."""

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.lookup import AsOfIndex, SortedIndex
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Int64s
+from ext4kit.arrays.types import NO_ROW, Int64s
 from ext4kit.errors import CorruptError
 from ext4kit.filesystem.ahead import ahead
 from ext4kit.filesystem.inodes import INODES_AT_ONCE
@@ -125,19 +126,13 @@ class DirectoryBlocks:
         return np.concatenate(blocks), np.concatenate(lives)
 
     def _owner_at(self, block: Any, order: Any) -> Any:
-        """Index into `_owned` of the directory that had each block at that time, else -1."""
+        """Index into `_owned` of the directory that had each block at that time, else -1.
+
+        Of a block that none had so early, the first one.
+        """
         blocks, orders, _ = self._owned
-        if not len(blocks):
-            return np.full(len(block), -1)
-        low = np.searchsorted(blocks, block)
-        high = np.searchsorted(blocks, block, side="right")
-        known_orders = np.unique(orders)
-        known_blocks, slot = np.unique(blocks, return_inverse=True)
-        keys = slot * (len(known_orders) + 1) + np.searchsorted(known_orders, orders)
-        wanted = np.searchsorted(known_blocks, block) * (len(known_orders) + 1)
-        wanted += np.searchsorted(known_orders, order, side="right") - 1
-        place = np.searchsorted(keys, wanted, side="right") - 1
-        return np.where(high > low, np.clip(place, low, np.maximum(high - 1, 0)), -1)
+        owner = AsOfIndex(blocks, orders).rows(block, order)
+        return np.where(owner == NO_ROW, SortedIndex(blocks).rows(block), owner)
 
     def _logged_versions(self) -> Versions:
         history = self.past.history

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.lookup import AsOfIndex, values_at
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.filesystem import FileSystem
@@ -502,21 +503,14 @@ class Past:
         result[rows[:-1][same]] = order[1:][same]
         return result
 
+    @cached_property
+    def _by_number_and_order(self) -> AsOfIndex:
+        rows = self.by_number
+        return AsOfIndex(self.states.table.number[rows], self.states.order[rows])
+
     def state_at(self, numbers: Any, orders: Any) -> Any:
         """Row of the newest state of each number that is not newer than its order, else -1."""
-        rows = self.by_number
-        known, place = np.unique(self.states.table.number[rows], return_inverse=True)
-        orders_known = np.unique(self.states.order)
-        width = len(orders_known)
-        if not len(rows):
-            return np.full(len(numbers), -1)
-        keys = place * width + np.searchsorted(orders_known, self.states.order[rows])
-        slot = np.minimum(np.searchsorted(known, numbers), len(known) - 1)
-        step = np.searchsorted(orders_known, orders, side="right") - 1
-        found = np.searchsorted(keys, slot * width + step, side="right") - 1
-        good = (known[slot] == numbers) & (found >= 0)
-        good &= keys[found] >= slot * width
-        return np.where(good, rows[found], -1)
+        return values_at(self.by_number, self._by_number_and_order.rows(numbers, orders))
 
     # -- maps -----------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.lookup import AsOfIndex
 from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.filesystem.maps import spread
 from ext4kit.past import NOW
@@ -41,23 +42,12 @@ class Lives:
         return len(self.number)
 
     @cached_property
-    def _order_ranks(self) -> Any:
-        return np.unique(np.concatenate([self.begin, [ALWAYS]]))
-
-    @cached_property
-    def _keys(self) -> Any:
-        ranks = np.searchsorted(self._order_ranks, self.begin)
-        return self.number * (len(self._order_ranks) + 1) + ranks
+    def _index(self) -> AsOfIndex:
+        return AsOfIndex(self.number, self.begin)
 
     def at(self, numbers: Any, orders: Any) -> Any:
         """The newest life of each number that began at or before its order, else -1."""
-        if not len(self):
-            return np.full(len(numbers), -1)
-        rank = np.searchsorted(self._order_ranks, orders, side="right") - 1
-        wanted = numbers * (len(self._order_ranks) + 1) + rank
-        place = np.searchsorted(self._keys, wanted, side="right") - 1
-        found = (place >= 0) & (self.number[np.maximum(place, 0)] == numbers)
-        return np.where(found, place, -1)
+        return self._index.rows(numbers, orders)
 
     def during(self, numbers: Any, first: Any, last: Any) -> tuple[Any, Any]:
         """(row, life) of every life that each number had from `first` to `last`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ext4kit.arrays.lookup import AsOfIndex, SortedIndex, is_member
+from ext4kit.arrays.lookup import AsOfIndex, SortedIndex, is_member, values_at
 from ext4kit.arrays.types import NO_ROW, Int64s
 
 LOW, HIGH = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
@@ -50,6 +50,13 @@ def test_the_newest_row_at_or_before_a_time_is_found(seed: int) -> None:
     assert index.rows(wanted, at).tolist() == [newest(*pair) for pair in pairs]
     one = int(at[0])
     assert index.rows(wanted, one).tolist() == [newest(key, one) for key in wanted.tolist()]
+
+
+@pytest.mark.parametrize("count", range(4))
+def test_rows_give_their_values(count: int) -> None:
+    values = POOL[:count]
+    rows = np.array([NO_ROW, *range(count), NO_ROW])
+    assert values_at(values, rows).tolist() == [-1, *values.tolist(), -1]
 
 
 def test_nothing_is_looked_up() -> None:
