@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ext4kit.arrays.lookup import SortedIndex, values_at
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.journal.fast_commits.draft import ChangedBlocks, no_changes
 from ext4kit.journal.fast_commits.reading import read_fast_commits
@@ -61,7 +62,7 @@ class ReplayedBlocks(CopiesInFront):
 
     def copies_of(self, blocks: Any) -> Any:
         """Row of `log.tags` for each block, -1 where the log's transactions write nothing."""
-        return _found(self.plan.blocks, self.plan.tags, blocks)
+        return values_at(self.plan.tags, SortedIndex(self.plan.blocks).rows(blocks))
 
     def read(self, block: int, count: int = 1) -> memoryview:
         """`count` blocks from `block` on.
@@ -113,14 +114,6 @@ def replay(log: Log, fs: FileSystem | None = None) -> ReplayedBlocks:
     from ext4kit.journal.fast_commits.apply import apply_fast_commits
 
     return ReplayedBlocks(log.home, log, blocks.plan, apply_fast_commits(log, fs, blocks))
-
-
-def _found(keys: Any, values: Any, wanted: Any) -> Any:
-    """The value of each wanted key, -1 without one; `keys` ascending."""
-    if not len(keys):
-        return np.full(len(wanted), -1)
-    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where(keys[place] == wanted, values[place], -1)
 
 
 def plan_replay(log: Log) -> Replay:
@@ -185,7 +178,8 @@ def _last_copies(log: Log, walk: Walk, revoked: Any, revoked_at: Any) -> Replay:
     tags = log.tags
     due = np.isin(tags.descriptor, log.headers.position[walk.headers])
     index = np.flatnonzero(due)
-    kept = _found(revoked, revoked_at, tags.block[index]) < tags.order[index]
+    revoke = SortedIndex(revoked).rows(tags.block[index])
+    kept = values_at(revoked_at, revoke) < tags.order[index]
     revokes = int((~kept).sum())
     index = index[kept]
     sound = tags.matches[index]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from ext4kit.arrays.lookup import SortedIndex
 from ext4kit.journal.walk import commit_v1_fits
 from ext4kit.parsers.journal import BlockType
 from ext4kit.units import NANOSECONDS, TransactionId
@@ -118,10 +119,7 @@ class Transactions(Sequence[Transaction]):
 
     def row_of(self, orders: Any) -> Any:
         """Row of each order (int64), -1 where the log has no such transaction."""
-        if not len(self):
-            return np.full(len(orders), -1)
-        row = np.minimum(np.searchsorted(self.order, orders), len(self) - 1)
-        return np.where(self.order[row] == orders, row, -1)
+        return SortedIndex(self.order).rows(orders)
 
     def _row(self, row: int) -> Transaction:
         order, time = int(self.order[row]), int(self.commit_time_ns[row])

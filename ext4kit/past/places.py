@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.lookup import SortedIndex
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.units import NANOSECONDS
@@ -74,8 +75,7 @@ class LiveFolders:
 
     def rows(self, numbers: Any) -> Any:
         """The row of each number, -1 for none."""
-        row = np.minimum(np.searchsorted(self.number, numbers), len(self.number) - 1)
-        return np.where(self.number[row] == numbers, row, -1)
+        return SortedIndex(self.number).rows(numbers)
 
     def highest(self, values: Any) -> Any:
         """Per directory: the highest value of it and those above; FOREVER where these go round."""

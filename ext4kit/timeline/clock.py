@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.lookup import SortedIndex, values_at
 from ext4kit.journal import Log
 from ext4kit.past import NOW
 from ext4kit.past.breaks import Breaks
@@ -66,10 +67,7 @@ class Clock:
 
     def times_of(self, orders: Any) -> Any:
         """When each was committed, ns; -1 where that is not known."""
-        if not len(self.orders):
-            return np.full(len(orders), -1)
-        place = np.minimum(np.searchsorted(self.orders, orders), len(self.orders) - 1)
-        return np.where(self.orders[place] == orders, self.times[place], -1)
+        return values_at(self.times, SortedIndex(self.orders).rows(orders))
 
     def known_since(self, orders: Any) -> Any:
         """The time after which all changes up to each order are in the log, ns."""

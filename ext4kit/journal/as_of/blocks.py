@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.lookup import SortedIndex, is_member, values_at
+from ext4kit.arrays.types import NO_ROW
 from ext4kit.errors import AccessError
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.geometry import descriptor_blocks
@@ -61,7 +63,7 @@ class Moment:
 
     def changed_later(self, blocks: Any) -> Any:
         """Per block (bool): some later transaction has a copy of it, or may have."""
-        return _among(self._later, blocks)
+        return is_member(blocks, self._later)
 
     @cached_property
     def _later(self) -> Any:
@@ -80,10 +82,8 @@ class Moment:
     def _is_revoked(self, blocks: Any, order: Any) -> Any:
         """Per block (bool): given up behind its copy of `order`, and not journaled since."""
         known, at = self._revokes
-        if not len(known):
-            return np.zeros(len(blocks), bool)
-        place = np.minimum(np.searchsorted(known, blocks), len(known) - 1)
-        return (known[place] == blocks) & (at[place] > order)
+        row = SortedIndex(known).rows(blocks)
+        return (row != NO_ROW) & (values_at(at, row) > order)
 
 
 class MomentBlocks(CopiesInFront):
@@ -108,7 +108,7 @@ class MomentBlocks(CopiesInFront):
 
     def known(self, blocks: Any) -> Any:
         """Per block (bool): its state then is known."""
-        known = (self.copies_of(blocks) >= 0) | _among(self.fixed, blocks)
+        known = (self.copies_of(blocks) >= 0) | is_member(blocks, self.fixed)
         rest = np.flatnonzero(~known & ~self.moment.changed_later(blocks))
         known[rest] = self.moment.tenure.held(blocks[rest], self.moment.order)
         return known
@@ -157,14 +157,6 @@ class ContentBlocks(CopiesInFront):
         held = self.moment.tenure.held(blocks[logged], since, self.moment.order)
         copies[logged[~held]] = -1
         return copies
-
-
-def _among(ascending: Any, values: Any) -> Any:
-    """Per value (bool): it is one of the ascending numbers."""
-    if not len(ascending):
-        return np.zeros(len(values), bool)
-    place = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
-    return ascending[place] == values
 
 
 def fixed_blocks(now: FileSystem) -> Any:

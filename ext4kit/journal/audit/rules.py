@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.lookup import is_member
 from ext4kit.findings import Severity
 from ext4kit.journal.audit import wording
 from ext4kit.journal.audit.claims import believed_tags
@@ -35,8 +36,7 @@ def tell_tags(places: Places, found: Survey) -> None:
 def _is_own(log: Log) -> Any:
     """Which tags name a block of the log itself."""
     own = np.sort(log.reader.log_blocks[log.reader.log_blocks > 0])
-    place = np.minimum(np.searchsorted(own, log.tags.block), len(own) - 1)
-    return own[place] == log.tags.block
+    return is_member(log.tags.block, own)
 
 
 def _tell(

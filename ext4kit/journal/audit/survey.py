@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.lookup import SortedIndex
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Int64s
 from ext4kit.journal.audit.mending import NOWHERE, explain
@@ -79,10 +80,7 @@ class Survey(Table):
 
     def row_at(self, positions: Any) -> Any:
         """Row at each log block, -1 where no metadata block is."""
-        if not len(self):
-            return np.full(len(positions), -1)
-        row = np.minimum(np.searchsorted(self.position, positions), len(self) - 1)
-        return np.where(self.position[row] == positions, row, -1)
+        return SortedIndex(self.position).rows(positions)
 
     @property
     def committed_orders(self) -> Any:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ext4kit.arrays.lookup import SortedIndex, values_at
 from ext4kit.filesystem.geometry import (
     descriptor_blocks_count,
     first_block,
@@ -82,8 +83,7 @@ def _overhead(fs: FileSystem, blocks: Any, group: Any, wanted: Any, kind: Any) -
 def _found_in(places: Any, blocks: Any) -> Any:
     """Place of each block in a column, -1 where it is not there."""
     order = np.argsort(places, kind="stable")
-    row = np.minimum(np.searchsorted(places[order], blocks), len(places) - 1)
-    return np.where(places[order][row] == blocks, order[row], -1)
+    return values_at(order, SortedIndex(places[order]).rows(blocks))
 
 
 def first_inodes(fs: FileSystem, blocks: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.lookup import SortedIndex
 from ext4kit.errors import AccessError
 from ext4kit.filesystem.blocks import BlockReader
 
@@ -28,10 +29,7 @@ class ChangedBlocks:
 
     def rows_of(self, blocks: Any) -> Any:
         """Row for each block of an int64 array, -1 where the block is not changed."""
-        if not len(self.blocks):
-            return np.full(len(blocks), -1)
-        place = np.minimum(np.searchsorted(self.blocks, blocks), len(self.blocks) - 1)
-        return np.where(self.blocks[place] == blocks, place, -1)
+        return SortedIndex(self.blocks).rows(blocks)
 
 
 def no_changes(block_size: int) -> ChangedBlocks:
