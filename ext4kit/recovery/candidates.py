@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ext4kit.arrays.intervals import overlap_pairs
+from ext4kit.arrays.lookup import SortedIndex, values_at
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.maps import Maps, Runs
 from ext4kit.journal import History
@@ -146,8 +147,7 @@ def _mapped(lives: Any, found: LostMaps | None) -> Any:
     if found is None or not len(found):
         return np.full(len(lives), NONE)
     known, first = np.unique(found.life, return_index=True)
-    place = np.minimum(np.searchsorted(known, lives), len(known) - 1)
-    return np.where(known[place] == lives, first[place], NONE)
+    return values_at(first, SortedIndex(known).rows(lives))
 
 
 def _from_maps(past: Past, rows: Any, found: LostMaps, place: Any) -> Candidates:

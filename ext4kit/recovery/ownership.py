@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ext4kit.arrays.intervals import overlap_pairs
+from ext4kit.arrays.lookup import SortedIndex
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.filesystem.maps import Runs, spread
@@ -104,11 +105,9 @@ class Ownership:
         start, length, number, generation = none, none, none, none
         if isinstance(blocks, ReplayedBlocks) and len(blocks.changed):
             start, length, number, generation = given_ranges(blocks.log)
-        keys, wanted = past.number << 32 | past.generation, number << 32 | generation
-        place = np.searchsorted(keys, wanted)  # lives are numbered in that order
-        known = place < len(keys)
-        known[known] = keys[place[known]] == wanted[known]
-        life, now = np.where(known, place, -1), np.full(len(number), NOW)
+        keys = past.number << 32 | past.generation  # lives are numbered in that order
+        life = SortedIndex(keys).rows(number << 32 | generation)
+        now = np.full(len(number), NOW)
         return Claims(start, length, life, number, now, np.ones(len(number), bool))
 
     def reuse(self, runs: Runs, life: Any, since: Any, death: Any) -> Reuse:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.lookup import SortedIndex, values_at
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.filesystem.maps import Runs, spread
 from ext4kit.journal.overlay import CopiesInFront
@@ -23,8 +24,7 @@ class JournaledData(CopiesInFront):
 
     def copies_of(self, blocks: Any) -> Any:
         """The log's copy of each block that has one."""
-        place = np.minimum(np.searchsorted(self._blocks, blocks), len(self._blocks) - 1)
-        return np.where(self._blocks[place] == blocks, self._copies[place], -1)
+        return values_at(self._copies, SortedIndex(self._blocks).rows(blocks))
 
 
 def without_overlaps(pieces: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.lookup import SortedIndex, values_at
 from ext4kit.journal import Log
 from ext4kit.journal import replay as replay_log
 from ext4kit.recovery.lost.file_system import LostFileSystem
@@ -40,14 +40,6 @@ def _in_place(tables: Tables, log: Log, size: int) -> Tables:
     place = log.reader.log_blocks[tags.position[rows]] * size
     order = np.argsort(place, kind="stable")
     place, home = place[order], tags.block[rows][order] * size
-    found = _found(place, home, tables.place)
+    found = values_at(home, SortedIndex(place).rows(tables.place))
     moved = tables.copied & (found >= 0)
     return Tables(np.where(moved, found, tables.place), tables.copied & ~moved)
-
-
-def _found(keys: Any, values: Any, wanted: Any) -> Any:
-    """The value of each wanted key, -1 without one; `keys` ascending."""
-    if not len(keys):
-        return np.full(len(wanted), -1)
-    row = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where(keys[row] == wanted, values[row], -1)

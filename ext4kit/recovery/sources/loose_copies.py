@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ext4kit.arrays.intervals import Intervals
+from ext4kit.arrays.lookup import SortedIndex, values_at
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Int64s
 from ext4kit.filesystem.blocks import BlockReader
@@ -213,8 +214,7 @@ class LooseData(CopiesInFront):
 
     def copies_of(self, blocks: Any) -> Any:
         """The log block with each of the blocks that has one, else -1."""
-        place = np.minimum(np.searchsorted(self._blocks, blocks), len(self._blocks) - 1)
-        return np.where(self._blocks[place] == blocks, self._positions[place], _NONE)
+        return values_at(self._positions, SortedIndex(self._blocks).rows(blocks))
 
     def read_chosen(self, blocks: Any, copies: Any) -> Any:
         """As `read_many`, with the answer of `copies_of` given."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.lookup import SortedIndex
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Int64s
 from ext4kit.filesystem.filesystem import ROOT
@@ -215,15 +216,12 @@ def _is_earlier(past: Past, life: Any, order: Any) -> Any:
 def life_of(past: Past, number: Any, generation: Any) -> Any:
     """The life with each number and generation, -1 for none; without one the only directory."""
     keys = past.number << 32 | past.generation
-    wanted = number << 32 | np.maximum(generation, 0)
-    place = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
     if not len(keys):
         return np.full(len(number), -1)
-    exact = (keys[place] == wanted) & (generation >= 0)
+    exact = SortedIndex(keys).rows(number << 32 | np.maximum(generation, 0))
     folders = np.flatnonzero(Lives.of(past).kind == 4)
-    low = np.searchsorted(past.number[folders], number)
-    high = np.searchsorted(past.number[folders], number, side="right")
+    low, high = SortedIndex(past.number[folders]).bounds(number)
     only = (high - low == 1) & (generation < 0)
-    found = np.where(exact, place, -1)
+    found = np.where(generation >= 0, exact, -1)
     found[only] = folders[low[only]]
     return found
