@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.lookup import SortedIndex
 from ext4kit.filesystem.maps import spread
 from ext4kit.parsers.checksums import crc32c_each, crc32c_rows
 from ext4kit.parsers.features import Incompat
@@ -47,9 +48,7 @@ class DirectoryBlocks:
     def find(self, owner: Any, logical: Any) -> Any:
         """Position of a directory's file block, -1 for none."""
         key = self.owner << _SHIFT | self.logical
-        wanted = owner << _SHIFT | logical
-        place = np.minimum(np.searchsorted(key, wanted), max(len(key) - 1, 0))
-        return np.where(key[place] == wanted, place, -1) if len(key) else np.full(len(owner), -1)
+        return SortedIndex(key).rows(owner << _SHIFT | logical)
 
 
 @dataclass(slots=True)

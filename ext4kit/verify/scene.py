@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.lookup import SortedIndex, is_member
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.maps import MOST_BLOCKS
 from ext4kit.parsers.superblock import Superblock
@@ -62,8 +63,7 @@ class Visited:
         fresh = np.zeros(len(blocks), bool)
         fresh[np.unique(blocks, return_index=True)[1]] = True
         for piece in self.pieces:
-            place = np.minimum(np.searchsorted(piece, blocks), len(piece) - 1)
-            fresh &= piece[place] != blocks
+            fresh &= ~is_member(blocks, piece)
         if fresh.any():
             self.pieces.append(np.sort(blocks[fresh]))
         while len(self.pieces) > 1 and len(self.pieces[-2]) < 2 * len(self.pieces[-1]):
@@ -95,10 +95,7 @@ class InodeFacts:
         """Row of each inode number, -1 where it is not in use."""
         if self.places is not None:
             return np.take(self.places, numbers, mode="clip").astype(np.int64)
-        if not len(self.number):
-            return np.full(len(numbers), -1)
-        place = np.minimum(np.searchsorted(self.number, numbers), len(self.number) - 1)
-        return np.where(self.number[place] == numbers, place, -1)
+        return SortedIndex(self.number).rows(numbers)
 
 
 def row_places(numbers: Any) -> Any:
