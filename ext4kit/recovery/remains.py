@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.intervals import Intervals, common_parts
 from ext4kit.arrays.lookup import SortedIndex, values_at
 from ext4kit.filesystem.blocks import BlockReader
-from ext4kit.filesystem.maps import Runs, spread
+from ext4kit.filesystem.maps import Runs
 from ext4kit.journal.overlay import CopiesInFront
 from ext4kit.past.states import Past
+from ext4kit.recovery.intervals import without
 
 
 class JournaledData(CopiesInFront):
@@ -56,21 +58,6 @@ def without_blocks(runs: Runs, lost: list[tuple[int, int, str]]) -> Runs:
     """The runs less the lost blocks."""
     if not lost:
         return runs
-    row, position = spread(runs.length)
-    block = runs.physical[row] + position
-    starts = np.array([start for start, _, _ in lost])
-    ends = np.array([start + length for start, length, _ in lost])
-    place = np.searchsorted(starts, block, side="right") - 1
-    own = (place < 0) | (block >= ends[np.maximum(place, 0)])
-    row, position = row[own], position[own]
-    cut = np.ones(len(row), bool)
-    cut[1:] = (row[1:] != row[:-1]) | (position[1:] != position[:-1] + 1)
-    start = np.flatnonzero(cut)
-    first, skip = row[start], position[start]
-    return Runs(
-        runs.owner[first],
-        runs.logical[first] + skip,
-        np.diff(np.append(start, len(row))),
-        runs.physical[first] + skip,
-        runs.unwritten[first],
-    )
+    table = np.array([(start, length) for start, length, _ in lost], np.int64)
+    gone = Intervals.union(table[:, 0], table[:, 1])
+    return without(runs, *common_parts(runs.physical, runs.length, gone.start, gone.length))
