@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Bools, Int64s, Rows
 from ext4kit.parsers import extents
@@ -218,13 +219,6 @@ def map_inodes(
     return walk.result()
 
 
-def spread(counts: Any) -> tuple[Any, Any]:
-    """(row, position) for `counts[row]` positions each, all rows after each other."""
-    row = np.repeat(np.arange(len(counts)), counts)
-    starts = np.cumsum(counts) - counts
-    return row, np.arange(len(row)) - starts[row]
-
-
 def _walk_extents(walk: _Walk, i_block: Any, owner: Any) -> None:
     pending = [_extent_nodes(walk, i_block[owner], owner, None)]
     while pending:
@@ -251,9 +245,9 @@ def _extent_nodes(walk: _Walk, rows: Any, owner: Any, expected: Any) -> tuple[An
     if expected is not None:
         sound &= depth == expected
     walk.damaged[owner[~sound]] = True
-    row, slot = spread(np.where(sound & (depth == 0), entries, 0))
+    row, slot = expand(np.where(sound & (depth == 0), entries, 0))
     walk.collect(owner[row], *extents.parse_extents(rows, row, slot))
-    row, slot = spread(np.where(sound & (depth > 0), entries, 0))
+    row, slot = expand(np.where(sound & (depth > 0), entries, 0))
     _, child = extents.parse_children(rows, row, slot)
     fits = walk.within(owner[row], child, np.ones_like(child))
     row, child = row[fits], child[fits]

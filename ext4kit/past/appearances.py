@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Int64s
-from ext4kit.filesystem.maps import spread
 from ext4kit.filesystem.sparse import sparse_flags
 from ext4kit.parsers.directory import EntryTable, parse_remnants
 from ext4kit.past.directories import BEFORE, DirectoryBlocks, Piece, Versions
@@ -99,7 +99,7 @@ _WEIGHTS = np.frombuffer(os.urandom(256 * 8), np.int64) >> 1 | 1
 
 def _name_keys(data: Any, entries: EntryTable) -> Any:
     """A 64-bit key of each entry's name: a random linear form of its bytes and length."""
-    row, position = spread(entries.name_length)
+    row, position = expand(entries.name_length)
     values = data[entries.block[row], entries.offset[row] + 8 + position].astype(np.int64)
     sums = np.zeros(len(entries) + 1, np.int64)
     ends = np.cumsum(entries.name_length)

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.lookup import AsOfIndex, SortedIndex
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import NO_ROW, Int64s
 from ext4kit.errors import CorruptError
 from ext4kit.filesystem.ahead import ahead
 from ext4kit.filesystem.inodes import INODES_AT_ONCE
-from ext4kit.filesystem.maps import spread
 from ext4kit.filesystem.xattrs import inline_tail
 from ext4kit.journal.replay import ReplayedBlocks
 from ext4kit.parsers.directory import DIRENT, EntryTable, blocks_checksums_ok, parse_entries
@@ -100,7 +100,7 @@ class DirectoryBlocks:
         rows = self.rows
         states = self.past.states
         runs = self.past.map_states(rows).data
-        row, position = spread(runs.length)
+        row, position = expand(runs.length)
         owner = rows[runs.owner[row]]
         live = self._live_directories()
         block = np.concatenate([runs.physical[row] + position, live[0]])
@@ -120,7 +120,7 @@ class DirectoryBlocks:
         for start in range(0, len(numbers), INODES_AT_ONCE):
             table = past.fs.inode_table(numbers[start : start + INODES_AT_ONCE])
             runs = past.fs.map_table(table).data
-            row, position = spread(runs.length)
+            row, position = expand(runs.length)
             blocks.append(runs.physical[row] + position)
             lives.append(-table.number[runs.owner[row]])
         return np.concatenate(blocks), np.concatenate(lives)

@@ -23,9 +23,9 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import expand
 from ext4kit.errors import AccessError
 from ext4kit.filesystem import FileSystem
-from ext4kit.filesystem.maps import spread
 from ext4kit.journal import Log
 from ext4kit.parsers.directory import DIRENT, EntryTable, parse_entries
 from ext4kit.parsers.inode import InodeFlags, InodeTable
@@ -195,7 +195,7 @@ class _Found:
         """Count the removed entries in the blocks of directories."""
         fs = self._fs
         runs = fs.quiet_map_table(table).data.take(slice(self._blocks_left))
-        row, position = spread(np.clip(runs.length, 0, self._blocks_left))
+        row, position = expand(np.clip(runs.length, 0, self._blocks_left))
         owner, block = runs.owner[row], runs.physical[row] + position
         known = np.flatnonzero((block > 0) & (block < fs.blocks.blocks_count))
         known = known[: self._blocks_left]

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.intervals import overlap_pairs
-from ext4kit.filesystem.maps import Runs, spread
+from ext4kit.filesystem.maps import Runs
 from ext4kit.parsers.inode import InodeFlags
 from ext4kit.past.states import NEVER, NOW
 from ext4kit.recovery import overwritten_copies
@@ -279,7 +280,7 @@ class Columns:
         found: dict[int, tuple[Any, Any]] = {}
         for place, at in zip(places[reused].tolist(), first[reused].tolist(), strict=True):
             runs = self.runs.take(slice(*self.slices[place : place + 2]))
-            run, position = spread(runs.length)
+            run, position = expand(runs.length)
             blocks, logical = runs.physical[run] + position, runs.logical[run] + position
             order = np.argsort(blocks)
             found[place] = blocks[order], self._loose.position[at + logical[order]]
@@ -304,7 +305,7 @@ class Columns:
         """
         _, first, count = self._placed
         first, count = first[first >= 0], count[first >= 0]
-        row, position = spread(count)
+        row, position = expand(count)
         taken = np.zeros(len(self._loose), bool)
         taken[first[row] + position] = True
         evident = np.isin(self._loose.order, self._loose.order[first])

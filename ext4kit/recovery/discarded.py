@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.intervals import common_parts, split
 from ext4kit.errors import AccessError, CorruptError, RequestError
 from ext4kit.filesystem import FileSystem
-from ext4kit.filesystem.maps import Runs, joined, spread
+from ext4kit.filesystem.maps import Runs, joined
 from ext4kit.findings import Severity
 from ext4kit.journal.overlay import first_byte
 from ext4kit.past import Past
@@ -115,7 +116,7 @@ def _zeros(fs: FileSystem, parts: Runs) -> Runs:
     edges = np.flatnonzero(np.diff(batch, prepend=-1, append=-1)).tolist()
     found = [parts.take(slice(0))]
     for some in map(slice, edges[:-1], edges[1:]):
-        piece, position = spread(length[some])
+        piece, position = expand(length[some])
         whose, position = row[some][piece], skip[some][piece] + position
         blocks = Runs.single(
             parts.owner[whose], parts.logical[whose] + position, parts.physical[whose] + position
@@ -177,7 +178,7 @@ def _fill_units(fs: FileSystem, runs: Runs, zeros: Runs) -> Any:
 def _are_clear(fs: FileSystem, start: Any, end: Any) -> Any:
     """Per range of blocks (bool): each block of it is all zeros, in use now or beyond the end."""
     start, end = np.maximum(start, 0), np.minimum(end, fs.blocks.blocks_count)
-    row, position = spread(end - start)
+    row, position = expand(end - start)
     blocks = start[row] + position
     clear = fs.bitmaps.blocks_in_use(blocks)
     clear[~clear] = _are_zeros(fs, blocks[~clear])

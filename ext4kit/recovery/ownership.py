@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.intervals import overlap_pairs
 from ext4kit.arrays.lookup import SortedIndex
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Bools, Int64s
-from ext4kit.filesystem.maps import Runs, spread
+from ext4kit.filesystem.maps import Runs
 from ext4kit.journal.fast_commits.reading import given_ranges
 from ext4kit.journal.replay import ReplayedBlocks
 from ext4kit.past.states import NEVER, NOW, Past
@@ -160,7 +161,7 @@ class Ownership:
 
     def _used_pieces(self, runs: Runs) -> tuple[Any, Any, Any]:
         """(candidate, start, length) of the stretches of the runs that are in use now."""
-        row, position = spread(runs.length)
+        row, position = expand(runs.length)
         block = runs.physical[row] + position
         used = self.past.fs.bitmaps.blocks_in_use(block)
         row, block = row[used], block[used]

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import expand
 from ext4kit.filesystem import FileSystem
-from ext4kit.filesystem.maps import Runs, spread
+from ext4kit.filesystem.maps import Runs
 
 BLOCKS_AT_ONCE = 4096
 MOST_BYTES = 1 << 30  # read at most to look for seams; what is left stays in doubt
@@ -37,7 +38,7 @@ def may_have_seams(fs: FileSystem, size: Any, runs: Runs, wanted: Any) -> Any:
     affordable = np.cumsum(judged.length) * block_size <= MOST_BYTES
     suspect[judged.owner[~affordable]] = True
     judged = judged.take(affordable)
-    row, position = spread(judged.length)
+    row, position = expand(judged.length)
     final = position == judged.length[row] - 1
     ends = (judged.logical + judged.length)[row] * block_size >= size[judged.owner[row]]
     row, position, final = (part[~(final & ends)] for part in (row, position, final))

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ext4kit.filesystem.maps import Runs, spread
+from ext4kit.arrays.grouping import expand
+from ext4kit.filesystem.maps import Runs
 from ext4kit.past.states import NEVER, NOW, UNREPLAYED, Past
 from ext4kit.recovery.ages import Ages
 from ext4kit.recovery.candidates import LOG, Candidates
@@ -130,7 +131,7 @@ def _allocated_after(past: Past, found: Candidates, runs: Runs, tids: Any) -> An
         np.clip((block - superblock.first_data_block) // superblock.blocks_per_group, 0, last)
         for block in (runs.physical, runs.physical + runs.length - 1)
     )
-    row, position = spread(end - first + 1)
+    row, position = expand(end - first + 1)
     death = np.where(found.death == NOW, past.states.order[found.row], found.death)
     taken = latest[first[row] + position] > death[runs.owner[row]]
     doubtful[runs.owner[row[taken]]] = True

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Bools, Int32s, Int64s
-from ext4kit.filesystem.maps import spread
 from ext4kit.past import NOW
 from ext4kit.past.directories import BEFORE
 from ext4kit.past.states import UNREPLAYED
@@ -211,7 +211,7 @@ class _Linker:
 
     def _linked(self, moment: Any, count: Any, start: Any) -> None:
         """`count` names that came to each moment's life, from the one at `start` on."""
-        row, step = spread(count)
+        row, step = expand(count)
         start = np.broadcast_to(np.asarray(start), len(moment))
         which = moment[row]
         name = self._slot(self._came, self._came_from, which, start[row] + step)
@@ -230,7 +230,7 @@ class _Linker:
         gone = np.where(directory, CODE[Kind.DIRECTORY_REMOVED], CODE[Kind.DELETED])
         kind = np.where(moments.died[ended], gone, CODE[Kind.ORPHAN_ADDED])
         self._tell(kind, ended, np.full(len(ended), NONE), name)
-        row, step = spread(last)
+        row, step = expand(last)
         old = self._slot(self._went, self._went_from, ended[row], step)
         self._tell(Kind.UNLINKED, ended[row], np.full(len(row), NONE), old)
 
@@ -240,7 +240,7 @@ class _Linker:
         rest = np.flatnonzero(~moments.born & ~moments.died & ~moments.left)
         came, went = moments.came[rest], moments.went[rest]
         pairs = np.minimum(came, went)
-        row, step = spread(pairs)
+        row, step = expand(pairs)
         self._renamed(
             rest[row],
             self._slot(self._came, self._came_from, rest[row], step),
@@ -266,7 +266,7 @@ class _Linker:
         linked = np.where(directory, 0, linked)
         self._linked(rest, linked, start)
         left = count - linked
-        row, step = spread(left)
+        row, step = expand(left)
         which = rest[row]
         name = self._slot(self._came, self._came_from, which, (start + linked)[row] + step)
         none = np.full(len(which), NONE)
@@ -283,15 +283,15 @@ class _Linker:
         stayed = np.where(moments.known[rest] | directory, np.clip(count + delta, 0, count), maybe)
         found = np.minimum(np.minimum(stayed, maybe), count)
         lost = np.where(moments.known[rest] | directory, stayed - found, 0)
-        row, step = spread(found)
+        row, step = expand(found)
         old = self._slot(self._went, self._went_from, rest[row], start[row] + step)
         name = self._slot(self._maybe, self._maybe_from, rest[row], step)
         self._used.append(name)
         self._renamed(rest[row], name, old)
-        row, step = spread(lost)
+        row, step = expand(lost)
         old = self._slot(self._went, self._went_from, rest[row], (start + found)[row] + step)
         self._renamed(rest[row], np.full(len(row), NONE), old)
-        row, step = spread(count - found - lost)
+        row, step = expand(count - found - lost)
         place = (start + found + lost)[row] + step
         old = self._slot(self._went, self._went_from, rest[row], place)
         self._tell(Kind.UNLINKED, rest[row], np.full(len(row), NONE), old)
@@ -303,11 +303,11 @@ class _Linker:
         delta = moments.delta[rest]
         up = np.maximum(delta, 0)
         found = np.minimum(up, moments.maybe[rest])
-        row, step = spread(found)
+        row, step = expand(found)
         name = self._slot(self._maybe, self._maybe_from, rest[row], step)
         self._used.append(name)
         self._tell(Kind.LINKED, rest[row], name, np.full(len(row), NONE))
         for kind, count in ((Kind.LINKED, up - found), (Kind.UNLINKED, np.maximum(-delta, 0))):
-            row, _ = spread(count)
+            row, _ = expand(count)
             none = np.full(len(row), NONE)
             self._tell(kind, rest[row], none, none)

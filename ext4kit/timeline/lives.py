@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.lookup import AsOfIndex
 from ext4kit.arrays.types import Bools, Int64s
-from ext4kit.filesystem.maps import spread
 from ext4kit.past import NOW
 from ext4kit.timeline.states import Stage, Turns
 
@@ -57,7 +57,7 @@ class Lives:
         exists[exists] = self.number[starts[exists]] == numbers[exists]
         low = np.where(low < 0, starts, low)
         count = np.where(exists & (high >= 0), np.maximum(high - low + 1, 0), 0)
-        row, step = spread(count)
+        row, step = expand(count)
         life = low[row] + step
         end = self.end[life]
         lived = (end > first[row]) | (end == NOW) | (self.begin[life] > first[row])

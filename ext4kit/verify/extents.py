@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Int64s, Rows
-from ext4kit.filesystem.maps import Runs, spread
+from ext4kit.filesystem.maps import Runs
 from ext4kit.parsers import extents
 from ext4kit.parsers.checksums import crc32c_each
 from ext4kit.parsers.inode import InodeTable, inode_seeds
@@ -127,7 +128,7 @@ class TreeCheck:
         findings.count(code, len(rows) - len(shown))
 
     def _leaves(self, nodes: _Nodes, rows: Any, entries: Any) -> None:
-        row, slot = spread(entries)
+        row, slot = expand(entries)
         if not len(row):
             return
         logical, length, physical, unwritten = extents.parse_extents(rows, row, slot)
@@ -159,7 +160,7 @@ class TreeCheck:
             self._tell(code, nodes, row[entries], shown, spoils)
 
     def _children(self, nodes: _Nodes, rows: Any, entries: Any, depth: Any) -> tuple[_Nodes, Any]:
-        row, slot = spread(entries)
+        row, slot = expand(entries)
         low, child = extents.parse_children(rows, row, slot)
         words = _Words("index {}: file block {} at block {}", slot, low, child)
         first = max(self._scene.superblock.first_data_block, 1)

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.lookup import SortedIndex
-from ext4kit.filesystem.maps import spread
 from ext4kit.parsers.checksums import crc32c_each, crc32c_rows
 from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.htree import (
@@ -166,7 +166,7 @@ class _Check:
     def _below(self, level: _Level, rows: Any) -> tuple[_Level, Any]:
         """Check a level of index blocks; what lies below it, leaves noted and nodes read."""
         count = self._counts(level, rows)
-        row, slot = spread(count)
+        row, slot = expand(count)
         body = np.ascontiguousarray(rows[:, level.start :])
         entries = body[:, : body.shape[1] // DX_ENTRY.size * DX_ENTRY.size].view(DX_ENTRY.dtype)
         chosen = entries[row, slot]

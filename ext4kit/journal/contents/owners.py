@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import expand
 from ext4kit.errors import AccessError
-from ext4kit.filesystem.maps import Maps, has_map, map_inodes, spread
+from ext4kit.filesystem.maps import Maps, has_map, map_inodes
 from ext4kit.journal.contents.kinds import Content
 from ext4kit.journal.history import AsOfBlocks, History, inode_version_pieces
 from ext4kit.parsers.inode import InodeTable, parse_inodes
@@ -70,7 +71,7 @@ class Owners:
         while len(rows):
             size = max(int(np.searchsorted(total - total[0] + counts[rows[0]], AT_ONCE)), 1)
             piece, rows, total = rows[:size], rows[size:], total[size:]
-            run, step = spread(counts[piece])
+            run, step = expand(counts[piece])
             inode = owner[piece][run]
             claims = (low[piece][run] + step, order[inode], table.number[inode], kind[piece][run],
                       table.generation[inode])  # fmt: skip

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Bools, Int64s
-from ext4kit.filesystem.maps import Runs, spread
+from ext4kit.filesystem.maps import Runs
 from ext4kit.parsers.checksums import crc32c
 from ext4kit.parsers.extents import (
     EXTENT,
@@ -81,7 +82,7 @@ class Extents(Table):
 
     def blocks(self) -> Any:
         """Every block in order of file block, int64."""
-        row, step = spread(self.length)
+        row, step = expand(self.length)
         return self.physical[row] + step
 
     def entries(self) -> Extents:
@@ -97,7 +98,7 @@ class Extents(Table):
         joined = self.take(starts)
         total = np.add.reduceat(self.length, starts)
         most = MAX_INITIALISED - joined.unwritten
-        row, step = spread(-(-total // most))
+        row, step = expand(-(-total // most))
         skip = step * most[row]
         return Extents(
             joined.logical[row] + skip,

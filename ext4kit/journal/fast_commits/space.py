@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import expand
 from ext4kit.errors import CorruptError
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.geometry import descriptor_blocks, descriptors_per_block, inode_place
-from ext4kit.filesystem.maps import spread
 from ext4kit.journal.fast_commits.draft import Draft
 from ext4kit.journal.fast_commits.fields import get, put
 from ext4kit.parsers.checksums import ONES, crc32c
@@ -127,7 +127,7 @@ class Space:
     def _by_group(self, spans: Spans) -> dict[int, tuple[Any, Any]]:
         """Per group: (first, one behind the last) cluster of each span, counted in the group."""
         start, end = self._clusters(spans)
-        row, step = spread((end - 1) // self._per_group - start // self._per_group + 1)
+        row, step = expand((end - 1) // self._per_group - start // self._per_group + 1)
         group = start[row] // self._per_group + step
         base = group * self._per_group
         first = np.maximum(start[row] - base, 0)

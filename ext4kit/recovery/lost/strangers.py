@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import expand
 from ext4kit.filesystem import FileSystem
-from ext4kit.filesystem.maps import Runs, spread
+from ext4kit.filesystem.maps import Runs
 from ext4kit.parsers.extents import parse_headers
 from ext4kit.parsers.traces import tails_in
 from ext4kit.recovery.seams import MOST_BYTES, ZEROS, may_have_seams
@@ -34,7 +35,7 @@ def may_be_others(fs: FileSystem, size: Any, runs: Runs) -> Any:
     affordable = np.cumsum(judged.length) * block_size <= MOST_BYTES
     suspect[judged.owner[~affordable]] = True
     judged = judged.take(affordable)
-    row, position = spread(judged.length)
+    row, position = expand(judged.length)
     owner = judged.owner[row]
     end = size[owner] - (judged.logical[row] + position) * block_size
     for at in range(0, len(row), BLOCKS_AT_ONCE):

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Int64s
 from ext4kit.filesystem.geometry import first_block
-from ext4kit.filesystem.maps import Runs, spread
+from ext4kit.filesystem.maps import Runs
 from ext4kit.journal import inode_version_pieces
 from ext4kit.parsers.inode import InodeTable, parse_inodes
 from ext4kit.past import Past
@@ -159,7 +160,7 @@ def _rest(past: Past, freed: Freed, lives: Any, orders: Any, metadata: Any) -> t
     place = np.searchsorted(orders, freed.order)
     place = np.minimum(place, max(len(orders) - 1, 0))
     mine = np.isin(freed.order, orders)
-    row, position = spread(np.where(mine, freed.length, 0))
+    row, position = expand(np.where(mine, freed.length, 0))
     owner, block = place[row], freed.start[row] + position
     kept = ~_are_known(past, block) & ~np.isin(block, metadata)
     owner, block = owner[kept], block[kept]

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.intervals import Intervals
 from ext4kit.arrays.lookup import SortedIndex, values_at
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Int64s
 from ext4kit.filesystem.blocks import BlockReader
-from ext4kit.filesystem.maps import spread
 from ext4kit.journal import Log
 from ext4kit.journal.overlay import CopiesInFront
 from ext4kit.recovery.sources.carving import Marks, look
@@ -128,7 +128,7 @@ def _fitting(copies: LooseCopies, wanted: Wanted, block_size: int) -> tuple[Any,
     low = np.searchsorted(copies.end[by_end], end)
     high = np.searchsorted(copies.end[by_end], end, side="right")
     several = (high - low > _PLACES) & (end < block_size)
-    file, position = spread(np.where(several | (end == block_size), 0, high - low))
+    file, position = expand(np.where(several | (end == block_size), 0, high - low))
     last = by_end[low[file] + position]
     first = last - count[file] + 1
     kept = first >= 0

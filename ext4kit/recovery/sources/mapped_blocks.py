@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.intervals import Intervals
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.geometry import first_block
-from ext4kit.filesystem.maps import spread
 from ext4kit.parsers.inode import InodeTable, inode_checksums_ok
 
 
@@ -54,7 +54,7 @@ def _marked_free(fs: FileSystem, mapped: Intervals) -> Any:
         bits = np.repeat(fs.bitmaps.block_bitmap(group) == 0, superblock.cluster_ratio)
         before = np.concatenate([[0], np.cumsum(bits)])
         some = before[stop - first] > before[begin - first]
-        row, position = spread(stop[some] - begin[some])
+        row, position = expand(stop[some] - begin[some])
         blocks = begin[some][row] + position
         found.append(blocks[bits[blocks - first]])
     return np.concatenate(found)

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.lookup import SortedIndex
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Int64s
 from ext4kit.filesystem.filesystem import ROOT
-from ext4kit.filesystem.maps import spread
 from ext4kit.parsers.directory import MODES, Names, parse_entries
 from ext4kit.past import Past
 from ext4kit.past.first_lives import created
@@ -147,7 +147,7 @@ def _pairs(past: Past, found: FoundNames, lives: Lives) -> tuple[Any, Any]:
     """
     low = np.searchsorted(past.number, found.child)
     high = np.searchsorted(past.number, found.child, side="right")
-    entry, position = spread(high - low)
+    entry, position = expand(high - low)
     life = low[entry] + position
     directory = directories_of(past, found)
     known = directory >= 0

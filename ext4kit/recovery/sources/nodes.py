@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ext4kit.filesystem.maps import spread
+from ext4kit.arrays.grouping import expand
 from ext4kit.parsers import extents
 from ext4kit.parsers.inode import InodeFlags
 from ext4kit.recovery.sources.space import Space
@@ -64,7 +64,7 @@ def read_nodes(space: Space, found: Structures) -> Nodes:
     for at in range(0, len(found), _AT_ONCE):
         rows = read_structures(space, found.take(slice(at, at + _AT_ONCE)))
         sound, held, _, depth = extents.parse_headers(rows)
-        row, slot = spread(np.where(sound, held, 0))
+        row, slot = expand(np.where(sound, held, 0))
         logical, length, physical, unwritten = extents.parse_extents(rows, row, slot)
         first, child = extents.parse_children(rows, row, slot)
         inner = depth[row] > 0

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Bools, Codes, Int32s, Int64s
 from ext4kit.errors import AccessError
-from ext4kit.filesystem.maps import spread
 from ext4kit.parsers import directory, extents, htree, xattr
 from ext4kit.parsers.checksums import crc32c_seeds, crc32c_words
 from ext4kit.parsers.features import Incompat
@@ -138,7 +138,7 @@ def are_extent_nodes(rows: Any, blocks_count: int) -> tuple[Any, Any]:
     """
     sound, held, _, depth = extents.parse_headers(rows)
     sound &= held > 0
-    row, slot = spread(np.where(sound, held, 0))
+    row, slot = expand(np.where(sound, held, 0))
     logical, length, physical, _ = extents.parse_extents(rows, row, slot)
     first, child = extents.parse_children(rows, row, slot)
     inner = depth[row] > 0

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 import ext4kit
+from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.intervals import Intervals
-from ext4kit.filesystem.maps import spread
 from ext4kit.past import Past
 from ext4kit.recovery.sources.carving import Marks, carve, look, stated_sizes
 from ext4kit.recovery.sources.indirect import indirect_look
@@ -113,7 +113,7 @@ def carved_from(image: Path, contents: Sequence[bytes]) -> Score:
         cut = [_hashed(space, found.runs(row), found.size[row]) for row in range(len(found))]
     sure = mapped + [one for one, good in zip(cut, found.sure.tolist(), strict=True) if good]
     first = np.concatenate([maps.runs.physical, found.run_first])
-    row, position = spread(np.concatenate([maps.runs.length, found.run_count]))
+    row, position = expand(np.concatenate([maps.runs.length, found.run_count]))
     return Score(
         len(wanted.intersection(mapped + cut)) / len(wanted),
         sum(one in wanted for one in sure) / len(sure),

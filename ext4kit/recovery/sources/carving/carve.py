@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.intervals import Intervals
 from ext4kit.filesystem.blocks import BlockReader
-from ext4kit.filesystem.maps import spread
 from ext4kit.recovery.sources.carving.carved import Carved
 from ext4kit.recovery.sources.carving.cuts import Events, Pieces, cut
 from ext4kit.recovery.sources.carving.ground import Ground
@@ -109,7 +109,7 @@ def _blocks_of(start: Any, count: Any, ground: Ground) -> tuple[Any, Any, Any]:
     """(row of the run, first block, blocks) of the blocks at runs of positions."""
     low = np.searchsorted(ground.base, start, side="right") - 1
     high = np.searchsorted(ground.base, start + count, side="left")
-    run, position = spread(high - low)
+    run, position = expand(high - low)
     row = low[run] + position
     first = np.maximum(start[run], ground.base[row])
     last = np.minimum((start + count)[run], ground.base[row] + ground.length[row])

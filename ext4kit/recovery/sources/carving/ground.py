@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ext4kit.filesystem.maps import spread
+from ext4kit.arrays.grouping import expand
 
 
 class Ground:
@@ -80,7 +80,7 @@ class Ground:
         ends = self.start + self.length
         low = np.searchsorted(ends, start, side="right")
         high = np.searchsorted(self.start, start + length, side="left")
-        theirs, position = spread(np.maximum(high - low, 0))
+        theirs, position = expand(np.maximum(high - low, 0))
         row = low[theirs] + position
         first = np.maximum(start[theirs], self.start[row])
         last = np.minimum((start + length)[theirs], ends[row])
