@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from ext4kit.arrays.types import Bools, Int64s, Rows
 
-_SPARSE = 16  # a value in so many numbers: below that, a place for every number is quicker
+_SPARSE = 8  # numbers that are left out for each that is there, where sorting is slower
 
 
 def starts_group(*keys: npt.NDArray[np.generic]) -> Bools:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import ends_group
 from ext4kit.arrays.lookup import SortedIndex, values_at
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.journal.fast_commits.draft import ChangedBlocks, no_changes
@@ -163,15 +164,8 @@ def _revokes(log: Log, walk: Walk) -> Any:
     revokes = log.revokes
     index = np.flatnonzero(np.isin(revokes.position, log.headers.position[walk.headers]))
     index = index[np.lexsort((revokes.order[index], revokes.block[index]))]
-    index = index[_last_of_each(revokes.block[index])]
+    index = index[ends_group(revokes.block[index])]
     return revokes.block[index], revokes.order[index]
-
-
-def _last_of_each(values: Any) -> Any:
-    """True at the last of each run of equal values."""
-    last = np.ones(len(values), bool)
-    last[:-1] = values[1:] != values[:-1]
-    return last
 
 
 def _last_copies(log: Log, walk: Walk, revoked: Any, revoked_at: Any) -> Replay:
@@ -190,5 +184,5 @@ def _last_copies(log: Log, walk: Walk, revoked: Any, revoked_at: Any) -> Replay:
     index = index[inside]
     age = (tags.ordinal[index], log.ring_distance(tags.descriptor[index]), tags.order[index])
     index = index[np.lexsort((*age, tags.block[index]))]
-    index = index[_last_of_each(tags.block[index])]
+    index = index[ends_group(tags.block[index])]
     return Replay(tags.block[index], index, walk, revokes, int((~sound).sum()))

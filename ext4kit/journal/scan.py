@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ext4kit.arrays.grouping import ends_group
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.findings import Problems
@@ -319,10 +320,8 @@ def _newest_claims(tags: Tags, candidates: Any) -> Any:
     """True for the one tag a position that is the newest candidate."""
     index = np.flatnonzero(candidates)
     index = index[np.lexsort((tags.order[index], tags.position[index]))]
-    last = np.ones(len(index), bool)
-    last[:-1] = np.diff(tags.position[index]) != 0
     valid = np.zeros(len(tags), bool)
-    valid[index[last]] = True
+    valid[index[ends_group(tags.position[index])]] = True
     return valid
 
 

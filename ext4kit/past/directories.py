@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ext4kit.arrays.grouping import expand
+from ext4kit.arrays.grouping import ends_group, expand, starts_group
 from ext4kit.arrays.lookup import AsOfIndex, SortedIndex
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import NO_ROW, Int64s
@@ -167,7 +167,7 @@ class DirectoryBlocks:
     def _live_versions(self) -> Versions:
         """Blocks of live directories as they are, for the removed entries left in them."""
         block, order, life = self._owned
-        last = np.append(block[1:] != block[:-1], True)[: len(block)]
+        last = ends_group(block)
         alive = self.past.alive_now
         kept = last & ((life < 0) | alive[np.maximum(life, 0)] if len(alive) else life < 0)
         now = np.full(kept.sum(), NOW)
@@ -197,8 +197,7 @@ class DirectoryBlocks:
         block, order, life = (column[self._owned[2] >= 0] for column in self._owned)
         sort = np.lexsort((order, life, block))
         block, order, life = block[sort], order[sort], life[sort]
-        first = np.ones(len(block), bool)
-        first[1:] = (block[1:] != block[:-1]) | (life[1:] != life[:-1])
+        first = starts_group(block, life)
         block, order, life = block[first], order[first], life[first]
         known = np.searchsorted(states.life, life)
         begins = (order > states.order[known]) | self._born_in_log(known)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import starts_group
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Int64s
 from ext4kit.filesystem.filesystem import ROOT
@@ -184,9 +185,7 @@ class NameHistory:
     def _changed(self) -> Any:
         """Per state: row of the first one that shows that life with the same ctime."""
         states, ctime = self.past.states, self.past.states.table.ctime
-        new = np.ones(len(states), bool)
-        new[1:] = (states.life[1:] != states.life[:-1]) | (ctime[1:] != ctime[:-1])
-        new |= self._ticks > 0
+        new = starts_group(states.life, ctime) | (self._ticks > 0)
         return np.maximum.accumulate(np.where(new, np.arange(len(new)), 0))
 
     def _reborn(self, life: Any) -> Any:

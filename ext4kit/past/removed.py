@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import ends_group, starts_group
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Int64s
 from ext4kit.past.appearances import REMNANT, Appearances
@@ -58,12 +59,8 @@ def distinct(found: Appearances) -> Removed:
     found = found.take(np.flatnonzero((found.seen == REMNANT) & real))
     columns = (found.key, found.child, found.directory)
     order = np.lexsort((found.gone, *columns))
-    new = np.ones(len(order), bool)
-    for column in columns:
-        new[1:] &= column[order[1:]] == column[order[:-1]]
-    new[1:] = ~new[1:]
-    first = np.flatnonzero(new)
-    last = np.append(first[1:], len(order))[: len(first)] - 1
+    ordered = [column[order] for column in columns]
+    first, last = np.flatnonzero(starts_group(*ordered)), np.flatnonzero(ends_group(*ordered))
     nobody, bond = np.full(len(first), -1), np.full(len(first), int(Bond.NO_INODE))
     return Removed(found.take(order[last]), found.gone[order[first]], nobody, bond)
 

@@ -11,13 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import distinct
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Int64s
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.geometry import inode_place
 from ext4kit.parsers.inode import InodeFlags, InodeTable
-
-_SPREAD = 8  # numbers that are left out for each that is there, where sorting is slower
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ def find_settled(fs: FileSystem, table: InodeTable, logged: Any = None) -> tuple
     Returns:
         (per state (bool): its inode is settled, what the settled inodes have).
     """
-    numbers, place = _distinct(table.number)
+    numbers, place = distinct(table.number)
     disk = fs.inode_table(numbers)
     settled = _can_settle(fs, disk)
     settled[place[~_agree(table, disk, place)]] = False
@@ -58,16 +57,6 @@ def find_settled(fs: FileSystem, table: InodeTable, logged: Any = None) -> tuple
         kept = np.isin(holdings.number, numbers[settled])
         holdings = holdings.take(kept)
     return settled[place], holdings
-
-
-def _distinct(numbers: Any) -> tuple[Any, Any]:
-    """The distinct numbers, ascending, and for each number its place among them."""
-    first, last = (int(numbers.min()), int(numbers.max())) if len(numbers) else (0, -1)
-    if last - first > _SPREAD * len(numbers):
-        return np.unique(numbers, return_inverse=True)
-    there = np.zeros(last - first + 1, bool)
-    there[numbers - first] = True
-    return np.flatnonzero(there) + first, (np.cumsum(there) - 1)[numbers - first]
 
 
 def _can_settle(fs: FileSystem, disk: InodeTable) -> Any:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import ends_group
 from ext4kit.arrays.lookup import AsOfIndex, values_at
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Bools, Int64s
@@ -443,7 +444,7 @@ class Past:
         states, numbers = self.states, self.states.table.number
         rows = self.by_number
         rows = rows[(states.order[rows] < NOW) & ~states.undescribed[rows]]
-        final = np.append(numbers[rows[1:]] != numbers[rows[:-1]], True)[: len(rows)]
+        final = ends_group(numbers[rows])
         is_final = states.undescribed.copy()  # when these were is not sure
         is_final[rows[final]] = True
         shown = np.flatnonzero(is_final[last] & states.alive[last])

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import ends_group, starts_group
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.geometry import inode_place
 from ext4kit.journal import History, InodeVersions, inode_version_pieces
@@ -86,7 +87,7 @@ class _Reader:
         states = self._states(versions, carried)
         if not len(states):
             return
-        last = np.append(states.table.number[1:] != states.table.number[:-1], True)
+        last = ends_group(states.table.number)
         block = self._table_blocks(states.table.number)
         unfinished = block == self.history.log.tags.block[piece.tag[-1]] if len(piece) else last
         self._carry = _versions_of(states, np.flatnonzero(last & unfinished))
@@ -111,7 +112,7 @@ class _Reader:
         index = index[np.lexsort((versions.order[index], versions.number[index]))]
         index = index[self._are_sound(table, index)]
         number = versions.number[index]
-        leading = np.append(True, number[1:] != number[:-1])[: len(index)]
+        leading = starts_group(number)
         index = index[~(leading & empty[index])]  # nothing is known to have been there before
         table = table.take(index)
         order, tag = versions.order[index], versions.tag[index]
@@ -136,8 +137,7 @@ class _Reader:
         What stands in a slot that was never used need not be an inode.
         """
         number, generation = table.number[index], table.generation[index]
-        starts = np.ones(len(index), bool)
-        starts[1:] = (number[1:] != number[:-1]) | (generation[1:] != generation[:-1])
+        starts = starts_group(number, generation)
         sound = np.ones(int(starts.sum()), bool)
         if self.fs.superblock.has_metadata_checksums and len(index):
             firsts = table.take(index[starts])

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import row_bounds, starts_group
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Int64s
 from ext4kit.filesystem.filesystem import ROOT
@@ -107,12 +108,7 @@ def _merged(names: Names) -> Names:
     names = names.take(np.lexsort((names.gone, names.shown, names.key, names.folder, names.life)))
     if not len(names):
         return names
-    other = np.ones(len(names), bool)
-    other[1:] = (
-        (names.life[1:] != names.life[:-1])
-        | (names.folder[1:] != names.folder[:-1])
-        | (names.key[1:] != names.key[:-1])
-    )
+    other = starts_group(names.life, names.folder, names.key)
     group = np.cumsum(other) - 1
     orders, rank = np.unique(names.gone, return_inverse=True)
     reach = np.maximum.accumulate(group * (len(orders) + 1) + rank) - group * (len(orders) + 1)
@@ -161,7 +157,7 @@ class Paths:
 
     @cached_property
     def _starts(self) -> Any:
-        return np.searchsorted(self.names.life, np.arange(len(self.lives) + 1))
+        return row_bounds(self.names.life, len(self.lives))
 
     def in_force(self, life: Any, when: Any) -> Any:
         """Row of a name of each life at that time, -1 for none."""
