@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ext4kit.arrays.grouping import expand
+from ext4kit.arrays.grouping import ends_group, expand, row_bounds
 from ext4kit.arrays.intervals import overlap_pairs
 from ext4kit.filesystem.maps import Runs
 from ext4kit.parsers.inode import InodeFlags
@@ -60,7 +60,7 @@ class Columns:
 
     def _sliced(self, candidate: Any) -> list[int]:
         """Where each candidate's rows begin and the last one's end; `candidate` ascends."""
-        found: list[int] = np.searchsorted(candidate, np.arange(len(self.found) + 1)).tolist()
+        found: list[int] = row_bounds(candidate, len(self.found)).tolist()
         return found
 
     @cached_property
@@ -265,7 +265,7 @@ class Columns:
         places, starts = np.unique(candidate, return_index=True)  # in order of candidates
         for place, tags in zip(places.tolist(), np.split(tag, starts[1:]), strict=False):
             blocks = history.blocks[tags]
-            last = np.append(blocks[1:] != blocks[:-1], True)
+            last = ends_group(blocks)
             found[place] = (blocks[last], history.tags[tags[last]])
         return found
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import row_bounds
 from ext4kit.journal.overlay import first_byte
 from ext4kit.journal.replay import ReplayedBlocks
 from ext4kit.parsers.inode import InodeFlags
@@ -194,7 +195,7 @@ class Proofs:
     @cached_property
     def _node_slices(self) -> list[int]:
         owner = self._found.nodes[0][self._node_order]
-        found: list[int] = np.searchsorted(owner, np.arange(len(self._found) + 1)).tolist()
+        found: list[int] = row_bounds(owner, len(self._found)).tolist()
         return found
 
     @cached_property

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import row_bounds
 from ext4kit.arrays.intervals import overlap_pairs
 from ext4kit.errors import AccessError, CorruptError
 from ext4kit.filesystem.content import Content
@@ -190,13 +191,13 @@ def _tell_rivals(batches: list[_Batch]) -> None:
 
 def _files(fs: LostFileSystem, batch: _Batch, places: dict[int, bytes]) -> Iterator[DeletedFile]:
     count = len(batch.table)
-    left = np.searchsorted(batch.left.owner, np.arange(count + 1)).tolist()
+    left = row_bounds(batch.left.owner, count).tolist()
     row, start, length = batch.taken
     order = np.lexsort((batch.runs.logical[row], batch.runs.owner[row]))
     row, start, length = row[order], start[order], length[order]
     logical = batch.runs.logical[row] + start - batch.runs.physical[row]
     lost = list(zip(logical.tolist(), length.tolist(), strict=True))
-    ends = np.searchsorted(batch.runs.owner[row], np.arange(count + 1)).tolist()
+    ends = row_bounds(batch.runs.owner[row], count).tolist()
     blocks = np.bincount(batch.runs.owner, batch.runs.length, count).astype(np.int64).tolist()
     copied = fs.copied(batch.table.number).tolist()
     for place, inode in enumerate(batch.table.each()):

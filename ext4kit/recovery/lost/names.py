@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import row_bounds
 from ext4kit.filesystem.directories import DIRECTORY_TYPE, directory_blocks, read_directories
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.filesystem.inodes import INODES_AT_ONCE
@@ -204,7 +205,7 @@ class _Arrangement:
         table = table.take(kept)
         columns = (table.names(rows), table.inode.tolist(), table.file_type.tolist())
         entries = list(zip(*columns, strict=True))
-        ends = np.searchsorted(table.block, np.arange(len(rows) + 1)).tolist()
+        ends = row_bounds(table.block, len(rows)).tolist()
         for row in np.flatnonzero(fits).tolist():
             listed = entries[ends[row] : ends[row + 1]]
             yield _Block(int(owner[row]), int(register[row]), listed, int(good[row]))

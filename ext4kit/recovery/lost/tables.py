@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import group_sizes, starts_group
 from ext4kit.evidence.source import Source
 from ext4kit.parsers.inode import GOOD_OLD_SIZE, INODE, inode_checksums_ok, parse_inodes
 from ext4kit.parsers.traces import inode_marks, plausible_inodes
@@ -123,10 +124,8 @@ def _counted(block: Any, place: Any, index: Any, changed: Any) -> Claims:
     """One claim a block: the one that the most of its inodes make."""
     order = np.lexsort((index, block))
     block, place, index, changed = (part[order] for part in (block, place, index, changed))
-    new = np.ones(len(block), bool)
-    new[1:] = (block[1:] != block[:-1]) | (index[1:] != index[:-1])
-    first = np.flatnonzero(new)
-    count = np.diff(np.append(first, len(block)))
+    new = starts_group(block, index)
+    first, count = np.flatnonzero(new), group_sizes(new)
     changed = np.maximum.reduceat(changed, first) if len(first) else changed
     block, place, index = block[first], place[first], index[first]
     order = np.lexsort((-count, block))

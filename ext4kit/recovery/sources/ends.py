@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import ends_group
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.maps import Runs
 
@@ -26,7 +27,7 @@ def last_bytes(fs: FileSystem, runs: Runs, files: int) -> Any:
     """
     size = np.zeros(files, np.int64)
     written = np.flatnonzero(~runs.unwritten)
-    last = written[np.append(np.diff(runs.owner[written]) != 0, True)[: len(written)]]
+    last = written[ends_group(runs.owner[written])]
     block_size = fs.superblock.block_size
     for at in range(0, len(last), _AT_ONCE):
         some = last[at : at + _AT_ONCE]

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ext4kit.arrays.grouping import expand
+from ext4kit.arrays.grouping import expand, group_sizes
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Int64s
 from ext4kit.filesystem.geometry import first_block
@@ -174,7 +174,7 @@ def _rest(past: Past, freed: Freed, lives: Any, orders: Any, metadata: Any) -> t
     cut[1:] = (owner[1:] != owner[:-1]) | (block[1:] != block[:-1] + 1)
     start = np.flatnonzero(cut)
     logical = start - first[owner[start]]
-    length = np.diff(np.append(start, len(owner)))
+    length = group_sizes(cut)
     written = np.zeros(len(start), bool)
     return lives[has], Runs(owner[start], logical, length, block[start], written)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import ends_group
 from ext4kit.parsers.checksums import crc32c_seeds, crc32c_words
 from ext4kit.parsers.extents import MAGIC
 from ext4kit.parsers.inode import GOOD_OLD_SIZE, INODE, INODE_EXTRA, InodeFlags
@@ -88,7 +89,7 @@ def _numbers(superblock: Superblock, inodes: Any, used: Any) -> tuple[Any, Any]:
     pair, count = np.unique(np.stack([row, first]), axis=1, return_counts=True)
     order = np.lexsort((count, pair[0]))
     pair, count = pair[:, order], count[order]
-    last = np.append(pair[0][1:] != pair[0][:-1], True)[: len(count)]
+    last = ends_group(pair[0])
     result, held = np.zeros((2, len(used)), np.int64)
     result[pair[0][last]], held[pair[0][last]] = pair[1][last], count[last]
     return result, held

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import ends_group
 from ext4kit.arrays.intervals import select_disjoint
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.filesystem.maps import Runs, joined
@@ -107,7 +108,7 @@ def _are_open(nodes: Nodes, file: Any, runs: Runs, files: int, room: int) -> Any
     """Per file (bool): its start is not there, or its last leaf is full, so more may follow."""
     unsure = np.bincount(runs.owner[runs.logical == 0], minlength=files) == 0
     order = np.lexsort((nodes.end, file))
-    last = order[np.append(np.diff(file[order]) != 0, True)[: len(order)]]
+    last = order[ends_group(file[order])]
     held = np.bincount(nodes.node, minlength=len(file))
     unsure[file[last]] |= held[last] == room
     return unsure

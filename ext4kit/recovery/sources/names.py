@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ext4kit.arrays.grouping import expand
+from ext4kit.arrays.grouping import expand, starts_group
 from ext4kit.arrays.lookup import SortedIndex
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Int64s
@@ -123,7 +123,7 @@ def name_lives(past: Past, found: FoundNames) -> tuple[Any, Any]:
     entry, life = entry[sole], life[sole]
     order = np.lexsort((-found.order[entry], life))
     entry, life = entry[order], life[order]
-    first = np.append(True, life[1:] != life[:-1])[: len(life)]
+    first = starts_group(life)
     several = np.flatnonzero(~first)
     leading = np.flatnonzero(first)[np.cumsum(first)[several] - 1]
     differs = _differ(found.take(entry[several]), found.take(entry[leading]))

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import group_sizes, rank_within, starts_group
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Bools, Int64s
 
@@ -105,12 +106,8 @@ def _gaps(known: Placed, before: Any, after: Any, taken: tuple[Any, Any]) -> tup
 def _places(wanted: tuple[Any, Any, Any], rows: Any, before: Any) -> tuple[Any, Any]:
     """(place in its gap, how many are in it) of each wanted one, by time and number."""
     order = np.lexsort((wanted[2][rows], wanted[1][rows], before))
-    first = np.ones(len(rows), bool)
-    first[1:] = before[order[1:]] != before[order[:-1]]
-    start = np.flatnonzero(first)
-    size = np.diff(np.append(start, len(rows)))
-    row = np.cumsum(first) - 1
+    first = starts_group(before[order])
     place, count = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
-    place[order] = np.arange(len(rows)) - start[row]
-    count[order] = size[row]
+    place[order] = rank_within(first)
+    count[order] = group_sizes(first)[np.cumsum(first) - 1]
     return place, count

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import starts_group
 from ext4kit.filesystem import FileSystem
 from ext4kit.parsers.checksums import crc32c_rows, crc32c_words
 from ext4kit.parsers.inode import inode_seeds, parse_inodes
@@ -53,7 +54,7 @@ class Owners:
     ) -> None:
         self.superblock = superblock
         pairs = np.sort(number << 32 | generation)
-        pairs = pairs[np.append(True, pairs[1:] != pairs[:-1])[: len(pairs)]]
+        pairs = pairs[starts_group(pairs)]
         number, generation = pairs >> 32, pairs & 0xFFFFFFFF
         each = [inode_seeds(then, number, generation) for then in (superblock, *others)]
         seeds = np.concatenate(each).astype(np.int64)

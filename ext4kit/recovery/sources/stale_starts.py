@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import rank_within, starts_group
 from ext4kit.filesystem.maps import Runs
 from ext4kit.parsers import extents
 from ext4kit.parsers.inode import InodeFlags, InodeTable
@@ -82,11 +83,8 @@ def arranged(runs: Runs, starts: Any, count: Any) -> tuple[Runs, Any, Any]:
 def _ranked(owner: Any, length: Any) -> Any:
     """int64 (n, 3): owner, length, and how many of both the same are before."""
     order = np.lexsort((length, owner))
-    new = np.ones(len(order), bool)
-    new[1:] = (np.diff(owner[order]) != 0) | (np.diff(length[order]) != 0)
-    first = np.maximum.accumulate(np.where(new, np.arange(len(order)), 0))
     rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order)) - first
+    rank[order] = rank_within(starts_group(owner[order], length[order]))
     return np.stack([owner, length, rank], axis=1)
 
 

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from ext4kit.arrays.grouping import row_bounds
 from ext4kit.filesystem.maps import Runs, joined
 from ext4kit.recovery.sources.carving.lists import DIRECT
 from ext4kit.recovery.sources.ends import last_bytes
@@ -75,7 +76,7 @@ class _Pointers:
     @classmethod
     def of(cls, node: Any, slot: Any, block: Any, nodes: int) -> Self:
         """The pointers of so many nodes, by node."""
-        edges = np.searchsorted(node, np.arange(nodes + 1))
+        edges = row_bounds(node, nodes)
         return cls(node, slot, block, edges[:-1], edges[1:] - 1)
 
     def take(self, kept: Any) -> Self:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import ends_group
 from ext4kit.recovery.sources.carving.carved import End
 from ext4kit.recovery.sources.carving.cuts import Events, Pieces
 from ext4kit.recovery.sources.carving.lists import DIRECT, Runs
@@ -69,7 +70,7 @@ def _ends_in_bodies(events: Events, bodies: list[Runs]) -> Any:
     """Int64: how many files seem to end in front of each body's last block."""
     owner = np.repeat(np.arange(len(bodies)), [len(body) for body in bodies])
     table = np.array([run for body in bodies for run in body], np.int64)
-    stop = table.sum(axis=1) - np.append(owner[1:] != owner[:-1], True)
+    stop = table.sum(axis=1) - ends_group(owner)
     ends = _ends_between(events, table[:, 0], stop)
     return np.bincount(owner, ends, len(bodies)).astype(np.int64)
 
