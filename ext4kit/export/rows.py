@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ext4kit.arrays.grouping import row_bounds
 from ext4kit.export.digests import Digester
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.content import Content
@@ -207,7 +208,7 @@ def _live_ranges(fs: FileSystem, table: InodeTable, runs: Runs) -> list[list[Ran
         )
     ]
     every = list(zip(offset.tolist(), length.tolist(), places, strict=True))
-    ends = np.searchsorted(runs.owner, np.arange(len(table) + 1)).tolist()
+    ends = row_bounds(runs.owner, len(table)).tolist()
     found = [every[first:last] for first, last in zip(ends, ends[1:], strict=False)]
     inline = (table.flags & int(InodeFlags.INLINE_DATA)) != 0
     inline |= is_fast_symlink(table.mode, table.size, table.flags)
@@ -219,7 +220,7 @@ def _live_ranges(fs: FileSystem, table: InodeTable, runs: Runs) -> list[list[Ran
 def _live_digests(
     fs: FileSystem, table: InodeTable, runs: Runs, digester: Digester, steps: _Steps
 ) -> Iterator[dict[str, str]]:
-    ends = np.searchsorted(runs.owner, np.arange(len(table) + 1)).tolist()
+    ends = row_bounds(runs.owner, len(table)).tolist()
     for row, inode in enumerate(table.each()):
         content = None
         if inode.kind == "file" and not inode.is_encrypted:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import starts_group
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Int64s
 from ext4kit.errors import CorruptError
@@ -370,8 +371,7 @@ def _depth_first(levels: list[_Level], path: bytes) -> Tree:
 
 def _groups(parent: Any) -> tuple[Any, Any]:
     """(first row of each group of equal parents, group of each row); parents ascend."""
-    new = np.ones(len(parent), bool)
-    new[1:] = parent[1:] != parent[:-1]
+    new = starts_group(parent)
     return np.flatnonzero(new), np.cumsum(new) - 1
 
 

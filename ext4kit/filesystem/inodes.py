@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import distinct, row_bounds
 from ext4kit.errors import AccessError, RequestError
 from ext4kit.filesystem.bitmaps import Bitmaps
 from ext4kit.filesystem.blocks import BlockReader, readable_blocks
@@ -28,16 +29,6 @@ from ext4kit.parsers.inode import (
 from ext4kit.parsers.superblock import Superblock
 
 INODES_AT_ONCE = 1 << 16
-
-
-def _distinct(values: Any) -> tuple[Any, Any]:
-    """The distinct values, and for each value its place among them; quick where they ascend."""
-    step = np.diff(values)
-    if (step < 0).any():
-        wanted, back = np.unique(values, return_inverse=True)
-        return wanted, back
-    new = np.concatenate([[True], step > 0])[: len(values)]
-    return values[new], np.cumsum(new) - 1
 
 
 class Inodes:
@@ -95,7 +86,7 @@ class Inodes:
         """(uint8 (n, inode size), readable (n,)) of the inodes `numbers` as they are on disk."""
         superblock = self.superblock
         block, offset = self.inode_location(numbers)
-        wanted, back = _distinct(block)
+        wanted, back = distinct(block)
         rows, readable = self.fetch(wanted)
         per_block = superblock.block_size // superblock.inode_size
         slots = rows.reshape(len(wanted) * per_block, superblock.inode_size)
@@ -223,7 +214,7 @@ class Inodes:
     def block_maps(self, table: InodeTable) -> list[Runs | None]:
         """The runs of each inode's content, for `content`; None for what is mapped there."""
         runs = self.map_table(table).data
-        ends = np.searchsorted(runs.owner, np.arange(len(table) + 1)).tolist()
+        ends = row_bounds(runs.owner, len(table)).tolist()
         return [runs.take(slice(*edges)) for edges in pairwise(ends)]
 
     def block_map(self, inode: Inode) -> Runs:

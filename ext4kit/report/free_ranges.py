@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import row_bounds
 from ext4kit.arrays.intervals import Intervals
 from ext4kit.filesystem import FileSystem
 from ext4kit.parsers.features import RoCompat
@@ -45,7 +46,7 @@ def packed_free_ranges(rows: Any, count: int) -> list[list[Range]]:
     row, first = _set_bits(free & ~before)
     _, last = _set_bits(free & ~behind)
     ranges = list(zip(first.tolist(), last.tolist(), strict=True))
-    edges = np.searchsorted(row, np.arange(len(rows) + 1)).tolist()
+    edges = row_bounds(row, len(rows)).tolist()
     return [ranges[start:end] for start, end in pairwise(edges)]
 
 
