@@ -8,6 +8,9 @@ from enum import IntEnum
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
+
+from ext4kit.arrays.types import Bools, Int64s
 
 
 class End(IntEnum):
@@ -41,16 +44,16 @@ class Carved:
         run_count: int64 (r,), its blocks.
     """
 
-    first: Any
-    count: Any
-    size: Any
-    kind: Any
-    text: Any
-    end: Any
-    fresh: Any
-    run_file: Any
-    run_first: Any
-    run_count: Any
+    first: Int64s
+    count: Int64s
+    size: Int64s
+    kind: npt.NDArray[np.uint8]
+    text: Bools
+    end: npt.NDArray[np.uint8]
+    fresh: Bools
+    run_file: Int64s
+    run_first: Int64s
+    run_count: Int64s
 
     def __len__(self) -> int:
         return len(self.first)

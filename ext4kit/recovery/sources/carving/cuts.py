@@ -34,13 +34,13 @@ class Events:
         dense: bool (k,), it holds next to no zeros before those at its end.
     """
 
-    start: Any
-    length: Any
-    position: Any
-    tail: Any
-    kind: Any
-    text: Any
-    dense: Any
+    start: Int64s
+    length: Int64s
+    position: Int64s
+    tail: Int64s
+    kind: npt.NDArray[np.uint8]
+    text: Bools
+    dense: Bools
 
     @classmethod
     def of(cls, marks: Marks, ground: Ground) -> Events:

@@ -10,8 +10,10 @@ from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from ext4kit.arrays.intervals import Intervals
+from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.recovery.sources.carving.signatures import recognise
 from ext4kit.recovery.sources.space import Stretch
 
@@ -48,13 +50,13 @@ class Marks:
         dense: bool (k,), it holds next to no zeros before those at its end, and is no text.
     """
 
-    start: Any
-    length: Any
-    block: Any
-    tail: Any
-    kind: Any
-    text: Any
-    dense: Any
+    start: Int64s
+    length: Int64s
+    block: Int64s
+    tail: npt.NDArray[np.uint16]
+    kind: npt.NDArray[np.uint8]
+    text: Bools
+    dense: Bools
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
