@@ -30,11 +30,6 @@ def ends_group(*keys: npt.NDArray[np.generic]) -> Bools:
     return ends
 
 
-def group_starts(*keys: npt.NDArray[np.generic]) -> Rows:
-    """The first row of each group; as `starts_group`."""
-    return np.flatnonzero(starts_group(*keys))
-
-
 def rank_within(starts: Bools) -> Int64s:
     """The position of each row in its group, from 0.
 

@@ -33,8 +33,6 @@ def test_groups_are_of_neighbours_with_equal_keys(seed: int) -> None:
     starts = grouping.starts_group(one, other)
     assert starts.tolist() == first
     assert grouping.ends_group(one, other).tolist() == last
-    expected = [row for row, is_first in enumerate(first) if is_first]
-    assert grouping.group_starts(one, other).tolist() == expected
     assert grouping.group_sizes(starts).tolist() == sizes
     positions = [place for size in sizes for place in range(size)]
     assert grouping.rank_within(starts).tolist() == positions
