@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Annotated, TypedDict
 
 
 class Severity(StrEnum):
@@ -13,6 +14,14 @@ class Severity(StrEnum):
     NOTE = "note"  # worth knowing; nothing is missing
     WARNING = "warning"  # something was read by another way, or could not be checked
     ERROR = "error"  # something is missing from the result or is wrong
+
+
+class ProblemFacts(TypedDict):
+    """A problem as records have it."""
+
+    where: Annotated[str, "What it is about."]
+    what: Annotated[str, "What was found."]
+    severity: Annotated[Severity, "How bad it is."]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +40,9 @@ class Problem:
     def __str__(self) -> str:
         return f"{self.where}: {self.what}"
 
-    def as_record(self) -> dict[str, str]:
+    def as_record(self) -> ProblemFacts:
         """The problem as plain JSON values."""
-        return asdict(self)
+        return {"where": self.where, "what": self.what, "severity": self.severity}
 
 
 @dataclass(slots=True)

@@ -123,7 +123,7 @@ def _tell(case: Case, session: Session) -> None:
     assert case.check is not None
     record = case.check.record(case.evidence.hashes)
     if session.options.json:
-        write_record({"record": "evidence check", **record})
+        write_record(case.check.as_record(case.evidence.hashes))
     elif not case.check.changed:
         many = len(case.check.before)
         files = f"{many:,} file{'s' * (many != 1)}"

@@ -52,7 +52,7 @@ def _judge(evidence: Evidence, image: Hashes, verify: bool) -> None:
     """Tell as problems what keeps the image from being the one that was acquired."""
     stored = evidence.hashes
     for name in mismatches(stored, image.digests):
-        text = f"its {name} is {image.digests[name]}, the container says {stored[name]}"
+        text = f"its {name} is {dict(image.digests)[name]}, the container says {stored[name]}"
         evidence.problems.add("image", text)
     if verify and not stored:
         evidence.problems.add("image", f"nothing to verify: {evidence.format} stores no hash of it")

@@ -21,14 +21,14 @@ from ext4kit.crosscheck.causes import (
     PLAIN_TIMES,
 )
 from ext4kit.crosscheck.matching import NOWHERE, Matches
-from ext4kit.crosscheck.result import Difference, Group
+from ext4kit.crosscheck.result import Difference, Field, Group
 from ext4kit.crosscheck.sides import TIMES, Side
 from ext4kit.filesystem import FileSystem
 from ext4kit.parsers.features import RoCompat
 from ext4kit.parsers.inode import KINDS, inode_checksums_ok
 from ext4kit.units import NANOSECONDS
 
-FIELDS = ("type", "mode", "uid", "gid", "links_count", "size", *TIMES)
+FIELDS: tuple[Field, ...] = ("type", "mode", "uid", "gid", "links_count", "size", *TIMES)
 _LOW = 0xFFFFFFFF
 _AT_ONCE = 1 << 16
 _FILE = stat.S_IFREG
@@ -111,7 +111,7 @@ class Fields:
 
         return Group("entry_type", causes, one)
 
-    def _field(self, name: str) -> Group:
+    def _field(self, name: Field) -> Group:
         causes = self._causes(name, self.now_side, self.now, self.tsk)
         places = np.flatnonzero(causes >= 0)
         causes = causes[places]

@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final, Literal
 
 import numpy as np
 
 from ext4kit.crosscheck.answers import Hello
 from ext4kit.crosscheck.causes import CAUSES, Cause, Right
 
-NAME, CONTENT, DELETED_NAME = "name", "content", "deleted name"
+Field = Literal[
+    "name", "inode", "entry_type", "type", "mode", "uid", "gid", "links_count", "size", "atime",
+    "mtime", "ctime", "crtime", "content", "deleted name",
+]  # fmt: skip
+NAME: Final = "name"
+CONTENT: Final = "content"
+DELETED_NAME: Final = "deleted name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +35,7 @@ class Difference:
     """
 
     path: bytes
-    field: str
+    field: Field
     inode: int
     ext4kit: int | str | None
     tsk: int | str | None
@@ -46,7 +52,7 @@ class Group:
         one: the difference of a place.
     """
 
-    field: str
+    field: Field
     cause: Any
     one: Callable[[int], Difference]
 

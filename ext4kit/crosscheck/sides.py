@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,7 +14,12 @@ from ext4kit.parsers.inode import COLUMN_SECONDS
 from ext4kit.units import NANOSECONDS
 
 PLAIN = ("mode", "uid", "gid", "links_count", "size", "flags", "extra_isize")
-TIMES = ("atime", "mtime", "ctime", "crtime")
+TIMES: tuple[Literal["atime", "mtime", "ctime", "crtime"], ...] = (
+    "atime",
+    "mtime",
+    "ctime",
+    "crtime",
+)
 
 
 class Side:

@@ -21,6 +21,7 @@ from ext4kit.evidence.lost import lost_ranges
 from ext4kit.evidence.raw import RawFile
 from ext4kit.evidence.source import Source, Window
 from ext4kit.evidence.volume import Volume
+from ext4kit.fields import Digests
 
 ALGORITHMS = ("md5", "sha1", "sha256")
 _AT_ONCE = 2 << 20
@@ -50,7 +51,7 @@ class Hashes:
     """
 
     size: int
-    digests: dict[str, str]
+    digests: Digests
     unreadable: tuple[Unreadable, ...] = ()
 
 
@@ -166,7 +167,7 @@ class _Lanes:
     def __init__(self, wanted: range) -> None:
         self.range = wanted
         self._lanes: tuple[_Lane, ...] = ()
-        self._digests = {name: _new(name).hexdigest() for name in ALGORITHMS}
+        self._digests = _by_name(_new(name).hexdigest() for name in ALGORITHMS)
         self._unreadable: list[Unreadable] = []
 
     def begin(self) -> _Lanes:
@@ -187,12 +188,18 @@ class _Lanes:
         self._digests = self.end()
         return True
 
-    def end(self) -> dict[str, str]:
+    def end(self) -> Digests:
         """Wait for the threads."""
-        return {name: lane.digest() for name, lane in zip(ALGORITHMS, self._lanes, strict=False)}
+        return _by_name(lane.digest() for lane in self._lanes)
 
     def hashes(self) -> Hashes:
         return Hashes(len(self.range), self._digests, tuple(self._unreadable))
+
+
+def _by_name(digests: Iterable[str]) -> Digests:
+    """Digests in the order of `ALGORITHMS`."""
+    md5, sha1, sha256 = digests
+    return {"md5": md5, "sha1": sha1, "sha256": sha256}
 
 
 def _add(found: list[Unreadable], more: Unreadable) -> None:

@@ -5,12 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Annotated, TypedDict
 
+from ext4kit import fields
 from ext4kit.evidence.evidence import Evidence
+from ext4kit.fields import Record
 
 
-def identity(evidence: Evidence, files: Sequence[Path] = ()) -> dict[str, Any]:
+class EvidenceFile(TypedDict):
+    """A file of the evidence."""
+
+    path: str
+    size: Annotated[int | None, "Bytes; null for a device."]
+
+
+class Identity(TypedDict):
+    """What tells evidence from any other."""
+
+    path: Annotated[str, "The image as it was given."]
+    format: str
+    size: Annotated[fields.Size, "Bytes of the disk."]
+    files: list[EvidenceFile]
+    case_data: Annotated[dict[str, str], "What the examiner entered."]
+    stored_hashes: Annotated[dict[str, str], "Of the disk, by algorithm."]
+
+
+def identity(evidence: Evidence, files: Sequence[Path] = ()) -> Identity:
     """The evidence as plain JSON values.
 
     Args:
@@ -37,7 +57,7 @@ def _size(path: Path) -> int | None:
     return None
 
 
-def mismatches(stored: dict[str, str], computed: dict[str, str]) -> list[str]:
+def mismatches(stored: dict[str, str], computed: Record) -> list[str]:
     """The algorithms whose stored hash is not the one that was computed."""
     return [
         name for name, value in stored.items()

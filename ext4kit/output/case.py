@@ -12,23 +12,119 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Literal, TypedDict
 
 from ext4kit import __version__
-from ext4kit.evidence import Evidence
+from ext4kit.evidence import Evidence, Volume
 from ext4kit.evidence.hashing import Hashes, hash_evidence, hash_files
-from ext4kit.evidence.identity import identity, mismatches
+from ext4kit.evidence.identity import Identity, identity, mismatches
 from ext4kit.evidence.lost import lost_ranges
-from ext4kit.findings import Problem
+from ext4kit.fields import Digests, Record, Sha256, VolumeFacts
+from ext4kit.findings import Problem, ProblemFacts
 from ext4kit.output.manifest import MANIFEST
 from ext4kit.output.rooted import NEW_FILE
 
 CASE = "case.json"
-COMPLETE, INCOMPLETE = "complete", "incomplete"
 _MOST_RANGES = 1000
+_COUNT = {
+    "type": ["integer", "string", "object", "null"],
+    "additionalProperties": {"type": "integer"},
+}
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 Progress = Callable[[int, int], None]  # (done, total) bytes
+
+
+class CheckedFile(TypedDict):
+    """The hashes of a file of the evidence."""
+
+    path: str
+    before: Digests
+    after: Digests | None
+    unreadable_bytes: int
+
+
+class CheckFacts(TypedDict):
+    """The hashes of the evidence before and after the work."""
+
+    files: list[CheckedFile]
+    unchanged: Annotated[bool | None, "Null when it was not hashed again."]
+    disk: Digests | None
+    as_stored: Annotated[bool | None, "Null when the container stores no hash of the disk."]
+
+
+class EvidenceCheckRecord(CheckFacts):
+    """The hashes of the evidence before and after the work (--verify-evidence)."""
+
+    record: Literal["evidence check"]
+
+
+class Tool(TypedDict):
+    """What did it."""
+
+    name: str
+    version: str
+
+
+class System(TypedDict):
+    """Where it ran."""
+
+    python: str
+    platform: str
+
+
+class CaseVolume(VolumeFacts):
+    """A volume, and whether it was the one that was worked on."""
+
+    worked_on: bool
+
+
+class NotRead(TypedDict):
+    """The bytes of the disk that are known to be lost."""
+
+    bytes: int
+    ranges: Annotated[list[tuple[int, int]], "[start, end) each, the first of them."]
+    ranges_in_all: int
+
+
+class CaseOutput(TypedDict):
+    """A file that lies beside the record."""
+
+    path: str
+    size: int
+    sha256: Sha256
+
+
+class CaseFacts(TypedDict):
+    """What is known before the outputs are looked at."""
+
+    record: Literal["case"]
+    state: Literal["complete", "incomplete"]
+    reason: Annotated[str | None, "Why the command did not come to its end; null when it did."]
+    tool: Tool
+    libraries: dict[str, str]
+    system: System
+    command: list[str]
+    directory: str
+    operator: str | None
+    case_number: str | None
+    started: str
+    ended: str
+    evidence: Identity
+    evidence_check: CheckFacts | None
+    volumes: list[CaseVolume]
+    counts: Annotated[Record, ("additionalProperties", _COUNT)]
+    not_read: NotRead
+    errors: int
+    problems: Annotated[list[ProblemFacts], "Reasons for less than everything."]
+
+
+class CaseRecord(CaseFacts):
+    """case.json of an output folder: who did what to which evidence, with what, and what came of
+    it.
+    """  # noqa: D205 -- one sentence
+
+    outputs: list[CaseOutput]
 
 
 @dataclass(slots=True)
@@ -50,7 +146,7 @@ class EvidenceCheck:
         """Files that are not what they were; all were hashed twice."""
         return tuple(path for path, hashes in self.after.items() if hashes != self.before[path])
 
-    def record(self, stored: dict[str, str]) -> dict[str, Any]:
+    def record(self, stored: dict[str, str]) -> CheckFacts:
         """The check as plain JSON values; `unchanged` is None when it was not finished."""
         disk = self.disk
         return {
@@ -67,6 +163,10 @@ class EvidenceCheck:
             "disk": disk.digests if disk else None,
             "as_stored": not mismatches(stored, disk.digests) if disk else None,
         }
+
+    def as_record(self, stored: dict[str, str]) -> EvidenceCheckRecord:
+        """The check as a record of its own."""
+        return {"record": "evidence check", **self.record(stored)}
 
 
 @dataclass(slots=True)
@@ -90,7 +190,7 @@ class Case:
     volume: int | None = None
     operator: str | None = None
     case_number: str | None = None
-    counts: dict[str, Any] = field(default_factory=dict)
+    counts: Record = field(default_factory=dict)
     check: EvidenceCheck | None = None
     started: str = field(default_factory=lambda: _now())
 
@@ -120,10 +220,10 @@ class Case:
         stored = self.evidence.hashes
         for name in mismatches(stored, self.check.disk.digests) if self.check.disk else ():
             assert self.check.disk is not None
-            digest = self.check.disk.digests[name]
+            digest = dict(self.check.disk.digests)[name]
             yield f"the disk's {name} is {digest}, the container says {stored[name]}"
 
-    def record(self, problems: list[Problem], errors: int, reason: str = "") -> dict[str, Any]:
+    def record(self, problems: list[Problem], errors: int, reason: str = "") -> CaseFacts:
         """Everything as plain JSON values.
 
         Args:
@@ -133,7 +233,7 @@ class Case:
         """
         return {
             "record": "case",
-            "state": INCOMPLETE if reason else COMPLETE,
+            "state": "incomplete" if reason else "complete",
             "reason": reason or None,
             "tool": {"name": "ext4kit", "version": __version__},
             "libraries": _libraries(),
@@ -153,10 +253,15 @@ class Case:
             "problems": [problem.as_record() for problem in problems],
         }
 
-    def _volume(self, volume: Any) -> dict[str, Any]:
-        names = ("index", "offset", "size", "kind", "label", "uuid", "scheme")
+    def _volume(self, volume: Volume) -> CaseVolume:
         return {
-            **{name: getattr(volume, name) for name in names},
+            "index": volume.index,
+            "offset": volume.offset,
+            "size": volume.size,
+            "kind": volume.kind,
+            "label": volume.label,
+            "uuid": volume.uuid,
+            "scheme": volume.scheme,
             "parent": volume.parent or None,
             "readable": volume.source.size,
             "worked_on": volume.index == self.volume,
@@ -178,7 +283,7 @@ def _libraries() -> dict[str, str]:
     return {}
 
 
-def _not_read(evidence: Evidence) -> dict[str, Any]:
+def _not_read(evidence: Evidence) -> NotRead:
     """The bytes of the disk that are known to be lost: missing, damaged, or never imaged."""
     table = lost_ranges(evidence.source)
     return {
@@ -188,7 +293,7 @@ def _not_read(evidence: Evidence) -> dict[str, Any]:
     }
 
 
-def write_case(path: Path, record: dict[str, Any]) -> None:
+def write_case(path: Path, record: CaseFacts) -> None:
     """Write a case's record at once: whole or not at all.
 
     What lies beside it is named in it with its SHA-256, if it is the manifest.
@@ -198,7 +303,8 @@ def write_case(path: Path, record: dict[str, Any]) -> None:
     """
     manifest = path.parent / MANIFEST
     outputs = [_fingerprint(manifest)] if manifest.is_file() else []
-    text = json.dumps(record | {"outputs": outputs}, indent=2) + "\n"
+    whole: CaseRecord = {**record, "outputs": outputs}
+    text = json.dumps(whole, indent=2) + "\n"
     part = path.with_name(f".{path.name}.part")
     handle = os.open(part, NEW_FILE, 0o666)
     try:
@@ -212,7 +318,7 @@ def write_case(path: Path, record: dict[str, Any]) -> None:
         raise
 
 
-def _fingerprint(path: Path) -> dict[str, Any]:
+def _fingerprint(path: Path) -> CaseOutput:
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return {"path": path.name, "size": path.stat().st_size, "sha256": digest}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import Any
 
+from ext4kit.fields import Record
 from ext4kit.output.interrupts import interrupts_wait
 
 MANIFEST = "manifest.jsonl"
@@ -60,7 +60,7 @@ class Manifest:
         """Records so far."""
         return self._written + len(self._waiting)
 
-    def append(self, values: dict[str, Any]) -> None:
+    def append(self, values: Record) -> None:
         """One record; it is written with others, soon."""
         line = (_ENCODER.encode(values) + "\n").encode()
         self._waiting.append(line)

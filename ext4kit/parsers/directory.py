@@ -14,6 +14,7 @@ import numpy as np
 
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Int64s
+from ext4kit.fields import FileType
 from ext4kit.parsers.checksums import crc32c_each
 from ext4kit.parsers.layout import Layout
 from ext4kit.parsers.words import Int8ul, Int16ul, Int32ul, Struct
@@ -46,7 +47,7 @@ TAIL_FILE_TYPE = 0xDE
 _TAIL_LENGTH = DIRENT_TAIL.size - DIRENT_TAIL.offset_of("det_rec_len")  # bytes before the end
 _TAIL_TYPE = DIRENT_TAIL.size - DIRENT_TAIL.offset_of("det_reserved_ft")
 _LENGTH_OF_TAIL = DIRENT_TAIL.size.to_bytes(2, "little")
-FILE_TYPES = {
+FILE_TYPES: dict[int, FileType] = {
     0: "unknown",
     1: "file",
     2: "directory",

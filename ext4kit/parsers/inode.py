@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.fields import FileType
 from ext4kit.parsers.checksums import ONES, crc32c, crc32c_each, crc32c_fits, crc32c_rows
 from ext4kit.parsers.features import Incompat, RoCompat
 from ext4kit.parsers.layout import Buffer, Layout
@@ -137,7 +138,7 @@ class Inode:
     raw: bytes
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> FileType:
         """The type in one word, or "unknown"."""
         return KINDS.get(stat.S_IFMT(self.mode), "unknown")
 
@@ -173,7 +174,7 @@ class Inode:
         return new >> 8 & 0xFFF, new & 0xFF | new >> 12 & 0xFFF00
 
 
-KINDS = {
+KINDS: dict[int, FileType] = {
     stat.S_IFREG: "file",
     stat.S_IFDIR: "directory",
     stat.S_IFLNK: "symlink",

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
+from ext4kit.fields import Record
+
 _LINES_AT_ONCE = 4096
 
 
-def as_line(record: dict[str, Any]) -> str:
+def as_line(record: Record) -> str:
     """A record on one line. Non-ASCII is escaped: a terminal cannot be steered by it."""
     return _encoder()(record)
 
@@ -23,12 +25,12 @@ def _encoder() -> Callable[[Any], str]:
     return JSONEncoder(separators=(", ", ": ")).encode
 
 
-def write_record(record: dict[str, Any]) -> None:
+def write_record(record: Record) -> None:
     """Print one record."""
     sys.stdout.write(as_line(record) + "\n")
 
 
-def write_records(records: Iterable[dict[str, Any]]) -> None:
+def write_records(records: Iterable[Record]) -> None:
     """Print many records in large pieces."""
     lines: list[str] = []
     for record in records:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
+from ext4kit import fields
 from ext4kit.findings import Severity
 
 NOTE, WARNING, ERROR = Severity.NOTE, Severity.WARNING, Severity.ERROR
@@ -146,6 +147,21 @@ CODES: dict[str, Code] = {
 }
 
 
+class FindingFacts(TypedDict):
+    """A finding as records have it."""
+
+    code: str
+    severity: Annotated[Severity, "How bad it is."]
+    structure: str
+    inode: fields.Inode | None
+    group: int | None
+    block: int | None
+    byte: int | None
+    read: str
+    expected: str
+    meaning: str
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One thing that is wrong.
@@ -180,11 +196,11 @@ class Finding:
         """What follows from it."""
         return CODES[self.code].meaning
 
-    def as_record(self) -> dict[str, Any]:
+    def as_record(self) -> FindingFacts:
         """The finding as plain JSON values."""
         return {
             "code": self.code,
-            "severity": str(self.severity),
+            "severity": self.severity,
             "structure": self.structure,
             "inode": self.inode,
             "group": self.group,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
+from ext4kit import fields
 from ext4kit.findings import Severity
 from ext4kit.journal.log import Log
 from ext4kit.journal.replay import ReplayedBlocks
@@ -58,12 +59,12 @@ class Finding:
     """
 
     code: str
-    severity: Severity
-    transaction: TransactionId | None
-    log_block: int | None
+    severity: Annotated[Severity, "How bad it is."]
+    transaction: Annotated[TransactionId | None, "Id of a transaction."]
+    log_block: fields.LogBlock | None
     fs_block: int | None
     byte_offset: int | None
-    target: int | None
+    target: Annotated[int | None, "Block of the file system that a copy is of."]
     read: str
     expected: str
     meaning: str
@@ -126,7 +127,7 @@ class Gap:
 
     after: TransactionId
     before: TransactionId
-    log_block: int
+    log_block: fields.LogBlock
 
 
 @dataclass(frozen=True, slots=True)

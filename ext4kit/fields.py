@@ -1,0 +1,207 @@
+"""The fields that kinds of records share: what each is in Python and in JSON, and what it means.
+
+A record is a plain dict; its type, a `TypedDict` (or the dataclass that it is made of), stands
+where it is built. What an annotation holds beside the type goes into the JSON Schema: a pair as
+a keyword, a text as the description (`report/json_schema.py`).
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Annotated, Literal, NotRequired, TypedDict, overload
+
+Record = Mapping[str, object]  # a record of any kind
+Value = int | str | bool | list[object] | dict[str, object] | None  # any JSON value but a fraction
+
+Count = Annotated[int, ("minimum", 0)]
+Size = Annotated[int, ("minimum", 0), "Bytes."]
+Inode = Annotated[int, ("minimum", 0), "Inode number."]
+Generation = Annotated[int, "i_generation."]
+Mode = Annotated[int, ("minimum", 0), "i_mode: type and permissions."]
+Transaction = Annotated[int, "Id of a transaction."]
+LogBlock = Annotated[int, "Block of the log, counted from its start."]
+Kind = Annotated[str, "What it is."]
+Uuid = Annotated[str, "UUID."]
+Path = Annotated[str, "Absolute path in the image, as UTF-8; backslash escapes where it is not."]
+Exact = Annotated[
+    str, ("contentEncoding", "base64"), "The exact bytes in base64, where they are not UTF-8."
+]
+Base64 = Annotated[str, ("contentEncoding", "base64")]
+Output = Annotated[str, "Path below the output folder; null when nothing was written."]
+Target = Annotated[str, "Where the symlink points."]
+Unknown = Annotated[str, "With --as-of: why the values are not known."]
+Device = Annotated[tuple[int, int], "Major and minor number of a device node."]
+Reasons = Annotated[list[str], "Reasons for less than everything."]
+FirstLast = tuple[int, int]  # both included
+
+Moment = Annotated[int, "Nanoseconds since 1970 UTC."]
+Created = Annotated[
+    int, "Creation, nanoseconds since 1970 UTC; null where the inode has no room for it."
+]
+Iso = Annotated[str, "ISO 8601 in UTC."]
+
+Md5 = Annotated[str, ("pattern", "^[0-9a-f]{32}$"), "MD5 in hex."]
+Sha1 = Annotated[str, ("pattern", "^[0-9a-f]{40}$"), "SHA-1 in hex."]
+Sha256 = Annotated[str, ("pattern", "^[0-9a-f]{64}$"), "SHA-256 in hex."]
+
+HashName = Literal["md5", "sha1", "sha256"]
+FileType = Literal[
+    "file", "directory", "symlink", "chardev", "blockdev", "fifo", "socket", "unknown"
+]
+
+
+class PathText(TypedDict):
+    """A path as records have it."""
+
+    path: Path
+    path_bytes: NotRequired[Exact]
+
+
+class PathOrNone(TypedDict):
+    """A path as records have it, null where it is not known."""
+
+    path: Path | None
+    path_bytes: NotRequired[Exact]
+
+
+class CommitTime(TypedDict):
+    """When a transaction was committed; null where that is not known."""
+
+    commit_time_ns: Annotated[int | None, "Time of the commit block, nanoseconds since 1970 UTC."]
+    commit_time_iso: Annotated[str | None, "The same in ISO 8601."]
+
+
+class InodeFacts(TypedDict):
+    """What is known of an inode, null where nothing is."""
+
+    mode: Mode | None
+    uid: Count | None
+    gid: Count | None
+    atime: Moment | None
+    mtime: Moment | None
+    ctime: Moment | None
+    crtime: Created | None
+
+
+class LiveInode(TypedDict):
+    """What is known of an inode that can be read."""
+
+    inode: Inode
+    type: FileType
+    mode: Mode
+    uid: Count
+    gid: Count
+    size: Size
+    generation: Generation
+    atime: Moment
+    mtime: Moment
+    ctime: Moment
+    crtime: Created | None
+
+
+class Xattr(TypedDict):
+    """An extended attribute."""
+
+    name: str
+    name_bytes: NotRequired[Exact]
+    value_base64: Base64
+
+
+class VolumeFacts(TypedDict):
+    """What tells a volume of the evidence from others."""
+
+    index: Count
+    offset: Annotated[int, "Bytes."]
+    size: Size
+    kind: Kind
+    label: str
+    uuid: Uuid
+    scheme: str
+    parent: int | None
+    readable: Annotated[int, "Bytes of it that the image has."]
+
+
+class Unread(TypedDict):
+    """Bytes that could not be read."""
+
+    offset: int
+    length: int
+    reason: str
+
+
+class SomeDigests(TypedDict, total=False):
+    """Those hashes of a content that were asked for."""
+
+    md5: Md5
+    sha1: Sha1
+    sha256: Sha256
+
+
+class Digests(TypedDict):
+    """The hashes of a content."""
+
+    md5: Md5
+    sha1: Sha1
+    sha256: Sha256
+
+
+class Nothing(TypedDict):
+    """What is put in where a field is left out."""
+
+
+# Names as records have them: the text, and the exact bytes where it is not UTF-8.
+NameText = TypedDict("NameText", {"name": str, "name_bytes": NotRequired[str]})
+TargetText = TypedDict("TargetText", {"target": str, "target_bytes": NotRequired[str]})
+LinkText = TypedDict("LinkText", {"link_target": str, "link_target_bytes": NotRequired[str]})
+OldPathText = TypedDict("OldPathText", {"old_path": str, "old_path_bytes": NotRequired[str]})
+WhichText = TypedDict("WhichText", {"which": str, "which_bytes": NotRequired[str]})
+LabelText = TypedDict("LabelText", {"label": str, "label_bytes": NotRequired[str]})
+MountText = TypedDict("MountText", {"last_mounted": str, "last_mounted_bytes": NotRequired[str]})
+HostText = TypedDict("HostText", {"host": str, "host_bytes": NotRequired[str]})
+DeviceText = TypedDict("DeviceText", {"device": str, "device_bytes": NotRequired[str]})
+NoPath = TypedDict("NoPath", {"path": None})
+NoName = TypedDict("NoName", {"name": None})
+NoLink = TypedDict("NoLink", {"link_target": None})
+NoOldPath = TypedDict("NoOldPath", {"old_path": None})
+
+
+@overload
+def json_name(name: bytes, key: Literal["path"] = "path") -> PathText: ...
+@overload
+def json_name(name: None, key: Literal["path"] = "path") -> NoPath: ...
+@overload
+def json_name(name: bytes, key: Literal["name"]) -> NameText: ...
+@overload
+def json_name(name: None, key: Literal["name"]) -> NoName: ...
+@overload
+def json_name(name: bytes, key: Literal["link_target"]) -> LinkText: ...
+@overload
+def json_name(name: None, key: Literal["link_target"]) -> NoLink: ...
+@overload
+def json_name(name: bytes, key: Literal["old_path"]) -> OldPathText: ...
+@overload
+def json_name(name: None, key: Literal["old_path"]) -> NoOldPath: ...
+@overload
+def json_name(name: bytes, key: Literal["target"]) -> TargetText: ...
+@overload
+def json_name(name: bytes, key: Literal["which"]) -> WhichText: ...
+@overload
+def json_name(name: bytes, key: Literal["label"]) -> LabelText: ...
+@overload
+def json_name(name: bytes, key: Literal["last_mounted"]) -> MountText: ...
+@overload
+def json_name(name: bytes, key: Literal["host"]) -> HostText: ...
+@overload
+def json_name(name: bytes, key: Literal["device"]) -> DeviceText: ...
+@overload
+def json_name(name: bytes, key: str) -> Record: ...
+def json_name(name: bytes | None, key: str = "path") -> Record:
+    """A name for JSON: `{key: text}`, and `{key}_bytes` in base64 when it is not UTF-8."""
+    if name is None:
+        return {key: None}
+    try:
+        return {key: name.decode("utf-8")}
+    except UnicodeDecodeError:
+        text = name.decode("utf-8", "backslashreplace")
+        return {key: text, f"{key}_bytes": base64.b64encode(name).decode("ascii")}
