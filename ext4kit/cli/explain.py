@@ -6,7 +6,7 @@ import json
 import os
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import click
 
@@ -14,6 +14,7 @@ from ext4kit.cli.finding import files_that_are_gone, sources_option
 from ext4kit.cli.session import CONTEXT, Options, Session, opened, shared
 from ext4kit.errors import RequestError
 from ext4kit.recovery import DeletedFile, Grade, record
+from ext4kit.recovery.records import RecoveredFile
 from ext4kit.recovery.sources import Source
 from ext4kit.report.explanation import Explanation, explanation_lines
 from ext4kit.report.records import write_record
@@ -62,7 +63,7 @@ def command(
             _explain(session, each, place > 0)
 
 
-def _explain(session: Session, record: dict[str, Any], follows: bool) -> None:
+def _explain(session: Session, record: RecoveredFile, follows: bool) -> None:
     explanation = Explanation(session.fs, session.volume.facts.source, record)
     try:
         if session.options.json:
@@ -74,7 +75,7 @@ def _explain(session: Session, record: dict[str, Any], follows: bool) -> None:
     click.echo("\n".join([""] * follows + lines))
 
 
-def _record_of(manifest: Path, line: int) -> dict[str, Any]:
+def _record_of(manifest: Path, line: int) -> RecoveredFile:
     """One record of a manifest.
 
     Raises:
@@ -88,12 +89,12 @@ def _record_of(manifest: Path, line: int) -> dict[str, Any]:
         raise RequestError(f"{manifest}: cannot be read: {error}") from error
     if not isinstance(found, dict):
         raise RequestError(f"{manifest}: has no record {line}")
-    return found
+    return cast("RecoveredFile", found)  # what it has not is found out when it is asked for
 
 
 def _records(
     session: Session, target: bytes, versions: bool, sources: frozenset[Source]
-) -> list[dict[str, Any]]:
+) -> list[RecoveredFile]:
     """The records of the deleted files that a target means.
 
     Raises:
@@ -111,9 +112,9 @@ def _records(
     return [_as_recovered(file) for file in found]
 
 
-def _as_recovered(file: DeletedFile) -> dict[str, Any]:
+def _as_recovered(file: DeletedFile) -> RecoveredFile:
     """The record that `recover` would write, with the hash of the bytes."""
-    return record(file, None) | {"sha256": _hash_of(file), "evidence": file.evidence()}
+    return {**record(file, None), "sha256": _hash_of(file)}
 
 
 def _hash_of(file: DeletedFile) -> str | None:

@@ -19,6 +19,7 @@ from ext4kit.cli.session import CONTEXT, Options, Session, opened, shared
 from ext4kit.errors import RequestError
 from ext4kit.export import DATABASE, HASHES, Export, Subject, Target, exporting
 from ext4kit.export.summary import export_lines, export_record
+from ext4kit.fields import HashName
 from ext4kit.recovery.sources import Source
 from ext4kit.report.records import write_record
 
@@ -89,7 +90,7 @@ def _formats(function: Callable[..., Any]) -> Callable[..., Any]:
 def command(
     options: Options,
     targets: list[Target],
-    hashes: tuple[str, ...],
+    hashes: tuple[HashName, ...],
     fractions: bool,
     left_out: tuple[str, ...],
     versions: bool,

@@ -13,7 +13,7 @@ from ext4kit.cli.progress import progress
 from ext4kit.cli.session import CONTEXT, Options, opened, shared
 from ext4kit.recovery import recover
 from ext4kit.recovery.sources import Source
-from ext4kit.report.deleted import salvage_lines, salvage_record
+from ext4kit.report.deleted import salvage_counts, salvage_lines, salvage_record
 from ext4kit.report.records import write_record
 from ext4kit.report.safe import shown_text
 
@@ -59,10 +59,9 @@ def command(
                     deleted, out, show, evidence, session.image.evidence.format in _RAW
                 )
             where = shown_text(str(out))
-            told = salvage_record(salvage, where)
-            case.counts = {name: told[name] for name in told if name not in ("record", "output")}
+            case.counts = salvage_counts(salvage)
             if options.json:
-                write_record(told)
+                write_record(salvage_record(salvage, where))
             else:
                 click.echo("\n".join(salvage_lines(salvage, where)))
         session.is_incomplete = bool(salvage.incomplete)

@@ -16,6 +16,7 @@ from ext4kit import __version__
 from ext4kit.export.format import Subject, TextFormat
 from ext4kit.export.rows import Batch, Range, Row
 from ext4kit.export.texts import iso
+from ext4kit.fields import SomeDigests
 from ext4kit.recovery import DeletedFile, Grade
 from ext4kit.report.safe import shown_text
 
@@ -137,7 +138,7 @@ def _image_name(subject: Subject) -> str:
     return shown_text(subject.image.evidence.path.name)
 
 
-def _file(row: Row, identity: str, digests: dict[str, str]) -> Node:
+def _file(row: Row, identity: str, digests: SomeDigests) -> Node:
     facets = [_file_facet(row, identity)]
     if row.mode is not None:
         facets.append(_inode_facet(row, identity))
@@ -183,7 +184,7 @@ def _inode_facet(row: Row, identity: str) -> Node:
     return _facet(identity, 2, "ExtInode", values)
 
 
-def _content_facet(row: Row, identity: str, digests: dict[str, str]) -> Node:
+def _content_facet(row: Row, identity: str, digests: SomeDigests) -> Node:
     facet = _facet(identity, 3, "ContentData", {"sizeInBytes": row.size or 0})
     facet["observable:hash"] = [
         {

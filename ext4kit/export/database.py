@@ -18,9 +18,10 @@ from ext4kit.errors import OutputError
 from ext4kit.export.format import Format, Subject
 from ext4kit.export.rows import Batch, Row, State
 from ext4kit.export.texts import iso
+from ext4kit.fields import SomeDigests
 from ext4kit.findings import Problem
 from ext4kit.recovery import Moment
-from ext4kit.recovery.salvage import ground_of
+from ext4kit.recovery.records import ground_of
 from ext4kit.report.listing import mode_text
 from ext4kit.report.safe import shown, shown_text
 from ext4kit.report.timeline import plain_value
@@ -139,7 +140,7 @@ def _volumes(subject: Subject) -> Iterator[tuple[Any, ...]]:
         )  # fmt: skip
 
 
-def _file(volume: int, row: Row, digests: dict[str, str]) -> tuple[Any, ...]:
+def _file(volume: int, row: Row, digests: SomeDigests) -> tuple[Any, ...]:
     """A row of `files`, its columns in order."""
     gone = row.gone
     last, by = gone.deleted_between if gone else (None, None)

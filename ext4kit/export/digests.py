@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 
+from ext4kit.fields import HashName, SomeDigests
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.filesystem.content import CHUNK_BYTES, Content
 from ext4kit.output import output_limit
 
-HASHES = ("md5", "sha1", "sha256")
+HASHES: tuple[HashName, ...] = ("md5", "sha1", "sha256")
 _ZEROS = bytes(CHUNK_BYTES)
 _KEPT = 1 << 16  # inodes with several names
 
@@ -24,12 +25,12 @@ class Digester:
         blocks: of the file system.
     """
 
-    def __init__(self, names: tuple[str, ...], blocks: BlockReader) -> None:
+    def __init__(self, names: tuple[HashName, ...], blocks: BlockReader) -> None:
         self.names = names
         self._left = output_limit(blocks)
-        self._known: dict[int, dict[str, str]] = {}
+        self._known: dict[int, SomeDigests] = {}
 
-    def of(self, content: Content | None, number: int | None = None) -> dict[str, str]:
+    def of(self, content: Content | None, number: int | None = None) -> SomeDigests:
         """The digests in hex by name; {} without content, or when a part cannot be read.
 
         Args:
@@ -45,7 +46,7 @@ class Digester:
             self._known[number] = found
         return found
 
-    def _hashed(self, content: Content) -> dict[str, str]:
+    def _hashed(self, content: Content) -> SomeDigests:
         if content.size > self._left:
             return {}
         self._left -= content.size
@@ -59,4 +60,7 @@ class Digester:
                     continue
                 for start in range(0, chunk.length, CHUNK_BYTES):
                     state.update(_ZEROS[: chunk.length - start])
-        return {name: state.hexdigest() for name, state in zip(self.names, states, strict=True)}
+        found: SomeDigests = {}
+        for name, state in zip(self.names, states, strict=True):
+            found[name] = state.hexdigest()
+        return found

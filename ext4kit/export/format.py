@@ -8,6 +8,7 @@ from typing import ClassVar, TextIO
 
 from ext4kit.evidence import Volume
 from ext4kit.export.rows import Batch
+from ext4kit.fields import HashName
 from ext4kit.filesystem import FileSystem
 from ext4kit.findings import Problem
 from ext4kit.opening import Image
@@ -37,7 +38,7 @@ class Subject:
     command: str = ""
     operator: str = ""
     case_number: str = ""
-    hashes: tuple[str, ...] = ()
+    hashes: tuple[HashName, ...] = ()
     fractions: bool = False
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from ext4kit.arrays.grouping import row_bounds
 from ext4kit.export.digests import Digester
+from ext4kit.fields import FileType, SomeDigests
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.content import Content
 from ext4kit.filesystem.maps import Runs
@@ -81,7 +82,7 @@ class Row(NamedTuple):
         return State.EARLIER if self.gone.superseded else State.DELETED
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> FileType:
         """The type in one word."""
         return "file" if self.mode is None else kind_of(self.mode)
 
@@ -92,7 +93,7 @@ class Row(NamedTuple):
 
 
 @cache
-def kind_of(mode: int) -> str:
+def kind_of(mode: int) -> FileType:
     """The type in one word."""
     return KINDS.get(stat.S_IFMT(mode), "unknown")
 
@@ -103,7 +104,7 @@ class Batch:
 
     rows: list[Row]
     ranges: list[list[Range]]
-    digests: list[dict[str, str]]
+    digests: list[SomeDigests]
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -219,7 +220,7 @@ def _live_ranges(fs: FileSystem, table: InodeTable, runs: Runs) -> list[list[Ran
 
 def _live_digests(
     fs: FileSystem, table: InodeTable, runs: Runs, digester: Digester, steps: _Steps
-) -> Iterator[dict[str, str]]:
+) -> Iterator[SomeDigests]:
     ends = row_bounds(runs.owner, len(table)).tolist()
     for row, inode in enumerate(table.each()):
         content = None
@@ -250,7 +251,7 @@ def gone_batches(
         steps.at(start + len(some))
 
 
-def _gone_digests(file: DeletedFile, digester: Digester | None, steps: _Steps) -> dict[str, str]:
+def _gone_digests(file: DeletedFile, digester: Digester | None, steps: _Steps) -> SomeDigests:
     if digester is None:
         return {}
     steps.one()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Annotated, Literal, TypedDict
 
 from ext4kit.export.exporting import Export, Target
 from ext4kit.report.safe import shown_text
@@ -14,7 +14,7 @@ _COUNTED = ("live", "deleted", "earlier", "events", "hints", "findings")
 
 def export_lines(export: Export, targets: Sequence[Target]) -> Iterator[str]:
     """A table of the outputs, and how much there was of what."""
-    rows = [(each.format, _path(each) or "-", f"{_count(export, each):,}") for each in targets]
+    rows = [(each.format, _path(each), f"{_count(export, each):,}") for each in targets]
     yield from table_lines(("format", "file", "records"), rows, right={2})
     counts = export.counts
     parts = [f"{counts[name]:,} {name}" for name in _COUNTED if counts[name]]
@@ -24,7 +24,29 @@ def export_lines(export: Export, targets: Sequence[Target]) -> Iterator[str]:
         yield f"{counts['undated']:,} events have no time: Timesketch does not get them"
 
 
-def export_record(export: Export, targets: Sequence[Target]) -> dict[str, Any]:
+class OutputRecord(TypedDict):
+    """A file that an export wrote."""
+
+    format: str
+    output: Annotated[str, "The file; - is standard output."]
+    records: int
+
+
+class ExportRecord(TypedDict):
+    """What `export` wrote."""
+
+    record: Literal["export"]
+    outputs: list[OutputRecord]
+    live: int
+    deleted: int
+    earlier: int
+    events: int
+    hints: int
+    findings: int
+    undated: int
+
+
+def export_record(export: Export, targets: Sequence[Target]) -> ExportRecord:
     """The same with plain JSON values."""
     return {
         "record": "export",
@@ -32,12 +54,18 @@ def export_record(export: Export, targets: Sequence[Target]) -> dict[str, Any]:
             {"format": each.format, "output": _path(each), "records": _count(export, each)}
             for each in targets
         ],
-        **{name: export.counts[name] for name in (*_COUNTED, "undated")},
+        "live": export.counts["live"],
+        "deleted": export.counts["deleted"],
+        "earlier": export.counts["earlier"],
+        "events": export.counts["events"],
+        "hints": export.counts["hints"],
+        "findings": export.counts["findings"],
+        "undated": export.counts["undated"],
     }
 
 
-def _path(target: Target) -> str | None:
-    return None if target.path is None else shown_text(str(target.path))
+def _path(target: Target) -> str:
+    return "-" if target.path is None else shown_text(str(target.path))
 
 
 def _count(export: Export, target: Target) -> int:

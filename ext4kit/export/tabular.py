@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import csv
-from typing import Any
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
+from ext4kit import fields
 from ext4kit.export.format import TextFormat
-from ext4kit.export.rows import Batch, Row
+from ext4kit.export.rows import Batch, Row, State
 from ext4kit.export.texts import iso_or_empty
+from ext4kit.fields import Nothing, SomeDigests, TargetText, json_name
+from ext4kit.past.places import Ground
 from ext4kit.recovery import Moment
-from ext4kit.recovery.salvage import ground_of
+from ext4kit.recovery.records import Between, Freed, Mime, Trust, ground_of, moment_record
 from ext4kit.report.records import as_line
-from ext4kit.report.safe import json_name, shown
+from ext4kit.report.safe import shown
 
 # What a spreadsheet takes for a formula, and the mark itself, so that it can be taken off again.
 _GUARDED = frozenset("=+-@\t\r\n'\uff1d\uff0b\uff0d\uff20")
@@ -42,7 +45,7 @@ class Table(TextFormat):
         self.count += len(batch)
 
 
-def _cells(row: Row, digests: dict[str, str]) -> tuple[Any, ...]:
+def _cells(row: Row, digests: SomeDigests) -> tuple[Any, ...]:
     """The cells of a row; what comes from the evidence is guarded, a path by its slash."""
     gone = row.gone
     between = gone.deleted_between if gone else (None, None)
@@ -81,29 +84,70 @@ class JsonLines(TextFormat):
         self.count += len(batch)
 
 
-def _record(row: Row, digests: dict[str, str]) -> dict[str, Any]:
-    name = {"path": None} if row.raw is None else json_name(row.raw)
-    record: dict[str, Any] = {"record": "file", "state": row.state.value, **name}
-    record |= {"shown": row.path, "type": row.kind, "inode": row.number}
-    record |= zip(("generation", "mode", "uid", "gid", "size", "links_count", "atime", "mtime",
-                   "ctime", "crtime", "dtime"), row[3:14], strict=True)  # fmt: skip
-    if row.target is not None:
-        record |= json_name(row.target, "target")
-    if row.gone is not None:
-        record |= _gone(row)
-    return record | digests
+class GoneFacts(TypedDict, total=False):
+    """What is known of a deleted file."""
+
+    grade: Trust
+    path_ground: Annotated[Ground | None, "What the path of a deleted file rests on."]
+    deleted_between: Between
+    blocks: int
+    blocks_reused: int
+    first_block: int | None
+    mime: Mime | None
+    problems: Annotated[tuple[str, ...], "Reasons for less than everything."]
 
 
-def _gone(row: Row) -> dict[str, Any]:
-    gone = row.gone
-    assert gone is not None
+class FileRecord(fields.PathOrNone, fields.InodeFacts, GoneFacts, SomeDigests):
+    """A live or deleted file (`export --jsonl`)."""
+
+    record: Literal["file"]
+    state: State
+    shown: Annotated[str, "The path as it is shown; below `/$Unnamed` and `/$Carved` made up."]
+    type: fields.FileType
+    inode: fields.Inode | None
+    generation: fields.Generation | None
+    size: Annotated[int | None, "Bytes."]
+    links_count: int | None
+    dtime: Freed | None
+    target: NotRequired[fields.Target]
+    target_bytes: NotRequired[fields.Exact]
+
+
+def _record(row: Row, digests: SomeDigests) -> FileRecord:
+    link: TargetText | Nothing = {} if row.target is None else json_name(row.target, "target")
     return {
-        "grade": gone.grade.value,
-        "path_ground": ground_of(gone),
-        "deleted_between": [
-            moment and {"transaction": moment.transaction, "time": moment.time}
-            for moment in gone.deleted_between
-        ],
+        "record": "file",
+        "state": row.state,
+        **json_name(row.raw),
+        "shown": row.path,
+        "type": row.kind,
+        "inode": row.number,
+        "generation": row.generation,
+        "mode": row.mode,
+        "uid": row.uid,
+        "gid": row.gid,
+        "size": row.size,
+        "links_count": row.links,
+        "atime": row.atime,
+        "mtime": row.mtime,
+        "ctime": row.ctime,
+        "crtime": row.crtime,
+        "dtime": row.dtime,
+        **link,
+        **_gone(row),
+        **digests,
+    }
+
+
+def _gone(row: Row) -> GoneFacts:
+    gone = row.gone
+    if gone is None:
+        return {}
+    before, after = gone.deleted_between
+    return {
+        "grade": gone.grade,
+        "path_ground": gone.path_ground,
+        "deleted_between": (moment_record(before), moment_record(after)),
         "blocks": gone.blocks,
         "blocks_reused": gone.blocks_reused,
         "first_block": gone.first_block,

@@ -2,7 +2,8 @@
 
 from ext4kit.recovery.deleted import Deleted, DeletedFile, Grade, LostRange, Moment
 from ext4kit.recovery.engine import find_deleted
-from ext4kit.recovery.salvage import Salvage, record, recover
+from ext4kit.recovery.records import record
+from ext4kit.recovery.salvage import Salvage, recover
 
 __all__ = [
     "Deleted",

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
 from ext4kit.errors import AccessError
+from ext4kit.fields import FileType
 from ext4kit.filesystem.content import Content
 from ext4kit.findings import Problems
 from ext4kit.parsers.inode import Inode
@@ -15,6 +16,7 @@ from ext4kit.past.places import Ground
 
 if TYPE_CHECKING:
     from ext4kit.filesystem import FileSystem
+    from ext4kit.recovery.proof import Evidence
     from ext4kit.recovery.removed_names import RemovedName
     from ext4kit.recovery.sources.attributes import Attributes
     from ext4kit.recovery.sources.carving.kinds import Kind
@@ -33,6 +35,9 @@ class Grade(StrEnum):
     def is_whole(self) -> bool:
         """No part of the file is known to be lost or to be another file's."""
         return self in (Grade.INTACT, Grade.CONSISTENT)
+
+
+Sources = dict[Literal["inode", "map", "name", "content", "xattrs"], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +88,7 @@ class DeletedFile:
     blocks: int
     blocks_reused: int
     lost: tuple[LostRange, ...]
-    sources: dict[str, str]
+    sources: Sources
     problems: tuple[str, ...]
     superseded: bool
     link_target: bytes | None
@@ -94,15 +99,13 @@ class DeletedFile:
     _signature: int = field(repr=False, default=0)
     _content: Content | None = field(repr=False, compare=False, default=None)
     _attributes: Callable[[], Attributes] | None = field(repr=False, compare=False, default=None)
-    _evidence: Callable[[], dict[str, Any] | None] | None = field(
-        repr=False, compare=False, default=None
-    )
+    _evidence: Callable[[], Evidence | None] | None = field(repr=False, compare=False, default=None)
 
     def attributes(self) -> Attributes | None:
         """Its extended attributes, worked out anew each time; None where no inode is known."""
         return None if self._attributes is None else self._attributes()
 
-    def evidence(self) -> dict[str, Any] | None:
+    def evidence(self) -> Evidence | None:
         """Where in the image its facts stand, as plain JSON values; None where it is unknown."""
         return None if self._evidence is None else self._evidence()
 
@@ -117,7 +120,7 @@ class DeletedFile:
         return None if self.inode is None else self.inode.generation
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> FileType:
         """The type in one word."""
         return "file" if self.inode is None else self.inode.kind
 
@@ -174,15 +177,15 @@ class DeletedFile:
         return self._content
 
     @property
-    def extents(self) -> list[list[int]]:
-        """[file block, block, blocks] of what `content` reads, those without bytes left out."""
+    def extents(self) -> list[tuple[int, int, int]]:
+        """(file block, block, blocks) of what `content` reads, those without bytes left out."""
         runs = None if self._content is None else self._content.runs
         if runs is None:
             return []
         columns = runs.logical.tolist(), runs.physical.tolist(), runs.length.tolist()
         rows = zip(*columns, runs.unwritten.tolist(), strict=True)
         return [
-            [logical, first, count] for logical, first, count, unwritten in rows if not unwritten
+            (logical, first, count) for logical, first, count, unwritten in rows if not unwritten
         ]
 
     @property

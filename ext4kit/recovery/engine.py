@@ -30,7 +30,7 @@ from ext4kit.recovery.candidates import (
 )
 from ext4kit.recovery.columns import Columns
 from ext4kit.recovery.contents import UNSURE, content_files, content_of, find_contents
-from ext4kit.recovery.deleted import Deleted, DeletedFile, Grade, LostRange, Moment
+from ext4kit.recovery.deleted import Deleted, DeletedFile, Grade, LostRange, Moment, Sources
 from ext4kit.recovery.discarded import report_discarded
 from ext4kit.recovery.fragments import without_fragments
 from ext4kit.recovery.joining import join_contents
@@ -385,16 +385,14 @@ class _Engine:
         ends, moments = self.columns.ends, self.columns.moments
         return moments.get(ends.alive[place]), moments.get(ends.gone[place])
 
-    def _sources(
-        self, place: int, inode: Inode, source: str, name: FoundName | None
-    ) -> dict[str, str]:
+    def _sources(self, place: int, inode: Inode, source: str, name: FoundName | None) -> Sources:
         """What inode, map and name rest on."""
         where = self._shown_by(self.columns.ends.order[place])
         if source == DISK and inode.number in self.fs.orphans:
             where = "orphan list"
         if self._undescribed[place]:
             where = "copy without a descriptor"
-        sources = {"inode": where}
+        sources: Sources = {"inode": where}
         if source != NOTHING:
             sources["map"] = where if source in (LOG, DISK) else _MAP_SOURCES.get(source, source)
         if told := self._content_source(place):

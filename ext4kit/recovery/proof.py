@@ -7,7 +7,7 @@ is a logical or an unlocked one. What is read from the journal names the transac
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 import numpy as np
 
@@ -21,6 +21,62 @@ from ext4kit.past.states import NEVER, NOW, UNREPLAYED
 from ext4kit.recovery.columns import Columns
 
 NONE = -1
+_BYTE = "Byte of the image."
+_BLOCK = "The block of the file system that this is, or is a copy of."
+_COPY = "Transaction of the copy in the journal; null for the block itself."
+
+
+class Place(TypedDict):
+    """Where a block, or a part of one, was read; without a byte where the image has none."""
+
+    offset: Annotated[int | None, _BYTE]
+    block: Annotated[int, _BLOCK]
+    transaction: Annotated[int | None, _COPY]
+
+
+class EntryPlace(TypedDict):
+    """Where a directory entry was read."""
+
+    offset: Annotated[int, _BYTE]
+    block: Annotated[int, _BLOCK]
+    transaction: Annotated[int | None, _COPY]
+
+
+class InodePlace(EntryPlace):
+    """Where an inode was read."""
+
+    checksum: Annotated[int | None, "i_checksum as stored; null without metadata_csum."]
+
+
+class LastOwner(TypedDict):
+    """Who had blocks last."""
+
+    inode: int
+    generation: int
+    first: Annotated[int | None, "First transaction that shows it so."]
+    last: Annotated[int | None, "Last transaction that shows it so."]
+
+
+class CopyCounts(TypedDict):
+    """How many other copies of a block there are."""
+
+    older: int
+    newer: int
+
+
+class Evidence(TypedDict):
+    """Where in the image the facts of a deleted file stand."""
+
+    file_system_at: Annotated[int, "Byte of the image at which the file system begins."]
+    inode_at: Annotated[InodePlace | None, "Where the inode was read."]
+    freed_at: Annotated[InodePlace | None, "Where the inode is first seen freed."]
+    map_at: Annotated[list[Place], "Where the blocks of its tree were read, from the root on."]
+    name_at: Annotated[EntryPlace | None, "Where the directory entry with its name was read."]
+    content_at: Annotated[list[Place], "Blocks of its content that were read from the journal."]
+    last_owner: Annotated[LastOwner, "The last recorded owner of the blocks in `extents`."]
+    copies: Annotated[CopyCounts, "Other copies of its block of the inode table in the journal."]
+
+
 _I_BLOCK = 40  # byte of an inode at which inline entries may begin, at the earliest
 _ENTRY = 8  # bytes of a directory entry in front of its name
 
@@ -39,7 +95,7 @@ class Proofs:
         self._fs, self._history = columns.fs, columns.past.history
         self._names, self._name_rows = history.names, name_rows
 
-    def of(self, place: int) -> dict[str, Any] | None:
+    def of(self, place: int) -> Evidence | None:
         """What a candidate rests on, as plain JSON values; None where no byte can be named."""
         if self._base is None:
             return None
@@ -97,7 +153,7 @@ class Proofs:
 
     # -- inodes ---------------------------------------------------------------------------
 
-    def _states(self, rows: Any) -> list[dict[str, Any] | None]:
+    def _states(self, rows: Any) -> list[InodePlace | None]:
         """Where each state was read; None where it is not one inode of one place."""
         states = self._past.states
         order = states.order[rows]
@@ -127,11 +183,11 @@ class Proofs:
         ]
 
     @cached_property
-    def _inodes(self) -> list[dict[str, Any] | None]:
+    def _inodes(self) -> list[InodePlace | None]:
         return self._states(self._found.row)
 
     @cached_property
-    def _freed(self) -> list[dict[str, Any] | None]:
+    def _freed(self) -> list[InodePlace | None]:
         """Where the first state behind each candidate's own stands that shows it freed.
 
         Inline data stay in a freed inode: its state can be the candidate's own.
@@ -153,7 +209,7 @@ class Proofs:
         return self._fs.inode_location(self._past.states.table.number[self._found.row])[0]
 
     @cached_property
-    def _owners(self) -> list[dict[str, Any]]:
+    def _owners(self) -> list[LastOwner]:
         """Who had the blocks last: the candidate itself, and in which copies it is seen so."""
         states, row = self._past.states, self._found.row
         order = states.order[row]
@@ -177,7 +233,7 @@ class Proofs:
         ]
 
     @cached_property
-    def _copies(self) -> list[dict[str, int]]:
+    def _copies(self) -> list[CopyCounts]:
         """How many copies of the candidate's table block are older and newer than its state."""
         if self._history is None:
             return [{"older": 0, "newer": 0}] * len(self._found)
@@ -199,7 +255,7 @@ class Proofs:
         return found
 
     @cached_property
-    def _nodes(self) -> list[dict[str, Any]]:
+    def _nodes(self) -> list[Place]:
         """The tree blocks of all candidates, those of one behind each other."""
         owner, block = (column[self._node_order] for column in self._found.nodes)
         at = self._past.last_order(self._found.row)[owner]
@@ -210,7 +266,7 @@ class Proofs:
         mode = self._past.states.table.mode[self._found.row]
         return (mode & 0xF000) == 0x4000
 
-    def _content_places(self, place: int) -> list[dict[str, Any]]:
+    def _content_places(self, place: int) -> list[Place]:
         """Blocks of which the bytes are read from the journal."""
         if place not in self._columns.journaled or self._are_directories[place]:
             return []
@@ -218,9 +274,9 @@ class Proofs:
         return _blocks(blocks, *self._of_copies(copies))
 
     @cached_property
-    def _name_places(self) -> list[dict[str, Any] | None]:
+    def _name_places(self) -> list[EntryPlace | None]:
         """Where the entry of each candidate's name stands."""
-        found: list[dict[str, Any] | None] = [None] * len(self._found)
+        found: list[EntryPlace | None] = [None] * len(self._found)
         here = np.flatnonzero(self._name_rows >= 0)
         rows = self._name_rows[here]
         block, source = self._names.block[rows], self._names.source[rows]
@@ -229,14 +285,19 @@ class Proofs:
         offset[logged], tid[logged] = self._of_copies(np.where(block < 0, NONE, source)[logged])
         known = (block >= 0) & (offset >= 0) & (logged | (source == ON_DISK))
         offset += self._names.at[rows]
-        places = _blocks(block, offset, tid)
+        columns = offset.tolist(), block.tolist(), tid.tolist()
         for row in np.flatnonzero(known).tolist():
-            found[int(here[row])] = places[row]
+            byte, home, one = (column[row] for column in columns)
+            found[int(here[row])] = {
+                "offset": byte,
+                "block": home,
+                "transaction": None if one < 0 else one,
+            }
         for row in np.flatnonzero((block < 0) & logged).tolist():
             found[int(here[row])] = self._inline_name(int(rows[row]), int(here[row]))
         return found
 
-    def _inline_name(self, row: int, place: int) -> dict[str, Any] | None:
+    def _inline_name(self, row: int, place: int) -> EntryPlace | None:
         """The same for an entry in the inode of its directory."""
         state, name = self._names.source[row], self._names.name[row]
         where = self._states(np.array([state]))[0]
@@ -256,7 +317,7 @@ class Proofs:
         return None
 
 
-def _blocks(block: Any, offset: Any, tid: Any) -> list[dict[str, Any]]:
+def _blocks(block: Any, offset: Any, tid: Any) -> list[Place]:
     """Places as plain JSON values."""
     columns = offset.tolist(), block.tolist(), tid.tolist()
     return [

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.fields import FileType
 from ext4kit.parsers.directory import FILE_TYPES
 from ext4kit.past import NameHistory
 from ext4kit.past.removed import Bond, Removed, folder_times
@@ -74,7 +75,7 @@ class RemovedName:
     name: bytes
     directory: int
     inode: int | None
-    kind: str
+    kind: FileType
     reason: Reason
 
     @property

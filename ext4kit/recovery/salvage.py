@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from ext4kit.errors import OutputError
 from ext4kit.output import (
@@ -23,9 +21,8 @@ from ext4kit.output import (
     interrupts_wait,
     output_limit,
 )
-from ext4kit.parsers.inode import Inode
-from ext4kit.recovery.deleted import Deleted, DeletedFile, Grade, Moment
-from ext4kit.recovery.sources.attributes import Attributes
+from ext4kit.recovery.deleted import Deleted, DeletedFile, Grade
+from ext4kit.recovery.records import grade_of, record
 
 _MANY = 512  # files from which on a second process is worth while
 Outcome = tuple[Written | None, str]  # a file that was written, or why it could not be
@@ -113,13 +110,12 @@ def _recover_one(
     written, failure, told = None, "", manifest.count
     try:
         written, failure = next(outcomes)
-        manifest.append(record(file, written, failure) | {"evidence": file.evidence()})
+        manifest.append(record(file, written, failure))
     except (OutputError, KeyboardInterrupt) as error:
         manifest.release()
         if manifest.count == told:
             reason = f"not finished: {str(error) or 'interrupted'}"
-            values = record(file, written, failure if written else reason)
-            manifest.append(values | {"evidence": file.evidence()})
+            manifest.append(record(file, written, failure if written else reason))
         raise
     result.grades[grade_of(file, written)] += 1
     if written is None:
@@ -172,97 +168,3 @@ def _unnamed(file: DeletedFile) -> tuple[bytes, ...]:
     extension = file.format.extension if file.format else ""
     folder = b"carved" if file.inode is None else b"unnamed"
     return folder, (_mark(file) + extension).encode()
-
-
-def grade_of(file: DeletedFile, written: Written | None) -> Grade:
-    """The grade, no more than partial where reading the content showed a loss."""
-    has_lost = written is not None and bool(written.lost)
-    return Grade.PARTIAL if has_lost and file.grade.is_whole else file.grade
-
-
-def record(file: DeletedFile, written: Written | None, failure: str = "") -> dict[str, Any]:
-    """A file's manifest record: plain JSON values, times in integer ns."""
-    problems, format, attributes = list(file.problems), file.format, file.attributes()
-    if attributes is not None and attributes.missing:
-        problems.append(f"extended attributes: {attributes.missing}")
-    if failure:
-        problems.append(failure)
-    for offset, length, reason in written.lost if written else ():
-        problems.append(f"unreadable at {offset} for {length} bytes: {reason}")
-    before, after = file.deleted_between
-    return {
-        "output": written.path if written else None,
-        **text_and_bytes("path", file.path),
-        **text_and_bytes("name", file.name),
-        "path_ground": ground_of(file),
-        **_of_inode(file, file.inode, written),
-        "dtime": file.dtime,
-        "deleted_between": [_moment(before), _moment(after)],
-        "grade": grade_of(file, written).value,
-        "superseded": file.superseded,
-        "blocks": file.blocks,
-        "blocks_reused": file.blocks_reused,
-        "lost": [
-            {"offset": piece.offset, "length": piece.length, "owner": piece.owner}
-            for piece in file.lost
-        ],
-        "extents": file.extents,
-        "first_block": file.first_block,
-        "fragment": file.fragment,
-        "mime": format.mime if format else None,
-        "encoding": format.encoding or None if format else None,
-        "sources": file.sources | _attribute_source(attributes),
-        "xattrs": _attribute_records(attributes),
-        **text_and_bytes("link_target", file.link_target),
-        "device": list(device) if (device := file.device) else None,
-        "problems": problems,
-    }
-
-
-def ground_of(file: DeletedFile | None) -> str | None:
-    """What the path of a deleted file rests on, as records have it."""
-    return file.path_ground.value if file and file.path_ground else None
-
-
-def _of_inode(file: DeletedFile, inode: Inode | None, written: Written | None) -> dict[str, Any]:
-    """What a record says of the inode, with size and hash, in the record's order."""
-    return {
-        "inode": inode.number if inode else None,
-        "generation": inode.generation if inode else None,
-        "type": file.kind,
-        "size": file.size,
-        "sha256": written.sha256 if written else None,
-        "mode": inode.mode if inode else None,
-        "uid": inode.uid if inode else None,
-        "gid": inode.gid if inode else None,
-        "atime": inode.atime if inode else None,
-        "mtime": inode.mtime if inode else None,
-        "ctime": inode.ctime if inode else None,
-        "crtime": inode.crtime if inode else None,
-    }
-
-
-def _attribute_source(attributes: Attributes | None) -> dict[str, str]:
-    return {"xattrs": attributes.source} if attributes and attributes.source else {}
-
-
-def _attribute_records(attributes: Attributes | None) -> list[dict[str, Any]]:
-    return [
-        {**text_and_bytes("name", name), "value_base64": base64.b64encode(value).decode("ascii")}
-        for name, value in (attributes.values if attributes else {}).items()
-    ]
-
-
-def text_and_bytes(key: str, value: bytes | None) -> dict[str, Any]:
-    """`key` as text, and `key_bytes` in base64 when the bytes are not UTF-8."""
-    if value is None:
-        return {key: None}
-    try:
-        return {key: value.decode("utf-8")}
-    except UnicodeDecodeError:
-        exact = base64.b64encode(value).decode("ascii")
-        return {key: value.decode("utf-8", "backslashreplace"), f"{key}_bytes": exact}
-
-
-def _moment(moment: Moment | None) -> dict[str, int | None] | None:
-    return None if moment is None else {"transaction": moment.transaction, "time": moment.time}

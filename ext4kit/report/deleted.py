@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Literal, NotRequired, TypedDict
 
-from ext4kit.recovery import Deleted, DeletedFile, Grade, Salvage, record
-from ext4kit.recovery.removed_names import RemovedName
-from ext4kit.recovery.salvage import text_and_bytes
+from ext4kit import fields
+from ext4kit.fields import Record, json_name
+from ext4kit.recovery import Deleted, DeletedFile, Grade, Salvage
+from ext4kit.recovery.records import FileFacts, FileIdentity, file_facts, file_identity
+from ext4kit.recovery.removed_names import Reason, RemovedName
 from ext4kit.report.safe import shown
 from ext4kit.report.tables import human_size, table_lines
 from ext4kit.report.times import iso_short
@@ -58,7 +60,7 @@ def _described(file: DeletedFile) -> str:
     path = path_of(file)
     if file.inode is None:
         return f"{path}  [{_format(file)}]"
-    notes = [] if file.kind == "file" else [file.kind]
+    notes: list[str] = [] if file.kind == "file" else [file.kind]
     if file.link_target is not None:
         notes.append(f"to {shown(file.link_target)}")
     if file.blocks_reused:
@@ -79,13 +81,13 @@ def _format(file: DeletedFile) -> str:
     return f"{kind}, borders unsure" if file.problems else kind
 
 
-def counts(deleted: Deleted) -> dict[str, int]:
+def counts(deleted: Deleted) -> dict[Grade, int]:
     """How many of each grade, in the order of the grades."""
     found = Counter(file.grade for file in deleted)
-    return {str(grade): found[grade] for grade in Grade}
+    return {grade: found[grade] for grade in Grade}
 
 
-def counts_line(grades: dict[str, int]) -> str:
+def counts_line(grades: dict[Grade, int]) -> str:
     """`12 intact, 3 partial, ...`; grades that do not occur are left out."""
     total = sum(grades.values())
     parts = ", ".join(f"{count:,} {grade}" for grade, count in grades.items() if count)
@@ -111,38 +113,100 @@ def name_lines(deleted: Deleted) -> list[str]:
     return [*lines, f"{len(names):,} removed name{'s' * (len(names) != 1)}"]
 
 
-def _name_record(one: RemovedName) -> dict[str, Any]:
+RemovedNames = Annotated[
+    int | None,
+    "Removed entries that are not given as names of deleted files; null for a lost file system.",
+]
+
+
+class DeletedRecord(FileIdentity, FileFacts):
+    """A deleted file, a version of one, or content without an inode (`deleted`, `report`)."""
+
+    record: Literal["deleted"]
+
+
+class RemovedNameRecord(TypedDict):
+    """A directory entry that a removal left and that is not given as the name of a deleted file
+    (`deleted --names`).
+    """  # noqa: D205 -- one sentence
+
+    record: Literal["removed name"]
+    path: Annotated[
+        str | None,
+        "With the path of its directory as it is now, or was when that went; as UTF-8, with "
+        "backslash escapes where it is not. Null where it is not known.",
+    ]
+    path_bytes: NotRequired[fields.Exact]
+    name: str
+    name_bytes: NotRequired[fields.Exact]
+    directory: Annotated[int, "Inode number of the directory."]
+    inode: Annotated[int | None, "Inode number in the entry; null where the removal cleared it."]
+    type: Annotated[fields.FileType, "As the entry says."]
+    reason: Annotated[Reason, "Why it is not given as the name of a deleted file."]
+    meaning: Annotated[str, "The reason as a sentence."]
+
+
+class DeletedSummary(TypedDict):
+    """Summary of `deleted`."""
+
+    record: Literal["summary"]
+    deleted: int
+    grades: dict[Grade, int]
+    removed_names: RemovedNames
+
+
+class RecoveryCounts(TypedDict):
+    """What came of the files."""
+
+    written: fields.Count
+    recorded: fields.Count
+    incomplete: fields.Count
+    bytes: int
+    grades: dict[Grade, int]
+
+
+class RecoveryRecord(RecoveryCounts):
+    """What `recover` wrote."""
+
+    record: Literal["recovery"]
+    output: Annotated[str, "The output folder."]
+
+
+def deleted_record(file: DeletedFile) -> DeletedRecord:
+    """The manifest's record without what only a recovery knows."""
+    return {"record": "deleted", **file_identity(file), **file_facts(file, None)}
+
+
+def _name_record(one: RemovedName) -> RemovedNameRecord:
     return {
         "record": "removed name",
-        **text_and_bytes("path", one.path),
-        **text_and_bytes("name", one.name),
+        **json_name(one.path),
+        **json_name(one.name, "name"),
         "directory": one.directory,
         "inode": one.inode,
         "type": one.kind,
-        "reason": one.reason.value,
+        "reason": one.reason,
         "meaning": one.meaning,
     }
 
 
-def deleted_records(deleted: Deleted, names: bool = False) -> Iterator[dict[str, Any]]:
-    """The manifest's records without what only a recovery knows, then the counts.
+def deleted_records(deleted: Deleted, names: bool = False) -> Iterator[Record]:
+    """A record a file, then the counts.
 
     Args:
         deleted: the files.
         names: the removed names as well.
     """
-    for file in deleted:
-        values = record(file, None)
-        del values["output"], values["sha256"]
-        yield {"record": "deleted", **values}
+    yield from map(deleted_record, deleted)
     left = deleted.removed_names()
     yield from map(_name_record, left if names and left else ())
-    yield {
+    summary: DeletedSummary = {
         "record": "summary",
         "deleted": len(deleted),
         "grades": counts(deleted),
         "removed_names": None if left is None else len(left),
     }
+    yield summary
 
 
 def salvage_lines(salvage: Salvage, out: str) -> list[str]:
@@ -157,14 +221,17 @@ def salvage_lines(salvage: Salvage, out: str) -> list[str]:
     return lines
 
 
-def salvage_record(salvage: Salvage, out: str) -> dict[str, Any]:
+def salvage_record(salvage: Salvage, out: str) -> RecoveryRecord:
     """The same with plain JSON values."""
+    return {"record": "recovery", "output": out, **salvage_counts(salvage)}
+
+
+def salvage_counts(salvage: Salvage) -> RecoveryCounts:
+    """The counts alone."""
     return {
-        "record": "recovery",
-        "output": out,
         "written": salvage.written,
         "recorded": salvage.recorded,
         "incomplete": salvage.incomplete,
         "bytes": salvage.bytes,
-        "grades": {str(grade): salvage.grades[grade] for grade in Grade},
+        "grades": {grade: salvage.grades[grade] for grade in Grade},
     }

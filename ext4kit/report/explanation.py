@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Literal, TypedDict, cast
 
 import numpy as np
 
+from ext4kit import fields
 from ext4kit.errors import AccessError
 from ext4kit.evidence.source import Source
 from ext4kit.filesystem import FileSystem
@@ -17,6 +18,8 @@ from ext4kit.parsers.inode import inode_checksums_ok, parse_inodes
 from ext4kit.past.breaks import find_breaks
 from ext4kit.past.places import Ground
 from ext4kit.recovery.deleted import Grade
+from ext4kit.recovery.proof import EntryPlace, Evidence, InodePlace, Place
+from ext4kit.recovery.records import RecoveredFile, Trust
 from ext4kit.report.safe import shown_text
 from ext4kit.report.times import iso
 
@@ -37,6 +40,24 @@ GROUNDS = {
 }
 
 
+class Statement(TypedDict):
+    """One sentence of an explanation."""
+
+    number: int
+    text: str
+
+
+class ExplanationRecord(TypedDict):
+    """What a deleted file rests on (`explain`)."""
+
+    record: Literal["explanation"]
+    path: fields.Path | None
+    inode: fields.Inode | None
+    generation: fields.Generation | None
+    grade: Trust
+    statements: Annotated[list[Statement], "Sentences in order: number, text."]
+
+
 class Explanation:
     """The sentences about one record of a manifest.
 
@@ -46,9 +67,9 @@ class Explanation:
         record: as `recover` writes it, with `evidence`.
     """
 
-    def __init__(self, fs: FileSystem, source: Source, record: dict[str, Any]) -> None:
+    def __init__(self, fs: FileSystem, source: Source, record: RecoveredFile) -> None:
         self.fs, self.source, self.record = fs, source, record
-        self.evidence: dict[str, Any] = record.get("evidence") or {}
+        self.evidence = record.get("evidence") or cast("Evidence", {})  # it is asked with `get`
 
     def sentences(self) -> list[str]:
         """All of them, in order."""
@@ -56,13 +77,18 @@ class Explanation:
         parts += [self._lost(), self._name(), self._searched(), self._grade()]
         return [shown_text(text) for part in parts for text in part]
 
-    def as_record(self) -> dict[str, Any]:
+    def as_record(self) -> ExplanationRecord:
         """The same with plain JSON values."""
-        statements = [
-            {"number": number, "text": text} for number, text in enumerate(self.sentences(), 1)
-        ]
-        kept = {key: self.record[key] for key in ("path", "inode", "generation", "grade")}
-        return {"record": "explanation", **kept, "statements": statements}
+        return {
+            "record": "explanation",
+            "path": self.record["path"],
+            "inode": self.record["inode"],
+            "generation": self.record["generation"],
+            "grade": self.record["grade"],
+            "statements": [
+                {"number": number, "text": text} for number, text in enumerate(self.sentences(), 1)
+            ],
+        }
 
     # -- places ---------------------------------------------------------------------------
 
@@ -84,7 +110,7 @@ class Explanation:
         time = self._commits.get(tid)
         return f"transaction {tid}" + (f" (committed {iso(time)})" if time is not None else "")
 
-    def _place(self, at: dict[str, Any], what: str) -> str:
+    def _place(self, at: Place | EntryPlace, what: str) -> str:
         """`byte 1,234 (block 5, byte 6 of it), a copy of ... that transaction 7 wrote`."""
         if at["offset"] is None:
             return f"a place outside this image ({what} {at['block']:,})"
@@ -96,7 +122,7 @@ class Explanation:
         written = self._transaction(at["transaction"])
         return f"{here}: the copy of {what} {at['block']:,} in {written}"
 
-    def _checksum_fits(self, at: dict[str, Any]) -> bool:
+    def _checksum_fits(self, at: InodePlace) -> bool:
         """Whether the inode that stands there now carries its checksum."""
         superblock = self.fs.superblock
         try:

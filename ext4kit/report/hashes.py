@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Literal
 
+from ext4kit import fields
 from ext4kit.evidence import Evidence, Volume
 from ext4kit.evidence.hashing import Hashes
-from ext4kit.evidence.identity import identity, mismatches
+from ext4kit.evidence.identity import Identity, identity, mismatches
 from ext4kit.report.safe import shown_text
 
 _SHOWN = {"md5": "MD5", "sha1": "SHA-1", "sha256": "SHA-256"}
@@ -16,39 +16,58 @@ _MOST_RANGES = 20
 _WIDTH = 12
 
 
-def evidence_record(evidence: Evidence) -> dict[str, Any]:
+class EvidenceRecord(Identity):
+    """The image (`hash`, `report`)."""
+
+    record: Literal["evidence"]
+
+
+class HashRecord(fields.Digests):
+    """Hashes of the image or of a volume (`hash`)."""
+
+    record: Literal["hash"]
+    of: Literal["image", "volume"]
+    volume: int | None
+    parent: int | None
+    offset: Annotated[int, "Bytes."]
+    size: fields.Size
+    unreadable: list[fields.Unread]
+    stored: dict[str, str]
+    matches: Annotated[bool | None, "As the container stores it; null when it stores none."]
+
+
+def evidence_record(evidence: Evidence) -> EvidenceRecord:
     """What the evidence is made of."""
     return {"record": "evidence", **identity(evidence)}
 
 
 def hash_records(
     evidence: Evidence, image: Hashes, volumes: dict[int, Hashes]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[HashRecord]:
     """A record for the image and one for each volume."""
     stored = evidence.hashes
     matches = not mismatches(stored, image.digests) if stored else None
-    place: dict[str, Any] = {"of": "image", "volume": None, "parent": None, "offset": 0}
-    yield _record(place, image, dict(stored), matches)
+    yield _record(None, image, dict(stored), matches)
     for volume in evidence.volumes:
         if volume.index in volumes:
-            place = {
-                "of": "volume",
-                "volume": volume.index,
-                "parent": volume.parent or None,
-                "offset": volume.offset,
-            }
-            yield _record(place, volumes[volume.index], {}, None)
+            yield _record(volume, volumes[volume.index], {}, None)
 
 
 def _record(
-    place: dict[str, Any], hashes: Hashes, stored: dict[str, str], matches: bool | None
-) -> dict[str, Any]:
+    volume: Volume | None, hashes: Hashes, stored: dict[str, str], matches: bool | None
+) -> HashRecord:
     return {
         "record": "hash",
-        **place,
+        "of": "volume" if volume else "image",
+        "volume": volume.index if volume else None,
+        "parent": volume.parent or None if volume else None,
+        "offset": volume.offset if volume else 0,
         "size": hashes.size,
         **hashes.digests,
-        "unreadable": [asdict(each) for each in hashes.unreadable],
+        "unreadable": [
+            {"offset": each.offset, "length": each.length, "reason": each.reason}
+            for each in hashes.unreadable
+        ],
         "stored": stored,
         "matches": matches,
     }

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import Any
+from typing import Annotated, Literal, TypedDict
 
+from ext4kit import fields
 from ext4kit.errors import AccessError
+from ext4kit.fields import Record
 from ext4kit.filesystem import FileSystem
 from ext4kit.journal import Log
 from ext4kit.parsers.features import READ_FULLY
@@ -61,7 +63,22 @@ def _groups_text(fs: FileSystem) -> Iterator[str]:
         yield "\n".join(lines)
 
 
-def info_records(fs: FileSystem, groups: bool) -> Iterator[dict[str, Any]]:
+class StateRecord(TypedDict):
+    """How the file system stands (`info`)."""
+
+    record: Literal["state"]
+    kind: fields.Kind
+    superblock_group: int
+    superblock_checksum: str
+    group_descriptors: int
+    group_descriptors_bad: int
+    orphans: list[int]
+    bad_blocks: list[tuple[int, int]]
+    journal: str
+    features_read: Annotated[dict[str, str], "How far each feature is read."]
+
+
+def info_records(fs: FileSystem, groups: bool) -> Iterator[Record]:
     """The same as records: superblock, journal, mmp, state, writer, groups."""
     log = Log.open(fs)
     mmp = read_mmp(fs)
@@ -70,7 +87,7 @@ def info_records(fs: FileSystem, groups: bool) -> Iterator[dict[str, Any]]:
         yield journal_record(log.superblock)
     if mmp:
         yield mmp_record(mmp)
-    yield {
+    state: StateRecord = {
         "record": "state",
         "kind": fs.superblock.kind,
         "superblock_group": fs.superblock.group_number,
@@ -82,6 +99,7 @@ def info_records(fs: FileSystem, groups: bool) -> Iterator[dict[str, Any]]:
         "journal": journal_state(fs, log),
         "features_read": fs.superblock.features.readings,
     }
+    yield state
     yield writer_record(find_writer(fs, log))
     if groups:
         yield from map(group_record, read_group_facts(fs))

@@ -7,11 +7,13 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
+from ext4kit import fields
+from ext4kit.fields import NoOldPath, Nothing, OldPathText, json_name
 from ext4kit.report.inode_facts import flag_names
-from ext4kit.report.safe import json_name, shown
-from ext4kit.report.times import iso
+from ext4kit.report.safe import shown
+from ext4kit.report.times import commit_time, iso
 from ext4kit.timeline import Event, Filter, Kind, Timeline
 
 _LINES_AT_ONCE = 4096
@@ -130,7 +132,39 @@ def _hint(event: Event) -> str:
     return f"{event.reason}: {', '.join(texts)}"
 
 
-def timeline_records(timeline: Timeline, wanted: Filter) -> Iterator[dict[str, Any]]:
+class TimelineSummary(TypedDict):
+    """Summary of `timeline`."""
+
+    record: Literal["summary"]
+    events: int
+    hints: int
+    kinds: dict[str, int]
+
+
+class HintReason(TypedDict):
+    """Why a hint is given."""
+
+    reason: str
+
+
+class EventRecord(fields.PathOrNone, fields.CommitTime):
+    """What happened to an inode or a name (`timeline`, `report`)."""
+
+    record: Literal["event"]
+    kind: Annotated[Kind, "What it is."]
+    old_path: NotRequired[Annotated[str | None, "Of a move: where it was."]]
+    old_path_bytes: NotRequired[fields.Exact]
+    inode: fields.Inode
+    generation: fields.Generation | None
+    transaction: fields.Transaction | None
+    exact: Annotated[bool, "False: in this transaction or in an earlier one that is gone."]
+    old: Annotated[fields.Value, "Before; an attribute is its name, and its value in base64."]
+    new: Annotated[fields.Value, "The same after."]
+    seen: Annotated[str | None, "A log block, and what it is a copy of."]
+    reason: NotRequired[Annotated[str, "Of a hint: what does not fit."]]
+
+
+def timeline_records(timeline: Timeline, wanted: Filter) -> Iterator[EventRecord | TimelineSummary]:
     """The events as records, in order, then how many of each kind."""
     counts: Counter[Kind] = Counter()
     for event in timeline.select(wanted):
@@ -144,25 +178,27 @@ def timeline_records(timeline: Timeline, wanted: Filter) -> Iterator[dict[str, A
     }
 
 
-def event_record(event: Event) -> dict[str, Any]:
+def event_record(event: Event) -> EventRecord:
     """One event with plain JSON values; times in integer nanoseconds."""
-    record: dict[str, Any] = {"record": "event", "kind": str(event.kind)}
-    record |= {"path": None} if event.path is None else json_name(event.path or b"/")
+    old_path: OldPathText | NoOldPath | Nothing = {}
     if event.kind in (Kind.RENAMED, Kind.MOVED):
-        old = event.old_path
-        record |= {"old_path": None} if old is None else json_name(old, "old_path")
-    record |= {
+        old_path = json_name(event.old_path, "old_path")
+    reason: HintReason | Nothing = {"reason": event.reason} if event.kind is Kind.HINT else {}
+    return {
+        "record": "event",
+        "kind": event.kind,
+        **json_name(event.path if event.path is None else event.path or b"/"),
+        **old_path,
         "inode": event.inode,
         "generation": event.generation,
         "transaction": event.transaction,
-        "commit_time_ns": event.time,
-        "commit_time_iso": None if event.time is None else iso(event.time),
+        **commit_time(event.time),
         "exact": event.exact,
         "old": plain_value(event.old),
         "new": plain_value(event.new),
         "seen": event.seen or None,
+        **reason,
     }
-    return record | ({"reason": event.reason} if event.kind is Kind.HINT else {})
 
 
 def plain_value(value: Any) -> Any:

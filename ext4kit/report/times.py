@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime, timedelta
 
+from ext4kit.fields import CommitTime
 from ext4kit.units import NANOSECONDS
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -22,6 +23,12 @@ def iso(moment_ns: int) -> str:
     except OverflowError:
         return f"@{seconds}.{fraction:09d}"
     return f"{whole}.{fraction:09d}Z" if fraction else f"{whole}Z"
+
+
+def commit_time(moment_ns: int | None) -> CommitTime:
+    """When a transaction was committed, as records have it."""
+    text = None if moment_ns is None else iso(moment_ns)
+    return {"commit_time_ns": moment_ns, "commit_time_iso": text}
 
 
 def iso_short(moment_ns: int) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Literal
 
+from ext4kit import fields
 from ext4kit.evidence import Volume
 from ext4kit.report.safe import shown_text
 from ext4kit.report.tables import table_lines
@@ -37,11 +38,27 @@ def _kind(volume: Volume) -> str:
     return f"{volume.kind} (backup superblock)" if volume.backup else volume.kind
 
 
-def volume_record(volume: Volume) -> dict[str, Any]:
-    """A volume with plain JSON values; `readable` is how many of its bytes the image has."""
+class VolumeRecord(fields.VolumeFacts):
+    """A volume of the image (`volumes`, `report`)."""
+
+    record: Literal["volume"]
+    description: str
+    is_ext: bool
+    backup: bool
+
+
+def volume_record(volume: Volume) -> VolumeRecord:
+    """A volume with plain JSON values."""
     return {
         "record": "volume",
-        **{name: getattr(volume, name) for name in _HEADINGS},
+        "index": volume.index,
+        "offset": volume.offset,
+        "size": volume.size,
+        "kind": volume.kind,
+        "label": volume.label,
+        "uuid": volume.uuid,
+        "scheme": volume.scheme,
+        "description": volume.description,
         "readable": volume.source.size,
         "is_ext": volume.is_ext,
         "backup": volume.backup,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Literal, TypedDict
 
 from ext4kit.past.writer import Sign, Version, Writer
 from ext4kit.report.superblock_facts import Fact
@@ -28,7 +28,29 @@ def _version(version: Version | None) -> str | None:
     return None if version is None else f"{version[0]}.{version[1]}"
 
 
-def writer_record(writer: Writer) -> dict[str, Any]:
+class SignRecord(TypedDict):
+    """What one structure tells of a kernel that wrote."""
+
+    ground: Annotated[str, "What the disk shows."]
+    since: Annotated[str | None, "The first Linux version that writes so."]
+    before: Annotated[str | None, "The first Linux version that does not any more."]
+    time_ns: Annotated[int | None, "The latest time of what shows it, nanoseconds since 1970 UTC."]
+    time_iso: str | None
+
+
+class WriterRecord(TypedDict):
+    """The kernels that wrote the file system (`info`, `report`)."""
+
+    record: Literal["writer"]
+    family: Annotated[str, "The last writer in words."]
+    since: Annotated[str | None, "The last writer is this Linux version or later; null: no bound."]
+    before: Annotated[str | None, "The last writer is an earlier version; null: no bound."]
+    several: Annotated[bool, "Kernels on both sides of one change wrote here."]
+    signs: list[SignRecord]
+    effects: Annotated[list[str], "What follows for recovery."]
+
+
+def writer_record(writer: Writer) -> WriterRecord:
     """The same as a record."""
     return {
         "record": "writer",

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from ext4kit.summary.bins import HOUR, by_width, spread_out
-from ext4kit.summary.facts import Activity
+from ext4kit.summary.facts import Activity, Sort
 from ext4kit.timeline import Kind, Timeline
 from ext4kit.timeline.events import CODE, KINDS
 
 HOURS = 48
-SORTS = ("made", "written", "moved", "changed", "deleted")
+SORTS: tuple[Sort, ...] = ("made", "written", "moved", "changed", "deleted")
 _SORT_OF = {
     **dict.fromkeys((Kind.CREATED, Kind.DIRECTORY_MADE, Kind.LINKED), "made"),
     **dict.fromkeys((Kind.SIZE, Kind.TRUNCATED, Kind.CONTENT, Kind.TARGET), "written"),

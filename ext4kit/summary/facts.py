@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
+from ext4kit import fields
 from ext4kit.findings import Severity
 from ext4kit.recovery import DeletedFile, Grade
 from ext4kit.timeline import Event
@@ -63,6 +64,9 @@ class Health:
     blocks: int
 
 
+Sort = Literal["made", "written", "moved", "changed", "deleted"]  # of events
+
+
 class Standing(StrEnum):
     """Whether the log holds what was not written in place."""
 
@@ -88,7 +92,7 @@ class LogFacts:
     """
 
     standing: Standing
-    size: int = 0
+    size: fields.Size = 0
     transactions: int = 0
     first: int | None = None
     last: int | None = None

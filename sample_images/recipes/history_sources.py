@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Literal
 
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.recovery import DeletedFile
@@ -101,7 +102,7 @@ def _lines(title: str, columns: tuple[str, ...], counts: Counter[tuple[str, str]
     ]
 
 
-def _of(file: DeletedFile, what: str) -> str:
+def _of(file: DeletedFile, what: Literal["map", "name"]) -> str:
     """The source of a map or a name without the number of a transaction; a map's with its grade."""
     source = re.sub(r"journal transaction \d+", "journal", file.sources.get(what, "inode table"))
     if what == "name":

@@ -23,7 +23,7 @@ from ext4kit.filesystem.maps import Maps, Runs
 from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.inode import GOOD_OLD_SIZE, Inode, InodeFlags, InodeTable, inode_seeds
 from ext4kit.parsers.traces import nodes_fit
-from ext4kit.recovery.deleted import Deleted, DeletedFile, Grade, LostRange
+from ext4kit.recovery.deleted import Deleted, DeletedFile, Grade, LostRange, Sources
 from ext4kit.recovery.intervals import without
 from ext4kit.recovery.lost.file_system import LostFileSystem
 from ext4kit.recovery.lost.later import in_blocks
@@ -235,6 +235,9 @@ def _file(
     top = path[1:].split(b"/", 1)[0]
     unnamed = top in fs.unnamed
     where = "copy in the log" if copied else "inode table"
+    sources: Sources = {"inode": f"{where} of the lost file system"}
+    if path[1:] not in fs.unnamed:
+        sources["name"] = "directory blocks of the lost file system"
     return DeletedFile(
         path=None if unnamed else path,
         name=None if path[1:] in fs.unnamed else path.rsplit(b"/", 1)[1],
@@ -246,8 +249,7 @@ def _file(
         blocks=blocks,
         blocks_reused=reused,
         lost=ranges,
-        sources={"inode": f"{where} of the lost file system"}
-        | ({} if path[1:] in fs.unnamed else {"name": "directory blocks of the lost file system"}),
+        sources=sources,
         problems=tuple(reasons),
         superseded=False,
         link_target=_target(fs, inode, left) if not lost else None,

@@ -19,7 +19,7 @@ from ext4kit.filesystem.bitmaps import Bitmaps
 from ext4kit.findings import Problems
 from ext4kit.journal import History, Log
 from ext4kit.parsers.group import GroupTable
-from ext4kit.recovery.deleted import DeletedFile, Grade
+from ext4kit.recovery.deleted import DeletedFile, Grade, Sources
 from ext4kit.recovery.engine import find_deleted
 from ext4kit.recovery.lost.file_system import LostFileSystem, groups_of
 from ext4kit.recovery.lost.later import in_blocks
@@ -57,7 +57,7 @@ def find_removed(fs: LostFileSystem, there: list[DeletedFile]) -> list[DeletedFi
 def _told(file: DeletedFile) -> DeletedFile:
     """A file with where it is from, and no more than partial."""
     grade = Grade.PARTIAL if file.grade.is_whole else file.grade
-    sources = {what: f"{_IN_LOG}{where}" for what, where in file.sources.items()}
+    sources: Sources = {what: f"{_IN_LOG}{where}" for what, where in file.sources.items()}
     problems = (_UNSURE, *file.problems)
     return replace(file, grade=grade, sources=sources, problems=problems, _evidence=None)
 

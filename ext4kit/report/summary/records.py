@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Generic, Literal, NotRequired, TypedDict, TypeVar
 
-from ext4kit.recovery import DeletedFile, record
+from ext4kit import fields
+from ext4kit.fields import Record, json_name
+from ext4kit.recovery import DeletedFile, Grade
+from ext4kit.recovery.records import Trust
+from ext4kit.report.deleted import RemovedNames, deleted_record
 from ext4kit.report.hashes import evidence_record
-from ext4kit.report.safe import json_name
 from ext4kit.report.summary.case import Case
-from ext4kit.report.timeline import event_record
+from ext4kit.report.timeline import EventRecord, event_record
 from ext4kit.report.times import iso
 from ext4kit.report.volumes import volume_record
 from ext4kit.report.writer import writer_record
 from ext4kit.summary import Bins, Sighting, Suspicion
+from ext4kit.summary.activity import SORTS
+from ext4kit.summary.deletions import GRADES
+from ext4kit.summary.facts import Sort, Use
+from ext4kit.summary.suspicions.rules import Weight
 from ext4kit.summary.victims import Victim
 
 
-def summary_records(case: Case) -> Iterator[dict[str, Any]]:
+def summary_records(case: Case) -> Iterator[Record]:
     """Everything on the page; lists are as long as the page's tables."""
     summary = case.summary
     yield _report(case)
@@ -36,11 +43,22 @@ def summary_records(case: Case) -> Iterator[dict[str, Any]]:
     for one in summary.suspicions:
         yield from (_sighting(one.rule.code, seen) for seen in one.sightings)
     yield from map(_victim, summary.victims[1])
-    yield from map(_deleted, summary.deletions.listed)
+    yield from map(deleted_record, summary.deletions.listed)
     yield from map(event_record, summary.activity.listed)
 
 
-def _report(case: Case) -> dict[str, Any]:
+class ReportRecord(TypedDict):
+    """What a report is of, and what made it (`report`)."""
+
+    record: Literal["report"]
+    volume: int
+    command: str
+    made_ns: int
+    made_iso: str
+    version: str
+
+
+def _report(case: Case) -> ReportRecord:
     return {
         "record": "report",
         "volume": case.volume.index,
@@ -51,16 +69,70 @@ def _report(case: Case) -> dict[str, Any]:
     }
 
 
-def _identity(case: Case) -> dict[str, Any]:
-    values = asdict(case.summary.identity)
-    label, mounted = values.pop("label"), values.pop("last_mounted")
-    times = {f"{name}_ns": values.pop(name) for name in ("made", "mounted", "written")}
-    names = json_name(label, "label") | json_name(mounted, "last_mounted")
-    more = {"was_another": case.was_another}
-    return {"record": "file system", **names, **values, **times, **more}
+class FileSystemRecord(TypedDict):
+    """The file system (`report`)."""
+
+    record: Literal["file system"]
+    label: str
+    label_bytes: NotRequired[fields.Exact]
+    last_mounted: str
+    last_mounted_bytes: NotRequired[fields.Exact]
+    kind: fields.Kind
+    uuid: fields.Uuid
+    block_size: int
+    blocks: int
+    free_blocks: int
+    inodes: int
+    free_inodes: int
+    features: tuple[str, ...]
+    mounts: int
+    is_backup: Annotated[bool, "A backup superblock had to be read."]
+    checksum_ok: bool | None
+    errors: Annotated[int, "How often the kernel saw an error."]
+    made_ns: int | None
+    mounted_ns: int | None
+    written_ns: int | None
+    was_another: Annotated[bool, "There are traces of a file system that this one was made over."]
 
 
-def _health(case: Case) -> dict[str, Any]:
+def _identity(case: Case) -> FileSystemRecord:
+    facts = case.summary.identity
+    return {
+        "record": "file system",
+        **json_name(facts.label, "label"),
+        **json_name(facts.last_mounted, "last_mounted"),
+        "kind": facts.kind,
+        "uuid": facts.uuid,
+        "block_size": facts.block_size,
+        "blocks": facts.blocks,
+        "free_blocks": facts.free_blocks,
+        "inodes": facts.inodes,
+        "free_inodes": facts.free_inodes,
+        "features": facts.features,
+        "mounts": facts.mounts,
+        "is_backup": facts.is_backup,
+        "checksum_ok": facts.checksum_ok,
+        "errors": facts.errors,
+        "made_ns": facts.made,
+        "mounted_ns": facts.mounted,
+        "written_ns": facts.written,
+        "was_another": case.was_another,
+    }
+
+
+class HealthRecord(TypedDict):
+    """What the check of all structures found (`report`)."""
+
+    record: Literal["health"]
+    checked: bool
+    wrong: NotRequired[int]
+    findings: NotRequired[dict[str, int]]
+    inodes: NotRequired[int]
+    directories: NotRequired[int]
+    blocks: NotRequired[int]
+
+
+def _health(case: Case) -> HealthRecord:
     health = case.summary.health
     if health is None:
         return {"record": "health", "checked": False}
@@ -75,66 +147,147 @@ def _health(case: Case) -> dict[str, Any]:
     }
 
 
-def _bins(bins: Bins | None) -> dict[str, Any] | None:
+Series = TypeVar("Series", bound=str)  # the names of the series of a histogram
+
+
+class Histogram(TypedDict, Generic[Series]):
+    """Counts over time."""
+
+    start_ns: Annotated[int, "Of the first bin."]
+    width_ns: Annotated[int, "Of each."]
+    series: Annotated[dict[Series, tuple[int, ...]], "A count a bin."]
+    before: Annotated[int, "How many lie before the first bin."]
+
+
+def _bins(bins: Bins | None, names: Iterable[Series]) -> Histogram[Series] | None:
     if bins is None:
         return None
-    series = {name: list(counts) for name, counts in bins.series.items()}
-    return {"start_ns": bins.start, "width_ns": bins.width, "series": series, "before": bins.before}
+    return {
+        "start_ns": bins.start,
+        "width_ns": bins.width,
+        "series": {name: bins.series[name] for name in names},
+        "before": bins.before,
+    }
 
 
-def _deletions(case: Case) -> dict[str, Any]:
+class LargeFile(TypedDict):
+    """One of the largest deleted files."""
+
+    path: str | None
+    path_bytes: NotRequired[fields.Exact]
+    inode: int | None
+    size: fields.Size | None
+    grade: Grade
+    deleted_ns: int | None
+
+
+class DeletionsRecord(TypedDict):
+    """What was deleted when (`report`)."""
+
+    record: Literal["deletions"]
+    total: int
+    grades: dict[Grade, int]
+    bytes: dict[Grade, int]
+    path_grounds: Annotated[dict[str, int], "Deleted files with a path, by what it rests on."]
+    removed_names: RemovedNames
+    undated: int
+    searched: tuple[str, ...]
+    histogram: Histogram[Grade] | None
+    largest: list[LargeFile]
+    listed: int
+
+
+def _deletions(case: Case) -> DeletionsRecord:
     found = case.summary.deletions
     return {
         "record": "deletions",
         "total": found.total,
-        "grades": {str(grade): count for grade, count in found.grades.items()},
-        "bytes": {str(grade): count for grade, count in found.sizes.items()},
+        "grades": found.grades,
+        "bytes": found.sizes,
         "path_grounds": found.grounds,
         "removed_names": found.removed_names,
         "undated": found.undated,
-        "searched": list(found.searched),
-        "histogram": _bins(found.when),
+        "searched": found.searched,
+        "histogram": _bins(found.when, GRADES),
         "largest": [_short(file) for file in found.largest],
         "listed": len(found.listed),
     }
 
 
-def _short(file: DeletedFile) -> dict[str, Any]:
-    path = {"path": None} if file.path is None else json_name(file.path)
-    return {**path, "inode": file.number, "size": file.size, "grade": str(file.grade),
-            "deleted_ns": file.moment}  # fmt: skip
+def _short(file: DeletedFile) -> LargeFile:
+    return {
+        **json_name(file.path),
+        "inode": file.number,
+        "size": file.size,
+        "grade": file.grade,
+        "deleted_ns": file.moment,
+    }
 
 
-def _activity(case: Case) -> dict[str, Any]:
+class ActivityRecord(TypedDict):
+    """Events by hour, and how many of each kind (`report`)."""
+
+    record: Literal["activity"]
+    events: int
+    hints: int
+    kinds: dict[str, int]
+    histogram: Histogram[Sort] | None
+    hours: Histogram[Sort] | None
+    listed: int
+
+
+def _activity(case: Case) -> ActivityRecord:
     found = case.summary.activity
     return {
         "record": "activity",
         "events": found.events,
         "hints": found.hints,
         "kinds": found.kinds,
-        "histogram": _bins(found.span),
-        "hours": _bins(found.hours),
+        "histogram": _bins(found.span, SORTS),
+        "hours": _bins(found.hours, SORTS),
         "listed": len(found.listed),
     }
 
 
-def _disk(case: Case) -> dict[str, Any]:
+class DiskMapRecord(TypedDict):
+    """What the disk is used for, cell by cell (`report`)."""
+
+    record: Literal["disk map"]
+    blocks_a_cell: int
+    block_size: int
+    totals: dict[Use, int]
+    cells: Annotated[dict[Use, list[int]], "Blocks of each use, a count a cell."]
+
+
+def _disk(case: Case) -> DiskMapRecord:
     disk = case.summary.disk
     return {
         "record": "disk map",
         "blocks_a_cell": disk.cell,
         "block_size": case.summary.identity.block_size,
-        "totals": {str(use): blocks for use, blocks in disk.totals.items()},
-        "cells": {str(use): counts.tolist() for use, counts in disk.counts.items()},
+        "totals": disk.totals,
+        "cells": {use: counts.tolist() for use, counts in disk.counts.items()},
     }
 
 
-def _suspicion(one: Suspicion) -> dict[str, Any]:
+class SuspicionRecord(TypedDict):
+    """Something that looks like tampering or intrusion (`report`)."""
+
+    record: Literal["suspicion"]
+    code: str
+    weight: Weight
+    title: str
+    reason: str
+    count: fields.Count
+    listed: int
+
+
+def _suspicion(one: Suspicion) -> SuspicionRecord:
     rule = one.rule
     return {
         "record": "suspicion",
         "code": rule.code,
-        "weight": str(rule.weight),
+        "weight": rule.weight,
         "title": rule.title,
         "reason": rule.reason,
         "count": one.count,
@@ -142,12 +295,28 @@ def _suspicion(one: Suspicion) -> dict[str, Any]:
     }
 
 
-def _sighting(code: str, one: Sighting) -> dict[str, Any]:
-    path = {"path": None} if one.path is None else json_name(one.path or b"/")
+class SightingRecord(fields.PathOrNone):
+    """One place where a suspicion rests on (`report`)."""
+
+    record: Literal["sighting"]
+    code: str
+    inode: fields.Inode | None
+    generation: fields.Generation | None
+    time_ns: int | None
+    time_iso: str | None
+    seen: list[str]
+    size: Annotated[int | None, "Bytes."]
+    mode: fields.Mode | None
+    grade: Trust | None
+    note: str | None
+    event: EventRecord | None
+
+
+def _sighting(code: str, one: Sighting) -> SightingRecord:
     return {
         "record": "sighting",
         "code": code,
-        **path,
+        **json_name(one.path if one.path is None else one.path or b"/"),
         "inode": one.inode,
         "generation": one.generation,
         "time_ns": one.when,
@@ -155,26 +324,28 @@ def _sighting(code: str, one: Sighting) -> dict[str, Any]:
         "seen": one.seen,
         "size": one.size,
         "mode": one.mode,
-        "grade": None if one.grade is None else str(one.grade),
+        "grade": one.grade,
         "note": one.note or None,
         "event": None if one.event is None else event_record(one.event),
     }
 
 
-def _victim(one: Victim) -> dict[str, Any]:
-    path = {"path": None} if one.path is None else json_name(one.path)
+class VictimRecord(fields.PathOrNone):
+    """A file that a crash left empty (`report`)."""
+
+    record: Literal["crash victim"]
+    inode: fields.Inode
+    written_ns: int | None
+    stopped_ns: int | None
+    was_made: Annotated[bool, "It was new; else it was cut to be written anew."]
+
+
+def _victim(one: Victim) -> VictimRecord:
     return {
         "record": "crash victim",
-        **path,
+        **json_name(one.path),
         "inode": one.inode,
         "written_ns": one.written,
         "stopped_ns": one.stopped,
         "was_made": one.was_made,
     }
-
-
-def _deleted(file: DeletedFile) -> dict[str, Any]:
-    """As `deleted` gives it."""
-    values = record(file, None)
-    del values["output"], values["sha256"]
-    return {"record": "deleted", **values}

@@ -1,0 +1,187 @@
+"""What records say of a deleted file: their types, and one made of it."""
+
+from __future__ import annotations
+
+import base64
+from typing import Annotated, NotRequired, TypedDict
+
+from ext4kit import fields
+from ext4kit.fields import json_name
+from ext4kit.output import Written
+from ext4kit.past.places import Ground
+from ext4kit.recovery.deleted import DeletedFile, Grade, Moment, Sources
+from ext4kit.recovery.proof import Evidence
+from ext4kit.recovery.sources.attributes import Attributes
+
+
+class FileMoment(TypedDict):
+    """A transaction that shows a file, or shows that it is gone."""
+
+    transaction: int
+    time: int | None
+
+
+class LostPart(TypedDict):
+    """Bytes of a file that have another owner."""
+
+    offset: int
+    length: int
+    owner: str
+
+
+Between = Annotated[
+    tuple[FileMoment | None, FileMoment | None],
+    "The last time it was there and the first time it was not.",
+]
+Trust = Annotated[Grade, "How far the file can be trusted."]
+Mime = Annotated[str, "Type by content."]
+Freed = Annotated[int, "When the inode was freed, nanoseconds since 1970 UTC."]
+
+
+class FileIdentity(fields.PathOrNone):
+    """What tells a deleted file from others."""
+
+    name: str | None
+    name_bytes: NotRequired[fields.Exact]
+    path_ground: Annotated[
+        Ground | None,
+        "What the path rests on: what the journal tells of the time of the removal; proven: no "
+        "directory on the way can have been moved since; present place: where its directory "
+        "stands, or stood when it was removed itself, a later move cannot be excluded. Null "
+        "without a path, and for a lost file system.",
+    ]
+    inode: fields.Inode | None
+    generation: fields.Generation | None
+    type: fields.FileType
+    size: Annotated[int | None, "Bytes."]
+
+
+class FileFacts(fields.InodeFacts):
+    """What a record says of a deleted file behind its identity."""
+
+    dtime: Freed | None
+    deleted_between: Between
+    grade: Trust
+    superseded: Annotated[bool, "An earlier state of a file that changed afterwards."]
+    blocks: Annotated[int, "Blocks of content."]
+    blocks_reused: Annotated[int, "Those with a later owner."]
+    lost: Annotated[list[LostPart], "Ranges that are not there."]
+    extents: Annotated[list[tuple[int, int, int]], "Its blocks as [file block, block, blocks]."]
+    first_block: Annotated[int | None, "Of content that was found without a map in an inode."]
+    fragment: Annotated[bool, "Content that is likely a piece of a file."]
+    mime: Mime | None
+    encoding: str | None
+    sources: Annotated[Sources, ("required", ()), "What gave inode, map and name."]
+    xattrs: list[fields.Xattr]
+    link_target: str | None
+    link_target_bytes: NotRequired[fields.Exact]
+    device: fields.Device | None
+    problems: fields.Reasons
+
+
+class RecoveredFile(FileIdentity, FileFacts):
+    """A record of the manifest of `recover`."""
+
+    output: fields.Output | None
+    sha256: fields.Sha256 | None
+    evidence: Annotated[Evidence | None, "Where in the image its facts stand; null if nowhere."]
+
+
+def record(file: DeletedFile, written: Written | None, failure: str = "") -> RecoveredFile:
+    """A file's manifest record: plain JSON values, times in integer ns."""
+    return {
+        "output": written.path if written else None,
+        **file_identity(file),
+        "sha256": written.sha256 if written else None,
+        **file_facts(file, written, failure),
+        "evidence": file.evidence(),
+    }
+
+
+def file_identity(file: DeletedFile) -> FileIdentity:
+    """What tells it from others, as records have it."""
+    return {
+        **json_name(file.path),
+        **json_name(file.name, "name"),
+        "path_ground": file.path_ground,
+        "inode": file.number,
+        "generation": file.generation,
+        "type": file.kind,
+        "size": file.size,
+    }
+
+
+def file_facts(file: DeletedFile, written: Written | None, failure: str = "") -> FileFacts:
+    """All else that records say of it.
+
+    Args:
+        file: the deleted file.
+        written: what a recovery wrote of it, None for nothing.
+        failure: why it could not be written, "" for no reason.
+    """
+    inode, device = file.inode, file.device
+    problems, format, attributes = list(file.problems), file.format, file.attributes()
+    if attributes is not None and attributes.missing:
+        problems.append(f"extended attributes: {attributes.missing}")
+    if failure:
+        problems.append(failure)
+    for offset, length, reason in written.lost if written else ():
+        problems.append(f"unreadable at {offset} for {length} bytes: {reason}")
+    before, after = file.deleted_between
+    return {
+        "mode": inode.mode if inode else None,
+        "uid": inode.uid if inode else None,
+        "gid": inode.gid if inode else None,
+        "atime": inode.atime if inode else None,
+        "mtime": inode.mtime if inode else None,
+        "ctime": inode.ctime if inode else None,
+        "crtime": inode.crtime if inode else None,
+        "dtime": file.dtime,
+        "deleted_between": (moment_record(before), moment_record(after)),
+        "grade": grade_of(file, written),
+        "superseded": file.superseded,
+        "blocks": file.blocks,
+        "blocks_reused": file.blocks_reused,
+        "lost": [
+            {"offset": piece.offset, "length": piece.length, "owner": piece.owner}
+            for piece in file.lost
+        ],
+        "extents": file.extents,
+        "first_block": file.first_block,
+        "fragment": file.fragment,
+        "mime": format.mime if format else None,
+        "encoding": format.encoding or None if format else None,
+        "sources": _sources(file, attributes),
+        "xattrs": _attribute_records(attributes),
+        **json_name(file.link_target, "link_target"),
+        "device": device,
+        "problems": problems,
+    }
+
+
+def ground_of(file: DeletedFile | None) -> str | None:
+    """What the path of a deleted file rests on, as records have it."""
+    return file.path_ground.value if file and file.path_ground else None
+
+
+def _sources(file: DeletedFile, attributes: Attributes | None) -> Sources:
+    more: Sources = {"xattrs": attributes.source} if attributes and attributes.source else {}
+    return file.sources | more
+
+
+def _attribute_records(attributes: Attributes | None) -> list[fields.Xattr]:
+    return [
+        {**json_name(name, "name"), "value_base64": base64.b64encode(value).decode("ascii")}
+        for name, value in (attributes.values if attributes else {}).items()
+    ]
+
+
+def moment_record(moment: Moment | None) -> FileMoment | None:
+    """A moment as records have it."""
+    return None if moment is None else {"transaction": moment.transaction, "time": moment.time}
+
+
+def grade_of(file: DeletedFile, written: Written | None) -> Grade:
+    """The grade, no more than partial where reading the content showed a loss."""
+    has_lost = written is not None and bool(written.lost)
+    return Grade.PARTIAL if has_lost and file.grade.is_whole else file.grade
