@@ -12,7 +12,7 @@ from ext4kit.cli.custody import Custody, custody, keeping
 from ext4kit.cli.outputs import check_output
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import CONTEXT, Options, opened, shared
-from ext4kit.report.extraction import extract, extraction_lines
+from ext4kit.report.extraction import extract, extraction_lines, extraction_record
 from ext4kit.report.records import write_record
 from ext4kit.report.safe import shown_text
 from ext4kit.report.tables import human_size
@@ -53,6 +53,6 @@ def command(options: Options, targets: tuple[str, ...], out: Path, custody: Cust
             case.counts = asdict(result)
             where = shown_text(str(out))
             if options.json:
-                write_record({"record": "extraction", "output": where, **asdict(result)})
+                write_record(extraction_record(result, where))
             else:
                 click.echo("\n".join(extraction_lines(result, where, human_size(result.bytes))))

@@ -30,7 +30,7 @@ from ext4kit.evidence.source import Source, Window
 from ext4kit.filesystem import FileSystem
 from ext4kit.findings import Problem, Problems, Severity
 from ext4kit.opening import Image, ImageVolume, open_image
-from ext4kit.report.problems import problem_lines
+from ext4kit.report.problems import problem_lines, problem_record
 from ext4kit.report.records import write_record
 
 _MOST_SECRET = 8 << 20  # bytes, as cryptsetup's limit for key files
@@ -243,7 +243,7 @@ def tell(collected: tuple[Problems, ...], options: Options) -> int:
     kept: list[Problem] = [problem for each in collected for problem in each]
     if options.json:
         for problem in kept:
-            write_record({"record": "problem", **problem.as_record()})
+            write_record(problem_record(problem))
     if options.quiet:
         kept = [problem for problem in kept if problem.severity is Severity.ERROR]
         total = errors

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Literal, TypedDict
 
+from ext4kit import fields
 from ext4kit.crosscheck import CrossCheck, Difference, Right
 from ext4kit.crosscheck.causes import CAUSES
-from ext4kit.crosscheck.result import DELETED_NAME, NAME
+from ext4kit.crosscheck.result import DELETED_NAME, NAME, Field
 from ext4kit.crosscheck.sides import TIMES
-from ext4kit.report.safe import json_name, shown, shown_text
+from ext4kit.fields import json_name
+from ext4kit.report.safe import shown, shown_text
 from ext4kit.report.tables import table_lines
 from ext4kit.report.times import iso
 
@@ -93,7 +95,41 @@ def _verdict(result: CrossCheck) -> str:
     return f"{result.total:,} difference{plural}, {result.open:,} of them not decided"
 
 
-def crosscheck_records(result: CrossCheck) -> Iterator[dict[str, Any]]:
+class DifferenceRecord(fields.PathText):
+    """One thing that ext4kit and The Sleuth Kit say differently (`crosscheck`)."""
+
+    record: Literal["difference"]
+    field: Field
+    inode: fields.Inode
+    ext4kit: int | str | None
+    tsk: int | str | None
+    cause: Annotated[str, "Code of the reason."]
+    likely_right: Annotated[Right, "Who is likely right."]
+    detail: str | None
+
+
+class CrossCheckRecord(TypedDict):
+    """What `crosscheck` compared, and how it came out."""
+
+    record: Literal["crosscheck"]
+    agrees: bool
+    differences: int
+    undecided: int
+    causes: dict[str, int]
+    reasons: dict[str, str]
+    journal_replayed: bool
+    directories: int
+    names: int
+    values: int
+    deleted_names: Annotated[int | None, "Names of deleted files that one has; null: not compared."]
+    contents: int
+    content_bytes: int
+    left_out: dict[str, int]
+    tsk_version: str | None
+    tsk_refusal: str | None
+
+
+def crosscheck_records(result: CrossCheck) -> Iterator[DifferenceRecord | CrossCheckRecord]:
     """A record a difference, then one of the comparison."""
     for difference in result.differences():
         yield {
@@ -104,7 +140,7 @@ def crosscheck_records(result: CrossCheck) -> Iterator[dict[str, Any]]:
             "ext4kit": difference.ext4kit,
             "tsk": difference.tsk,
             "cause": difference.cause.code,
-            "likely_right": str(difference.cause.right),
+            "likely_right": difference.cause.right,
             "detail": difference.detail or None,
         }
     causes: Counter[str] = Counter()

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Literal, NotRequired, TypedDict
 
+from ext4kit import fields
 from ext4kit.errors import AccessError, CorruptError, OutputError
+from ext4kit.fields import LinkText, Nothing, json_name
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.maps import Runs
 from ext4kit.findings import Severity
@@ -21,7 +23,6 @@ from ext4kit.output import (
     output_limit,
 )
 from ext4kit.parsers.inode import Inode
-from ext4kit.report.safe import json_name
 
 AT_ONCE = 1 << 14
 
@@ -151,8 +152,14 @@ def _unknown(
 ) -> None:
     """The record of a file whose inode cannot be told as of the time asked for."""
     reason = f"its table block {fs.unreadable}"
-    names = {"output": None, **json_name(item.path), "inode": item.inode.number}
-    manifest.append({**names, "type": "unknown", "problems": [reason]})
+    unknown: UnknownFile = {
+        "output": None,
+        **json_name(item.path),
+        "inode": item.inode.number,
+        "type": "unknown",
+        "problems": [reason],
+    }
+    manifest.append(unknown)
     result.incomplete += 1
 
 
@@ -167,28 +174,79 @@ def _write(fs: FileSystem, item: Item, output: RootedOutput) -> Written | None:
     return output.write(item.parts, fs.content(inode, item.runs).chunks(), mark, times)
 
 
+class ExtractedFile(fields.PathText, fields.LiveInode):
+    """A record of the manifest of `extract`."""
+
+    output: fields.Output | None
+    sha256: fields.Sha256 | None
+    device: fields.Device | None
+    problems: fields.Reasons
+    link_target: NotRequired[fields.Target]
+    link_target_bytes: NotRequired[fields.Exact]
+
+
+class UnknownFile(fields.PathText):
+    """A record of the manifest of `extract --as-of`, of a file whose state cannot be told."""
+
+    output: None
+    inode: fields.Inode
+    type: Literal["unknown"]
+    problems: fields.Reasons
+
+
+class ExtractionRecord(TypedDict):
+    """What `extract` wrote."""
+
+    record: Literal["extraction"]
+    output: Annotated[str, "The output folder."]
+    written: fields.Count
+    recorded: fields.Count
+    incomplete: fields.Count
+    bytes: int
+
+
 def _record(
     fs: FileSystem, item: Item, written: Written | None, problems: list[str]
-) -> dict[str, Any]:
+) -> ExtractedFile:
     """A manifest record: plain JSON values, times in integer ns."""
     inode = item.inode
-    names = ("generation", "size", "mode", "uid", "gid", "atime", "mtime", "ctime", "crtime")
-    values = {
+    link: LinkText | Nothing = {}
+    if inode.kind == "symlink":
+        try:
+            link = json_name(fs.link_target(inode, item.runs), "link_target")
+        except (AccessError, CorruptError) as error:
+            problems.append(f"its target cannot be read: {error}")
+    return {
         "output": written.path if written else None,
         **json_name(item.path),
         "inode": inode.number,
         "type": inode.kind,
         "sha256": written.sha256 if written else None,
-        **{name: getattr(inode, name) for name in names},
+        "generation": inode.generation,
+        "size": inode.size,
+        "mode": inode.mode,
+        "uid": inode.uid,
+        "gid": inode.gid,
+        "atime": inode.atime,
+        "mtime": inode.mtime,
+        "ctime": inode.ctime,
+        "crtime": inode.crtime,
         "device": inode.device,
         "problems": problems,
+        **link,
     }
-    if inode.kind == "symlink":
-        try:
-            values |= json_name(fs.link_target(inode, item.runs), "link_target")
-        except (AccessError, CorruptError) as error:
-            problems.append(f"its target cannot be read: {error}")
-    return values
+
+
+def extraction_record(result: Extraction, out: str) -> ExtractionRecord:
+    """What was copied, as a record."""
+    return {
+        "record": "extraction",
+        "output": out,
+        "written": result.written,
+        "recorded": result.recorded,
+        "incomplete": result.incomplete,
+        "bytes": result.bytes,
+    }
 
 
 def extraction_lines(result: Extraction, out: str, size: str) -> list[str]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Annotated, Literal, TypedDict
 
+from ext4kit import fields
 from ext4kit.filesystem.found import Basis, FoundFileSystem, Relation
 from ext4kit.report.safe import shown, shown_text
 from ext4kit.report.tables import table_lines
@@ -55,7 +56,38 @@ def _remarks(one: FoundFileSystem) -> Iterator[str]:
         yield "superblock alone, no root directory"
 
 
-def found_record(one: FoundFileSystem) -> dict[str, Any]:
+class FoundRecord(TypedDict):
+    """A file system found by its superblocks (`volumes --scan`)."""
+
+    record: Literal["found file system"]
+    offset: Annotated[int, "Bytes; `--offset` takes it. Negative if the image begins within it."]
+    size: fields.Size
+    readable: Annotated[int, "Bytes of it that the image has."]
+    is_whole: bool
+    kind: fields.Kind
+    label: str
+    uuid: fields.Uuid
+    block_size: int
+    mount_time: Annotated[int, "Seconds since 1970; 0 when it was never mounted."]
+    mount_time_iso: fields.Iso | None
+    write_time: Annotated[int, "Seconds since 1970."]
+    write_time_iso: fields.Iso | None
+    superblock: Literal["primary", "backup"]
+    superblock_offset: Annotated[int, "Byte of the copy that was read."]
+    group: Annotated[int, "Block group of that copy."]
+    block: Annotated[int | None, "Block of that copy if it is a backup; `--superblock` takes it."]
+    copies: Annotated[int, ("minimum", 1), "Superblock copies that say this beginning."]
+    checksum_ok: Annotated[bool | None, "Null where the format stores no checksum."]
+    basis: Annotated[Basis, "What shows that it begins there."]
+    relation: Annotated[
+        Relation | None,
+        "How its place is used by the file system at `other`: in use (an image within a file), "
+        "free, earlier (that one was made over it).",
+    ]
+    other: Annotated[int | None, "Offset of another file system that has this place."]
+
+
+def found_record(one: FoundFileSystem) -> FoundRecord:
     """A found file system with plain JSON values; `block` is what `--superblock` takes."""
     superblock = one.superblock
     return {
@@ -78,8 +110,8 @@ def found_record(one: FoundFileSystem) -> dict[str, Any]:
         "block": one.block,
         "copies": one.copies,
         "checksum_ok": superblock.checksum_ok,
-        "basis": str(one.basis),
-        "relation": None if one.relation is None else str(one.relation),
+        "basis": one.basis,
+        "relation": one.relation,
         "other": one.other,
     }
 

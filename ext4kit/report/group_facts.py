@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Literal, TypedDict
 
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.geometry import (
@@ -232,12 +232,35 @@ def listed(parts: list[Range]) -> str:
 # ------------------------------------------------------------------------------ as a record
 
 
-def group_record(group: Group) -> dict[str, Any]:
+class GroupRecord(TypedDict):
+    """A block group (`info -g`)."""
+
+    record: Literal["group"]
+    group: int
+    blocks: Annotated[Range, "First and last."]
+    flags: list[str]
+    checksum: int | None
+    checksum_ok: bool | None
+    superblock: Annotated[int | None, "Block of the copy of the superblock."]
+    descriptors: Annotated[Range | None, "Blocks of the copy of the group descriptors."]
+    reserved: Annotated[Range | None, "Blocks kept for descriptors to come."]
+    block_bitmap: int
+    inode_bitmap: int
+    inode_table: Range
+    free_blocks_count: Annotated[int, "As the descriptor says; clusters with bigalloc."]
+    free_inodes_count: int
+    directories: int
+    unused_inodes: int
+    free_blocks: Annotated[list[Range], "As the bitmap says, [first, last] each."]
+    free_inodes: list[Range]
+
+
+def group_record(group: Group) -> GroupRecord:
     """A group with plain JSON values."""
     return {
         "record": "group",
         "group": group.number,
-        "blocks": [group.first, group.last],
+        "blocks": (group.first, group.last),
         "flags": group.flag_words,
         "checksum": group.checksum if group.expected_checksum >= 0 else None,
         "checksum_ok": group.checksum_ok,

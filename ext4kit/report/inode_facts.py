@@ -5,14 +5,16 @@ from __future__ import annotations
 import base64
 import stat
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Literal, NotRequired, TypedDict
 
+from ext4kit import fields
 from ext4kit.errors import AccessError, CorruptError
+from ext4kit.fields import Nothing, TargetText, json_name
 from ext4kit.filesystem import FileSystem
 from ext4kit.parsers import acl
 from ext4kit.parsers.inode import Inode, InodeFlags
 from ext4kit.report.listing import mode_text
-from ext4kit.report.safe import json_name, shown, shown_text
+from ext4kit.report.safe import shown, shown_text
 from ext4kit.report.superblock_facts import Fact, fact_lines
 from ext4kit.report.times import iso, iso_seconds
 from ext4kit.units import NANOSECONDS
@@ -38,7 +40,14 @@ def unknown_lines(path: bytes, reason: str) -> list[str]:
     return fact_lines(iter(facts))
 
 
-def unknown_record(path: bytes, reason: str) -> dict[str, Any]:
+class UnknownInodeRecord(fields.PathText):
+    """An inode whose state cannot be told (--as-of)."""
+
+    record: Literal["inode"]
+    unknown: fields.Unknown
+
+
+def unknown_record(path: bytes, reason: str) -> UnknownInodeRecord:
     """The same as a record."""
     return {"record": "inode", **json_name(path), "unknown": reason}
 
@@ -156,22 +165,81 @@ def acl_text(value: bytes) -> list[str] | None:
 # ------------------------------------------------------------------------------ as a record
 
 
-def inode_record(fs: FileSystem, inode: Inode, path: bytes) -> dict[str, Any]:
+class RunRecord(TypedDict):
+    """Blocks of a file that lie behind each other."""
+
+    file_block: int
+    blocks: int
+    block: int
+    unwritten: bool
+
+
+class AclText(TypedDict):
+    """What an access control list says."""
+
+    acl: list[str]
+
+
+class XattrRecord(fields.Xattr):
+    """An extended attribute, in words where it is an access control list."""
+
+    acl: NotRequired[list[str]]
+
+
+class InodeRecord(fields.PathText, fields.LiveInode):
+    """An inode that is known."""
+
+    record: Literal["inode"]
+    links_count: fields.Count
+    blocks: Annotated[int, "Sectors of 512 bytes."]
+    flags: int
+    version: int
+    project_id: int
+    file_acl: int
+    extra_isize: int
+    dtime: Annotated[int | None, "The raw field, as seconds, in nanoseconds; null for 0."]
+    is_orphan: bool
+    flag_names: list[str]
+    device: fields.Device | None
+    target: NotRequired[fields.Target]
+    target_bytes: NotRequired[fields.Exact]
+    checksum: int
+    checksum_ok: bool | None
+    allocated: bool
+    map: list[RunRecord]
+    xattrs: list[XattrRecord]
+
+
+def inode_record(fs: FileSystem, inode: Inode, path: bytes) -> InodeRecord:
     """An inode with plain JSON values; times in nanoseconds."""
     target = _target(fs, inode) if inode.kind == "symlink" else None
+    link: TargetText | Nothing = {} if target is None else json_name(target, "target")
     return {
         "record": "inode",
         **json_name(path),
         "inode": inode.number,
         "type": inode.kind,
-        **{name: getattr(inode, name) for name in (
-            "mode", "uid", "gid", "size", "links_count", "blocks", "flags", "generation",
-            "version", "project_id", "file_acl", "extra_isize", *_TIMES.values())},
+        "mode": inode.mode,
+        "uid": inode.uid,
+        "gid": inode.gid,
+        "size": inode.size,
+        "links_count": inode.links_count,
+        "blocks": inode.blocks,
+        "flags": inode.flags,
+        "generation": inode.generation,
+        "version": inode.version,
+        "project_id": inode.project_id,
+        "file_acl": inode.file_acl,
+        "extra_isize": inode.extra_isize,
+        "atime": inode.atime,
+        "mtime": inode.mtime,
+        "ctime": inode.ctime,
+        "crtime": inode.crtime,
         "dtime": inode.dtime * NANOSECONDS if inode.dtime else None,
         "is_orphan": inode.number in fs.orphans,
         "flag_names": flag_names(inode.flags),
         "device": inode.device,
-        **({} if target is None else json_name(target, "target")),
+        **link,
         "checksum": inode.checksum,
         "checksum_ok": fs.checksum_ok(inode),
         "allocated": _is_allocated(fs, inode),
@@ -180,10 +248,11 @@ def inode_record(fs: FileSystem, inode: Inode, path: bytes) -> dict[str, Any]:
             for row in _map_rows(fs, inode)
         ],
         "xattrs": [_attribute_record(*pair) for pair in fs.xattrs(inode).items()],
-    }  # fmt: skip
+    }
 
 
-def _attribute_record(name: bytes, value: bytes) -> dict[str, Any]:
+def _attribute_record(name: bytes, value: bytes) -> XattrRecord:
+    exact = base64.b64encode(value).decode("ascii")
     text = acl_text(value) if name in _ACLS else None
-    record = {**json_name(name, "name"), "value_base64": base64.b64encode(value).decode("ascii")}
-    return record | ({"acl": text} if text else {})
+    entries: AclText | Nothing = {"acl": text} if text else {}
+    return {**json_name(name, "name"), "value_base64": exact, **entries}

@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import takewhile
-from typing import Any
+from typing import Annotated, Literal, TypedDict
 
 import numpy as np
 
+from ext4kit import fields
+from ext4kit.fields import Record
 from ext4kit.filesystem import FileSystem
 from ext4kit.journal.audit import Audit, Finding, Part, Verdict
 from ext4kit.journal.transactions import State
@@ -97,7 +99,28 @@ def _verdict(result: Audit) -> str:
     return found
 
 
-def audit_records(fs: FileSystem, result: Audit) -> Iterator[dict[str, Any]]:
+class AuditSummary(TypedDict):
+    """Summary of `journal audit`."""
+
+    record: Literal["summary"]
+    sound: bool
+    findings: dict[str, int]
+    states: dict[str, int]
+    parts: dict[str, dict[Verdict, int]]
+
+
+class VerdictRecord(TypedDict):
+    """The verdict on a block of the log (`journal audit --all`)."""
+
+    record: Literal["verdict"]
+    part: Part
+    log_block: fields.LogBlock
+    transaction: fields.Transaction
+    target: Annotated[int | None, "Block of the file system that a copy is of."]
+    verdict: Verdict
+
+
+def audit_records(fs: FileSystem, result: Audit) -> Iterator[Record]:
     """The same as records: findings, gaps, the replay, a summary."""
     for finding in result.findings.kept:
         yield {"record": "finding", **asdict(finding)}
@@ -105,20 +128,21 @@ def audit_records(fs: FileSystem, result: Audit) -> Iterator[dict[str, Any]]:
         yield {"record": "gap", **asdict(gap)}
     if result.replayed is not None:
         yield {"record": "replay", **asdict(replay_facts(fs, result.replayed))}
-    yield {
+    summary: AuditSummary = {
         "record": "summary",
         "sound": result.is_sound,
         "findings": result.findings.counts,
         "states": _states(result),
         "parts": {
-            str(part): {str(verdict): result.tally.of(part, verdict) for verdict in Verdict}
+            str(part): {verdict: result.tally.of(part, verdict) for verdict in Verdict}
             for part in Part
             if part in result.tally.counts
         },
     }
+    yield summary
 
 
-def verdict_records(result: Audit) -> Iterator[dict[str, Any]]:
+def verdict_records(result: Audit) -> Iterator[VerdictRecord]:
     """Every verdict on a single block, in order of log blocks."""
     verdicts = result.verdicts
     if verdicts is None:
@@ -131,11 +155,11 @@ def verdict_records(result: Audit) -> Iterator[dict[str, Any]]:
         for part, position, order, target, verdict in values:
             yield {
                 "record": "verdict",
-                "part": str(_PARTS[part]),
+                "part": _PARTS[part],
                 "log_block": position,
                 "transaction": order % (1 << 32),
                 "target": None if target < 0 else target,
-                "verdict": str(_VERDICTS[verdict]),
+                "verdict": _VERDICTS[verdict],
             }
 
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from dataclasses import fields
-from typing import Any
+from dataclasses import fields as parts_of
+from typing import Any, Literal, NotRequired, TypedDict, get_type_hints
 
+from ext4kit import fields
 from ext4kit.errors import AccessError, CorruptError
+from ext4kit.fields import Record, json_name
 from ext4kit.filesystem import FileSystem
 from ext4kit.journal import Log
 from ext4kit.journal.fast_commits.reading import read_fast_commits
 from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.journal import JournalFeatures, JournalSuperblock
 from ext4kit.parsers.mmp import MountProtection, parse_mmp
-from ext4kit.report.safe import json_name, shown
+from ext4kit.report.safe import shown
 from ext4kit.report.superblock_facts import Fact
 from ext4kit.report.times import iso, local
 from ext4kit.units import NANOSECONDS
@@ -56,10 +58,23 @@ def _checksum_facts(journal: JournalSuperblock) -> Iterator[Fact]:
         yield "Journal checksum", f"0x{journal.checksum:08x}"
 
 
-def journal_record(journal: JournalSuperblock) -> dict[str, Any]:
+def journal_types() -> dict[str, Any]:
+    """The fields of the record that `journal_record` makes."""
+    plain = {JournalFeatures: list[str], bytes: fields.Uuid, tuple[bytes, ...]: list[str]}
+    hints = get_type_hints(JournalSuperblock)
+    types = {name: plain.get(hint, hint) for name, hint in hints.items()}
+    return {
+        "record": Literal["journal"],
+        **types,
+        "length": fields.Count,
+        "checksum_ok": bool | None,
+    }
+
+
+def journal_record(journal: JournalSuperblock) -> Record:
     """The journal's superblock, every field under its plain name."""
-    record: dict[str, Any] = {"record": "journal"}
-    for part in fields(journal):
+    record: dict[str, object] = {"record": "journal"}
+    for part in parts_of(journal):
         value = getattr(journal, part.name)
         if isinstance(value, JournalFeatures):
             value = value.names
@@ -111,9 +126,23 @@ def mmp_lines(mmp: MountProtection) -> list[str]:
     ]
 
 
-def mmp_record(mmp: MountProtection) -> dict[str, Any]:
+class MmpRecord(TypedDict):
+    """The block of multiple mount protection (`info`)."""
+
+    record: Literal["mmp"]
+    state: str
+    sequence: int
+    time_ns: int
+    time_iso: str
+    check_interval: int
+    host: str
+    host_bytes: NotRequired[fields.Exact]
+    device: str
+    device_bytes: NotRequired[fields.Exact]
+
+
+def mmp_record(mmp: MountProtection) -> MmpRecord:
     """The block as a record."""
-    names = json_name(mmp.host, "host") | json_name(mmp.device, "device")
     return {
         "record": "mmp",
         "state": mmp.state,
@@ -121,5 +150,6 @@ def mmp_record(mmp: MountProtection) -> dict[str, Any]:
         "time_ns": mmp.time_ns,
         "time_iso": iso(mmp.time_ns),
         "check_interval": mmp.check_interval,
-        **names,
+        **json_name(mmp.host, "host"),
+        **json_name(mmp.device, "device"),
     }

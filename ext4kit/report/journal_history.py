@@ -5,13 +5,15 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
+from ext4kit import fields
+from ext4kit.fields import Nothing, WhichText, json_name
 from ext4kit.journal.versions import Change, Compared, Version
 from ext4kit.report.inode_facts import flag_names
 from ext4kit.report.listing import mode_text
-from ext4kit.report.safe import json_name, shown
-from ext4kit.report.times import iso, iso_seconds, iso_short
+from ext4kit.report.safe import shown
+from ext4kit.report.times import commit_time, iso, iso_seconds, iso_short
 
 MOST_LINES = 100  # changes of one version in text; JSON has all
 MOST_BYTES = 16  # of a stretch of bytes in text
@@ -128,9 +130,70 @@ def _plain_text(what: str, value: Any) -> str:
 # ------------------------------------------------------------------------------ as records
 
 
+ChangeValue = Annotated[
+    int | str | bool | list[object] | None,
+    "A number, a text, or what several numbers make; bytes in base64.",
+]
+
+
+class ChangeRecord(TypedDict):
+    """One difference to the version before."""
+
+    what: str
+    which: int | str | list[object] | None
+    which_bytes: NotRequired[fields.Exact]
+    inode: NotRequired[int]
+    before: ChangeValue
+    after: ChangeValue
+
+
+class NumberedWhich(TypedDict):
+    """Which one, where it is not told by a name."""
+
+    which: int | str | list[object] | None
+
+
+class BlockTarget(TypedDict):
+    """A block of which versions are told."""
+
+    block: int
+
+
+class InodeNumber(TypedDict):
+    """Whose field it is."""
+
+    inode: int
+
+
+class InodeTarget(InodeNumber):
+    """An inode of which versions are told."""
+
+    path: NotRequired[fields.Path]
+    path_bytes: NotRequired[fields.Exact]
+
+
+class VersionRecord(fields.CommitTime):
+    """A version of a block or an inode (`journal history`)."""
+
+    record: Literal["version"]
+    block: NotRequired[int]
+    inode: NotRequired[Annotated[int, "Inode number."]]
+    path: NotRequired[fields.Path]
+    path_bytes: NotRequired[fields.Exact]
+    kind: fields.Kind
+    source: Literal["log", "disk"]
+    transaction: fields.Transaction | None
+    committed: bool | None
+    log_block: fields.LogBlock | None
+    offset: Annotated[int, "Bytes."]
+    sha256: fields.Sha256
+    changed: bool | None
+    changes: list[ChangeRecord]
+
+
 def history_records(
-    history: Iterator[Compared], target: dict[str, Any]
-) -> Iterator[dict[str, Any]]:
+    history: Iterator[Compared], target: BlockTarget | InodeTarget
+) -> Iterator[VersionRecord]:
     """A record a version, copies without a change among them.
 
     Args:
@@ -139,7 +202,6 @@ def history_records(
     """
     for each in history:
         version = each.version
-        time = version.commit_time_ns
         yield {
             "record": "version",
             **target,
@@ -147,8 +209,7 @@ def history_records(
             "source": "disk" if version.transaction is None else "log",
             "transaction": version.transaction,
             "committed": version.is_committed,
-            "commit_time_ns": time,
-            "commit_time_iso": None if time is None else iso(time),
+            **commit_time(version.commit_time_ns),
             "log_block": version.log_block,
             "offset": version.offset,
             "sha256": hashlib.sha256(version.data).hexdigest(),
@@ -157,13 +218,19 @@ def history_records(
         }
 
 
-def _change_record(change: Change) -> dict[str, Any]:
+def _change_record(change: Change) -> ChangeRecord:
     which = change.which
-    named = json_name(which, "which") if isinstance(which, bytes) else {"which": which}
-    record = {"what": change.what, **named}
-    if change.inode is not None:
-        record["inode"] = change.inode
-    return record | {"before": _plain(change.before), "after": _plain(change.after)}
+    name: WhichText | NumberedWhich = (
+        json_name(which, "which") if isinstance(which, bytes) else {"which": which}
+    )
+    owner: InodeNumber | Nothing = {} if change.inode is None else {"inode": change.inode}
+    return {
+        "what": change.what,
+        **name,
+        **owner,
+        "before": _plain(change.before),
+        "after": _plain(change.after),
+    }
 
 
 def _plain(value: Any) -> Any:

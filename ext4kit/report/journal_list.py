@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 from operator import itemgetter
-from typing import Any
+from typing import Annotated, Any, Literal, TypedDict
 
 import numpy as np
 
+from ext4kit import fields
 from ext4kit.filesystem import FileSystem
 from ext4kit.journal import History, Log, Transaction
 from ext4kit.journal.contents import NAMES, OF_GROUP, OF_INODE, Content, Touched, touched
+from ext4kit.journal.transactions import State
 from ext4kit.past.mounts import UNKNOWN, find_mounts
-from ext4kit.report.times import iso
+from ext4kit.report.times import commit_time, iso
 
 _HEADINGS = ("transaction", "committed", "mount", "state", "copies", "revokes", "descriptors")
 _WIDTHS = (11, 30, 5, 12, 7, 7, 11)
@@ -93,7 +95,48 @@ def _ranges(fs: FileSystem, first: list[int]) -> str:
     return _listed([f"{start}-{end}" for start, end in ranges])
 
 
-def transaction_records(fs: FileSystem, log: Log) -> Iterator[dict[str, Any]]:
+class Owner(TypedDict, total=False):
+    """What a block is of: a group, an inode, or so many inodes."""
+
+    group: int
+    inode: int
+    first_inode: int
+    last_inode: int
+
+
+class TouchedRecord(Owner):
+    """Blocks of a transaction that are of the same sort."""
+
+    content: str
+    blocks: list[int]
+
+
+class TransactionFacts(fields.CommitTime):
+    """A transaction of `journal replay`."""
+
+    record: Literal["transaction"]
+    transaction: fields.Transaction
+    state: State
+    log_block: fields.LogBlock
+    commit_log_block: int | None
+    copies: int
+    revokes: int
+    descriptors: int
+    revoke_blocks: int
+    committed: bool
+    checksum_ok: bool | None
+    to_replay: bool
+
+
+class TransactionRecord(TransactionFacts):
+    """A transaction of `journal list`."""
+
+    mount: Annotated[int | None, "How often it was mounted then (s_mnt_count), if that is told."]
+    touched: list[TouchedRecord]
+    revoked: Annotated[list[int], "Blocks that it revokes."]
+
+
+def transaction_records(fs: FileSystem, log: Log) -> Iterator[TransactionRecord]:
     """The same as records, every block of each transaction listed."""
     contents = touched(fs, log)
     by_order = np.argsort(log.revokes.order, kind="stable")
@@ -108,17 +151,15 @@ def transaction_records(fs: FileSystem, log: Log) -> Iterator[dict[str, Any]]:
         }
 
 
-def transaction_record(transaction: Transaction) -> dict[str, Any]:
+def transaction_record(transaction: Transaction) -> TransactionFacts:
     """What the log says of a transaction."""
-    time = transaction.commit_time_ns
     return {
         "record": "transaction",
         "transaction": transaction.id,
-        "state": str(transaction.state),
+        "state": transaction.state,
         "log_block": transaction.start,
         "commit_log_block": transaction.commit_index,
-        "commit_time_ns": time,
-        "commit_time_iso": None if time is None else iso(time),
+        **commit_time(transaction.commit_time_ns),
         "copies": transaction.blocks,
         "revokes": transaction.revokes,
         "descriptors": transaction.descriptors,
@@ -129,19 +170,24 @@ def transaction_record(transaction: Transaction) -> dict[str, Any]:
     }
 
 
-def _touched(fs: FileSystem, contents: Touched, order: int) -> Iterator[dict[str, Any]]:
+def _touched(fs: FileSystem, contents: Touched, order: int) -> Iterator[TouchedRecord]:
     rows = contents.of(order)
     columns = (contents.kind[rows], contents.number[rows], contents.block[rows])
     every = zip(*(column.tolist() for column in columns), strict=True)
     for (kind, number), group in groupby(every, key=itemgetter(0, 1)):
-        record: dict[str, Any] = {"content": NAMES[Content(kind)]}
-        if number >= 0:
-            record |= _number(fs, Content(kind), number)
-        yield record | {"blocks": [block for _, _, block in group]}
+        yield {
+            "content": NAMES[Content(kind)],
+            **_number(fs, Content(kind), number),
+            "blocks": [block for _, _, block in group],
+        }
 
 
-def _number(fs: FileSystem, kind: Content, number: int) -> dict[str, int]:
+def _number(fs: FileSystem, kind: Content, number: int) -> Owner:
+    if number < 0:
+        return {}
     if kind is Content.INODES:
         per_block = fs.superblock.block_size // fs.superblock.inode_size
         return {"first_inode": number, "last_inode": number + per_block - 1}
-    return {"group": number} if kind in OF_GROUP else {"inode": number}
+    if kind in OF_GROUP:
+        return {"group": number}
+    return {"inode": number}

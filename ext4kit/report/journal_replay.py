@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Literal, TypedDict
 
 import numpy as np
 
+from ext4kit import fields
+from ext4kit.fields import Record
 from ext4kit.filesystem import FileSystem
 from ext4kit.journal import ReplayedBlocks
 from ext4kit.journal.transactions import Transaction
@@ -149,7 +151,7 @@ def _row(transaction: Transaction) -> tuple[str, ...]:
     )
 
 
-def replay_records(facts: ReplayFacts, replayed: ReplayedBlocks) -> Iterator[dict[str, Any]]:
+def replay_records(facts: ReplayFacts, replayed: ReplayedBlocks) -> Iterator[Record]:
     """A record of the recovery, then one a transaction that it applies."""
     yield {"record": "replay", **asdict(facts)}
     yield from map(transaction_record, replayed_transactions(replayed))
@@ -160,7 +162,19 @@ def copy_line(copy: WrittenCopy, what: str) -> str:
     return f"{shown_text(str(copy.path))}: {what} ({human_size(copy.size)})"
 
 
-def copy_record(copy: WrittenCopy, what: str) -> dict[str, Any]:
+class CopyRecord(TypedDict):
+    """A replayed copy that was written (`journal replay -o`)."""
+
+    record: Literal["copy"]
+    path: Annotated[str, "The file that was written."]
+    of: str
+    size: fields.Size
+    lost: Annotated[list[fields.Unread], "Ranges that are not there."]
+
+
+def copy_record(copy: WrittenCopy, what: str) -> CopyRecord:
     """The same as a record."""
-    lost = [{"offset": place, "length": size, "reason": why} for place, size, why in copy.lost]
+    lost: list[fields.Unread] = [
+        {"offset": place, "length": size, "reason": why} for place, size, why in copy.lost
+    ]
     return {"record": "copy", "path": str(copy.path), "of": what, "size": copy.size, "lost": lost}

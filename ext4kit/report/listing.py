@@ -7,15 +7,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
-from typing import Any
+from typing import Any, Literal, NotRequired
 
 import numpy as np
 
+from ext4kit import fields
 from ext4kit.errors import AccessError, CorruptError
+from ext4kit.fields import Nothing, TargetText, json_name
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.directories import Tree
 from ext4kit.parsers.inode import KINDS, InodeTable, is_fast_symlink
-from ext4kit.report.safe import are_plain, json_name, shown, shown_lines
+from ext4kit.report.safe import are_plain, shown, shown_lines
 from ext4kit.report.times import iso_short
 
 AT_ONCE = 1 << 16
@@ -23,7 +25,6 @@ STRETCHES_AT_ONCE = 256
 CRTIME_END = 24  # i_extra_isize from which on there is a creation time
 _NUMBERS = ("number", "mode", "links_count", "uid", "gid", "size", "generation", "extra_isize")
 _TIMES = ("atime", "mtime", "ctime", "crtime")
-_COLUMNS = (*_NUMBERS, *_TIMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,38 +217,90 @@ def link_targets(fs: FileSystem, table: InodeTable) -> dict[int, bytes]:
     return found
 
 
-def entry_records(fs: FileSystem, found: Names) -> Iterator[dict[str, Any]]:
+class EntryRecord(fields.PathText, fields.LiveInode):
+    """A name and the inode behind it."""
+
+    record: Literal["entry"]
+    links_count: fields.Count
+    target: NotRequired[fields.Target]
+    target_bytes: NotRequired[fields.Exact]
+
+
+class UnknownEntryRecord(fields.PathText):
+    """A name and the number of an inode whose state cannot be told (--as-of)."""
+
+    record: Literal["entry"]
+    inode: fields.Inode
+    type: None
+    mode: None
+    links_count: None
+    uid: None
+    gid: None
+    size: None
+    generation: None
+    atime: None
+    mtime: None
+    ctime: None
+    crtime: None
+    unknown: fields.Unknown
+
+
+def entry_records(fs: FileSystem, found: Names) -> Iterator[EntryRecord | UnknownEntryRecord]:
     """A record an entry, with what `ls -l` shows and more; times in nanoseconds."""
     prefix = b"" if found.folder is None else _path(found.folder) + b"/"
     for names, table in _tables(fs, found):
         targets = link_targets(fs, table)
-        known = fs.inodes_known(table.number)
-        rows = zip(
-            *(getattr(table, name).tolist() for name in _NUMBERS),
-            *(table.times(name) for name in _TIMES),
-            strict=True,
-        )
+        known = fs.inodes_known(table.number).tolist()
+        columns = (getattr(table, name).tolist() for name in _NUMBERS)
+        rows = zip(*columns, *map(table.times, _TIMES), strict=True)
         for row, (name, values) in enumerate(zip(names, rows, strict=True)):
-            record = {"record": "entry", **json_name(prefix + name)}
-            shown_values = _values(dict(zip(_COLUMNS, values, strict=True)))
-            record |= shown_values if known[row] else unknown_values(fs, shown_values)
-            if row in targets:
-                record |= json_name(targets[row], "target")
-            yield record
+            if known[row]:
+                link: TargetText | Nothing = (
+                    json_name(targets[row], "target") if row in targets else {}
+                )
+                yield _entry(prefix + name, values, link)
+            else:
+                yield _unknown_entry(prefix + name, values[0], f"its table block {fs.unreadable}")
 
 
-def unknown_values(fs: FileSystem, values: dict[str, Any]) -> dict[str, Any]:
-    """The same of an inode whose state cannot be told: its number, the rest null, the reason."""
-    blank = dict.fromkeys(values) | {"inode": values["inode"]}
-    return blank | {"unknown": f"its table block {fs.unreadable}"}
+def _entry(path: bytes, values: tuple[int, ...], link: TargetText | Nothing) -> EntryRecord:
+    """The record of an entry, from the columns of its inode."""
+    mode, extra_isize = values[1], values[7]
+    return {
+        "record": "entry",
+        **json_name(path),
+        "inode": values[0],
+        "type": KINDS.get(stat.S_IFMT(mode), "unknown"),
+        "mode": mode,
+        "links_count": values[2],
+        "uid": values[3],
+        "gid": values[4],
+        "size": values[5],
+        "generation": values[6],
+        "atime": values[8],
+        "mtime": values[9],
+        "ctime": values[10],
+        "crtime": values[11] if extra_isize >= CRTIME_END else None,
+        **link,
+    }
 
 
-def _values(columns: dict[str, int]) -> dict[str, Any]:
-    """The columns of one inode under the names that records use."""
-    values: dict[str, Any] = {"inode": columns.pop("number")}
-    values["type"] = KINDS.get(stat.S_IFMT(columns["mode"]), "unknown")
-    extra_isize = columns.pop("extra_isize")
-    values |= columns
-    if extra_isize < CRTIME_END:
-        values["crtime"] = None
-    return values
+def _unknown_entry(path: bytes, number: int, reason: str) -> UnknownEntryRecord:
+    """The same where the state of the inode cannot be told."""
+    return {
+        "record": "entry",
+        **json_name(path),
+        "inode": number,
+        "type": None,
+        "mode": None,
+        "links_count": None,
+        "uid": None,
+        "gid": None,
+        "size": None,
+        "generation": None,
+        "atime": None,
+        "mtime": None,
+        "ctime": None,
+        "crtime": None,
+        "unknown": reason,
+    }

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Literal, TypedDict
 
+from ext4kit import fields
 from ext4kit.recovery.lost import LostFileSystem
 
 _CLEAN = {
@@ -13,7 +14,25 @@ _CLEAN = {
 }
 
 
-def lost_record(fs: LostFileSystem) -> dict[str, Any]:
+class LostRecord(TypedDict):
+    """A file system that was there before (`info --lost`)."""
+
+    record: Literal["lost file system"]
+    uuid: fields.Uuid | None
+    block_size: int
+    inode_size: int
+    checksum_seed: int | None
+    superblock: str
+    directories_agreeing: int
+    inode_table_blocks: int
+    inode_table_blocks_from_log: int
+    inodes_in_use: int
+    unnamed: int
+    end: str
+    later_was_mounted: bool
+
+
+def lost_record(fs: LostFileSystem) -> LostRecord:
     """The facts with plain JSON values."""
     superblock, origin, tables = fs.superblock, fs.origin, fs.tables
     found = tables.place >= 0

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
-from ext4kit.findings import Problem, Severity
+from ext4kit.findings import Problem, ProblemFacts, Severity
 from ext4kit.report.safe import shown_text
 
 SHOWN = 10
@@ -27,6 +28,17 @@ def problem_lines(problems: list[Problem], total: int, errors: int) -> Iterator[
     if total:
         rest = total - errors
         yield f"ext4kit: {_count(errors, 'error')}, {_count(rest, 'note or warning')}"
+
+
+class ProblemRecord(ProblemFacts):
+    """What could not be read or is not as it should be (all commands)."""
+
+    record: Literal["problem"]
+
+
+def problem_record(problem: Problem) -> ProblemRecord:
+    """A problem as a record."""
+    return {"record": "problem", **problem.as_record()}
 
 
 def _count(number: int, word: str) -> str:

@@ -6,7 +6,6 @@ U+0100), `\uNNNN` or `\UNNNNNNNN`; a backslash as `\\`, so that no two names loo
 
 from __future__ import annotations
 
-import base64
 import re
 
 _FORMAT_RANGES = (
@@ -60,12 +59,3 @@ def _escaped(match: re.Match[str]) -> str:
     if code < 0x100:
         return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-
-
-def json_name(name: bytes, key: str = "path") -> dict[str, str]:
-    """A name for JSON: `{key: text}`, and `{key}_bytes` in base64 when it is not UTF-8."""
-    try:
-        return {key: name.decode("utf-8")}
-    except UnicodeDecodeError:
-        text = name.decode("utf-8", "backslashreplace")
-        return {key: text, f"{key}_bytes": base64.b64encode(name).decode("ascii")}

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from dataclasses import fields
-from typing import Any
+from dataclasses import fields as parts_of
+from typing import Any, Literal, NotRequired, TypedDict, get_type_hints
 
+from ext4kit import fields
+from ext4kit.fields import Record, json_name
 from ext4kit.parsers.features import (
     CHECKSUM_TYPES,
     CREATOR_OS,
@@ -21,7 +23,7 @@ from ext4kit.parsers.features import (
     RoCompat,
 )
 from ext4kit.parsers.superblock import Superblock
-from ext4kit.report.safe import json_name, shown
+from ext4kit.report.safe import shown
 from ext4kit.report.times import iso_seconds, local, span
 
 Fact = tuple[str, str | None]  # label and value; a fact without a value is not printed
@@ -256,10 +258,42 @@ _TIMES = ("mount_time", "write_time", "check_time", "mkfs_time", "first_error_ti
 _UUIDS = ("uuid", "journal_uuid", "encryption_salt")
 
 
-def superblock_record(superblock: Superblock) -> dict[str, Any]:
+class FeatureWords(TypedDict):
+    """The three words of feature bits."""
+
+    compat: int
+    incompat: int
+    ro_compat: int
+
+
+def superblock_types() -> dict[str, Any]:
+    """The fields of the record that `superblock_record` makes."""
+    types: dict[str, Any] = {"record": Literal["superblock"], "kind": fields.Kind}
+    for name, hint in get_type_hints(Superblock).items():
+        types |= _plain_types(name, hint)
+    types |= dict.fromkeys(("block_size", "inode_size", "descriptor_size", "groups_count"), int)
+    return types | {"checksum_ok": bool | None}
+
+
+def _plain_types(name: str, hint: Any) -> dict[str, Any]:
+    """What `_plain` makes of a field."""
+    if name in _TIMES:
+        return {name: int, f"{name}_iso": str | None}
+    if name in _UUIDS:
+        return {name: fields.Uuid | None}
+    if hint is Features:
+        return {name: list[str], "feature_words": FeatureWords}
+    if name == "encryption_algorithms":
+        return {name: list[int]}
+    if hint is bytes:
+        return {name: str, f"{name}_bytes": NotRequired[fields.Exact]}
+    return {name: hint}
+
+
+def superblock_record(superblock: Superblock) -> Record:
     """Every field under its plain name; times in seconds, and as ISO 8601 under `..._iso`."""
-    record: dict[str, Any] = {"record": "superblock", "kind": superblock.kind}
-    for part in fields(superblock):
+    record: dict[str, object] = {"record": "superblock", "kind": superblock.kind}
+    for part in parts_of(superblock):
         record |= _plain(part.name, getattr(superblock, part.name))
     return record | {
         "block_size": superblock.block_size,
@@ -270,7 +304,7 @@ def superblock_record(superblock: Superblock) -> dict[str, Any]:
     }
 
 
-def _plain(name: str, value: Any) -> dict[str, Any]:
+def _plain(name: str, value: Any) -> dict[str, object]:
     if name in _TIMES:
         return {name: value, f"{name}_iso": iso_seconds(value) if value else None}
     if name in _UUIDS:

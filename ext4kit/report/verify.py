@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Literal, TypedDict
 
 from ext4kit.findings import Severity
 from ext4kit.verify import CODES, Finding, Verification
+from ext4kit.verify.findings import FindingFacts
 
 _ORDER = list(Severity)
 
@@ -53,7 +54,24 @@ def _finding_lines(finding: Finding) -> Iterator[str]:
     yield f"    {finding.meaning}"
 
 
-def verify_records(result: Verification) -> Iterator[dict[str, Any]]:
+class VerifySummary(TypedDict):
+    """Summary of `verify`."""
+
+    record: Literal["summary"]
+    clean: bool
+    findings: dict[str, int]
+    inodes: int
+    directories: int
+    blocks: int
+
+
+class FindingRecord(FindingFacts):
+    """Finding of `verify`."""
+
+    record: Literal["finding"]
+
+
+def verify_records(result: Verification) -> Iterator[FindingRecord | VerifySummary]:
     """A record a finding, then a summary."""
     for finding in result.findings.kept:
         yield {"record": "finding", **finding.as_record()}

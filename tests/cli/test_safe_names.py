@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ext4kit.report.safe import json_name, shown, shown_lines, shown_text
+from ext4kit.fields import json_name
+from ext4kit.report.safe import shown, shown_lines, shown_text
 
 
 @pytest.mark.parametrize(

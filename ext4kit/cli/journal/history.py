@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from ext4kit.cli.outputs import check_new_file
 from ext4kit.cli.session import CONTEXT, Options, Session, opened, shared
 from ext4kit.errors import OutputError, RequestError
+from ext4kit.fields import json_name
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.directories import directory_blocks
 from ext4kit.journal import History as Copies
@@ -30,9 +30,8 @@ from ext4kit.journal.versions import (
     reader_of,
 )
 from ext4kit.parsers.features import Compat
-from ext4kit.report.journal_history import history_lines, history_records
+from ext4kit.report.journal_history import BlockTarget, InodeTarget, history_lines, history_records
 from ext4kit.report.records import write_records
-from ext4kit.report.safe import json_name
 
 _EXAMPLE = """\b
 Examples:
@@ -51,7 +50,7 @@ class _History:
 
     versions: Iterator[Version]
     reader_for: Callable[[bytes], Reader]
-    target: dict[str, Any]
+    target: BlockTarget | InodeTarget
 
 
 @click.command("history", context_settings=CONTEXT, epilog=_EXAMPLE)
@@ -88,7 +87,7 @@ def command(
             _write_raw(session, history, transaction, raw)
             return
         _show(options, history)
-        for each in _blocks(session, history.target["inode"]) if entries else ():
+        for each in _blocks(session, history) if entries else ():
             if not options.json:
                 click.echo(f"\nblock {each}:")
             _show(options, _block(now, log, each))
@@ -125,16 +124,17 @@ def _inode(session: Session, now: FileSystem, log: Log, target: str) -> _History
     size, reader = now.superblock.inode_size, inode_reader(now, number)
     since = epochs_of(now, Copies(log)).first_of_layout
     versions = (one.part(offset, size) for one in block_versions(now, log, block, since))
-    names = {"inode": number, **({} if by_number else json_name(path))}
+    names: InodeTarget = {"inode": number} if by_number else {"inode": number, **json_name(path)}
     return _History(versions, lambda _: reader, names)
 
 
-def _blocks(session: Session, number: int) -> list[int]:
+def _blocks(session: Session, history: _History) -> list[int]:
     """The blocks of a directory, as of the time asked for.
 
     Raises:
         RequestError: the inode is no directory.
     """
+    number = history.target.get("inode")
     table = session.fs.inode_table(np.array([number]))
     if not table.one(0).is_directory:
         raise RequestError(f"inode {number} is no directory; --entries is for directories")

@@ -270,7 +270,8 @@ class _Bench:
 def _judge_listing(verdict: Verdict, fs: FileSystem, truth: CaseTruth) -> None:
     """Hold the list of everything live against the truth."""
     names = find_names(fs, b"/", recursive=True, hidden=False)
-    records = {path_of(record): record for record in entry_records(fs, names)}
+    entries = map(dict[str, object], entry_records(fs, names))
+    records = {path_of(record): record for record in entries}
     for item in truth.live:
         for path in item.paths:
             record = records.get(path, {})
