@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
+from ext4kit.cli.schemas import schema_names, schema_text
 from ext4kit.cli.session import CONTEXT
 from ext4kit.errors import RequestError
-from ext4kit.report.schemas import schema_names, schema_text
 
 _EXAMPLE = """\b
 Examples:

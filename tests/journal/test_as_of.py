@@ -28,6 +28,7 @@ from ext4kit.parsers.inode import Inode
 from sample_images.recipes import machine
 from sample_images.recipes.ondisk import Disk
 from tests.conftest import Cli
+from tests.schemas.outputs import complaint
 from tests.session import JOURNAL_INODE, MIB, Node, Session, Setup, Tree, record
 
 pytestmark = pytest.mark.kernel
@@ -398,6 +399,24 @@ def test_what_is_unknown_is_marked_and_makes_exit_1(recorded: Recorded, ext4kit:
         stat = ext4kit("stat", session.image, target, "--json", *options)
         assert stat.returncode == 1
         assert "not known" in json.loads(stat.stdout.splitlines()[0])["unknown"]
+
+
+def test_records_of_what_is_unknown_are_as_their_schemas_say(
+    recorded: Recorded, tmp_path: Path, ext4kit: Cli
+) -> None:
+    session = recorded(SHORT[0])
+    transaction, _, number = _unknown_entry(session)
+    options = ("--json", "--as-of", str(transaction))
+    lines = ext4kit("ls", session.image, "-r", *options).stdout.splitlines()
+    lines += ext4kit("stat", session.image, f"<{number}>", *options).stdout.splitlines()
+    records = [json.loads(line) for line in lines]
+    assert {each["record"] for each in records if "unknown" in each} == {"entry", "inode"}
+    assert [text for each in records if (text := complaint(each["record"], each))] == []
+    ext4kit("extract", session.image, "/", "-o", tmp_path / "out", *options)
+    manifest = (tmp_path / "out/manifest.jsonl").read_text().splitlines()
+    extracted = [json.loads(line) for line in manifest]
+    assert number in {each["inode"] for each in extracted if "size" not in each}
+    assert [text for each in extracted if (text := complaint("manifest", each))] == []
 
 
 def _unknown_entry(session: Session) -> tuple[int, bytes, int]:

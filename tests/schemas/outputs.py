@@ -14,7 +14,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 
 from ext4kit.cli import main
-from ext4kit.report.schemas import schema_names, schema_text
+from ext4kit.cli.schemas import schema_names, schema_text
 
 FOLDER = "OUT"  # stands for a new output folder or file in a command's arguments
 

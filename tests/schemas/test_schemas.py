@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from ext4kit.report.schemas import schema_names, schema_text
+from ext4kit.cli.schemas import schema_names, schema_text
 from tests import cases
 from tests.cli.conftest import EVIL
 from tests.conftest import Cli, Images
@@ -135,6 +135,14 @@ def test_schemas_are_sound_and_closed(kind: str) -> None:
     assert schema["description"]
     for each in _objects(schema):
         assert each.get("additionalProperties") is not None, each
+
+
+@pytest.mark.parametrize("kind", sorted({*schema_names()} - {"manifest"}))
+def test_the_types_of_a_kind_say_its_name(kind: str) -> None:
+    schema = json.loads(schema_text(kind))
+    for form in schema.get("oneOf", [schema]):
+        assert form["properties"]["record"] == {"const": kind}
+        assert "record" in form["required"]
 
 
 def _objects(schema: Any) -> Iterator[dict[str, Any]]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from ext4kit.report.schemas import schema_names, schema_text
+from ext4kit.cli.schemas import schema_names, schema_text
 
 _HEAD = """# Records
 

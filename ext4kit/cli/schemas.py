@@ -1,0 +1,104 @@
+"""The kinds of records, where the types of each stand, and their JSON Schemas."""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+from inspect import isfunction
+
+from ext4kit.report.json_schema import RecordType, schema_of
+
+_KINDS = {  # module and name of each type; loaded when it is asked for
+    "activity": ("report.summary.records:ActivityRecord",),
+    "case": ("output.case:CaseRecord",),
+    "copy": ("report.journal_replay:CopyRecord",),
+    "crash victim": ("report.summary.records:VictimRecord",),
+    "crosscheck": ("report.crosscheck:CrossCheckRecord",),
+    "deleted": ("report.deleted:DeletedRecord",),
+    "deletions": ("report.summary.records:DeletionsRecord",),
+    "difference": ("report.crosscheck:DifferenceRecord",),
+    "disk map": ("report.summary.records:DiskMapRecord",),
+    "entry": ("report.listing:EntryRecord", "report.listing:UnknownEntryRecord"),
+    "event": ("report.timeline:EventRecord",),
+    "evidence": ("report.hashes:EvidenceRecord",),
+    "evidence check": ("output.case:EvidenceCheckRecord",),
+    "explanation": ("report.explanation:ExplanationRecord",),
+    "export": ("export.summary:ExportRecord",),
+    "extraction": ("report.extraction:ExtractionRecord",),
+    "file": ("export.tabular:FileRecord",),
+    "file system": ("report.summary.records:FileSystemRecord",),
+    "finding": ("report.verify:FindingRecord", "journal.audit:Finding"),
+    "found file system": ("report.found:FoundRecord",),
+    "gap": ("journal.audit:Gap",),
+    "group": ("report.group_facts:GroupRecord",),
+    "hash": ("report.hashes:HashRecord",),
+    "health": ("report.summary.records:HealthRecord",),
+    "inode": ("report.inode_facts:InodeRecord", "report.inode_facts:UnknownInodeRecord"),
+    "journal": ("report.journal_facts:journal_types",),
+    "log": ("summary.facts:LogFacts",),
+    "lost file system": ("report.lost:LostRecord",),
+    "manifest": (
+        "recovery.records:RecoveredFile",
+        "report.extraction:ExtractedFile",
+        "report.extraction:UnknownFile",
+    ),
+    "mmp": ("report.journal_facts:MmpRecord",),
+    "problem": ("report.problems:ProblemRecord",),
+    "recovery": ("report.deleted:RecoveryRecord",),
+    "removed name": ("report.deleted:RemovedNameRecord",),
+    "replay": ("report.journal_replay:ReplayFacts",),
+    "report": ("report.summary.records:ReportRecord",),
+    "sighting": ("report.summary.records:SightingRecord",),
+    "state": ("report.info:StateRecord",),
+    "summary": (
+        "report.deleted:DeletedSummary",
+        "report.verify:VerifySummary",
+        "report.journal_audit:AuditSummary",
+        "report.timeline:TimelineSummary",
+    ),
+    "superblock": ("report.superblock_facts:superblock_types",),
+    "suspicion": ("report.summary.records:SuspicionRecord",),
+    "transaction": (
+        "report.journal_list:TransactionRecord",
+        "report.journal_list:TransactionFacts",
+    ),
+    "verdict": ("report.journal_audit:VerdictRecord",),
+    "version": ("report.journal_history:VersionRecord",),
+    "volume": ("report.volumes:VolumeRecord",),
+    "writer": ("report.writer:WriterRecord",),
+}
+_DESCRIPTIONS = {  # of kinds with several types, or one that says something else
+    "entry": "A name in a directory and the inode behind it (`ls`).",
+    "finding": "Something that is wrong (`verify`, `journal audit`).",
+    "gap": "Where the log was begun anew (`journal audit`).",
+    "inode": "Everything that an inode says (`stat`).",
+    "journal": "The superblock of the journal (`info`).",
+    "log": "The journal in short (`report`).",
+    "manifest": 'A record of manifest.jsonl in an output folder; it has no field "record".',
+    "replay": "What a recovery would do (`journal replay`, `journal audit`).",
+    "summary": "The last record of a command.",
+    "superblock": "The superblock (`info`).",
+    "transaction": "A transaction in the log (`journal list`, `journal replay`).",
+}
+
+
+def schema_names() -> tuple[str, ...]:
+    """The kinds of records, as their field `record` has them."""
+    return tuple(sorted(_KINDS))
+
+
+def schema_text(name: str) -> str:
+    """The schema of a kind of record.
+
+    Raises:
+        KeyError: there is no such kind.
+    """
+    types = tuple(map(_loaded, _KINDS[name]))
+    return json.dumps(schema_of(name, types, _DESCRIPTIONS.get(name, "")), indent=2) + "\n"
+
+
+def _loaded(place: str) -> RecordType:
+    """A type, or the annotations that a function of that name gives."""
+    module, _, name = place.partition(":")
+    found: RecordType = getattr(import_module(f"ext4kit.{module}"), name)
+    return found() if isfunction(found) else found
