@@ -114,12 +114,14 @@ def _union(args: tuple[Any, ...]) -> Schema:
     types: list[str] = []
     schema: Schema = {}
     for each in map(_schema, args):
-        types.append(each.pop("type"))
+        types.append(each.pop("type", ""))
         if common := schema.keys() & each.keys():
             raise TypeError(f"{args}: {common} cannot mean both")
         schema |= each
     if "enum" in schema and "null" in types:
         schema["enum"] = [*schema["enum"], None]
+    if "" in types or ("enum" in schema and not set(types) <= {"string", "null"}):
+        raise TypeError(f"{args}: some of them are not told apart by a type")
     return {"type": types} | schema
 
 
