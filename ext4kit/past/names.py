@@ -20,6 +20,7 @@ from ext4kit.arrays.types import Int64s
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.parsers.directory import MODES
 from ext4kit.past.appearances import REMNANT, Appearances, find_appearances
+from ext4kit.past.beginnings import TICK
 from ext4kit.past.breaks import NOWHERE
 from ext4kit.past.directories import BEFORE, DirectoryBlocks
 from ext4kit.past.places import FOREVER, Ground, LiveFolders, Place
@@ -431,9 +432,9 @@ class NameHistory:
         """The order as of which all is as it was just before a time (ns).
 
         BEFORE for a time before the log's first transaction was over, and where the log counts
-        anew.
+        anew. Since Linux 6.13 an inode's times can be later than that of the commit they are in.
         """
-        orders, times = self.past.beginnings.known, self.past.beginnings.times
+        orders, times = self.past.beginnings.known, self.past.beginnings.times + TICK
         place = int(np.searchsorted(times, time))
         if place == 0 or self.past.breaks.anew != NOWHERE:
             return BEFORE

@@ -10,11 +10,11 @@ import numpy as np
 from ext4kit.arrays.lookup import SortedIndex, values_at
 from ext4kit.journal import Log
 from ext4kit.past import NOW
+from ext4kit.past.beginnings import TICK
 from ext4kit.past.breaks import Breaks
 from ext4kit.units import NANOSECONDS
 
 FIRST_EVER = 2  # the kernel's first transaction in a log that mke2fs made has this id or 1
-TICK = 10_000_000  # ns; a commit is dated by a clock that moves on this rarely, at worst
 FAR = np.iinfo(np.int64).max
 
 

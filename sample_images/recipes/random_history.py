@@ -14,6 +14,8 @@ import random
 import struct
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -230,8 +232,11 @@ def main() -> int:
     verdicts = {name: Verdict() for name in options.layouts or LAYOUTS}
     seeds = range(options.seed, options.seed + options.histories)
     tasks = [(LAYOUTS[name], seed, options) for seed in seeds for name in verdicts]
-    with multiprocessing.Pool(options.jobs) as pool:
-        for (layout, _, _), verdict in zip(tasks, pool.imap(_one, tasks), strict=True):
+    with ExitStack() as stack:
+        told: Iterator[Verdict] = map(_one, tasks)
+        if options.jobs > 1:
+            told = stack.enter_context(multiprocessing.Pool(options.jobs)).imap(_one, tasks)
+        for (layout, _, _), verdict in zip(tasks, told, strict=True):
             verdicts[layout.name].add(verdict)
     total = Verdict()
     for verdict in verdicts.values():

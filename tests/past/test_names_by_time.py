@@ -1,0 +1,36 @@
+"""Of which transaction a time of an inode can be."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ext4kit.past.beginnings import TICK, Beginnings
+from ext4kit.past.breaks import NOWHERE
+from ext4kit.past.directories import BEFORE
+from ext4kit.past.names import NameHistory
+from ext4kit.past.states import NOW
+
+SECOND = 1_000_000_000
+COMMITS = {7: 100 * SECOND, 8: 200 * SECOND}
+
+
+@pytest.mark.parametrize(
+    ("time", "order"),
+    [
+        (100 * SECOND - 1, BEFORE),
+        (100 * SECOND + TICK // 2, BEFORE),  # the commit's clock may have stood still that long
+        (100 * SECOND + TICK + 1, 7),
+        (200 * SECOND + TICK // 2, 7),
+        (200 * SECOND + TICK + 1, NOW - 1),
+    ],
+)
+def test_a_commit_counts_as_over_a_tick_after_its_time(time: int, order: int) -> None:
+    history: Any = NameHistory.__new__(NameHistory)
+    states: Any = SimpleNamespace(order=np.zeros(0, np.int64))
+    breaks = SimpleNamespace(anew=NOWHERE)
+    history.past = SimpleNamespace(beginnings=Beginnings(COMMITS, states), breaks=breaks)
+    assert history.before(time) == order
