@@ -146,15 +146,16 @@ def _check_block_counts(
         clusters = _clusters(table, runs, nodes, ratio)
     clusters = clusters + (table.file_acl != 0)
     sectors = clusters * ratio * (superblock.block_size // SECTOR)
-    sectors += (bodies.charges + block_charges(scene, table)) // SECTOR
-    _note_usage(scene, table, sectors * SECTOR)
+    values = bodies.charges + block_charges(scene, table)
+    sectors += values[:, 0] // SECTOR
+    _note_usage(scene, table, sectors * SECTOR, 1 + values[:, 1])
     odd = (table.number == BAD_BLOCKS) | ((table.number == RESIZE) & (ratio > 1))
     rows = np.flatnonzero((sectors != table.blocks) & ~bad & ~odd)
     scene.add_inodes("inode-blocks", table.number[rows], table.blocks[rows], sectors[rows])
 
 
-def _note_usage(scene: Scene, table: InodeTable, space: Any) -> None:
-    """Remember what counts for quotas: files, but not values of attributes."""
+def _note_usage(scene: Scene, table: InodeTable, space: Any, inodes: Any) -> None:
+    """Remember what counts for quotas: files, each with the values of its attributes."""
     if RoCompat.QUOTA not in scene.superblock.features:
         return
     counts = (table.number >= scene.superblock.first_usable_inode) | (table.number == ROOT)
@@ -163,7 +164,7 @@ def _note_usage(scene: Scene, table: InodeTable, space: Any) -> None:
     counts &= (table.flags & int(InodeFlags.EA_INODE)) == 0
     inline = (table.flags & int(InodeFlags.INLINE_DATA)) != 0
     uncounted = inline & ((table.mode & 0xF000) == SYMLINK)
-    columns = (table.uid, table.gid, table.project_id, space, uncounted)
+    columns = (table.uid, table.gid, table.project_id, space, inodes, uncounted)
     scene.usage.append(tuple(column[counts] for column in columns))
 
 

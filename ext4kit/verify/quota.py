@@ -21,13 +21,13 @@ def check_quota(scene: Scene) -> None:
         return
     numbers = (superblock.user_quota_inode, superblock.group_quota_inode,
                superblock.project_quota_inode)  # fmt: skip
-    none = [np.zeros(0, np.int64)] * 5
-    *owners, space, uncounted = (
+    none = [np.zeros(0, np.int64)] * 6
+    *owners, space, inodes, uncounted = (
         np.concatenate(part) for part in zip(none, *scene.usage, strict=True)
     )
     for kind, number in enumerate(numbers):
         if number:
-            _check(scene, kind, number, owners[kind], (space, np.ones_like(space), uncounted))
+            _check(scene, kind, number, owners[kind], (space, inodes, uncounted))
 
 
 def _check(scene: Scene, kind: int, number: int, owner: Any, taken: tuple[Any, Any, Any]) -> None:

@@ -125,8 +125,8 @@ class Scene:
         value_references: (inode, value inode, value size) columns, in pieces.
         contexts: (inode, attribute block) columns of encrypted inodes whose context can lie in
             the block alone, in pieces.
-        usage: (user, group, project, bytes, inline link) columns of files, in pieces; with quotas
-            alone.
+        usage: (user, group, project, bytes, inodes, inline link) columns of files, in pieces;
+            with quotas alone.
         trusted: bool a group: its descriptor can be believed.
         orphans: inodes on the orphan list or in the orphan file.
     """

@@ -33,7 +33,8 @@ class BodyAttributes:
     Attributes:
         inline_size: bytes of inline data behind the first 60; -1 without such an attribute.
         is_encrypted: has an encryption context.
-        charges: bytes of values in inodes of their own, in whole clusters.
+        charges: (n, 2) bytes of values in inodes of their own, in whole clusters; and how many
+            such values.
     """
 
     inline_size: Any
@@ -44,7 +45,8 @@ class BodyAttributes:
 def check_bodies(scene: Scene, table: InodeTable) -> BodyAttributes:
     """Check the extra fields' size and the attributes behind them."""
     count, size = len(table), table.raw.shape[1]
-    result = BodyAttributes(np.full(count, -1), np.zeros(count, bool), np.zeros(count, np.int64))
+    nothing = np.zeros((count, 2), np.int64)
+    result = BodyAttributes(np.full(count, -1), np.zeros(count, bool), nothing)
     if size <= GOOD_OLD_SIZE:
         return result
     extra = table.extra_isize
@@ -82,14 +84,18 @@ def _check_bodies(
 
 
 def charges(scene: Scene, entries: Attributes) -> Any:
-    """Bytes an entry that count for its owner though they lie in another inode."""
+    """(n, 2) bytes and inodes that count for an entry's owner: values in inodes of their own.
+
+    Source: kernel fs/ext4/xattr.c, `ext4_xattr_inode_alloc_quota`.
+    """
     cluster = scene.superblock.block_size * scene.superblock.cluster_ratio
-    return np.where(entries.value_inode != 0, -(-entries.value_size // cluster) * cluster, 0)
+    size = -(-entries.value_size // cluster) * cluster
+    return np.where(entries.value_inode != 0, [size, np.ones_like(size)], 0).T
 
 
 def block_charges(scene: Scene, table: InodeTable) -> Any:
     """The same for the attribute blocks of a table of inodes, a row an inode."""
-    total = np.zeros(len(table), np.int64)
+    total = np.zeros((len(table), 2), np.int64)
     rows = np.flatnonzero(table.file_acl != 0)
     if Incompat.EA_INODE not in scene.superblock.features or not len(rows):
         return total

@@ -13,6 +13,7 @@ import ext4kit
 from ext4kit.verify import verify
 from sample_images.recipes import machine
 from tests.filesystem.matrix import COMBINATIONS, built, kernel_missing
+from tests.filesystem.matrix_oracle import debugfs
 
 
 def is_clean_to_e2fsck(image: Path, work: Path) -> bool:
@@ -66,3 +67,19 @@ def test_what_was_removed_while_open_waits_and_is_no_damage(
         found = verify(opened.volume().filesystem()).findings
     assert set(found.counts) == {"inode-orphan-waiting"}
     assert {each.inode for each in found.kept} == numbers
+
+
+def test_a_quota_counts_the_inodes_that_hold_values_of_attributes(tmp_path: Path) -> None:
+    image, tree, value = (tmp_path / name for name in ("disk.img", "tree", "value"))
+    tree.mkdir()
+    value.write_bytes(b"value" * 2000)
+    make = ("-t", "ext4", "-O", "ea_inode,quota", "-d", str(tree))
+    for number in range(3):
+        (tree / f"{number}").touch()
+    machine.make_file_system(image, 16 << 20, make)
+    debugfs(image, *(f"ea_set -f {value} /{number} user.n" for number in range(3)), write=True)
+    subprocess.run(["e2fsck", "-fy", image], capture_output=True, check=False)  # writes the quotas
+    assert is_clean_to_e2fsck(image, tmp_path)
+    with ext4kit.open(image) as opened:
+        result = verify(opened.volume().filesystem())
+    assert not result.findings.counts, result.findings.kept[:5]
