@@ -150,6 +150,8 @@ def change(chosen: OptionSet, name: str, image: Path) -> bool:
             machine.check(image)
             machine.run(*_TOOLS[name].split(), image)
     except MachineError:
+        with suppress(MachineError):  # a tool that fails leaves multi-mount protection in force
+            machine.run("tune2fs", "-f", "-E", "clear_mmp", image)
         machine.check(image)
         return False
     machine.check(image)
