@@ -44,8 +44,11 @@ class Table:
     @classmethod
     def empty(cls) -> Self:
         """The table without rows; its arrays have one axis and the dtypes of the annotations."""
-        hints = get_type_hints(cls)
+        hints = _HINTS.get(cls) or _HINTS.setdefault(cls, get_type_hints(cls))
         return cls(*(_blank(hints[column.name]) for column in fields(cls)))
+
+
+_HINTS: dict[type[Table], dict[str, Any]] = {}  # they are slow to find out
 
 
 def _selected(column: Any, rows: Any) -> Any:

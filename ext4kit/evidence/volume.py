@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ext4kit.evidence.signatures import EXT_KINDS
 from ext4kit.evidence.source import Window
+from ext4kit.fields import VolumeFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,3 +44,17 @@ class Volume:
     def is_ext(self) -> bool:
         """True for ext2, ext3 and ext4; an external journal is not a file system."""
         return self.kind in EXT_KINDS
+
+    def as_facts(self) -> VolumeFacts:
+        """What tells the volume from others, with plain JSON values."""
+        return {
+            "index": self.index,
+            "offset": self.offset,
+            "size": self.size,
+            "kind": self.kind,
+            "label": self.label,
+            "uuid": self.uuid,
+            "scheme": self.scheme,
+            "parent": self.parent or None,
+            "readable": self.source.size,
+        }

@@ -254,18 +254,7 @@ class Case:
         }
 
     def _volume(self, volume: Volume) -> CaseVolume:
-        return {
-            "index": volume.index,
-            "offset": volume.offset,
-            "size": volume.size,
-            "kind": volume.kind,
-            "label": volume.label,
-            "uuid": volume.uuid,
-            "scheme": volume.scheme,
-            "parent": volume.parent or None,
-            "readable": volume.source.size,
-            "worked_on": volume.index == self.volume,
-        }
+        return {**volume.as_facts(), "worked_on": volume.index == self.volume}
 
 
 def _now() -> str:

@@ -60,9 +60,8 @@ def _percent_encoded(name: bytes) -> str:
 
 def _escaped(char: str) -> str:
     """A character, or its bytes percent-encoded where names here have none such."""
-    if 0xDC80 <= ord(char) <= 0xDCFF:
-        return f"%{ord(char) - 0xDC00:02X}"
     with suppress(UnicodeEncodeError):
-        os.fsencode(char)
-        return char
-    return "".join(f"%{byte:02X}" for byte in char.encode())
+        if not "\udc80" <= char <= "\udcff":  # a byte that is no text
+            os.fsencode(char)
+            return char
+    return "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "surrogateescape"))

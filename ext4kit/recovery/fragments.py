@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ext4kit.arrays.intervals import Intervals, overlap_pairs
+from ext4kit.arrays.intervals import Intervals
+from ext4kit.arrays.types import NO_ROW
 from ext4kit.parsers.inode import InodeTable
 from ext4kit.recovery.candidates import NOTHING
 from ext4kit.recovery.columns import Columns
@@ -82,15 +83,11 @@ def _are_behind_others(contents: Contents, columns: Columns, space: Space) -> An
     runs = contents.runs
     begins = np.flatnonzero(np.diff(runs.owner, prepend=-1) != 0)
     front = runs.physical[begins] - 1
-    ones = np.ones(len(front), np.int64)
-    free, _ = overlap_pairs(front, ones, space.unused.start, space.unused.length)
     claimed = Intervals.union(columns.runs.physical, columns.runs.length)
-    taken, _ = overlap_pairs(front, ones, claimed.start, claimed.length)
-    others = np.ones(len(front), bool)
-    others[free] = False
-    others[taken] = True
     found = np.ones(len(contents), bool)
-    found[runs.owner[begins]] = others
+    found[runs.owner[begins]] = (space.unused.rows_at(front) == NO_ROW) | (
+        claimed.rows_at(front) != NO_ROW
+    )
     return found
 
 

@@ -171,14 +171,7 @@ class Proofs:
         columns = (offset + skip).tolist(), block.tolist(), tid.tolist(), checksum, known.tolist()
         proven = self._fs.superblock.has_metadata_checksums
         return [
-            {
-                "offset": byte,
-                "block": home,
-                "transaction": None if one < 0 else one,
-                "checksum": value if proven else None,
-            }
-            if is_known
-            else None
+            {**_place(byte, home, one), "checksum": value if proven else None} if is_known else None
             for byte, home, one, value, is_known in zip(*columns, strict=True)
         ]
 
@@ -287,12 +280,7 @@ class Proofs:
         offset += self._names.at[rows]
         columns = offset.tolist(), block.tolist(), tid.tolist()
         for row in np.flatnonzero(known).tolist():
-            byte, home, one = (column[row] for column in columns)
-            found[int(here[row])] = {
-                "offset": byte,
-                "block": home,
-                "transaction": None if one < 0 else one,
-            }
+            found[int(here[row])] = _place(*(column[row] for column in columns))
         for row in np.flatnonzero((block < 0) & logged).tolist():
             found[int(here[row])] = self._inline_name(int(rows[row]), int(here[row]))
         return found
@@ -307,9 +295,8 @@ class Proofs:
         while where is not None and start >= 0:
             entry = raw[start - _ENTRY : start]
             if entry[:4] == number.to_bytes(4, "little") and entry[6] == len(name):
-                byte = where["offset"] + start - _ENTRY
                 return {
-                    "offset": byte,
+                    "offset": where["offset"] + start - _ENTRY,
                     "block": where["block"],
                     "transaction": where["transaction"],
                 }
@@ -321,10 +308,10 @@ def _blocks(block: Any, offset: Any, tid: Any) -> list[Place]:
     """Places as plain JSON values."""
     columns = offset.tolist(), block.tolist(), tid.tolist()
     return [
-        {
-            "offset": None if byte < 0 else byte,
-            "block": home,
-            "transaction": None if one < 0 else one,
-        }
-        for byte, home, one in zip(*columns, strict=True)
+        {**_place(*place), "offset": None if place[0] < 0 else place[0]}
+        for place in zip(*columns, strict=True)
     ]
+
+
+def _place(offset: int, block: int, tid: int) -> EntryPlace:
+    return {"offset": offset, "block": block, "transaction": None if tid < 0 else tid}

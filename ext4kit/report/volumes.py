@@ -51,16 +51,8 @@ def volume_record(volume: Volume) -> VolumeRecord:
     """A volume with plain JSON values."""
     return {
         "record": "volume",
-        "index": volume.index,
-        "offset": volume.offset,
-        "size": volume.size,
-        "kind": volume.kind,
-        "label": volume.label,
-        "uuid": volume.uuid,
-        "scheme": volume.scheme,
+        **volume.as_facts(),
         "description": volume.description,
-        "readable": volume.source.size,
         "is_ext": volume.is_ext,
         "backup": volume.backup,
-        "parent": volume.parent or None,
     }

@@ -86,7 +86,8 @@ class Events(Table):
 
 
 COLUMNS = tuple(part.name for part in fields(Events))
-_TYPES: dict[str, np.dtype[Any]] = {name: getattr(Events.empty(), name).dtype for name in COLUMNS}
+_NONE = Events.empty()
+_TYPES: dict[str, np.dtype[Any]] = {name: getattr(_NONE, name).dtype for name in COLUMNS}
 
 
 def make_events(kind: Kind | Any, count: int, **columns: Any) -> Events:

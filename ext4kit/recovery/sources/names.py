@@ -145,8 +145,7 @@ def _pairs(past: Past, found: FoundNames, lives: Lives) -> tuple[Any, Any]:
     A directory of which nothing is left but blocks, its inode another's since, says too little of
     when: the numbers that it names may have been others' as well.
     """
-    low = np.searchsorted(past.number, found.child)
-    high = np.searchsorted(past.number, found.child, side="right")
+    low, high = SortedIndex(past.number).bounds(found.child)
     entry, position = expand(high - low)
     life = low[entry] + position
     directory = directories_of(past, found)
