@@ -21,6 +21,7 @@ RESIZE = 7
 SMALLEST_LOG = 1024  # blocks
 MOST_ORPHAN_BLOCKS = 1 << 16
 BLOCKS_AT_ONCE = 256
+LEAST_NAMED = 4  # reserved blocks; resize2fs may name none of fewer, and e2fsck takes that
 
 
 def find_orphans(scene: Scene) -> None:
@@ -237,7 +238,8 @@ def _resize_reason(scene: Scene, inode: Inode, pointers: Any) -> str:
     expected = np.zeros(per_block, np.int64)
     expected[(descriptors + step) % per_block] = wanted
     if (tree != expected).any():
-        return "its double indirect block does not name the reserved descriptor blocks"
+        unnamed = "its double indirect block does not name the reserved descriptor blocks"
+        return unnamed if tree.any() or reserved >= LEAST_NAMED else ""
     copies = superblock_groups(superblock, len(scene.fs.groups))
     copies = copies[copies > 0][:per_block]
     for at in range(0, len(wanted), BLOCKS_AT_ONCE):

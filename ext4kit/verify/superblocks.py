@@ -19,6 +19,7 @@ SAME = (
     "raw_inode_size", "uuid", "hash_seed", "raw_descriptor_size", "first_meta_group",
     "journal_inode", "journal_uuid", "reserved_gdt_blocks", "checksum_seed", "backup_groups",
 )  # fmt: skip
+ORIGINAL_REVISION = 0
 PASSING = int(Incompat.NEEDS_RECOVERY)  # set while mounted, in the primary alone
 
 
@@ -132,9 +133,12 @@ def _check_backup(scene: Scene, group: int) -> None:
 
 def _differences(primary: Superblock, copy: Superblock, group: int) -> list[str]:
     """Names of the fields that a copy should share with the primary and does not."""
-    same: tuple[str, ...] = SAME
+    may_differ = set()
     if Compat.RESIZE_INODE not in primary.features:  # tune2fs drops both in the primary alone
-        same = tuple(name for name in SAME if name != "reserved_gdt_blocks")
+        may_differ.add("reserved_gdt_blocks")
+    if copy.revision == ORIGINAL_REVISION:  # the kernel raises it in the primary alone
+        may_differ.add("revision")
+    same = (name for name in SAME if name not in may_differ)
     names = [name for name in same if getattr(primary, name) != getattr(copy, name)]
     if primary.features.incompat & ~PASSING != copy.features.incompat & ~PASSING:
         names.append("features")
