@@ -12,7 +12,7 @@ from ext4kit.parsers.checksums import crc32c_each
 from ext4kit.parsers.features import RoCompat
 from ext4kit.parsers.group import DESCRIPTOR_64, GroupFlags
 from ext4kit.verify.inodes import DIRECTORY
-from ext4kit.verify.places import group_starts
+from ext4kit.verify.places import group_starts, overheads
 from ext4kit.verify.scene import METADATA, InodeFacts, Scene
 
 BITMAPS_AT_ONCE = 64
@@ -66,6 +66,9 @@ def _check_twice(scene: Scene, start: Any, length: Any, owner: Any) -> None:
     reach = np.maximum.accumulate(end)
     over = np.flatnonzero(start[1:] < reach[:-1]) + 1
     over = over[(owner[over] != METADATA) | (owner[over - 1] != METADATA)]
+    listed = over[owner[over] == BAD_BLOCKS]  # as bad: mke2fs takes that in copies
+    copies = _copies(scene)
+    over = over[~np.isin(over, listed[copies.contains(start[listed], length[listed])])]
     if not len(over):
         return
     place = _reacher(end, reach, over)
@@ -74,6 +77,13 @@ def _check_twice(scene: Scene, start: Any, length: Any, owner: Any) -> None:
         inode=np.where(owner == METADATA, owner[np.maximum(np.arange(len(owner)) - 1, 0)], owner),
         read=_Names(owner, over, place),
     )  # fmt: skip
+
+
+def _copies(scene: Scene) -> Intervals:
+    """Blocks of superblocks and descriptors, and those kept for them, but of the first group."""
+    superblock, groups = scene.superblock, len(scene.fs.groups)
+    start, length = group_starts(superblock, groups), overheads(superblock, groups)
+    return Intervals.union(start[1:], length[1:])
 
 
 def _reacher(end: Any, reach: Any, over: Any) -> Any:
