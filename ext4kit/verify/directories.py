@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import distinct, first_occurrence
 from ext4kit.errors import CorruptError
 from ext4kit.filesystem.ahead import ahead
 from ext4kit.filesystem.maps import Runs
@@ -25,7 +26,7 @@ from ext4kit.parsers.inode import InodeFlags, InodeTable, inode_seeds
 from ext4kit.parsers.name_hashes import KNOWN, dirhashes
 from ext4kit.verify.htree import DirectoryBlocks, Index, check_index
 from ext4kit.verify.inodes import ROOT, Directories
-from ext4kit.verify.scene import InodeFacts, Scene, distinct
+from ext4kit.verify.scene import InodeFacts, Scene
 
 BLOCKS_AT_ONCE, DIRECTORIES_AT_ONCE = 1024, 1 << 16
 MOST_BLOCKS = 1 << 22  # blocks of names that are looked at together
@@ -83,7 +84,7 @@ def _expanded(scene: Scene, piece: Directories) -> DirectoryBlocks:
     total = np.cumsum(runs.length)
     kept = total <= min(MOST_BLOCKS, scene.fs.blocks.blocks_count)  # each block has one owner
     if not kept.all():
-        lost = distinct(runs.owner[~kept])
+        lost = distinct(runs.owner[~kept])[0]
         scene.add_inodes("directory-unreadable", piece.table.number[lost], "too many blocks")
         runs = runs.take(kept)
     owner = np.repeat(runs.owner, runs.length)
@@ -254,7 +255,7 @@ class _Check:
         """More than two entries called `.` or `..`, or one not in the first block."""
         count = np.bincount(places, minlength=1)
         wrong = (blocks.logical[places] != 0) | (count[places] > 2)
-        self._tell("directory-dot", blocks, distinct(places[wrong]), "a further `.` or `..`")
+        self._tell("directory-dot", blocks, distinct(places[wrong])[0], "a further `.` or `..`")
 
     def _check_entries(self, some: _Some, keys: Any, bad_names: Any) -> None:
         superblock = self.scene.superblock
@@ -304,9 +305,11 @@ class _Check:
         if not len(entries):
             return
         target = row[entries]
-        first = np.zeros(len(entries), bool)
-        first[np.unique(target, return_index=True)[1]] = True
-        again = ~first | (self.links.parent[target] != 0) | (some.inode[entries] == ROOT)
+        again = (
+            ~first_occurrence(target)
+            | (self.links.parent[target] != 0)
+            | (some.inode[entries] == ROOT)
+        )
         wrong = np.zeros(len(row), bool)
         wrong[entries[again]] = True
         self._entries("directory-linked-twice", some, wrong)
@@ -326,7 +329,7 @@ class _Check:
             hashes = dirhashes(some.names.take(rows), kind, seed)
             place = some.place[rows]
             wrong = (hashes < index.low[place]) | (hashes >= index.high[place])
-            found.append(distinct(place[wrong]))
+            found.append(distinct(place[wrong])[0])
         return found
 
     def _duplicates(self) -> None:

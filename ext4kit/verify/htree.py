@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ext4kit.arrays.grouping import expand
+from ext4kit.arrays.grouping import distinct, expand, first_occurrence
 from ext4kit.arrays.lookup import SortedIndex
 from ext4kit.parsers.checksums import crc32c_each, crc32c_rows
 from ext4kit.parsers.features import Incompat
@@ -24,7 +24,7 @@ from ext4kit.parsers.htree import (
     UNSIGNED_STEP,
 )
 from ext4kit.parsers.inode import InodeTable, inode_seeds
-from ext4kit.verify.scene import Scene, distinct
+from ext4kit.verify.scene import Scene
 
 HIGHEST = 1 << 32
 FLAG_INCOMPATIBLE = 1  # unused_flags: a format that nobody knows
@@ -180,7 +180,7 @@ class _Check:
         wrong = np.zeros(len(row), bool)
         wrong[1:] = same & (hashes[1:] < hashes[:-1])
         wrong |= (child < 0) | (hashes > level.high[row])
-        disordered = distinct(row[wrong])
+        disordered = distinct(row[wrong])[0]
         self._tell("htree-node", level.place[disordered], "entries out of order or out of range")
         kept = child >= 0
         np.add.at(self.referred, child[kept], 1)
@@ -194,9 +194,7 @@ class _Check:
 
     def _nodes(self, level: _Level, chosen: Any) -> tuple[_Level, Any]:
         """Those of a level that are nodes, read; each once."""
-        fresh = np.zeros(len(level.place), bool)
-        fresh[np.unique(level.place, return_index=True)[1]] = True
-        chosen = chosen & fresh & ~self.index.is_inner[level.place]
+        chosen = chosen & first_occurrence(level.place) & ~self.index.is_inner[level.place]
         level = _Level(
             level.place[chosen], level.low[chosen], level.high[chosen], level.left[chosen],
             level.start,

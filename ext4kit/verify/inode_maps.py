@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import distinct
 from ext4kit.filesystem.maps import Runs, has_map, map_inodes
 from ext4kit.parsers.features import Incompat, RoCompat
 from ext4kit.parsers.inode import InodeFlags, InodeTable
 from ext4kit.parsers.superblock import Superblock
 from ext4kit.verify.extents import END, Found, TreeCheck
-from ext4kit.verify.scene import Scene, distinct
+from ext4kit.verify.scene import Scene
 from ext4kit.verify.xattrs import BodyAttributes, block_charges
 
 SECTOR = 512
@@ -116,7 +117,7 @@ def _check_directories(scene: Scene, table: InodeTable, runs: Runs, ends: _Ends)
     scene.add_inodes(
         "directory-hole", table.number[rows], ends.mapped[rows], np.maximum(ends.all[rows], 1)
     )
-    unwritten = distinct(runs.owner[runs.unwritten & directory[runs.owner]])
+    unwritten = distinct(runs.owner[runs.unwritten & directory[runs.owner]])[0]
     scene.add_inodes("extent-unwritten-directory", table.number[unwritten])
     if Incompat.LARGE_DIR not in scene.superblock.features:
         most = 1 << (DIRECTORY_BLOCKS_BITS - scene.superblock.log_block_size)
@@ -128,7 +129,7 @@ def _check_clusters(scene: Scene, table: InodeTable, runs: Runs) -> None:
     ratio = scene.superblock.cluster_ratio
     off = (runs.logical - runs.physical) % ratio != 0
     off &= ~np.isin(table.number[runs.owner], (BAD_BLOCKS, RESIZE))  # no files: lists of blocks
-    rows = distinct(runs.owner[off])
+    rows = distinct(runs.owner[off])[0]
     scene.add_inodes("cluster-misaligned", table.number[rows])
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import distinct
 from ext4kit.parsers.checksums import crc32c_each, crc32c_rows
 from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.inode import GOOD_OLD_SIZE, InodeFlags, InodeTable
@@ -18,7 +19,7 @@ from ext4kit.verify.attributes import (
     read_attributes,
     values_fit,
 )
-from ext4kit.verify.scene import METADATA, InodeFacts, Scene, distinct
+from ext4kit.verify.scene import METADATA, InodeFacts, Scene
 
 BLOCKS_AT_ONCE = 2048
 LEAST_EXTRA = 4  # i_extra_isize and i_checksum_hi themselves
@@ -179,7 +180,7 @@ def _check_entries(scene: Scene, blocks: Any, owner: Any, rows: Any, some: Any) 
         "xattr-entry", "xattr block", np.flatnonzero(broken), **place,
         read="an entry or value leaves its area, or lies over another",
     )  # fmt: skip
-    wrong = distinct(entries.area[_wrong_hashes(rows, entries, base)])
+    wrong = distinct(entries.area[_wrong_hashes(rows, entries, base)])[0]
     scene.add_rows("xattr-hash", "xattr block", wrong, **place)
     _note_values(scene, owner[some], entries)
     return place["block"][entries.area[_are_contexts(entries)]]
