@@ -151,12 +151,9 @@ class _Walk:
         return Maps(data, (nodes[0], nodes[1]), self.damaged)
 
 
-def first_met(keys: Any, seen: Any) -> Any:
-    """Per key (bool): it is not in `seen`, nor does it stand further in front.
-
-    np.isin would load numpy.ma, which takes a tenth of the time of a short command.
-    """
-    return first_occurrence(np.concatenate([seen, keys]))[len(seen) :]
+def first_met(keys: Int64s, seen: Int64s) -> Bools:
+    """Per key (bool): it is not in `seen`, nor does it stand further in front."""
+    return first_occurrence(keys) & ~np.isin(keys, seen)
 
 
 def joined(runs: Runs) -> Runs:
