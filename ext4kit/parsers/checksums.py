@@ -7,10 +7,9 @@ crc32c makes (kernel `ext4_chksum`, Documentation/filesystems/ext4/checksums.rst
 from __future__ import annotations
 
 from functools import cache
-from importlib.machinery import PathFinder
-from importlib.util import module_from_spec
 from typing import Any
 
+import crc32c as hardware
 import numpy as np
 
 from ext4kit.parsers.layout import Buffer
@@ -19,34 +18,13 @@ ONES = 0xFFFFFFFF
 _TOGETHER, _PARTS = 4096, 16  # records in one pass, and groups that a failed pass is cut into
 
 
-def _native() -> Any:
-    """The compiled part of the crc32c package alone, as long as that is found.
-
-    The package around it asks for its own version on import, which takes half as long as
-    importing NumPy does.
-    """
-    package = PathFinder.find_spec("crc32c")
-    places = package.submodule_search_locations if package else None
-    found = PathFinder.find_spec("_crc32c", places) if places else None
-    if found is None or found.loader is None:
-        import crc32c
-
-        return crc32c
-    module = module_from_spec(found)
-    found.loader.exec_module(module)
-    return module
-
-
-_hardware_crc32c = _native().crc32c
-
-
 def crc32c(seed: int, data: Buffer) -> int:
     """The crc32c register after `data`, started at `seed`, without inversions.
 
     Source: kernel lib/crc32, `crc32c_le`. The file system seed is
     `crc32c(0xFFFFFFFF, uuid)` or `s_checksum_seed`.
     """
-    return int(_hardware_crc32c(data, seed ^ ONES)) ^ ONES
+    return int(hardware.crc32c(data, seed ^ ONES)) ^ ONES
 
 
 def crc32c_each(seeds: Any, rows: Any) -> Any:
@@ -62,7 +40,7 @@ def crc32c_each(seeds: Any, rows: Any) -> Any:
     Returns:
         int64 array (n,).
     """
-    registers = map(_hardware_crc32c, rows, (seeds ^ ONES).tolist())
+    registers = map(hardware.crc32c, rows, (seeds ^ ONES).tolist())
     return np.fromiter(registers, np.int64, len(seeds)) ^ ONES
 
 
