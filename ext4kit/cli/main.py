@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
 import signal
 import sys
@@ -81,7 +80,6 @@ def main() -> NoReturn:
     INTERRUPTS.take()
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `ext4kit ls ... | head` ends quietly
-    gc.set_threshold(100_000)  # of all that a start makes next to nothing is ever garbage
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy starts threads nobody needs here
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError):
