@@ -7,7 +7,6 @@ import sys
 
 import click
 
-from ext4kit.cli.memory import keep_freed_memory
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import CONTEXT, Options, opened, shared
 from ext4kit.report.listing import (
@@ -50,7 +49,6 @@ def command(
     With --lost, what is known of a file system that this one was made over; directories whose
     own name is gone stand in its root as inode-NUMBER-GENERATION.
     """
-    keep_freed_memory()
     with opened(options) as session:
         with progress(options.quiet or not recursive, "reading the tree"):
             found = find_names(session.fs, os.fsencode(target), recursive, hidden)
