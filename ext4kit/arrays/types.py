@@ -9,6 +9,10 @@ import numpy.typing as npt
 
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
+UInt64s = npt.NDArray[np.uint64]
+UInt32s = npt.NDArray[np.uint32]
+UInt8s = npt.NDArray[np.uint8]
+UInt16s = npt.NDArray[np.uint16]
 Rows = npt.NDArray[np.intp]  # row numbers of a table
 Bools = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.int8]  # values of an enumeration

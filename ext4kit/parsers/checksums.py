@@ -6,12 +6,14 @@ crc32c makes (kernel `ext4_chksum`, Documentation/filesystems/ext4/checksums.rst
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
 import crc32c as hardware
 import numpy as np
 
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s, UInt32s
 from ext4kit.parsers.layout import Buffer
 
 ONES = 0xFFFFFFFF
@@ -27,26 +29,27 @@ def crc32c(seed: int, data: Buffer) -> int:
     return int(hardware.crc32c(data, seed ^ ONES)) ^ ONES
 
 
-def crc32c_each(seeds: Any, rows: Any) -> Any:
+def crc32c_each(seeds: Int64s, rows: Bytes2D | Iterable[Buffer]) -> Int64s:
     """crc32c registers of many long records, each by the hardware.
 
     For records from a few hundred bytes on that is faster than `crc32c_rows` (4.3 GB/s and
     0.3 GB/s for 4 KiB).
 
     Args:
-        seeds: int64 array (n,).
-        rows: n contiguous records: a uint8 array (n, length) or an iterator.
-
-    Returns:
-        int64 array (n,).
+        seeds: one a record.
+        rows: n contiguous records.
     """
     registers = map(hardware.crc32c, rows, (seeds ^ ONES).tolist())
     return np.fromiter(registers, np.int64, len(seeds)) ^ ONES
 
 
 def crc32c_fits(
-    seeds: Any, rows: Any, expected: Any, holes: tuple[slice, ...] = (), heads: Any = None
-) -> Any:
+    seeds: Int64s | int,
+    rows: Bytes2D,
+    expected: Any,
+    holes: tuple[slice, ...] = (),
+    heads: Bytes2D | None = None,
+) -> Bools:
     """Whether each of many equal-length records leaves the register that is expected of it.
 
     All records are laid after each other: four bytes in front of each bring the register from 0
@@ -55,14 +58,11 @@ def crc32c_fits(
     smaller groups.
 
     Args:
-        seeds: int64 array (n,), or one integer for all.
-        rows: uint8 array (n, length).
-        expected: array (n,) of integers.
+        seeds: one a record, or one integer for all.
+        rows: (n, length).
+        expected: integers of any kind, (n,).
         holes: bytes of each record that count as zeros.
-        heads: uint8 array (n, k) of what comes between the seed and each record.
-
-    Returns:
-        bool array (n,).
+        heads: (n, k), what comes between the seed and each record.
     """
     leading = _leading_to(np.atleast_1d(seeds)).astype("<u4").view(np.uint8).reshape(-1, 4)
     leading = np.broadcast_to(leading, (len(rows), 4))
@@ -75,7 +75,9 @@ def crc32c_fits(
     return fine
 
 
-def _fit(leading: Any, heads: Any, rows: Any, ending: Any, holes: tuple[slice, ...]) -> Any:
+def _fit(
+    leading: Bytes2D, heads: Bytes2D, rows: Bytes2D, ending: Bytes2D, holes: tuple[slice, ...]
+) -> Bools:
     (count, length), start = rows.shape, 4 + heads.shape[1]
     records = np.empty((count, start + length + 4), np.uint8)
     records[:, :4], records[:, 4:start], records[:, -4:] = leading, heads, ending
@@ -98,12 +100,12 @@ def _fit(leading: Any, heads: Any, rows: Any, ending: Any, holes: tuple[slice, .
     return fine
 
 
-def crc32c_back(registers: Any, lengths: Any) -> Any:
+def crc32c_back(registers: Int64s, lengths: Int64s | int) -> Int64s:
     """The registers that so many zero bytes led to `registers` from.
 
     Args:
-        registers: int64 array (n,).
-        lengths: how many zero bytes, one integer or an int64 array (n,).
+        registers: (n,).
+        lengths: how many zero bytes, one integer or one a register.
     """
     found = registers.astype(np.int64)
     lengths = np.broadcast_to(np.asarray(lengths, np.int64), found.shape)
@@ -113,70 +115,67 @@ def crc32c_back(registers: Any, lengths: Any) -> Any:
     return found
 
 
-def crc32c_seeds(registers: Any, rows: Any, lengths: Any) -> Any:
+def crc32c_seeds(
+    registers: Int64s, rows: Bytes2D | Iterable[Buffer], lengths: Int64s | int
+) -> Int64s:
     """The registers that records were started at, from those that they ended with.
 
     A register is linear in its start and in the data: what the data alone make of 0 is taken
     away, and the rest goes back over as many zero bytes.
 
     Args:
-        registers: int64 array (n,), the stored checksums.
-        rows: n contiguous records, a uint8 array (n, length) or an iterator of buffers.
-        lengths: bytes of each record, one integer or an int64 array (n,).
-
-    Returns:
-        int64 array (n,).
+        registers: (n,), the stored checksums.
+        rows: n contiguous records.
+        lengths: bytes of each record, one integer or one a record.
     """
     alone = crc32c_each(np.zeros(len(registers), np.int64), rows)
     return crc32c_back(registers ^ alone, lengths)
 
 
-def crc32c_words(seeds: Any, registers: Any) -> Any:
+def crc32c_words(seeds: Int64s | int, registers: Int64s) -> Int64s:
     """The four bytes, as little-endian numbers, that bring each register from `seeds` on.
 
     Args:
-        seeds: int64 array (n,) or one integer.
-        registers: int64 array (n,).
-
-    Returns:
-        int64 array (n,).
+        seeds: one a register, or one integer for all.
+        registers: (n,).
     """
     return _leading_to(registers) ^ seeds
 
 
 @cache
-def _back_tables(power: int) -> Any:
-    """(4, 256) int64: what the bytes of a register were 2**power zero bytes ago."""
+def _back_tables(power: int) -> Int64s:
+    """(4, 256): what the bytes of a register were 2**power zero bytes ago."""
     table = np.arange(256, dtype=np.int64) << 8 * np.arange(4)[:, None]
     if power:
         half = _back_tables(power - 1)
         return _through(half, _through(half, table))
     forward = _step_tables()[0].astype(np.int64)
     last = _last_bytes()[table >> 24]
-    return (table ^ forward[last]) << 8 & ONES | last
+    before: Int64s = (table ^ forward[last]) << 8 & ONES | last
+    return before
 
 
-def _through(tables: Any, registers: Any) -> Any:
+def _through(tables: Int64s, registers: Int64s) -> Int64s:
     """The registers taken byte by byte through four tables of a linear map."""
-    found = tables[0][registers & 0xFF]
+    found: Int64s = tables[0][registers & 0xFF]
     for place in (1, 2, 3):
         found = found ^ tables[place][registers >> 8 * place & 0xFF]
     return found
 
 
 @cache
-def _last_bytes() -> Any:
+def _last_bytes() -> Int64s:
     """By a register's upper byte: which entry of the step table left it there."""
     last = np.zeros(256, np.int64)
     last[_step_tables()[0] >> 24] = np.arange(256)
     return last
 
 
-def _leading_to(registers: Any) -> Any:
+def _leading_to(registers: Any) -> Int64s:
     """The four bytes, as numbers, that bring the register from 0 to each of `registers`."""
     table = _step_tables()[0]
     last = _last_bytes()
-    found = registers.astype(np.int64)
+    found: Int64s = registers.astype(np.int64)
     for _ in range(4):
         byte = last[found >> 24]
         found = (found ^ table[byte]) << 8 & 0xFFFFFFFF | byte
@@ -208,8 +207,8 @@ def crc32_big_endian(seed: int, data: Buffer) -> int:
 
 
 @cache
-def _step_tables() -> Any:
-    """(8, 256) uint32: the register's change for a byte with 0..7 further bytes behind it."""
+def _step_tables() -> UInt32s:
+    """(8, 256): the register's change for a byte with 0..7 further bytes behind it."""
     tables = np.zeros((8, 256), np.uint32)
     register: Any = np.arange(256, dtype=np.uint32)
     for _ in range(8):
@@ -220,15 +219,12 @@ def _step_tables() -> Any:
     return tables
 
 
-def crc32c_rows(seeds: Any, rows: Any) -> Any:
+def crc32c_rows(seeds: Any, rows: Bytes2D) -> UInt32s:
     """crc32c registers of many equal-length records at once.
 
     Args:
-        seeds: uint32 array (n,), or one integer for all.
-        rows: uint8 array (n, length).
-
-    Returns:
-        uint32 array (n,).
+        seeds: numbers of 32 bits, one a record, or one for all.
+        rows: (n, length).
     """
     tables = _step_tables()
     register = np.broadcast_to(np.asarray(seeds, np.uint32), len(rows)).copy()

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Int64s
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s, UInt8s, UInt32s
 from ext4kit.parsers.xattr import XATTR_ENTRY
 from ext4kit.units import widen
 
@@ -34,7 +33,7 @@ class Attributes(Table):
     hash: Int64s
 
 
-def read_attributes(rows: Any, start: Any) -> tuple[Attributes, Any, Any]:
+def read_attributes(rows: Bytes2D, start: Int64s) -> tuple[Attributes, Int64s, Bools]:
     """Read the entries of all areas.
 
     Args:
@@ -73,8 +72,8 @@ def read_attributes(rows: Any, start: Any) -> tuple[Attributes, Any, Any]:
     return Attributes.concat(found), end, broken
 
 
-def values_fit(entries: Attributes, base: Any, size: int) -> Any:
-    """Bool an entry: its value, where it is in the area, lies inside.
+def values_fit(entries: Attributes, base: Int64s, size: int) -> Bools:
+    """Per entry: its value, where it is in the area, lies inside.
 
     Args:
         entries: of areas of `size` bytes.
@@ -83,11 +82,12 @@ def values_fit(entries: Attributes, base: Any, size: int) -> Any:
     """
     inside = entries.value_inode == 0
     stop = base[entries.area] + entries.value_offset + entries.value_size
-    return ~inside | (entries.value_size == 0) | (stop <= size)
+    fits: Bools = ~inside | (entries.value_size == 0) | (stop <= size)
+    return fits
 
 
-def colliding_areas(entries: Attributes, base: Any, start: Any, end: Any) -> Any:
-    """Bool an area: a value lies over another or over the entries; of entries that fit."""
+def colliding_areas(entries: Attributes, base: Int64s, start: Int64s, end: Int64s) -> Bools:
+    """Per area: a value lies over another or over the entries; of entries that fit."""
     own = (entries.value_inode == 0) & (entries.value_size > 0)
     area = np.concatenate([np.arange(len(start)), entries.area[own]])
     first = np.concatenate([start, base[entries.area[own]] + entries.value_offset[own]])
@@ -100,7 +100,7 @@ def colliding_areas(entries: Attributes, base: Any, start: Any, end: Any) -> Any
     return bad
 
 
-def entry_hashes(rows: Any, entries: Attributes, base: Any) -> tuple[Any, Any]:
+def entry_hashes(rows: Bytes2D, entries: Attributes, base: Int64s) -> tuple[UInt32s, UInt32s]:
     """What `e_hash` should be, by unsigned and by signed characters of the name; uint32.
 
     Of entries whose value lies in the area.
@@ -114,10 +114,13 @@ def entry_hashes(rows: Any, entries: Attributes, base: Any) -> tuple[Any, Any]:
         byte = flat[name[some] + step]
         plain[some] = _rotated(plain[some], 5) ^ byte
         signed[some] = _rotated(signed[some], 5) ^ byte.astype(np.int8).astype(np.uint32)
-    return tuple(_with_values(flat, entries, base, size, start) for start in (plain, signed))
+    plain = _with_values(flat, entries, base, size, plain)
+    return plain, _with_values(flat, entries, base, size, signed)
 
 
-def _with_values(flat: Any, entries: Attributes, base: Any, size: int, register: Any) -> Any:
+def _with_values(
+    flat: UInt8s, entries: Attributes, base: Int64s, size: int, register: UInt32s
+) -> UInt32s:
     register = register.copy()
     value = entries.area * size + base[entries.area] + entries.value_offset
     some = np.flatnonzero(entries.value_size > 0)
@@ -134,5 +137,5 @@ def _with_values(flat: Any, entries: Attributes, base: Any, size: int, register:
     return register
 
 
-def _rotated(register: Any, shift: int) -> Any:
+def _rotated(register: UInt32s, shift: int) -> UInt32s:
     return (register << np.uint32(shift)) | (register >> np.uint32(32 - shift))

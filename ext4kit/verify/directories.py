@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.grouping import distinct, first_occurrence
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows, UInt64s
 from ext4kit.errors import CorruptError
 from ext4kit.filesystem.ahead import ahead
 from ext4kit.filesystem.maps import Runs
@@ -47,9 +48,9 @@ class Links:
         told: inode number in its own `..` (directories), 0 for none.
     """
 
-    counted: Any
-    parent: Any
-    told: Any
+    counted: Int64s
+    parent: Int64s
+    told: Int64s
 
 
 def check_directories(scene: Scene, facts: InodeFacts, pieces: list[Directories]) -> Links:
@@ -106,13 +107,13 @@ class _Some:
         place: row of the block among all; -1 for inline data.
     """
 
-    owner: Any
-    block: Any
-    offset: Any
-    inode: Any
-    file_type: Any
+    owner: Rows
+    block: Int64s
+    offset: Int64s
+    inode: Int64s
+    file_type: Int64s
     names: Names
-    place: Any
+    place: Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,16 +130,16 @@ class _Read:
         disordered: rows of blocks, by kind of hash.
     """
 
-    lost: Any
-    some: Any
-    rows: Any
-    tails: tuple[Any, Any]
-    broken: Any
+    lost: Rows
+    some: Rows
+    rows: Bytes2D
+    tails: tuple[Rows, Rows]
+    broken: Int64s
     stray: EntryTable
     entries: _Some
-    keys: Any
-    bad_names: Any
-    disordered: list[Any]
+    keys: UInt64s
+    bad_names: Bools
+    disordered: list[Rows]
 
 
 class _Check:
@@ -150,7 +151,7 @@ class _Check:
         self.encrypted = (table.flags & int(InodeFlags.ENCRYPT)) != 0
         self.folded = (table.flags & int(InodeFlags.CASEFOLD)) != 0
         self.sealed = scene.superblock.has_metadata_checksums
-        self.keys: list[tuple[Any, Any, Any]] = []
+        self.keys: list[tuple[Rows, UInt64s, Int64s]] = []
 
     def blocks(self, piece: Directories) -> None:
         """Directories with blocks."""
@@ -163,7 +164,7 @@ class _Check:
             self._check_blocks(blocks, read)
         self._duplicates()
 
-    def _read(self, blocks: DirectoryBlocks, index: Index, some: Any) -> _Read:
+    def _read(self, blocks: DirectoryBlocks, index: Index, some: Rows) -> _Read:
         """Read some blocks and work out what takes no other blocks to know."""
         rows, readable = self.scene.fs.fetch(blocks.block[some])
         lost, some, rows = some[~readable], some[readable], rows[readable]
@@ -206,7 +207,9 @@ class _Check:
             inode=self.table.number[blocks.owner[places]], block=blocks.block[places],
         )  # fmt: skip
 
-    def _check_tails(self, blocks: DirectoryBlocks, some: Any, rows: Any, leaf: Any) -> Any:
+    def _check_tails(
+        self, blocks: DirectoryBlocks, some: Rows, rows: Bytes2D, leaf: Bools
+    ) -> tuple[Rows, Rows]:
         """Blocks with names of which the checksum lacks, or is wrong, as `TAIL_CODES` has it.
 
         Roots have theirs as nodes of the index.
@@ -229,7 +232,7 @@ class _Check:
         fits = crc32c_each(seeds, (row[:offset] for row in rows)) == tail["det_checksum"]
         return some[~there], some[there & ~fits]
 
-    def _check_dots(self, blocks: DirectoryBlocks, some: Any, rows: Any) -> None:
+    def _check_dots(self, blocks: DirectoryBlocks, some: Rows, rows: Bytes2D) -> None:
         """The first block starts with `.`, which is the directory, and `..`."""
         first = np.flatnonzero(blocks.logical[some] == 0)
         if not len(first):
@@ -246,18 +249,18 @@ class _Check:
         self.links.counted[self.rows[good]] += 1
         self._count(parent[fine])
 
-    def _count(self, numbers: Any) -> None:
+    def _count(self, numbers: Int64s) -> None:
         rows = self.facts.rows_of(numbers)
         rows = rows[rows >= 0]
         np.add.at(self.links.counted, rows, 1)
 
-    def _stray_dots(self, blocks: DirectoryBlocks, places: Any, offset: Any) -> None:
+    def _stray_dots(self, blocks: DirectoryBlocks, places: Rows, offset: Int64s) -> None:
         """More than two entries called `.` or `..`, or one not in the first block."""
         count = np.bincount(places, minlength=1)
         wrong = (blocks.logical[places] != 0) | (count[places] > 2)
         self._tell("directory-dot", blocks, distinct(places[wrong])[0], "a further `.` or `..`")
 
-    def _check_entries(self, some: _Some, keys: Any, bad_names: Any) -> None:
+    def _check_entries(self, some: _Some, keys: UInt64s, bad_names: Bools) -> None:
         superblock = self.scene.superblock
         lowest = superblock.first_usable_inode
         cannot = (some.inode < lowest) | (some.inode > superblock.inodes_count)
@@ -284,7 +287,9 @@ class _Check:
         self._note_parents(some, row, used & (mode & 0xF000 == DIRECTORY))
         self.keys.append((some.owner, keys, some.inode))
 
-    def _entries(self, code: str, some: _Some, wrong: Any, read: Any = None) -> None:
+    def _entries(
+        self, code: str, some: _Some, wrong: Bools, read: Callable[[int], str] | None = None
+    ) -> None:
         rows = np.flatnonzero(wrong)
         if not len(rows):
             return
@@ -300,7 +305,7 @@ class _Check:
             block=some.block, offset=some.offset, read=words,
         )  # fmt: skip
 
-    def _note_parents(self, some: _Some, row: Any, chosen: Any) -> None:
+    def _note_parents(self, some: _Some, row: Rows, chosen: Bools) -> None:
         entries = np.flatnonzero(chosen)
         if not len(entries):
             return
@@ -316,7 +321,7 @@ class _Check:
         fresh = entries[~again]
         self.links.parent[row[fresh]] = self.table.number[some.owner[fresh]]
 
-    def _disordered(self, some: _Some, index: Index) -> list[Any]:
+    def _disordered(self, some: _Some, index: Index) -> list[Rows]:
         """Leaves of an index with names whose hashes it does not give them, by kind of hash."""
         version = index.version[some.owner]
         leaf = (index.high[some.place] > 0) & ~self.folded[some.owner]
@@ -368,7 +373,7 @@ class _Check:
             self._inline_entries(np.array([row]), tail, 0)
         self._duplicates()
 
-    def _tails(self, rows: Any) -> Iterator[tuple[int, Any]]:
+    def _tails(self, rows: Rows) -> Iterator[tuple[int, Bytes2D]]:
         """(row, uint8 (1, length)) of what lies in the attribute system.data."""
         for row in rows[self.table.size[rows] > 60].tolist():
             raw, extra = self.table.raw[row].tobytes(), int(self.table.extra_isize[row])
@@ -379,7 +384,7 @@ class _Check:
             if tail:
                 yield row, np.frombuffer(tail, np.uint8)[None, :]
 
-    def _inline_entries(self, rows: Any, data: Any, start: int) -> None:
+    def _inline_entries(self, rows: Rows, data: Bytes2D, start: int) -> None:
         entries, broken = parse_entries(data, self.scene.fs.has_file_types, start=start)
         bad = np.flatnonzero(broken >= 0)
         self.scene.add_inodes(
@@ -398,7 +403,7 @@ class _Check:
         self._check_entries(some, _name_keys(names), _bad_names(names))
 
 
-def _entry_at(data: Any, row: Any, offset: Any) -> tuple[Any, Any, Any]:
+def _entry_at(data: Bytes2D, row: Rows, offset: Int64s) -> tuple[Int64s, Int64s, Bools]:
     """(inode, record length, is `.`) of the entry at a byte of some rows, a multiple of 4."""
     words = np.ascontiguousarray(data).view("<u4")
     word = offset // 4
@@ -408,13 +413,14 @@ def _entry_at(data: Any, row: Any, offset: Any) -> tuple[Any, Any, Any]:
     return words[row, word].astype(np.int64), head & 0xFFFF, dot
 
 
-def _is_dotdot(data: Any, row: Any, offset: Any) -> Any:
+def _is_dotdot(data: Bytes2D, row: Rows, offset: Int64s) -> Bools:
     length = data[row, offset + 6]
     first, second = data[row, offset + DIRENT.size], data[row, offset + DIRENT.size + 1]
-    return (length == 2) & (first == ord(".")) & (second == ord("."))
+    found: Bools = (length == 2) & (first == ord(".")) & (second == ord("."))
+    return found
 
 
-def _are_dots(names: Names) -> Any:
+def _are_dots(names: Names) -> Bools:
     """Bool a name: `.` or `..`."""
     data = np.frombuffer(names.data, np.uint8)
     short = names.length <= 2
@@ -425,7 +431,7 @@ def _are_dots(names: Names) -> Any:
     return found
 
 
-def _bad_names(names: Names) -> Any:
+def _bad_names(names: Names) -> Bools:
     """Bool a name: holds a slash or a NUL."""
     data = np.frombuffer(names.data, np.uint8)
     places = np.flatnonzero((data == 0) | (data == ord("/")))
@@ -440,7 +446,7 @@ def _bad_names(names: Names) -> Any:
     return bad
 
 
-def _name_keys(names: Names) -> Any:
+def _name_keys(names: Names) -> UInt64s:
     """A 64-bit number a name, the same for the same name and hardly for two others."""
     padded = np.frombuffer(names.data + bytes(8), np.uint8)
     words = np.ndarray(len(names.data) + 1, "<u8", padded, strides=(1,))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Int64s, Rows
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows
 from ext4kit.filesystem.maps import Runs
 from ext4kit.parsers import extents
 from ext4kit.parsers.checksums import crc32c_each
@@ -30,9 +29,9 @@ class Found:
         ordered: what `all_runs` gives, once it was asked.
     """
 
-    bad: Any
-    runs: list[tuple[Any, ...]] = field(default_factory=list)
-    nodes: list[tuple[Any, Any]] = field(default_factory=list)
+    bad: Bools
+    runs: list[tuple[Rows, Int64s, Int64s, Int64s, Bools]] = field(default_factory=list)
+    nodes: list[tuple[Rows, Int64s]] = field(default_factory=list)
     ordered: Runs | None = None
 
     def all_runs(self) -> Runs:
@@ -52,7 +51,7 @@ class Found:
             return runs
         return runs.take(np.lexsort((logical, owner)))
 
-    def all_nodes(self) -> tuple[Any, Any]:
+    def all_nodes(self) -> tuple[Rows, Int64s]:
         """(owner row, block) of every tree block."""
         none = (np.zeros(0, np.int64), np.zeros(0, np.int64))
         owner, block = zip(none, *self.nodes, strict=True)
@@ -92,7 +91,7 @@ class TreeCheck:
         self._found = found
         self._blocks_count = scene.superblock.blocks_count
 
-    def walk(self, owner: Any) -> None:
+    def walk(self, owner: Rows) -> None:
         """Follow the trees of the inodes in rows `owner`."""
         count = len(owner)
         nodes = _Nodes(
@@ -103,7 +102,7 @@ class TreeCheck:
         while len(nodes.owner):
             nodes, rows = self._level(nodes, rows)
 
-    def _level(self, nodes: _Nodes, rows: Any) -> tuple[_Nodes, Any]:
+    def _level(self, nodes: _Nodes, rows: Bytes2D) -> tuple[_Nodes, Bytes2D]:
         sound, entries, _, depth = extents.parse_headers(rows)
         sound &= (nodes.depth < 0) | (depth == nodes.depth)
         sound &= (depth == 0) | (entries > 0)
@@ -111,7 +110,9 @@ class TreeCheck:
         self._leaves(nodes, rows, np.where(sound & (depth == 0), entries, 0))
         return self._children(nodes, rows, np.where(sound & (depth > 0), entries, 0), depth)
 
-    def _tell(self, code: str, nodes: _Nodes, rows: Any, read: Any, spoils: bool = True) -> None:
+    def _tell(
+        self, code: str, nodes: _Nodes, rows: Rows, read: str | list[str], spoils: bool = True
+    ) -> None:
         """Record a finding for each of some nodes."""
         if spoils:
             self._found.bad[nodes.owner[rows]] = True
@@ -127,7 +128,7 @@ class TreeCheck:
                 self._scene.add(code, "extent block", inode=number, block=block, read=words)
         findings.count(code, len(rows) - len(shown))
 
-    def _leaves(self, nodes: _Nodes, rows: Any, entries: Any) -> None:
+    def _leaves(self, nodes: _Nodes, rows: Bytes2D, entries: Int64s) -> None:
         row, slot = expand(entries)
         if not len(row):
             return
@@ -152,14 +153,16 @@ class TreeCheck:
         self._found.runs.append(tuple(column[fine] for column in columns))
 
     def _tell_entries(
-        self, code: str, nodes: _Nodes, row: Any, bad: Any, words: _Words, spoils: bool = True
+        self, code: str, nodes: _Nodes, row: Rows, bad: Bools, words: _Words, spoils: bool = True
     ) -> None:
         entries = np.flatnonzero(bad)
         if len(entries):
             shown = words.of(entries[: self._scene.findings.room(code)])
             self._tell(code, nodes, row[entries], shown, spoils)
 
-    def _children(self, nodes: _Nodes, rows: Any, entries: Any, depth: Any) -> tuple[_Nodes, Any]:
+    def _children(
+        self, nodes: _Nodes, rows: Bytes2D, entries: Int64s, depth: Int64s
+    ) -> tuple[_Nodes, Bytes2D]:
         row, slot = expand(entries)
         low, child = extents.parse_children(rows, row, slot)
         words = _Words("index {}: file block {} at block {}", slot, low, child)
@@ -177,7 +180,7 @@ class TreeCheck:
         below = _Nodes(nodes.owner[row], child, low, high, depth[row] - 1)
         return self._read(below.take(~outside))
 
-    def _read(self, nodes: _Nodes) -> tuple[_Nodes, Any]:
+    def _read(self, nodes: _Nodes) -> tuple[_Nodes, Bytes2D]:
         """The nodes that are met for the first time and can be read, and their bytes."""
         self._found.nodes.append((nodes.owner, nodes.block))
         fresh = self._scene.nodes.visit(nodes.block)
@@ -190,7 +193,7 @@ class TreeCheck:
         self._check_sums(nodes, rows)
         return nodes, rows
 
-    def _check_sums(self, nodes: _Nodes, rows: Any) -> None:
+    def _check_sums(self, nodes: _Nodes, rows: Bytes2D) -> None:
         """The checksum in each node's tail, which lies behind `eh_max` entries."""
         if not self._scene.superblock.has_metadata_checksums or not len(rows):
             return
@@ -214,10 +217,10 @@ class TreeCheck:
 class _Words:
     """Texts for some of many entries, made when they are needed."""
 
-    def __init__(self, template: str, *columns: Any) -> None:
+    def __init__(self, template: str, *columns: Int64s) -> None:
         self._template, self._columns = template, columns
 
-    def of(self, rows: Any) -> list[str]:
+    def of(self, rows: Rows) -> list[str]:
         """The texts of these rows."""
         lists = (column[rows].tolist() for column in self._columns)
         return [self._template.format(*values) for values in zip(*lists, strict=True)]

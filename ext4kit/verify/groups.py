@@ -158,4 +158,4 @@ def _claim(scene: Scene) -> None:
         inside = (place > 0) & (place + length <= superblock.blocks_count)
         scene.claims.add(place[inside], length, METADATA)
     if Incompat.MMP in superblock.features and 0 < superblock.mmp_block < superblock.blocks_count:
-        scene.claims.add([superblock.mmp_block], 1, METADATA)
+        scene.claims.add(superblock.mmp_block, 1, METADATA)

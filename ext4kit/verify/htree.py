@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.grouping import distinct, expand, first_occurrence
 from ext4kit.arrays.lookup import SortedIndex
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows
 from ext4kit.parsers.checksums import crc32c_each, crc32c_rows
 from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.htree import (
@@ -41,11 +41,11 @@ class DirectoryBlocks:
         owner: row of the directory in its table; logical: file block; block: on disk.
     """
 
-    owner: Any
-    logical: Any
-    block: Any
+    owner: Rows
+    logical: Int64s
+    block: Int64s
 
-    def find(self, owner: Any, logical: Any) -> Any:
+    def find(self, owner: Rows, logical: Int64s) -> Rows:
         """Position of a directory's file block, -1 for none."""
         key = self.owner << _SHIFT | self.logical
         return SortedIndex(key).rows(owner << _SHIFT | logical)
@@ -56,18 +56,18 @@ class Index:
     """What the index says of each directory block (a row a block of `DirectoryBlocks`).
 
     Attributes:
-        is_inner: bool: a node of the index, not names.
-        is_root: bool: the first block of an indexed directory.
+        is_inner: a node of the index, not names.
+        is_root: the first block of an indexed directory.
         version: hash version with signedness by row of the directory, -1 where unknown.
         low, high: hashes that the names of a leaf have, `high` not among them; 0 and 0 for a
             block that is not a leaf of an index.
     """
 
-    is_inner: Any
-    is_root: Any
-    version: Any
-    low: Any
-    high: Any
+    is_inner: Bools
+    is_root: Bools
+    version: Int64s
+    low: Int64s
+    high: Int64s
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,21 +79,21 @@ class _Level:
         start: byte of the first entry in the block.
     """
 
-    place: Any
-    low: Any
-    high: Any
-    left: Any
+    place: Rows
+    low: Int64s
+    high: Int64s
+    left: Int64s
     start: int
 
 
-def check_index(scene: Scene, table: InodeTable, blocks: DirectoryBlocks, indexed: Any) -> Index:
+def check_index(scene: Scene, table: InodeTable, blocks: DirectoryBlocks, indexed: Bools) -> Index:
     """Check the index of the directories that have one.
 
     Args:
         scene: takes the findings.
         table: directories.
         blocks: their blocks.
-        indexed: bool a directory.
+        indexed: per directory.
     """
     return _Check(scene, table, blocks).run(indexed)
 
@@ -110,7 +110,7 @@ class _Check:
             np.zeros(count, np.int64), np.zeros(count, np.int64),
         )  # fmt: skip
 
-    def run(self, indexed: Any) -> Index:
+    def run(self, indexed: Bools) -> Index:
         blocks = self.blocks
         roots = np.flatnonzero(indexed[blocks.owner] & (blocks.logical == 0))
         self.broken = np.zeros(len(self.table), bool)
@@ -122,13 +122,13 @@ class _Check:
         self._tell("htree-node", np.flatnonzero(wanted & (self.referred > 1)), "referred to twice")
         return self.index
 
-    def _tell(self, code: str, places: Any, read: Any = "", name: str = "htree node") -> None:
+    def _tell(self, code: str, places: Rows, read: str = "", name: str = "htree node") -> None:
         blocks = self.blocks
         self.scene.add_rows(
             code, name, places, inode=self.table.number[blocks.owner], block=blocks.block, read=read
         )
 
-    def _roots(self, places: Any) -> None:
+    def _roots(self, places: Rows) -> None:
         rows, readable = self.scene.fs.fetch(self.blocks.block[places])
         places, rows = places[readable], rows[readable]
         if not len(places) or rows.shape[1] < DX_ROOT.size:
@@ -157,13 +157,13 @@ class _Check:
         )  # fmt: skip
         self._descend(level, rows[fine])
 
-    def _descend(self, level: _Level, rows: Any) -> None:
+    def _descend(self, level: _Level, rows: Bytes2D) -> None:
         for _ in range(MAX_LEVELS + 1):
             level, rows = self._below(level, rows)
             if not len(level.place):
                 return
 
-    def _below(self, level: _Level, rows: Any) -> tuple[_Level, Any]:
+    def _below(self, level: _Level, rows: Bytes2D) -> tuple[_Level, Bytes2D]:
         """Check a level of index blocks; what lies below it, leaves noted and nodes read."""
         count = self._counts(level, rows)
         row, slot = expand(count)
@@ -192,7 +192,7 @@ class _Check:
         self.index.high[below.place[leaf]] = below.high[leaf]
         return self._nodes(below, ~leaf)
 
-    def _nodes(self, level: _Level, chosen: Any) -> tuple[_Level, Any]:
+    def _nodes(self, level: _Level, chosen: Bools) -> tuple[_Level, Bytes2D]:
         """Those of a level that are nodes, read; each once."""
         chosen = chosen & first_occurrence(level.place) & ~self.index.is_inner[level.place]
         level = _Level(
@@ -208,7 +208,7 @@ class _Check:
         self._tell("htree-node", level.place[bad], "not one unused entry over the whole block")
         return level, rows
 
-    def _counts(self, level: _Level, rows: Any) -> Any:
+    def _counts(self, level: _Level, rows: Bytes2D) -> Int64s:
         """Entries in use of each block, 0 where its counts make no sense; checksums as well."""
         if not len(rows):
             return np.zeros(0, np.int64)
@@ -227,8 +227,8 @@ class _Check:
             self._tell("htree-checksum", level.place[wrong], name=name)
         return np.where(fine, count, 0)
 
-    def _sums_fit(self, level: _Level, rows: Any, count: Any, tail: int) -> Any:
-        """Bool a block: its tail has the checksum over the entries in use."""
+    def _sums_fit(self, level: _Level, rows: Bytes2D, count: Int64s, tail: int) -> Bools:
+        """Per block: its tail has the checksum over the entries in use."""
         used = np.minimum(level.start + count * DX_ENTRY.size, rows.shape[1])
         bodies = (rows[row, :end] for row, end in enumerate(used.tolist()))
         seeds = self.seeds[self.blocks.owner[level.place]]
@@ -236,4 +236,5 @@ class _Check:
         end = rows[:, tail : tail + DX_TAIL.size].copy()
         stored = end[:, 4:].copy().view("<u4")[:, 0]
         end[:, 4:] = 0
-        return crc32c_rows(register, end) == stored
+        fits: Bools = crc32c_rows(register, end) == stored
+        return fits

@@ -60,10 +60,8 @@ class Gathered:
     def inode_facts(self) -> InodeFacts:
         """All inodes in use."""
         columns = [np.concatenate(part) for part in zip(*self.facts, strict=True)]
-        if not columns:
-            none = np.zeros(0, np.int64)
-            return InodeFacts(none, none, none, none, none, none.astype(bool))
-        facts = InodeFacts(*columns)
+        kinds = (np.int64, np.uint16, np.uint16, np.uint32, np.int64, np.bool_)
+        facts = InodeFacts(*columns or (np.zeros(0, kind) for kind in kinds))
         return replace(facts, places=row_places(facts.number))
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows, UInt16s, UInt32s
 from ext4kit.errors import AccessError
 from ext4kit.parsers import extents
 from ext4kit.parsers.features import Incompat, RoCompat
@@ -50,19 +51,19 @@ class Piece:
         start, length, owner: the extents of the plain files.
     """
 
-    asked: Any
-    lost: Any
-    unsealed: Any
-    number: Any
-    mode: Any
-    links_count: Any
-    flags: Any
-    size: Any
-    others: Any
-    rows: Any
-    start: Any
-    length: Any
-    owner: Any
+    asked: Int64s
+    lost: Int64s
+    unsealed: Int64s
+    number: Int64s
+    mode: UInt16s
+    links_count: UInt16s
+    flags: UInt32s
+    size: Int64s
+    others: Rows
+    rows: Bytes2D
+    start: Int64s
+    length: Int64s
+    owner: Int64s
 
     @property
     def facts(self) -> tuple[Any, ...]:
@@ -70,7 +71,7 @@ class Piece:
         return self.number, self.mode, self.links_count, self.flags, self.size
 
 
-def read_piece(scene: Scene, numbers: Any) -> Piece:
+def read_piece(scene: Scene, numbers: Int64s) -> Piece:
     """Read some inodes and look at them."""
     rows, lost = _rows(scene, numbers)
     words = _Words(rows, scene.superblock)
@@ -95,7 +96,7 @@ def read_piece(scene: Scene, numbers: Any) -> Piece:
     )
 
 
-def _rows(scene: Scene, numbers: Any) -> tuple[Any, Any]:
+def _rows(scene: Scene, numbers: Int64s) -> tuple[Bytes2D, Int64s]:
     """(uint8 (n, inode size), numbers of those that cannot be read); not copied where possible."""
     fs, size = scene.fs, scene.superblock.inode_size
     per_group = scene.superblock.inodes_per_group
@@ -113,7 +114,7 @@ def _rows(scene: Scene, numbers: Any) -> tuple[Any, Any]:
     return np.ascontiguousarray(rows), numbers[~readable]
 
 
-def _unsealed(scene: Scene, numbers: Any, rows: Any) -> Any:
+def _unsealed(scene: Scene, numbers: Int64s, rows: Bytes2D) -> Int64s:
     """The numbers of inodes whose checksum is wrong; one that was never used has none."""
     if not scene.superblock.has_metadata_checksums:
         return numbers[:0]
@@ -124,7 +125,7 @@ def _unsealed(scene: Scene, numbers: Any, rows: Any) -> Any:
 class _Words:
     """The 32-bit words of inodes that tell whether they are plain, and fields out of them."""
 
-    def __init__(self, rows: Any, superblock: Superblock) -> None:
+    def __init__(self, rows: Bytes2D, superblock: Superblock) -> None:
         self._all = rows.view("<u4")
         self.inode_size = rows.shape[1]
         offsets = [INODE.offset_of(name) for name in _FIELDS]
@@ -139,38 +140,39 @@ class _Words:
         high = (self.at("i_size_high") * large).astype(np.int64)
         self.size = high << 32 | self.at("i_size_lo")
 
-    def at(self, field: str) -> Any:
+    def at(self, field: str) -> UInt32s:
         """The word that begins with a field of an inode."""
         return self.byte(INODE.offset_of(field))
 
-    def byte(self, offset: int) -> Any:
+    def byte(self, offset: int) -> UInt32s:
         """The word at a byte."""
         return self._words[offset]
 
-    def each(self, rows: Any, offset: Any) -> Any:
+    def each(self, rows: Rows, offset: Int64s) -> UInt32s:
         """The words of some rows, each at a byte of its own."""
         return self._all[rows, offset // 4]
 
 
-def _are_idle(scene: Scene, numbers: Any, words: _Words) -> Any:
-    """Bool an inode: not in use and released as it should be, or never used."""
-    usual = numbers >= max(scene.superblock.first_usable_inode, LEAST_USUAL)
+def _are_idle(scene: Scene, numbers: Int64s, words: _Words) -> Bools:
+    """Per inode: not in use and released as it should be, or never used."""
+    usual: Bools = numbers >= max(scene.superblock.first_usable_inode, LEAST_USUAL)
     if scene.orphans:
         usual &= ~np.isin(numbers, np.array(sorted(scene.orphans), np.int64))
-    return usual & (words.links_count == 0) & ((words.mode == 0) | (words.at("i_dtime") != 0))
+    usual &= (words.links_count == 0) & ((words.mode == 0) | (words.at("i_dtime") != 0))
+    return usual
 
 
 @dataclass(frozen=True, slots=True)
 class _Extent:
     """One extent an inode."""
 
-    start: Any
-    length: Any
-    logical: Any
+    start: Int64s
+    length: Int64s
+    logical: Int64s
 
 
-def _are_plain(scene: Scene, numbers: Any, words: _Words) -> tuple[Any, _Extent]:
-    """Bool an inode: a regular file in which nothing can be wrong; and its extent."""
+def _are_plain(scene: Scene, numbers: Int64s, words: _Words) -> tuple[Bools, _Extent]:
+    """Per inode: a regular file in which nothing can be wrong; and its extent."""
     superblock = scene.superblock
     word, half = words.byte(_FIRST + 4), np.uint32(16)
     length = (word & np.uint32(0xFFFF)).astype(np.int64)
@@ -195,24 +197,25 @@ def _has_plain_files(superblock: Superblock) -> bool:
     return kept and Incompat.EXTENT in features
 
 
-def _fits(scene: Scene, words: _Words, extent: _Extent) -> Any:
-    """Bool an inode: extent, size and count of blocks fit each other and the file system."""
+def _fits(scene: Scene, words: _Words, extent: _Extent) -> Bools:
+    """Per inode: extent, size and count of blocks fit each other and the file system."""
     length, size = extent.length, scene.superblock.block_size
     end = extent.logical * (length > 0) + length
     first, most = max(scene.superblock.first_data_block, 1), scene.blocks_count
     inside = (extent.start >= first) & (extent.start + length <= most) & (end <= END)
-    fine = (inside & (length <= extents.MAX_INITIALISED)) | (length == 0)
+    fine: Bools = (inside & (length <= extents.MAX_INITIALISED)) | (length == 0)
     fine &= (words.size >= (end - 1) * size) & (words.size <= END * size - size)
-    return fine & (words.at("i_blocks_lo") == length * (size // SECTOR)) & (words.size >= 0)
+    fine &= (words.at("i_blocks_lo") == length * (size // SECTOR)) & (words.size >= 0)
+    return fine
 
 
-def _has_no_attributes(words: _Words) -> Any:
-    """Bool an inode: its extra fields are of a usual size and no attributes are behind them."""
+def _has_no_attributes(words: _Words) -> Bools:
+    """Per inode: its extra fields are of a usual size and no attributes are behind them."""
     size = words.inode_size
     if size < GOOD_OLD_SIZE + INODE_EXTRA.size:
         return np.full(len(words.mode), size == GOOD_OLD_SIZE)
     extra = words.byte(GOOD_OLD_SIZE) & np.uint32(0xFFFF)
-    fine = (extra >= LEAST_EXTRA) & (extra <= size - GOOD_OLD_SIZE) & (extra % 4 == 0)
+    fine: Bools = (extra >= LEAST_EXTRA) & (extra <= size - GOOD_OLD_SIZE) & (extra % 4 == 0)
     start = GOOD_OLD_SIZE + extra.astype(np.int64)
     fine |= extra == 0
     room = np.flatnonzero(fine & (extra != 0) & (start + XATTR_BODY_HEADER.size + 4 <= size))

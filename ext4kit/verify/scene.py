@@ -9,6 +9,7 @@ import numpy as np
 
 from ext4kit.arrays.grouping import first_occurrence
 from ext4kit.arrays.lookup import SortedIndex, is_member
+from ext4kit.arrays.types import Bools, Int32s, Int64s, Rows, UInt16s, UInt32s
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.maps import MOST_BLOCKS
 from ext4kit.parsers.superblock import Superblock
@@ -22,19 +23,19 @@ METADATA = 0  # owner of blocks that belong to no inode
 class Claims:
     """Runs of blocks and who has them, collected in pieces."""
 
-    starts: list[Any] = field(default_factory=list)
-    lengths: list[Any] = field(default_factory=list)
-    owners: list[Any] = field(default_factory=list)
+    starts: list[Int64s] = field(default_factory=list)
+    lengths: list[Int64s] = field(default_factory=list)
+    owners: list[Int64s] = field(default_factory=list)
 
-    def add(self, start: Any, length: Any, owner: Any) -> None:
+    def add(self, start: Int64s | int, length: Int64s | int, owner: Int64s | int) -> None:
         """Take some runs; columns, or one integer for all of `length` and `owner`."""
-        start = np.asarray(start, np.int64).reshape(-1)
-        self.starts.append(start)
-        self.lengths.append(np.broadcast_to(np.asarray(length, np.int64), start.shape))
-        self.owners.append(np.broadcast_to(np.asarray(owner, np.int64), start.shape))
+        starts = np.asarray(start, np.int64).reshape(-1)
+        self.starts.append(starts)
+        self.lengths.append(np.broadcast_to(np.asarray(length, np.int64), starts.shape))
+        self.owners.append(np.broadcast_to(np.asarray(owner, np.int64), starts.shape))
 
-    def columns(self) -> tuple[Any, Any, Any]:
-        """(start, length, owner), int64."""
+    def columns(self) -> tuple[Int64s, Int64s, Int64s]:
+        """(start, length, owner)."""
         none = np.zeros(0, np.int64)
         parts = (self.starts, self.lengths, self.owners)
         start, length, owner = (np.concatenate([none, *part]) for part in parts)
@@ -49,10 +50,10 @@ class Visited:
     twice as long as the one behind it.
     """
 
-    pieces: list[Any] = field(default_factory=list)
+    pieces: list[Int64s] = field(default_factory=list)
 
-    def visit(self, blocks: Any) -> Any:
-        """Bool a block: met for the first time, here and before."""
+    def visit(self, blocks: Int64s) -> Bools:
+        """Per block: met for the first time, here and before."""
         fresh = first_occurrence(blocks)
         for piece in self.pieces:
             fresh &= ~is_member(blocks, piece)
@@ -75,22 +76,22 @@ class InodeFacts:
         places: `row_places` of the numbers.
     """
 
-    number: Any
-    mode: Any
-    links_count: Any
-    flags: Any
-    size: Any
-    is_bad: Any
-    places: Any = None
+    number: Int64s
+    mode: UInt16s
+    links_count: UInt16s
+    flags: UInt32s
+    size: Int64s
+    is_bad: Bools
+    places: Int32s | None = None
 
-    def rows_of(self, numbers: Any) -> Any:
+    def rows_of(self, numbers: Int64s) -> Rows:
         """Row of each inode number, -1 where it is not in use."""
         if self.places is not None:
             return np.take(self.places, numbers, mode="clip").astype(np.int64)
         return SortedIndex(self.number).rows(numbers)
 
 
-def row_places(numbers: Any) -> Any:
+def row_places(numbers: Int64s) -> Int32s | None:
     """The row of each inode number as a table, -1 for none and behind the last one.
 
     Args:
@@ -129,10 +130,10 @@ class Scene:
     findings: Findings = field(default_factory=Findings)
     claims: Claims = field(default_factory=Claims)
     nodes: Visited = field(default_factory=Visited)
-    xattr_blocks: list[tuple[Any, Any]] = field(default_factory=list)
-    value_references: list[tuple[Any, Any, Any]] = field(default_factory=list)
-    contexts: list[tuple[Any, Any]] = field(default_factory=list)
-    usage: list[tuple[Any, ...]] = field(default_factory=list)
+    xattr_blocks: list[tuple[Int64s, Int64s]] = field(default_factory=list)
+    value_references: list[tuple[Int64s, Int64s, Int64s]] = field(default_factory=list)
+    contexts: list[tuple[Int64s, Int64s]] = field(default_factory=list)
+    usage: list[tuple[Int64s, ...]] = field(default_factory=list)
     trusted: Any = None
     orphans: frozenset[int] = frozenset()
 

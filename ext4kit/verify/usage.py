@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.intervals import Intervals
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows, UInt8s
 from ext4kit.parsers.checksums import crc32c_each
 from ext4kit.parsers.features import RoCompat
 from ext4kit.parsers.group import DESCRIPTOR_64, GroupFlags
@@ -31,7 +31,7 @@ def check_usage(scene: Scene, facts: InodeFacts) -> int:
     return int(used.length.sum()) * scene.superblock.cluster_ratio
 
 
-def _in_order(scene: Scene) -> tuple[Any, Any, Any]:
+def _in_order(scene: Scene) -> tuple[Int64s, Int64s, Int64s]:
     """(start, length, owner) of all claims in the file system, by start, then owner."""
     start, length, owner = scene.claims.columns()
     start, length = _inside(scene, start, length)
@@ -44,13 +44,13 @@ def _in_order(scene: Scene) -> tuple[Any, Any, Any]:
     return start[order], length[order], owner[order]
 
 
-def _clusters(scene: Scene, start: Any, length: Any) -> tuple[Any, Any]:
+def _clusters(scene: Scene, start: Int64s, length: Int64s) -> tuple[Int64s, Int64s]:
     """(first cluster, one past the last), counted from the first data block."""
     ratio, base = scene.superblock.cluster_ratio, scene.superblock.first_data_block
     return (start - base) // ratio, -(-(start - base + length) // ratio)
 
 
-def _inside(scene: Scene, start: Any, length: Any) -> tuple[Any, Any]:
+def _inside(scene: Scene, start: Int64s, length: Int64s) -> tuple[Int64s, Int64s]:
     """The part of runs that lies in the file system."""
     begin, end = scene.superblock.first_data_block, scene.blocks_count
     low = np.clip(start, begin, end)
@@ -58,7 +58,7 @@ def _inside(scene: Scene, start: Any, length: Any) -> tuple[Any, Any]:
     return low, high - low
 
 
-def _check_twice(scene: Scene, start: Any, length: Any, owner: Any) -> None:
+def _check_twice(scene: Scene, start: Int64s, length: Int64s, owner: Int64s) -> None:
     """Runs, in order, that lie over one another; clusters of one owner may be shared."""
     if RoCompat.SHARED_BLOCKS in scene.superblock.features or not len(start):
         return
@@ -86,7 +86,7 @@ def _copies(scene: Scene) -> Intervals:
     return Intervals.union(start[1:], length[1:])
 
 
-def _reacher(end: Any, reach: Any, over: Any) -> Any:
+def _reacher(end: Int64s, reach: Int64s, over: Rows) -> Rows:
     """For each of the runs `over`, an earlier run that reaches into it."""
     new = np.concatenate([[True], end[1:] > reach[:-1]])
     holder = np.maximum.accumulate(np.where(new, np.arange(len(end)), 0))
@@ -96,22 +96,20 @@ def _reacher(end: Any, reach: Any, over: Any) -> Any:
 class _Names:
     """Who the two owners are, in words, by row."""
 
-    def __init__(self, owner: Any, over: Any, other: Any) -> None:
-        self._owner, self._other = (
-            owner,
-            dict(zip(over[:1000].tolist(), other.tolist(), strict=False)),
-        )
+    def __init__(self, owner: Int64s, over: Rows, other: Rows) -> None:
+        self._owner = owner
+        self._other = dict(zip(over[:1000].tolist(), other.tolist(), strict=False))
 
     def __call__(self, row: int) -> str:
-        return f"{_who(self._owner[self._other[row]])} and {_who(self._owner[row])}"
+        return f"{_who(int(self._owner[self._other[row]]))} and {_who(int(self._owner[row]))}"
 
 
-def _who(owner: Any) -> str:
+def _who(owner: int) -> str:
     return f"inode {owner}" if owner != METADATA else "the file system itself"
 
 
-def _per_group(first: Any, end: Any, size: int, groups: int) -> Any:
-    """Members of disjoint runs in each group of `size`; int64 (groups,)."""
+def _per_group(first: Int64s, end: Int64s, size: int, groups: int) -> Int64s:
+    """Members of disjoint runs in each group of `size`; (groups,)."""
     edges = np.arange(groups + 1) * size
     before = np.concatenate([[0], np.cumsum(end - first)])
     place = np.searchsorted(first, edges, "right") - 1
@@ -122,7 +120,7 @@ def _per_group(first: Any, end: Any, size: int, groups: int) -> Any:
     return np.diff(np.where(hit, total, 0))
 
 
-def _bits_of(first: Any, end: Any, low: int, count: int) -> Any:
+def _bits_of(first: Int64s, end: Int64s, low: int, count: int) -> UInt8s:
     """uint8 (count,): 1 where a member of runs with gaps between them lies, from `low` on."""
     a, b = np.searchsorted(end, low, "right"), np.searchsorted(first, low + count)
     step = np.zeros(count + 1, np.int8)
@@ -131,7 +129,7 @@ def _bits_of(first: Any, end: Any, low: int, count: int) -> Any:
     return np.cumsum(step[:-1], dtype=np.int8).view(np.uint8)
 
 
-def _runs_in_words(bits: Any, low: int, ratio: int = 1) -> str:
+def _runs_in_words(bits: UInt8s | Bools, low: int, ratio: int = 1) -> str:
     """The set bits as `5-9, 12`, the first few of them."""
     places = np.flatnonzero(bits)
     cut = np.flatnonzero(np.diff(places) > 1)
@@ -159,7 +157,7 @@ class _Bitmaps:
 
     name = ""
 
-    def __init__(self, scene: Scene, size: int, total: int, first: Any, end: Any) -> None:
+    def __init__(self, scene: Scene, size: int, total: int, first: Int64s, end: Int64s) -> None:
         self.scene, self.groups = scene, scene.fs.groups
         self.size, self.total = size, total
         self.first, self.end = first, end
@@ -169,12 +167,12 @@ class _Bitmaps:
         self.used = _per_group(first, end, size, count)
         self.room = np.clip(total - np.arange(count) * size, 0, size)
 
-    def written(self, flag: GroupFlags) -> Any:
+    def written(self, flag: GroupFlags) -> Rows:
         """The groups whose bitmap was written, ascending."""
         absent = self.lazy & ((self.groups.flags & int(flag)) != 0)
         return np.flatnonzero(~absent)
 
-    def compare(self, groups: Any, places: Any, stored: Any) -> None:
+    def compare(self, groups: Rows, places: Int64s, stored: Int64s) -> None:
         """The written bitmaps: checksum, padding, bits.
 
         Args:
@@ -193,7 +191,7 @@ class _Bitmaps:
             for group, row in self._differing(some[readable], rows[readable]):
                 self._tell(group, row, int(places[group]))
 
-    def _check_sums(self, groups: Any, rows: Any, places: Any, stored: Any) -> None:
+    def _check_sums(self, groups: Rows, rows: Bytes2D, places: Int64s, stored: Int64s) -> None:
         superblock = self.scene.superblock
         if not superblock.has_metadata_checksums or not len(groups):
             return
@@ -209,7 +207,7 @@ class _Bitmaps:
                 block=int(places[group]), read=f"0x{stored[group]:x}", expected=f"0x{found[row]:x}",
             )  # fmt: skip
 
-    def _differing(self, groups: Any, rows: Any) -> Iterator[tuple[int, Any]]:
+    def _differing(self, groups: Rows, rows: Bytes2D) -> Iterator[tuple[int, UInt8s]]:
         """(group, its bitmap) of those that are not what is expected, padding included."""
         if not len(groups):
             return
@@ -230,7 +228,7 @@ class _Bitmaps:
         for row in np.flatnonzero((packed != rows).any(axis=1)).tolist():
             yield int(groups[row]), rows[row]
 
-    def _tell(self, group: int, row: Any, block: int) -> None:
+    def _tell(self, group: int, row: UInt8s, block: int) -> None:
         bits = np.unpackbits(row, bitorder="little")
         room = int(self.room[group])
         where = {"group": group, "block": block}
@@ -245,11 +243,11 @@ class _Bitmaps:
                 read = self.words(group, wrong)
                 self.scene.add(f"{self.name}-bitmap-{code}", structure, **where, read=read)
 
-    def words(self, group: int, wrong: Any) -> str:
+    def words(self, group: int, wrong: Bools) -> str:
         """Which members some bits of a group stand for."""
         raise NotImplementedError
 
-    def compare_counts(self, code: str, stored: Any, found: Any) -> None:
+    def compare_counts(self, code: str, stored: Int64s, found: Int64s) -> None:
         """A count of each group."""
         for group in np.flatnonzero(stored != found)[: self.scene.findings.room(code)].tolist():
             self.scene.findings.add(
@@ -272,7 +270,7 @@ class _Bitmaps:
 class _Blocks(_Bitmaps):
     name = "block"
 
-    def __init__(self, scene: Scene, first: Any, end: Any) -> None:
+    def __init__(self, scene: Scene, first: Int64s, end: Int64s) -> None:
         superblock = scene.superblock
         ratio = superblock.cluster_ratio
         size = max(superblock.blocks_per_group // ratio, 1)
@@ -288,7 +286,7 @@ class _Blocks(_Bitmaps):
         total = int(free.sum()) * superblock.cluster_ratio
         self.compare_total("superblock-free-blocks", superblock.free_blocks_count, total)
 
-    def words(self, group: int, wrong: Any) -> str:
+    def words(self, group: int, wrong: Bools) -> str:
         starts = group_starts(self.scene.superblock, group + 1)
         ratio = self.scene.superblock.cluster_ratio
         return "blocks " + _runs_in_words(wrong, int(starts[group]), ratio)
@@ -321,5 +319,5 @@ class _Inodes(_Bitmaps):
         found = np.bincount(group, minlength=len(groups))[: len(groups)]
         self.compare_counts("group-directories", groups.used_dirs_count, found)
 
-    def words(self, group: int, wrong: Any) -> str:
+    def words(self, group: int, wrong: Bools) -> str:
         return "inodes " + _runs_in_words(wrong, group * self.size + 1)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.grouping import distinct
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows
 from ext4kit.parsers.checksums import crc32c_each, crc32c_rows
 from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.inode import GOOD_OLD_SIZE, InodeFlags, InodeTable
@@ -38,9 +38,9 @@ class BodyAttributes:
             such values.
     """
 
-    inline_size: Any
-    is_encrypted: Any
-    charges: Any
+    inline_size: Int64s
+    is_encrypted: Bools
+    charges: Int64s
 
 
 def check_bodies(scene: Scene, table: InodeTable) -> BodyAttributes:
@@ -65,7 +65,7 @@ def check_bodies(scene: Scene, table: InodeTable) -> BodyAttributes:
 
 
 def _check_bodies(
-    scene: Scene, table: InodeTable, rows: Any, start: Any, result: BodyAttributes
+    scene: Scene, table: InodeTable, rows: Rows, start: Int64s, result: BodyAttributes
 ) -> None:
     raw = table.raw[rows]
     entries, end, broken = read_attributes(raw, start)
@@ -84,7 +84,7 @@ def _check_bodies(
     np.add.at(result.charges, rows[entries.area], charges(scene, entries))
 
 
-def charges(scene: Scene, entries: Attributes) -> Any:
+def charges(scene: Scene, entries: Attributes) -> Int64s:
     """(n, 2) bytes and inodes that count for an entry's owner: values in inodes of their own.
 
     Source: kernel fs/ext4/xattr.c, `ext4_xattr_inode_alloc_quota`.
@@ -94,7 +94,7 @@ def charges(scene: Scene, entries: Attributes) -> Any:
     return np.where(entries.value_inode != 0, [size, np.ones_like(size)], 0).T
 
 
-def block_charges(scene: Scene, table: InodeTable) -> Any:
+def block_charges(scene: Scene, table: InodeTable) -> Int64s:
     """The same for the attribute blocks of a table of inodes, a row an inode."""
     total = np.zeros((len(table), 2), np.int64)
     rows = np.flatnonzero(table.file_acl != 0)
@@ -109,8 +109,8 @@ def block_charges(scene: Scene, table: InodeTable) -> Any:
     return total
 
 
-def _wrong_hashes(rows: Any, entries: Attributes, base: Any) -> Any:
-    """Bool an entry: its hash fits neither way; False where the value lies elsewhere."""
+def _wrong_hashes(rows: Bytes2D, entries: Attributes, base: Int64s) -> Bools:
+    """Per entry: its hash fits neither way; False where the value lies elsewhere."""
     own = np.flatnonzero(entries.value_inode == 0)
     plain, signed = entry_hashes(rows, entries.take(own), base)
     stored = entries.hash[own].astype(np.uint32)
@@ -119,7 +119,7 @@ def _wrong_hashes(rows: Any, entries: Attributes, base: Any) -> Any:
     return wrong
 
 
-def _note_values(scene: Scene, numbers: Any, entries: Attributes) -> None:
+def _note_values(scene: Scene, numbers: Int64s, entries: Attributes) -> None:
     """Remember references to inodes that hold values."""
     some = np.flatnonzero(entries.value_inode != 0)
     if len(some):
@@ -148,7 +148,7 @@ def check_blocks(scene: Scene) -> None:
         scene.add_inodes("encryption-context", number[~np.isin(block, np.concatenate(sealed))])
 
 
-def _check_some(scene: Scene, blocks: Any, owner: Any, users: Any) -> Any:
+def _check_some(scene: Scene, blocks: Int64s, owner: Int64s, users: Rows) -> Int64s:
     """Check some blocks; those among them that hold an encryption context."""
     rows, readable = scene.fs.fetch(blocks)
     header = XATTR_BLOCK_HEADER.columns(rows)
@@ -167,7 +167,9 @@ def _check_some(scene: Scene, blocks: Any, owner: Any, users: Any) -> Any:
     return _check_entries(scene, blocks, owner, rows, np.flatnonzero(sound & readable))
 
 
-def _check_entries(scene: Scene, blocks: Any, owner: Any, rows: Any, some: Any) -> Any:
+def _check_entries(
+    scene: Scene, blocks: Int64s, owner: Int64s, rows: Bytes2D, some: Rows
+) -> Int64s:
     rows, place = rows[some], {"inode": owner[some], "block": blocks[some]}
     base = np.zeros(len(some), np.int64)
     start = np.full(len(some), XATTR_BLOCK_HEADER.size)
@@ -186,13 +188,14 @@ def _check_entries(scene: Scene, blocks: Any, owner: Any, rows: Any, some: Any) 
     return place["block"][entries.area[_are_contexts(entries)]]
 
 
-def _are_contexts(entries: Attributes) -> Any:
-    """Bool an entry: an encryption context of a length that there is."""
-    return (entries.index == ENCRYPTION) & np.isin(entries.value_size, CONTEXT_SIZES)
+def _are_contexts(entries: Attributes) -> Bools:
+    """Per entry: an encryption context of a length that there is."""
+    found: Bools = (entries.index == ENCRYPTION) & np.isin(entries.value_size, CONTEXT_SIZES)
+    return found
 
 
-def _checksums(scene: Scene, blocks: Any, rows: Any) -> Any:
-    """What `h_checksum` of each block should be, int64."""
+def _checksums(scene: Scene, blocks: Int64s, rows: Bytes2D) -> Int64s:
+    """What `h_checksum` of each block should be."""
     body = rows.copy()
     body[:, _CHECKSUM : _CHECKSUM + 4] = 0
     number = blocks.astype("<u8").view(np.uint8).reshape(-1, 8)
@@ -216,7 +219,7 @@ def check_values(scene: Scene, facts: InodeFacts, values: list[InodeTable]) -> N
         _check_references(scene, table, referred, counts)
 
 
-def _check_references(scene: Scene, table: InodeTable, referred: Any, counts: Any) -> None:
+def _check_references(scene: Scene, table: InodeTable, referred: Int64s, counts: Rows) -> None:
     """An inode that holds a value counts its users in place of a change time and version."""
     times = np.ascontiguousarray(table.raw[:, 12:16]).view("<u4")[:, 0].astype(np.int64)
     versions = np.ascontiguousarray(table.raw[:, 36:40]).view("<u4")[:, 0].astype(np.int64)
