@@ -17,7 +17,6 @@ from ext4kit.report.deleted import salvage_counts, salvage_lines, salvage_record
 from ext4kit.report.records import write_record
 from ext4kit.report.safe import shown_text
 
-_RAW = ("raw", "split raw")  # read by place: two processes do not disturb each other
 _EXAMPLE = """\b
 Examples:
   ext4kit recover disk.img -o recovered
@@ -55,9 +54,7 @@ def command(
         with keeping(custody, session, out) as case:
             deleted = files_that_are_gone(session, versions, sources, least)
             with progress(options.quiet, "recovering") as show:
-                salvage = recover(
-                    deleted, out, show, evidence, session.image.evidence.format in _RAW
-                )
+                salvage = recover(deleted, out, show, evidence)
             where = shown_text(str(out))
             case.counts = salvage_counts(salvage)
             if options.json:

@@ -25,12 +25,9 @@ class Manifest:
 
     Args:
         out: the output folder.
-        waits: records that cannot be written wait for the end, and fail there at the latest:
-            another process fills the same disk, and what it says of that comes first.
     """
 
-    def __init__(self, out: Path, waits: bool = False) -> None:
-        self._waits = waits
+    def __init__(self, out: Path) -> None:
         self._reserve = out / ".reserve"
         self._stream = (out / MANIFEST).open("xb", buffering=0)
         self._reserve.write_bytes(b"\xff" * RESERVE)
@@ -66,12 +63,7 @@ class Manifest:
         self._waiting.append(line)
         self._room -= len(line)
         if self._room <= 0 or time.monotonic() - self._since > _AT_LATEST:
-            try:
-                self.flush()
-            except OSError:
-                if not self._waits:
-                    raise
-                self._room, self._since = _AT_ONCE, time.monotonic()
+            self.flush()
 
     def flush(self) -> None:
         """Hand the records that wait to the system, whole or not at all.

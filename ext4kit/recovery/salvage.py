@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, nullcontext
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -16,16 +15,11 @@ from ext4kit.output import (
     RootedOutput,
     UnwritableError,
     Written,
-    apart,
-    can_be_apart,
     interrupts_wait,
     output_limit,
 )
 from ext4kit.recovery.deleted import Deleted, DeletedFile, Grade
 from ext4kit.recovery.records import grade_of, record
-
-_MANY = 512  # files from which on a second process is worth while
-Outcome = tuple[Written | None, str]  # a file that was written, or why it could not be
 
 
 @dataclass(slots=True)
@@ -50,7 +44,6 @@ def recover(
     out: Path,
     progress: Callable[[int, int], None] | None = None,
     evidence: tuple[Path, ...] = (),
-    second_process: bool = False,
 ) -> Salvage:
     """Write deleted files below `out`, with a manifest that has a record for each.
 
@@ -59,8 +52,6 @@ def recover(
         out: a new or empty folder.
         progress: called with (done, total) as the work goes on.
         evidence: files of the evidence, which `out` must not touch.
-        second_process: many files may be written by a process of their own, which reads the
-            evidence through the same open files; the evidence must be able to do that.
 
     Raises:
         RequestError: `out` is not empty or lies in the evidence.
@@ -68,18 +59,13 @@ def recover(
     """
     output = RootedOutput(out, evidence, output_limit(deleted.fs.blocks))
     result = Salvage()
-    is_apart = second_process and len(deleted) >= _MANY and can_be_apart()
     try:
-        with Manifest(out, waits=is_apart) as manifest, closing(_outcomes(deleted, output)) as made:
-            outcomes = apart(made) if is_apart else made
-            with closing(outcomes):
-                for done, file in enumerate(deleted):
-                    if progress is not None and done % 64 == 0:
-                        progress(done, len(deleted))
-                    with nullcontext() if is_apart else interrupts_wait():
-                        written = _recover_one(file, outcomes, manifest, result)
-                    if is_apart and written is not None and written.lost:
-                        _read_again(file)
+        with Manifest(out) as manifest:
+            for done, file in enumerate(deleted):
+                if progress is not None and done % 64 == 0:
+                    progress(done, len(deleted))
+                with interrupts_wait():
+                    _recover_one(file, output, manifest, result)
     except OSError as error:
         raise OutputError(f"{out / MANIFEST}: {error.strerror}; free some space") from error
     if progress is not None:
@@ -87,29 +73,16 @@ def recover(
     return result
 
 
-def _outcomes(deleted: Deleted, output: RootedOutput) -> Generator[Outcome, None, None]:
-    """Write the files; what came of each."""
-    for file in deleted:
-        try:
-            yield _write(file, output), ""
-        except UnwritableError as error:
-            yield None, str(error)
-
-
-def _read_again(file: DeletedFile) -> None:
-    """Read what could not be read elsewhere, so that it is told here."""
-    content = file.content()
-    for _ in content.chunks() if content is not None else ():
-        pass
-
-
 def _recover_one(
-    file: DeletedFile, outcomes: Iterator[Outcome], manifest: Manifest, result: Salvage
-) -> Written | None:
+    file: DeletedFile, output: RootedOutput, manifest: Manifest, result: Salvage
+) -> None:
     """Write one file and its record; a record is written also when the file fails."""
     written, failure, told = None, "", manifest.count
     try:
-        written, failure = next(outcomes)
+        try:
+            written = _write(file, output)
+        except UnwritableError as error:
+            failure = str(error)
         manifest.append(record(file, written, failure))
     except (OutputError, KeyboardInterrupt) as error:
         manifest.release()
@@ -121,11 +94,10 @@ def _recover_one(
     if written is None:
         result.recorded += 1
         result.incomplete += bool(failure)
-        return None
+        return
     result.written += 1
     result.bytes += written.size
     result.incomplete += bool(written.lost)
-    return written
 
 
 def _write(file: DeletedFile, output: RootedOutput) -> Written | None:

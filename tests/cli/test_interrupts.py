@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Sequence
 from itertools import cycle
 from pathlib import Path
 from random import Random
@@ -32,13 +31,11 @@ START = (
     "signal.signal(signal.SIGINT, leave)  # main's first line\n"
     "signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})\n"
 )
-APART = "from ext4kit.recovery import salvage\nsalvage._MANY = 1\n"  # as if there were many files
 COMMANDS = (
     ("--version",),
     ("ls", "-r", "IMAGE"),
     ("deleted", "IMAGE"),
     ("recover", "IMAGE", "-o", "OUT"),
-    ("recover apart", "IMAGE", "-o", "OUT"),
     ("extract", "IMAGE", "/", "-o", "OUT"),
     ("verify", "IMAGE"),
     ("timeline", "IMAGE"),
@@ -68,12 +65,6 @@ def _interrupt(process: subprocess.Popen[bytes]) -> bool:
     return state is not None and state.si_code == os.CLD_STOPPED
 
 
-def _words(command: Sequence[str], image: Path, out: Path) -> tuple[str, str, list[str]]:
-    """(what is done before the program runs, its command, the further words)."""
-    name, *rest = [{"IMAGE": str(image), "OUT": str(out)}.get(word, word) for word in command]
-    return (APART if name.endswith("apart") else ""), name.split()[0], rest
-
-
 def _interrupt_all(image: Path, folder: Path, many: int) -> Counter[tuple[str, str]]:
     """Interrupt the commands in turn, anywhere in their time, until so many heard it."""
     outcomes: Counter[tuple[str, str]] = Counter()
@@ -84,9 +75,10 @@ def _interrupt_all(image: Path, folder: Path, many: int) -> Counter[tuple[str, s
         number, words = next(turns)
         assert number <= 5 * many, outcomes
         out = folder / str(number)
-        before, name, rest = _words(words, image, out)
         started = monotonic()
-        process = _program(name, *rest, before=before)
+        process = _program(
+            *({"IMAGE": str(image), "OUT": str(out)}.get(word, word) for word in words)
+        )
         if words not in times:
             process.communicate(timeout=60)
             times[words] = monotonic() - started
