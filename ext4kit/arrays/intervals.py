@@ -12,7 +12,7 @@ import numpy as np
 
 from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows
+from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows, UInt8s
 
 _ROUNDS = 64
 
@@ -59,7 +59,7 @@ class Intervals(Table):
         return cls(numbers[first], np.diff(first, append=len(numbers)))
 
     @classmethod
-    def of_mask(cls, mask: Bools) -> Self:
+    def of_mask(cls, mask: Bools | UInt8s) -> Self:
         """Where a mask (bool, or 0 and 1) is set, as intervals that do not touch."""
         edges = np.diff(mask.astype(np.int8), prepend=0, append=0)
         start, end = np.flatnonzero(edges).reshape(-1, 2).T

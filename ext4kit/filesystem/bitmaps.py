@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.types import Bools, Int64s, UInt8s
 from ext4kit.errors import AccessError
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.filesystem.geometry import first_block, group_overhead
@@ -32,45 +32,45 @@ class Bitmaps:
         self._superblock = superblock
         self._groups = groups
         self._problems = problems
-        self._cache: dict[tuple[str, int], Any] = {}
+        self._cache: dict[tuple[str, int], UInt8s] = {}
         self._unread: set[int] = set()  # groups whose block bitmap cannot be read
         self._also_used = np.zeros(0, np.int64)  # blocks, whatever their bitmap says
 
-    def block_bitmap(self, group: int) -> Any:
-        """uint8 (bits per group,): 1 where a cluster of the group is in use."""
+    def block_bitmap(self, group: int) -> UInt8s:
+        """(bits per group,): 1 where a cluster of the group is in use."""
         return self._bits("block", group)
 
-    def inode_bitmap(self, group: int) -> Any:
-        """uint8 (inodes per group,): 1 where an inode of the group is in use."""
+    def inode_bitmap(self, group: int) -> UInt8s:
+        """(inodes per group,): 1 where an inode of the group is in use."""
         return self._bits("inode", group)
 
-    def blocks_in_use(self, blocks: Any) -> Any:
-        """Per block of an int64 array (bool): in use now. Blocks outside count as in use."""
+    def blocks_in_use(self, blocks: Int64s) -> Bools:
+        """Per block: in use now. Blocks outside count as in use."""
         superblock = self._superblock
         index = blocks - superblock.first_data_block
         group = index // superblock.blocks_per_group
         bit = index % superblock.blocks_per_group // superblock.cluster_ratio
         return self._look_up("block", group, bit)
 
-    def blocks_unknown(self, start: Any, length: Any = 1) -> Any:
-        """Per run of blocks (bool): a bitmap of it was asked for and cannot be read."""
+    def blocks_unknown(self, start: Int64s, length: Int64s | int = 1) -> Bools:
+        """Per run of blocks: a bitmap of it was asked for and cannot be read."""
         superblock, unread = self._superblock, np.array(sorted(self._unread), np.int64)
         first = (start - superblock.first_data_block) // superblock.blocks_per_group
         last = (start + length - 1 - superblock.first_data_block) // superblock.blocks_per_group
         return np.searchsorted(unread, first) < np.searchsorted(unread, last, "right")
 
-    def inodes_in_use(self, numbers: Any) -> Any:
-        """Per inode number of an int64 array (bool): in use now."""
+    def inodes_in_use(self, numbers: Int64s) -> Bools:
+        """Per inode number: in use now."""
         index = numbers - 1
         per_group = self._superblock.inodes_per_group
         return self._look_up("inode", index // per_group, index % per_group)
 
-    def count_as_used(self, blocks: Any) -> None:
-        """Have blocks (int64, ascending) count as in use from now on, whatever is in a bitmap."""
+    def count_as_used(self, blocks: Int64s) -> None:
+        """Have blocks (ascending) count as in use from now on, whatever is in a bitmap."""
         self._also_used = np.union1d(self._also_used, blocks)
         self._cache.clear()
 
-    def _look_up(self, kind: str, group: Any, bit: Any) -> Any:
+    def _look_up(self, kind: str, group: Int64s, bit: Int64s) -> Bools:
         used = np.ones(len(group), bool)
         inside = np.flatnonzero((group >= 0) & (group < len(self._groups)))
         order = inside[np.argsort(group[inside], kind="stable")]
@@ -79,7 +79,7 @@ class Bitmaps:
             used[part] = self._bits(kind, int(group[part[0]]))[bit[part]] != 0
         return used
 
-    def _bits(self, kind: str, group: int) -> Any:
+    def _bits(self, kind: str, group: int) -> UInt8s:
         key = (kind, group)
         if key not in self._cache:
             if len(self._cache) > 512:
@@ -95,7 +95,7 @@ class Bitmaps:
             self._cache[key] = bits
         return self._cache[key]
 
-    def _load(self, kind: str, group: int) -> Any:
+    def _load(self, kind: str, group: int) -> UInt8s:
         superblock, groups = self._superblock, self._groups
         count = superblock.inodes_per_group
         block, absent = groups.inode_bitmap[group], GroupFlags.INODE_UNINIT
@@ -120,7 +120,7 @@ class Bitmaps:
             return np.ones(count, np.uint8)
         return bits
 
-    def _unwritten(self, kind: str, group: int, count: int) -> Any:
+    def _unwritten(self, kind: str, group: int, count: int) -> UInt8s:
         """The bits of a bitmap that was never written: free but for the group's own metadata."""
         if kind == "inode":
             return np.zeros(count, np.uint8)
@@ -129,7 +129,7 @@ class Bitmaps:
         bits[: -(-group_overhead(superblock, group) // superblock.cluster_ratio)] = 1
         return bits
 
-    def _own(self, group: int, count: int) -> Any:
+    def _own(self, group: int, count: int) -> UInt8s:
         """The bits of the bitmaps and inode tables that lie in a group, whose ever they are."""
         superblock = self._superblock
         start, ratio = first_block(superblock, group), superblock.cluster_ratio
@@ -145,7 +145,7 @@ class Bitmaps:
         return bits
 
     @cached_property
-    def _homes(self) -> list[tuple[Any, int]]:
+    def _homes(self) -> list[tuple[Int64s, int]]:
         """Where groups keep bitmaps and tables: (distinct places, ascending, blocks of each)."""
         superblock, groups = self._superblock, self._groups
         table = -(-superblock.inodes_per_group * superblock.inode_size // superblock.block_size)
@@ -153,7 +153,7 @@ class Bitmaps:
         return [(np.unique(places), length) for places, length in kinds]
 
 
-def _covered(begin: Any, end: Any, count: int) -> Any:
-    """uint8 (count,): 1 from each of `begin` up to its `end`; any number of them in one pass."""
+def _covered(begin: Int64s, end: Int64s, count: int) -> UInt8s:
+    """(count,): 1 from each of `begin` up to its `end`; any number of them in one pass."""
     steps = np.bincount(begin, minlength=count + 1) - np.bincount(end, minlength=count + 1)
     return (np.cumsum(steps[:count]) > 0).astype(np.uint8)

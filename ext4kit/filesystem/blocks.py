@@ -11,6 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s
 from ext4kit.errors import AccessError
 from ext4kit.evidence.lost import joined, lost_ranges
 from ext4kit.evidence.source import Source, fileno_range
@@ -37,7 +38,7 @@ class BlockReader(Protocol):
         """`count` blocks from `block` on, or AccessError."""
         ...
 
-    def read_many(self, blocks: Any) -> Any:
+    def read_many(self, blocks: Int64s) -> Bytes2D:
         """The blocks of an int64 array (n,), as uint8 (n, block_size), or AccessError."""
         ...
 
@@ -56,7 +57,7 @@ def lost_blocks(blocks: BlockReader) -> Any:
     return blocks.lost_blocks() if isinstance(blocks, LossyBlocks) else joined([])
 
 
-def readable_blocks(blocks: BlockReader, numbers: Any) -> tuple[Any, Any]:
+def readable_blocks(blocks: BlockReader, numbers: Int64s) -> tuple[Bytes2D, Bools]:
     """(uint8 (n, block size), readable (n,)) of an int64 array; what is not comes as zeros."""
     inside = (numbers >= 0) & (numbers < blocks.blocks_count)
     shape = len(numbers), blocks.block_size
@@ -103,7 +104,7 @@ class SourceBlocks:
             np.stack([table[:, 0], table[:, 1] + self.block_size - 1], 1) // self.block_size
         )
 
-    def read_many(self, blocks: Any) -> Any:
+    def read_many(self, blocks: Int64s) -> Bytes2D:
         """The blocks of an int64 array, as uint8 (n, block_size): one read a run of blocks.
 
         Raises:
@@ -127,7 +128,7 @@ class SourceBlocks:
                 rows[:] = np.frombuffer(piece, np.uint8).reshape(-1, self.block_size)
         return out
 
-    def _gathered(self, blocks: Any, out: Any, file: _File) -> bool:
+    def _gathered(self, blocks: Int64s, out: Bytes2D, file: _File) -> bool:
         """Read many runs in order of place, near ones at once with what lies between them.
 
         Returns:
@@ -148,7 +149,7 @@ class SourceBlocks:
                 out[order[start:end]] = rows[ascending[start:end] - first]
         return True
 
-    def _file(self, blocks: Any) -> _File | None:
+    def _file(self, blocks: Int64s) -> _File | None:
         """Where these blocks lie in an open file one behind the other; None where they do not."""
         first, last = int(blocks.min()), int(blocks.max())
         if first < 0 or last >= self.blocks_count:
@@ -158,7 +159,7 @@ class SourceBlocks:
         return None if place is None else _File(place[0], place[1] - first * size, size)
 
 
-def _stretches(ascending: Any, gap: int, most: int) -> Iterator[tuple[int, int]]:
+def _stretches(ascending: Int64s, gap: int, most: int) -> Iterator[tuple[int, int]]:
     """Where stretches of blocks begin and end that lie at most `gap` apart, within `most`."""
     step = np.diff(ascending)
     apart = (step > 1 + gap) | (np.diff(ascending // most) > 0)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.grouping import distinct, row_bounds
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s
 from ext4kit.errors import AccessError, RequestError
 from ext4kit.filesystem.bitmaps import Bitmaps
 from ext4kit.filesystem.blocks import BlockReader, readable_blocks
@@ -61,7 +61,7 @@ class Inodes:
 
     # -- blocks ---------------------------------------------------------------------------
 
-    def fetch(self, blocks: Any) -> tuple[Any, Any]:
+    def fetch(self, blocks: Int64s) -> tuple[Bytes2D, Bools]:
         """(uint8 (n, block size), readable (n,)): unreadable blocks come as zeros."""
         return readable_blocks(self.blocks, blocks)
 
@@ -82,7 +82,7 @@ class Inodes:
             raise AccessError(f"inode {number}: its table block {self.unreadable}")
         return parse_inode(rows[0].tobytes(), number, self.superblock)
 
-    def inode_rows(self, numbers: Any) -> tuple[Any, Any]:
+    def inode_rows(self, numbers: Int64s) -> tuple[Bytes2D, Bools]:
         """(uint8 (n, inode size), readable (n,)) of the inodes `numbers` as they are on disk."""
         superblock = self.superblock
         block, offset = self.inode_location(numbers)
@@ -95,7 +95,7 @@ class Inodes:
             return slots[place[0] : place[-1] + 1], readable[back]
         return slots[place], readable[back]
 
-    def inode_location(self, numbers: Any) -> tuple[Any, Any]:
+    def inode_location(self, numbers: Int64s) -> tuple[Int64s, Int64s]:
         """(block, byte offset in it) of the inodes `numbers` (int64); block -1 for none."""
         superblock = self.superblock
         group, slot = inode_place(superblock, numbers)
@@ -104,11 +104,11 @@ class Inodes:
         block = self.groups.inode_table[np.where(known, group, 0)] + byte // superblock.block_size
         return np.where(known, block, -1), byte % superblock.block_size
 
-    def inodes_known(self, numbers: Any) -> Any:
+    def inodes_known(self, numbers: Int64s) -> Bools:
         """Per inode number (bool): its state can be told; False only as of an earlier time."""
         return np.ones(len(numbers), bool)
 
-    def inode_table(self, numbers: Any) -> InodeTable:
+    def inode_table(self, numbers: Int64s) -> InodeTable:
         """The inodes `numbers` as columns; one that cannot be read is all zeros."""
         rows, readable = self.inode_rows(numbers)
         for number in numbers[~readable][: self.problems.limit].tolist():
@@ -119,7 +119,7 @@ class Inodes:
         """Every inode that was ever written, in order, at most 65,536 at a time."""
         return map(self.inode_table, self.inode_numbers())
 
-    def inode_numbers(self) -> Iterator[Any]:
+    def inode_numbers(self) -> Iterator[Int64s]:
         """The numbers (int64) of the inodes of `inode_chunks`."""
         superblock, groups = self.superblock, self.groups
         per_group = superblock.inodes_per_group
@@ -128,7 +128,7 @@ class Inodes:
             used = np.clip(per_group - groups.itable_unused, 0, per_group)
             used[self._unwritten_tables()] = 0
         used[~self._own_tables()] = 0
-        batch: list[Any] = []
+        batch: list[Int64s] = []
         size = 0
         for group in np.flatnonzero(used).tolist():
             batch.append(group * per_group + 1 + np.arange(used[group]))
@@ -139,7 +139,7 @@ class Inodes:
         if batch:
             yield from self._pieces(np.concatenate(batch))
 
-    def _unwritten_tables(self) -> Any:
+    def _unwritten_tables(self) -> Bools:
         """Per group (bool): flagged as one whose inode table was never written.
 
         A flag that counts of the same descriptor contradict is not believed.
@@ -149,9 +149,10 @@ class Inodes:
         if wrong.any():
             what = f"{wrong.sum():,} are flagged as never written and count inodes in use"
             self.problems.add("inode tables", f"{what}; they are read")
-        return flagged & ~wrong
+        unwritten: Bools = flagged & ~wrong
+        return unwritten
 
-    def _own_tables(self) -> Any:
+    def _own_tables(self) -> Bools:
         """Per group (bool): its inode table may be read with the others.
 
         All, as long as the evidence has room for them all; else those that are inside and do
@@ -170,7 +171,7 @@ class Inodes:
             self.problems.add("inode tables", what)
         return own
 
-    def _pieces(self, numbers: Any) -> Iterator[Any]:
+    def _pieces(self, numbers: Int64s) -> Iterator[Int64s]:
         numbers = numbers[numbers <= self.superblock.inodes_count]
         for start in range(0, len(numbers), INODES_AT_ONCE):
             yield numbers[start : start + INODES_AT_ONCE]

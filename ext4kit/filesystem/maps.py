@@ -15,7 +15,7 @@ import numpy as np
 
 from ext4kit.arrays.grouping import expand, first_occurrence
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Bools, Int64s, Rows
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows
 from ext4kit.parsers import extents
 from ext4kit.parsers.inode import InodeFlags, is_fast_symlink
 from ext4kit.units import widen
@@ -27,8 +27,8 @@ NODE_BYTES_AT_ONCE = 64 << 20
 OWNERS_A_BLOCK = 8
 SPARE_PIECES = 1 << 16
 
-# (blocks (n,), owners (n,)) -> (rows uint8 (n, block size), readable bool (n,))
-Fetch = Callable[[Any, Any], tuple[Any, Any]]
+# (blocks (n,), owners (n,)) -> (rows (n, block size), readable (n,))
+Fetch = Callable[[Int64s, Rows], tuple[Bytes2D, Bools]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +74,8 @@ class Maps:
     """
 
     data: Runs
-    nodes: tuple[Any, Any]
-    damaged: Any
+    nodes: tuple[Rows, Int64s]
+    damaged: Bools
 
 
 def _no_runs() -> tuple[Any, ...]:
@@ -94,34 +94,36 @@ class _Walk:
 
     fetch: Fetch
     blocks_count: int
-    damaged: Any
+    damaged: Bools
     left: int
     at_once: int
     runs: list[tuple[Any, ...]] = field(default_factory=lambda: [_no_runs()])
-    nodes: list[tuple[Any, Any]] = field(default_factory=list)
-    seen: Any = field(default_factory=lambda: np.zeros(0, np.int64))
+    nodes: list[tuple[Rows, Int64s]] = field(default_factory=list)
+    seen: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))
 
-    def within(self, owner: Any, block: Any, length: Any) -> Any:
+    def within(self, owner: Rows, block: Int64s, length: Int64s) -> Bools:
         """Which of the runs lie in the file system; the owners of others are damaged."""
         fits = (block > 0) & (length > 0) & (block + length <= self.blocks_count)
         self.damaged[owner[~fits]] = True
         return fits
 
-    def allowed(self, owner: Any) -> int:
+    def allowed(self, owner: Rows) -> int:
         """How many of these pieces are still taken; the owners of the others are damaged."""
         count = min(len(owner), self.left)
         self.left -= count
         self.damaged[owner[count:]] = True
         return count
 
-    def collect(self, owner: Any, logical: Any, length: Any, physical: Any, unwritten: Any) -> None:
+    def collect(
+        self, owner: Rows, logical: Int64s, length: Int64s, physical: Int64s, unwritten: Bools
+    ) -> None:
         """Take runs that lie in the file system."""
         fits = np.flatnonzero(self.within(owner, physical, length))
         fits = fits[: self.allowed(owner[fits])]
         columns = (owner, logical, length, physical, unwritten)
         self.runs.append(tuple(column[fits] for column in columns))
 
-    def descend(self, owner: Any, block: Any) -> tuple[Any, Any]:
+    def descend(self, owner: Rows, block: Int64s) -> tuple[Rows, Bytes2D]:
         """Read child nodes; (kept positions, rows). A node met twice by its owner is a loop."""
         key = owner * np.int64(self.blocks_count) + block
         fresh = first_met(key, self.seen)
@@ -181,9 +183,9 @@ def has_map(mode: Any, size: Any, flags: Any) -> Any:
 
 
 def map_inodes(
-    i_block: Any,
+    i_block: Bytes2D,
     flags: Any,
-    mapped: Any,
+    mapped: Bools,
     blocks_count: int,
     block_size: int,
     fetch: Fetch,
@@ -213,7 +215,7 @@ def map_inodes(
     return walk.result()
 
 
-def _walk_extents(walk: _Walk, i_block: Any, owner: Any) -> None:
+def _walk_extents(walk: _Walk, i_block: Bytes2D, owner: Rows) -> None:
     pending = [_extent_nodes(walk, i_block[owner], owner, None)]
     while pending:
         owner, block, expected = pending.pop()
@@ -226,7 +228,9 @@ def _walk_extents(walk: _Walk, i_block: Any, owner: Any) -> None:
             pending.append(_extent_nodes(walk, rows, owner[kept], expected[kept]))
 
 
-def _extent_nodes(walk: _Walk, rows: Any, owner: Any, expected: Any) -> tuple[Any, Any, Any]:
+def _extent_nodes(
+    walk: _Walk, rows: Bytes2D, owner: Rows, expected: Int64s | None
+) -> tuple[Rows, Int64s, Int64s]:
     """Take the extents in these nodes; (owner, block, depth that it must have) of the nodes below.
 
     Args:
@@ -248,7 +252,7 @@ def _extent_nodes(walk: _Walk, rows: Any, owner: Any, expected: Any) -> tuple[An
     return owner[row], child, depth[row] - 1
 
 
-def _walk_indirect(walk: _Walk, i_block: Any, owner: Any, per_block: int) -> None:
+def _walk_indirect(walk: _Walk, i_block: Bytes2D, owner: Rows, per_block: int) -> None:
     pointers = np.ascontiguousarray(i_block[owner]).view("<u4").astype(np.int64)
     _collect_pointers(walk, owner, np.zeros(len(owner), np.int64), pointers[:, :12])
     base = 12
@@ -262,7 +266,7 @@ def _walk_indirect(walk: _Walk, i_block: Any, owner: Any, per_block: int) -> Non
 
 
 def _walk_indirect_tree(
-    walk: _Walk, owner: Any, block: Any, base: Any, level: int, per_block: int
+    walk: _Walk, owner: Rows, block: Int64s, base: Int64s, level: int, per_block: int
 ) -> None:
     """Follow one column of indirect blocks down to its pointers to content."""
     pending = [(owner, block, base, level)]
@@ -285,7 +289,7 @@ def _walk_indirect_tree(
             pending.append((owner[row], widen(pointers[row, slot]), below, level - 1))
 
 
-def _collect_pointers(walk: _Walk, owner: Any, base: Any, pointers: Any) -> None:
+def _collect_pointers(walk: _Walk, owner: Rows, base: Int64s, pointers: Any) -> None:
     row, slot = np.nonzero(pointers)
     block = widen(pointers[row, slot])
     walk.collect(

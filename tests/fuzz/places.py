@@ -107,8 +107,8 @@ def _all(fs: FileSystem) -> Iterator[Place]:
         used = np.flatnonzero((table.mode != 0) | (table.number < 12))
         used = used if len(used) < INODES_WANTED else used[: INODES_WANTED // 2]
         some = table.take(used)
-        block, offset = fs.inode_location(some.number)
-        for row, place in enumerate((block * size + offset).tolist()):
+        blocks, offsets = fs.inode_location(some.number)
+        for row, place in enumerate((blocks * size + offsets).tolist()):
             number = int(some.number[row])
             yield Place("inode", place, superblock.inode_size, number, int(some.generation[row]))
         yield from _of_inodes(fs, some)

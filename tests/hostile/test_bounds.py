@@ -166,5 +166,5 @@ def test_a_giant_quota_file_takes_no_more_memory_than_the_evidence(tmp_path: Pat
 def test_inodes_without_a_map_give_runs_of_the_same_types(count: int) -> None:
     flags, none = np.zeros(count, np.int64), np.zeros(count, bool)
     i_block = np.zeros((count, 60), np.uint8)
-    runs = map_inodes(i_block, flags, none, 100, 1024, lambda blocks, _: (blocks, blocks)).data
+    runs = map_inodes(i_block, flags, none, 100, 1024, lambda *_: (i_block, none)).data
     assert (len(runs), runs.unwritten.dtype) == (0, np.dtype(bool))

@@ -7,6 +7,7 @@ import random
 from functools import cache
 from itertools import islice
 from pathlib import Path
+from typing import NoReturn
 
 from ext4kit.errors import AccessError
 from ext4kit.recovery.sources.carving.lengths import LENGTHS, Budget, Stated, Window
@@ -30,7 +31,7 @@ class Held:
         size = self.block_size
         return memoryview(self.data)[block * size : (block + count) * size]
 
-    def read_many(self, blocks: object) -> object:
+    def read_many(self, blocks: object) -> NoReturn:
         """Nothing here asks for it."""
         raise NotImplementedError
 
