@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.types import Bools, Bytes2D, Rows
 from ext4kit.filesystem.geometry import descriptor_blocks
 from ext4kit.parsers.features import Incompat, RoCompat
 from ext4kit.parsers.group import GroupFlags, GroupTable, parse_groups
@@ -33,8 +34,8 @@ def check_groups(scene: Scene) -> None:
     _claim(scene)
 
 
-def _rows(scene: Scene, copy: int, count: int) -> tuple[Any, Any]:
-    """(uint8 (count, descriptor size), readable (count,)) of one copy of the descriptors."""
+def _rows(scene: Scene, copy: int, count: int) -> tuple[Bytes2D, Bools]:
+    """((count, descriptor size), readable (count,)) of one copy of the descriptors."""
     superblock = scene.superblock
     size, block_size = superblock.descriptor_size, superblock.block_size
     places = descriptor_blocks(superblock, copy, -(-count * size // block_size))
@@ -55,7 +56,9 @@ def _locate(scene: Scene, copy: int, group: int) -> dict[str, int]:
     }
 
 
-def _each(scene: Scene, code: str, groups: Any, copy: int, read: Any, expected: Any = None) -> None:
+def _each(
+    scene: Scene, code: str, groups: Rows, copy: int, read: Any, expected: Any = None
+) -> None:
     structure = "backup group descriptor" if copy else "group descriptor"
     shown = groups[: scene.findings.room(code)].tolist()
     for group in shown:
@@ -64,7 +67,7 @@ def _each(scene: Scene, code: str, groups: Any, copy: int, read: Any, expected: 
     scene.findings.count(code, len(groups) - len(shown))
 
 
-def _check_checksums(scene: Scene, table: GroupTable, readable: Any) -> None:
+def _check_checksums(scene: Scene, table: GroupTable, readable: Bools) -> None:
     bad = (table.computed_checksum >= 0) & (table.computed_checksum != table.checksum) & readable
     _each(
         scene, "descriptor-checksum", np.flatnonzero(bad), 0,
@@ -122,7 +125,7 @@ def _check_flags(scene: Scene, table: GroupTable) -> None:
     )  # fmt: skip
 
 
-def _compare_copies(scene: Scene, own: Any, primary: GroupTable) -> None:
+def _compare_copies(scene: Scene, own: Bytes2D, primary: GroupTable) -> None:
     superblock = scene.superblock
     copies = superblock_groups(superblock, len(primary))
     if Incompat.META_BG in superblock.features and superblock.first_meta_group == 0:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ext4kit.arrays.grouping import distinct
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows
 from ext4kit.filesystem.maps import Runs, has_map, map_inodes
 from ext4kit.parsers.features import Incompat, RoCompat
 from ext4kit.parsers.inode import InodeFlags, InodeTable
@@ -41,12 +40,12 @@ def check_maps(scene: Scene, table: InodeTable, bodies: BodyAttributes) -> Found
     return found
 
 
-def _follow_pointers(scene: Scene, table: InodeTable, rows: Any, found: Found) -> None:
+def _follow_pointers(scene: Scene, table: InodeTable, rows: Rows, found: Found) -> None:
     if not len(rows):
         return
     superblock = scene.superblock
 
-    def fetch(blocks: Any, _: Any) -> tuple[Any, Any]:
+    def fetch(blocks: Int64s, _: Rows) -> tuple[Bytes2D, Bools]:
         fresh = scene.nodes.visit(blocks)
         data, readable = scene.fs.fetch(np.where(fresh, blocks, -1))
         return data, readable & fresh
@@ -134,8 +133,8 @@ def _check_clusters(scene: Scene, table: InodeTable, runs: Runs) -> None:
 
 
 def _check_block_counts(
-    scene: Scene, table: InodeTable, runs: Runs, nodes: tuple[Any, Any], bodies: BodyAttributes,
-    bad: Any,
+    scene: Scene, table: InodeTable, runs: Runs, nodes: tuple[Rows, Int64s], bodies: BodyAttributes,
+    bad: Bools,
 ) -> None:  # fmt: skip
     superblock = scene.superblock
     ratio = superblock.cluster_ratio
@@ -155,7 +154,7 @@ def _check_block_counts(
     scene.add_inodes("inode-blocks", table.number[rows], table.blocks[rows], sectors[rows])
 
 
-def _note_usage(scene: Scene, table: InodeTable, space: Any, inodes: Any) -> None:
+def _note_usage(scene: Scene, table: InodeTable, space: Int64s, inodes: Int64s) -> None:
     """Remember what counts for quotas: files, each with the values of its attributes."""
     if RoCompat.QUOTA not in scene.superblock.features:
         return
@@ -169,7 +168,7 @@ def _note_usage(scene: Scene, table: InodeTable, space: Any, inodes: Any) -> Non
     scene.usage.append(tuple(column[counts] for column in columns))
 
 
-def _clusters(table: InodeTable, runs: Runs, nodes: tuple[Any, Any], ratio: int) -> Any:
+def _clusters(table: InodeTable, runs: Runs, nodes: tuple[Rows, Int64s], ratio: int) -> Int64s:
     """Clusters that each inode takes, each counted once."""
     owner = np.concatenate([runs.owner, nodes[0]])
     first = np.concatenate([runs.physical, nodes[1]])
@@ -209,7 +208,7 @@ def _check_inline(scene: Scene, table: InodeTable, bodies: BodyAttributes) -> No
     scene.add_inodes("inode-size", table.number[rows], table.size[rows], expected[rows])
 
 
-def _claim(scene: Scene, table: InodeTable, runs: Runs, nodes: tuple[Any, Any]) -> None:
+def _claim(scene: Scene, table: InodeTable, runs: Runs, nodes: tuple[Rows, Int64s]) -> None:
     """The resize inode maps descriptor blocks, which are claimed as such: it has one of its own."""
     own = table.number[runs.owner] != RESIZE
     scene.claims.add(runs.physical[own], runs.length[own], table.number[runs.owner[own]])

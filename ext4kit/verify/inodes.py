@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.types import Bools, Int64s, Rows
 from ext4kit.filesystem.ahead import ahead
 from ext4kit.filesystem.maps import Runs, has_map
 from ext4kit.parsers.features import Compat, Incompat, RoCompat
@@ -96,7 +97,7 @@ class _Parts:
         self._size = scene.superblock.inode_size
         self.is_cut = False
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Int64s]:
         room = self._fs.blocks.blocks_count * self._fs.superblock.block_size // self._size
         step = max(BYTES_AT_ONCE // self._size, 1)
         for numbers in self._fs.inode_numbers():
@@ -133,7 +134,7 @@ def _check_batch(scene: Scene, batch: list[Piece], gathered: Gathered) -> None:
         scene.claims.add(piece.start, piece.length, piece.owner)
 
 
-def _check_used(scene: Scene, table: InodeTable, gathered: Gathered) -> Any:
+def _check_used(scene: Scene, table: InodeTable, gathered: Gathered) -> Bools:
     """Check inodes in use; bool a row: cannot be what it says."""
     bad = _Fields(scene, table).check()
     bodies = check_bodies(scene, table)
@@ -144,8 +145,8 @@ def _check_used(scene: Scene, table: InodeTable, gathered: Gathered) -> Any:
     return bad | found.bad
 
 
-def _in_use(scene: Scene, table: InodeTable) -> Any:
-    """Bool a row: alive, or reserved; what is neither and not released is told."""
+def _in_use(scene: Scene, table: InodeTable) -> Bools:
+    """Per row: alive, or reserved; what is neither and not released is told."""
     alive = table.links_count > 0
     reserved = table.number < scene.superblock.first_usable_inode
     orphan = np.isin(table.number, np.array(sorted(scene.orphans), np.int64))
@@ -154,7 +155,8 @@ def _in_use(scene: Scene, table: InodeTable) -> Any:
     waiting = ~alive & orphan & (table.mode != 0)
     scene.add_inodes("inode-orphan-waiting", table.number[waiting])
     bad_blocks = (table.number == BAD_BLOCKS) & table.i_block.any(axis=1)
-    return (alive & ~reserved) | (reserved & (table.mode != 0)) | waiting | bad_blocks
+    used: Bools = (alive & ~reserved) | (reserved & (table.mode != 0)) | waiting | bad_blocks
+    return used
 
 
 class _Fields:
@@ -168,7 +170,7 @@ class _Fields:
         self.special = _SPECIAL[table.mode >> 12] & ~self.reserved
         self.bad = np.zeros(len(table), bool)
 
-    def check(self) -> Any:
+    def check(self) -> Bools:
         """All tests; bool a row: cannot be what it says."""
         self._types()
         self._reserved()
@@ -180,21 +182,25 @@ class _Fields:
         self._special()
         return self.bad
 
-    def _plain(self) -> Any:
+    def _plain(self) -> Bools:
         """Bool a row: flags with which nothing can be wrong."""
         flags, features = self.table.flags, self.features
         usual = (self.kind == REGULAR) | (self.kind == DIRECTORY)
-        plain = usual & (flags == int(InodeFlags.EXTENTS)) & (Incompat.EXTENT in features)
-        return plain | ((flags == 0) & (RoCompat.BIGALLOC not in features))
+        plain: Bools = usual & (flags == int(InodeFlags.EXTENTS)) & (Incompat.EXTENT in features)
+        plain |= (flags == 0) & (RoCompat.BIGALLOC not in features)
+        return plain
 
-    def _tell(self, code: str, wrong: Any, read: Any = "", expected: str = "") -> None:
+    def _tell(
+        self, code: str, wrong: Bools, read: str | Callable[[int], str] = "", expected: str = ""
+    ) -> None:
         rows = np.flatnonzero(wrong)
         if len(rows):
             shown = read if isinstance(read, str) else _shown(read, rows)
             self.scene.add_inodes(code, self.table.number[rows], shown, expected)
 
-    def _flag(self, flag: InodeFlags) -> Any:
-        return (self.table.flags & int(flag)) != 0
+    def _flag(self, flag: InodeFlags) -> Bools:
+        has: Bools = (self.table.flags & int(flag)) != 0
+        return has
 
     def _types(self) -> None:
         wrong = ~_KNOWN[self.table.mode >> 12] & ~self.reserved
@@ -275,10 +281,11 @@ class _Fields:
         for words, wrong in tests:
             self._tell("inode-flags", wrong & ~self.reserved, words)
 
-    def _has_pointers(self) -> Any:
+    def _has_pointers(self) -> Bools:
         table = self.table
         mapped = has_map(table.mode, table.size, table.flags)
-        return mapped & table.i_block.any(axis=1)
+        pointing: Bools = mapped & table.i_block.any(axis=1)
+        return pointing
 
     def _special(self) -> None:
         table = self.table
@@ -295,11 +302,11 @@ class _Fields:
         self.bad |= wrong
 
 
-def _shown(words: Callable[[int], str], rows: Any) -> Callable[[int], str]:
+def _shown(words: Callable[[int], str], rows: Rows) -> Callable[[int], str]:
     return lambda place: words(int(rows[place]))
 
 
-def _number(table: InodeTable, offset: int, size: int) -> Any:
+def _number(table: InodeTable, offset: int, size: int) -> Int64s:
     """A raw field that has no column."""
     piece = np.ascontiguousarray(table.raw[:, offset : offset + size])
     return piece.view(f"<u{size}")[:, 0].astype(np.int64)

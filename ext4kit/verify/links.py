@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.parsers.features import RoCompat
 from ext4kit.parsers.inode import InodeFlags
 from ext4kit.verify.directories import Links
@@ -25,7 +24,7 @@ def check_links(scene: Scene, facts: InodeFacts, links: Links) -> None:
     _check_counts(scene, facts, links, directory, reserved)
 
 
-def _check_parents(scene: Scene, facts: InodeFacts, links: Links, directory: Any) -> None:
+def _check_parents(scene: Scene, facts: InodeFacts, links: Links, directory: Bools) -> None:
     root = facts.number == ROOT
     parent = np.where(root, ROOT, links.parent)
     named = directory & (parent != 0)
@@ -36,13 +35,14 @@ def _check_parents(scene: Scene, facts: InodeFacts, links: Links, directory: Any
     scene.add_inodes("directory-unconnected", facts.number[lost], links.told[lost])
 
 
-def _removed(facts: InodeFacts) -> Any:
-    """Bool an inode: removed while it was in use, and not released yet."""
-    return facts.links_count == 0
+def _removed(facts: InodeFacts) -> Bools:
+    """Per inode: removed while it was in use, and not released yet."""
+    removed: Bools = facts.links_count == 0
+    return removed
 
 
-def _in_circles(facts: InodeFacts, parent: Any, named: Any) -> Any:
-    """Bool an inode: a directory whose parents never end. Steps double, so circles end too."""
+def _in_circles(facts: InodeFacts, parent: Int64s, named: Bools) -> Bools:
+    """Per inode: a directory whose parents never end. Steps double, so circles end too."""
     some = np.flatnonzero(named)
     place = np.full(len(named), -1)
     place[some] = np.arange(len(some))
@@ -58,7 +58,7 @@ def _in_circles(facts: InodeFacts, parent: Any, named: Any) -> Any:
 
 
 def _check_counts(
-    scene: Scene, facts: InodeFacts, links: Links, directory: Any, reserved: Any
+    scene: Scene, facts: InodeFacts, links: Links, directory: Bools, reserved: Bools
 ) -> None:
     value = (facts.flags & int(InodeFlags.EA_INODE)) != 0
     own = np.isin(facts.number, (scene.superblock.orphan_file_inode,
@@ -75,7 +75,7 @@ def _check_counts(
     scene.add_inodes("link-count", facts.number[rows], facts.links_count[rows], counted[rows])
 
 
-def _without_removed(facts: InodeFacts, links: Links, directory: Any) -> Any:
+def _without_removed(facts: InodeFacts, links: Links, directory: Bools) -> Int64s:
     """The entries that name each inode, less the `..` of directories that were removed.
 
     Source: kernel fs/ext4/namei.c, `ext4_rmdir`: the parent loses that link at once.

@@ -133,7 +133,7 @@ class Scene:
     xattr_blocks: list[tuple[Int64s, Int64s]] = field(default_factory=list)
     value_references: list[tuple[Int64s, Int64s, Int64s]] = field(default_factory=list)
     contexts: list[tuple[Int64s, Int64s]] = field(default_factory=list)
-    usage: list[tuple[Int64s, ...]] = field(default_factory=list)
+    usage: list[tuple[Int64s | Bools, ...]] = field(default_factory=list)
     trusted: Any = None
     orphans: frozenset[int] = frozenset()
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ext4kit.arrays.types import Bools, Bytes2D, Rows
 from ext4kit.parsers.inode import InodeFlags, InodeTable, is_fast_symlink
 from ext4kit.verify.extents import Found
 from ext4kit.verify.scene import Scene
@@ -31,8 +30,8 @@ def check_symlinks(scene: Scene, table: InodeTable, found: Found) -> None:
     found.bad |= wrong
 
 
-def _fits(scene: Scene, table: InodeTable, rows: Any, data: Any) -> Any:
-    """Bool a row of `data`: the target ends where the size says."""
+def _fits(scene: Scene, table: InodeTable, rows: Rows, data: Bytes2D) -> Bools:
+    """Per row of `data`: the target ends where the size says."""
     size = table.size[rows]
     ends = data == 0
     length = np.where(ends.any(axis=1), ends.argmax(axis=1), data.shape[1])
@@ -40,11 +39,12 @@ def _fits(scene: Scene, table: InodeTable, rows: Any, data: Any) -> Any:
     encrypted = (table.flags[rows] & int(InodeFlags.ENCRYPT)) != 0
     told = np.ascontiguousarray(data[:, :2]).view("<u2")[:, 0].astype(np.int64)
     sealed = (size > ENCRYPTED_HEADER) & (told > 0) & (told + ENCRYPTED_HEADER <= size)
-    return np.where(encrypted, sealed, fine)
+    fits: Bools = np.where(encrypted, sealed, fine)
+    return fits
 
 
-def _check_slow(scene: Scene, table: InodeTable, rows: Any, found: Found) -> Any:
-    """Bool a row of the table: a link that has no single block with a fitting target."""
+def _check_slow(scene: Scene, table: InodeTable, rows: Rows, found: Found) -> Bools:
+    """Per row of the table: a link that has no single block with a fitting target."""
     wrong = np.zeros(len(table), bool)
     if not len(rows):
         return wrong
