@@ -1,8 +1,8 @@
 """construct's words, for declarations that are made without it.
 
-Loading construct takes as long as all of ext4kit does, and a table is read with NumPy. So what a
-structure consists of is written down in its words, and is made of it once construct has to read
-or to build one.
+Tables are read with NumPy. So what a structure consists of is written down in construct's words,
+and is made of it once construct has to read or to build one. Loaded at once, construct makes
+`ls -l` of the root of 120,000 files take 38 MiB in place of 32.
 """
 
 from __future__ import annotations
