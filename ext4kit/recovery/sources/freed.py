@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ext4kit.arrays.grouping import expand, group_sizes
+from ext4kit.arrays.grouping import expand, group_sizes, starts_group
+from ext4kit.arrays.intervals import overlap_pairs
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Int64s
 from ext4kit.filesystem.geometry import first_block
@@ -20,6 +21,7 @@ from ext4kit.filesystem.maps import Runs
 from ext4kit.journal import inode_version_pieces
 from ext4kit.parsers.inode import InodeTable, parse_inodes
 from ext4kit.past import Past
+from ext4kit.past.states import UNREPLAYED
 from ext4kit.units import NANOSECONDS
 
 _GRACE = 2 * NANOSECONDS  # whole seconds are stored of a deletion, and clocks are read before
@@ -156,15 +158,19 @@ def _cut_short(past: Past, table: InodeTable, order: Any, orders: Any) -> Any:
 
 
 def _rest(past: Past, freed: Freed, lives: Any, orders: Any, metadata: Any) -> tuple[Any, Runs]:
-    """What was freed in the orders, less what known states had before."""
+    """What was freed in the orders, less what known states had before.
+
+    What others took since makes the map no shorter: a life that lost a block to them is left out.
+    """
     place = np.searchsorted(orders, freed.order)
     place = np.minimum(place, max(len(orders) - 1, 0))
     mine = np.isin(freed.order, orders)
     row, position = expand(np.where(mine, freed.length, 0))
     owner, block = place[row], freed.start[row] + position
-    kept = ~_are_known(past, block) & ~np.isin(block, metadata)
-    owner, block = owner[kept], block[kept]
     used = past.fs.bitmaps.blocks_in_use(block)
+    known = _had_before(past, block, orders[owner], used)
+    kept = ~known & ~np.isin(block, metadata)
+    owner, block, used = owner[kept], block[kept], used[kept]
     spoilt = np.unique(owner[used])
     kept = ~np.isin(owner, spoilt)
     owner, block = owner[kept], block[kept]
@@ -179,11 +185,21 @@ def _rest(past: Past, freed: Freed, lives: Any, orders: Any, metadata: Any) -> t
     return lives[has], Runs(owner[start], logical, length, block[start], written)
 
 
-def _are_known(past: Past, block: Any) -> Any:
-    """Per block (bool): a state of a known life had it, as content or in its tree."""
-    maps = past.map_states(np.flatnonzero(past.states.whole))
+def _had_before(past: Past, block: Any, order: Any, used: Any) -> Any:
+    """Per freed block (bool): a state of a known life had it before, as content or in its tree.
+
+    One that is seen only since the block was freed (`order`) took it later; so did one that the
+    disk alone shows where the block is in use, as it was free in between.
+    """
+    rows = np.flatnonzero(past.states.whole)
+    maps = past.map_states(rows)
     start = np.concatenate([maps.data.physical, maps.nodes[1]])
-    end = start + np.concatenate([maps.data.length, np.ones(len(maps.nodes[1]), np.int64)])
-    order = np.argsort(start, kind="stable")
-    reach = np.concatenate([[0], np.maximum.accumulate(end[order])])
-    return reach[np.searchsorted(start[order], block, side="right")] > block
+    length = np.concatenate([maps.data.length, np.ones(len(maps.nodes[1]), np.int64)])
+    seen = past.states.order[rows][np.concatenate([maps.data.owner, maps.nodes[0]])]
+    sort = np.lexsort((seen, length, start))  # of the states that have a run the first one counts
+    sort = sort[starts_group(start[sort], length[sort])]
+    mine, theirs = overlap_pairs(block, np.ones(len(block), np.int64), start[sort], length[sort])
+    since = seen[sort][theirs]
+    known = np.zeros(len(block), bool)
+    known[mine[(since < order[mine]) | (since >= UNREPLAYED) & ~used[mine]]] = True
+    return known
