@@ -24,12 +24,9 @@ from sample_images.recipes.machine import (
     sync,
     unmount,
 )
-from sample_images.recipes.truth import running_kernel
+from tests.writing_kernel import HERE
 
 BLOCK = 4096
-# Before Linux 6.4 each mount writes the log anew, and nothing tells an unmount from a recovery.
-LOG_GOES_ON = running_kernel() >= (6, 4)
-BEST = Grade.INTACT if LOG_GOES_ON else Grade.CONSISTENT  # of a file of an earlier mount
 BYSTANDER, STOOD_BY = "bystander", b"not concerned" * 3000
 
 
@@ -43,11 +40,13 @@ class Disk:
         make_file_system(self.image, size, options)
 
     @contextmanager
-    def mounted(self, options: str = "rw") -> Iterator[Path]:
+    def mounted(self, options: str = "rw", logs: bool = True) -> Iterator[Path]:
+        """A mount; where it writes the log anew it logs what traps ask of, unless told not to."""
         with loop_device(self.image) as device:
             mount(device, self.where, options)
             try:
-                log_again(self.where)
+                if logs:
+                    log_again(self.where)
                 yield self.where
                 sync(self.where)
             finally:
@@ -72,7 +71,7 @@ class Disk:
     def bystander_is_intact(self) -> bool:
         """Whether it is told from what was trapped: else caution would be no more than silence."""
         file = self.deleted()[b"/" + os.fsencode(BYSTANDER)]
-        return file.grade is BEST and content(file) == STOOD_BY
+        return file.grade is HERE.best and content(file) == STOOD_BY
 
     def forget(self) -> None:
         """Give it a new log, which knows of nothing that is there."""
@@ -94,7 +93,7 @@ def content(file: DeletedFile) -> bytes:
 
 def log_again(root: Path) -> None:
     """Where a mount writes the log anew: log the names in the root and the first inodes again."""
-    if not LOG_GOES_ON:
+    if not HERE.log_goes_on:
         (root / f"seen at {time.time_ns()}").touch()
         sync(root)
 
@@ -303,7 +302,7 @@ def test_what_a_fast_commit_changed_unseen_is_not_called_intact(
     if changes:
         assert content(file) in (before, after) or file.grade != "intact"
     else:
-        assert (content(file), file.grade) == (before, BEST)
+        assert (content(file), file.grade) == (before, HERE.of_whole_blocks(HERE.best))
 
 
 @pytest.mark.kernel
@@ -354,7 +353,7 @@ def test_blocks_reused_within_one_transaction_show_at_the_files_end(
     raw = disk.image.read_bytes()
     # It was written, and no transaction says where.
     assert (raw.count(b"\xff" * 16 * BLOCK) > 8) == passes
-    assert disk.deleted()[b"/file"].grade is (Grade.PARTIAL if passes else BEST)
+    assert disk.deleted()[b"/file"].grade is (Grade.PARTIAL if passes else HERE.best)
 
 
 def _write_and_remove(path: Path, pieces: int) -> None:
@@ -456,4 +455,4 @@ def test_inline_data_is_not_the_whole_of_a_file_that_outgrew_it(
         remove(*(root / name for name in names))
     found = disk.deleted()
     assert found[b"/grows"].grade == "partial"
-    assert (found[b"/stays"].grade, content(found[b"/stays"])) == (BEST, old)
+    assert (found[b"/stays"].grade, content(found[b"/stays"])) == (HERE.best, old)

@@ -13,9 +13,10 @@ import pytest
 
 from sample_images import packed_names
 from sample_images.recipes.making import RECIPES
-from sample_images.recipes.score import Score, read_outputs, score
+from sample_images.recipes.score import PRESENT_PLACE, Score, read_outputs, score
 from sample_images.recipes.truth import FileTruth, Truth, load
 from tests.conftest import Cli, Images
+from tests.writing_kernel import WritingKernel
 
 SAMPLES = [
     pytest.param(f"packed/{name}", id=f"packed-{name}") for name in packed_names()
@@ -62,13 +63,17 @@ SETTLED = {  # folders of files that an earlier mount made than the one that rem
     ),
 }  # fmt: skip
 CALLED_INTACT = 0.9  # of these
+# Where mounts write the log anew: of the paths whose names it has, and of the settled files.
+PATHS_OF_A_LOG_WRITTEN_ANEW = 0.7  # 87 of 118 of editor_save on 6.1
+CONSISTENT_THEN = 0.8  # 64 of 75 of inode_128 on 6.1
+LOST_COPIES = {"data_journal_cut"}  # of data that were in the log alone
+CONTENTS_THEN = 0.5  # of these: 22 of 40 on 6.1
 LATER_WRITES = {  # power was cut, files are still open, or others were written in the same groups
     "power_cut", "orphan_list", "orphan_file", "reuse", "reuse_by_metadata", "inode_128",
 }  # fmt: skip
 WITHOUT_INODES = {"stale_index", "stale_reuse", "ext2"}  # the log has none of them
 NO_PLAIN_NAMES = {*WITHOUT_INODES, "editor_save", "truncate_rewrite"}  # or paths of several files
 MANY = 10
-LOG_GOES_ON = (6, 4)  # before, each mount writes the log anew from its first block
 
 
 class Recovery:
@@ -89,7 +94,7 @@ class Recovery:
     @property
     def log_was_kept(self) -> bool:
         """Whether a mount leaves the transactions of the one before in the log."""
-        return self.truth.kernel >= LOG_GOES_ON
+        return WritingKernel(self.truth.kernel).log_goes_on
 
     @property
     def could_be_had(self) -> list[FileTruth]:
@@ -134,7 +139,8 @@ def test_most_contents_come_back_whose_blocks_still_hold_them(recovery: Recovery
     holding = [one for one in recovery.truth.files if one.holds]
     assert len(holding) >= MANY
     missing = [(one.path, one.size) for one in holding if one.sha256 not in written]
-    assert len(missing) <= (1 - CONTENTS) * len(holding), missing
+    lost = recovery.truth.recipe in LOST_COPIES and not recovery.log_was_kept
+    assert len(missing) <= (1 - (CONTENTS_THEN if lost else CONTENTS)) * len(holding), missing
 
 
 def test_files_that_had_long_been_on_the_disk_are_called_intact(recovery: Recovery) -> None:
@@ -152,16 +158,37 @@ def test_files_that_had_long_been_on_the_disk_are_called_intact(recovery: Recove
     settled = [one for one in recovery.could_be_had if one.path.split(b"/")[0] in tops]
     outputs = {(one.life, one.sha256): one.grade for one in read_outputs(recovery.out) if one.file}
     grades = Counter(outputs.get((_life(one), one.sha256)) for one in settled)
-    assert len(settled) >= MANY or not recovery.log_was_kept
+    whole = grades["intact"] + grades["consistent"]
+    if not recovery.log_was_kept:
+        assert grades[None] == 0
+        if recovery.truth.recipe not in LOST_COPIES:
+            assert whole >= CONSISTENT_THEN * len(settled), grades
+        return
+    assert len(settled) >= MANY
     least = CALLED_INTACT * len(settled)
-    if recovery.truth.recipe in LATER_WRITES or not recovery.log_was_kept:
-        assert grades["intact"] + grades["consistent"] >= least, grades
+    if recovery.truth.recipe in LATER_WRITES:
+        assert whole >= least, grades
     else:
         assert grades["intact"] >= least, grades
 
 
 def test_known_names_lead_to_the_last_full_path(recovery: Recovery) -> None:
-    assert [(one.path, one.inode) for one in recovery.score.wrong_path] == []
+    """Where mounts write the log anew, a directory may have moved in what is overwritten."""
+    if recovery.log_was_kept:
+        assert [(one.path, one.inode) for one in recovery.score.wrong_path] == []
+    else:
+        assert recovery.score.paths_right >= PATHS_OF_A_LOG_WRITTEN_ANEW * recovery.score.paths
+
+
+def test_no_path_is_told_that_the_file_did_not_have_when_it_went(recovery: Recovery) -> None:
+    """Where a directory stands now says itself that it may have stood elsewhere then."""
+    paths = {_life(one): one.path for one in recovery.deleted}
+    told = [one for one in read_outputs(recovery.out) if one.path is not None]
+    sure = [one for one in told if one.kind == "file" and one.ground != PRESENT_PLACE]
+    wrong = [
+        (one.life, one.path) for one in sure if one.life in paths and one.path != paths[one.life]
+    ]
+    assert wrong == []
 
 
 def test_nothing_graded_intact_has_bytes_that_its_life_never_had(recovery: Recovery) -> None:
@@ -180,6 +207,9 @@ def test_plain_names_stand_in_the_output_as_they_are(recovery: Recovery) -> None
         for one in recovery.could_be_had
         if one.path_in_log and paths[one.path] == 1 and _is_plain(one.path)
     ]
+    if not recovery.log_was_kept:
+        known = {one.path for one in read_outputs(recovery.out)}
+        plain = [path for path in plain if os.fsencode(path) in known]
     if recovery.truth.recipe not in NO_PLAIN_NAMES and recovery.log_was_kept:
         assert len(plain) > 2
     assert [path for path in plain if not (recovery.out / "files" / path).is_file()] == []
