@@ -16,7 +16,7 @@ import pytest
 import ext4kit
 from ext4kit.journal import Log
 from ext4kit.parsers.journal import BlockType
-from ext4kit.recovery import Deleted, find_deleted
+from ext4kit.recovery import Deleted, Grade, find_deleted
 from ext4kit.recovery.sources import ALL_SOURCES, Source
 from ext4kit.recovery.unreadable import NEWER
 from sample_images.recipes import machine
@@ -27,6 +27,7 @@ from sample_images.recipes.random_history import tell
 from tests.evidence.failing_disk import failing_disk, missing
 from tests.recovery.bad_sectors import PAGE, Places, Ranges, Tally, judge_disk, judge_history
 from tests.recovery.test_traps import BLOCK, Disk, commit, content, remove
+from tests.writing_kernel import HERE
 
 pytestmark = pytest.mark.kernel
 JUDGED = ("default", "block_1k", "ext3", "data_journal", "inode_128", "fast_commit")
@@ -129,7 +130,8 @@ def test_nothing_that_is_said_of_disks_with_bad_sectors_is_wrong(
 def test_much_is_said_of_disks_with_bad_sectors(judged: dict[str, Tally]) -> None:
     """Who says nothing says nothing wrong."""
     assert sum(tally.counts["files"] for tally in judged.values()) >= SOME_FILES
-    assert sum(tally.counts["intact"] for tally in judged.values()) >= SOME_INTACT
+    intact = sum(tally.counts["intact"] for tally in judged.values())
+    assert intact >= SOME_INTACT or HERE.best is not Grade.INTACT
 
 
 def test_the_judge_of_bad_sectors_notices_a_wrong_word(tmp_path: Path) -> None:
@@ -272,7 +274,7 @@ def test_a_file_is_not_intact_when_a_later_transaction_cannot_be_read(
         for name in ("folder", "another"):
             (root / name).chmod(0o700)
             sync(root)
-    assert disk.deleted()[b"/file"].grade == "intact"
+    assert disk.deleted()[b"/file"].grade is HERE.best
     parts = _parts(disk.image)
     (file,) = fail(disk.image, parts.all_of(len(parts.commits) - 2))
     assert content(file) == data

@@ -11,6 +11,7 @@ from ext4kit.recovery import Deleted, find_deleted
 from ext4kit.recovery.sources import ALL_SOURCES
 from sample_images.recipes.machine import run
 from tests.recovery.test_traps import BYSTANDER, STOOD_BY, Disk, content, remove
+from tests.writing_kernel import HERE
 
 pytestmark = pytest.mark.kernel
 GONE = b"/" + BYSTANDER.encode()
@@ -49,7 +50,7 @@ def _deleted(disk: Disk) -> Deleted:
 
 def test_only_what_is_deleted_is_found(disk: Disk) -> None:
     found = _deleted(disk)
-    assert [(file.path, file.grade) for file in found] == [(GONE, "intact")]
+    assert [(file.path, file.grade) for file in found] == [(GONE, HERE.best)]
     assert list(found.problems) == []
 
 
@@ -57,7 +58,7 @@ def test_linked_inodes_are_alive_whatever_their_bitmap_says(disk: Disk) -> None:
     _clear(disk, "inode_bitmap")
     found = _deleted(disk)
     (file,) = found
-    assert (file.path, file.grade, content(file)) == (GONE, "intact", STOOD_BY)
+    assert (file.path, file.grade, content(file)) == (GONE, HERE.best, STOOD_BY)
     assert [problem.where for problem in found.problems] == ["inode bitmaps"]
     assert found.problems.errors == 1
 

@@ -16,12 +16,14 @@ from ext4kit.recovery.sources import ALL_SOURCES, Source
 from sample_images.recipes.contents import noise, text
 from sample_images.recipes.machine import loop_device, run, sync
 from tests.recovery.test_traps import BLOCK, Disk, content, remove
+from tests.writing_kernel import HERE
 
 pytestmark = pytest.mark.kernel
 Act = Callable[[Disk], None]
 HOLDS_ZEROS = b"holds zeros"  # by itself: a part of it is
 SIZES = (100, 3000, 4096, 12_000, 100_000, 1_000_000)
 ENOUGH = 0.9
+ENOUGH_THEN = 0.8  # where mounts write the log anew: two of 13 are of whole blocks
 LARGE = 1_000_000
 SPARSE = "sparse"
 MANY = 0.5  # kernel and loop device leave a discard out now and then; what they left is intact
@@ -37,6 +39,14 @@ def _contents() -> dict[bytes, bytes]:
 
 
 CONTENTS = _contents()
+
+
+def _needs_discards(disk: Disk) -> None:
+    """Skip where loop devices discard nothing, as those of Linux 5.10 on the disk of a guest."""
+    with loop_device(disk.image) as device:
+        most = Path(f"/sys/block/{device.name}/queue/discard_max_bytes").read_text()
+    if int(most) == 0:
+        pytest.skip("needs loop devices that discard")
 
 
 def _fill(disk: Disk) -> None:
@@ -59,21 +69,24 @@ def _nothing(disk: Disk) -> None:
 
 
 def _by_mount(disk: Disk) -> None:
+    _needs_discards(disk)
     _remove(disk, "rw,discard")
 
 
 def _later(disk: Disk) -> None:
+    _needs_discards(disk)
     _remove(disk)
-    with disk.mounted() as root:
+    with disk.mounted(logs=False) as root:
         run("fstrim", root)
 
 
 def _in_part(disk: Disk) -> None:
     """From the middle of the largest file on."""
+    _needs_discards(disk)
     _remove(disk)
     found = {file.path: file for file in find_deleted(disk.file_system())}
     _, first, count = found[b"/noise 1000000"].extents[0]
-    with disk.mounted() as root:
+    with disk.mounted(logs=False) as root:
         run("fstrim", "-o", str((first + count // 2) * 4096), "-l", str(16 << 20), root)
 
 
@@ -124,9 +137,9 @@ def test_what_was_not_discarded_is_intact(
     tmp_path: Path, layout: str, sources: frozenset[Source]
 ) -> None:
     files = _come_back(tmp_path, layout, _nothing, sources)
-    intact = [name for name, file in files.items() if file.grade == "intact"]
-    assert len(intact) >= ENOUGH * len(CONTENTS)
-    assert HOLDS_ZEROS in intact
+    best = [name for name, file in files.items() if file.grade is HERE.best]
+    assert len(best) >= (ENOUGH if HERE.log_goes_on else ENOUGH_THEN) * len(CONTENTS)
+    assert HOLDS_ZEROS in best
 
 
 @sources
@@ -190,9 +203,8 @@ def _extent(disk: Disk, name: bytes) -> tuple[int, int]:
 
 
 def _discard(disk: Disk, start: int, length: int) -> None:
-    """Have the loop device discard a range of the disk: it reads as zeros afterwards."""
-    with loop_device(disk.image) as device:
-        run("blkdiscard", "-o", str(start), "-l", str(length), device)
+    """Discard a range of the disk as a loop device does it: it reads as zeros afterwards."""
+    run("fallocate", "--punch-hole", "-o", str(start), "-l", str(length), disk.image)
 
 
 @sources
@@ -203,7 +215,7 @@ def test_units_discarded_inside_a_run_are_not_vouched_for(
     disk = Disk(tmp_path, "-t", "ext4")
     data = {"spoilt": noise("spoilt", LARGE), "spared": noise("spared", LARGE)}
     _write_and_remove(disk, data)
-    assert {str(file.grade) for file in disk.deleted().values()} == {"intact"}
+    assert {file.grade for file in disk.deleted().values()} == {HERE.best}
     start, end = _extent(disk, b"/spoilt")
     middle = (start + end) // 2 // UNIT * UNIT
     _discard(disk, middle, units * UNIT)
@@ -212,7 +224,7 @@ def test_units_discarded_inside_a_run_are_not_vouched_for(
     assert content(files[b"/spoilt"]) != data["spoilt"]  # it was discarded
     assert files[b"/spoilt"].grade == "consistent"
     assert files[b"/spoilt"].problems == (IN_UNITS,)
-    assert files[b"/spared"].grade == "intact"
+    assert files[b"/spared"].grade is HERE.best
 
 
 @pytest.mark.parametrize("edge", ["start", "end"])
@@ -275,7 +287,8 @@ def test_zeros_of_a_file_that_fill_no_unit_are_its_own(tmp_path: Path) -> None:
     for name, whole in data.items():
         file = files[b"/" + name.encode()]
         assert content(file) == whole
-        assert file.grade == "intact"
+        has_end = len(whole) % BLOCK
+        assert file.grade is (HERE.best if has_end else HERE.of_whole_blocks(HERE.best))
 
 
 def test_zeros_of_which_the_journal_has_a_copy_are_the_files_own(tmp_path: Path) -> None:

@@ -177,12 +177,21 @@ class Site:
             raise PlacementError(f"{name!r} took {taken}, not {wanted}")
 
     def _extend(self, path: bytes, done: int, count: int) -> None:
+        """Write further blocks.
+
+        Raises:
+            PlacementError: there is no room, as the kernel put others elsewhere.
+        """
         data = content(tag_of(path), count * BLOCK, done * PARTS)
         handle = os.open(self.stage.path(path), os.O_WRONLY | os.O_CREAT, 0o600)
         try:
             for at in range(0, len(data), BLOCK):
                 os.pwrite(handle, data[at : at + BLOCK], done * BLOCK + at)
             os.fsync(handle)
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            raise PlacementError(f"{path!r} has no room for {count} blocks") from error
         finally:
             os.close(handle)
 
