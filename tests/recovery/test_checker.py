@@ -86,14 +86,14 @@ def test_every_intact_record_is_confirmed(name: str, recovered: Recovered, tmp_p
     """Where no file can be intact, none is, and no consistent one is refuted."""
     image, records, out = recovered(name)
     best = best_of(records)
-    assert best
+    assert best or not HERE.log_goes_on
     done = run(image, manifest_of(best, tmp_path), "--out", out)
     verdicts = re.fullmatch(r"(\d+) confirmed, (\d+) refuted, (\d+) undecided\n", done.stdout)
     assert verdicts, done.stdout[-2000:]
     confirmed, refuted, undecided = map(int, verdicts.groups())
     assert (done.returncode, refuted) == (0, 0)
     assert confirmed + undecided == len(best)
-    assert confirmed
+    assert confirmed or not best
     if HERE.best is Grade.INTACT:
         assert not undecided
     else:
