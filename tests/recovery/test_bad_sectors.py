@@ -164,7 +164,7 @@ def test_living_files_whose_inodes_cannot_be_read_are_not_called_deleted(
             sync(root)
         block = _table_block(disk, (root / "first").stat().st_ino)
         remove(root / "gone")
-    with disk.mounted("ro") as root:
+    with disk.mounted("ro", logs=False) as root:
         numbers = {one.stat().st_ino for one in (root / "first", root / "second")}
     found = fail(disk.image, [(block * BLOCK, (block + 1) * BLOCK)], sources)
     files = {file.number: file for file in found if file.number is not None}

@@ -303,8 +303,9 @@ def test_zeros_of_a_file_that_fill_no_unit_are_its_own(tmp_path: Path) -> None:
     for name, whole in data.items():
         file = files[b"/" + name.encode()]
         assert content(file) == whole
-        has_end = len(whole) % BLOCK
-        assert file.grade is (HERE.best if has_end else HERE.of_whole_blocks(HERE.best))
+        # Where nothing tells of an unmount, a content may go on where it ends in zeros or a block.
+        told = {HERE.best} if HERE.log_goes_on else {HERE.best, Grade.PARTIAL}
+        assert file.grade in told
 
 
 def test_zeros_of_which_the_journal_has_a_copy_are_the_files_own(tmp_path: Path) -> None:
@@ -317,4 +318,5 @@ def test_zeros_of_which_the_journal_has_a_copy_are_the_files_own(tmp_path: Path)
     (file,) = disk.deleted().values()
     assert content(file) == data["logged"]
     assert IN_UNITS not in file.problems
-    assert file.grade.is_whole
+    # Linux 5.10 forgets the bytes of a file that goes before they were written to their place.
+    assert file.grade.is_whole or not HERE.counts_changes

@@ -10,6 +10,7 @@ import ext4kit
 from ext4kit.recovery import Grade, find_deleted
 from ext4kit.recovery.overwritten_copies import REASON
 from sample_images.recipes import machine
+from tests.recovery.test_traps import log_again
 from tests.writing_kernel import HERE
 
 PATH = b"/file"
@@ -27,6 +28,7 @@ def _deleted(folder: Path, over: bytes) -> list[tuple[str, bool]]:
     image = folder / "image"
     machine.make_file_system(image, 16 << 20, ("-t", "ext4"))
     with machine.mounted(image, "noatime,data=journal") as root:
+        log_again(root)
         (root / "file").write_bytes(b"A" * 9000)
     if over:
         with machine.mounted(image, "noatime") as root, (root / "file").open("r+b") as file:

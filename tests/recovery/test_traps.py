@@ -92,9 +92,18 @@ def content(file: DeletedFile) -> bytes:
 
 
 def log_again(root: Path) -> None:
-    """Where a mount writes the log anew: log the names in the root and the first inodes again."""
+    """Where a mount writes the log anew: log the names in the root and the first inodes again.
+
+    Where the kernel counts changes and times are ticks of the clock, show that it counts: a write
+    in the tick of the one before is not counted, a change of attributes always is.
+    """
     if not HERE.log_goes_on:
         (root / f"seen at {time.time_ns()}").touch()
+        sync(root)
+    if HERE.counts_changes and not HERE.has_fine_times:
+        (root / "counted").touch()
+        sync(root)
+        (root / "counted").chmod(0o600)
         sync(root)
 
 

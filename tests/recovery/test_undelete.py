@@ -74,6 +74,7 @@ LATER_WRITES = {  # power was cut, files are still open, or others were written 
 WITHOUT_INODES = {"stale_index", "stale_reuse", "ext2"}  # the log has none of them
 NO_PLAIN_NAMES = {*WITHOUT_INODES, "editor_save", "truncate_rewrite"}  # or paths of several files
 MANY = 10
+LOWER_HALF = 1 << 16  # source: kernel fs/ext4/inode.c, `ext4_fill_raw_inode`
 
 
 class Recovery:
@@ -247,6 +248,8 @@ def test_metadata_is_that_of_the_file_before_it_went(recovery: Recovery) -> None
         wanted = [one.size, one.mode, one.uid, one.gid, one.mtime_ns]
         if recovery.truth.recipe in ("inode_128", "ext3", "ext2"):
             got[4], wanted[4] = got[4] // 10**9, wanted[4] // 10**9
+        if one.inode_known == "inline":  # the kernel clears upper halves of owners as it frees
+            wanted[2], wanted[3] = wanted[2] % LOWER_HALF, wanted[3] % LOWER_HALF
         assert _permissions(got) == _permissions(wanted), one.path
 
 
