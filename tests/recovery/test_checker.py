@@ -146,7 +146,7 @@ def test_a_block_with_a_later_owner_is_refuted(checker: Any, recovered: Recovere
     image, records, _ = recovered("reuse")
     lost = [record for record in records if record["lost"] and record["extents"]]
     fs = file_system(checker, image)
-    assert lost
+    assert lost or not HERE.log_goes_on
     for record in lost:
         new = copy.deepcopy(record)
         size = fs.block_size
