@@ -57,9 +57,9 @@ class WritingKernel:
     def of_whole_blocks(self, grade: Grade) -> Grade:
         """The grade that a file of an earlier mount has if its size is one of whole blocks.
 
-        Where nothing tells of the unmount, its size may be how far writeback had come.
+        Where no changes are counted, its size may be how far writeback had come.
         """
-        return grade if self.log_goes_on else Grade.PARTIAL
+        return grade if self.counts_changes else Grade.PARTIAL
 
 
 HERE = WritingKernel(running_kernel())  # it writes the images of this run

@@ -219,7 +219,12 @@ def _discard(disk: Disk, start: int, length: int) -> None:
 
 
 def _is_doubted_for_its_units(file: DeletedFile) -> bool:
-    """For nothing else, where it would have been intact."""
+    """For nothing else, where it would have been intact.
+
+    Where no changes are counted, zeros at its end speak more against it than that.
+    """
+    if file.grade is Grade.PARTIAL:
+        return not HERE.counts_changes
     alone = len(file.problems) == 1 or HERE.best is not Grade.INTACT
     return file.grade is Grade.CONSISTENT and IN_UNITS in file.problems and alone
 
