@@ -100,24 +100,24 @@ def _fill(place: Path) -> None:
 def survey_once(image: Path, looks: Sequence[str]) -> dict[str, float]:
     """Survey an image in this process; bytes, and seconds of the survey alone."""
     import ext4kit
-    from ext4kit.past import Past
+    from ext4kit.past import History
     from ext4kit.recovery.sources.carving import marks
-    from ext4kit.recovery.sources.indirect import indirect_look
-    from ext4kit.recovery.sources.space import Space, survey
-    from ext4kit.recovery.sources.structures import structure_look
+    from ext4kit.recovery.sources.indirect import indirect_scanner
+    from ext4kit.recovery.sources.space import UnallocatedSpace, scan
+    from ext4kit.recovery.sources.structures import metadata_scanner
 
     with ext4kit.open(image) as evidence:
         fs = evidence.volume().filesystem()
         every = {
-            "structures": structure_look(fs.superblock),
-            "indirect": indirect_look(fs.superblock),
-            "runs": marks.look,
+            "structures": metadata_scanner(fs.superblock),
+            "indirect": indirect_scanner(fs.superblock),
+            "runs": marks.feature_scanner,
         }
-        space = Space(Past(fs))
+        space = UnallocatedSpace(History(fs))
         start = time.perf_counter()
-        stretches = sum(1 for _ in survey(space, [every[look] for look in looks]))
+        stretches = sum(1 for _ in scan(space, [every[look] for look in looks]))
         seconds = time.perf_counter() - start
-    return {"bytes": space.size, "seconds": seconds, "stretches": stretches}
+    return {"bytes": space.bytes, "seconds": seconds, "stretches": stretches}
 
 
 def measure(image: Path, runs: int, whole: bool) -> list[Figure]:

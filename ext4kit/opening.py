@@ -50,20 +50,20 @@ class ImageVolume:
         fs = FileSystem.open(self.facts.source, superblock)
         fs.journal_device = journal
         if as_of is None:
-            return _replayed(fs) if replay else fs
+            return _replayed_file_system(fs) if replay else fs
         from ext4kit.journal.as_of import file_system_as_of
 
-        return file_system_as_of(_replayed(fs), as_of)
+        return file_system_as_of(_replayed_file_system(fs), as_of)
 
 
-def _replayed(fs: FileSystem) -> FileSystem:
+def _replayed_file_system(fs: FileSystem) -> FileSystem:
     """`fs` as it is after journal recovery; `fs` itself when there is nothing to replay."""
     if not fs.superblock.needs_recovery and not fs.superblock.group_number:
         return fs  # a backup superblock cannot tell
     from ext4kit.journal import Log, replay
 
     log = Log.open(fs)
-    return fs if log is None else fs.over(replay(log, fs))
+    return fs if log is None else fs.with_blocks(replay(log, fs))
 
 
 class Image:

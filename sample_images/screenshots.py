@@ -19,10 +19,10 @@ from rich.rule import Rule
 
 import ext4kit
 from ext4kit import __version__
-from ext4kit.report.summary import Case
+from ext4kit.report.summary import TriageReport
 from ext4kit.report.summary.page import page_pieces
 from ext4kit.report.summary.terminal import make_console, parts
-from ext4kit.summary import summarize
+from ext4kit.summary import triage
 from sample_images.intrusion import unpack
 
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "images"
@@ -57,19 +57,19 @@ def take(page: Path, picture: Path, width: int, height: int, *settings: str) -> 
     print(f"{picture.name}: {picture.stat().st_size:,} bytes")
 
 
-def collected(image: Path) -> Case:
+def collected(image: Path) -> TriageReport:
     """The report's facts about an image."""
     with ext4kit.open(image) as opened:
         volume = opened.volume()
         fs = volume.filesystem()
-        summary = summarize(fs)
-        return Case(
+        summary = triage(fs)
+        return TriageReport(
             opened.evidence, volume.facts, summary, tuple(fs.problems), len(fs.problems),
             f"ext4kit report {image.name}", time.time_ns(), __version__,
         )  # fmt: skip
 
 
-def terminal_svg(case: Case, sections: tuple[str, ...] = ()) -> str:
+def terminal_svg(case: TriageReport, sections: tuple[str, ...] = ()) -> str:
     """The terminal's page, or some of its sections, as a drawing."""
     console = make_console(
         record=True, width=TERMINAL_WIDTH, force_terminal=True, color_system="truecolor"

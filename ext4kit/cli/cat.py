@@ -7,10 +7,10 @@ import sys
 
 import click
 
-from ext4kit.cli.session import CONTEXT, Options, Session, opened, shared
+from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared
 from ext4kit.errors import RequestError
 from ext4kit.findings import Severity
-from ext4kit.report.stream import Stream
+from ext4kit.report.stream import DescriptorWriter
 
 _EXAMPLE = """\b
 Examples:
@@ -23,7 +23,7 @@ Examples:
 @click.command("cat", context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared(json=False, as_of=True, lost=True)
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
-def command(options: Options, targets: tuple[str, ...]) -> None:
+def command(options: CommonOptions, targets: tuple[str, ...]) -> None:
     """The bytes of each TARGET to standard output: a path, or a number as '<12>'.
 
     Holes come as zeros (up to 16 GiB of them; a file with more is not printed), or stay holes
@@ -46,15 +46,15 @@ def _write(session: Session, target: bytes) -> None:
         what = "is encrypted and no key is known: this is ciphertext"
         fs.problems.add(where, what, Severity.WARNING)
     sys.stdout.flush()
-    stream = Stream(sys.stdout.fileno())
+    stream = DescriptorWriter(sys.stdout.fileno())
     content = fs.content(inode)
-    if refusal := stream.refusal(content):
+    if refusal := stream.refuse_reason(content):
         fs.problems.add(where, refusal)
         return
-    for lost in stream.content(content):
+    for lost in stream.write_content(content):
         last = lost.offset + lost.length - 1
         what = f"bytes {lost.offset:,} to {last:,} are lost, zeros stand for them: {lost.reason}"
         fs.problems.add(where, what)
     stream.close()
-    if doubt := fs.content_doubt(inode):
+    if doubt := fs.content_uncertainty(inode):
         fs.problems.add(where, f"its content cannot be vouched for: {doubt}")

@@ -7,9 +7,9 @@ from dataclasses import replace
 import click
 
 from ext4kit.cli.progress import progress
-from ext4kit.cli.session import CONTEXT, Options, Session, opened, shared
+from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared
 from ext4kit.crosscheck import CrossCheck, DeletedName, bytes_held, crosscheck, usual_limit
-from ext4kit.crosscheck import Options as Choices
+from ext4kit.crosscheck import CrossCheckOptions as Choices
 from ext4kit.crosscheck.check import PATIENCE
 from ext4kit.journal import ReplayedBlocks
 from ext4kit.report.crosscheck import crosscheck_lines, crosscheck_records
@@ -34,7 +34,7 @@ Examples:
 @click.option("--limit", type=click.FloatRange(0.1), metavar="SECONDS",
               help="What all its answers may take; usually by the evidence's size.")  # fmt: skip
 def command(
-    options: Options,
+    options: CommonOptions,
     hashes: bool,
     deleted: bool,
     every: bool,

@@ -15,7 +15,7 @@ from ext4kit.cli.progress import progress
 from ext4kit.cli.session import Session
 from ext4kit.errors import OutputError, RequestError
 from ext4kit.report.records import write_record
-from ext4kit.report.safe import shown_text
+from ext4kit.report.safe import printable_text
 
 if TYPE_CHECKING:
     from ext4kit.output.case import Case
@@ -130,7 +130,7 @@ def _tell(case: Case, session: Session) -> None:
         stored = "; the disk in it has the hashes that it stores" if record["as_stored"] else ""
         click.echo(f"evidence unchanged: {files}, hashed before and after{stored}")
         for path, hashes in case.check.before.items():
-            click.echo(f"  SHA-256 {hashes.digests['sha256']}  {shown_text(str(path))}")
+            click.echo(f"  SHA-256 {hashes.digests['sha256']}  {printable_text(str(path))}")
 
 
 def _write(case: Case, session: Session, folder: Path | None, reason: str) -> None:

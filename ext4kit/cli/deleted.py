@@ -7,15 +7,15 @@ import sys
 
 import click
 
-from ext4kit.cli.finding import files_that_are_gone, searching
-from ext4kit.cli.session import CONTEXT, Options, opened, shared
-from ext4kit.recovery import Deleted, Grade
+from ext4kit.cli.finding import deleted_files, search_options
+from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared
+from ext4kit.recovery import DeletedFiles, Grade
 from ext4kit.recovery.sources import Source
 from ext4kit.report.deleted import (
-    counts,
     counts_line,
     deleted_lines,
     deleted_records,
+    grade_counts,
     name_lines,
 )
 from ext4kit.report.records import write_records
@@ -39,14 +39,14 @@ Examples:
 
 @click.command("deleted", context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared(lost=True)
-@searching
+@search_options
 @click.option(
     "--names",
     is_flag=True,
     help="Also names left in directories that are not given as those of deleted files.",
 )
 def command(
-    options: Options, versions: bool, sources: frozenset[Source], least: str, names: bool
+    options: CommonOptions, versions: bool, sources: frozenset[Source], least: str, names: bool
 ) -> None:
     """What was deleted from IMAGE and how much of each is left.
 
@@ -65,14 +65,14 @@ def command(
     With --lost: all files of a file system that this one was made over.
     """  # noqa: D301 -- click reads the backspace
     with opened(options) as session:
-        deleted = files_that_are_gone(session, versions, sources, least)
+        deleted = deleted_files(session, versions, sources, least)
         if options.json:
             write_records(deleted_records(deleted, names))
         else:
             _print(deleted, names)
 
 
-def _print(deleted: Deleted, names: bool) -> None:
+def _print(deleted: DeletedFiles, names: bool) -> None:
     """The table, grades coloured on a terminal, and the counts."""
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     lines = []
@@ -80,5 +80,5 @@ def _print(deleted: Deleted, names: bool) -> None:
         if grade and coloured:
             line = click.style(str(grade), fg=COLOURS[grade]) + line[len(grade) :]
         lines.append(line)
-    lines.append(counts_line(counts(deleted)))
+    lines.append(counts_line(grade_counts(deleted)))
     click.echo("\n".join(lines + (name_lines(deleted) if names else [])))

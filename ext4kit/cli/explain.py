@@ -10,8 +10,8 @@ from typing import cast
 
 import click
 
-from ext4kit.cli.finding import files_that_are_gone, sources_option
-from ext4kit.cli.session import CONTEXT, Options, Session, opened, shared
+from ext4kit.cli.finding import deleted_files, sources_option
+from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared
 from ext4kit.errors import RequestError
 from ext4kit.recovery import DeletedFile, Grade, record
 from ext4kit.recovery.records import RecoveredFile
@@ -39,7 +39,7 @@ Examples:
 @click.option("--versions", is_flag=True, help="Earlier states of the file as well.")
 @sources_option
 def command(
-    options: Options,
+    options: CommonOptions,
     target: str | None,
     manifest: Path | None,
     line: int | None,
@@ -104,7 +104,7 @@ def _records(
     path = b"/" + target.strip(b"/")
     found = [
         file
-        for file in files_that_are_gone(session, versions, sources, "overwritten")
+        for file in deleted_files(session, versions, sources, "overwritten")
         if (number.isdigit() and file.number == int(number)) or file.path == path
     ]
     if not found:

@@ -12,10 +12,10 @@ from typing import Any
 import click
 
 from ext4kit.cli.custody import Custody, custody, keeping
-from ext4kit.cli.finding import files_that_are_gone, searching
+from ext4kit.cli.finding import deleted_files, search_options
 from ext4kit.cli.outputs import check_new_file
 from ext4kit.cli.progress import progress
-from ext4kit.cli.session import CONTEXT, Options, Session, opened, shared
+from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared
 from ext4kit.errors import RequestError
 from ext4kit.export import DATABASE, HASHES, Export, Subject, Target, exporting
 from ext4kit.export.summary import export_lines, export_record
@@ -85,10 +85,10 @@ def _formats(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--fractions", is_flag=True, help="Bodyfile: times with nine decimal places.")
 @click.option("--without", "left_out", type=click.Choice(PARTS), multiple=True, metavar="PART",
               help="Leave out live, deleted, events or findings.")  # fmt: skip
-@searching
+@search_options
 @custody
 def command(
-    options: Options,
+    options: CommonOptions,
     targets: list[Target],
     hashes: tuple[HashName, ...],
     fractions: bool,
@@ -177,12 +177,12 @@ def _fill(
 
 
 def _fill_gone(export: Export, session: Session, searched: tuple[frozenset[Source], str]) -> None:
-    deleted = files_that_are_gone(session, export.wants_versions, *searched)
+    deleted = deleted_files(session, export.wants_versions, *searched)
     with progress(session.options.quiet, "exporting deleted files") as show:
         export.gone(deleted.files, show)
 
 
-def _tell(export: Export, targets: list[Target], options: Options) -> None:
+def _tell(export: Export, targets: list[Target], options: CommonOptions) -> None:
     """What was written, unless an output is on standard output itself."""
     if options.json:
         write_record(export_record(export, targets))

@@ -11,10 +11,10 @@ import click
 from ext4kit.cli.custody import Custody, custody, keeping
 from ext4kit.cli.outputs import check_output
 from ext4kit.cli.progress import progress
-from ext4kit.cli.session import CONTEXT, Options, opened, shared
+from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared
 from ext4kit.report.extraction import extract, extraction_lines, extraction_record
 from ext4kit.report.records import write_record
-from ext4kit.report.safe import shown_text
+from ext4kit.report.safe import printable_text
 from ext4kit.report.tables import human_size
 
 _EXAMPLE = """\b
@@ -31,7 +31,7 @@ Examples:
 @click.option("-o", "--output", "out", required=True, metavar="OUT",
               type=click.Path(path_type=Path), help="A new or empty folder.")  # fmt: skip
 @custody
-def command(options: Options, targets: tuple[str, ...], out: Path, custody: Custody) -> None:
+def command(options: CommonOptions, targets: tuple[str, ...], out: Path, custody: Custody) -> None:
     """Copy live files and trees out of IMAGE, below OUT.
 
     A TARGET is a path or an inode number as '<12>'. Links and devices are recorded in the
@@ -51,7 +51,7 @@ def command(options: Options, targets: tuple[str, ...], out: Path, custody: Cust
             with progress(options.quiet, "extracting") as show:
                 result = extract(session.fs, names, out, evidence, show)
             case.counts = asdict(result)
-            where = shown_text(str(out))
+            where = printable_text(str(out))
             if options.json:
                 write_record(extraction_record(result, where))
             else:

@@ -11,13 +11,13 @@ import click
 from ext4kit.cli.memory import keep_freed_memory
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import Session
-from ext4kit.recovery import Deleted, Grade, find_deleted
+from ext4kit.recovery import DeletedFiles, Grade, find_deleted
 from ext4kit.recovery.sources import ALL_SOURCES, Source
 
 _BY_WORTH = (Grade.OVERWRITTEN, Grade.CARVED, Grade.PARTIAL, Grade.CONSISTENT, Grade.INTACT)
 
 
-class _Sources(click.ParamType[frozenset[Source]]):
+class SourcesParam(click.ParamType[frozenset[Source]]):
     """Names of sources with commas between."""
 
     name = "sources"
@@ -25,6 +25,7 @@ class _Sources(click.ParamType[frozenset[Source]]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> frozenset[Source]:
+        """The sources that a list of their names means."""
         if isinstance(value, frozenset):
             return value
         names = {one.strip() for one in str(value).split(",")}
@@ -37,7 +38,7 @@ class _Sources(click.ParamType[frozenset[Source]]):
 
 sources_option = click.option(
     "--sources",
-    type=_Sources(),
+    type=SourcesParam(),
     default="all",
     show_default=True,
     metavar="LIST",
@@ -57,16 +58,16 @@ _OPTIONS = (
 )
 
 
-def searching(function: Callable[..., Any]) -> Callable[..., Any]:
+def search_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options that say what to look for and where."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
 
 
-def files_that_are_gone(
+def deleted_files(
     session: Session, versions: bool, sources: frozenset[Source], least: str
-) -> Deleted:
+) -> DeletedFiles:
     """The deleted files of the file system, or all files of the lost one that was asked for.
 
     Args:
@@ -91,8 +92,10 @@ def files_that_are_gone(
 
 def _hint(session: Session) -> None:
     """Say on stderr when another file system was there before."""
-    from ext4kit.recovery.lost.hint import was_another
+    from ext4kit.recovery.lost.hint import has_former_file_system
 
-    if not session.options.quiet and was_another(session.fs, session.volume.facts.source):
+    if not session.options.quiet and has_former_file_system(
+        session.fs, session.volume.facts.source
+    ):
         text = "there was another file system before this one; --lost shows what is left of it"
         click.echo(f"note: {text}", err=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ext4kit.cli.progress import progress
-from ext4kit.cli.session import CONTEXT, Options, phrases, shared, tell
+from ext4kit.cli.session import CONTEXT, CommonOptions, passphrases, shared, tell
 from ext4kit.evidence import Evidence
 from ext4kit.evidence.hashing import Hashes, hash_evidence
 from ext4kit.evidence.identity import mismatches
@@ -25,14 +25,14 @@ Examples:
 @shared(choices=False)
 @click.option("--verify", is_flag=True, help="Insist on a hash stored in the container.")
 @click.option("--image-only", is_flag=True, help="Leave the volumes out.")
-def command(options: Options, verify: bool, image_only: bool) -> None:
+def command(options: CommonOptions, verify: bool, image_only: bool) -> None:
     """MD5, SHA-1 and SHA-256 of IMAGE and of each volume, in one pass.
 
     Of a container the disk in it is hashed, and compared with the hashes that the container
     keeps (EWF). The exit code is 1 when they differ, when --verify finds none to compare with,
     and when some bytes cannot be read: those are named, and zeros are hashed in their place.
     """
-    with open_image(options.image, phrases(options)) as opened:
+    with open_image(options.image, passphrases(options)) as opened:
         evidence = opened.evidence
         with progress(options.quiet, "hashing") as show:
             image, volumes = hash_evidence(evidence, not image_only, show)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ext4kit.cli.session import CONTEXT, Options, Session, opened, shared
+from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared
 from ext4kit.report.info import info_records, info_text
 from ext4kit.report.records import write_record, write_records
 
@@ -19,7 +19,7 @@ Example:
 @click.command("info", context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared(lost=True)
 @click.option("-g", "--groups", is_flag=True, help="Every block group as well.")
-def command(options: Options, groups: bool) -> None:
+def command(options: CommonOptions, groups: bool) -> None:
     """Superblock, features, journal, writing kernel and groups of the file system in IMAGE.
 
     The lines are those of `dumpe2fs`, with ext4kit's own behind them. Shown is what is stored:

@@ -8,10 +8,10 @@ import sys
 import click
 
 from ext4kit.cli.progress import progress
-from ext4kit.cli.session import CONTEXT, Options, opened, shared
+from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared
 from ext4kit.report.listing import (
     entry_records,
-    find_names,
+    list_names,
     long_text,
     numbered_text,
     plain_text,
@@ -36,7 +36,12 @@ Examples:
 @click.option("-i", "--inode", "numbered", is_flag=True, help="Inode numbers in front.")
 @click.option("-a", "--all", "hidden", is_flag=True, help="The entries . and .. as well.")
 def command(
-    options: Options, target: str, is_long: bool, recursive: bool, numbered: bool, hidden: bool
+    options: CommonOptions,
+    target: str,
+    is_long: bool,
+    recursive: bool,
+    numbered: bool,
+    hidden: bool,
 ) -> None:
     r"""List TARGET in IMAGE: a path (default /) or an inode number as '<12>'.
 
@@ -51,7 +56,7 @@ def command(
     """
     with opened(options) as session:
         with progress(options.quiet or not recursive, "reading the tree"):
-            found = find_names(session.fs, os.fsencode(target), recursive, hidden)
+            found = list_names(session.fs, os.fsencode(target), recursive, hidden)
         if options.json:
             write_records(entry_records(session.fs, found))
         elif is_long:

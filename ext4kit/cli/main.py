@@ -152,7 +152,7 @@ def _discard_output() -> None:
 
 
 def _say(message: str) -> None:
-    from ext4kit.report.safe import shown_text
+    from ext4kit.report.safe import printable_text
 
     lines = " ".join(message.split("\n"))
-    click.echo(f"ext4kit: {shown_text(lines)}", err=True)
+    click.echo(f"ext4kit: {printable_text(lines)}", err=True)

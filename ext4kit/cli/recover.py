@@ -7,15 +7,15 @@ from pathlib import Path
 import click
 
 from ext4kit.cli.custody import Custody, custody, keeping
-from ext4kit.cli.finding import files_that_are_gone, searching
+from ext4kit.cli.finding import deleted_files, search_options
 from ext4kit.cli.outputs import check_output
 from ext4kit.cli.progress import progress
-from ext4kit.cli.session import CONTEXT, Options, opened, shared
+from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared
 from ext4kit.recovery import recover
 from ext4kit.recovery.sources import Source
-from ext4kit.report.deleted import salvage_counts, salvage_lines, salvage_record
+from ext4kit.report.deleted import recovery_lines, recovery_record, salvage_counts
 from ext4kit.report.records import write_record
-from ext4kit.report.safe import shown_text
+from ext4kit.report.safe import printable_text
 
 _EXAMPLE = """\b
 Examples:
@@ -29,10 +29,10 @@ Examples:
 @shared(lost=True)
 @click.option("-o", "--output", "out", required=True, metavar="OUT",
               type=click.Path(path_type=Path), help="A new or empty folder.")  # fmt: skip
-@searching
+@search_options
 @custody
 def command(
-    options: Options,
+    options: CommonOptions,
     out: Path,
     versions: bool,
     sources: frozenset[Source],
@@ -52,13 +52,13 @@ def command(
     with opened(options) as session:
         evidence = check_output(out, session)
         with keeping(custody, session, out) as case:
-            deleted = files_that_are_gone(session, versions, sources, least)
+            deleted = deleted_files(session, versions, sources, least)
             with progress(options.quiet, "recovering") as show:
                 salvage = recover(deleted, out, show, evidence)
-            where = shown_text(str(out))
+            where = printable_text(str(out))
             case.counts = salvage_counts(salvage)
             if options.json:
-                write_record(salvage_record(salvage, where))
+                write_record(recovery_record(salvage, where))
             else:
-                click.echo("\n".join(salvage_lines(salvage, where)))
+                click.echo("\n".join(recovery_lines(salvage, where)))
         session.is_incomplete = bool(salvage.incomplete)

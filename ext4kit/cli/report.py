@@ -13,11 +13,11 @@ from ext4kit import __version__
 from ext4kit.cli.finding import sources_option
 from ext4kit.cli.outputs import check_new_file
 from ext4kit.cli.progress import progress
-from ext4kit.cli.session import CONTEXT, Options, Session, opened, shared
+from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared
 from ext4kit.recovery.sources import Source
 from ext4kit.report.records import write_records
-from ext4kit.report.summary import Case
-from ext4kit.summary import Extent, summarize
+from ext4kit.report.summary import TriageReport
+from ext4kit.summary import TriageOptions, triage
 
 _EXAMPLE = """\b
 Examples:
@@ -46,7 +46,11 @@ Examples:
     help="Rows a table in the page and in JSON.",
 )
 def command(
-    options: Options, sources: frozenset[Source], no_verify: bool, html: Path | None, rows: int
+    options: CommonOptions,
+    sources: frozenset[Source],
+    no_verify: bool,
+    html: Path | None,
+    rows: int,
 ) -> None:
     """What a responder has to know of IMAGE first, on one page.
 
@@ -57,19 +61,19 @@ def command(
     with opened(options) as session:
         if html is not None:
             check_new_file(html, session)
-        case = _case(session, Extent(sources, not no_verify, rows=rows))
+        case = _case(session, TriageOptions(sources, not no_verify, rows=rows))
         _show(case, options, html)
         if html is not None:
             _write(case, session, html)
 
 
-def _case(session: Session, extent: Extent) -> Case:
+def _case(session: Session, extent: TriageOptions) -> TriageReport:
     """The facts, collected."""
     quiet = session.options.quiet
-    summary = summarize(session.fs, extent, lambda title: progress(quiet, title))
+    summary = triage(session.fs, extent, lambda title: progress(quiet, title))
     was_another = _was_another(session)
     problems = [problem for each in session.problems for problem in each]
-    return Case(
+    return TriageReport(
         evidence=session.image.evidence,
         volume=session.volume.facts,
         summary=summary,
@@ -83,12 +87,12 @@ def _case(session: Session, extent: Extent) -> Case:
 
 
 def _was_another(session: Session) -> bool:
-    from ext4kit.recovery.lost.hint import was_another
+    from ext4kit.recovery.lost.hint import has_former_file_system
 
-    return was_another(session.fs, session.volume.facts.source)
+    return has_former_file_system(session.fs, session.volume.facts.source)
 
 
-def _show(case: Case, options: Options, html: Path | None) -> None:
+def _show(case: TriageReport, options: CommonOptions, html: Path | None) -> None:
     if options.json:
         from ext4kit.report.summary.records import summary_records
 
@@ -99,7 +103,7 @@ def _show(case: Case, options: Options, html: Path | None) -> None:
         print_report(case)
 
 
-def _write(case: Case, session: Session, path: Path) -> None:
+def _write(case: TriageReport, session: Session, path: Path) -> None:
     from ext4kit.output.new_file import new_text
     from ext4kit.report.summary.page import page_pieces
 

@@ -24,7 +24,7 @@ from ext4kit.errors import (
 )
 from ext4kit.evidence import Evidence, Volume
 from ext4kit.evidence.containers import open_source
-from ext4kit.evidence.lost import lost_ranges
+from ext4kit.evidence.lost import unreadable_ranges
 from ext4kit.evidence.signatures import UNKNOWN, identify
 from ext4kit.evidence.source import Source, Window
 from ext4kit.filesystem import FileSystem
@@ -40,7 +40,7 @@ CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class CommonOptions:
     """The options that every command has."""
 
     image: Path
@@ -65,7 +65,7 @@ class Session:
         is_incomplete: set by a command whose result is incomplete; the exit code is 1 then.
     """
 
-    options: Options
+    options: CommonOptions
     image: Image
     volume: ImageVolume
     fs: FileSystem
@@ -145,7 +145,7 @@ _QUIET = click.option("-q", "--quiet", is_flag=True, help="No notes, warnings or
 def shared(
     choices: bool = True, json: bool = True, as_of: bool = False, lost: bool = False
 ) -> Callable[[Callable[..., Any]], Any]:
-    """Give a command the shared options, packed into `Options` as its first argument.
+    """Give a command the shared options, packed into `CommonOptions` as its first argument.
 
     Args:
         choices: offer what selects a file system in the image.
@@ -175,10 +175,10 @@ def shared(
     return decorate
 
 
-def _pack(image: Path, values: dict[str, Any]) -> Options:
+def _pack(image: Path, values: dict[str, Any]) -> CommonOptions:
     """The shared options taken out of a command's values."""
     lost, number = values.pop("lost", False), values.pop("lost_number", None)
-    return Options(
+    return CommonOptions(
         image=image,
         volume=values.pop("volume", None),
         offset=values.pop("offset", None),
@@ -195,7 +195,7 @@ def _pack(image: Path, values: dict[str, Any]) -> Options:
 
 
 @contextmanager
-def opened(options: Options, replay: bool | None = None) -> Iterator[Session]:
+def opened(options: CommonOptions, replay: bool | None = None) -> Iterator[Session]:
     """Open the file system that the options mean; at the end, tell what was found wrong.
 
     Args:
@@ -229,7 +229,7 @@ def opened(options: Options, replay: bool | None = None) -> Iterator[Session]:
 def _tell_all(session: Session) -> int:
     """Tell what was found wrong, and how much of the image is lost. Returns the errors."""
     errors = tell(session.problems, session.options)
-    table: Any = lost_ranges(session.image.evidence.source) if errors else ()
+    table: Any = unreadable_ranges(session.image.evidence.source) if errors else ()
     if len(table):
         lost = int((table[:, 1] - table[:, 0]).sum())
         where = "one range" if len(table) == 1 else f"{len(table):,} ranges"
@@ -237,7 +237,7 @@ def _tell_all(session: Session) -> int:
     return errors
 
 
-def tell(collected: tuple[Problems, ...], options: Options) -> int:
+def tell(collected: tuple[Problems, ...], options: CommonOptions) -> int:
     """Print problems: in JSON as records, else on stderr. Returns how many are errors."""
     total, errors = sum(map(len, collected)), sum(each.errors for each in collected)
     kept: list[Problem] = [problem for each in collected for problem in each]
@@ -253,7 +253,7 @@ def tell(collected: tuple[Problems, ...], options: Options) -> int:
     return errors
 
 
-def phrases(options: Options) -> tuple[bytes, ...]:
+def passphrases(options: CommonOptions) -> tuple[bytes, ...]:
     """What may unlock encrypted volumes: first lines of password files, key files whole.
 
     Raises:
@@ -274,9 +274,9 @@ def _secret(path: Path) -> bytes:
     return found
 
 
-def _image(options: Options) -> Image:
+def _image(options: CommonOptions) -> Image:
     if options.offset is None:
-        return open_image(options.image, phrases(options))
+        return open_image(options.image, passphrases(options))
     opened = open_source(options.image)
     source = opened.source
     if options.offset >= source.size:
@@ -301,7 +301,7 @@ def _image(options: Options) -> Image:
     return Image(evidence)
 
 
-def _choose(image: Image, options: Options) -> ImageVolume:
+def _choose(image: Image, options: CommonOptions) -> ImageVolume:
     """The volume asked for, or the only one that it can be.
 
     Raises:
@@ -324,7 +324,7 @@ def _choose(image: Image, options: Options) -> ImageVolume:
         raise UnsupportedError(f"{error}{_elsewhere(image, options)}") from error
 
 
-def _elsewhere(image: Image, options: Options) -> str:
+def _elsewhere(image: Image, options: CommonOptions) -> str:
     """What superblocks say where nothing that is known begins, as the end of a message.
 
     The search ends after so many bytes of data: who has the wrong image wants to know it soon.
@@ -344,7 +344,7 @@ def _elsewhere(image: Image, options: Options) -> str:
 
 
 @contextmanager
-def _journal_device(options: Options) -> Iterator[Source | None]:
+def _journal_device(options: CommonOptions) -> Iterator[Source | None]:
     """The image of the external journal that `--journal` names; None without the option."""
     if options.journal is None:
         yield None
@@ -357,7 +357,7 @@ def _journal_device(options: Options) -> Iterator[Source | None]:
 
 
 def _filesystem(
-    image: Image, volume: ImageVolume, options: Options, replay: bool, device: Source | None
+    image: Image, volume: ImageVolume, options: CommonOptions, replay: bool, device: Source | None
 ) -> FileSystem:
     if options.lost:
         return _lost(image, volume, options, device)
@@ -373,7 +373,9 @@ def _filesystem(
         raise UnsupportedError(f"{where} is {kind}, not ext2, ext3 or ext4") from error
 
 
-def _lost(image: Image, volume: ImageVolume, options: Options, device: Source | None) -> FileSystem:
+def _lost(
+    image: Image, volume: ImageVolume, options: CommonOptions, device: Source | None
+) -> FileSystem:
     """The lost file system that is asked for.
 
     Raises:

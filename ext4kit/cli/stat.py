@@ -6,7 +6,7 @@ import os
 
 import click
 
-from ext4kit.cli.session import CONTEXT, Options, Session, opened, shared
+from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared
 from ext4kit.errors import AccessError
 from ext4kit.report.inode_facts import inode_lines, inode_record, unknown_lines, unknown_record
 from ext4kit.report.records import write_record
@@ -22,7 +22,7 @@ Examples:
 @click.command("stat", context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared(as_of=True, lost=True)
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
-def command(options: Options, targets: tuple[str, ...]) -> None:
+def command(options: CommonOptions, targets: tuple[str, ...]) -> None:
     """Everything that the inode of each TARGET says: a path, or a number as '<12>'.
 
     Times are in UTC. Inodes that are not in use can be asked for by number. With --as-of, what

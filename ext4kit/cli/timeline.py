@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 import click
 
 from ext4kit.cli.progress import progress
-from ext4kit.cli.session import CONTEXT, Options, opened, shared
+from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared
 from ext4kit.report.records import write_records
 from ext4kit.report.timeline import print_lines, timeline_records
-from ext4kit.timeline import Filter, Kind, build_timeline
+from ext4kit.timeline import EventFilter, EventKind, build_timeline
 from ext4kit.units import NANOSECONDS
 
 _EXAMPLE = """\b
@@ -47,13 +47,13 @@ def _moment(context: click.Context, parameter: click.Parameter, value: str | Non
 @click.option(
     "--kind",
     "kinds",
-    type=click.Choice([str(kind) for kind in Kind]),
+    type=click.Choice([str(kind) for kind in EventKind]),
     multiple=True,
     metavar="KIND",
-    help="One kind of events; can be given several times. One of: " + ", ".join(Kind) + ".",
+    help="One kind of events; can be given several times. One of: " + ", ".join(EventKind) + ".",
 )
 def command(
-    options: Options,
+    options: CommonOptions,
     path: str | None,
     inode: int | None,
     since: int | None,
@@ -67,7 +67,7 @@ def command(
     that is no longer in the log. Several changes of one inode within a transaction show as their
     result. Hints stand at the end: they say what does not fit and why, and are no verdict.
     """
-    wanted = Filter(path, inode, since, until, tuple(map(Kind, kinds)))
+    wanted = EventFilter(path, inode, since, until, tuple(map(EventKind, kinds)))
     with opened(options) as session:
         with progress(options.quiet, "reading the log") as show:
             timeline = build_timeline(session.fs, show)

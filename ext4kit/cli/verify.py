@@ -6,7 +6,7 @@ import click
 
 from ext4kit.cli.memory import keep_freed_memory
 from ext4kit.cli.progress import progress
-from ext4kit.cli.session import CONTEXT, Options, opened, shared
+from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared
 from ext4kit.report.records import write_records
 from ext4kit.report.verify import verify_lines, verify_records
 from ext4kit.verify import verify
@@ -21,7 +21,7 @@ Examples:
 
 @click.command("verify", context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared()
-def command(options: Options) -> None:
+def command(options: CommonOptions) -> None:
     """Check every checksum and cross-reference of IMAGE.
 
     Each finding says where it is, what was read, what was expected, and what it means for the

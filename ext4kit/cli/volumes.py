@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ext4kit.cli.progress import progress
-from ext4kit.cli.session import CONTEXT, Options, phrases, shared, tell
+from ext4kit.cli.session import CONTEXT, CommonOptions, passphrases, shared, tell
 from ext4kit.evidence.signatures import UNKNOWN
 from ext4kit.opening import Image, open_image
 from ext4kit.report.records import write_record
@@ -21,7 +21,7 @@ Examples:
 @click.command("volumes", context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared(choices=False)
 @click.option("--scan", is_flag=True, help="Find file systems by their superblocks, anywhere.")
-def command(options: Options, scan: bool) -> None:
+def command(options: CommonOptions, scan: bool) -> None:
     """What IMAGE holds: partitions and the file system on each.
 
     Offset and size are in bytes. Other commands take the index as --volume. With --scan all
@@ -29,7 +29,7 @@ def command(options: Options, scan: bool) -> None:
     tells of them; other commands take the offset as --offset, and the block of a backup as
     --superblock.
     """
-    with open_image(options.image, phrases(options)) as image:
+    with open_image(options.image, passphrases(options)) as image:
         volumes = [volume.facts for volume in image.volumes]
         if options.json:
             for volume in volumes:
@@ -44,7 +44,7 @@ def command(options: Options, scan: bool) -> None:
             raise click.exceptions.Exit(1)
 
 
-def _scan(image: Image, options: Options) -> None:
+def _scan(image: Image, options: CommonOptions) -> None:
     """Search the whole image for superblocks, and show what was found."""
     from ext4kit.filesystem.found import find_file_systems
     from ext4kit.report.found import found_lines, found_record

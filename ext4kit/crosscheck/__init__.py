@@ -1,7 +1,7 @@
 """A second opinion: names and inodes as ext4kit reads them against The Sleuth Kit's reading."""
 
-from ext4kit.crosscheck.causes import Cause, Right
-from ext4kit.crosscheck.check import Options, bytes_held, crosscheck, usual_limit
+from ext4kit.crosscheck.causes import Cause, LikelyRight
+from ext4kit.crosscheck.check import CrossCheckOptions, bytes_held, crosscheck, usual_limit
 from ext4kit.crosscheck.deleted import DeletedName
 from ext4kit.crosscheck.result import CrossCheck, Difference
 
@@ -10,8 +10,8 @@ __all__ = [
     "CrossCheck",
     "DeletedName",
     "Difference",
-    "Options",
-    "Right",
+    "CrossCheckOptions",
+    "LikelyRight",
     "bytes_held",
     "crosscheck",
     "usual_limit",

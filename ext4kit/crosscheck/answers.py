@@ -40,7 +40,7 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ComparisonRequest:
     """Ranges (offset, length) of an inode's content."""
 
     number: int
@@ -48,7 +48,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Digest:
+class ContentDigest:
     """SHA-256 in hex of the ranges as TSK reads them, the bytes that it gave, and an error."""
 
     sha256: str

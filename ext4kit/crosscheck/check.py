@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ext4kit.crosscheck.causes import BIGALLOC
-from ext4kit.crosscheck.contents import Contents
+from ext4kit.crosscheck.contents import ContentComparison
 from ext4kit.crosscheck.deleted import DeletedName, DeletedNames
-from ext4kit.crosscheck.fields import FIELDS, Fields
-from ext4kit.crosscheck.matching import match
-from ext4kit.crosscheck.names import Names
+from ext4kit.crosscheck.fields import FIELDS, FieldComparison
+from ext4kit.crosscheck.matching import pair_trees
+from ext4kit.crosscheck.names import NameComparison
 from ext4kit.crosscheck.result import CrossCheck
-from ext4kit.crosscheck.second import NoAnswerError, Second
-from ext4kit.crosscheck.sides import Side
+from ext4kit.crosscheck.second import NoAnswerError, TskClient
+from ext4kit.crosscheck.sides import TreeView
 from ext4kit.evidence.raw import bytes_on_disk
 from ext4kit.evidence.source import Source
 from ext4kit.filesystem import FileSystem
@@ -30,7 +30,7 @@ _SLOWEST_NAMES = 32 << 20  # bytes of evidence whose names it reads in a second
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class CrossCheckOptions:
     """What is compared, and for how long.
 
     Attributes:
@@ -68,7 +68,10 @@ def usual_limit(held: int, hashes: bool) -> float:
 
 
 def crosscheck(
-    source: Source, now: FileSystem, raw: FileSystem | None, options: Options | None = None
+    source: Source,
+    now: FileSystem,
+    raw: FileSystem | None,
+    options: CrossCheckOptions | None = None,
 ) -> CrossCheck:
     """Compare ext4kit's reading of a volume's live tree with The Sleuth Kit's.
 
@@ -78,10 +81,10 @@ def crosscheck(
         raw: the same without the journal's changes, when `now` has some.
         options: what is compared.
     """
-    options = Options() if options is None else options
+    options = CrossCheckOptions() if options is None else options
     outcome = CrossCheck(None, replayed=raw is not None)
     try:
-        with Second(source, options.patience, options.limit) as second:
+        with TskClient(source, options.patience, options.limit) as second:
             outcome.hello = second.hello
             _compare(second, now, raw, options, outcome)
     except NoAnswerError as error:
@@ -95,23 +98,23 @@ def _refusal(fs: FileSystem, error: NoAnswerError) -> str:
 
 
 def _compare(
-    second: Second,
+    second: TskClient,
     now: FileSystem,
     raw: FileSystem | None,
-    options: Options,
+    options: CrossCheckOptions,
     outcome: CrossCheck,
 ) -> None:
-    ours, before = Side(now), None if raw is None else Side(raw)
-    matches = match(second, ours, before, options.walking)
-    fields = Fields(ours, before, matches, second.hello.is_ext4)
+    ours, before = TreeView(now), None if raw is None else TreeView(raw)
+    matches = pair_trees(second, ours, before, options.walking)
+    fields = FieldComparison(ours, before, matches, second.hello.is_ext4)
     outcome.directories, outcome.entries = len(matches.seen), fields.count
     outcome.fields = len(fields.tsk) * len(FIELDS)
-    outcome.groups += Names(ours, before, matches).groups(outcome)
+    outcome.groups += NameComparison(ours, before, matches).groups(outcome)
     outcome.groups += fields.groups()
     if options.deleted is not None:
         names = DeletedNames(matches, options.deleted)
         outcome.deleted_names = names.compared
         outcome.groups.append(names.group())
     if options.hashes:
-        contents = Contents(second, fields, ours, before, outcome)
+        contents = ContentComparison(second, fields, ours, before, outcome)
         outcome.groups.append(contents.group(options.reading))

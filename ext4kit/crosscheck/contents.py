@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from ext4kit.crosscheck.answers import Digest, Wanted
+from ext4kit.crosscheck.answers import ComparisonRequest, ContentDigest
 from ext4kit.crosscheck.causes import CAUSES, JOURNAL, LINK, NUMBER, REFUSED
-from ext4kit.crosscheck.fields import Fields
-from ext4kit.crosscheck.result import CONTENT, CrossCheck, Difference, Group
-from ext4kit.crosscheck.second import NoTimeError, Second, TooSlowError
-from ext4kit.crosscheck.sides import Side
+from ext4kit.crosscheck.fields import FieldComparison
+from ext4kit.crosscheck.result import CONTENT, CrossCheck, Difference, DifferenceGroup
+from ext4kit.crosscheck.second import NoTimeError, TooSlowError, TskClient
+from ext4kit.crosscheck.sides import TreeView
 from ext4kit.errors import Ext4kitError
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.content import CHUNK_BYTES, Content
@@ -45,19 +45,24 @@ class _Task:
         return sum(length for _, length in self.ranges)
 
 
-class Contents:
+class ContentComparison:
     """Compares the contents of the inodes that both have."""
 
     def __init__(
-        self, second: Second, fields: Fields, now: Side, raw: Side | None, outcome: CrossCheck
+        self,
+        second: TskClient,
+        fields: FieldComparison,
+        now: TreeView,
+        raw: TreeView | None,
+        outcome: CrossCheck,
     ) -> None:
-        self.second, self.fields, self.now, self.raw = second, fields, now, raw
+        self.tsk_client, self.fields, self.now, self.raw = second, fields, now, raw
         self.outcome = outcome
-        self.found: list[tuple[int, str, Digest]] = []
+        self.found: list[tuple[int, str, ContentDigest]] = []
         self.causes: list[int] = []
         self._done = 0
 
-    def group(self, show: Callable[[int, int], None] | None) -> Group:
+    def group(self, show: Callable[[int, int], None] | None) -> DifferenceGroup:
         """Read all; the contents that differ."""
         places = self._places()
         for tasks in self._batches(places):
@@ -68,7 +73,7 @@ class Contents:
                 break
             if show is not None:
                 show(self._done, len(places))
-        return Group(CONTENT, np.array(self.causes, np.int8), self._one)
+        return DifferenceGroup(CONTENT, np.array(self.causes, np.int8), self._one)
 
     def _places(self) -> Any:
         """The first pair of each file and symlink, in order of inodes."""
@@ -104,25 +109,25 @@ class Contents:
 
     def _batch(self, tasks: list[_Task]) -> None:
         """Ask for all of them, hash them here meanwhile; what was too slow, one at a time."""
-        self.second.ask_digests([self._wanted(task) for task in tasks])
+        self.tsk_client.ask_digests([self._wanted(task) for task in tasks])
         ours = [_digest(task.content, task.ranges) for task in tasks]
         try:
-            answers: Iterable[Digest | None] = self.second.digests()
+            answers: Iterable[ContentDigest | None] = self.tsk_client.digests()
         except TooSlowError:
             answers = map(self._alone, tasks)
         for task, mine, answer in zip(tasks, ours, answers, strict=True):
             self._judge(task, mine, answer)
 
-    def _wanted(self, task: _Task) -> Wanted:
-        return Wanted(self._number(task.place), task.ranges)
+    def _wanted(self, task: _Task) -> ComparisonRequest:
+        return ComparisonRequest(self._number(task.place), task.ranges)
 
     def _number(self, place: int) -> int:
         return int(self.now.number[self.fields.now[place]])
 
-    def _alone(self, task: _Task) -> Digest | None:
+    def _alone(self, task: _Task) -> ContentDigest | None:
         try:
-            self.second.ask_digests([self._wanted(task)])
-            return self.second.digests()[0]
+            self.tsk_client.ask_digests([self._wanted(task)])
+            return self.tsk_client.digests()[0]
         except NoTimeError:
             raise
         except TooSlowError:
@@ -132,7 +137,7 @@ class Contents:
         self.outcome.left_out[why] += 1
         self._done += 1
 
-    def _judge(self, task: _Task, mine: str | None, answer: Digest | None) -> None:
+    def _judge(self, task: _Task, mine: str | None, answer: ContentDigest | None) -> None:
         if answer is None:
             self._leave_out("contents that took too long")
             return
@@ -147,7 +152,7 @@ class Contents:
         self.found.append((task.place, mine, answer))
         self.causes.append(self._cause(task, answer))
 
-    def _cause(self, task: _Task, answer: Digest) -> int:
+    def _cause(self, task: _Task, answer: ContentDigest) -> int:
         if answer.error:
             return NUMBER[REFUSED.code]
         if self._was_so(task, answer):
@@ -160,7 +165,7 @@ class Contents:
                 return NUMBER[LINK.code]
         return 0
 
-    def _was_so(self, task: _Task, answer: Digest) -> bool:
+    def _was_so(self, task: _Task, answer: ContentDigest) -> bool:
         """Whether the file without the journal's changes has the bytes that TSK reads."""
         if self.raw is None:
             return False

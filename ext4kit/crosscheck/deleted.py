@@ -16,8 +16,8 @@ from ext4kit.crosscheck.causes import (
     UNEXPLAINED,
     Cause,
 )
-from ext4kit.crosscheck.matching import Matches
-from ext4kit.crosscheck.result import DELETED_NAME, Difference, Group
+from ext4kit.crosscheck.matching import TreePairs
+from ext4kit.crosscheck.result import DELETED_NAME, Difference, DifferenceGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +48,18 @@ class DeletedNames:
         compared: (path, inode number) that one of the two has.
     """
 
-    def __init__(self, matches: Matches, ours: Sequence[DeletedName]) -> None:
+    def __init__(self, matches: TreePairs, ours: Sequence[DeletedName]) -> None:
         self._theirs = matches.deleted
         self._given = {(one.path, one.inode): one for one in ours if not one.reason}
         self._listed = {(one.path, one.inode): one for one in ours if one.reason}
         self._paths = {one.inode: one.path for one in ours if not one.reason}
         self.compared = len(self._theirs | self._given.keys())
 
-    def group(self) -> Group:
+    def group(self) -> DifferenceGroup:
         """What one of the two does not have, by path."""
         found = sorted([*self._only_tsk(), *self._only_ext4kit()], key=lambda one: one.path)
         causes = np.array([NUMBER[one.cause.code] for one in found], np.int8)
-        return Group(DELETED_NAME, causes, found.__getitem__)
+        return DifferenceGroup(DELETED_NAME, causes, found.__getitem__)
 
     def _only_tsk(self) -> Iterator[Difference]:
         for path, inode in self._theirs - self._given.keys():

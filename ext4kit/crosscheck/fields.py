@@ -20,9 +20,9 @@ from ext4kit.crosscheck.causes import (
     NUMBER,
     PLAIN_TIMES,
 )
-from ext4kit.crosscheck.matching import NOWHERE, Matches
-from ext4kit.crosscheck.result import Difference, Field, Group
-from ext4kit.crosscheck.sides import TIMES, Side
+from ext4kit.crosscheck.matching import NOWHERE, TreePairs
+from ext4kit.crosscheck.result import Difference, DifferenceGroup, Field
+from ext4kit.crosscheck.sides import TIMES, TreeView
 from ext4kit.filesystem import FileSystem
 from ext4kit.parsers.features import RoCompat
 from ext4kit.parsers.inode import KINDS, inode_checksums_ok
@@ -37,7 +37,7 @@ _CRTIME_END = 20  # the creation time itself; its nanoseconds end 4 bytes later
 _KNOWN = tuple(KINDS)  # TSK has 0 for what is none of these
 
 
-class Fields:
+class FieldComparison:
     """The pairs of rows that mean the same inode, and their differences.
 
     Attributes:
@@ -45,7 +45,9 @@ class Fields:
             NOWHERE where that view has another inode there.
     """
 
-    def __init__(self, now: Side, raw: Side | None, matches: Matches, is_ext4: bool) -> None:
+    def __init__(
+        self, now: TreeView, raw: TreeView | None, matches: TreePairs, is_ext4: bool
+    ) -> None:
         self.now_side, self.raw_side, self.is_ext4 = now, raw, is_ext4
         values = matches.values
         self.values = {name: values[:, place] for place, name in enumerate(COLUMNS)}
@@ -67,14 +69,14 @@ class Fields:
         """Names that both have."""
         return len(self._all)
 
-    def groups(self) -> Iterator[Group]:
+    def groups(self) -> Iterator[DifferenceGroup]:
         """Other inode numbers, then the differences of each field."""
         yield self._numbers()
         yield self._entry_types()
         for name in FIELDS:
             yield self._field(name)
 
-    def _numbers(self) -> Group:
+    def _numbers(self) -> DifferenceGroup:
         number = self.values["number"][self._other]
         causes = np.zeros(len(number), np.int8)
         if self.raw_side is not None:
@@ -89,9 +91,9 @@ class Fields:
             path = self.now_side.path(row)
             return Difference(path, "inode", ours, ours, int(number[place]), cause)
 
-        return Group("inode", causes, one)
+        return DifferenceGroup("inode", causes, one)
 
-    def _entry_types(self) -> Group:
+    def _entry_types(self) -> DifferenceGroup:
         """The type that the directory entry itself states."""
         below = self.now < len(self.now_side.tree)
         tsk, now = self.tsk[below], self.now[below]
@@ -109,9 +111,9 @@ class Fields:
             cause = CAUSES[causes[place]]
             return Difference(path, "entry_type", number, int(ours[at]), int(said[at]), cause)
 
-        return Group("entry_type", causes, one)
+        return DifferenceGroup("entry_type", causes, one)
 
-    def _field(self, name: Field) -> Group:
+    def _field(self, name: Field) -> DifferenceGroup:
         causes = self._causes(name, self.now_side, self.now, self.tsk)
         places = np.flatnonzero(causes >= 0)
         causes = causes[places]
@@ -126,9 +128,9 @@ class Fields:
             path, number = self.now_side.path(row), int(self.now_side.number[row])
             return Difference(path, name, number, ours, theirs, CAUSES[causes[place]])
 
-        return Group(name, causes, one)
+        return DifferenceGroup(name, causes, one)
 
-    def _causes(self, name: str, side: Side, rows: Any, tsk: Any) -> Any:
+    def _causes(self, name: str, side: TreeView, rows: Any, tsk: Any) -> Any:
         """Per pair: -1 where they agree, else the place of the cause in `CAUSES`."""
         ours, theirs = side.columns, self.values
         if name not in TIMES:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ext4kit.crosscheck.answers import COLUMNS, Rows
-from ext4kit.crosscheck.second import NoAnswerError, NoTimeError, Second, TooSlowError
-from ext4kit.crosscheck.sides import Side
+from ext4kit.crosscheck.second import NoAnswerError, NoTimeError, TooSlowError, TskClient
+from ext4kit.crosscheck.sides import TreeView
 from ext4kit.filesystem.directories import LONGEST_PATH
 from ext4kit.filesystem.filesystem import ROOT
 
@@ -21,7 +21,7 @@ _DIRECTORY = 0o040000
 
 
 @dataclass(slots=True)
-class Matches:
+class TreePairs:
     """Rows of The Sleuth Kit and where ext4kit has the same path.
 
     Attributes:
@@ -50,18 +50,18 @@ class Matches:
 class _Walk:
     """The walk through TSK's tree; folders that only TSK has come last."""
 
-    def __init__(self, second: Second, now: Side, raw: Side | None) -> None:
-        self.second, self.now, self.raw = second, now, raw
+    def __init__(self, second: TskClient, now: TreeView, raw: TreeView | None) -> None:
+        self.tsk_client, self.now, self.raw = second, now, raw
         self.values: list[Any] = []
         self.matched: list[int] = []
         self.matched_raw: list[int] = []
-        self.found = Matches(None, None, None)
+        self.found = TreePairs(None, None, None)
         self.waiting: list[tuple[int, bytes]] = [(ROOT, b"")]
         self.later: list[tuple[int, bytes]] = []
         self.gone: list[tuple[int, bytes]] = []
         self.known: set[int] = set()
 
-    def run(self, show: Callable[[int, int], None] | None) -> Matches:
+    def run(self, show: Callable[[int, int], None] | None) -> TreePairs:
         while self.waiting or self.later:
             number, path = (self.waiting or self.later).pop()
             if number in self.known or len(path) > LONGEST_PATH:
@@ -82,7 +82,7 @@ class _Walk:
 
     def _folder(self, number: int, path: bytes) -> None:
         try:
-            rows = self.second.listing(number)
+            rows = self.tsk_client.listing(number)
         except NoTimeError:
             self.found.unasked.add(path)
             return
@@ -110,7 +110,7 @@ class _Walk:
     def _gone_folder(self, number: int, path: bytes) -> None:
         """What TSK finds in a folder that it calls deleted: all of it is deleted to it."""
         try:
-            rows = self.second.listing(number)
+            rows = self.tsk_client.listing(number)
         except NoAnswerError:  # it has no more to say of names there
             return
         for row, name in enumerate(rows.names):
@@ -123,7 +123,7 @@ class _Walk:
         if values[_KIND] == _DIRECTORY:
             self.gone.append((number, path))
 
-    def _row(self, side: Side, names: dict[bytes, list[int]], name: bytes, number: int) -> int:
+    def _row(self, side: TreeView, names: dict[bytes, list[int]], name: bytes, number: int) -> int:
         """The row of a name, which is taken out; of several the one with that inode."""
         if name in _DOTS:
             return len(side.tree)
@@ -142,7 +142,7 @@ class _Walk:
         """Rows of live names, and of those called deleted that ext4kit has as live ones."""
         live: list[tuple[int, bytes]] = []
         gone: list[tuple[int, bytes]] = []
-        last = self.second.hello.last_inode
+        last = self.tsk_client.hello.last_inode
         columns = (
             rows.names,
             rows.values[:, _ALLOCATED].tolist(),
@@ -166,12 +166,12 @@ class _Walk:
         (self.later if here == NOWHERE else self.waiting).append((int(values[_NUMBER]), path))
 
 
-def match(
-    second: Second,
-    now: Side,
-    raw: Side | None,
+def pair_trees(
+    second: TskClient,
+    now: TreeView,
+    raw: TreeView | None,
     show: Callable[[int, int], None] | None = None,
-) -> Matches:
+) -> TreePairs:
     """Walk The Sleuth Kit's tree and find each of its names in ext4kit's.
 
     Args:

@@ -21,9 +21,9 @@ from ext4kit.crosscheck.causes import (
     UNEXPLAINED,
     Cause,
 )
-from ext4kit.crosscheck.matching import NOWHERE, Matches
-from ext4kit.crosscheck.result import NAME, CrossCheck, Difference, Group
-from ext4kit.crosscheck.sides import Side
+from ext4kit.crosscheck.matching import NOWHERE, TreePairs
+from ext4kit.crosscheck.result import NAME, CrossCheck, Difference, DifferenceGroup
+from ext4kit.crosscheck.sides import TreeView
 from ext4kit.filesystem.directories import directory_blocks
 from ext4kit.parsers.directory import DIRENT, parse_entries
 from ext4kit.parsers.inode import InodeFlags
@@ -34,10 +34,10 @@ _SLOW = "names in folders that took too long"
 _UNASKED = "names that The Sleuth Kit had no time left for"
 
 
-class Names:
+class NameComparison:
     """The differences in names, and what they rest on."""
 
-    def __init__(self, now: Side, raw: Side | None, matches: Matches) -> None:
+    def __init__(self, now: TreeView, raw: TreeView | None, matches: TreePairs) -> None:
         self.now, self.raw, self.matches = now, raw, matches
         self._folder_causes: dict[bytes, Cause | str] = {}
         self._cut: dict[bytes, set[tuple[bytes, int]]] = {}
@@ -45,7 +45,7 @@ class Names:
         self._tsk_folders: dict[bytes, Cause] = {}
         self._gone: frozenset[int] = frozenset()
 
-    def groups(self, outcome: CrossCheck) -> Iterator[Group]:
+    def groups(self, outcome: CrossCheck) -> Iterator[DifferenceGroup]:
         """What only The Sleuth Kit has, what it calls deleted, what only ext4kit has."""
         yield self._only_tsk()
         gone = np.flatnonzero(
@@ -54,12 +54,14 @@ class Names:
         causes = np.full(len(gone), NUMBER[SHOWN_DELETED.code], np.int8)
         rows = self.matches.now[gone]
         self._gone = frozenset(rows.tolist())
-        yield Group(NAME, causes, lambda place: self._ours(int(rows[place]), SHOWN_DELETED))
+        yield DifferenceGroup(
+            NAME, causes, lambda place: self._ours(int(rows[place]), SHOWN_DELETED)
+        )
         yield self._only_ext4kit(outcome)
 
     # -- what only The Sleuth Kit has ------------------------------------------------------
 
-    def _only_tsk(self) -> Group:
+    def _only_tsk(self) -> DifferenceGroup:
         found = list(self.matches.names.items())
         causes = [self._cause_of_extra(row, folder, name) for row, (folder, name) in found]
 
@@ -69,7 +71,7 @@ class Names:
             path = folder + b"/" + name
             return Difference(path, NAME, number, None, number, causes[place])
 
-        return Group(NAME, _numbers(causes), one)
+        return DifferenceGroup(NAME, _numbers(causes), one)
 
     def _cause_of_extra(self, row: int, folder: bytes, name: bytes) -> Cause:
         number = int(self.matches.values[row, _NUMBER])
@@ -114,13 +116,13 @@ class Names:
             broken = parse_entries(rows, fs.has_file_types)[1]
             index = hashed & readable & _are_index_blocks(rows, first=not at)
             start = np.where(index, 0, np.where(broken < 0, rows.shape[1], broken))
-            for place, each in seeming_entries(rows, start, fs.superblock.inodes_count + 1):
+            for place, each in plausible_entries(rows, start, fs.superblock.inodes_count + 1):
                 found[each] = INDEX if index[place] else BROKEN
         return found
 
     # -- what only ext4kit has -------------------------------------------------------------
 
-    def _only_ext4kit(self, outcome: CrossCheck) -> Group:
+    def _only_ext4kit(self, outcome: CrossCheck) -> DifferenceGroup:
         """Rows that were not met; those that it had no time for are left out."""
         met = np.zeros(len(self.now.number), bool)
         met[self.matches.now[self.matches.now != NOWHERE]] = True
@@ -135,7 +137,9 @@ class Names:
             else:
                 chosen.append(row)
                 causes.append(cause)
-        return Group(NAME, _numbers(causes), lambda place: self._ours(chosen[place], causes[place]))
+        return DifferenceGroup(
+            NAME, _numbers(causes), lambda place: self._ours(chosen[place], causes[place])
+        )
 
     def _cause_of_missing(self, row: int) -> Cause | str:
         """Why TSK has not this one; as text for lack of time."""
@@ -198,7 +202,7 @@ def _are_index_blocks(rows: Any, first: bool) -> Any:
     return index
 
 
-def seeming_entries(
+def plausible_entries(
     rows: Any, start: Any, last_inode: int
 ) -> Iterator[tuple[int, tuple[bytes, int]]]:
     """What The Sleuth Kit takes for entries when it tries every fourth byte.

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from ext4kit.crosscheck.answers import Hello
-from ext4kit.crosscheck.causes import CAUSES, Cause, Right
+from ext4kit.crosscheck.causes import CAUSES, Cause, LikelyRight
 
 Field = Literal[
     "name", "inode", "entry_type", "type", "mode", "uid", "gid", "links_count", "size", "atime",
@@ -44,7 +44,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class DifferenceGroup:
     """The differences of one field.
 
     Attributes:
@@ -83,7 +83,7 @@ class CrossCheck:
     contents: int = 0
     content_bytes: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
-    groups: list[Group] = field(default_factory=list)
+    groups: list[DifferenceGroup] = field(default_factory=list)
 
     def counts(self) -> dict[tuple[str, str], int]:
         """(field, cause's code) to the number of differences."""
@@ -102,7 +102,7 @@ class CrossCheck:
     @property
     def open(self) -> int:
         """How many of them do not say who is right."""
-        undecided = [cause.right is Right.OPEN for cause in CAUSES]
+        undecided = [cause.right is LikelyRight.OPEN for cause in CAUSES]
         return sum(int(np.array(undecided)[group.cause].sum()) for group in self.groups)
 
     @property

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ext4kit.crosscheck.answers import COLUMNS, Digest, Hello, Rows, Wanted
+from ext4kit.crosscheck.answers import COLUMNS, ComparisonRequest, ContentDigest, Hello, Rows
 from ext4kit.errors import Ext4kitError, RequestError
 from ext4kit.evidence.source import Source
 
@@ -38,7 +38,7 @@ class NoTimeError(TooSlowError):
     """It was not asked, or not waited for: all the time that it has was used."""
 
 
-class Second:
+class TskClient:
     """Questions to TSK about one volume.
 
     Args:
@@ -73,7 +73,7 @@ class Second:
         names, data = self._ask("listing", number)
         return Rows(names, np.frombuffer(data, np.int64).reshape(-1, len(COLUMNS)))
 
-    def ask_digests(self, wanted: list[Wanted]) -> None:
+    def ask_digests(self, wanted: list[ComparisonRequest]) -> None:
         """Let TSK work on contents; `digests` takes what comes of it.
 
         Raises:
@@ -81,13 +81,13 @@ class Second:
         """
         self._send("digests", wanted)
 
-    def digests(self) -> list[Digest]:
+    def digests(self) -> list[ContentDigest]:
         """What TSK reads of the contents that were asked for, in their order.
 
         Raises:
             TooSlowError: not in time; NoTimeError: no time left.
         """
-        answer: list[Digest] = self._answer()
+        answer: list[ContentDigest] = self._answer()
         return answer
 
     def close(self) -> None:
@@ -98,7 +98,7 @@ class Second:
             self._pipe.close()
         self._process = None
 
-    def __enter__(self) -> Second:
+    def __enter__(self) -> TskClient:
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -22,7 +22,7 @@ TIMES: tuple[Literal["atime", "mtime", "ctime", "crtime"], ...] = (
 )
 
 
-class Side:
+class TreeView:
     """One view of the file system; row `len(tree)` is the root itself.
 
     Attributes:
@@ -33,7 +33,7 @@ class Side:
     def __init__(self, fs: FileSystem) -> None:
         self.fs = fs
         self.tree = fs.tree()
-        self.number = np.append(self.tree.number, ROOT)
+        self.number = np.append(self.tree.inode, ROOT)
         self._order = np.argsort(self.tree.folder, kind="stable")
         edges = np.arange(len(self.tree.folders) + 1)
         self._edges = np.searchsorted(self.tree.folder[self._order], edges)

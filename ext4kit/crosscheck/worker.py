@@ -12,7 +12,7 @@ from typing import Any
 
 import pytsk3
 
-from ext4kit.crosscheck.answers import NO_INODE, Digest, Hello, Wanted
+from ext4kit.crosscheck.answers import NO_INODE, ComparisonRequest, ContentDigest, Hello
 from ext4kit.evidence.source import Source, peek
 
 _READ_BYTES = 1 << 20
@@ -81,11 +81,11 @@ class _Reader:
             values.extend(_row(info.name, info.meta))
         return names, values.tobytes()
 
-    def digests(self, wanted: list[Wanted]) -> list[Digest]:
+    def digests(self, wanted: list[ComparisonRequest]) -> list[ContentDigest]:
         """Hashes of contents, each with its own error."""
         return [self._digest(each) for each in wanted]
 
-    def _digest(self, wanted: Wanted) -> Digest:
+    def _digest(self, wanted: ComparisonRequest) -> ContentDigest:
         digest, length, error = hashlib.sha256(), 0, ""
         try:
             file = self._fs.open_meta(wanted.number)
@@ -94,7 +94,7 @@ class _Reader:
                 length += len(piece)
         except (OSError, RuntimeError) as failure:
             error = _said(failure)
-        return Digest(digest.hexdigest(), length, error)
+        return ContentDigest(digest.hexdigest(), length, error)
 
 
 def _row(name: Any, meta: Any) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ from typing import Any
 from ext4kit.errors import AccessError
 from ext4kit.evidence.evidence import Evidence
 from ext4kit.evidence.holes import data_ranges
-from ext4kit.evidence.lost import lost_ranges
+from ext4kit.evidence.lost import unreadable_ranges
 from ext4kit.evidence.raw import RawFile
 from ext4kit.evidence.source import Source, Window
 from ext4kit.evidence.volume import Volume
@@ -252,7 +252,7 @@ def _pieces(source: Source, lanes: Iterable[_Lanes]) -> Iterator[tuple[int, Any,
         return
     at, end = min(each.start for each in ranges), max(each.stop for each in ranges)
     borders = sorted({border for each in ranges for border in (each.start, each.stop)})
-    for start, stop, is_data in _stretches(source, at, end):
+    for start, stop, is_data in _nearby_ranges(source, at, end):
         cuts = [start, *(each for each in borders if start < each < stop), stop]
         for first, last in zip(cuts, cuts[1:], strict=False):
             for offset in range(first, last, _AT_ONCE):
@@ -263,7 +263,7 @@ def _pieces(source: Source, lanes: Iterable[_Lanes]) -> Iterator[tuple[int, Any,
                     yield offset, _ZEROS[:length], ""
 
 
-def _stretches(source: Source, at: int, end: int) -> Iterator[tuple[int, int, bool]]:
+def _nearby_ranges(source: Source, at: int, end: int) -> Iterator[tuple[int, int, bool]]:
     """(start, end, whether there is data) in order; holes of sparse files are none."""
     for data in data_ranges(source, at, end - at):
         if data.start > at:
@@ -296,7 +296,7 @@ def _apart(source: Source, start: int, end: int) -> Iterator[tuple[int, int, boo
 
     Where the source does not know what it has lost, two halves are tried.
     """
-    table = lost_ranges(source)
+    table = unreadable_ranges(source)
     near = table[(table[:, 1] > start) & (table[:, 0] < end)].clip(start, end).tolist()
     if not near:
         middle = max((start + end) // 2 // _SECTOR, start // _SECTOR + 1) * _SECTOR

@@ -13,15 +13,15 @@ _MOST = 1 << 18  # ranges that are kept of one source
 
 
 @runtime_checkable
-class Lossy(Protocol):
+class HasUnreadable(Protocol):
     """A source that may know of bytes of its own that are lost."""
 
-    def lost(self) -> Any:
+    def unreadable(self) -> Any:
         """First byte and end of each range, int64 (n, 2), in order and apart."""
         ...
 
 
-def lost_ranges(source: object) -> Any:
+def unreadable_ranges(source: object) -> Any:
     """The bytes of a source that are known to be lost: missing, damaged, or never imaged.
 
     What is damaged inside a container is known once it was tried to be read.
@@ -29,22 +29,22 @@ def lost_ranges(source: object) -> Any:
     Returns:
         First byte and end of each range, int64 (n, 2), in order and apart.
     """
-    return source.lost() if isinstance(source, Lossy) else joined([])
+    return source.unreadable() if isinstance(source, HasUnreadable) else merge_ranges([])
 
 
-def joined(ranges: Any) -> Any:
+def merge_ranges(ranges: Any) -> Any:
     """Ranges in any order as int64 (n, 2) in order; those that touch become one."""
     start, end = np.asarray(ranges, np.int64).reshape(-1, 2).T
     whole = Intervals.union(start, end - start)
     return np.stack([whole.start, whole.end], axis=1)
 
 
-def moved(ranges: Any, by: int, size: int) -> Any:
+def shift_ranges(ranges: Any, by: int, size: int) -> Any:
     """Ranges moved by so many bytes, cut to a source of `size` bytes."""
-    return joined(np.clip(ranges + by, 0, size))
+    return merge_ranges(np.clip(ranges + by, 0, size))
 
 
-class LostRanges:
+class UnreadableRanges:
     """Ranges that became known one after the other, bounded in number."""
 
     __slots__ = ("_ends", "_starts")
@@ -71,4 +71,4 @@ class LostRanges:
 
     def table(self) -> Any:
         """First byte and end of each range, int64 (n, 2)."""
-        return joined(list(zip(self._starts, self._ends, strict=True)))
+        return merge_ranges(list(zip(self._starts, self._ends, strict=True)))

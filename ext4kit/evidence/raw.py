@@ -22,7 +22,7 @@ from ext4kit.evidence.source import check_range
 from ext4kit.findings import Problems
 
 if TYPE_CHECKING:
-    from ext4kit.evidence.lost import LostRanges
+    from ext4kit.evidence.lost import UnreadableRanges
 
 _FOLIO = 4 << 20  # pages that the kernel reads and keeps together, at most
 _BLKSSZGET = 0x1268  # include/uapi/linux/fs.h
@@ -51,7 +51,7 @@ class RawFile:
     """A regular file or a block device, read with pread.
 
     What the system fails to read is tried once more by itself, a page at a time. What fails
-    again is lost: it is told, and nobody asks a failing medium for it a second time. A memory
+    again is unreadable: it is told, and nobody asks a failing medium for it a second time. A memory
     map would save next to nothing, and a page that cannot be read would end the process.
 
     Args:
@@ -76,7 +76,7 @@ class RawFile:
         self.paths = (path,)
         self.problems = Problems() if problems is None else problems
         self._start = start
-        self._lost: LostRanges | None = None
+        self._lost: UnreadableRanges | None = None
         self._lock = Lock()
         self._fd = _open(path) if fd is None else fd
         try:
@@ -91,7 +91,7 @@ class RawFile:
 
         Raises:
             AccessError: the range leaves the file, or a page in it cannot be read; the message
-                has the first bytes that this loses, `lost` and `problems` have all.
+                has the first bytes that this loses, `unreadable` and `problems` have all.
         """
         check_range(self, offset, length)
         if self._lost is not None:
@@ -170,11 +170,11 @@ class RawFile:
 
     def _note(self, failed: list[tuple[int, int, str]]) -> None:
         """Take note of (first byte, end, why); those in a row for one reason are told as one."""
-        from ext4kit.evidence.lost import LostRanges
+        from ext4kit.evidence.lost import UnreadableRanges
 
         told: list[tuple[int, int, str]] = []
         with self._lock:
-            self._lost = self._lost or LostRanges()
+            self._lost = self._lost or UnreadableRanges()
             for start, end, reason in failed:
                 self._lost.add(start, end)
                 if told and told[-1][1:] == (start, reason):
@@ -198,11 +198,11 @@ class RawFile:
     def _loss(self, start: int, end: int) -> AccessError:
         return AccessError(f"{self.name}: bytes {start:,} to {end - 1:,} cannot be read")
 
-    def lost(self) -> Any:
+    def unreadable(self) -> Any:
         """The bytes that could not be read so far, int64 (n, 2): first byte, end."""
-        from ext4kit.evidence.lost import joined
+        from ext4kit.evidence.lost import merge_ranges
 
-        return joined([]) if self._lost is None else self._lost.table()
+        return merge_ranges([]) if self._lost is None else self._lost.table()
 
     def fileno_range(self, offset: int, length: int) -> tuple[int, int] | None:
         """The open file and the same byte offset; None for a device.
@@ -306,14 +306,16 @@ class SplitFile:
             yield self._parts[index].read(start - self._starts[index], stop - start)
             start, index = stop, index + 1
 
-    def lost(self) -> Any:
+    def unreadable(self) -> Any:
         """The bytes that could not be read so far, int64 (n, 2): first byte, end."""
         import numpy as np
 
-        from ext4kit.evidence.lost import joined
+        from ext4kit.evidence.lost import merge_ranges
 
-        tables = [part.lost() + at for part, at in zip(self._parts, self._starts, strict=False)]
-        return joined(np.concatenate(tables))
+        tables = [
+            part.unreadable() + at for part, at in zip(self._parts, self._starts, strict=False)
+        ]
+        return merge_ranges(np.concatenate(tables))
 
     def close(self) -> None:
         """Close every piece."""

@@ -21,7 +21,7 @@ EXT_KINDS = frozenset({"ext2", "ext3", "ext4"})
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
+class VolumeSignature:
     """What a volume is.
 
     Attributes:
@@ -199,11 +199,11 @@ def _spelled(source: Source, field: Field | None) -> str:
     return field.spell(raw) if len(raw) == field.length else ""
 
 
-def _match(source: Source, magics: tuple[Magic, ...]) -> Signature | None:
+def _match(source: Source, magics: tuple[Magic, ...]) -> VolumeSignature | None:
     for magic in magics:
         if peek(source, magic.offset, len(magic.magic)) == magic.magic:
             label, uuid = _spelled(source, magic.label), _spelled(source, magic.uuid)
-            return Signature(magic.kind, label, uuid, offset=magic.offset)
+            return VolumeSignature(magic.kind, label, uuid, offset=magic.offset)
     return None
 
 
@@ -213,7 +213,7 @@ def first_sector_kind(source: Source) -> str:
     return UNKNOWN if found is None else found.kind
 
 
-def identify(source: Source) -> Signature:
+def identify(source: Source) -> VolumeSignature:
     """What a volume holds.
 
     A magic in the first sector counts most (a tool that makes another file system wipes it),
@@ -228,7 +228,7 @@ def identify(source: Source) -> Signature:
         or _minix(source)
         or _backup(source)
         or _damaged_primary(source)
-        or Signature(UNKNOWN)
+        or VolumeSignature(UNKNOWN)
     )
 
 
@@ -264,19 +264,19 @@ def _makes_sense(superblock: Superblock) -> bool:
     )
 
 
-def _as_signature(superblock: Superblock, offset: int, backup: bool = False) -> Signature:
+def _as_signature(superblock: Superblock, offset: int, backup: bool = False) -> VolumeSignature:
     kind = "jbd" if Incompat.JOURNAL_DEV in superblock.features else superblock.kind
-    return Signature(kind, superblock.label, _dce(superblock.uuid), backup, offset)
+    return VolumeSignature(kind, superblock.label, _dce(superblock.uuid), backup, offset)
 
 
-def _primary(source: Source) -> Signature | None:
+def _primary(source: Source) -> VolumeSignature | None:
     found = _superblock_at(source, SUPERBLOCK_OFFSET)
     if found is None or not _makes_sense(found):
         return None
     return _as_signature(found, SUPERBLOCK_OFFSET)
 
 
-def _damaged_primary(source: Source) -> Signature | None:
+def _damaged_primary(source: Source) -> VolumeSignature | None:
     found = _superblock_at(source, SUPERBLOCK_OFFSET)
     return None if found is None else _as_signature(found, SUPERBLOCK_OFFSET)
 
@@ -296,7 +296,7 @@ def _backup_offsets() -> Iterator[int]:
         yield from (group << ratio for group in groups)
 
 
-def _backup(source: Source) -> Signature | None:
+def _backup(source: Source) -> VolumeSignature | None:
     for offset in _backup_offsets():
         found = _superblock_at(source, offset)
         if found is not None and _makes_sense(found) and _belongs_at(found, offset):
@@ -317,7 +317,7 @@ def _little(raw: bytes, offset: int, length: int) -> int:
     return int.from_bytes(raw[offset : offset + length], "little")
 
 
-def _fat(source: Source) -> Signature | None:
+def _fat(source: Source) -> VolumeSignature | None:
     """FAT has no magic: its boot sector's fields have to fit each other."""
     raw = peek(source, 0, 512)
     if len(raw) < 512 or raw[510:] != b"\x55\xaa" or not _is_fat_geometry(raw):
@@ -325,10 +325,10 @@ def _fat(source: Source) -> Signature | None:
     kind = _fat_kind(raw)
     extended = 64 if kind == "fat32" else 36
     if raw[extended + 2] not in (0x28, 0x29):
-        return Signature(kind, offset=0)
+        return VolumeSignature(kind, offset=0)
     label = _text(raw[extended + 7 : extended + 18])
     uuid = _serial32(raw[extended + 3 : extended + 7])
-    return Signature(kind, "" if label == "NO NAME" else label, uuid, offset=0)
+    return VolumeSignature(kind, "" if label == "NO NAME" else label, uuid, offset=0)
 
 
 def _is_fat_geometry(raw: bytes) -> bool:
@@ -356,7 +356,7 @@ def _fat_kind(raw: bytes) -> str:
     return "fat12" if clusters < 4085 else "fat16"
 
 
-def _minix(source: Source) -> Signature | None:
+def _minix(source: Source) -> VolumeSignature | None:
     found = _match(source, MINIX_MAGICS)
     raw = peek(source, KIB, 32)
     if found is None or len(raw) < 32:

@@ -150,11 +150,11 @@ class Window:
         check_range(self, offset, length)
         return fileno_range(self.source, self._start + offset, length)
 
-    def lost(self) -> Any:
+    def unreadable(self) -> Any:
         """What the source knows to be lost of the window, int64 (n, 2): first byte, end."""
-        from ext4kit.evidence.lost import lost_ranges, moved
+        from ext4kit.evidence.lost import shift_ranges, unreadable_ranges
 
-        return moved(lost_ranges(self.source), -self._start, self.size)
+        return shift_ranges(unreadable_ranges(self.source), -self._start, self.size)
 
     def close(self) -> None:
         """Close what the window owns; the evidence that others look into is left to its owner."""

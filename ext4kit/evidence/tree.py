@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ext4kit.errors import AccessError, CorruptError, UnsupportedError
 from ext4kit.evidence.partitions import Partition, find_partitions, looks_partitioned
-from ext4kit.evidence.signatures import OWNERS_OF_FIRST_SECTOR, UNKNOWN, Signature, identify
+from ext4kit.evidence.signatures import OWNERS_OF_FIRST_SECTOR, UNKNOWN, VolumeSignature, identify
 from ext4kit.evidence.source import Source, Window
 from ext4kit.evidence.volume import Volume
 from ext4kit.findings import Problems, Severity
@@ -195,7 +195,7 @@ def _listed(source: Source, problems: Problems) -> tuple[Volume, ...]:
 
 
 def _overlaid(
-    source: Source, whole: Partition, signature: Signature, problems: Problems
+    source: Source, whole: Partition, signature: VolumeSignature, problems: Problems
 ) -> tuple[Volume, ...]:
     """A file system on the whole disk below a partition table.
 
@@ -212,7 +212,7 @@ def _overlaid(
     return (_volume(source, whole, signature),)
 
 
-def _volume(source: Source, part: Partition, signature: Signature) -> Volume:
+def _volume(source: Source, part: Partition, signature: VolumeSignature) -> Volume:
     return Volume(
         index=0,
         offset=part.offset,

@@ -12,16 +12,16 @@ from __future__ import annotations
 from functools import cache
 
 from ext4kit.export.format import TextFormat
-from ext4kit.export.rows import Batch, Row, State
+from ext4kit.export.rows import Batch, FileRow, RowState
 from ext4kit.export.texts import decimal_seconds, seconds
 from ext4kit.report.listing import mode_text
-from ext4kit.report.safe import shown
+from ext4kit.report.safe import printable
 
 _LETTERS = {
     "file": "r", "directory": "d", "symlink": "l", "chardev": "c", "blockdev": "b", "fifo": "p",
     "socket": "s", "unknown": "-",
 }  # fmt: skip
-_MARKS = {State.LIVE: "", State.DELETED: " (deleted)", State.EARLIER: " (earlier state)"}
+_MARKS = {RowState.LIVE: "", RowState.DELETED: " (deleted)", RowState.EARLIER: " (earlier state)"}
 
 
 class Bodyfile(TextFormat):
@@ -42,8 +42,8 @@ class Bodyfile(TextFormat):
         self.count += len(lines)
 
 
-def _name(row: Row) -> str:
-    text = row.path if row.target is None else f"{row.path} -> {shown(row.target)}"
+def _name(row: FileRow) -> str:
+    text = row.path if row.target is None else f"{row.path} -> {printable(row.target)}"
     text += _MARKS[row.state]
     if "%" in text:
         text = text.replace("%", "%25")

@@ -14,11 +14,11 @@ from typing import Any, ClassVar
 
 from ext4kit import __version__
 from ext4kit.export.format import Subject, TextFormat
-from ext4kit.export.rows import Batch, Range, Row
+from ext4kit.export.rows import Batch, FileRow, Range
 from ext4kit.export.texts import iso
 from ext4kit.fields import SomeDigests
 from ext4kit.recovery import DeletedFile, Grade
-from ext4kit.report.safe import shown_text
+from ext4kit.report.safe import printable_text
 
 _UCO = "https://ontology.unifiedcyberontology.org/uco/"
 _TIMES = {
@@ -72,7 +72,7 @@ class CaseUco(TextFormat):
         """Close the graph."""
         self.stream.write("\n]}\n")
 
-    def _turn(self, row: Row) -> str:
+    def _turn(self, row: FileRow) -> str:
         """What tells files of one name and inode apart."""
         return "" if row.gone is None else f"{row.state} {row.gone.first_block} {row[7:14]}"
 
@@ -130,15 +130,15 @@ class CaseUco(TextFormat):
             "action:result": [{"@id": _iri(self._system)}],
         }
         if words:
-            action["core:description"] = shown_text(words)
+            action["core:description"] = printable_text(words)
         return action
 
 
 def _image_name(subject: Subject) -> str:
-    return shown_text(subject.image.evidence.path.name)
+    return printable_text(subject.image.evidence.path.name)
 
 
-def _file(row: Row, identity: str, digests: SomeDigests) -> Node:
+def _file(row: FileRow, identity: str, digests: SomeDigests) -> Node:
     facets = [_file_facet(row, identity)]
     if row.mode is not None:
         facets.append(_inode_facet(row, identity))
@@ -151,7 +151,7 @@ def _file(row: Row, identity: str, digests: SomeDigests) -> Node:
     return {"@id": _iri(identity), "@type": kinds, "core:hasFacet": facets}
 
 
-def _file_facet(row: Row, identity: str) -> Node:
+def _file_facet(row: FileRow, identity: str) -> Node:
     values: Node = {
         "fileName": row.name,
         "filePath": row.path,
@@ -167,7 +167,7 @@ def _file_facet(row: Row, identity: str) -> Node:
     return _facet(identity, 1, "File", values)
 
 
-def _inode_facet(row: Row, identity: str) -> Node:
+def _inode_facet(row: FileRow, identity: str) -> Node:
     mode = row.mode or 0
     values: Node = {
         "extInodeID": row.number,
@@ -184,7 +184,7 @@ def _inode_facet(row: Row, identity: str) -> Node:
     return _facet(identity, 2, "ExtInode", values)
 
 
-def _content_facet(row: Row, identity: str, digests: SomeDigests) -> Node:
+def _content_facet(row: FileRow, identity: str, digests: SomeDigests) -> Node:
     facet = _facet(identity, 3, "ContentData", {"sizeInBytes": row.size or 0})
     facet["observable:hash"] = [
         {
@@ -207,7 +207,11 @@ def _recovered(gone: DeletedFile) -> Node:
         Grade.CARVED: "partially recovered",
         Grade.OVERWRITTEN: "overwritten" if gone.blocks_reused else "unknown",
     }[gone.grade]
-    name = "partially recovered" if gone.name is not None or gone.below is not None else "unknown"
+    name = (
+        "partially recovered"
+        if gone.name is not None or gone.partial_path is not None
+        else "unknown"
+    )
     metadata = "recovered" if gone.inode is not None else "unknown"
     if metadata == "recovered" and gone.size is None:
         metadata = "partially recovered"

@@ -16,14 +16,14 @@ from typing import Any, ClassVar
 from ext4kit import __version__
 from ext4kit.errors import OutputError
 from ext4kit.export.format import Format, Subject
-from ext4kit.export.rows import Batch, Row, State
+from ext4kit.export.rows import Batch, FileRow, RowState
 from ext4kit.export.texts import iso
 from ext4kit.fields import SomeDigests
 from ext4kit.findings import Problem
-from ext4kit.recovery import Moment
+from ext4kit.recovery import TransactionTime
 from ext4kit.recovery.records import ground_of
 from ext4kit.report.listing import mode_text
-from ext4kit.report.safe import shown, shown_text
+from ext4kit.report.safe import printable, printable_text
 from ext4kit.report.timeline import plain_value
 from ext4kit.timeline import Event
 from ext4kit.verify import Verification
@@ -69,8 +69,8 @@ class Database(Format):
     def files(self, batch: Batch) -> None:
         """Fill `files`, and `versions` with earlier states."""
         pairs = list(zip(batch.rows, batch.digests, strict=True))
-        now = [pair for pair in pairs if pair[0].state is not State.EARLIER]
-        earlier = [pair for pair in pairs if pair[0].state is State.EARLIER]
+        now = [pair for pair in pairs if pair[0].state is not RowState.EARLIER]
+        earlier = [pair for pair in pairs if pair[0].state is RowState.EARLIER]
         for table, some in (("files", now), ("versions", earlier)):
             self._insert(table, (_file(self._volume, *pair) for pair in some))
         self.count += len(now)
@@ -121,11 +121,11 @@ def _sql(name: str) -> str:
 def _meta(subject: Subject) -> Iterator[tuple[str, Any]]:
     evidence = subject.image.evidence
     yield "tool", f"ext4kit {__version__}"
-    yield "image", shown_text(str(evidence.path))
+    yield "image", printable_text(str(evidence.path))
     yield "image_format", evidence.format
     yield "image_size", evidence.source.size
     yield "started", iso(subject.started)
-    yield "command", shown_text(subject.command)
+    yield "command", printable_text(subject.command)
     yield "hashes", ", ".join(subject.hashes)
     yield "operator", subject.operator
     yield "case_number", subject.case_number
@@ -135,12 +135,12 @@ def _volumes(subject: Subject) -> Iterator[tuple[Any, ...]]:
     for each in subject.image.evidence.volumes:
         yield (
             each.index, each.parent or None, each.offset, each.size, each.source.size, each.kind,
-            *map(shown_text, (each.label, each.uuid, each.scheme, each.description)),
+            *map(printable_text, (each.label, each.uuid, each.scheme, each.description)),
             int(each.index == subject.volume.index),
         )  # fmt: skip
 
 
-def _file(volume: int, row: Row, digests: SomeDigests) -> tuple[Any, ...]:
+def _file(volume: int, row: FileRow, digests: SomeDigests) -> tuple[Any, ...]:
     """A row of `files`, its columns in order."""
     gone = row.gone
     last, by = gone.deleted_between if gone else (None, None)
@@ -165,7 +165,7 @@ def _held(value: int | None) -> int | None:
     return value if value is None or value <= _MOST else _MOST
 
 
-def _known(row: Row) -> tuple[int, str | None, bytes | None]:
+def _known(row: FileRow) -> tuple[int, str | None, bytes | None]:
     """(whether the path is known, on what ground, its bytes where they are not shown so)."""
     if row.raw is None:
         return 0, None, None
@@ -181,11 +181,11 @@ def _name(name: bytes | None) -> tuple[str | None, bytes | None]:
     """(as shown, exact bytes where those are others)."""
     if name is None:
         return None, None
-    text = shown(name)
+    text = printable(name)
     return text, _exact(name, text)
 
 
-def _moment(moment: Moment | None) -> tuple[int | None, int | None]:
+def _moment(moment: TransactionTime | None) -> tuple[int | None, int | None]:
     return (None, None) if moment is None else (moment.transaction, moment.time)
 
 
@@ -195,7 +195,7 @@ def _event(volume: int, event: Event) -> tuple[Any, ...]:
         None, volume, event.time, event.transaction, int(event.exact), event.kind.value,
         event.inode, event.generation, *_name(path),
         *_name(event.old_path), _value(event.old), _value(event.new), event.reason or None,
-        event.seen or None,
+        event.source or None,
     )  # fmt: skip
 
 
@@ -213,11 +213,11 @@ def _findings(
         yield (
             None, volume, "verify", finding.severity.value, finding.code, finding.structure,
             finding.inode, finding.group, finding.block, finding.byte,
-            shown_text(finding.read) or None, shown_text(finding.expected) or None,
+            printable_text(finding.read) or None, printable_text(finding.expected) or None,
             finding.meaning,
         )  # fmt: skip
     for problem in problems:
         yield (
-            None, volume, "reading", problem.severity.value, None, shown_text(problem.where),
-            None, None, None, None, None, None, shown_text(problem.what),
+            None, volume, "reading", problem.severity.value, None, printable_text(problem.where),
+            None, None, None, None, None, None, printable_text(problem.what),
         )  # fmt: skip

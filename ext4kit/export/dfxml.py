@@ -12,9 +12,9 @@ from xml.sax.saxutils import escape
 
 from ext4kit import __version__
 from ext4kit.export.format import TextFormat
-from ext4kit.export.rows import RESIDENT, Batch, Range, Row
+from ext4kit.export.rows import RESIDENT, Batch, FileRow, Range
 from ext4kit.export.texts import iso
-from ext4kit.report.safe import shown, shown_text
+from ext4kit.report.safe import printable, printable_text
 
 # (name_type, meta_type) of each type, the numbers being The Sleuth Kit's
 _TYPES = {
@@ -48,10 +48,10 @@ class Dfxml(TextFormat):
     def begin(self) -> None:
         """Write the head and the volume's own elements."""
         subject, volume = self.subject, self.subject.volume
-        names = (shown_text(str(path)) for path in subject.image.evidence.files)
+        names = (printable_text(str(path)) for path in subject.image.evidence.files)
         head = _HEAD.format(
             version=__version__,
-            command=_text(shown_text(subject.command)),
+            command=_text(printable_text(subject.command)),
             start=iso(subject.started),
             files="\n".join(
                 f"    <image_filename>{_text(name)}</image_filename>" for name in names
@@ -83,7 +83,7 @@ class Dfxml(TextFormat):
             lines.append("</fileobject>")
         self.stream.write("\n".join(lines) + "\n" if lines else "")
 
-    def _facts(self, row: Row) -> Iterator[str]:
+    def _facts(self, row: FileRow) -> Iterator[str]:
         """Everything in front of the runs."""
         letter, number = _TYPES[row.kind]
         yield _element("filename", _text(row.path.removeprefix("/")))
@@ -96,7 +96,7 @@ class Dfxml(TextFormat):
         if row.mode is not None:
             yield _inode(row, number)
         if row.target is not None:
-            yield _element("link_target", _text(shown(row.target)))
+            yield _element("link_target", _text(printable(row.target)))
         if row.format is not None:
             yield _element("libmagic", _text(row.format.mime))
 
@@ -105,7 +105,7 @@ class Dfxml(TextFormat):
         self.stream.write("</volume>\n</dfxml>\n")
 
 
-def _inode(row: Row, number: int) -> str:
+def _inode(row: FileRow, number: int) -> str:
     lines = [
         f"<used>1</used><inode>{row.number}</inode><meta_type>{number}</meta_type>"
         f"<mode>{(row.mode or 0) & 0o7777}</mode><nlink>{row.links}</nlink>"

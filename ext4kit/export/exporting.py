@@ -16,13 +16,13 @@ from ext4kit.export.database import Database
 from ext4kit.export.dfxml import Dfxml
 from ext4kit.export.digests import Digester
 from ext4kit.export.format import Format, Subject, TextFormat
-from ext4kit.export.rows import Batch, Progress, State, gone_batches, live_batches
+from ext4kit.export.rows import Batch, Progress, RowState, gone_batches, live_batches
 from ext4kit.export.tabular import JsonLines, Table
 from ext4kit.export.timesketch import TimesketchCsv, TimesketchJsonl
 from ext4kit.findings import Problem
 from ext4kit.output.new_file import new_file, new_text
 from ext4kit.recovery import DeletedFile
-from ext4kit.timeline import Kind, Timeline
+from ext4kit.timeline import EventKind, Timeline
 from ext4kit.verify import Verification
 
 TEXT_FORMATS: dict[str, type[TextFormat]] = {
@@ -96,11 +96,11 @@ class Export:
 
     def _give(self, batch: Batch) -> None:
         self.counts.update(row.state.value for row in batch.rows)
-        if all(row.state is not State.EARLIER for row in batch.rows):
+        if all(row.state is not RowState.EARLIER for row in batch.rows):
             for each in self.formats.values():
                 each.files(batch)
             return
-        plain = batch if self._versions else batch.without(State.EARLIER)
+        plain = batch if self._versions else batch.without(RowState.EARLIER)
         for each in self.formats.values():
             each.files(batch if each.takes_versions else plain)
 
@@ -112,7 +112,7 @@ class Export:
             for each in takers:
                 each.events(some)
             for event in some:
-                self.counts["hints" if event.kind is Kind.HINT else "events"] += 1
+                self.counts["hints" if event.kind is EventKind.HINT else "events"] += 1
                 self.counts["undated"] += event.time is None
 
     def findings(self, result: Verification | None, problems: Sequence[Problem]) -> None:

@@ -23,7 +23,7 @@ from ext4kit.recovery import DeletedFile
 from ext4kit.recovery.sources.carving.kinds import Kind
 from ext4kit.report.deleted import known_path
 from ext4kit.report.listing import CRTIME_END, link_targets
-from ext4kit.report.safe import shown_lines
+from ext4kit.report.safe import printable_lines
 
 AT_ONCE = 1 << 15
 _TOLD = 64  # rows between two words on progress, where contents are read
@@ -35,7 +35,7 @@ _COLUMNS = ("number", "generation", "mode", "uid", "gid", "size", "links_count",
 Range = tuple[int, int, int | None]
 
 
-class State(StrEnum):
+class RowState(StrEnum):
     """What became of a file."""
 
     LIVE = "live"
@@ -43,7 +43,7 @@ class State(StrEnum):
     EARLIER = "earlier"  # an earlier state of a file that changed afterwards
 
 
-class Row(NamedTuple):
+class FileRow(NamedTuple):
     """A file.
 
     Attributes:
@@ -75,11 +75,11 @@ class Row(NamedTuple):
     format: Kind | None = None
 
     @property
-    def state(self) -> State:
+    def state(self) -> RowState:
         """Live, deleted or earlier."""
         if self.gone is None:
-            return State.LIVE
-        return State.EARLIER if self.gone.superseded else State.DELETED
+            return RowState.LIVE
+        return RowState.EARLIER if self.gone.superseded else RowState.DELETED
 
     @property
     def kind(self) -> FileType:
@@ -102,14 +102,14 @@ def kind_of(mode: int) -> FileType:
 class Batch:
     """Some rows, and of each what was asked for: its ranges, its digests by name."""
 
-    rows: list[Row]
+    rows: list[FileRow]
     ranges: list[list[Range]]
     digests: list[SomeDigests]
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def without(self, state: State) -> Batch:
+    def without(self, state: RowState) -> Batch:
         """The same less the rows of a state."""
         kept = [place for place, row in enumerate(self.rows) if row.state is not state]
         parts = (self.rows, self.ranges, self.digests)
@@ -164,11 +164,11 @@ def live_batches(
     steps = _Steps(len(tree), progress)
     for start in range(0, len(tree), AT_ONCE):
         some = slice(start, start + AT_ONCE)
-        table = fs.inode_table(tree.number[some])
+        table = fs.inode_table(tree.inode[some])
         rows = list(_live_rows(fs, tree.paths_of(some), table))
         batch = Batch(rows, [[]] * len(rows), [{}] * len(rows))
         if ranges or digester:
-            runs = fs.map_table(table).data
+            runs = fs.map_table(table).runs
             batch = replace(
                 batch,
                 ranges=_live_ranges(fs, table, runs) if ranges else batch.ranges,
@@ -182,7 +182,7 @@ def live_batches(
         steps.at(start + len(batch))
 
 
-def _live_rows(fs: FileSystem, paths: list[bytes], table: InodeTable) -> Iterator[Row]:
+def _live_rows(fs: FileSystem, paths: list[bytes], table: InodeTable) -> Iterator[FileRow]:
     targets = link_targets(fs, table)
     columns = [getattr(table, name).tolist() for name in _COLUMNS]
     crtime = [
@@ -192,8 +192,8 @@ def _live_rows(fs: FileSystem, paths: list[bytes], table: InodeTable) -> Iterato
         )
     ]
     links = map(targets.get, range(len(table)))
-    texts = shown_lines(paths).split("\n")
-    return map(Row, texts, paths, *columns, crtime, repeat(None), links)
+    texts = printable_lines(paths).split("\n")
+    return map(FileRow, texts, paths, *columns, crtime, repeat(None), links)
 
 
 def _live_ranges(fs: FileSystem, table: InodeTable, runs: Runs) -> list[list[Range]]:
@@ -255,15 +255,15 @@ def _gone_digests(file: DeletedFile, digester: Digester | None, steps: _Steps) -
     if digester is None:
         return {}
     steps.one()
-    return digester.of(_whole(file))
+    return digester.of(_complete_content(file))
 
 
-def _gone_row(file: DeletedFile) -> Row:
-    inode, format = file.inode, file.format
+def _gone_row(file: DeletedFile) -> FileRow:
+    inode, format = file.inode, file.file_type
     if inode is None:
         path = f"/$Carved/block-{file.first_block}{format.extension if format else ''}"
-        return Row(path, size=file.size, gone=file, format=format)
-    return Row(
+        return FileRow(path, size=file.size, gone=file, format=format)
+    return FileRow(
         _gone_path(file), file.path, inode.number, inode.generation, inode.mode, inode.uid,
         inode.gid, file.size, inode.links_count, inode.atime, inode.mtime, inode.ctime,
         inode.crtime, file.dtime, file.link_target, file, format,
@@ -285,7 +285,7 @@ def _gone_ranges(content: Content | None) -> list[Range]:
     return list(content.segments())
 
 
-def _whole(file: DeletedFile) -> Content | None:
+def _complete_content(file: DeletedFile) -> Content | None:
     """The content where all of it is there, else None."""
     encrypted = file.inode is not None and file.inode.is_encrypted
     if encrypted or file.blocks_reused or file.lost or file.grade == "overwritten":

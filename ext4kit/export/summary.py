@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal, TypedDict
 
 from ext4kit.export.exporting import Export, Target
-from ext4kit.report.safe import shown_text
+from ext4kit.report.safe import printable_text
 from ext4kit.report.tables import table_lines
 
 _COUNTED = ("live", "deleted", "earlier", "events", "hints", "findings")
@@ -65,7 +65,7 @@ def export_record(export: Export, targets: Sequence[Target]) -> ExportRecord:
 
 
 def _path(target: Target) -> str:
-    return "-" if target.path is None else shown_text(str(target.path))
+    return "-" if target.path is None else printable_text(str(target.path))
 
 
 def _count(export: Export, target: Target) -> int:

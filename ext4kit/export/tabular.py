@@ -7,14 +7,14 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from ext4kit import fields
 from ext4kit.export.format import TextFormat
-from ext4kit.export.rows import Batch, Row, State
+from ext4kit.export.rows import Batch, FileRow, RowState
 from ext4kit.export.texts import iso_or_empty
 from ext4kit.fields import Nothing, SomeDigests, TargetText, json_name
 from ext4kit.past.places import Ground
-from ext4kit.recovery import Moment
+from ext4kit.recovery import TransactionTime
 from ext4kit.recovery.records import Between, Freed, Mime, Trust, ground_of, moment_record
-from ext4kit.report.records import as_line
-from ext4kit.report.safe import shown
+from ext4kit.report.records import json_line
+from ext4kit.report.safe import printable
 
 # What a spreadsheet takes for a formula, and the mark itself, so that it can be taken off again.
 _GUARDED = frozenset("=+-@\t\r\n'\uff1d\uff0b\uff0d\uff20")
@@ -45,7 +45,7 @@ class Table(TextFormat):
         self.count += len(batch)
 
 
-def _cells(row: Row, digests: SomeDigests) -> tuple[Any, ...]:
+def _cells(row: FileRow, digests: SomeDigests) -> tuple[Any, ...]:
     """The cells of a row; what comes from the evidence is guarded, a path by its slash."""
     gone = row.gone
     between = gone.deleted_between if gone else (None, None)
@@ -54,19 +54,19 @@ def _cells(row: Row, digests: SomeDigests) -> tuple[Any, ...]:
         "no" if row.raw is None else "yes", ground_of(gone), row.kind,
         None if row.mode is None else f"{row.mode:06o}", *row[2:4], *row[5:9],
         *map(iso_or_empty, row[9:14]), *map(_moment, between),
-        None if row.target is None else guarded(shown(row.target)), *_left(row),
+        None if row.target is None else guarded(printable(row.target)), *_left(row),
         digests.get("md5"), digests.get("sha1"), digests.get("sha256"),
         guarded("; ".join(gone.problems)) if gone else None,
     )  # fmt: skip
 
 
-def _moment(moment: Moment | None) -> str | None:
+def _moment(moment: TransactionTime | None) -> str | None:
     if moment is None:
         return None
     return f"transaction {moment.transaction} {iso_or_empty(moment.time)}".rstrip()
 
 
-def _left(row: Row) -> tuple[Any, ...]:
+def _left(row: FileRow) -> tuple[Any, ...]:
     """(blocks, reused ones, first block, MIME type) of what is gone."""
     gone = row.gone
     if gone is None:
@@ -80,7 +80,7 @@ class JsonLines(TextFormat):
     def files(self, batch: Batch) -> None:
         """Write a line each."""
         pairs = zip(batch.rows, batch.digests, strict=True)
-        self.stream.write("".join(f"{as_line(_record(*pair))}\n" for pair in pairs))
+        self.stream.write("".join(f"{json_line(_record(*pair))}\n" for pair in pairs))
         self.count += len(batch)
 
 
@@ -101,7 +101,7 @@ class FileRecord(fields.PathOrNone, fields.InodeFacts, GoneFacts, SomeDigests):
     """A live or deleted file (`export --jsonl`)."""
 
     record: Literal["file"]
-    state: State
+    state: RowState
     shown: Annotated[str, "The path as it is shown; below `/$Unnamed` and `/$Carved` made up."]
     type: fields.FileType
     inode: fields.Inode | None
@@ -113,7 +113,7 @@ class FileRecord(fields.PathOrNone, fields.InodeFacts, GoneFacts, SomeDigests):
     target_bytes: NotRequired[fields.Exact]
 
 
-def _record(row: Row, digests: SomeDigests) -> FileRecord:
+def _record(row: FileRow, digests: SomeDigests) -> FileRecord:
     link: TargetText | Nothing = {} if row.target is None else json_name(row.target, "target")
     return {
         "record": "file",
@@ -139,7 +139,7 @@ def _record(row: Row, digests: SomeDigests) -> FileRecord:
     }
 
 
-def _gone(row: Row) -> GoneFacts:
+def _gone(row: FileRow) -> GoneFacts:
     gone = row.gone
     if gone is None:
         return {}

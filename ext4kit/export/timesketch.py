@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 from ext4kit.export.format import TextFormat
-from ext4kit.export.rows import Batch, Row
+from ext4kit.export.rows import Batch, FileRow
 from ext4kit.export.tabular import guarded
 from ext4kit.export.texts import iso_micro
-from ext4kit.report.records import as_line
-from ext4kit.report.safe import shown
+from ext4kit.report.records import json_line
+from ext4kit.report.safe import printable
 from ext4kit.report.timeline import event_text
 from ext4kit.timeline import Event
 
@@ -102,8 +102,8 @@ class TimesketchJsonl(Timesketch):
     def around(self, message: str, rest: Cells) -> tuple[str, str]:
         """An object's begin and end."""
         values = zip(_REST, rest, strict=True)
-        fields = as_line({name: value for name, value in values if value is not None})
-        return f"{as_line({'message': message})[:-1]}, ", f", {fields[1:]}\n"
+        fields = json_line({name: value for name, value in values if value is not None})
+        return f"{json_line({'message': message})[:-1]}, ", f", {fields[1:]}\n"
 
     def between(self, moment: int, description: str) -> str:
         """The three fields of a time."""
@@ -121,7 +121,7 @@ def _cell(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def _file(row: Row) -> tuple[str, Cells]:
+def _file(row: FileRow) -> tuple[str, Cells]:
     """(message, the cells from `data_type` on) of a file."""
     grade = None if row.gone is None else row.gone.grade.value
     return _message(row, grade), (
@@ -131,8 +131,8 @@ def _file(row: Row) -> tuple[str, Cells]:
     )  # fmt: skip
 
 
-def _message(row: Row, grade: str | None) -> str:
-    target = "" if row.target is None else f" -> {shown(row.target)}"
+def _message(row: FileRow, grade: str | None) -> str:
+    target = "" if row.target is None else f" -> {printable(row.target)}"
     what = row.kind if row.size is None else f"{row.kind}, {row.size:,} bytes"
     if row.gone is not None:
         word = "an earlier state" if row.gone.superseded else "deleted"
@@ -140,7 +140,7 @@ def _message(row: Row, grade: str | None) -> str:
     return f"{row.path}{target} [{what}]"
 
 
-def _moments(row: Row) -> Iterator[tuple[int, str]]:
+def _moments(row: FileRow) -> Iterator[tuple[int, str]]:
     for moment, description in zip(row[9:14], _TIMES, strict=True):
         if moment is not None:
             yield moment, description
@@ -153,8 +153,8 @@ def _moments(row: Row) -> Iterator[tuple[int, str]]:
 
 def _event(event: Event) -> tuple[str, Cells]:
     """The same of an event."""
-    path = None if event.path is None else shown(event.path) or "/"
-    old = None if event.old_path is None else shown(event.old_path)
+    path = None if event.path is None else printable(event.path) or "/"
+    old = None if event.old_path is None else printable(event.old_path)
     kind = event.kind.value
     return f"{kind}: {event_text(event)}", (
         "ext4:journal:event", "JOURNAL", path, old, event.inode, None, None, None, None, None,

@@ -14,7 +14,7 @@ Given = TypeVar("Given")
 Made = TypeVar("Made")
 
 
-class Errand(Generic[Given, Made]):
+class BackgroundCall(Generic[Given, Made]):
     """One call in a thread of its own.
 
     Args:
@@ -50,7 +50,7 @@ class Errand(Generic[Given, Made]):
         return self._made[0]
 
 
-def ahead(make: Callable[[Given], Made], items: Iterable[Given]) -> Iterator[Made]:
+def prefetch_map(make: Callable[[Given], Made], items: Iterable[Given]) -> Iterator[Made]:
     """`map(make, items)`, with some ahead: NumPy and crc32c let other threads run meanwhile.
 
     Args:
@@ -58,9 +58,9 @@ def ahead(make: Callable[[Given], Made], items: Iterable[Given]) -> Iterator[Mad
         items: taken here, not in the threads.
     """
     room = BoundedSemaphore(AT_ONCE)
-    errands: deque[Errand[Given, Made]] = deque()
+    errands: deque[BackgroundCall[Given, Made]] = deque()
     for item in items:
-        errands.append(Errand(make, item, room))
+        errands.append(BackgroundCall(make, item, room))
         if len(errands) > AHEAD:
             yield errands.popleft().wait()
     while errands:

@@ -38,11 +38,11 @@ class Bitmaps:
 
     def block_bitmap(self, group: int) -> UInt8s:
         """(bits per group,): 1 where a cluster of the group is in use."""
-        return self._bits("block", group)
+        return self._cached_bits("block", group)
 
     def inode_bitmap(self, group: int) -> UInt8s:
         """(inodes per group,): 1 where an inode of the group is in use."""
-        return self._bits("inode", group)
+        return self._cached_bits("inode", group)
 
     def blocks_in_use(self, blocks: Int64s) -> Bools:
         """Per block: in use now. Blocks outside count as in use."""
@@ -76,10 +76,10 @@ class Bitmaps:
         order = inside[np.argsort(group[inside], kind="stable")]
         edges = np.flatnonzero(np.diff(group[order])) + 1
         for part in np.split(order, edges) if len(order) else ():
-            used[part] = self._bits(kind, int(group[part[0]]))[bit[part]] != 0
+            used[part] = self._cached_bits(kind, int(group[part[0]]))[bit[part]] != 0
         return used
 
-    def _bits(self, kind: str, group: int) -> UInt8s:
+    def _cached_bits(self, kind: str, group: int) -> UInt8s:
         key = (kind, group)
         if key not in self._cache:
             if len(self._cache) > 512:
@@ -104,7 +104,7 @@ class Bitmaps:
             block, absent = groups.block_bitmap[group], GroupFlags.BLOCK_UNINIT
         lazy = superblock.has_metadata_checksums or RoCompat.UNINIT_BG in superblock.features
         if lazy and groups.flags[group] & absent:
-            return self._unwritten(kind, group, count)
+            return self._uninitialised(kind, group, count)
         try:
             data = np.frombuffer(self._blocks.read(int(block)), np.uint8)
         except AccessError as error:
@@ -120,7 +120,7 @@ class Bitmaps:
             return np.ones(count, np.uint8)
         return bits
 
-    def _unwritten(self, kind: str, group: int, count: int) -> UInt8s:
+    def _uninitialised(self, kind: str, group: int, count: int) -> UInt8s:
         """The bits of a bitmap that was never written: free but for the group's own metadata."""
         if kind == "inode":
             return np.zeros(count, np.uint8)
@@ -134,18 +134,18 @@ class Bitmaps:
         superblock = self._superblock
         start, ratio = first_block(superblock, group), superblock.cluster_ratio
         bits = np.zeros(count, np.uint8)
-        for places, length in self._homes:
+        for places, length in self._metadata_locations:
             edges = (start - length + 1, start + superblock.blocks_per_group)
             first = places[slice(*np.searchsorted(places, edges).tolist())] - start
             if not len(first):  # as in most groups with flex_bg
                 continue
             begin = np.minimum(np.maximum(first, 0) // ratio, count)
             end = np.minimum(-(-(first + length) // ratio), count)
-            bits |= _covered(begin, end, count)
+            bits |= _coverage(begin, end, count)
         return bits
 
     @cached_property
-    def _homes(self) -> list[tuple[Int64s, int]]:
+    def _metadata_locations(self) -> list[tuple[Int64s, int]]:
         """Where groups keep bitmaps and tables: (distinct places, ascending, blocks of each)."""
         superblock, groups = self._superblock, self._groups
         table = -(-superblock.inodes_per_group * superblock.inode_size // superblock.block_size)
@@ -153,7 +153,7 @@ class Bitmaps:
         return [(np.unique(places), length) for places, length in kinds]
 
 
-def _covered(begin: Int64s, end: Int64s, count: int) -> UInt8s:
+def _coverage(begin: Int64s, end: Int64s, count: int) -> UInt8s:
     """(count,): 1 from each of `begin` up to its `end`; any number of them in one pass."""
     steps = np.bincount(begin, minlength=count + 1) - np.bincount(end, minlength=count + 1)
     return (np.cumsum(steps[:count]) > 0).astype(np.uint8)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ext4kit.arrays.types import Bools, Bytes2D, Int64s
 from ext4kit.errors import AccessError
-from ext4kit.evidence.lost import joined, lost_ranges
+from ext4kit.evidence.lost import merge_ranges, unreadable_ranges
 from ext4kit.evidence.source import Source, fileno_range
 
 _MANY_RUNS = 16  # from which on it is worth while to look at them all together
@@ -44,7 +44,7 @@ class BlockReader(Protocol):
 
 
 @runtime_checkable
-class LossyBlocks(Protocol):
+class HasUnreadableBlocks(Protocol):
     """A reader that may know of blocks that are lost."""
 
     def lost_blocks(self) -> Any:
@@ -52,12 +52,12 @@ class LossyBlocks(Protocol):
         ...
 
 
-def lost_blocks(blocks: BlockReader) -> Any:
+def unreadable_blocks(blocks: BlockReader) -> Any:
     """The blocks of which the evidence is known to have lost bytes, int64 (n, 2): first, end."""
-    return blocks.lost_blocks() if isinstance(blocks, LossyBlocks) else joined([])
+    return blocks.lost_blocks() if isinstance(blocks, HasUnreadableBlocks) else merge_ranges([])
 
 
-def readable_blocks(blocks: BlockReader, numbers: Int64s) -> tuple[Bytes2D, Bools]:
+def read_blocks_or_zeros(blocks: BlockReader, numbers: Int64s) -> tuple[Bytes2D, Bools]:
     """(uint8 (n, block size), readable (n,)) of an int64 array; what is not comes as zeros."""
     inside = (numbers >= 0) & (numbers < blocks.blocks_count)
     shape = len(numbers), blocks.block_size
@@ -99,8 +99,8 @@ class SourceBlocks:
 
     def lost_blocks(self) -> Any:
         """What the source knows to be lost, in whole blocks."""
-        table = lost_ranges(self.source)
-        return joined(
+        table = unreadable_ranges(self.source)
+        return merge_ranges(
             np.stack([table[:, 0], table[:, 1] + self.block_size - 1], 1) // self.block_size
         )
 
@@ -117,7 +117,7 @@ class SourceBlocks:
         starts = np.concatenate([[0], edges])
         ends = np.concatenate([edges, [len(blocks)]])
         file = self._file(blocks)
-        if file is not None and len(edges) >= _MANY_RUNS and self._gathered(blocks, out, file):
+        if file is not None and len(edges) >= _MANY_RUNS and self._read_sorted(blocks, out, file):
             return out
         for start, end, block in zip(
             starts.tolist(), ends.tolist(), blocks[starts].tolist(), strict=True
@@ -128,7 +128,7 @@ class SourceBlocks:
                 rows[:] = np.frombuffer(piece, np.uint8).reshape(-1, self.block_size)
         return out
 
-    def _gathered(self, blocks: Int64s, out: Bytes2D, file: _File) -> bool:
+    def _read_sorted(self, blocks: Int64s, out: Bytes2D, file: _OpenFile) -> bool:
         """Read many runs in order of place, near ones at once with what lies between them.
 
         Returns:
@@ -137,10 +137,10 @@ class SourceBlocks:
         together = max(_TOGETHER // self.block_size, 1)
         order = np.argsort(blocks, kind="stable")
         ascending = blocks[order]
-        for start, end in _stretches(ascending, _NEAR // self.block_size, together):
-            file.announce(int(ascending[start]), int(ascending[end - 1]))
+        for start, end in _nearby_groups(ascending, _NEAR // self.block_size, together):
+            file.advise(int(ascending[start]), int(ascending[end - 1]))
         room = np.empty((together, self.block_size), np.uint8)
-        for start, end in _stretches(ascending, _GAP // self.block_size, together):
+        for start, end in _nearby_groups(ascending, _GAP // self.block_size, together):
             first, last = int(ascending[start]), int(ascending[end - 1])
             rows = out[order[start]] if end - start == 1 else room[: last + 1 - first]
             if not file.fetch(first, rows):
@@ -149,17 +149,17 @@ class SourceBlocks:
                 out[order[start:end]] = rows[ascending[start:end] - first]
         return True
 
-    def _file(self, blocks: Int64s) -> _File | None:
+    def _file(self, blocks: Int64s) -> _OpenFile | None:
         """Where these blocks lie in an open file one behind the other; None where they do not."""
         first, last = int(blocks.min()), int(blocks.max())
         if first < 0 or last >= self.blocks_count:
             return None
         size = self.block_size
         place = fileno_range(self.source, first * size, (last + 1 - first) * size)
-        return None if place is None else _File(place[0], place[1] - first * size, size)
+        return None if place is None else _OpenFile(place[0], place[1] - first * size, size)
 
 
-def _stretches(ascending: Int64s, gap: int, most: int) -> Iterator[tuple[int, int]]:
+def _nearby_groups(ascending: Int64s, gap: int, most: int) -> Iterator[tuple[int, int]]:
     """Where stretches of blocks begin and end that lie at most `gap` apart, within `most`."""
     step = np.diff(ascending)
     apart = (step > 1 + gap) | (np.diff(ascending // most) > 0)
@@ -167,7 +167,7 @@ def _stretches(ascending: Int64s, gap: int, most: int) -> Iterator[tuple[int, in
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
+class _OpenFile:
     """Blocks in an open file: `base` is the byte of block 0."""
 
     number: int
@@ -183,7 +183,7 @@ class _File:
             return bool(os.preadv(self.number, (rows,), place) == rows.nbytes)
         return False
 
-    def announce(self, first: int, last: int) -> None:
+    def advise(self, first: int, last: int) -> None:
         """Tell the system what is read next, with what lies between, so that it gets it at once."""
         if hasattr(os, "posix_fadvise"):
             place, length = self.base + first * self.block_size, last + 1 - first

@@ -61,7 +61,7 @@ class Content:
         if self.runs is None:
             yield from self._inline_chunks()
             return
-        if len(self.runs) == 1 and (whole := self._at_once(self.runs)) is not None:
+        if len(self.runs) == 1 and (whole := self._single_run_chunk(self.runs)) is not None:
             yield whole
             return
         position, end = 0, self.blocks.blocks_count * self.blocks.block_size
@@ -83,7 +83,7 @@ class Content:
         if position < self.size:
             yield Chunk(position, self.size - position, None)
 
-    def _at_once(self, run: Runs) -> Chunk | None:
+    def _single_run_chunk(self, run: Runs) -> Chunk | None:
         """All of a small file that lies in one run, the common case; None for any other."""
         first, size, block_size = int(run.physical[0]), self.size, self.blocks.block_size
         count = -(-size // block_size)

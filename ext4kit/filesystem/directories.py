@@ -14,7 +14,7 @@ from ext4kit.arrays.grouping import starts_group
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Int64s
 from ext4kit.errors import CorruptError
-from ext4kit.filesystem.ahead import ahead
+from ext4kit.filesystem.ahead import prefetch_map
 from ext4kit.filesystem.blocks import SourceBlocks
 from ext4kit.filesystem.inodes import Inodes
 from ext4kit.filesystem.maps import Runs, first_met
@@ -30,7 +30,7 @@ LONGEST_PATH = 1 << 14  # four times what a kernel takes in one call
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class DirEntry:
     """One name in a directory; `file_type` as in `parsers.directory.FILE_TYPES`."""
 
     name: bytes
@@ -39,7 +39,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing(Table):
+class DirListing(Table):
     """The entries of several directories as columns.
 
     Attributes:
@@ -56,7 +56,7 @@ class Listing(Table):
 
 
 @dataclass(frozen=True)
-class Tree:
+class DirTree:
     """Everything below a directory, in the order of a depth-first walk.
 
     Attributes:
@@ -76,7 +76,7 @@ class Tree:
         return len(self.order)
 
     @cached_property
-    def number(self) -> Any:
+    def inode(self) -> Any:
         """Inode numbers."""
         return np.concatenate([level.number for level in self.levels])[self.order]
 
@@ -96,7 +96,7 @@ class Tree:
         within = map(prefixes.__getitem__, self.folder[rows].tolist())
         return list(map(add, within, self.names.take(rows).tolist()))
 
-    def stretches(self) -> Iterator[tuple[int, slice, bytes]]:
+    def name_runs(self) -> Iterator[tuple[int, slice, bytes]]:
         """Entries of one directory whose names lie one after the other in memory.
 
         Yields:
@@ -116,7 +116,7 @@ class Tree:
 
 
 @dataclass(slots=True)
-class Bounds:
+class TreeLimits:
     """What a tree may still take, so that one that is built to be endless ends.
 
     Attributes:
@@ -128,14 +128,14 @@ class Bounds:
     text: int
 
     @classmethod
-    def of(cls, fs: Inodes) -> Bounds:
+    def of(cls, fs: Inodes) -> TreeLimits:
         """The bounds of a file system: entry and inode take more room than a usual path."""
         count, size = fs.blocks.blocks_count, fs.blocks.block_size
         return cls(count, SPARE_TEXT + count * size)
 
 
 def directory_blocks(
-    fs: Inodes, table: InodeTable, bounds: Bounds | None = None
+    fs: Inodes, table: InodeTable, bounds: TreeLimits | None = None
 ) -> tuple[Any, Any]:
     """(owner row, block) of every block of the directories, in order of file block.
 
@@ -144,11 +144,11 @@ def directory_blocks(
         table: the directories.
         bounds: of the tree that they are a part of; what is beyond is told.
     """
-    runs = fs.map_table(table).data
+    runs = fs.map_table(table).runs
     limit = -(-table.size[runs.owner] // fs.superblock.block_size)
     length = np.clip(limit - runs.logical, 0, runs.length)
-    bounds = Bounds.of(fs) if bounds is None else bounds
-    length = _within(fs, table, runs, length, bounds.blocks)
+    bounds = TreeLimits.of(fs) if bounds is None else bounds
+    length = _limit_blocks(fs, table, runs, length, bounds.blocks)
     bounds.blocks -= int(length.sum())
     owner = np.repeat(runs.owner, length)
     starts = np.cumsum(length) - length
@@ -156,7 +156,7 @@ def directory_blocks(
     return owner, block
 
 
-def _within(fs: Inodes, table: InodeTable, runs: Runs, length: Any, most: int) -> Any:
+def _limit_blocks(fs: Inodes, table: InodeTable, runs: Runs, length: Any, most: int) -> Any:
     """The lengths, cut where the evidence ends and where there are more blocks than `most`."""
     inside = np.clip(fs.blocks.blocks_count - runs.physical, 0, length)
     ends = np.cumsum(inside)
@@ -169,8 +169,8 @@ def _within(fs: Inodes, table: InodeTable, runs: Runs, length: Any, most: int) -
 
 
 def read_directories(
-    fs: Inodes, table: InodeTable, dots: bool = True, bounds: Bounds | None = None
-) -> Listing:
+    fs: Inodes, table: InodeTable, dots: bool = True, bounds: TreeLimits | None = None
+) -> DirListing:
     """The entries of all directories in the table.
 
     Args:
@@ -180,7 +180,9 @@ def read_directories(
         bounds: as for `directory_blocks`.
     """
     owner, block = directory_blocks(fs, table, bounds)
-    ways = ahead if isinstance(fs.blocks, SourceBlocks) and len(block) > BLOCKS_AT_ONCE else map
+    ways = (
+        prefetch_map if isinstance(fs.blocks, SourceBlocks) and len(block) > BLOCKS_AT_ONCE else map
+    )
     pieces = [slice(at, at + BLOCKS_AT_ONCE) for at in range(0, len(block), BLOCKS_AT_ONCE)]
     read = ways(lambda piece: _read_blocks(fs, owner[piece], block[piece], dots), pieces)
     parts = []
@@ -193,20 +195,20 @@ def read_directories(
     return _merged(parts)
 
 
-def _merged(parts: list[Listing]) -> Listing:
+def _merged(parts: list[DirListing]) -> DirListing:
     if len(parts) == 1:
         return parts[0]
-    listing = Listing.concat(parts)
+    listing = DirListing.concat(parts)
     if np.all(listing.owner[1:] >= listing.owner[:-1]):
         return listing
     return listing.take(np.argsort(listing.owner, kind="stable"))
 
 
-def _read_blocks(fs: Inodes, owner: Any, block: Any, dots: bool) -> tuple[Listing, Any]:
+def _read_blocks(fs: Inodes, owner: Any, block: Any, dots: bool) -> tuple[DirListing, Any]:
     """The entries of some blocks; for each block where they break off, -1 or `_LOST`."""
     rows, readable = fs.fetch(block)
     entries, broken = parse_entries(rows, fs.has_file_types, dots=dots)
-    return _listed(entries, rows, owner), np.where(readable, broken, _LOST)
+    return _to_listing(entries, rows, owner), np.where(readable, broken, _LOST)
 
 
 def _tell_damaged(fs: Inodes, number: Any, block: Any, broken: Any) -> None:
@@ -217,14 +219,14 @@ def _tell_damaged(fs: Inodes, number: Any, block: Any, broken: Any) -> None:
         fs.problems.add(f"directory inode {number[row]}", what)
 
 
-def _listed(entries: EntryTable, data: Any, owner: Any) -> Listing:
+def _to_listing(entries: EntryTable, data: Any, owner: Any) -> DirListing:
     """The entries as a listing; `owner` is a row a block."""
-    return Listing(
+    return DirListing(
         owner[entries.block], entries.inode, entries.file_type, entries.packed_names(data)
     )
 
 
-def _read_inline(fs: Inodes, table: InodeTable, inline: Any, dots: bool) -> list[Listing]:
+def _read_inline(fs: Inodes, table: InodeTable, inline: Any, dots: bool) -> list[DirListing]:
     """Entries kept in the inode: `..` as a number, then entries, then more in system.data."""
     typed = fs.has_file_types
     body = np.ascontiguousarray(table.i_block[inline])
@@ -234,22 +236,22 @@ def _read_inline(fs: Inodes, table: InodeTable, inline: Any, dots: bool) -> list
         _tell_broken_inline(fs, int(table.number[inline[row]]), int(broken[row]))
     kind = np.full(len(inline), DIRECTORY_TYPE * typed)
     parts = [
-        Listing(inline, table.number[inline], kind, Names.of([b"."] * len(inline))),
-        Listing(inline, parents, kind, Names.of([b".."] * len(inline))),
+        DirListing(inline, table.number[inline], kind, Names.of([b"."] * len(inline))),
+        DirListing(inline, parents, kind, Names.of([b".."] * len(inline))),
     ]
     parts = parts if dots else []
-    parts.append(_listed(entries, body, inline))
+    parts.append(_to_listing(entries, body, inline))
     for row in inline[table.size[inline] > 60].tolist():
         parts.append(_read_inline_tail(fs, table, row, dots))
     return parts
 
 
-def _read_inline_tail(fs: Inodes, table: InodeTable, row: int, dots: bool) -> Listing:
-    from ext4kit.filesystem.xattrs import inline_tail
+def _read_inline_tail(fs: Inodes, table: InodeTable, row: int, dots: bool) -> DirListing:
+    from ext4kit.filesystem.xattrs import inline_data_tail
 
     raw, extra, number = table.raw[row].tobytes(), int(table.extra_isize[row]), table.number[row]
     try:
-        tail = inline_tail(raw, extra)[: max(int(table.size[row]) - 60, 0)]
+        tail = inline_data_tail(raw, extra)[: max(int(table.size[row]) - 60, 0)]
     except CorruptError as error:
         fs.problems.add(f"directory inode {number}", f"a part of its entries is lost: {error}")
         tail = b""
@@ -257,7 +259,7 @@ def _read_inline_tail(fs: Inodes, table: InodeTable, row: int, dots: bool) -> Li
     entries, broken = parse_entries(data, fs.has_file_types, dots=dots)
     if broken[0] >= 0:
         _tell_broken_inline(fs, int(number), 60 + int(broken[0]))
-    return _listed(entries, data, np.array([row]))
+    return _to_listing(entries, data, np.array([row]))
 
 
 def _tell_broken_inline(fs: Inodes, number: int, offset: int) -> None:
@@ -274,15 +276,15 @@ class _Level:
     names: Names
 
 
-def read_tree(fs: Inodes, number: int, path: bytes = b"") -> Tree:
+def read_tree(fs: Inodes, number: int, path: bytes = b"") -> DirTree:
     """Everything below directory `number`, whose own path is `path`."""
     levels: list[_Level] = []
-    bounds = Bounds.of(fs)
+    bounds = TreeLimits.of(fs)
     seen = np.array([number], np.int64)
     frontier, rows, above = seen, np.zeros(1, np.int64), np.array([len(path)])
     while len(frontier):
         level, children = _read_level(fs, frontier, rows, bounds)
-        level, children, above = _bounded(fs, level, children, above, bounds)
+        level, children, above = _limit_level(fs, level, children, above, bounds)
         levels.append(level)
         fresh = first_met(level.number[children], seen)
         for again in level.number[children[~fresh]][: fs.problems.limit].tolist():
@@ -293,8 +295,8 @@ def read_tree(fs: Inodes, number: int, path: bytes = b"") -> Tree:
     return _depth_first(levels, path)
 
 
-def _bounded(
-    fs: Inodes, level: _Level, children: Any, above: Any, bounds: Bounds
+def _limit_level(
+    fs: Inodes, level: _Level, children: Any, above: Any, bounds: TreeLimits
 ) -> tuple[_Level, Any, Any]:
     """A level cut where its paths take too much room; with it the path length of each entry.
 
@@ -323,7 +325,7 @@ def _bounded(
     return _Level(*kept, names), children, length[:count]
 
 
-def _read_level(fs: Inodes, numbers: Any, rows: Any, bounds: Bounds) -> tuple[_Level, Any]:
+def _read_level(fs: Inodes, numbers: Any, rows: Any, bounds: TreeLimits) -> tuple[_Level, Any]:
     """Entries of the directories `numbers`, and which of those entries are directories."""
     table = fs.inode_table(numbers)
     wrong = (table.mode & 0xF000) != 0x4000
@@ -347,7 +349,7 @@ def _are_directories(fs: Inodes, level: _Level, inside: Any) -> Any:
     return found
 
 
-def _depth_first(levels: list[_Level], path: bytes) -> Tree:
+def _depth_first(levels: list[_Level], path: bytes) -> DirTree:
     """Put breadth-first levels into the order of a depth-first walk, without recursion.
 
     An entry's place is its parent's place, plus one, plus the sizes of the subtrees of the
@@ -364,9 +366,9 @@ def _depth_first(levels: list[_Level], path: bytes) -> Tree:
     place = np.concatenate(places[1:])
     back = np.empty_like(place)
     back[place] = np.arange(len(place))
-    folder, folders = _folders(levels, path)
+    folder, folders = _directory_paths(levels, path)
     names = Names.concat([level.names for level in levels]).take(back)
-    return Tree(levels, back, names, folder[back], folders)
+    return DirTree(levels, back, names, folder[back], folders)
 
 
 def _groups(parent: Any) -> tuple[Any, Any]:
@@ -375,7 +377,7 @@ def _groups(parent: Any) -> tuple[Any, Any]:
     return np.flatnonzero(new), np.cumsum(new) - 1
 
 
-def _folders(levels: list[_Level], path: bytes) -> tuple[Any, list[bytes]]:
+def _directory_paths(levels: list[_Level], path: bytes) -> tuple[Any, list[bytes]]:
     """(row of each entry's directory, level after level; the path of each such directory)."""
     rows: list[Any] = []
     folders = [path]

@@ -11,7 +11,13 @@ import numpy as np
 from ext4kit.errors import CorruptError, RequestError
 from ext4kit.evidence.source import Source
 from ext4kit.filesystem.blocks import BlockReader, SourceBlocks
-from ext4kit.filesystem.directories import Entry, Listing, Tree, read_directories, read_tree
+from ext4kit.filesystem.directories import (
+    DirEntry,
+    DirListing,
+    DirTree,
+    read_directories,
+    read_tree,
+)
 from ext4kit.filesystem.inodes import INODES_AT_ONCE, Inodes
 from ext4kit.filesystem.superblocks import read_superblock
 from ext4kit.findings import Problems
@@ -65,18 +71,18 @@ class FileSystem(Inodes):
             problems.add("superblock", f"feature {name} is {how}")
         return cls(blocks, chosen, problems)
 
-    def over(self, blocks: BlockReader) -> FileSystem:
+    def with_blocks(self, blocks: BlockReader) -> FileSystem:
         """The same file system seen through another block reader (a replayed journal)."""
         superblock = self.superblock
         if superblock.group_number == 0:
             block, offset = divmod(1024, superblock.block_size)
             data = blocks.read(block)[offset : offset + SUPERBLOCK.size]
-            superblock = self._usable(Superblock.parse(data))
+            superblock = self._checked_superblock(Superblock.parse(data))
         other = FileSystem(blocks, superblock, self.problems)
         other.journal_device = self.journal_device
         return other
 
-    def _usable(self, later: Superblock) -> Superblock:
+    def _checked_superblock(self, later: Superblock) -> Superblock:
         """A superblock out of the log, or the one there is when that one cannot be used."""
         wrong = judge(later)
         if wrong is None and later.block_size != self.superblock.block_size:
@@ -115,7 +121,7 @@ class FileSystem(Inodes):
 
     # -- names ----------------------------------------------------------------------------
 
-    def entries(self, number: int) -> list[Entry]:
+    def entries(self, number: int) -> list[DirEntry]:
         """The entries of one directory, `.` and `..` included.
 
         Raises:
@@ -126,9 +132,9 @@ class FileSystem(Inodes):
             raise RequestError(f"inode {number} is a {inode.kind}, not a directory")
         listing = self._listing(number)
         columns = (listing.names.tolist(), listing.inode.tolist(), listing.file_type.tolist())
-        return [Entry(*values) for values in zip(*columns, strict=True)]
+        return [DirEntry(*values) for values in zip(*columns, strict=True)]
 
-    def _listing(self, number: int) -> Listing:
+    def _listing(self, number: int) -> DirListing:
         return read_directories(self, self.inode_table(np.array([number])))
 
     def lookup(self, target: str | bytes) -> int:
@@ -143,10 +149,10 @@ class FileSystem(Inodes):
         number = ROOT
         for part in path.split(b"/"):
             if part not in (b"", b"."):
-                number = self._child(number, part, path)
+                number = self._lookup_child(number, part, path)
         return number
 
-    def _child(self, number: int, name: bytes, path: bytes) -> int:
+    def _lookup_child(self, number: int, name: bytes, path: bytes) -> int:
         shown = path.decode("utf-8", "backslashreplace")
         if not self.inode(number).is_directory:
             raise RequestError(f"{shown}: a part of the path is not a directory")
@@ -156,7 +162,7 @@ class FileSystem(Inodes):
             return int(listing.inode[names.index(name)])
         raise RequestError(f"{shown}: no such file or directory in the image")
 
-    def tree(self, number: int = ROOT, path: bytes = b"") -> Tree:
+    def tree(self, number: int = ROOT, path: bytes = b"") -> DirTree:
         """Everything below a directory, in the order of a depth-first walk."""
         return read_tree(self, number, path)
 
@@ -169,7 +175,7 @@ class FileSystem(Inodes):
             return
         tree = self.tree(start, (b"/" + raw.strip(b"/")).rstrip(b"/"))
         for first in range(0, len(tree), INODES_AT_ONCE):
-            numbers = tree.number[first : first + INODES_AT_ONCE]
+            numbers = tree.inode[first : first + INODES_AT_ONCE]
             table = self.inode_table(numbers)
             for row, number in enumerate(numbers.tolist()):
                 exists = 0 < number <= self.superblock.inodes_count

@@ -95,7 +95,7 @@ def group_overhead(superblock: Superblock, group: int) -> int:
     return copy + classic + superblock.reserved_gdt_blocks if copy else 0
 
 
-def inode_place(superblock: Superblock, numbers: Any) -> tuple[Any, Any]:
+def group_and_slot(superblock: Superblock, numbers: Any) -> tuple[Any, Any]:
     """(group, slot in the group's table) of inode numbers; integers or columns."""
     index = numbers - 1
     return index // superblock.inodes_per_group, index % superblock.inodes_per_group

@@ -11,10 +11,10 @@ from ext4kit.arrays.grouping import distinct, row_bounds
 from ext4kit.arrays.types import Bools, Bytes2D, Int64s
 from ext4kit.errors import AccessError, RequestError
 from ext4kit.filesystem.bitmaps import Bitmaps
-from ext4kit.filesystem.blocks import BlockReader, readable_blocks
+from ext4kit.filesystem.blocks import BlockReader, read_blocks_or_zeros
 from ext4kit.filesystem.content import Content
-from ext4kit.filesystem.geometry import inode_place
-from ext4kit.filesystem.maps import Maps, Runs, has_map, map_inodes
+from ext4kit.filesystem.geometry import group_and_slot
+from ext4kit.filesystem.maps import BlockMaps, Runs, has_map, map_inodes
 from ext4kit.filesystem.superblocks import read_groups
 from ext4kit.findings import Problems
 from ext4kit.parsers.features import Incompat, RoCompat
@@ -63,7 +63,7 @@ class Inodes:
 
     def fetch(self, blocks: Int64s) -> tuple[Bytes2D, Bools]:
         """(uint8 (n, block size), readable (n,)): unreadable blocks come as zeros."""
-        return readable_blocks(self.blocks, blocks)
+        return read_blocks_or_zeros(self.blocks, blocks)
 
     # -- inodes ---------------------------------------------------------------------------
 
@@ -98,7 +98,7 @@ class Inodes:
     def inode_location(self, numbers: Int64s) -> tuple[Int64s, Int64s]:
         """(block, byte offset in it) of the inodes `numbers` (int64); block -1 for none."""
         superblock = self.superblock
-        group, slot = inode_place(superblock, numbers)
+        group, slot = group_and_slot(superblock, numbers)
         known = (numbers > 0) & (group < len(self.groups))
         byte = slot * superblock.inode_size
         block = self.groups.inode_table[np.where(known, group, 0)] + byte // superblock.block_size
@@ -115,29 +115,29 @@ class Inodes:
             self.problems.add(f"inode {number}", f"its table block {self.unreadable}")
         return parse_inodes(rows, numbers, self.superblock)
 
-    def inode_chunks(self) -> Iterator[InodeTable]:
+    def inode_batches(self) -> Iterator[InodeTable]:
         """Every inode that was ever written, in order, at most 65,536 at a time."""
         return map(self.inode_table, self.inode_numbers())
 
     def inode_numbers(self) -> Iterator[Int64s]:
-        """The numbers (int64) of the inodes of `inode_chunks`."""
+        """The numbers (int64) of the inodes of `inode_batches`."""
         superblock, groups = self.superblock, self.groups
         per_group = superblock.inodes_per_group
         used = np.full(len(groups), per_group)
         if superblock.has_metadata_checksums or RoCompat.UNINIT_BG in superblock.features:
             used = np.clip(per_group - groups.itable_unused, 0, per_group)
             used[self._unwritten_tables()] = 0
-        used[~self._own_tables()] = 0
+        used[~self._separate_tables()] = 0
         batch: list[Int64s] = []
         size = 0
         for group in np.flatnonzero(used).tolist():
             batch.append(group * per_group + 1 + np.arange(used[group]))
             size += int(used[group])
             if size >= INODES_AT_ONCE:
-                yield from self._pieces(np.concatenate(batch))
+                yield from self._batches(np.concatenate(batch))
                 batch, size = [], 0
         if batch:
-            yield from self._pieces(np.concatenate(batch))
+            yield from self._batches(np.concatenate(batch))
 
     def _unwritten_tables(self) -> Bools:
         """Per group (bool): flagged as one whose inode table was never written.
@@ -152,7 +152,7 @@ class Inodes:
         unwritten: Bools = flagged & ~wrong
         return unwritten
 
-    def _own_tables(self) -> Bools:
+    def _separate_tables(self) -> Bools:
         """Per group (bool): its inode table may be read with the others.
 
         All, as long as the evidence has room for them all; else those that are inside and do
@@ -171,7 +171,7 @@ class Inodes:
             self.problems.add("inode tables", what)
         return own
 
-    def _pieces(self, numbers: Int64s) -> Iterator[Int64s]:
+    def _batches(self, numbers: Int64s) -> Iterator[Int64s]:
         numbers = numbers[numbers <= self.superblock.inodes_count]
         for start in range(0, len(numbers), INODES_AT_ONCE):
             yield numbers[start : start + INODES_AT_ONCE]
@@ -186,21 +186,21 @@ class Inodes:
 
     # -- maps and content -----------------------------------------------------------------
 
-    def map_table(self, table: InodeTable) -> Maps:
+    def map_table(self, table: InodeTable) -> BlockMaps:
         """The block maps of many inodes; damaged ones are reported."""
-        maps = self.quiet_map_table(table)
+        maps = self.map_table_silently(table)
         for number in table.number[maps.damaged][: self.problems.limit].tolist():
             self.problems.add(f"inode {number}", "a part of its block map cannot be used")
         return maps
 
-    def live_maps(self) -> Iterator[tuple[InodeTable, Maps]]:
+    def allocated_maps(self) -> Iterator[tuple[InodeTable, BlockMaps]]:
         """All inodes in use that have a map, in chunks, and their maps."""
-        for table in self.inode_chunks():
+        for table in self.inode_batches():
             mapped = has_map(table.mode, table.size, table.flags)
             live = table.take((table.links_count > 0) & mapped)
             yield live, self.map_table(live)
 
-    def quiet_map_table(self, table: InodeTable) -> Maps:
+    def map_table_silently(self, table: InodeTable) -> BlockMaps:
         """As `map_table`, for inodes whose damage is told elsewhere."""
         return map_inodes(
             table.i_block,
@@ -214,7 +214,7 @@ class Inodes:
 
     def block_maps(self, table: InodeTable) -> list[Runs | None]:
         """The runs of each inode's content, for `content`; None for what is mapped there."""
-        runs = self.map_table(table).data
+        runs = self.map_table(table).runs
         ends = row_bounds(runs.owner, len(table)).tolist()
         return [runs.take(slice(*edges)) for edges in pairwise(ends)]
 
@@ -222,9 +222,9 @@ class Inodes:
         """The runs of one inode's content."""
         rows = np.frombuffer(inode.raw, np.uint8)[None, :]
         table = parse_inodes(rows, np.array([inode.number]), self.superblock)
-        return self.map_table(table).data
+        return self.map_table(table).runs
 
-    def block_map_of(self, i_block: bytes, flags: int, size: int) -> Runs:
+    def block_map_from(self, i_block: bytes, flags: int, size: int) -> Runs:
         """The runs that a bare 60-byte i_block of a regular file describes."""
         maps = map_inodes(
             np.frombuffer(i_block, np.uint8)[None, :],
@@ -235,7 +235,7 @@ class Inodes:
             lambda blocks, _: self.fetch(blocks),
             self.blocks.blocks_count,
         )
-        return maps.data
+        return maps.runs
 
     def content(self, inode: Inode, runs: Runs | None = None) -> Content:
         """The bytes of a file, a directory or a symlink.
@@ -245,9 +245,9 @@ class Inodes:
             runs: its block map, where it is known already.
         """
         if inode.is_inline:
-            from ext4kit.filesystem.xattrs import inline_tail
+            from ext4kit.filesystem.xattrs import inline_data_tail
 
-            data = inode.i_block + inline_tail(inode.raw, inode.extra_isize)
+            data = inode.i_block + inline_data_tail(inode.raw, inode.extra_isize)
             return Content(self.blocks, inode.size, inline=data)
         if inode.is_fast_symlink:
             return Content(self.blocks, inode.size, inline=inode.i_block)
@@ -255,7 +255,7 @@ class Inodes:
             return Content(self.blocks, 0)
         return Content(self.blocks, inode.size, self.block_map(inode) if runs is None else runs)
 
-    def content_doubt(self, inode: Inode) -> str:
+    def content_uncertainty(self, inode: Inode) -> str:
         """Why the bytes of `content` cannot be vouched for, or "": only as of an earlier time."""
         del inode
         return ""

@@ -64,17 +64,17 @@ class Runs(Table):
 
 
 @dataclass(frozen=True, slots=True)
-class Maps:
+class BlockMaps:
     """The maps of a table of inodes.
 
     Attributes:
-        data: runs of file content.
-        nodes: (owner, block) columns of tree and indirect blocks.
+        runs: runs of file content.
+        tree_blocks: (owner, block) columns of tree and indirect blocks.
         damaged: bool, a row an inode: some part of its map could not be read.
     """
 
-    data: Runs
-    nodes: tuple[Rows, Int64s]
+    runs: Runs
+    tree_blocks: tuple[Rows, Int64s]
     damaged: Bools
 
 
@@ -84,7 +84,7 @@ def _no_runs() -> tuple[Any, ...]:
 
 
 @dataclass(slots=True)
-class _Walk:
+class _MapWalk:
     """What a level-by-level walk has collected so far.
 
     Attributes:
@@ -101,13 +101,13 @@ class _Walk:
     nodes: list[tuple[Rows, Int64s]] = field(default_factory=list)
     seen: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))
 
-    def within(self, owner: Rows, block: Int64s, length: Int64s) -> Bools:
+    def in_bounds(self, owner: Rows, block: Int64s, length: Int64s) -> Bools:
         """Which of the runs lie in the file system; the owners of others are damaged."""
         fits = (block > 0) & (length > 0) & (block + length <= self.blocks_count)
         self.damaged[owner[~fits]] = True
         return fits
 
-    def allowed(self, owner: Rows) -> int:
+    def _may_follow(self, owner: Rows) -> int:
         """How many of these pieces are still taken; the owners of the others are damaged."""
         count = min(len(owner), self.left)
         self.left -= count
@@ -118,8 +118,8 @@ class _Walk:
         self, owner: Rows, logical: Int64s, length: Int64s, physical: Int64s, unwritten: Bools
     ) -> None:
         """Take runs that lie in the file system."""
-        fits = np.flatnonzero(self.within(owner, physical, length))
-        fits = fits[: self.allowed(owner[fits])]
+        fits = np.flatnonzero(self.in_bounds(owner, physical, length))
+        fits = fits[: self._may_follow(owner[fits])]
         columns = (owner, logical, length, physical, unwritten)
         self.runs.append(tuple(column[fits] for column in columns))
 
@@ -129,14 +129,14 @@ class _Walk:
         fresh = first_met(key, self.seen)
         self.damaged[owner[~fresh]] = True
         kept = np.flatnonzero(fresh)
-        kept = kept[: self.allowed(owner[kept])]
+        kept = kept[: self._may_follow(owner[kept])]
         self.seen = np.concatenate([self.seen, key[kept]])
         rows, readable = self.fetch(block[kept], owner[kept])
         self.damaged[owner[kept[~readable]]] = True
         self.nodes.append((owner[kept], block[kept]))
         return kept[readable], rows[readable]
 
-    def result(self) -> Maps:
+    def result(self) -> BlockMaps:
         """Everything found, sorted and with neighbouring runs joined."""
         none = np.zeros(0, np.int64)
         columns = [np.concatenate(part) for part in zip(*self.runs, strict=True)] or [none] * 5
@@ -145,12 +145,12 @@ class _Walk:
         nodes = [np.concatenate(part) for part in zip(*self.nodes, strict=True)] or [
             np.zeros(0, np.int64)
         ] * 2
-        data = joined(Runs(*(column[order] for column in columns)))
+        data = merge_adjacent(Runs(*(column[order] for column in columns)))
         overlap = (data.owner[1:] == data.owner[:-1]) & (
             data.logical[1:] < data.logical[:-1] + data.length[:-1]
         )
         self.damaged[data.owner[1:][overlap]] = True
-        return Maps(data, (nodes[0], nodes[1]), self.damaged)
+        return BlockMaps(data, (nodes[0], nodes[1]), self.damaged)
 
 
 def first_met(keys: Int64s, seen: Int64s) -> Bools:
@@ -158,7 +158,7 @@ def first_met(keys: Int64s, seen: Int64s) -> Bools:
     return first_occurrence(keys) & ~np.isin(keys, seen)
 
 
-def joined(runs: Runs) -> Runs:
+def merge_adjacent(runs: Runs) -> Runs:
     """Runs that continue each other on disk and in the file become one."""
     if not len(runs):
         return runs
@@ -190,7 +190,7 @@ def map_inodes(
     block_size: int,
     fetch: Fetch,
     readable: int | None = None,
-) -> Maps:
+) -> BlockMaps:
     """Walk the maps of many inodes.
 
     Args:
@@ -207,7 +207,7 @@ def map_inodes(
     most, at_once = OWNERS_A_BLOCK * real + SPARE_PIECES, NODE_BYTES_AT_ONCE // block_size
     by_extents = (flags & int(InodeFlags.EXTENTS)) != 0
     damaged = np.zeros(len(flags), bool)
-    walk = _Walk(fetch, min(blocks_count, MOST_BLOCKS), damaged, most, at_once)
+    walk = _MapWalk(fetch, min(blocks_count, MOST_BLOCKS), damaged, most, at_once)
     if len(owner := np.flatnonzero(mapped & by_extents)):
         _walk_extents(walk, i_block, owner)
     if len(owner := np.flatnonzero(mapped & ~by_extents)):
@@ -215,7 +215,7 @@ def map_inodes(
     return walk.result()
 
 
-def _walk_extents(walk: _Walk, i_block: Bytes2D, owner: Rows) -> None:
+def _walk_extents(walk: _MapWalk, i_block: Bytes2D, owner: Rows) -> None:
     pending = [_extent_nodes(walk, i_block[owner], owner, None)]
     while pending:
         owner, block, expected = pending.pop()
@@ -229,7 +229,7 @@ def _walk_extents(walk: _Walk, i_block: Bytes2D, owner: Rows) -> None:
 
 
 def _extent_nodes(
-    walk: _Walk, rows: Bytes2D, owner: Rows, expected: Int64s | None
+    walk: _MapWalk, rows: Bytes2D, owner: Rows, expected: Int64s | None
 ) -> tuple[Rows, Int64s, Int64s]:
     """Take the extents in these nodes; (owner, block, depth that it must have) of the nodes below.
 
@@ -247,12 +247,12 @@ def _extent_nodes(
     walk.collect(owner[row], *extents.parse_extents(rows, row, slot))
     row, slot = expand(np.where(sound & (depth > 0), entries, 0))
     _, child = extents.parse_children(rows, row, slot)
-    fits = walk.within(owner[row], child, np.ones_like(child))
+    fits = walk.in_bounds(owner[row], child, np.ones_like(child))
     row, child = row[fits], child[fits]
     return owner[row], child, depth[row] - 1
 
 
-def _walk_indirect(walk: _Walk, i_block: Bytes2D, owner: Rows, per_block: int) -> None:
+def _walk_indirect(walk: _MapWalk, i_block: Bytes2D, owner: Rows, per_block: int) -> None:
     pointers = np.ascontiguousarray(i_block[owner]).view("<u4").astype(np.int64)
     _collect_pointers(walk, owner, np.zeros(len(owner), np.int64), pointers[:, :12])
     base = 12
@@ -266,7 +266,7 @@ def _walk_indirect(walk: _Walk, i_block: Bytes2D, owner: Rows, per_block: int) -
 
 
 def _walk_indirect_tree(
-    walk: _Walk, owner: Rows, block: Int64s, base: Int64s, level: int, per_block: int
+    walk: _MapWalk, owner: Rows, block: Int64s, base: Int64s, level: int, per_block: int
 ) -> None:
     """Follow one column of indirect blocks down to its pointers to content."""
     pending = [(owner, block, base, level)]
@@ -276,7 +276,7 @@ def _walk_indirect_tree(
             rest, here = slice(walk.at_once, None), slice(walk.at_once)
             pending.append((owner[rest], block[rest], base[rest], level))
             owner, block, base = owner[here], block[here], base[here]
-        fits = walk.within(owner, block, np.ones_like(block))
+        fits = walk.in_bounds(owner, block, np.ones_like(block))
         owner, block, base = owner[fits], block[fits], base[fits]
         kept, rows = walk.descend(owner, block)
         owner, base = owner[kept], base[kept]
@@ -289,7 +289,7 @@ def _walk_indirect_tree(
             pending.append((owner[row], widen(pointers[row, slot]), below, level - 1))
 
 
-def _collect_pointers(walk: _Walk, owner: Rows, base: Int64s, pointers: Any) -> None:
+def _collect_pointers(walk: _MapWalk, owner: Rows, base: Int64s, pointers: Any) -> None:
     row, slot = np.nonzero(pointers)
     block = widen(pointers[row, slot])
     walk.collect(

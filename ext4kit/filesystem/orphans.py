@@ -13,10 +13,10 @@ from ext4kit.parsers.orphan import parse_orphan_block
 
 def read_orphans(fs: Inodes) -> list[int]:
     """Inode numbers on the orphan list and in the orphan file, each once."""
-    return list(dict.fromkeys(_listed(fs) + _filed(fs)))
+    return list(dict.fromkeys(_orphan_list(fs) + _orphan_file(fs)))
 
 
-def _listed(fs: Inodes) -> list[int]:
+def _orphan_list(fs: Inodes) -> list[int]:
     """The list that starts in the superblock and goes on through each inode's dtime field."""
     found: dict[int, None] = {}
     number = fs.superblock.last_orphan
@@ -33,7 +33,7 @@ def _listed(fs: Inodes) -> list[int]:
     return list(found)
 
 
-def _filed(fs: Inodes) -> list[int]:
+def _orphan_file(fs: Inodes) -> list[int]:
     """The inode numbers in the orphan file's blocks."""
     superblock = fs.superblock
     if Compat.ORPHAN_FILE not in superblock.features:

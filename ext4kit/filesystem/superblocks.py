@@ -9,7 +9,7 @@ import numpy as np
 
 from ext4kit.errors import AccessError, CorruptError, RequestError, UnsupportedError
 from ext4kit.evidence.source import Source
-from ext4kit.filesystem.blocks import BlockReader, readable_blocks
+from ext4kit.filesystem.blocks import BlockReader, read_blocks_or_zeros
 from ext4kit.filesystem.geometry import descriptor_blocks, first_block, has_superblock
 from ext4kit.findings import Problems, Severity
 from ext4kit.parsers.features import Incompat
@@ -34,16 +34,16 @@ def read_superblock(source: Source, number: int | None, problems: Problems) -> S
     """
     if number is not None:
         for offset in (size * number for size in BLOCK_SIZES):
-            found = _usable(source, offset or SUPERBLOCK_OFFSET)
+            found = _valid_superblock(source, offset or SUPERBLOCK_OFFSET)
             if found and (number == 0 or found.block_size * number == offset):
                 return found
         raise RequestError(f"{source.name}: no ext2/3/4 superblock at block {number}")
-    primary = _usable(source, SUPERBLOCK_OFFSET)
+    primary = _valid_superblock(source, SUPERBLOCK_OFFSET)
     if primary and Incompat.JOURNAL_DEV in primary.features:
         raise UnsupportedError(f"{source.name}: an external journal device, not a file system")
     if primary and primary.checksum_ok is not False:
         return primary
-    backup = next(backups(source), None)
+    backup = next(backup_superblocks(source), None)
     if backup is None and primary is None:
         raise UnsupportedError(f"{source.name}: not ext2, ext3 or ext4 (no superblock found)")
     if backup is None or (primary and primary.uuid != backup.uuid):
@@ -55,7 +55,7 @@ def read_superblock(source: Source, number: int | None, problems: Problems) -> S
     return backup
 
 
-def _usable(source: Source, offset: int) -> Superblock | None:
+def _valid_superblock(source: Source, offset: int) -> Superblock | None:
     if offset + SUPERBLOCK.size > source.size:
         return None
     try:
@@ -65,12 +65,12 @@ def _usable(source: Source, offset: int) -> Superblock | None:
     return None if found.magic != MAGIC or judge(found) else found
 
 
-def backups(source: Source) -> Iterator[Superblock]:
+def backup_superblocks(source: Source) -> Iterator[Superblock]:
     """Usable backup superblocks at the places where mke2fs puts them."""
     for group in BACKUP_GROUPS:
         for size in BLOCK_SIZES:
             start = (size == 1024) + group * 8 * size
-            found = _usable(source, start * size)
+            found = _valid_superblock(source, start * size)
             if found and found.block_size == size and found.checksum_ok is not False:
                 yield found
 
@@ -81,25 +81,25 @@ def read_groups(blocks: BlockReader, superblock: Superblock, problems: Problems)
     Raises:
         AccessError: none of them can be read, and no copy of any is sound.
     """
-    size = min(superblock.groups_count, _believable_groups(blocks, superblock))
+    size = min(superblock.groups_count, _groups_within_evidence(blocks, superblock))
     if size < superblock.groups_count:
         missing = superblock.groups_count - size
         problems.add("group descriptors", f"{missing:,} groups lie beyond the end of the evidence")
     rows, readable = _descriptor_rows(blocks, superblock, 0, size)
     groups = parse_groups(rows, superblock)
-    bad = ~(_sound(groups, superblock) & readable)
+    bad = ~(_is_valid(groups, superblock) & readable)
     if not bad.any():
         return groups
-    for copy in _copies(superblock):
-        rows, bad = _mend(blocks, superblock, copy, rows, bad)
+    for copy in _backup_copies(superblock):
+        rows, bad = _repair_rows(blocks, superblock, copy, rows, bad)
     if bad.all() and not readable.any():
         raise AccessError("the group descriptors cannot be read, and no copy of them is sound")
     mended = parse_groups(rows, superblock)
-    _tell(groups, mended, bad, superblock, problems)
+    _report_repairs(groups, mended, bad, superblock, problems)
     return mended
 
 
-def _believable_groups(blocks: BlockReader, superblock: Superblock) -> int:
+def _groups_within_evidence(blocks: BlockReader, superblock: Superblock) -> int:
     span = max(blocks.blocks_count - superblock.first_data_block, 1)
     return -(-span // superblock.blocks_per_group)
 
@@ -110,12 +110,12 @@ def _descriptor_rows(
     """(uint8 (count, descriptor size), readable (count,)) of one copy of the descriptors."""
     size, block_size = superblock.descriptor_size, superblock.block_size
     places = descriptor_blocks(superblock, copy, -(-count * size // block_size))
-    data, readable = readable_blocks(blocks, places)
+    data, readable = read_blocks_or_zeros(blocks, places)
     per_block = block_size // size
     return data.reshape(-1, size)[:count], np.repeat(readable, per_block)[:count]
 
 
-def _sound(groups: GroupTable, superblock: Superblock) -> Any:
+def _is_valid(groups: GroupTable, superblock: Superblock) -> Any:
     """Places inside the file system, and the checksum right where there is one."""
     fine = (groups.computed_checksum < 0) | (groups.computed_checksum == groups.checksum)
     for place in (groups.block_bitmap, groups.inode_bitmap, groups.inode_table):
@@ -123,7 +123,7 @@ def _sound(groups: GroupTable, superblock: Superblock) -> Any:
     return fine
 
 
-def _copies(superblock: Superblock) -> list[int]:
+def _backup_copies(superblock: Superblock) -> list[int]:
     return [
         group
         for group in range(1, min(superblock.groups_count, 1 << 16))
@@ -132,12 +132,12 @@ def _copies(superblock: Superblock) -> list[int]:
     ][:4]
 
 
-def _mend(
+def _repair_rows(
     blocks: BlockReader, superblock: Superblock, copy: int, rows: Any, bad: Any
 ) -> tuple[Any, Any]:
     """Replace bad rows by sound ones of a backup copy; uninitialised flags there are stale."""
     spare, readable = _descriptor_rows(blocks, superblock, copy, len(rows))
-    better = bad & readable & _sound(parse_groups(spare, superblock), superblock)
+    better = bad & readable & _is_valid(parse_groups(spare, superblock), superblock)
     rows = rows.copy()
     rows[better] = spare[better]
     rows[better, 18:20] = 0  # bg_flags
@@ -145,10 +145,10 @@ def _mend(
     return rows, bad & ~better
 
 
-def _tell(
+def _report_repairs(
     before: GroupTable, after: GroupTable, bad: Any, superblock: Superblock, problems: Problems
 ) -> None:
-    count = int((~_sound(before, superblock)).sum())
+    count = int((~_is_valid(before, superblock)).sum())
     lost = int(bad.sum())
     problems.add(
         "group descriptors",

@@ -20,7 +20,7 @@ INLINE_DATA_NAME = b"data"
 
 
 @dataclass(frozen=True, slots=True)
-class _Area:
+class _XattrArea:
     """A stretch of bytes with attribute entries at its start and values at its end."""
 
     label: str
@@ -29,26 +29,26 @@ class _Area:
     values_base: int
 
 
-def _body(inode_raw: bytes, extra_isize: int) -> _Area | None:
+def _body(inode_raw: bytes, extra_isize: int) -> _XattrArea | None:
     if not xattr.has_body(inode_raw, extra_isize):
         return None
     first = xattr.body_offset(extra_isize) + xattr.XATTR_BODY_HEADER.size
-    return _Area("inode body", inode_raw, first, first)
+    return _XattrArea("inode body", inode_raw, first, first)
 
 
-def _block(acl_block: bytes) -> _Area:
+def _block(acl_block: bytes) -> _XattrArea:
     """The attribute block as an area.
 
     Raises:
         CorruptError: it is not an attribute block.
     """
     xattr.parse_block_header(acl_block)
-    return _Area("attribute block", acl_block, xattr.XATTR_BLOCK_HEADER.size, 0)
+    return _XattrArea("attribute block", acl_block, xattr.XATTR_BLOCK_HEADER.size, 0)
 
 
 def _areas(
     inode_raw: bytes, extra_isize: int, acl_block: bytes | None, problems: Problems, where: str
-) -> Iterator[_Area]:
+) -> Iterator[_XattrArea]:
     body = _body(inode_raw, extra_isize)
     if body is not None:
         yield body
@@ -59,7 +59,7 @@ def _areas(
             problems.add(where, f"attribute block: {error}; its attributes are missing")
 
 
-def _entries(area: _Area, problems: Problems, where: str) -> Iterator[XattrEntry]:
+def _entries(area: _XattrArea, problems: Problems, where: str) -> Iterator[XattrEntry]:
     """The entries of an area that can be read; the others become problems."""
     end = len(area.data)
     try:
@@ -78,7 +78,7 @@ def _is_hidden(entry: XattrEntry) -> bool:
     return inline or entry.index == xattr.ENCRYPTION
 
 
-def _shown(value: bytes, entry: XattrEntry) -> bytes:
+def _as_getxattr(value: bytes, entry: XattrEntry) -> bytes:
     """The value as `getxattr` gives it.
 
     Raises:
@@ -103,7 +103,7 @@ def _value(
             what = f"{len(value):,} of its {entry.value_size:,} bytes could be read"
             problems.add(where, f"attribute {name}: {what}")
     try:
-        return _shown(value, entry)
+        return _as_getxattr(value, entry)
     except CorruptError as error:
         problems.add(where, f"attribute {name}: {error}; shown as it is on disk")
         return value
@@ -120,7 +120,7 @@ def read_xattrs(
     """Collect an inode's extended attributes.
 
     The values are those that `getxattr` gives: access control lists are converted. Inline
-    data (`inline_tail`) and the encryption context (`encryption_context`) are left out.
+    data (`inline_data_tail`) and the encryption context (`encryption_context`) are left out.
     Name indexes that kernels do not list are shown all the same.
 
     Args:
@@ -144,12 +144,12 @@ def read_xattrs(
             value = _value(entry, fetch_value_inode, problems, where)
             if value is None:
                 continue
-            _note_oddities(entry, entry.name in found, problems, where)
+            _report_oddities(entry, entry.name in found, problems, where)
             found.setdefault(entry.name, value)
     return found
 
 
-def _note_oddities(entry: XattrEntry, seen: bool, problems: Problems, where: str) -> None:
+def _report_oddities(entry: XattrEntry, seen: bool, problems: Problems, where: str) -> None:
     name = entry.name.decode("utf-8", "backslashreplace")
     if seen:
         problems.add(where, f"attribute {name} is there twice; the first counts", Severity.WARNING)
@@ -159,7 +159,7 @@ def _note_oddities(entry: XattrEntry, seen: bool, problems: Problems, where: str
         )
 
 
-def _find(area: _Area, index: int, suffix: bytes | None) -> XattrEntry | None:
+def _find(area: _XattrArea, index: int, suffix: bytes | None) -> XattrEntry | None:
     """The first entry with this index (and stored name); strict up to that entry's value.
 
     Raises:
@@ -175,7 +175,7 @@ def _find(area: _Area, index: int, suffix: bytes | None) -> XattrEntry | None:
     return None
 
 
-def inline_tail(inode_raw: bytes, extra_isize: int) -> bytes:
+def inline_data_tail(inode_raw: bytes, extra_isize: int) -> bytes:
     """The part of inline file content (or of an inline directory) behind its first 60 bytes.
 
     Returns:

@@ -1,27 +1,27 @@
 """The jbd2 log: reading, replay as an overlay, history of blocks and inodes."""
 
 from ext4kit.journal.history import (
-    AsOfBlocks,
-    History,
+    BlockHistory,
+    CopiesAsOf,
     InodeVersions,
-    inode_version_pieces,
+    inode_version_batches,
     inode_versions,
 )
 from ext4kit.journal.log import Log
-from ext4kit.journal.replay import Replay, ReplayedBlocks, plan_replay, replay
-from ext4kit.journal.transactions import State, Transaction, Transactions
+from ext4kit.journal.replay import ReplayedBlocks, ReplayPlan, plan_replay, replay
+from ext4kit.journal.transactions import Transaction, Transactions, TransactionState
 
 __all__ = [
-    "AsOfBlocks",
-    "History",
+    "CopiesAsOf",
+    "BlockHistory",
     "InodeVersions",
     "Log",
-    "Replay",
+    "ReplayPlan",
     "ReplayedBlocks",
-    "State",
+    "TransactionState",
     "Transaction",
     "Transactions",
-    "inode_version_pieces",
+    "inode_version_batches",
     "inode_versions",
     "plan_replay",
     "replay",

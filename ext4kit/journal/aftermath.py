@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from ext4kit.errors import AccessError, CorruptError
 from ext4kit.findings import Problems, Severity
-from ext4kit.journal.location import journal_place
+from ext4kit.journal.location import locate_journal
 from ext4kit.journal.log import Log
 from ext4kit.journal.replay import ReplayedBlocks
-from ext4kit.journal.walk import Walk
+from ext4kit.journal.walk import RecoveryPass
 from ext4kit.parsers.journal import SUPERBLOCK as JOURNAL_SUPERBLOCK
 from ext4kit.parsers.journal import JournalIncompat
 from ext4kit.parsers.recovery import emptied_journal_superblock, recovered_superblock
@@ -33,7 +33,7 @@ class Patch:
 
 
 @dataclass(frozen=True, slots=True)
-class Aftermath:
+class PostRecovery:
     """What is written besides the replayed blocks.
 
     Attributes:
@@ -45,7 +45,7 @@ class Aftermath:
     journal: tuple[Patch, ...] = ()
 
 
-def aftermath(fs: FileSystem, replayed: ReplayedBlocks) -> Aftermath:
+def post_recovery_patches(fs: FileSystem, replayed: ReplayedBlocks) -> PostRecovery:
     """The superblocks after a recovery; nothing where no recovery was due.
 
     A recovery that failed ends with an empty log too, and with a file system that is no longer
@@ -57,18 +57,18 @@ def aftermath(fs: FileSystem, replayed: ReplayedBlocks) -> Aftermath:
     """
     log = replayed.log
     if not log.needs_recovery or log.refusal:
-        return Aftermath()
+        return PostRecovery()
     plan = replayed.plan
-    failed = bool(plan.walk.refused or plan.damaged)
+    failed = bool(plan.walk.refusal or plan.damaged)
     errors = log.superblock.error != 0 or (not failed and _recorded(log, plan.walk))
     mine = _superblock(fs, replayed, failed=failed, errors=errors)
-    emptied = _emptied(log, None if failed else plan.walk.end_order + 1)
+    emptied = _empty_log_patch(log, None if failed else plan.walk.end_order + 1)
     if log.reader.blocks is fs.blocks:
-        return Aftermath((*mine, emptied))
-    return Aftermath((*mine, *_unused_log(fs, plan.walk.end_order)), (emptied,))
+        return PostRecovery((*mine, emptied))
+    return PostRecovery((*mine, *_unused_log_patches(fs, plan.walk.end_order)), (emptied,))
 
 
-def _recorded(log: Log, walk: Walk) -> bool:
+def _recorded(log: Log, walk: RecoveryPass) -> bool:
     """Whether a recovery records the bad commit block that it ended before as an error.
 
     With async commit and checksums v2 or v3 it does not, whatever follows.
@@ -97,7 +97,7 @@ def _superblock(
     return (Patch(SUPERBLOCK_OFFSET, data),)
 
 
-def _emptied(log: Log, sequence: int | None) -> Patch:
+def _empty_log_patch(log: Log, sequence: int | None) -> Patch:
     """The journal's superblock of an empty log that goes on with the id `sequence`.
 
     A recovery leaves one id out, so that nothing of the old log can ever seem to follow.
@@ -107,15 +107,15 @@ def _emptied(log: Log, sequence: int | None) -> Patch:
     return Patch(block * log.reader.blocks.block_size, emptied_journal_superblock(data, sequence))
 
 
-def _unused_log(fs: FileSystem, end_order: int) -> tuple[Patch, ...]:
+def _unused_log_patches(fs: FileSystem, end_order: int) -> tuple[Patch, ...]:
     """The journal inode's superblock when another log was replayed: it must not be any more."""
-    place = journal_place(fs) if fs.superblock.journal_inode else None
+    place = locate_journal(fs) if fs.superblock.journal_inode else None
     if place is None:
         return ()
     try:
         log = Log(place.blocks, place.log_blocks, problems=Problems())
         newest = int(log.headers.order.max(initial=end_order))
-        return (_emptied(log, newest + 1),)
+        return (_empty_log_patch(log, newest + 1),)
     except (AccessError, CorruptError) as error:
         fs.problems.add("journal inode", f"its log was left as it is: {error}", Severity.WARNING)
         return ()

@@ -28,7 +28,7 @@ from ext4kit.parsers.traces import inode_marks
 
 if TYPE_CHECKING:
     from ext4kit.filesystem import FileSystem
-    from ext4kit.journal.history import History
+    from ext4kit.journal.history import BlockHistory
 
 UNKNOWN = -1
 EARLIEST = int(np.iinfo(np.int64).min)
@@ -196,14 +196,14 @@ class Epochs:
         return wide
 
 
-def epochs_of(fs: FileSystem, history: History) -> Epochs:
+def epochs_of(fs: FileSystem, history: BlockHistory) -> Epochs:
     """The epochs of a log, worked out once; what was changed is told in `fs.problems`."""
     if history.epochs is None:
         history.epochs = _find(fs, history)
     return history.epochs
 
 
-def _find(fs: FileSystem, history: History) -> Epochs:
+def _find(fs: FileSystem, history: BlockHistory) -> Epochs:
     superblock = fs.superblock
     seed = superblock.seed if superblock.has_metadata_checksums else None
     present = Epoch(superblock.inode_size, seed)
@@ -214,7 +214,7 @@ def _find(fs: FileSystem, history: History) -> Epochs:
     if not len(copies.rows) or (moved is None and not copies.show_a_change()):
         return single
     found = _joined(superblock, present, sorted(copies.evidence(), key=lambda one: one[0]))
-    orders = history.orders[copies.rows]
+    orders = history.tids[copies.rows]
     found = replace(_without_old(_filled(found, orders), orders), moved=moved)
     _tell(fs, found, orders)
     return found
@@ -245,7 +245,7 @@ def _without_old(found: Epochs, orders: Any) -> Epochs:
     return replace(found, starts=starts, which=which)
 
 
-def _moved_tables(fs: FileSystem, history: History) -> Moved | None:
+def _moved_tables(fs: FileSystem, history: BlockHistory) -> Moved | None:
     """Where copies of the group descriptors have inode tables that are elsewhere now."""
     superblock = fs.superblock
     per_block = descriptors_per_block(superblock)
@@ -257,7 +257,7 @@ def _moved_tables(fs: FileSystem, history: History) -> Moved | None:
         some = slice(at * per_block, (at + 1) * per_block)
         rows = slice(*np.searchsorted(history.blocks, [block, block + 1]).tolist())
         now = fs.groups.inode_table[some]
-        pairs = zip(history.orders[rows].tolist(), history.tags[rows].tolist(), strict=True)
+        pairs = zip(history.tids[rows].tolist(), history.tag_rows[rows].tolist(), strict=True)
         for order, tag in pairs:
             data = history.log.read_copies(np.array([tag]))
             known, then = _places_told(data, len(now), superblock)
@@ -278,7 +278,7 @@ def _moved_tables(fs: FileSystem, history: History) -> Moved | None:
     return Moved(max(clear, last + 1) - 1, np.full(len(starts), -1))
 
 
-def _last_before_unmount(history: History, order: int, until: int) -> int | None:
+def _last_before_unmount(history: BlockHistory, order: int, until: int) -> int | None:
     """The last order before the only unmount between two orders; None when nothing tells it.
 
     An unmount passes over an id, and nothing is changed while the file system is mounted.
@@ -366,23 +366,23 @@ class _Copies:
     """
 
     def __init__(
-        self, fs: FileSystem, history: History, present: Epoch, moved: Moved | None
+        self, fs: FileSystem, history: BlockHistory, present: Epoch, moved: Moved | None
     ) -> None:
         self.fs, self.history, self.present = fs, history, present
         group, byte = table_places(fs, history, moved)
         rows = np.flatnonzero(group >= 0)
-        self.rows = rows[np.argsort(history.orders[rows], kind="stable")]
+        self.rows = rows[np.argsort(history.tids[rows], kind="stable")]
         self._group, self._byte = group, byte
         size = fs.superblock.block_size
         self._home = SUPERBLOCK_OFFSET // size
         place = np.flatnonzero(history.blocks == self._home)
-        self._superblocks = place[np.argsort(history.orders[place], kind="stable")]
+        self._superblocks = place[np.argsort(history.tids[place], kind="stable")]
         uuid = history.log.superblock.uuid
         self._seeds = {crc32c(ONES, uuid)} | ({present.seed} if present.seed is not None else set())
 
     def show_a_change(self) -> bool:
         """Whether the oldest copies are not as the file system is now."""
-        first = self.history.orders[self.rows[0]]
+        first = self.history.tids[self.rows[0]]
         oldest = list(self._of_superblocks(self._superblocks[:1]))
         if oldest and oldest[0][1] != self.present:
             return True
@@ -401,14 +401,14 @@ class _Copies:
         told = list(self._of_superblocks(self._superblocks[::step]))
         self._seeds |= {epoch.seed for _, epoch in told if epoch.seed is not None}
         yield from told
-        order = self.history.orders[self.rows]
+        order = self.history.tids[self.rows]
         rest = np.flatnonzero(~np.isin(order, [each for each, _ in told]))
         rank = np.arange(len(rest)) - np.searchsorted(order[rest], order[rest])
         rest = rest[rank < COPIES_EACH]
         for row in self.rows[rest[:: max(len(rest) // MOST_COPIES, 1)]].tolist():
             epoch, _ = self._told(row)
             if epoch is not None:
-                yield int(self.history.orders[row]), epoch
+                yield int(self.history.tids[row]), epoch
 
     def _of_superblocks(self, rows: Any) -> Iterator[tuple[int, Epoch]]:
         now = self.fs.superblock
@@ -422,10 +422,10 @@ class _Copies:
             fits = judge(found) is None and found.inode_size <= now.inode_size
             if same and fits and found.checksum_ok is not False:
                 seed = found.seed if found.has_metadata_checksums else None
-                yield int(self.history.orders[row]), Epoch(found.inode_size, seed)
+                yield int(self.history.tids[row]), Epoch(found.inode_size, seed)
 
     def _read(self, row: int) -> Any:
-        return self.history.log.read_copies(self.history.tags[row : row + 1])[0]
+        return self.history.log.read_copies(self.history.tag_rows[row : row + 1])[0]
 
     def _told(self, row: int) -> tuple[Epoch | None, bool]:
         """(what a copy of an inode table was written with, whether inodes are in it)."""
@@ -493,11 +493,11 @@ def size_told(data: Any, size: int) -> int | None:
     return size
 
 
-def table_places(fs: FileSystem, history: History, moved: Moved | None) -> tuple[Any, Any]:
+def table_places(fs: FileSystem, history: BlockHistory, moved: Moved | None) -> tuple[Any, Any]:
     """(group, byte in its inode table) of each copy; group -1 for what is of no inode table."""
     group, byte = _places(fs, history.blocks, fs.groups.inode_table)
     if moved is not None:
-        old = history.orders <= moved.order
+        old = history.tids <= moved.order
         group[old], byte[old] = _places(fs, history.blocks[old], moved.starts)
     return group, byte
 

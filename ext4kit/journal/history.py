@@ -12,17 +12,17 @@ import numpy as np
 from ext4kit.arrays.lookup import AsOfIndex, SortedIndex, values_at
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import NO_ROW, Bytes2D, Int64s
-from ext4kit.filesystem.ahead import ahead
+from ext4kit.filesystem.ahead import prefetch_map
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.journal.epochs import Epochs, epochs_of, table_places
 from ext4kit.journal.log import Log
-from ext4kit.journal.overlay import CopiesInFront
+from ext4kit.journal.overlay import JournalOverlay
 
 if TYPE_CHECKING:
     from ext4kit.filesystem import FileSystem
 
 
-class History:
+class BlockHistory:
     """The versions of every block that the log holds copies of.
 
     A copy counts when it is still in the log and was written for certain: its transaction is
@@ -30,7 +30,7 @@ class History:
 
     Attributes:
         log: the log.
-        tags: int64, rows of `log.tags`, by (block, order).
+        tag_rows: int64, rows of `log.tags`, by (block, order).
         epochs: what copies were written with, once it is worked out.
     """
 
@@ -41,23 +41,23 @@ class History:
         sure = tags.committed | log.features.has_block_checksums
         index = np.flatnonzero(tags.valid & sure)
         age = (tags.ordinal[index], log.ring_distance(tags.descriptor[index]), tags.order[index])
-        self.tags = index[np.lexsort((*age, tags.block[index]))]
+        self.tag_rows = index[np.lexsort((*age, tags.block[index]))]
 
     @cached_property
     def blocks(self) -> Any:
-        """int64, block of each row of `tags`."""
-        return self.log.tags.block[self.tags]
+        """int64, block of each row of `tag_rows`."""
+        return self.log.tags.block[self.tag_rows]
 
     @cached_property
-    def orders(self) -> Any:
-        """int64, transaction order of each row of `tags`."""
-        return self.log.tags.order[self.tags]
+    def tids(self) -> Any:
+        """int64, transaction order of each row of `tag_rows`."""
+        return self.log.tags.order[self.tag_rows]
 
     @cached_property
     def _index(self) -> AsOfIndex:
-        return AsOfIndex(self.blocks, self.orders)
+        return AsOfIndex(self.blocks, self.tids)
 
-    def latest(self, blocks: Any, at: Any) -> Any:
+    def newest_copies(self, blocks: Any, at: Any) -> Any:
         """The newest copy of each block that is not newer than `at`.
 
         Args:
@@ -67,7 +67,7 @@ class History:
         Returns:
             int64 array, rows of `log.tags`; -1 where the log has no such copy.
         """
-        return values_at(self.tags, self._index.rows(blocks, at))
+        return values_at(self.tag_rows, self._index.rows(blocks, at))
 
     def around(self, blocks: Any, at: Any) -> tuple[Any, Any]:
         """How many copies of each block are older than `at`, and how many are newer.
@@ -81,13 +81,13 @@ class History:
         older = np.where(before == NO_ROW, 0, before + 1 - first)
         return older, end - np.where(newest == NO_ROW, first, newest + 1)
 
-    def versions(self, block: int) -> Any:
+    def copies_of_block(self, block: int) -> Any:
         """Rows of `log.tags` with the copies of one block, oldest first."""
         first, end = np.searchsorted(self.blocks, [block, block + 1])
-        return self.tags[first:end]
+        return self.tag_rows[first:end]
 
 
-class AsOfBlocks(CopiesInFront):
+class CopiesAsOf(JournalOverlay):
     """The blocks as they were right after a transaction, as far as the log tells.
 
     Args:
@@ -96,14 +96,14 @@ class AsOfBlocks(CopiesInFront):
         at: order of the transaction.
     """
 
-    def __init__(self, base: BlockReader, history: History, at: int) -> None:
+    def __init__(self, base: BlockReader, history: BlockHistory, at: int) -> None:
         super().__init__(base, history.log)
         self.history = history
         self.at = at
 
     def copies_of(self, blocks: Any) -> Any:
         """Row of `log.tags` of each block's newest copy not newer than `at`, else -1."""
-        return self.history.latest(blocks, self.at)
+        return self.history.newest_copies(blocks, self.at)
 
     def read_at(self, blocks: Any, at: Any = None) -> tuple[Any, Any]:
         """Blocks as of `at` (this reader's own by default; one order or one a block).
@@ -111,8 +111,8 @@ class AsOfBlocks(CopiesInFront):
         Returns:
             (uint8 (n, block_size), bool (n,): the block came from the log).
         """
-        copies = self.history.latest(blocks, self.at if at is None else at)
-        return self.read_chosen(blocks, copies), copies >= 0
+        copies = self.history.newest_copies(blocks, self.at if at is None else at)
+        return self.read_with(blocks, copies), copies >= 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,16 +144,16 @@ class _TableCopies(Table):
     last: Int64s  # last inode number of the group
 
 
-def inode_versions(fs: FileSystem, history: History) -> InodeVersions:
+def inode_versions(fs: FileSystem, history: BlockHistory) -> InodeVersions:
     """Every inode state that the log holds."""
     none = np.zeros(0, np.int64)
     parts = [InodeVersions(none, none, none, np.zeros((0, fs.superblock.inode_size), np.uint8))]
-    parts += inode_version_pieces(fs, history)
+    parts += inode_version_batches(fs, history)
     return InodeVersions.concat(parts)
 
 
-def inode_version_pieces(
-    fs: FileSystem, history: History, of_other_layout: bool = True
+def inode_version_batches(
+    fs: FileSystem, history: BlockHistory, of_other_layout: bool = True
 ) -> Iterator[InodeVersions]:
     """The same in pieces; two that follow each other share one inode table block at most.
 
@@ -171,30 +171,30 @@ def inode_version_pieces(
     for size in sorted(sizes):
         copies = _table_copies(fs, history, epochs, size)
         copies = copies if of_other_layout else _present(history, epochs, copies)
-        pieces = ((*piece, size, epochs) for piece in _pieces(history, copies))
-        yield from ahead(lambda one: _changes(history, *one), pieces)
+        pieces = ((*piece, size, epochs) for piece in _batches(history, copies))
+        yield from prefetch_map(lambda one: _changes(history, *one), pieces)
 
 
-def _table_copies(fs: FileSystem, history: History, epochs: Epochs, size: int) -> _TableCopies:
+def _table_copies(fs: FileSystem, history: BlockHistory, epochs: Epochs, size: int) -> _TableCopies:
     """The copies in a history whose block lies in an inode table, of inodes of one size."""
     per_group = fs.superblock.inodes_per_group
     group, byte = table_places(fs, history, epochs.moved)
     inside = (group >= 0) & (byte // size < per_group)
     if not epochs.is_single:
-        inside &= epochs.sizes(history.orders) == size
+        inside &= epochs.sizes(history.tids) == size
     rows = np.flatnonzero(inside)
     group = group[rows]
     first = group * per_group + byte[rows] // size + 1
-    return _TableCopies(history.tags[rows], first, (group + 1) * per_group)
+    return _TableCopies(history.tag_rows[rows], first, (group + 1) * per_group)
 
 
-def _present(history: History, epochs: Epochs, copies: _TableCopies) -> _TableCopies:
+def _present(history: BlockHistory, epochs: Epochs, copies: _TableCopies) -> _TableCopies:
     """The copies of tables that were where they are now."""
     kept = history.log.tags.order[copies.tag] >= epochs.first_of_layout
     return copies.take(kept)
 
 
-def _pieces(history: History, copies: _TableCopies) -> Iterator[tuple[_TableCopies, bool]]:
+def _batches(history: BlockHistory, copies: _TableCopies) -> Iterator[tuple[_TableCopies, bool]]:
     """Chunks of copies; True when the first one is the last of the chunk before."""
     step = history.log.reader.chunk
     for start in range(0, len(copies.tag), step):
@@ -203,7 +203,7 @@ def _pieces(history: History, copies: _TableCopies) -> Iterator[tuple[_TableCopi
 
 
 def _changes(
-    history: History, copies: _TableCopies, overlaps: bool, size: int, epochs: Epochs
+    history: BlockHistory, copies: _TableCopies, overlaps: bool, size: int, epochs: Epochs
 ) -> InodeVersions:
     """The states in a chunk that differ from the copy before."""
     log = history.log

@@ -32,7 +32,7 @@ EXTENT_MAGIC = 0xF30A
 
 
 @dataclass(frozen=True, slots=True)
-class JournalPlace:
+class JournalLocation:
     """Where a log is read.
 
     Attributes:
@@ -46,7 +46,7 @@ class JournalPlace:
     superblock_at: int = 0
 
 
-def journal_place(fs: FileSystem, device: Source | None = None) -> JournalPlace | None:
+def locate_journal(fs: FileSystem, device: Source | None = None) -> JournalLocation | None:
     """Where the log of a file system lies, or None; what is wrong becomes a problem of `fs`.
 
     Args:
@@ -59,18 +59,18 @@ def journal_place(fs: FileSystem, device: Source | None = None) -> JournalPlace 
         if device is not None:
             _not_read(fs, "the file system has no journal", Severity.WARNING)
         return None
-    place = _given(fs, device) if device is not None else None
+    place = _external(fs, device) if device is not None else None
     if place is not None:
         return place
     if superblock.journal_inode:
         log_blocks = _journal_blocks(fs)
-        return None if log_blocks is None else JournalPlace(fs.blocks, log_blocks)
+        return None if log_blocks is None else JournalLocation(fs.blocks, log_blocks)
     if device is None:
-        _tell_missing(fs)
+        _report_missing(fs)
     return None
 
 
-def _tell_missing(fs: FileSystem) -> None:
+def _report_missing(fs: FileSystem) -> None:
     superblock = fs.superblock
     if not superblock.journal_device and not any(superblock.journal_uuid):
         fs.problems.add("journal", "the journal has no inode")
@@ -85,7 +85,7 @@ def _not_read(fs: FileSystem, why: str, severity: Severity = Severity.ERROR) -> 
     fs.problems.add("journal device", f"{why}; it was not read", severity)
 
 
-def _given(fs: FileSystem, device: Source) -> JournalPlace | None:
+def _external(fs: FileSystem, device: Source) -> JournalLocation | None:
     """The log in what was given as the journal, None when it cannot be that."""
     try:
         if peek(device, 0, len(MAGIC_BYTES)) == MAGIC_BYTES:
@@ -96,7 +96,7 @@ def _given(fs: FileSystem, device: Source) -> JournalPlace | None:
         return None
 
 
-def _exported(fs: FileSystem, device: Source) -> JournalPlace | None:
+def _exported(fs: FileSystem, device: Source) -> JournalLocation | None:
     """The content of a journal inode, or of a journal device from its superblock on.
 
     A journal inode's superblock carries the UUID that its file system had at mkfs.
@@ -109,7 +109,7 @@ def _exported(fs: FileSystem, device: Source) -> JournalPlace | None:
     size = fs.blocks.block_size
     blocks = SourceBlocks(device, size, device.size // size)
     at = 0 if fs.superblock.journal_inode else _superblock_at(size)
-    return JournalPlace(blocks, np.arange(-at, blocks.blocks_count), at)
+    return JournalLocation(blocks, np.arange(-at, blocks.blocks_count), at)
 
 
 def _own_journal_uuid(fs: FileSystem, wanted: bytes) -> set[bytes]:
@@ -133,7 +133,7 @@ def _superblock_at(block_size: int) -> int:
     return SUPERBLOCK_OFFSET // block_size + 1
 
 
-def _on_device(fs: FileSystem, device: Source) -> JournalPlace | None:
+def _on_device(fs: FileSystem, device: Source) -> JournalLocation | None:
     """The log on an external device: its superblock lies behind the device's own.
 
     Log blocks are the device's blocks. Source: kernel fs/ext4/super.c,
@@ -155,7 +155,7 @@ def _on_device(fs: FileSystem, device: Source) -> JournalPlace | None:
         return None
     size = fs.blocks.block_size
     blocks = SourceBlocks(device, size, header.blocks_count)
-    return JournalPlace(blocks, np.arange(blocks.blocks_count), _superblock_at(size))
+    return JournalLocation(blocks, np.arange(blocks.blocks_count), _superblock_at(size))
 
 
 def _journal_blocks(fs: FileSystem) -> Any:
@@ -165,15 +165,15 @@ def _journal_blocks(fs: FileSystem) -> Any:
     (s_jnl_blocks); else what is left of the inode's map. All but the first is a problem.
     """
     inode = _from_inode(fs)
-    if _is_whole(fs, inode):
+    if _is_complete(fs, inode):
         return inode
     backup = _from_backup(fs)
-    if _starts(fs, backup):
+    if _has_magic(fs, backup):
         where = f"inode {fs.superblock.journal_inode}"
         what = "the journal inode is damaged; its copy in the superblock is used"
         fs.problems.add(where, what, Severity.WARNING)
         return backup
-    if _starts(fs, inode):
+    if _has_magic(fs, inode):
         fs.problems.add("journal", "its block map has holes or names blocks twice; read so far")
         return inode
     fs.problems.add("journal", "no journal superblock where the journal inode leads")
@@ -197,7 +197,7 @@ def _from_backup(fs: FileSystem) -> Any:
     i_block = b"".join(word.to_bytes(4, "little") for word in words)
     by_extents = words[0] & 0xFFFF == EXTENT_MAGIC
     size = size_high << 32 | size_low
-    runs = fs.block_map_of(i_block, int(InodeFlags.EXTENTS) if by_extents else 0, size)
+    runs = fs.block_map_from(i_block, int(InodeFlags.EXTENTS) if by_extents else 0, size)
     return _expanded(fs, runs, size)
 
 
@@ -214,7 +214,7 @@ def _expanded(fs: FileSystem, runs: Runs, size: int) -> Any:
     return log_blocks
 
 
-def _starts(fs: FileSystem, log_blocks: Any) -> bool:
+def _has_magic(fs: FileSystem, log_blocks: Any) -> bool:
     """Whether the first block carries the journal's magic."""
     if len(log_blocks) < 2 or log_blocks[0] <= 0:
         return False
@@ -225,8 +225,8 @@ def _starts(fs: FileSystem, log_blocks: Any) -> bool:
     return bool(header.h_magic == MAGIC)
 
 
-def _is_whole(fs: FileSystem, log_blocks: Any) -> bool:
+def _is_complete(fs: FileSystem, log_blocks: Any) -> bool:
     """Whether every log block has a place of its own."""
-    if not _starts(fs, log_blocks) or not (log_blocks > 0).all():
+    if not _has_magic(fs, log_blocks) or not (log_blocks > 0).all():
         return False
     return bool((np.diff(np.sort(log_blocks)) > 0).all())

@@ -15,11 +15,11 @@ from ext4kit.errors import AccessError, CorruptError
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.findings import Problems, Severity
 from ext4kit.journal.damaged import find_damaged
-from ext4kit.journal.location import journal_place
+from ext4kit.journal.location import locate_journal
 from ext4kit.journal.ring import LogReader, Ring, ring_of
 from ext4kit.journal.scan import Headers, Revokes, Tables, Tags, scan
-from ext4kit.journal.transactions import Transactions, gather
-from ext4kit.journal.walk import Walk, Walker, empty_walk
+from ext4kit.journal.transactions import Transactions, collect_transactions
+from ext4kit.journal.walk import RecoveryPass, RecoveryReader, empty_pass
 from ext4kit.parsers.features import Compat
 from ext4kit.parsers.journal import (
     CHECKSUM_CRC32C,
@@ -92,7 +92,7 @@ class Log:
         What stands in the way, and what the log finds wrong later on, become problems of `fs`.
         An external journal is read from `fs.journal_device`.
         """
-        place = journal_place(fs, fs.journal_device)
+        place = locate_journal(fs, fs.journal_device)
         if place is None:
             return None
         try:
@@ -144,7 +144,7 @@ class Log:
     @property
     def unmarked(self) -> Any:
         """Log blocks (int64) without the magic that have the type of a metadata block."""
-        return self._tables.unmarked
+        return self._tables.without_magic
 
     @cached_property
     def unclaimed(self) -> Any:
@@ -165,21 +165,21 @@ class Log:
         return find_damaged(self)
 
     @cached_property
-    def walk(self) -> Walk:
+    def walk(self) -> RecoveryPass:
         """The transactions that a recovery would replay."""
         reason = self._no_recovery_reason()
         if reason:
-            return empty_walk(self.superblock.sequence, reason)
+            return empty_pass(self.superblock.sequence, reason)
         if self.refusal:
             self.problems.add("journal superblock", f"nothing is replayed: {self.refusal}")
-            return empty_walk(self.superblock.sequence, self.refusal, self.refusal)
-        walk = Walker(self.headers, self.reader, self.superblock, self.ring).run()
-        if walk.refused:
-            self.problems.add("journal", f"nothing is replayed: {walk.refused}")
+            return empty_pass(self.superblock.sequence, self.refusal, self.refusal)
+        walk = RecoveryReader(self.headers, self.reader, self.superblock, self.ring).run()
+        if walk.refusal:
+            self.problems.add("journal", f"nothing is replayed: {walk.refusal}")
         elif walk.bad_commit is not None:
             where = f"transaction {walk.bad_commit % (1 << 32)}"
             severity = Severity.ERROR if walk.is_corrupt else Severity.WARNING
-            what = f"{walk.ended}: neither it nor what follows is replayed"
+            what = f"{walk.end_reason}: neither it nor what follows is replayed"
             self.problems.add(where, what, severity)
         return walk
 
@@ -241,4 +241,4 @@ class Log:
     @cached_property
     def transactions(self) -> Transactions:
         """All transactions of the log, oldest first."""
-        return gather(self)
+        return collect_transactions(self)

@@ -9,11 +9,11 @@ import numpy as np
 
 from ext4kit.errors import AccessError
 from ext4kit.evidence.source import Source, Window
-from ext4kit.filesystem.blocks import BlockReader, SourceBlocks, lost_blocks
+from ext4kit.filesystem.blocks import BlockReader, SourceBlocks, unreadable_blocks
 from ext4kit.journal.log import Log
 
 
-class CopiesInFront(ABC):
+class JournalOverlay(ABC):
     """Reads a block from the log where `copies_of` names a copy, else from `base`.
 
     Copies are read from the log when they are asked for, so memory stays bounded.
@@ -35,7 +35,7 @@ class CopiesInFront(ABC):
 
     def lost_blocks(self) -> Any:
         """What is known to be lost of the blocks behind the copies."""
-        return lost_blocks(self.base)
+        return unreadable_blocks(self.base)
 
     def read(self, block: int, count: int = 1) -> memoryview:
         """`count` blocks from `block` on.
@@ -56,9 +56,9 @@ class CopiesInFront(ABC):
         Raises:
             AccessError: as `read`.
         """
-        return self.read_chosen(blocks, self.copies_of(blocks))
+        return self.read_with(blocks, self.copies_of(blocks))
 
-    def read_chosen(self, blocks: Any, copies: Any) -> Any:
+    def read_with(self, blocks: Any, copies: Any) -> Any:
         """As `read_many`, with the answer of `copies_of` given (int64, one a block)."""
         logged = copies >= 0
         if not logged.any():
@@ -75,7 +75,7 @@ def first_byte(blocks: BlockReader) -> int | None:
     Args:
         blocks: its blocks, with any number of overlays in front.
     """
-    while isinstance(blocks, CopiesInFront):
+    while isinstance(blocks, JournalOverlay):
         blocks = blocks.base
     if not isinstance(blocks, SourceBlocks):
         return None

@@ -15,17 +15,17 @@ from ext4kit.arrays.grouping import ends_group
 from ext4kit.arrays.lookup import SortedIndex, values_at
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.journal.fast_commits.draft import ChangedBlocks, no_changes
-from ext4kit.journal.fast_commits.reading import read_fast_commits
+from ext4kit.journal.fast_commits.reading import scan_fast_commits
 from ext4kit.journal.log import Log
-from ext4kit.journal.overlay import CopiesInFront
-from ext4kit.journal.walk import Walk, empty_walk
+from ext4kit.journal.overlay import JournalOverlay
+from ext4kit.journal.walk import RecoveryPass, empty_pass
 
 if TYPE_CHECKING:
     from ext4kit.filesystem import FileSystem
 
 
 @dataclass(frozen=True, slots=True)
-class Replay:
+class ReplayPlan:
     """The copies that a recovery would write to their places.
 
     Attributes:
@@ -38,7 +38,7 @@ class Replay:
 
     blocks: Any
     tags: Any
-    walk: Walk
+    walk: RecoveryPass
     revoked: int = 0
     damaged: int = 0
 
@@ -46,7 +46,7 @@ class Replay:
         return len(self.blocks)
 
 
-class ReplayedBlocks(CopiesInFront):
+class ReplayedBlocks(JournalOverlay):
     """The blocks of a file system as they would be after a recovery.
 
     Attributes:
@@ -55,7 +55,7 @@ class ReplayedBlocks(CopiesInFront):
     """
 
     def __init__(
-        self, base: BlockReader, log: Log, plan: Replay, changed: ChangedBlocks | None = None
+        self, base: BlockReader, log: Log, plan: ReplayPlan, changed: ChangedBlocks | None = None
     ) -> None:
         super().__init__(base, log)
         self.plan = plan
@@ -106,18 +106,18 @@ def replay(log: Log, fs: FileSystem | None = None) -> ReplayedBlocks:
         fs: the file system as it is on disk; without it fast commits are not applied.
     """
     blocks = ReplayedBlocks(log.home, log, plan_replay(log))
-    if not log.has_fast_commits or blocks.plan.walk.refused:
+    if not log.has_fast_commits or blocks.plan.walk.refusal:
         return blocks
     if fs is None:
-        if read_fast_commits(log).due:
+        if scan_fast_commits(log).to_replay:
             log.problems.add("fast commits", "not applied: the newest changes are missing")
         return blocks
-    from ext4kit.journal.fast_commits.apply import apply_fast_commits
+    from ext4kit.journal.fast_commits.apply import replay_fast_commits
 
-    return ReplayedBlocks(log.home, log, blocks.plan, apply_fast_commits(log, fs, blocks))
+    return ReplayedBlocks(log.home, log, blocks.plan, replay_fast_commits(log, fs, blocks))
 
 
-def plan_replay(log: Log) -> Replay:
+def plan_replay(log: Log) -> ReplayPlan:
     """What a recovery would do with this log; nothing when none is due.
 
     A damaged descriptor or revoke block of a committed transaction stops everything, and so
@@ -125,25 +125,25 @@ def plan_replay(log: Log) -> Replay:
     transaction, a damaged copy is left out alone. What was left out is told in `log.problems`.
     """
     walk = log.walk
-    refused = read_fast_commits(log).refused if log.has_fast_commits else ""
-    if refused and not walk.refused:
+    refused = scan_fast_commits(log).refusal if log.has_fast_commits else ""
+    if refused and not walk.refusal:
         log.problems.add("journal", f"nothing is replayed: {refused}")
-        walk = empty_walk(walk.first_order, refused, refused)
+        walk = empty_pass(walk.first_order, refused, refused)
     revoke_orders = _revokes(log, walk)
     if revoke_orders is None:
         why = "a revoke block counts past its end"
         log.problems.add("journal", f"nothing is replayed: {why}")
-        walk = empty_walk(walk.first_order, why, why)
-    if walk.refused or not len(walk.headers):
+        walk = empty_pass(walk.first_order, why, why)
+    if walk.refusal or not len(walk.headers):
         none = np.zeros(0, np.int64)
-        return Replay(none, none, walk)
-    result = _last_copies(log, walk, *revoke_orders)
+        return ReplayPlan(none, none, walk)
+    result = _newest_copies(log, walk, *revoke_orders)
     if result.damaged:
         log.problems.add("journal", f"{result.damaged:,} copies have a bad checksum: left out")
     return result
 
 
-def plan_readable(log: Log) -> Replay:
+def plan_readable(log: Log) -> ReplayPlan:
     """What is left of the transactions to be replayed, also behind blocks that cannot be read.
 
     No recovery would do that; it tells what is newest.
@@ -152,12 +152,12 @@ def plan_readable(log: Log) -> Replay:
     end = int(known.order[known.committed].max(initial=first - 1)) + 1
     orders = log.headers.order
     rows = np.flatnonzero((orders >= first) & (orders < end) & log.headers.checksum_ok)
-    walk = Walk(first, end, rows, log.walk.ended)
+    walk = RecoveryPass(first, end, rows, log.walk.end_reason)
     revoke_orders = _revokes(log, walk)
-    return plan_replay(log) if revoke_orders is None else _last_copies(log, walk, *revoke_orders)
+    return plan_replay(log) if revoke_orders is None else _newest_copies(log, walk, *revoke_orders)
 
 
-def _revokes(log: Log, walk: Walk) -> Any:
+def _revokes(log: Log, walk: RecoveryPass) -> Any:
     """(revoked blocks ascending, the last order that revokes each), None when unusable."""
     if log.headers.overflow[walk.headers].any():
         return None
@@ -168,7 +168,7 @@ def _revokes(log: Log, walk: Walk) -> Any:
     return revokes.block[index], revokes.order[index]
 
 
-def _last_copies(log: Log, walk: Walk, revoked: Any, revoked_at: Any) -> Replay:
+def _newest_copies(log: Log, walk: RecoveryPass, revoked: Any, revoked_at: Any) -> ReplayPlan:
     tags = log.tags
     due = np.isin(tags.descriptor, log.headers.position[walk.headers])
     index = np.flatnonzero(due)
@@ -185,4 +185,4 @@ def _last_copies(log: Log, walk: Walk, revoked: Any, revoked_at: Any) -> Replay:
     age = (tags.ordinal[index], log.ring_distance(tags.descriptor[index]), tags.order[index])
     index = index[np.lexsort((*age, tags.block[index]))]
     index = index[ends_group(tags.block[index])]
-    return Replay(tags.block[index], index, walk, revokes, int((~sound).sum()))
+    return ReplayPlan(tags.block[index], index, walk, revokes, int((~sound).sum()))

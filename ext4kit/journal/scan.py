@@ -126,7 +126,7 @@ class _Collected:
     headers: list[Headers] = field(default_factory=list)
     tags: list[Tags] = field(default_factory=list)
     revokes: list[Revokes] = field(default_factory=list)
-    unmarked: list[Any] = field(default_factory=list)
+    without_magic: list[Any] = field(default_factory=list)
 
     def add_tags(self, tags: Tags) -> None:
         if len(tags) > self.tags_left:
@@ -149,13 +149,13 @@ class Tables:
         headers: every block with the magic.
         tags: every copy named.
         revokes: every revoke record.
-        unmarked: int64, log blocks without the magic that have the type of a header.
+        without_magic: int64, log blocks without the magic that have the type of a header.
     """
 
     headers: Headers
     tags: Tags
     revokes: Revokes
-    unmarked: Any
+    without_magic: Any
 
 
 def scan(reader: LogReader, superblock: JournalSuperblock, ring: Ring) -> Tables:
@@ -169,8 +169,8 @@ def scan(reader: LogReader, superblock: JournalSuperblock, ring: Ring) -> Tables
     for positions, rows in reader.stream(np.arange(ring.first, ring.end)):
         _read_chunk(positions, rows, superblock, ring, found)
     headers = Headers.concat(found.headers)
-    tags = _judged(Tags.concat(found.tags), headers, ring, reader, superblock)
-    unmarked = np.concatenate(found.unmarked)
+    tags = _validated(Tags.concat(found.tags), headers, ring, reader, superblock)
+    unmarked = np.concatenate(found.without_magic)
     return Tables(headers, tags, Revokes.concat(found.revokes), unmarked)
 
 
@@ -180,7 +180,7 @@ def _read_chunk(
     raw = HEADER.columns(rows)
     has_magic = raw["h_magic"] == MAGIC
     typed = np.isin(raw["h_blocktype"], HEADER_KINDS)
-    found.unmarked.append(positions[typed & ~has_magic])
+    found.without_magic.append(positions[typed & ~has_magic])
     marked = np.flatnonzero(has_magic)
     rows, raw, positions = rows[marked], raw[marked], positions[marked]
     kind = widen(raw["h_blocktype"])
@@ -273,7 +273,7 @@ def _read_revoke_blocks(
     return Revokes(records.block, order[header], positions[header], good[header]), overflow
 
 
-def _judged(
+def _validated(
     tags: Tags, headers: Headers, ring: Ring, reader: LogReader, superblock: JournalSuperblock
 ) -> Tags:
     """The tags with `matches`, `valid` and `committed` filled in.
@@ -285,10 +285,10 @@ def _judged(
     trusted = headers.position[headers.checksum_ok]
     candidates = matches & np.isin(tags.descriptor, trusted)
     candidates &= ~np.isin(tags.position, headers.position)
-    valid = _newest_claims(tags, candidates)
+    valid = _newest_tags(tags, candidates)
     if not superblock.features.has_block_checksums:
-        valid &= _unbroken(tags, valid)
-    committed = np.isin(tags.order, committed_orders(headers))
+        valid &= _before_first_overwritten(tags, valid)
+    committed = np.isin(tags.order, committed_tids(headers))
     return replace(tags, matches=matches, valid=valid, committed=committed)
 
 
@@ -316,7 +316,7 @@ def _chunk_matches(tags: Tags, span: Any, reader: LogReader, superblock: Journal
     return copies_checksums(seeds, rows, superblock.features) == tags.checksum
 
 
-def _newest_claims(tags: Tags, candidates: Any) -> Any:
+def _newest_tags(tags: Tags, candidates: Any) -> Any:
     """True for the one tag a position that is the newest candidate."""
     index = np.flatnonzero(candidates)
     index = index[np.lexsort((tags.order[index], tags.position[index]))]
@@ -325,7 +325,7 @@ def _newest_claims(tags: Tags, candidates: Any) -> Any:
     return valid
 
 
-def _unbroken(tags: Tags, valid: Any) -> Any:
+def _before_first_overwritten(tags: Tags, valid: Any) -> Any:
     """False from a descriptor's first lost copy on.
 
     Without checksums a lost copy shows that a later lap came through behind the descriptor
@@ -337,7 +337,7 @@ def _unbroken(tags: Tags, valid: Any) -> Any:
     return tags.ordinal < first_lost[row]
 
 
-def committed_orders(headers: Headers) -> Any:
+def committed_tids(headers: Headers) -> Any:
     """Orders of the transactions that have a good commit block."""
     commit = (headers.kind == BlockType.COMMIT) & headers.checksum_ok
     return np.unique(headers.order[commit])

@@ -21,7 +21,7 @@ KINDS = (BlockType.DESCRIPTOR, BlockType.COMMIT, BlockType.REVOKE)
 UNKNOWN = -1  # in columns whose value can be missing
 
 
-class State(StrEnum):
+class TransactionState(StrEnum):
     """How far a transaction got."""
 
     TO_REPLAY = "to replay"  # committed, and a recovery would apply it
@@ -31,7 +31,7 @@ class State(StrEnum):
     UNCOMMITTED = "uncommitted"  # the newest one, cut off before its commit block
 
 
-_STATES = tuple(State)
+_STATES = tuple(TransactionState)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Transaction:
     descriptors: int
     revoke_blocks: int
     revokes: int
-    state: State
+    state: TransactionState
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Transactions(Sequence[Transaction]):
         committed: bool, has a commit block not known to be bad.
         checksum: int64, 1: all fit, 0: one does not, -1: none to check.
         to_replay: bool, a recovery would apply it.
-        state: int64, place in `State`.
+        state: int64, place in `TransactionState`.
     """
 
     order: Any
@@ -141,7 +141,7 @@ class Transactions(Sequence[Transaction]):
         )
 
 
-def gather(log: Log) -> Transactions:
+def collect_transactions(log: Log) -> Transactions:
     """The transactions of a log."""
     headers, size = log.headers, log.ring.end - log.ring.first
     rows, edges = _grouped(headers.order, headers.position, size)
@@ -159,14 +159,14 @@ def gather(log: Log) -> Transactions:
     if log.features.checksum_version == 1:
         committed &= checksum != 0
     walk = log.walk
-    to_replay = (order >= walk.first_order) & (order < walk.end_order) & (not walk.refused)
+    to_replay = (order >= walk.first_order) & (order < walk.end_order) & (not walk.refusal)
     start = headers.position[rows[edges]]
     revokes = np.bincount(np.searchsorted(order, log.revokes.order), minlength=len(order))
-    bare = _bare(log, commit)
+    bare = _without_checksum(log, commit)
     checksum[bare] = UNKNOWN
-    state = _states(log, order, start, (committed & (checksum != 0)) | bare, to_replay)
-    state[(state == _STATES.index(State.UNCOMMITTED)) & (commit != UNKNOWN)] = _STATES.index(
-        State.TORN
+    state = _transaction_states(log, order, start, (committed & (checksum != 0)) | bare, to_replay)
+    state[(state == _STATES.index(TransactionState.UNCOMMITTED)) & (commit != UNKNOWN)] = (
+        _STATES.index(TransactionState.TORN)
     )
     return Transactions(
         order=order,
@@ -230,10 +230,10 @@ def _checksum_v1(log: Log, rows: Any, commit: int) -> int:
     parts = [row for row in rows.tolist() if row != commit]
     if commit_v1_fits(log.headers, commit, parts, log.reader, log.ring):
         return 1
-    return 0 if _is_whole(log, int(rows[0])) else UNKNOWN
+    return 0 if _is_complete(log, int(rows[0])) else UNKNOWN
 
 
-def _is_whole(log: Log, first: int) -> bool:
+def _is_complete(log: Log, first: int) -> bool:
     """Whether the commit block before a transaction's first block is still there."""
     headers = log.headers
     before = log.ring.wrap(headers.position[first] - 1)
@@ -246,22 +246,26 @@ def _is_whole(log: Log, first: int) -> bool:
     )
 
 
-def _bare(log: Log, commit: Any) -> Any:
+def _without_checksum(log: Log, commit: Any) -> Any:
     """Transactions whose commit block has no checksum, in a log that has them by now."""
     stamped = log.headers.commit_checksum[commit].any(axis=1)
     return log.features.has_block_checksums & (commit != UNKNOWN) & ~stamped
 
 
-def _states(log: Log, order: Any, start: Any, sound: Any, to_replay: Any) -> Any:
-    """Place in `State` of each transaction.
+def _transaction_states(log: Log, order: Any, start: Any, sound: Any, to_replay: Any) -> Any:
+    """Place in `TransactionState` of each transaction.
 
     A transaction that starts behind the newest one's place in the log was written before the
     log last came round to its first block, or before it was last begun anew there.
     """
     newest = order[sound].max(initial=np.iinfo(np.int64).min)
     head = start[sound][-1] if sound.any() else log.ring.end
-    state = np.where(start <= head, _STATES.index(State.CHECKPOINTED), _STATES.index(State.STALE))
-    state[to_replay] = _STATES.index(State.TO_REPLAY)
-    state[~sound] = _STATES.index(State.TORN)
-    state[~sound & (order > newest)] = _STATES.index(State.UNCOMMITTED)
+    state = np.where(
+        start <= head,
+        _STATES.index(TransactionState.CHECKPOINTED),
+        _STATES.index(TransactionState.STALE),
+    )
+    state[to_replay] = _STATES.index(TransactionState.TO_REPLAY)
+    state[~sound] = _STATES.index(TransactionState.TORN)
+    state[~sound & (order > newest)] = _STATES.index(TransactionState.UNCOMMITTED)
     return state

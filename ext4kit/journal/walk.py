@@ -25,15 +25,15 @@ CHECKSUM_KINDS = {2: "md5", 3: "sha1", 4: "crc32c"}  # h_chksum_type beside crc3
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
+class RecoveryPass:
     """What a recovery would replay.
 
     Attributes:
         first_order: the first transaction's order.
         end_order: one behind the last transaction's order; equal to the first: none.
         headers: int64, rows of `Headers` that belong to these transactions.
-        ended: why the walk ended there, in words.
-        refused: damage for which nothing at all is replayed, or "".
+        end_reason: why the walk ended there, in words.
+        refusal: damage for which nothing at all is replayed, or "".
         bad_commit: order of a transaction whose commit block is bad: the walk ended before it.
         is_corrupt: that commit block cannot come from a commit that was cut short.
     """
@@ -41,21 +41,21 @@ class Walk:
     first_order: int
     end_order: int
     headers: Any
-    ended: str
-    refused: str = ""
+    end_reason: str
+    refusal: str = ""
     bad_commit: int | None = None
     is_corrupt: bool = False
 
     def __contains__(self, order: int) -> bool:
-        return not self.refused and self.first_order <= order < self.end_order
+        return not self.refusal and self.first_order <= order < self.end_order
 
 
-def empty_walk(order: int, reason: str, refused: str = "") -> Walk:
+def empty_pass(order: int, reason: str, refused: str = "") -> RecoveryPass:
     """A walk over no transaction."""
-    return Walk(order, order, np.zeros(0, np.int64), reason, refused)
+    return RecoveryPass(order, order, np.zeros(0, np.int64), reason, refused)
 
 
-class Walker:
+class RecoveryReader:
     """Walks the log as a recovery does, block by block of metadata.
 
     Every step moves on by at least one log block and the walk ends after one round of the
@@ -82,7 +82,7 @@ class Walker:
         self.bad_reason = ""
         self.is_corrupt = False
 
-    def run(self) -> Walk:
+    def run(self) -> RecoveryPass:
         """Walk from s_start until a recovery would stop."""
         position = self.superblock.start
         left = self.ring.end - self.ring.first
@@ -95,7 +95,7 @@ class Walker:
         rows = np.array(self.committed, np.int64)
         ended = self.bad_reason or self.ended or "the log has been read once round"
         end_order = self.order if self.bad_commit is None else self.bad_commit
-        return Walk(
+        return RecoveryPass(
             self.superblock.sequence, end_order, rows, self.refused or ended, self.refused,
             self.bad_commit, self.is_corrupt,
         )  # fmt: skip
@@ -129,11 +129,11 @@ class Walker:
             self.ended = "an earlier lap's block"
         elif self.bad_commit is not None:
             self._take_behind_bad_commit(seconds)
-        elif reason := self._misfit(row):
+        elif reason := self._mismatch(row):
             self._take_bad_commit("an earlier lap's block" if stale else reason, stale, seconds)
         else:
             self.committed += [*self.current, row]
-            self._go_on(seconds)
+            self._continues(seconds)
 
     def _take_bad_commit(self, reason: str, stale: bool, seconds: int) -> None:
         """The log ends before this transaction; with async commit it may have been cut short.
@@ -146,7 +146,7 @@ class Walker:
         self.bad_commit = self.order
         self.bad_reason = reason
         if JournalIncompat.ASYNC_COMMIT in self.superblock.features:
-            self._go_on(seconds)
+            self._continues(seconds)
         else:
             self.is_corrupt = True
             self.ended = reason
@@ -154,14 +154,14 @@ class Walker:
     def _take_behind_bad_commit(self, seconds: int) -> None:
         """A commit behind a bad one: nobody cuts a commit short and goes on."""
         self.is_corrupt = True
-        self._go_on(seconds)
+        self._continues(seconds)
 
-    def _go_on(self, seconds: int) -> None:
+    def _continues(self, seconds: int) -> None:
         self.current = []
         self.last_commit = seconds
         self.order += 1
 
-    def _misfit(self, row: int) -> str:
+    def _mismatch(self, row: int) -> str:
         """Why a commit block cannot be believed, or ""."""
         if self.superblock.features.checksum_version != 1:
             fits = bool(self.headers.checksum_ok[row])

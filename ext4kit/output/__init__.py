@@ -2,12 +2,12 @@
 
 from ext4kit.output.interrupts import interrupts_wait
 from ext4kit.output.manifest import MANIFEST, Manifest
-from ext4kit.output.rooted import RootedOutput, UnwritableError, Written, output_limit
+from ext4kit.output.rooted import OutputDirectory, UnwritableError, Written, output_limit
 
 __all__ = [
     "MANIFEST",
     "Manifest",
-    "RootedOutput",
+    "OutputDirectory",
     "UnwritableError",
     "Written",
     "interrupts_wait",

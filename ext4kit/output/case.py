@@ -18,7 +18,7 @@ from ext4kit import __version__
 from ext4kit.evidence import Evidence, Volume
 from ext4kit.evidence.hashing import Hashes, hash_evidence, hash_files
 from ext4kit.evidence.identity import Identity, identity, mismatches
-from ext4kit.evidence.lost import lost_ranges
+from ext4kit.evidence.lost import unreadable_ranges
 from ext4kit.fields import Digests, Record, Sha256, VolumeFacts
 from ext4kit.findings import Problem, ProblemFacts
 from ext4kit.output.manifest import MANIFEST
@@ -274,7 +274,7 @@ def _libraries() -> dict[str, str]:
 
 def _not_read(evidence: Evidence) -> NotRead:
     """The bytes of the disk that are known to be lost: missing, damaged, or never imaged."""
-    table = lost_ranges(evidence.source)
+    table = unreadable_ranges(evidence.source)
     return {
         "bytes": int((table[:, 1] - table[:, 0]).sum()),
         "ranges": table[:_MOST_RANGES].tolist(),

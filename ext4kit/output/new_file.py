@@ -10,7 +10,7 @@ from typing import TextIO
 
 from ext4kit.errors import OutputError, RequestError
 from ext4kit.output.interrupts import interrupts_heeded, interrupts_wait
-from ext4kit.output.rooted import NEW_FILE, set_aside
+from ext4kit.output.rooted import NEW_FILE, mark_incomplete
 
 _BUFFER = 1 << 20
 
@@ -41,7 +41,7 @@ def new_file(path: Path, evidence: tuple[Path, ...] = ()) -> Iterator[int]:
             finally:
                 os.close(handle)
         except BaseException as error:
-            set_aside(path)
+            mark_incomplete(path)
             if isinstance(error, OSError):
                 raise OutputError(f"{path}: {error.strerror}; it is incomplete") from error
             raise

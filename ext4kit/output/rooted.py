@@ -46,7 +46,7 @@ def output_limit(blocks: BlockReader) -> int:
 
 
 @dataclass(slots=True)
-class RootedOutput:
+class OutputDirectory:
     """Writes files below one folder and nowhere else.
 
     Args:
@@ -118,7 +118,7 @@ class RootedOutput:
                 os.close(handle)
             return Written(below + name, size, digest, lost)
         except BaseException as error:
-            set_aside(Path(folder + name))
+            mark_incomplete(Path(folder + name))
             if isinstance(error, OSError):
                 raise _failure(below + name, error) from error
             raise
@@ -181,7 +181,7 @@ class RootedOutput:
         found: tuple[str, ...] = ()
         for depth in range(1, len(names) + 1):
             if names[:depth] not in self._folders:
-                name = _made(self.root.joinpath(*found), names[depth - 1])
+                name = _create_directories(self.root.joinpath(*found), names[depth - 1])
                 self._folders[names[:depth]] = (*found, name)
             found = self._folders[names[:depth]]
         return found
@@ -203,7 +203,7 @@ def _create(folder: str, wanted: str, mark: str) -> tuple[str, int]:
     raise FileExistsError(errno.EEXIST, "too many files of that name", folder + wanted)
 
 
-def set_aside(path: Path) -> None:
+def mark_incomplete(path: Path) -> None:
     """Give an unfinished file a name that says so and that no other file has."""
     name = cut(path.name, NAME_LIMIT - 20) + ".incomplete"
     while path.with_name(name).exists():
@@ -211,7 +211,7 @@ def set_aside(path: Path) -> None:
     path.rename(path.with_name(name))
 
 
-def _made(above: Path, name: str) -> str:
+def _create_directories(above: Path, name: str) -> str:
     """The name of a new folder; one that is taken is so by a file, or by letters of other case."""
     while True:
         try:

@@ -307,7 +307,7 @@ def blocks_checksums_ok(seeds: Any, blocks: Any, rows: Any) -> Any:
     return fine
 
 
-def parse_remnants(
+def parse_slack_entries(
     blocks: Any, last: int, entries: EntryTable, has_file_type: bool = True
 ) -> EntryTable:
     """Removed entries that still stand between those in use.

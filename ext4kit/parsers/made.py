@@ -18,7 +18,9 @@ _MOST_AN_EXTENT = 32768
 _ROOT_ENTRIES = 4
 
 
-def made_directory(row: bytes, first: int, count: int, block_size: int, generation: int) -> bytes:
+def synthetic_directory(
+    row: bytes, first: int, count: int, block_size: int, generation: int
+) -> bytes:
     """A directory's inode whose content is one run of blocks.
 
     Args:

@@ -95,7 +95,7 @@ def inline_extents(inode: Buffer) -> list[tuple[int, int]]:
     return list(zip(physical.tolist(), length.tolist(), strict=True))
 
 
-def dots_in(units: Any) -> tuple[Any, Any, Any, bool]:
+def find_dot_entries(units: Any) -> tuple[Any, Any, Any, bool]:
     """The first blocks of directories, by their entries `.` and `..`.
 
     Args:
@@ -115,7 +115,7 @@ def dots_in(units: Any) -> tuple[Any, Any, Any, bool]:
     return row, words[:, 0], words[:, 3], bool(typed[row].any())
 
 
-def tails_in(units: Any) -> Any:
+def find_dirblock_tails(units: Any) -> Any:
     """Rows of the units that end in the tail of a directory block."""
     ends = np.ascontiguousarray(units[:, -DIRENT_TAIL.size : -4]).view("<u8")[:, 0]
     return np.flatnonzero(ends == int.from_bytes(_TAIL, "little"))
@@ -143,10 +143,10 @@ def inode_marks(rows: Any) -> tuple[Any, Any]:
     blank = rows.copy()
     for hole in (_CHECKSUM_LO, _CHECKSUM_HI):
         blank[:, hole : hole + 2] = 0
-    return _marks(crc32c_seeds(stored, blank, size), widen(base["i_generation"])), whole
+    return _residues(crc32c_seeds(stored, blank, size), widen(base["i_generation"])), whole
 
 
-def directory_registers(blocks: Any) -> Any:
+def directory_inode_seeds(blocks: Any) -> Any:
     """The seeds (number and generation of the owner in them) that directory blocks' tails name.
 
     Args:
@@ -157,12 +157,12 @@ def directory_registers(blocks: Any) -> Any:
     return crc32c_seeds(stored, body, body.shape[1])
 
 
-def directory_marks(registers: Any, generations: Any) -> Any:
-    """As `inode_marks`, from `directory_registers` and the generation of each owner."""
-    return _marks(registers, generations)
+def directory_checksum_residues(registers: Any, generations: Any) -> Any:
+    """As `inode_marks`, from `directory_inode_seeds` and the generation of each owner."""
+    return _residues(registers, generations)
 
 
-def _marks(registers: Any, generations: Any) -> Any:
+def _residues(registers: Any, generations: Any) -> Any:
     """The number ^ seed, from an inode's own seed and generation."""
     generations = np.ascontiguousarray(generations.astype("<u4")).view(np.uint8).reshape(-1, 4)
     alone = crc32c_each(np.zeros(len(registers), np.int64), generations)
@@ -178,7 +178,7 @@ def is_index_block(blocks: Any) -> Any:
     return inner | (record_length(words[:, 8], size) == size - words[:, 2])
 
 
-def nodes_fit(blocks: Any, seeds: Any) -> Any:
+def node_checksums_ok(blocks: Any, seeds: Any) -> Any:
     """Per extent tree block (bool): its checksum is that of its owner.
 
     Args:

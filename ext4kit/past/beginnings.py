@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from ext4kit.past.states import States
+    from ext4kit.past.states import InodeStates
 
 TICK = 10_000_000  # ns; a commit is dated by a clock that moves on this rarely, at worst
 NEXT = 1  # step between the ids of transactions that follow each other
@@ -22,7 +22,7 @@ class Beginnings:
         times: int64, when each was committed, ns.
     """
 
-    def __init__(self, commit_times: dict[int, int], states: States) -> None:
+    def __init__(self, commit_times: dict[int, int], states: InodeStates) -> None:
         self.known = np.array(sorted(commit_times), np.int64)
         self.times = np.array([commit_times[order] for order in self.known.tolist()], np.int64)
         self._states = states
@@ -49,7 +49,7 @@ class Beginnings:
     def _latest_changes(self) -> Any:
         """Per commit: the latest ctime (ns) that its copies show, 0 where they show none."""
         states, latest = self._states, np.zeros(len(self.known), np.int64)
-        shown = np.flatnonzero(np.isin(states.order, self.known))
-        place = np.searchsorted(self.known, states.order[shown])
+        shown = np.flatnonzero(np.isin(states.tid, self.known))
+        place = np.searchsorted(self.known, states.tid[shown])
         np.maximum.at(latest, place, states.table.ctime[shown])
         return np.minimum(latest, self.times)  # damaged states tell any time

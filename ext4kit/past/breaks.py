@@ -15,83 +15,85 @@ from typing import Any
 import numpy as np
 
 from ext4kit.arrays.types import Bools, Int64s
-from ext4kit.journal import History, Log
+from ext4kit.journal import BlockHistory, Log
 from ext4kit.parsers.superblock import SUPERBLOCK, SUPERBLOCK_OFFSET
 
-UNMOUNTED = 3  # step between the ids before and after an unmount
-NOWHERE = 1 << 62
+UNMOUNT_STEP = 3  # step between the ids before and after an unmount
+NO_RESTART = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
-class Breaks:
+class JournalGaps:
     """Places where the ids of a log's transactions do not follow each other, as columns.
 
     Attributes:
-        before, after: orders of the transactions on both sides, ascending.
-        time: commit time of the one before (ns), -1 when not known.
-        clean: the file system was unmounted: everything had come to the disk.
-        lost: transactions in between were overwritten.
-        anew: the first order of transactions that are older than those of lower orders, NOWHERE
+        tid_before, tid_after: orders of the transactions on both sides, ascending.
+        commit_time: commit time of the one before (ns), -1 when not known.
+        unmounted: the file system was unmounted: everything had come to the disk.
+        transactions_lost: transactions in between were overwritten.
+        restarted_at: the first order of transactions that are older than those of lower orders,
+            NO_RESTART
             for none: the log was made to count from a lower number since.
         damaged: int64, ascending: orders of transactions of which a part cannot be read.
     """
 
-    before: Int64s
-    after: Int64s
-    time: Int64s
-    clean: Bools
-    lost: Bools
-    anew: int = NOWHERE
+    tid_before: Int64s
+    tid_after: Int64s
+    commit_time: Int64s
+    unmounted: Bools
+    transactions_lost: Bools
+    restarted_at: int = NO_RESTART
     damaged: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))
 
-    def with_mounts(self, mounts: MountCounts) -> Breaks:
+    def with_mounts(self, mounts: MountCounts) -> JournalGaps:
         """The same; clean is only where no other mount can have come in between.
 
         A recovery of which nothing was committed afterwards leaves the ids of an unmount.
         """
-        if not len(self.before) or not len(mounts):
+        if not len(self.tid_before) or not len(mounts):
             return self
-        ends, begins = self.before, self.after
+        ends, begins = self.tid_before, self.tid_after
         last = np.searchsorted(mounts.tid, ends, side="right") - 1
         first = np.searchsorted(mounts.tid, begins)
         known = (last >= 0) & (first < len(mounts))
         last, first = np.maximum(last, 0), np.minimum(first, len(mounts) - 1)
         known &= mounts.tid[last] >= np.append(0, begins[:-1])  # of the session that ended
-        known &= mounts.tid[first] <= np.append(ends[1:], NOWHERE)  # of the one that began
+        known &= mounts.tid[first] <= np.append(ends[1:], NO_RESTART)  # of the one that began
         once = (mounts.counts(first) - mounts.counts(last)) == 1
-        return replace(self, clean=self.clean & (once | ~known))
+        return replace(self, unmounted=self.unmounted & (once | ~known))
 
-    def next_to(self, orders: Any) -> Any:
+    def first_gap_after(self, orders: Any) -> Any:
         """Row of the first break behind each transaction, the number of breaks for none."""
-        return np.searchsorted(self.before, orders)
+        return np.searchsorted(self.tid_before, orders)
 
-    def with_lost(self, order: Any, rows: Any) -> Breaks:
+    def with_lost(self, order: Any, rows: Any) -> JournalGaps:
         """The same, and something unknown happened behind some transactions.
 
         Args:
             order: orders of all transactions, ascending.
             rows: rows of these, each with one behind it.
         """
-        new = rows[~np.isin(order[rows], self.before)]
-        before = np.concatenate([self.before, order[new]])
+        new = rows[~np.isin(order[rows], self.tid_before)]
+        before = np.concatenate([self.tid_before, order[new]])
         sort = np.argsort(before, kind="stable")
         blank = np.zeros(len(new), bool)
-        return Breaks(
+        return JournalGaps(
             before[sort],
-            np.concatenate([self.after, order[new + 1]])[sort],
-            np.concatenate([self.time, np.full(len(new), -1)])[sort],
-            np.concatenate([self.clean, blank])[sort],
-            np.concatenate([self.lost, blank])[sort] | np.isin(before[sort], order[rows]),
-            self.anew,
+            np.concatenate([self.tid_after, order[new + 1]])[sort],
+            np.concatenate([self.commit_time, np.full(len(new), -1)])[sort],
+            np.concatenate([self.unmounted, blank])[sort],
+            np.concatenate([self.transactions_lost, blank])[sort]
+            | np.isin(before[sort], order[rows]),
+            self.restarted_at,
             self.damaged,
         )
 
-    def any_lost(self, orders: Any, until: Any) -> Any:
+    def any_lost_between(self, orders: Any, until: Any) -> Any:
         """Between the orders (bool): transactions were lost, or a part of them cannot be read.
 
         A block's copy of the transaction `orders` was read; those of `until` need not have been.
         """
-        before = self.before[self.lost]
+        before = self.tid_before[self.transactions_lost]
         gap = np.searchsorted(before, orders) < np.searchsorted(before, until)
         return gap | self.any_damaged(orders, until)
 
@@ -111,9 +113,9 @@ class MountCounts:
         tid: int64, of each copy, ascending.
     """
 
-    def __init__(self, history: History, block_size: int) -> None:
+    def __init__(self, history: BlockHistory, block_size: int) -> None:
         block, self._at = divmod(SUPERBLOCK_OFFSET, block_size)
-        self._log, self._tags = history.log, history.versions(block)
+        self._log, self._tags = history.log, history.copies_of_block(block)
         self.tid = self._log.tags.order[self._tags]
 
     def __len__(self) -> int:
@@ -126,35 +128,35 @@ class MountCounts:
         return np.ascontiguousarray(copies).view("<u2").ravel().astype(np.int64)
 
 
-def find_breaks(log: Log | None) -> Breaks:
+def find_journal_gaps(log: Log | None) -> JournalGaps:
     """The breaks of a log; none without one."""
     none = np.zeros(0, np.int64)
     if log is None:
-        return Breaks(none, none, none, none.astype(bool), none.astype(bool))
+        return JournalGaps(none, none, none, none.astype(bool), none.astype(bool))
     damaged = log.damaged_orders
     if len(log.transactions) < 2:
-        return Breaks(none, none, none, none.astype(bool), none.astype(bool), damaged=damaged)
+        return JournalGaps(none, none, none, none.astype(bool), none.astype(bool), damaged=damaged)
     known = log.transactions
     rows = np.flatnonzero(np.diff(known.order) > 1)
     step = known.order[rows + 1] - known.order[rows]
     went_on = (known.commit[rows] >= 0) & (
         known.start[rows + 1] == log.ring.wrap(known.commit[rows] + 1)
     )
-    return Breaks(
+    return JournalGaps(
         known.order[rows],
         known.order[rows + 1],
         known.commit_time_ns[rows],
-        went_on & (step == UNMOUNTED),
-        step > UNMOUNTED,
-        _counted_anew(known.order, known.commit_time_ns),
+        went_on & (step == UNMOUNT_STEP),
+        step > UNMOUNT_STEP,
+        _restart_tid(known.order, known.commit_time_ns),
         damaged,
     )
 
 
-def _counted_anew(order: Any, time: Any) -> int:
+def _restart_tid(order: Any, time: Any) -> int:
     """The lowest order that was committed well before one below it."""
     order, time = order[time >= 0], time[time >= 0]
     if not len(order):
-        return NOWHERE
+        return NO_RESTART
     earlier = time < np.maximum.accumulate(time)
-    return int(order[earlier].min(initial=NOWHERE))
+    return int(order[earlier].min(initial=NO_RESTART))

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ext4kit.past.states import Past
+from ext4kit.past.states import History
 
 
-def are_first(past: Past, life: Any) -> Any:
+def are_first(past: History, life: Any) -> Any:
     """Per life (bool): nothing shows that its number was in use before.
 
     That all numbers of a stretch were freed and given away anew leaves no trace here; inodes of
@@ -28,7 +28,7 @@ def are_first(past: Past, life: Any) -> Any:
     superblock = past.fs.superblock
     table = past.states.table
     numbers, times = [table.number], [table.crtime]
-    for chunk in past.fs.inode_chunks():
+    for chunk in past.fs.inode_batches():
         numbers.append(chunk.number)
         times.append(np.where(chunk.mode != 0, chunk.crtime, 0))
     number, time = np.concatenate(numbers), np.concatenate(times)
@@ -49,6 +49,6 @@ def are_first(past: Past, life: Any) -> Any:
     return ~others | (created(past)[life] <= oldest[place])
 
 
-def created(past: Past) -> Any:
+def created(past: History) -> Any:
     """Per life: when it was created (ns), 0 where no state tells."""
     return past.states.table.crtime[past.last_rows]

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ext4kit.journal import History
-from ext4kit.past.breaks import MountCounts, find_breaks
+from ext4kit.journal import BlockHistory
+from ext4kit.past.breaks import MountCounts, find_journal_gaps
 
 UNKNOWN = -1
 
 
-def find_mounts(history: History, block_size: int) -> Any:
+def find_mounts(history: BlockHistory, block_size: int) -> Any:
     """The value of `s_mnt_count` during each transaction of a log.
 
     The copies of the superblock in the log tell it; it stays the same until the ids of
@@ -39,7 +39,7 @@ def find_mounts(history: History, block_size: int) -> Any:
     np.maximum.at(most, of_copy, counts)
     count = np.where(least == most, most, UNKNOWN)
     told = np.flatnonzero(count != UNKNOWN)
-    lost = np.cumsum(np.append(0, find_breaks(history.log).lost))
+    lost = np.cumsum(np.append(0, find_journal_gaps(history.log).transactions_lost))
     for first, end in zip(told[:-1].tolist(), told[1:].tolist(), strict=True):
         if lost[first] == lost[end] and count[end] - count[first] == end - first:
             count[first:end] = count[first] + np.arange(end - first)

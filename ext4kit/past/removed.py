@@ -15,9 +15,9 @@ import numpy as np
 from ext4kit.arrays.grouping import ends_group, starts_group
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Int64s
-from ext4kit.past.appearances import REMNANT, Appearances
+from ext4kit.past.appearances import SLACK_ENTRY, EntryIntervals
 from ext4kit.past.first_lives import are_first, created
-from ext4kit.past.states import Past
+from ext4kit.past.states import History
 from ext4kit.units import NANOSECONDS
 
 ONE_REMOVAL = 60 * NANOSECONDS  # between a file and its directory that go together
@@ -47,25 +47,27 @@ class Removed(Table):
         bond: a `Bond`.
     """
 
-    found: Appearances
+    found: EntryIntervals
     first: Int64s
     life: Int64s
     bond: Int64s
 
 
-def distinct(found: Appearances) -> Removed:
+def distinct(found: EntryIntervals) -> Removed:
     """The removed entries among appearances, none twice; no life is known of any."""
     real = np.array([name not in (b".", b"..") for name in found.name], bool)
-    found = found.take(np.flatnonzero((found.seen == REMNANT) & real))
-    columns = (found.key, found.child, found.directory)
-    order = np.lexsort((found.gone, *columns))
+    found = found.take(np.flatnonzero((found.last_seen == SLACK_ENTRY) & real))
+    columns = (found.name_key, found.inode, found.directory)
+    order = np.lexsort((found.removed, *columns))
     ordered = [column[order] for column in columns]
     first, last = np.flatnonzero(starts_group(*ordered)), np.flatnonzero(ends_group(*ordered))
     nobody, bond = np.full(len(first), -1), np.full(len(first), int(Bond.NO_INODE))
-    return Removed(found.take(order[last]), found.gone[order[first]], nobody, bond)
+    return Removed(found.take(order[last]), found.removed[order[first]], nobody, bond)
 
 
-def bound(past: Past, entries: Removed, life: Any, reborn: Any, fits: Any, until: Any) -> Removed:
+def bound(
+    past: History, entries: Removed, life: Any, reborn: Any, fits: Any, until: Any
+) -> Removed:
     """The entries with the lives that they name.
 
     Args:
@@ -81,7 +83,7 @@ def bound(past: Past, entries: Removed, life: Any, reborn: Any, fits: Any, until
     mine, directory = life[known], entries.found.directory[known]
     touched, made = folder_times(past, directory)
     removed, begun = changed(past)[mine], created(past)[mine]
-    dead = (directory >= 0) & ~np.append(past.alive_now, False)[np.maximum(directory, -1)]
+    dead = (directory >= 0) & ~np.append(past.is_allocated, False)[np.maximum(directory, -1)]
     together = dead & (np.abs(touched - removed) < ONE_REMOVAL)
     again = reborn[known] | (begun > np.minimum(touched, until[known]))
     again |= ~are_first(past, mine) & ~together
@@ -89,7 +91,7 @@ def bound(past: Past, entries: Removed, life: Any, reborn: Any, fits: Any, until
     result[removed > touched + AT_ONCE] = Bond.GONE_LATER
     result[again | (made > removed)] = Bond.USED_AGAIN
     result[~fits[known]] = Bond.OTHER_TYPE
-    result[past.alive_now[mine]] = Bond.ALIVE
+    result[past.is_allocated[mine]] = Bond.ALIVE
     bond[known] = result
     return replace(entries, life=life, bond=_without_several(life, bond))
 
@@ -102,10 +104,10 @@ def _without_several(life: Any, bond: Any) -> Any:
     return bond
 
 
-def folder_times(past: Past, directory: Any) -> tuple[Any, Any]:
+def folder_times(past: History, directory: Any) -> tuple[Any, Any]:
     """(last change, creation) of directories, ns; lives, or minus numbers of live directories."""
     life = np.maximum(directory, 0)
-    alive = (directory < 0) | np.append(past.alive_now, True)[life]
+    alive = (directory < 0) | np.append(past.is_allocated, True)[life]
     number = np.where(directory < 0, -directory, np.append(past.number, 0)[life])
     touched, made = np.append(changed(past), 0)[life], np.append(created(past), 0)[life]
     known, place = np.unique(number[alive], return_inverse=True)
@@ -114,6 +116,6 @@ def folder_times(past: Past, directory: Any) -> tuple[Any, Any]:
     return touched, made
 
 
-def changed(past: Past) -> Any:
+def changed(past: History) -> Any:
     """Per life: ctime (ns) of its last state; of a deleted one when it was freed or unlinked."""
     return past.states.table.ctime[past.last_rows]

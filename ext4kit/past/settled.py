@@ -15,25 +15,25 @@ from ext4kit.arrays.grouping import distinct
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Int64s
 from ext4kit.filesystem import FileSystem
-from ext4kit.filesystem.geometry import inode_place
+from ext4kit.filesystem.geometry import group_and_slot
 from ext4kit.parsers.inode import InodeFlags, InodeTable
 
 
 @dataclass(frozen=True, slots=True)
-class Holdings(Table):
+class OwnedRuns(Table):
     """Runs of blocks that settled inodes have, as columns.
 
     Attributes:
         start, length: the blocks.
-        number: whose they are.
+        inode: whose they are.
     """
 
     start: Int64s
     length: Int64s
-    number: Int64s
+    inode: Int64s
 
 
-def find_settled(fs: FileSystem, table: InodeTable, logged: Any = None) -> tuple[Any, Holdings]:
+def split_stable(fs: FileSystem, table: InodeTable, logged: Any = None) -> tuple[Any, OwnedRuns]:
     """Tell the states of settled inodes from those that matter.
 
     Args:
@@ -47,36 +47,36 @@ def find_settled(fs: FileSystem, table: InodeTable, logged: Any = None) -> tuple
     """
     numbers, place = distinct(table.number)
     disk = fs.inode_table(numbers)
-    settled = _can_settle(fs, disk)
-    settled[place[~_agree(table, disk, place)]] = False
-    holdings = _holdings(fs, disk.take(settled))
+    settled = _has_fixed_map(fs, disk)
+    settled[place[~_matches_disk(table, disk, place)]] = False
+    holdings = _owned_runs(fs, disk.take(settled))
     if logged is not None:
         low = np.searchsorted(logged, holdings.start)
         rewritten = np.searchsorted(logged, holdings.start + holdings.length) > low
-        settled &= ~np.isin(numbers, holdings.number[rewritten])
-        kept = np.isin(holdings.number, numbers[settled])
+        settled &= ~np.isin(numbers, holdings.inode[rewritten])
+        kept = np.isin(holdings.inode, numbers[settled])
         holdings = holdings.take(kept)
     return settled[place], holdings
 
 
-def _can_settle(fs: FileSystem, disk: InodeTable) -> Any:
+def _has_fixed_map(fs: FileSystem, disk: InodeTable) -> Any:
     """Live, no directory, and mapped by nothing but its own i_block."""
     by_extents = (disk.flags & int(InodeFlags.EXTENTS)) != 0
-    words = _words(disk.i_block)
+    words = _map_words(disk.i_block)
     deep = np.where(by_extents, words[:, 1] >> 16 != 0, words[:, 12:].any(axis=1))
     alive = (disk.links_count > 0) & fs.bitmaps.inodes_in_use(disk.number)
-    group, slot = inode_place(fs.superblock, disk.number)
+    group, slot = group_and_slot(fs.superblock, disk.number)
     per_block = fs.superblock.block_size // fs.superblock.inode_size
     block = group * fs.superblock.inodes_per_group + slot // per_block
     inner = (block != block[:1]) & (block != block[-1:])
     return alive & inner & ~deep & ((disk.mode & 0xF000) != 0x4000)
 
 
-def _agree(table: InodeTable, disk: InodeTable, place: Any) -> Any:
+def _matches_disk(table: InodeTable, disk: InodeTable, place: Any) -> Any:
     """Per state (bool): alive, of the same life and kind as on disk, its map the same or empty."""
-    same = (_words(table.i_block) == _words(disk.i_block)[place]).all(axis=1)
+    same = (_map_words(table.i_block) == _map_words(disk.i_block)[place]).all(axis=1)
     others = np.flatnonzero(~same)
-    same[others] = _are_empty(table.flags[others], table.i_block[others])
+    same[others] = _map_is_empty(table.flags[others], table.i_block[others])
     same &= table.links_count > 0
     for logged, now in (
         (table.mode, disk.mode),
@@ -87,19 +87,19 @@ def _agree(table: InodeTable, disk: InodeTable, place: Any) -> Any:
     return same
 
 
-def _words(i_block: Any) -> Any:
+def _map_words(i_block: Any) -> Any:
     """Each i_block as 15 numbers, which are compared sooner than its bytes are."""
     return i_block.view("<u4")
 
 
-def _are_empty(flags: Any, i_block: Any) -> Any:
+def _map_is_empty(flags: Any, i_block: Any) -> Any:
     """Per state (bool): its map has no entry yet, as before the first data were written."""
     by_extents = (flags & int(InodeFlags.EXTENTS)) != 0
-    words = _words(i_block)
+    words = _map_words(i_block)
     root = (words[:, 0] >> 16) | (words[:, 1] >> 16)  # eh_entries and eh_depth
     return np.where(by_extents, root == 0, ~words.any(axis=1))
 
 
-def _holdings(fs: FileSystem, disk: InodeTable) -> Holdings:
-    runs = fs.quiet_map_table(disk).data
-    return Holdings(runs.physical, runs.length, disk.number[runs.owner])
+def _owned_runs(fs: FileSystem, disk: InodeTable) -> OwnedRuns:
+    runs = fs.map_table_silently(disk).runs
+    return OwnedRuns(runs.physical, runs.length, disk.number[runs.owner])

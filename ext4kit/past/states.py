@@ -21,11 +21,11 @@ from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.filesystem import ROOT
-from ext4kit.filesystem.maps import Maps, has_map, map_inodes
-from ext4kit.journal import History, InodeVersions, Log, inode_version_pieces
+from ext4kit.filesystem.maps import BlockMaps, has_map, map_inodes
+from ext4kit.journal import BlockHistory, InodeVersions, Log, inode_version_batches
 from ext4kit.journal.epochs import Epoch, Epochs, epochs_of
-from ext4kit.journal.fast_commits.interludes import find_interludes
-from ext4kit.journal.fast_commits.reading import read_fast_commits
+from ext4kit.journal.fast_commits.interludes import find_intermediate_states
+from ext4kit.journal.fast_commits.reading import scan_fast_commits
 from ext4kit.journal.replay import ReplayedBlocks, plan_readable
 from ext4kit.journal.ring import order_of
 from ext4kit.parsers.extents import block_checksum_ok
@@ -37,51 +37,53 @@ from ext4kit.parsers.inode import (
     parse_inodes,
 )
 from ext4kit.past.beginnings import Beginnings
-from ext4kit.past.breaks import Breaks, MountCounts, find_breaks
+from ext4kit.past.breaks import JournalGaps, MountCounts, find_journal_gaps
 from ext4kit.past.live_copy import is_overtaken, last_commit
-from ext4kit.past.settled import Holdings, find_settled
+from ext4kit.past.settled import OwnedRuns, split_stable
 from ext4kit.past.writes import Writes, find_writes
 
-NOW = np.int64(1) << 62  # the order of what is on disk: after every transaction
-UNREPLAYED = int(NOW) - 1000  # the order of what is on disk in place of what fast commits tell;
-# what they changed and then removed comes between it and NOW, by a step a fast commit
-NEVER = -1
-_KINDS = np.isin(np.arange(16), [1, 2, 4, 6, 8, 10, 12])  # the types that an i_mode can tell
+TID_ON_DISK = np.int64(1) << 62  # the order of what is on disk: after every transaction
+UNREPLAYED = (
+    int(TID_ON_DISK) - 1000
+)  # the order of what is on disk in place of what fast commits tell;
+# what they changed and then removed comes between it and TID_ON_DISK, by a step a fast commit
+TID_NONE = -1
+_VALID_TYPES = np.isin(np.arange(16), [1, 2, 4, 6, 8, 10, 12])  # the types that an i_mode can tell
 
 
 @dataclass(frozen=True)
-class States(Table):
+class InodeStates(Table):
     """Inode states as columns, by (life, order).
 
     Attributes:
         table: the inodes.
-        order: the transaction that first shows the state, NOW for the one on disk.
+        tid: the transaction that first shows the state, TID_ON_DISK for the one on disk.
         life: number of the life, ascending.
-        undescribed: bool, it is from a block that neither log nor inode table tells of.
+        untagged: bool, it is from a block that neither log nor inode table tells of.
     """
 
     table: InodeTable
-    order: Int64s
+    tid: Int64s
     life: Int64s
-    undescribed: Bools
+    untagged: Bools
 
     @cached_property
-    def alive(self) -> Any:
+    def is_linked(self) -> Any:
         """Per state (bool): linked from somewhere."""
         return (self.table.mode != 0) & (self.table.links_count > 0)
 
     @cached_property
-    def whole(self) -> Any:
+    def describes_content(self) -> Any:
         """Per state (bool): content is still described: alive, or unlinked but not truncated."""
         table = self.table
         inline = (table.flags & int(InodeFlags.INLINE_DATA)) != 0
         by_extents = (table.flags & int(InodeFlags.EXTENTS)) != 0
         entries = (table.i_block[:, 2] > 0) | (table.i_block[:, 3] > 0)
         described = np.where(by_extents, entries, table.i_block.any(axis=1)) | inline
-        return self.alive | ((table.mode != 0) & (table.size > 0) & described)
+        return self.is_linked | ((table.mode != 0) & (table.size > 0) & described)
 
 
-class Past:
+class History:
     """Everything known of a file system's inodes over time.
 
     Attributes:
@@ -113,17 +115,17 @@ class Past:
         log = Log.open(fs)
         self.log = log
         self.fs = self._as_far_as_readable(fs)
-        self.history = None if log is None else History(log)
+        self.history = None if log is None else BlockHistory(log)
         if log is not None and self.history is not None and committed_only:
-            self.history.tags = self.history.tags[log.tags.committed[self.history.tags]]
-        self.settled: list[Holdings] = []
+            self.history.tag_rows = self.history.tag_rows[log.tags.committed[self.history.tag_rows]]
+        self.settled: list[OwnedRuns] = []
         self.live_directories: Any = np.zeros(0, np.int64)
         self._committed_only = committed_only
         self._writes: list[Writes] = []
         self._changed_late = 0  # inodes, after the last commit
         self._keeps_rewritten = keeps_rewritten
         self._directories = np.zeros(0, np.int64) if directories_only else None
-        self.states = self._read_states()
+        self.states = self.read_inode_states()
 
     @cached_property
     def mounts(self) -> MountCounts | None:
@@ -133,12 +135,12 @@ class Past:
         return MountCounts(self.history, self.fs.superblock.block_size)
 
     @cached_property
-    def breaks(self) -> Breaks:
+    def gaps(self) -> JournalGaps:
         """Unmounts, power cuts and lost transactions, as the log's ids tell them.
 
         tune2fs -I and resize2fs move blocks without any transaction, as if some were lost.
         """
-        breaks = find_breaks(self.log)
+        breaks = find_journal_gaps(self.log)
         if self.mounts is not None:
             breaks = breaks.with_mounts(self.mounts)
         if self.log is None or self.epochs.is_single:
@@ -156,25 +158,29 @@ class Past:
 
     def _as_far_as_readable(self, fs: FileSystem) -> FileSystem:
         """The file system with what is left of the log, where damage ends its replay too soon."""
-        if self._unreplayed_since == NOW or not isinstance(fs.blocks, ReplayedBlocks):
+        if self._unreplayed_since == TID_ON_DISK or not isinstance(fs.blocks, ReplayedBlocks):
             return fs
         blocks = fs.blocks
         plan = plan_readable(blocks.log)
-        return fs.over(ReplayedBlocks(blocks.base, blocks.log, plan, blocks.changed))
+        return fs.with_blocks(ReplayedBlocks(blocks.base, blocks.log, plan, blocks.changed))
 
-    def _read_states(self) -> States:
-        logged, order = self._logged()
+    def read_inode_states(self) -> InodeStates:
+        """All states of the history, sorted by instance and tid."""
+        logged, order = self._journal_states()
         tables, orders = [logged], [order]
-        for at, table in [(UNREPLAYED, self._unreplayed()), *self._passing()]:
+        for at, table in [
+            (UNREPLAYED, self._pre_fast_commit_states()),
+            *self._intermediate_states(),
+        ]:
             tables.append(table)
             orders.append(np.full(len(table), at))
         numbers = np.concatenate([table.number for table in tables])
-        on_disk = self._on_disk(np.unique(numbers))
+        on_disk = self._disk_states(np.unique(numbers))
         table = InodeTable.concat([*tables, on_disk])
-        order = np.concatenate([*orders, np.full(len(on_disk), NOW)])
-        return _by_life(table, order, np.zeros(len(table), bool))
+        order = np.concatenate([*orders, np.full(len(on_disk), TID_ON_DISK)])
+        return _sorted_by_instance(table, order, np.zeros(len(table), bool))
 
-    def with_states(self, older: list[tuple[InodeTable, Any]]) -> Past:
+    def with_older_states(self, older: list[tuple[InodeTable, Any]]) -> History:
         """The same past, told by further states as well.
 
         Args:
@@ -188,48 +194,48 @@ class Past:
         now = self.fs.inode_table(numbers)
         now = now.take(now.mode != 0)
         table = InodeTable.concat([known, now, *tables])
-        order = np.concatenate([self.states.order, np.full(len(now), NOW), *orders])
-        told = [self.states.undescribed, np.zeros(len(now), bool)]
+        order = np.concatenate([self.states.tid, np.full(len(now), TID_ON_DISK), *orders])
+        told = [self.states.untagged, np.zeros(len(now), bool)]
         undescribed = np.concatenate([*told, np.ones(len(table) - sum(map(len, told)), bool)])
         wider = copy(self)
         for name, value in vars(type(self)).items():
             if isinstance(value, cached_property):  # worked out from the fewer states
                 vars(wider).pop(name, None)
-        wider.states = _by_life(table, order, undescribed)
+        wider.states = _sorted_by_instance(table, order, undescribed)
         return wider
 
-    def _logged(self) -> tuple[InodeTable, Any]:
+    def _journal_states(self) -> tuple[InodeTable, Any]:
         """States in the log that can be inodes of this file system, less the settled ones."""
         superblock, none = self.fs.superblock, np.zeros(0, np.int64)
         nothing = parse_inodes(np.zeros((0, superblock.inode_size), np.uint8), none, superblock)
         parts = [(nothing, none)]
         if self.history is not None:
-            parts += map(self._unsettled, inode_version_pieces(self.fs, self.history))
+            parts += map(self._changing_states, inode_version_batches(self.fs, self.history))
         tables, orders = zip(*parts, strict=True)
         return InodeTable.concat(list(tables)), np.concatenate(orders)
 
-    def _unsettled(self, versions: InodeVersions) -> tuple[InodeTable, Any]:
+    def _changing_states(self, versions: InodeVersions) -> tuple[InodeTable, Any]:
         """(states, orders) out of one piece of the log."""
         superblock = self.fs.superblock
         table = parse_inodes(versions.rows, versions.number, superblock)
-        ordinary = are_ordinary(self.fs, table)
+        ordinary = is_user_inode(self.fs, table)
         kept = np.flatnonzero(ordinary)
         if not ordinary.all():
             table = table.take(kept)
-        needed = self._are_needed(table, versions.order[kept])
+        needed = self._keep(table, versions.order[kept])
         kept, table = kept[needed], table.take(needed)
         if superblock.has_metadata_checksums:
             sound = inode_checksums_ok(table, superblock)
             kept, table = kept[sound], table.take(sound)
         return table, versions.order[kept]
 
-    def _are_needed(self, table: InodeTable, order: Any) -> Any:
+    def _keep(self, table: InodeTable, order: Any) -> Any:
         """Per state of one piece (bool): it is kept. Its writes are, of all of them."""
         if self._directories is None:
             assert self.log is not None
             self._writes.append(find_writes(table, order, self.log.transactions))
             logged = self.history.blocks if self.history and self._keeps_rewritten else None
-            settled, holdings = find_settled(self.fs, table, logged)
+            settled, holdings = split_stable(self.fs, table, logged)
             self.settled.append(holdings)
             return ~settled
         found = table.number[(table.mode & 0xF000) == 0x4000]
@@ -242,7 +248,7 @@ class Past:
         blocks = self.fs.blocks
         if not isinstance(blocks, ReplayedBlocks) or not len(blocks.changed):
             return None
-        return self.fs.over(blocks.before_fast_commits)
+        return self.fs.with_blocks(blocks.before_fast_commits)
 
     @cached_property
     def unlogged_changes(self) -> Any:
@@ -264,7 +270,7 @@ class Past:
         changed = (table.raw != before.inode_table(numbers).raw).any(axis=1)
         return numbers[changed & (table.links_count == 0)]
 
-    def _unreplayed(self) -> InodeTable:
+    def _pre_fast_commit_states(self) -> InodeTable:
         """Inodes that fast commits changed as the disk has them, where the log has no state."""
         before, superblock = self.before_fast_commits, self.fs.superblock
         numbers = inodes_in(self.fs, self.unlogged_changes)
@@ -274,9 +280,9 @@ class Past:
         kept = (table.raw != self.fs.inode_table(numbers).raw).any(axis=1)
         if superblock.has_metadata_checksums:
             kept &= inode_checksums_ok(table, superblock)
-        return self._wanted(table.take(kept))
+        return self._ordinary_only(table.take(kept))
 
-    def _passing(self) -> Iterator[tuple[int, InodeTable]]:
+    def _intermediate_states(self) -> Iterator[tuple[int, InodeTable]]:
         """(order, inodes) that fast commits changed and then removed, as they were before that.
 
         Inline directories that they changed as well: they hold names. And inodes that they
@@ -290,10 +296,10 @@ class Past:
             inline &= (table.mode & 0xF000) == 0x4000
             reused = table.generation != before.generation
             kept = (inline | reused) & (table.links_count > 0)
-            yield order, self._wanted(table.take(kept | np.isin(table.number, numbers)))
+            yield order, self._ordinary_only(table.take(kept | np.isin(table.number, numbers)))
 
-    def _wanted(self, table: InodeTable) -> InodeTable:
-        kept = are_ordinary(self.fs, table)
+    def _ordinary_only(self, table: InodeTable) -> InodeTable:
+        kept = is_user_inode(self.fs, table)
         if self._directories is not None:
             kept &= (table.mode & 0xF000) == 0x4000
         return table.take(kept)
@@ -305,22 +311,22 @@ class Past:
         if before is None or not isinstance(blocks, ReplayedBlocks) or self._committed_only:
             return {}
         views = {}
-        for step, one in enumerate(find_interludes(blocks.log, before), UNREPLAYED + 1):
+        for step, one in enumerate(find_intermediate_states(blocks.log, before), UNREPLAYED + 1):
             between = ReplayedBlocks(blocks.base, blocks.log, blocks.plan, one.changed)
-            views[step] = self.fs.over(between), one.numbers
+            views[step] = self.fs.with_blocks(between), one.numbers
         return views
 
-    def _on_disk(self, numbers: Any) -> InodeTable:
+    def _disk_states(self, numbers: Any) -> InodeTable:
         """Inodes on disk: those the log knows, and every one that is deleted."""
         found = []
         directories = [np.zeros(0, np.int64)]
         limit = last_commit(self.log)
-        for table in self.fs.inode_chunks():
+        for table in self.fs.inode_batches():
             if limit is not None:
                 self._changed_late += _count_changed(table, limit)
             linked, folder = table.links_count > 0, (table.mode & 0xF000) == 0x4000
             directories.append(table.number[folder & linked])
-            ordinary = are_ordinary(self.fs, table)
+            ordinary = is_user_inode(self.fs, table)
             wanted = (ordinary & (table.links_count == 0)) | np.isin(table.number, numbers)
             if self._directories is not None:
                 inline = (table.flags & int(InodeFlags.INLINE_DATA)) != 0
@@ -336,7 +342,7 @@ class Past:
         """What shows that log and disk were copied at different moments; "" for nothing."""
         late, limit = self._changed_late, last_commit(self.log)
         if limit is not None and isinstance(self.fs.blocks, ReplayedBlocks):
-            under = self.fs.over(self.fs.blocks.base)  # what the replay covers
+            under = self.fs.with_blocks(self.fs.blocks.base)  # what the replay covers
             numbers = inodes_in(self.fs, self.fs.blocks.plan.blocks)
             late += _count_changed(under.inode_table(numbers), limit)
         if late:
@@ -367,7 +373,7 @@ class Past:
         return np.where(told, np.append(times, 0)[row], np.iinfo(np.int64).max)
 
     def _is_damaged(self, orders: Any) -> Any:
-        return np.isin(orders, self.breaks.damaged)
+        return np.isin(orders, self.gaps.damaged)
 
     @cached_property
     def beginnings(self) -> Beginnings:
@@ -380,20 +386,20 @@ class Past:
 
     @cached_property
     def last_fast_commit(self) -> int:
-        """Order of the transaction that the log's last fast commit went ahead of, else NEVER.
+        """Order of the transaction that the log's last fast commit went ahead of, else TID_NONE.
 
         A clean unmount takes the feature off the journal and leaves the area as it was.
         Source: kernel fs/jbd2/journal.c, `jbd2_mark_journal_empty`.
         """
         if self.log is None:
-            return NEVER
-        tid = read_fast_commits(self.log).newest_tid
-        return NEVER if tid < 0 else int(order_of(tid, self.log.superblock.sequence))
+            return TID_NONE
+        tid = scan_fast_commits(self.log).newest_tid
+        return TID_NONE if tid < 0 else int(order_of(tid, self.log.superblock.sequence))
 
     # -- lives ----------------------------------------------------------------------------
 
     @cached_property
-    def lives_count(self) -> int:
+    def instance_count(self) -> int:
         """How many lives there are."""
         return int(self.states.life[-1]) + 1 if len(self.states) else 0
 
@@ -409,23 +415,23 @@ class Past:
 
     @cached_property
     def _first(self) -> Any:
-        return np.searchsorted(self.states.life, np.arange(self.lives_count))
+        return np.searchsorted(self.states.life, np.arange(self.instance_count))
 
     @cached_property
-    def alive_now(self) -> Any:
+    def is_allocated(self) -> Any:
         """Per life (bool): the disk shows it alive.
 
         An inode that a directory of the tree names is alive, whatever its bitmap says: a bitmap
         can be damaged, or cleared by hand. One that is not known to be dead counts as alive too.
         """
-        last = np.append(self._first[1:], len(self.states))[: self.lives_count] - 1
-        linked = (self.states.order[last] == NOW) & self.states.alive[last]
+        last = np.append(self._first[1:], len(self.states))[: self.instance_count] - 1
+        linked = (self.states.tid[last] == TID_ON_DISK) & self.states.is_linked[last]
         used = self.fs.bitmaps.inodes_in_use(self.number)
-        if self._unreplayed_since < NOW:  # the bitmap can be older than the inode
+        if self._unreplayed_since < TID_ON_DISK:  # the bitmap can be older than the inode
             used |= self.states.table.dtime[last] == 0
         freed = linked & ~used & (self.states.table.dtime[last] == 0)
         if freed.any():
-            freed &= np.isin(self.number, np.append(self.fs.tree().number, ROOT))
+            freed &= np.isin(self.number, np.append(self.fs.tree().inode, ROOT))
             used |= freed
         if freed.any():
             what = f"{freed.sum():,} linked inodes are marked free; they are treated as allocated"
@@ -442,29 +448,29 @@ class Past:
             last: per life, row of its last state.
         """
         states, numbers = self.states, self.states.table.number
-        rows = self.by_number
-        rows = rows[(states.order[rows] < NOW) & ~states.undescribed[rows]]
+        rows = self.by_inode
+        rows = rows[(states.tid[rows] < TID_ON_DISK) & ~states.untagged[rows]]
         final = ends_group(numbers[rows])
-        is_final = states.undescribed.copy()  # when these were is not sure
+        is_final = states.untagged.copy()  # when these were is not sure
         is_final[rows[final]] = True
-        shown = np.flatnonzero(is_final[last] & states.alive[last])
-        order = states.order[last[shown]]
+        shown = np.flatnonzero(is_final[last] & states.is_linked[last])
+        order = states.tid[last[shown]]
         unknown = (order >= self._unreplayed_since) & (order < UNREPLAYED)
         rest = np.flatnonzero(~unknown & self.fs.bitmaps.inodes_in_use(self.number[shown]))
         unknown[rest] = ~self.fs.inode_rows(self.number[shown[rest]])[1]
-        found = np.zeros(self.lives_count, bool)
+        found = np.zeros(self.instance_count, bool)
         found[shown[unknown]] = True
         return found
 
     @property
     def _unreplayed_since(self) -> int:
-        """Order of the first transaction to be replayed when one is damaged, NOW for none."""
+        """First transaction to be replayed when one is damaged, TID_ON_DISK for none."""
         if self.log is None:
-            return 0 if self.fs.superblock.needs_recovery else int(NOW)
+            return 0 if self.fs.superblock.needs_recovery else int(TID_ON_DISK)
         if not self.log.needs_recovery:
-            return int(NOW)
+            return int(TID_ON_DISK)
         first = self.log.walk.first_order
-        return first if (self.log.damaged_orders >= first).any() else int(NOW)
+        return first if (self.log.damaged_orders >= first).any() else int(TID_ON_DISK)
 
     @cached_property
     def are_freed(self) -> Any:
@@ -479,49 +485,49 @@ class Past:
     @cached_property
     def last_rows(self) -> Any:
         """Per life: row of its last state."""
-        return np.searchsorted(self.states.life, np.arange(self.lives_count), side="right") - 1
+        return np.searchsorted(self.states.life, np.arange(self.instance_count), side="right") - 1
 
     @cached_property
-    def last_whole(self) -> Any:
+    def last_content_row(self) -> Any:
         """Per life: row of the last state that still describes the content, -1 for none."""
-        rows = np.where(self.states.whole, np.arange(len(self.states)), -1)
+        rows = np.where(self.states.describes_content, np.arange(len(self.states)), -1)
         if not len(rows):
             return rows
         return np.maximum.reduceat(rows, self._first)
 
     @cached_property
-    def by_number(self) -> Any:
+    def by_inode(self) -> Any:
         """Rows of `states` sorted by (number, order)."""
-        return np.lexsort((self.states.order, self.states.table.number))
+        return np.lexsort((self.states.tid, self.states.table.number))
 
     @cached_property
-    def following(self) -> Any:
-        """Per state: order of the same number's next state, NEVER when there is none."""
-        rows = self.by_number
-        order, number = self.states.order[rows], self.states.table.number[rows]
-        result = np.full(len(rows), NEVER)
+    def next_tid(self) -> Any:
+        """Per state: order of the same number's next state, TID_NONE when there is none."""
+        rows = self.by_inode
+        order, number = self.states.tid[rows], self.states.table.number[rows]
+        result = np.full(len(rows), TID_NONE)
         same = number[1:] == number[:-1]
         result[rows[:-1][same]] = order[1:][same]
         return result
 
     @cached_property
     def _by_number_and_order(self) -> AsOfIndex:
-        rows = self.by_number
-        return AsOfIndex(self.states.table.number[rows], self.states.order[rows])
+        rows = self.by_inode
+        return AsOfIndex(self.states.table.number[rows], self.states.tid[rows])
 
-    def state_at(self, numbers: Any, orders: Any) -> Any:
+    def rows_at(self, numbers: Any, orders: Any) -> Any:
         """Row of the newest state of each number that is not newer than its order, else -1."""
-        return values_at(self.by_number, self._by_number_and_order.rows(numbers, orders))
+        return values_at(self.by_inode, self._by_number_and_order.rows(numbers, orders))
 
     # -- maps -----------------------------------------------------------------------------
 
-    def last_order(self, rows: Any) -> Any:
+    def last_valid_tid(self, rows: Any) -> Any:
         """Per state row: the last transaction order at which that state still held."""
-        after = self.following[rows]
-        held = np.where(after == NEVER, NOW, after - 1)
-        return np.where(after == NOW, self.states.order[rows], held)
+        after = self.next_tid[rows]
+        held = np.where(after == TID_NONE, TID_ON_DISK, after - 1)
+        return np.where(after == TID_ON_DISK, self.states.tid[rows], held)
 
-    def map_states(self, rows: Any, i_block: Any = None) -> Maps:
+    def map_states(self, rows: Any, i_block: Any = None) -> BlockMaps:
         """The block maps of the states `rows`, tree blocks read as they were at that time.
 
         Args:
@@ -529,7 +535,7 @@ class Past:
             i_block: other roots than the states' own (n, 60).
         """
         table = self.states.table
-        at = self.last_order(rows)
+        at = self.last_valid_tid(rows)
         mode, size, flags = table.mode[rows], table.size[rows], table.flags[rows]
         mapped = has_map(mode, size, flags) if i_block is None else np.ones(len(rows), bool)
         return map_inodes(
@@ -538,14 +544,16 @@ class Past:
             mapped,
             self.fs.superblock.blocks_count,
             self.fs.superblock.block_size,
-            lambda blocks, owner: self._fetch(blocks, rows[owner], at[owner]),
+            lambda blocks, owner: self._fetch_tree_blocks(blocks, rows[owner], at[owner]),
             self.fs.blocks.blocks_count,
         )
 
-    def _fetch(self, blocks: Any, rows: Any, at: Any) -> tuple[Any, Any]:
+    def _fetch_tree_blocks(self, blocks: Any, rows: Any, at: Any) -> tuple[Any, Any]:
         """Tree blocks as of `at`; one read from the disk has to prove that it is the owner's."""
         copies = (
-            np.full(len(blocks), -1) if self.history is None else self.history.latest(blocks, at)
+            np.full(len(blocks), -1)
+            if self.history is None
+            else self.history.newest_copies(blocks, at)
         )
         logged = copies >= 0
         data, readable = self.fetch_in_place(blocks, at)
@@ -554,16 +562,16 @@ class Past:
             data[logged] = self.log.read_copies(copies[logged])
             readable[logged] = True
         if self.fs.superblock.has_metadata_checksums:
-            self._check_nodes(data, readable, rows, logged)
+            self._verify_tree_blocks(data, readable, rows, logged)
         return data, readable
 
     def fetch_in_place(self, blocks: Any, at: Any) -> tuple[Any, Any]:
         """As `fs.fetch`; what fast commits change is read as it was at the orders `at`."""
         if self.before_fast_commits is None:
             return self.fs.fetch(blocks)
-        views = {int(NEVER): self.before_fast_commits}
+        views = {int(TID_NONE): self.before_fast_commits}
         views |= {order: fs for order, (fs, _) in self.interludes.items()}
-        views[int(NOW)] = self.fs
+        views[int(TID_ON_DISK)] = self.fs
         step = np.searchsorted(list(views), at, side="right") - 1
         data = np.zeros((len(blocks), self.fs.superblock.block_size), np.uint8)
         readable = np.zeros(len(blocks), bool)
@@ -583,11 +591,11 @@ class Past:
             return Epochs(superblock, (Epoch(superblock.inode_size, seed),), none, none)
         return epochs_of(self.fs, self.history)
 
-    def _check_nodes(self, data: Any, readable: Any, rows: Any, logged: Any) -> None:
+    def _verify_tree_blocks(self, data: Any, readable: Any, rows: Any, logged: Any) -> None:
         table = self.states.table
         by_extents = (table.flags[rows] & int(InodeFlags.EXTENTS)) != 0
         superblocks = self.epochs.superblocks
-        plain = self.epochs.had_no_checksums(self.states.order[rows])
+        plain = self.epochs.had_no_checksums(self.states.tid[rows])
         for place in np.flatnonzero(readable & ~logged & by_extents & ~plain).tolist():
             row = rows[place]
             number, generation = int(table.number[row]), int(table.generation[row])
@@ -598,11 +606,11 @@ class Past:
             )
 
 
-def _by_life(table: InodeTable, order: Any, undescribed: Any) -> States:
-    """States in the order of `States`."""
+def _sorted_by_instance(table: InodeTable, order: Any, undescribed: Any) -> InodeStates:
+    """States in the order of `InodeStates`."""
     _, life = np.unique(table.number << 32 | table.generation, return_inverse=True)
     sort = np.lexsort((~undescribed, order, life))
-    return States(table.take(sort), order[sort], life[sort], undescribed[sort])
+    return InodeStates(table.take(sort), order[sort], life[sort], undescribed[sort])
 
 
 def _count_changed(table: InodeTable, after: int) -> int:
@@ -610,12 +618,16 @@ def _count_changed(table: InodeTable, after: int) -> int:
     return int(((table.ctime > after) & (table.mode != 0)).sum())
 
 
-def are_ordinary(fs: FileSystem, table: InodeTable) -> Any:
+def is_user_inode(fs: FileSystem, table: InodeTable) -> Any:
     """Per inode (bool): a file of users: not reserved, no attribute store, a known type."""
     first = fs.superblock.first_usable_inode
     special = (table.flags & int(InodeFlags.EA_INODE)) != 0
     special |= table.number == (fs.superblock.orphan_file_inode or -1)
-    return ((table.number >= first) | (table.number == ROOT)) & ~special & _KINDS[table.mode >> 12]
+    return (
+        ((table.number >= first) | (table.number == ROOT))
+        & ~special
+        & _VALID_TYPES[table.mode >> 12]
+    )
 
 
 def inodes_in(fs: FileSystem, blocks: Any) -> Any:

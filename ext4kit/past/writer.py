@@ -29,7 +29,7 @@ from ext4kit.filesystem import FileSystem
 from ext4kit.journal import Log
 from ext4kit.parsers.directory import DIRENT, EntryTable, parse_entries
 from ext4kit.parsers.inode import InodeFlags, InodeTable
-from ext4kit.past.breaks import UNMOUNTED
+from ext4kit.past.breaks import UNMOUNT_STEP
 from ext4kit.units import NANOSECONDS
 
 Version = tuple[int, int]
@@ -177,7 +177,7 @@ class _Found:
         self.cleared, self.left = np.array([0, -1]), np.array([0, -1])
         self._blocks_left = MOST_BLOCKS
         tables, inodes = [], 0
-        for table in fs.inode_chunks():
+        for table in fs.inode_batches():
             live = table.take((table.links_count > 0) & (table.number >= fs.superblock.first_inode))
             kind = live.mode & 0xF000
             tables.append(live.take((kind == 0x8000) & (live.flags & InodeFlags.EA_INODE == 0)))
@@ -194,7 +194,7 @@ class _Found:
     def _read(self, table: InodeTable) -> None:
         """Count the removed entries in the blocks of directories."""
         fs = self._fs
-        runs = fs.quiet_map_table(table).data.take(slice(self._blocks_left))
+        runs = fs.map_table_silently(table).runs.take(slice(self._blocks_left))
         row, position = expand(np.clip(runs.length, 0, self._blocks_left))
         owner, block = runs.owner[row], runs.physical[row] + position
         known = np.flatnonzero((block > 0) & (block < fs.blocks.blocks_count))
@@ -251,7 +251,7 @@ def _of_log(log: Log | None) -> Iterator[Sign]:
         return
     known = log.transactions
     end, first = log.ring.wrap(known.commit + 1), log.ring.first
-    here = (np.diff(known.order) == UNMOUNTED) & (known.commit[:-1] >= 0) & (end[:-1] != first)
+    here = (np.diff(known.order) == UNMOUNT_STEP) & (known.commit[:-1] >= 0) & (end[:-1] != first)
     times = known.commit_time_ns[1:]
     went_on = here & (known.start[1:] == end[:-1])
     if went_on.any():

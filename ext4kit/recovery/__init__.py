@@ -1,17 +1,17 @@
 """Recovery: candidates from many sources, their paths, owners and grades, and salvage."""
 
-from ext4kit.recovery.deleted import Deleted, DeletedFile, Grade, LostRange, Moment
+from ext4kit.recovery.deleted import DeletedFile, DeletedFiles, Grade, ReusedRange, TransactionTime
 from ext4kit.recovery.engine import find_deleted
 from ext4kit.recovery.records import record
-from ext4kit.recovery.salvage import Salvage, recover
+from ext4kit.recovery.salvage import RecoveryResult, recover
 
 __all__ = [
-    "Deleted",
+    "DeletedFiles",
     "DeletedFile",
     "Grade",
-    "LostRange",
-    "Moment",
-    "Salvage",
+    "ReusedRange",
+    "TransactionTime",
+    "RecoveryResult",
     "find_deleted",
     "record",
     "recover",

@@ -14,24 +14,24 @@ from typing import Any
 import numpy as np
 
 from ext4kit.parsers.inode import InodeFlags
-from ext4kit.past.states import NEVER, NOW, Past
+from ext4kit.past.states import TID_NONE, TID_ON_DISK, History
 from ext4kit.past.writes import COMMIT_INTERVAL
-from ext4kit.recovery.intervals import shared
+from ext4kit.recovery.intervals import owners_sharing_blocks
 from ext4kit.units import NANOSECONDS
 
 MINUTE = 60 * NANOSECONDS
-WRITEBACK = MINUTE  # dirty pages are on disk well before that
-FINE_TIMES = 16  # bytes of an inode beyond the first 128 with the fractions of its times
-DATED = 24  # the same with the time of its making
-MADE_AND_WRITTEN = 2  # i_version after that
-A_MOMENT = NANOSECONDS // 20
-FIRST = 2  # the id of the first transaction of a log that was just made
+WRITEBACK_LIMIT = MINUTE  # dirty pages are on disk well before that
+EXTRA_TIMES = 16  # bytes of an inode beyond the first 128 with the fractions of its times
+EXTRA_CRTIME = 24  # the same with the time of its making
+VERSION_AFTER_FIRST_WRITE = 2  # i_version after that
+SAME_WRITE_WINDOW = NANOSECONDS // 20
+FIRST_TID = 2  # the id of the first transaction of a log that was just made
 
 
 class Ages:
     """What happened between the states of a past; all columns are per state."""
 
-    def __init__(self, past: Past) -> None:
+    def __init__(self, past: History) -> None:
         self.past = past
         self.states = past.states
 
@@ -43,11 +43,11 @@ class Ages:
         life = self.states.life
         return np.append(False, life[1:] == life[:-1])[: len(life)]
 
-    def _differs(self, column: Any) -> Any:
+    def _changed_since_predecessor(self, column: Any) -> Any:
         return self.follows & (column != np.roll(column, 1))
 
     @cached_property
-    def counts(self) -> Any:
+    def version_is_counted(self) -> Any:
         """The kernel counted this file's changes in i_version (bool)."""
         return self.states.table.version > 1
 
@@ -58,20 +58,20 @@ class Ages:
         The state itself or an earlier one shows counts, and no file was written without one
         between the mount and the unmount.
         """
-        writes, breaks = self.past.writes, self.past.breaks
-        session = breaks.next_to(self.states.order)
-        first = breaks.next_to(writes.counted[:1])  # none where none is known
-        shown = self.counts | (session[:, None] >= first).any(axis=1)
-        return shown & ~np.isin(session, breaks.next_to(writes.uncounted))
+        writes, breaks = self.past.writes, self.past.gaps
+        session = breaks.first_gap_after(self.states.tid)
+        first = breaks.first_gap_after(writes.counted[:1])  # none where none is known
+        shown = self.version_is_counted | (session[:, None] >= first).any(axis=1)
+        return shown & ~np.isin(session, breaks.first_gap_after(writes.uncounted))
 
     @cached_property
-    def steps(self) -> Any:
+    def version_step(self) -> Any:
         """By how much i_version is ahead of the state before; 0 where it tells nothing."""
         version = self.states.table.version
-        return np.where(self.follows & self.counts, version - np.roll(version, 1), 0)
+        return np.where(self.follows & self.version_is_counted, version - np.roll(version, 1), 0)
 
     @cached_property
-    def unexplained(self) -> Any:
+    def unexplained_version_steps(self) -> Any:
         """Steps of i_version since the state before that its attributes do not explain.
 
         One step each: another mode, other owners, a time set by hand. Not so a size that fell:
@@ -80,20 +80,29 @@ class Ages:
         table = self.states.table
         before = {name: np.roll(getattr(table, name), 1) for name in ("ctime", "version")}
         by_hand = (table.mtime < before["ctime"]) | (table.mtime > table.ctime)
-        explained = self._differs(table.mode).astype(np.int64)
-        explained += self._differs(table.uid) | self._differs(table.gid)
-        explained += by_hand & self._differs(table.mtime)
+        explained = self._changed_since_predecessor(table.mode).astype(np.int64)
+        explained += self._changed_since_predecessor(table.uid) | self._changed_since_predecessor(
+            table.gid
+        )
+        explained += by_hand & self._changed_since_predecessor(table.mtime)
         return np.where(self.follows, table.version - before["version"] - explained, 0)
 
     @cached_property
-    def wrote(self) -> Any:
+    def may_have_written(self) -> Any:
         """Bytes may have been written since the state before (bool)."""
-        by_time = self._differs(self.states.table.mtime)
-        counted = self.follows & np.where(self.counts, self.unexplained > 0, by_time)
-        return counted | self._appended | self._replaced | (self.follows & self._coarse)
+        by_time = self._changed_since_predecessor(self.states.table.mtime)
+        counted = self.follows & np.where(
+            self.version_is_counted, self.unexplained_version_steps > 0, by_time
+        )
+        return (
+            counted
+            | self._size_grew
+            | self._first_block_changed
+            | (self.follows & self._whole_second_times)
+        )
 
     @cached_property
-    def _replaced(self) -> Any:
+    def _first_block_changed(self) -> Any:
         """Its first blocks are others than in the state before (bool): it was written anew.
 
         Told where one inode holds the whole map: by the place of the first extent or block.
@@ -106,12 +115,12 @@ class Ages:
         return self.follows & changed & ~deep & ~np.roll(deep, 1) & (table.size > 0)
 
     @property
-    def _coarse(self) -> Any:
+    def _whole_second_times(self) -> Any:
         """Its times are of whole seconds: a second write within one moves nothing (bool)."""
-        return self.states.table.extra_isize < FINE_TIMES
+        return self.states.table.extra_isize < EXTRA_TIMES
 
     @cached_property
-    def _appended(self) -> Any:
+    def _size_grew(self) -> Any:
         """It grew since the state before, and not because writeback came further (bool)."""
         table, block_size = self.states.table, self.past.fs.superblock.block_size
         size, blocks = np.roll(table.size, 1), np.roll(table.blocks, 1)
@@ -119,34 +128,36 @@ class Ages:
         return grew & ((size % block_size != 0) | (table.blocks == blocks))
 
     @cached_property
-    def in_one_go(self) -> Any:
+    def written_once(self) -> Any:
         """Nothing was written after the first bytes: a time set by hand would be gone (bool)."""
         table = self.states.table
         by_hand = (table.mtime < table.crtime) | (table.mtime > table.ctime)
-        at_once = (table.version <= MADE_AND_WRITTEN) & (table.mtime - table.crtime < A_MOMENT)
-        return (table.extra_isize >= DATED) & (by_hand | at_once)
+        at_once = (table.version <= VERSION_AFTER_FIRST_WRITE) & (
+            table.mtime - table.crtime < SAME_WRITE_WINDOW
+        )
+        return (table.extra_isize >= EXTRA_CRTIME) & (by_hand | at_once)
 
-    def written_in_place(self, lives: Any) -> Any:
+    def overwritten_in_place(self, lives: Any) -> Any:
         """Bytes may have been written since the state before, into blocks it had (bool).
 
         Args:
             lives: those that matter; nothing is said of the others.
         """
         states = self.states
-        rows = np.flatnonzero(self.wrote & np.isin(states.life, lives))
-        rows = rows[states.whole[rows] & states.whole[rows - 1]]
-        before, after = self.past.map_states(rows - 1).data, self.past.map_states(rows).data
+        rows = np.flatnonzero(self.may_have_written & np.isin(states.life, lives))
+        rows = rows[states.describes_content[rows] & states.describes_content[rows - 1]]
+        before, after = self.past.map_states(rows - 1).runs, self.past.map_states(rows).runs
         found = np.zeros(len(states), bool)
-        found[rows] = shared(before, after, len(rows))
+        found[rows] = owners_sharing_blocks(before, after, len(rows))
         return found
 
     @cached_property
-    def awaits_blocks(self) -> Any:
+    def may_await_allocation(self) -> Any:
         """Bytes were written since the last blocks were taken (bool): more may be to come."""
         blocks = self.states.table.blocks
-        row = self.changed
+        row = self.last_write_row
         same = self.follows[row] & (blocks[row] == blocks[row - 1])
-        return self.awaits_bytes | (same & (blocks == blocks[row]))
+        return self.awaits_writeback | (same & (blocks == blocks[row]))
 
     @cached_property
     def are_flushed(self) -> Any:
@@ -155,7 +166,7 @@ class Ages:
         Delayed allocation is over by then: an unmount, or a minute, gives every byte its block,
         and the inode is logged with it.
         """
-        return ~self.unsettled(np.arange(len(self.states)), self.changed)
+        return ~self.may_not_be_flushed(np.arange(len(self.states)), self.last_write_row)
 
     @cached_property
     def in_one_tick(self) -> Any:
@@ -163,13 +174,13 @@ class Ages:
 
         The kernel does not count a change at the time of the one before.
         """
-        grain = np.where(self._coarse, NANOSECONDS, 1)
-        begins = self.past.begun(self.states.order) // grain
+        grain = np.where(self._whole_second_times, NANOSECONDS, 1)
+        begins = self.past.begun(self.states.tid) // grain
         return self.follows & (np.roll(self.states.table.ctime, 1) // grain >= begins)
 
     # -- times ----------------------------------------------------------------------------
 
-    def _last(self, marked: Any) -> Any:
+    def _last_marked_row(self, marked: Any) -> Any:
         """Row of the life's last marked state up to each, -1 for none."""
         here = np.arange(len(self.states))
         first = np.maximum.accumulate(np.where(self.follows, 0, here))
@@ -180,31 +191,31 @@ class Ages:
     def _freed(self) -> Any:
         """Row of the life's first state without links, for it and those after it, else -1."""
         freed = self.states.table.links_count == 0
-        return self._last(freed & ~(self.follows & np.roll(freed, 1)))
+        return self._last_marked_row(freed & ~(self.follows & np.roll(freed, 1)))
 
     @cached_property
-    def changed(self) -> Any:
+    def last_write_row(self) -> Any:
         """Row of the state that shows the last change of bytes that is known."""
-        return self._last(self.wrote | ~self.follows)
+        return self._last_marked_row(self.may_have_written | ~self.follows)
 
     @cached_property
-    def awaits_bytes(self) -> Any:
+    def awaits_writeback(self) -> Any:
         """It is empty, and was written to: the bytes wait for writeback (bool)."""
-        table, row = self.states.table, self.changed
+        table, row = self.states.table, self.last_write_row
         empty = (table.size == 0) & (table.size[row] == 0) & (table.blocks == 0)
         written = (table.mtime[row] > table.crtime[row]) & (table.mtime[row] <= table.ctime[row])
-        return empty & self.counts[row] & written
+        return empty & self.version_is_counted[row] & written
 
-    def dirtied(self, lives: Any) -> Any:
+    def last_in_place_write_row(self, lives: Any) -> Any:
         """Row of the state that shows the last write into blocks that a file had, -1 for none.
 
         Args:
             lives: those that matter.
         """
-        return self._last(self.written_in_place(lives) | self._of_unknown_past)
+        return self._last_marked_row(self.overwritten_in_place(lives) | self._older_than_journal)
 
     @cached_property
-    def made_and_rewritten(self) -> Any:
+    def rewritten_before_first_state(self) -> Any:
         """Row of the life's first state, where it was written to more than once before that.
 
         It has its blocks already, and what was written after they were taken may have been
@@ -214,27 +225,29 @@ class Ages:
         """
         table = self.states.table
         by_hand = (table.mtime < table.crtime) | (table.mtime > table.ctime)
-        again = table.version > MADE_AND_WRITTEN + by_hand
+        again = table.version > VERSION_AFTER_FIRST_WRITE + by_hand
         by_extents = (table.flags & int(InodeFlags.EXTENTS)) != 0
-        known = (table.extra_isize >= DATED) & (table.crtime > self._log_begins)
-        return self._last(~self.follows & known & again & by_extents & (table.blocks > 0))
+        known = (table.extra_isize >= EXTRA_CRTIME) & (table.crtime > self._journal_start_time)
+        return self._last_marked_row(
+            ~self.follows & known & again & by_extents & (table.blocks > 0)
+        )
 
     @cached_property
-    def _of_unknown_past(self) -> Any:
+    def _older_than_journal(self) -> Any:
         """First states of lives that began before the log does, and were written to since."""
         table = self.states.table
-        dated = (table.extra_isize >= DATED) & (table.crtime <= self._log_begins)
-        return ~self.follows & dated & (table.mtime != table.crtime) & ~self.in_one_go
+        dated = (table.extra_isize >= EXTRA_CRTIME) & (table.crtime <= self._journal_start_time)
+        return ~self.follows & dated & (table.mtime != table.crtime) & ~self.written_once
 
     @property
-    def _log_begins(self) -> int:
+    def _journal_start_time(self) -> int:
         """Of what was made after that the log has all states (ns)."""
         log = self.past.log
         times = self._commit_times[self._commit_times >= 0]
         if log is None or not len(times):
             return 0
         oldest, made = int(times[0]), self.past.fs.superblock.mkfs_time * NANOSECONDS
-        from_the_start = log.transactions.order[0] <= FIRST and oldest - made < MINUTE
+        from_the_start = log.transactions.order[0] <= FIRST_TID and oldest - made < MINUTE
         return oldest - COMMIT_INTERVAL if from_the_start else oldest
 
     @property
@@ -243,7 +256,7 @@ class Ages:
         return log.transactions.commit_time_ns if log else np.zeros(0, np.int64)
 
     @cached_property
-    def _gone_at(self) -> Any:
+    def _state_end_time(self) -> Any:
         """When a state was gone at the latest: freed, another one in its place, the log's end."""
         states, log = self.states, self.past.log
         times, far = self._commit_times, np.iinfo(np.int64).max
@@ -255,11 +268,11 @@ class Ages:
         gone = np.where(freed, (dtime + 1) * NANOSECONDS, far)
         if not len(log.transactions):
             return np.minimum(gone, stop)
-        row = log.transactions.row_of(self.past.following)
+        row = log.transactions.row_of(self.past.next_tid)
         known = (row >= 0) & (times[row] >= 0)
         return np.minimum(gone, np.where(known, times[row], stop))
 
-    def unsettled(self, rows: Any, changed: Any) -> Any:
+    def may_not_be_flushed(self, rows: Any, changed: Any) -> Any:
         """States (bool) that went before their last change was sure to be on the disk.
 
         An unmount brings everything there, a power cut stops it.
@@ -268,19 +281,19 @@ class Ages:
             rows: the states.
             changed: row of the state that shows each one's last change, -1 for none.
         """
-        states, breaks = self.states, self.past.breaks
-        gone, following = self._gone_at[rows], self.past.following[rows]
-        following = np.where(following == NEVER, NOW, following)
+        states, breaks = self.states, self.past.gaps
+        gone, following = self._state_end_time[rows], self.past.next_tid[rows]
+        following = np.where(following == TID_NONE, TID_ON_DISK, following)
         freed = self._freed[rows]
         dated = (freed >= 0) & self.past.are_freed[freed]
         gone = np.where(dated, (states.table.dtime[freed] + 1) * NANOSECONDS, gone)
-        following = np.where(freed >= 0, states.order[freed], following)
-        if len(breaks.before):
-            place = breaks.next_to(states.order[changed])
-            known = place < len(breaks.before)
-            place = np.minimum(place, len(breaks.before) - 1)
-            known &= breaks.after[place] <= following
-            cut = known & ~breaks.clean[place]
-            gone = np.where(cut, np.minimum(gone, breaks.time[place]), gone)
-            changed = np.where(known & breaks.clean[place], -1, changed)
-        return (changed >= 0) & (gone - states.table.ctime[changed] < WRITEBACK)
+        following = np.where(freed >= 0, states.tid[freed], following)
+        if len(breaks.tid_before):
+            place = breaks.first_gap_after(states.tid[changed])
+            known = place < len(breaks.tid_before)
+            place = np.minimum(place, len(breaks.tid_before) - 1)
+            known &= breaks.tid_after[place] <= following
+            cut = known & ~breaks.unmounted[place]
+            gone = np.where(cut, np.minimum(gone, breaks.commit_time[place]), gone)
+            changed = np.where(known & breaks.unmounted[place], -1, changed)
+        return (changed >= 0) & (gone - states.table.ctime[changed] < WRITEBACK_LIMIT)

@@ -15,16 +15,16 @@ import numpy as np
 from ext4kit.arrays.intervals import overlap_pairs
 from ext4kit.arrays.lookup import SortedIndex, values_at
 from ext4kit.filesystem import FileSystem
-from ext4kit.filesystem.maps import Maps, Runs
-from ext4kit.journal import History
+from ext4kit.filesystem.maps import BlockMaps, Runs
+from ext4kit.journal import BlockHistory
 from ext4kit.parsers import extents
 from ext4kit.parsers.inode import InodeFlags
-from ext4kit.past.states import NEVER, NOW, Past
-from ext4kit.recovery.sources.lost_maps import LostMaps
+from ext4kit.past.states import TID_NONE, TID_ON_DISK, History
+from ext4kit.recovery.sources.lost_maps import RebuiltMaps
 from ext4kit.units import NANOSECONDS
 
-LOG, DISK, STALE_INDEX, NOTHING = "journal", "inode table", "stale index", "none"
-NONE = -1
+JOURNAL, INODE_TABLE, STALE_INDEX, NO_MAP = "journal", "inode table", "stale index", "none"
+NO_ROW = -1
 BLOCKS_AT_ONCE = 4096
 
 
@@ -33,34 +33,34 @@ class Candidates:
     """What is to be brought back, as columns, one row a candidate.
 
     Attributes:
-        row: row of the state in `Past.states`.
-        source: where the map comes from.
-        death: order at which it is seen dead; NEVER while it still holds its blocks.
+        state_row: row of the state in `History.states`.
+        map_source: where the map comes from.
+        freed_tid: order at which it is seen dead; TID_NONE while it still holds its blocks.
         superseded: an earlier state of a file that went on.
-        runs: the content's blocks, `owner` is the candidate's row; damaged: map incomplete.
-        nodes: (candidate, block) of tree blocks.
-        lost_map: row of the found maps that `runs` come from, NONE for others.
+        runs: the content's blocks, `owner` is the candidate's row; map_damaged: map incomplete.
+        tree_blocks: (candidate, block) of tree blocks.
+        rebuilt_row: row of the found maps that `runs` come from, NO_ROW for others.
     """
 
-    row: Any
-    source: Any
-    death: Any
+    state_row: Any
+    map_source: Any
+    freed_tid: Any
     superseded: Any
     runs: Runs
-    damaged: Any
-    nodes: tuple[Any, Any]
-    lost_map: Any
+    map_damaged: Any
+    tree_blocks: tuple[Any, Any]
+    rebuilt_row: Any
 
     def __len__(self) -> int:
-        return len(self.row)
+        return len(self.state_row)
 
     @property
-    def unsized(self) -> Any:
+    def size_unknown(self) -> Any:
         """Bool: its map is known, its size is not."""
-        return (self.source == STALE_INDEX) | (self.lost_map != NONE)
+        return (self.map_source == STALE_INDEX) | (self.rebuilt_row != NO_ROW)
 
 
-def find_candidates(past: Past, versions: bool, maps: LostMaps | None = None) -> Candidates:
+def select_candidates(past: History, versions: bool, maps: RebuiltMaps | None = None) -> Candidates:
     """Every deleted life once, in its last whole state; with `versions` earlier states too.
 
     Args:
@@ -74,108 +74,112 @@ def find_candidates(past: Past, versions: bool, maps: LostMaps | None = None) ->
         runs = Runs.empty()
         pairs = (nothing, nothing)
         return Candidates(nothing, nothing, nothing, flags, runs, flags, pairs, nothing)
-    dead = np.flatnonzero(~past.alive_now)
-    last = past.last_whole[dead]
-    parts = [_whole(past, last[last >= 0], False)]
-    parts += _lost(past, dead[last < 0], maps)
+    dead = np.flatnonzero(~past.is_allocated)
+    last = past.last_content_row[dead]
+    parts = [_from_states(past, last[last >= 0], False)]
+    parts += _without_content_state(past, dead[last < 0], maps)
     if versions:
-        parts.append(_whole(past, _earlier_states(past), True))
+        parts.append(_from_states(past, _earlier_version_rows(past), True))
     return _stacked(parts)
 
 
-def _whole(past: Past, rows: Any, superseded: bool) -> Candidates:
+def _from_states(past: History, rows: Any, superseded: bool) -> Candidates:
     maps = past.map_states(rows)
     states = past.states
-    source = np.where(states.order[rows] == NOW, DISK, LOG)
+    source = np.where(states.tid[rows] == TID_ON_DISK, INODE_TABLE, JOURNAL)
     return Candidates(
         rows,
         source,
-        _deaths(past, rows),
+        _freed_tids(past, rows),
         np.full(len(rows), superseded),
-        maps.data,
+        maps.runs,
         maps.damaged,
-        maps.nodes,
-        np.full(len(rows), NONE),
+        maps.tree_blocks,
+        np.full(len(rows), NO_ROW),
     )
 
 
-def _deaths(past: Past, rows: Any) -> Any:
+def _freed_tids(past: History, rows: Any) -> Any:
     """When each state ended. One on disk holds its blocks still if its inode is in use."""
-    order, following = past.states.order[rows], past.following[rows]
+    order, following = past.states.tid[rows], past.next_tid[rows]
     held = past.fs.bitmaps.inodes_in_use(past.states.table.number[rows])
-    ended = np.where(following == NEVER, NOW, following)
-    return np.where((order == NOW) & held, NEVER, ended)
+    ended = np.where(following == TID_NONE, TID_ON_DISK, following)
+    return np.where((order == TID_ON_DISK) & held, TID_NONE, ended)
 
 
-def _deaths_by_time(past: Past, rows: Any) -> Any:
-    """The first transaction committed at or after each state's deletion time, NOW for none."""
+def _freed_tids_by_dtime(past: History, rows: Any) -> Any:
+    """First tid committed at or after each state's deletion time, TID_ON_DISK for none."""
     if past.log is None:
-        return np.full(len(rows), NOW)
+        return np.full(len(rows), TID_ON_DISK)
     known = sorted(
         (item.order, item.commit_time_ns)
         for item in past.log.transactions
         if item.commit_time_ns is not None
     )
-    orders = np.array([order for order, _ in known] + [NOW], np.int64)
+    orders = np.array([order for order, _ in known] + [TID_ON_DISK], np.int64)
     times = np.maximum.accumulate(np.array([time for _, time in known] or [0], np.int64))
     place = np.searchsorted(times, past.states.table.dtime[rows] * NANOSECONDS)
-    return orders[place] if known else np.full(len(rows), NOW)
+    return orders[place] if known else np.full(len(rows), TID_ON_DISK)
 
 
-def _lost(past: Past, lives: Any, found: LostMaps | None) -> list[Candidates]:
+def _without_content_state(
+    past: History, lives: Any, found: RebuiltMaps | None
+) -> list[Candidates]:
     """Lives of which no whole state is known: by their stale index entries, a map, or nothing."""
     rows = np.searchsorted(past.states.life, lives, side="right") - 1
     roots, rooted = _stale_roots(past, rows)
     maps = past.map_states(rows[rooted], roots[rooted])
     sound, usable = np.zeros(len(rows), bool), np.zeros(len(rows), bool)
-    usable[np.flatnonzero(rooted)[np.unique(maps.data.owner)]] = True
+    usable[np.flatnonzero(rooted)[np.unique(maps.runs.owner)]] = True
     sound[np.flatnonzero(rooted)[~maps.damaged]] = True
-    place = _mapped(lives, found)
-    mapped = (place != NONE) & ~(sound & usable)
+    place = _rebuilt_rows(lives, found)
+    mapped = (place != NO_ROW) & ~(sound & usable)
     stale, nothing = usable & ~mapped, ~usable & ~mapped
     parts = [
-        _unseen(past, rows[stale], STALE_INDEX, past.map_states(rows[stale], roots[stale])),
-        _unseen(past, rows[nothing], NOTHING, past.map_states(rows[:0])),
+        _from_final_states(
+            past, rows[stale], STALE_INDEX, past.map_states(rows[stale], roots[stale])
+        ),
+        _from_final_states(past, rows[nothing], NO_MAP, past.map_states(rows[:0])),
     ]
     if found is not None and mapped.any():
-        parts.append(_from_maps(past, rows[mapped], found, place[mapped]))
+        parts.append(_from_rebuilt_maps(past, rows[mapped], found, place[mapped]))
     return parts
 
 
-def _mapped(lives: Any, found: LostMaps | None) -> Any:
-    """Row of the first map of each life in `found`, NONE where there is none."""
+def _rebuilt_rows(lives: Any, found: RebuiltMaps | None) -> Any:
+    """Row of the first map of each life in `found`, NO_ROW where there is none."""
     if found is None or not len(found):
-        return np.full(len(lives), NONE)
+        return np.full(len(lives), NO_ROW)
     known, first = np.unique(found.life, return_index=True)
     return values_at(first, SortedIndex(known).rows(lives))
 
 
-def _from_maps(past: Past, rows: Any, found: LostMaps, place: Any) -> Candidates:
+def _from_rebuilt_maps(past: History, rows: Any, found: RebuiltMaps, place: Any) -> Candidates:
     """Candidates whose blocks a found map tells."""
     order = np.argsort(place)
     chosen = np.zeros(len(found), bool)
     chosen[place] = True
     maps = found.take(chosen)
-    whole = Maps(maps.runs, maps.nodes, np.zeros(len(maps), bool))
-    part = _unseen(past, rows[order], "", whole)
-    return replace(part, source=maps.source, lost_map=place[order])
+    whole = BlockMaps(maps.runs, maps.nodes, np.zeros(len(maps), bool))
+    part = _from_final_states(past, rows[order], "", whole)
+    return replace(part, map_source=maps.source, rebuilt_row=place[order])
 
 
-def _unseen(past: Past, rows: Any, source: str, maps: Maps) -> Candidates:
+def _from_final_states(past: History, rows: Any, source: str, maps: BlockMaps) -> Candidates:
     """Candidates in their last state, which does not describe their content."""
     return Candidates(
         rows,
         np.full(len(rows), source),
-        _deaths_by_time(past, rows),
+        _freed_tids_by_dtime(past, rows),
         np.zeros(len(rows), bool),
-        maps.data,
+        maps.runs,
         maps.damaged if len(maps.damaged) else np.zeros(len(rows), bool),
-        maps.nodes,
-        np.full(len(rows), NONE),
+        maps.tree_blocks,
+        np.full(len(rows), NO_ROW),
     )
 
 
-def _stale_roots(past: Past, rows: Any) -> tuple[Any, Any]:
+def _stale_roots(past: History, rows: Any) -> tuple[Any, Any]:
     """Extent roots rebuilt from what a deletion leaves behind `eh_entries = 0`.
 
     Removal takes index entries away from the last to the first and clears none of them; the
@@ -194,7 +198,7 @@ def _stale_roots(past: Past, rows: Any) -> tuple[Any, Any]:
     first, child = extents.parse_children(roots, every, slot[None, :])
     possible = (child > 0) & (child < past.fs.blocks.blocks_count) & found[:, None]
     fits, depth = np.zeros(child.shape, bool), np.zeros(child.shape, np.int64)
-    fits[possible], depth[possible] = _nodes_at(past.fs, child[possible])
+    fits[possible], depth[possible] = read_node_headers(past.fs, child[possible])
     fits &= depth == depth[:, :1]
     fits[:, 1:] &= first[:, 1:] > first[:, :-1]
     count = np.cumprod(fits, axis=1).sum(axis=1)
@@ -205,7 +209,7 @@ def _stale_roots(past: Past, rows: Any) -> tuple[Any, Any]:
     return roots, found
 
 
-def _nodes_at(fs: FileSystem, blocks: Any) -> tuple[Any, Any]:
+def read_node_headers(fs: FileSystem, blocks: Any) -> tuple[Any, Any]:
     """(bool: a node with entries lies there, its depth) of each block."""
     fits, depths = np.zeros(len(blocks), bool), np.zeros(len(blocks), np.int64)
     for start in range(0, len(blocks), BLOCKS_AT_ONCE):
@@ -216,17 +220,17 @@ def _nodes_at(fs: FileSystem, blocks: Any) -> tuple[Any, Any]:
     return fits, depths
 
 
-def _earlier_states(past: Past) -> Any:
+def _earlier_version_rows(past: History) -> Any:
     """Whole states of regular files that the life's next state does not contain.
 
     A state that only grew lies in the next one: it has no block and no byte that went, unless
     the log has newer bytes of a block that both have.
     """
     states = past.states
-    rows = np.flatnonzero(states.whole & ((states.table.mode & 0xF000) == 0x8000))
+    rows = np.flatnonzero(states.describes_content & ((states.table.mode & 0xF000) == 0x8000))
     same = states.life[rows[1:]] == states.life[rows[:-1]]
     earlier, later = rows[:-1][same], rows[1:][same]
-    before, after = past.map_states(earlier).data, past.map_states(later).data
+    before, after = past.map_states(earlier).runs, past.map_states(later).runs
     mine, other = overlap_pairs(before.physical, before.length, after.physical, after.length)
     kept = before.owner[mine] == after.owner[other]
     mine, other = mine[kept], other[kept]
@@ -237,10 +241,10 @@ def _earlier_states(past: Past) -> Any:
     shared = np.bincount(before.owner[mine], end - start, len(earlier))
     total = np.bincount(before.owner, before.length, len(earlier))
     shrunk = states.table.size[earlier] > states.table.size[later]
-    return earlier[(shared < total) | shrunk | _are_rewritten(past, before, later)]
+    return earlier[(shared < total) | shrunk | _overwritten_in_journal(past, before, later)]
 
 
-def _are_rewritten(past: Past, runs: Runs, later: Any) -> Any:
+def _overwritten_in_journal(past: History, runs: Runs, later: Any) -> Any:
     """Per row of `later` (bool): the log has bytes of the runs' blocks from when it came about."""
     found, history = np.zeros(len(later), bool), past.history
     if history is None:
@@ -248,7 +252,7 @@ def _are_rewritten(past: Past, runs: Runs, later: Any) -> Any:
     ones = np.ones_like(history.blocks)
     mine, copy = overlap_pairs(runs.physical, runs.length, history.blocks, ones)
     owner = runs.owner[mine]
-    new = history.orders[copy] == past.states.order[later[owner]]
+    new = history.tids[copy] == past.states.tid[later[owner]]
     mine, copy, owner = mine[new], copy[new], owner[new]
     logical = runs.logical[mine] + history.blocks[copy] - runs.physical[mine]
     size = past.states.table.size
@@ -257,18 +261,18 @@ def _are_rewritten(past: Past, runs: Runs, later: Any) -> Any:
     longer = (logical == last) & (after > before)
     found[owner[~longer]] = True
     owner, copy, end = owner[longer], copy[longer], end[longer]
-    found[owner[_differ_before(history, copy, past.last_order(later[owner] - 1), end)]] = True
+    found[owner[_copies_differ(history, copy, past.last_valid_tid(later[owner] - 1), end)]] = True
     return found
 
 
-def _differ_before(history: History, copy: Any, at: Any, end: Any) -> Any:
+def _copies_differ(history: BlockHistory, copy: Any, at: Any, end: Any) -> Any:
     """Per copy of a block (bool): the bytes up to `end` are others than in its copy as of `at`."""
-    older = history.latest(history.blocks[copy], at)
+    older = history.newest_copies(history.blocks[copy], at)
     differ = np.zeros(len(copy), bool)
     rows = np.flatnonzero(older >= 0)
     for start in range(0, len(rows), BLOCKS_AT_ONCE):
         some = rows[start : start + BLOCKS_AT_ONCE]
-        new = history.log.read_copies(history.tags[copy[some]])
+        new = history.log.read_copies(history.tag_rows[copy[some]])
         changed = new != history.log.read_copies(older[some])
         differ[some] = (changed & (np.arange(new.shape[1]) < end[some, None])).any(axis=1)
     return differ
@@ -278,10 +282,17 @@ def _stacked(parts: list[Candidates]) -> Candidates:
     """Several tables of candidates as one."""
     columns = {
         name: np.concatenate([getattr(part, name) for part in parts])
-        for name in ("row", "source", "death", "superseded", "damaged", "lost_map")
+        for name in (
+            "state_row",
+            "map_source",
+            "freed_tid",
+            "superseded",
+            "map_damaged",
+            "rebuilt_row",
+        )  # fmt: skip
     }
     starts = np.cumsum([0, *(len(part) for part in parts)]).tolist()
-    owners = [part.nodes[0] + start for part, start in zip(parts, starts, strict=False)]
-    nodes = np.concatenate(owners), np.concatenate([part.nodes[1] for part in parts])
+    owners = [part.tree_blocks[0] + start for part, start in zip(parts, starts, strict=False)]
+    nodes = np.concatenate(owners), np.concatenate([part.tree_blocks[1] for part in parts])
     runs = Runs.stacked([(part.runs, len(part)) for part in parts])
-    return Candidates(**columns, runs=runs, nodes=nodes)
+    return Candidates(**columns, runs=runs, tree_blocks=nodes)

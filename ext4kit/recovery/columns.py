@@ -12,27 +12,27 @@ from ext4kit.arrays.grouping import ends_group, expand, row_bounds
 from ext4kit.arrays.intervals import overlap_pairs
 from ext4kit.filesystem.maps import Runs
 from ext4kit.parsers.inode import InodeFlags
-from ext4kit.past.states import NEVER, NOW
+from ext4kit.past.states import TID_NONE, TID_ON_DISK
 from ext4kit.recovery import overwritten_copies
-from ext4kit.recovery.candidates import DISK, NONE, NOTHING, STALE_INDEX, Candidates
-from ext4kit.recovery.deleted import Moment
+from ext4kit.recovery.candidates import INODE_TABLE, NO_MAP, NO_ROW, STALE_INDEX, Candidates
+from ext4kit.recovery.deleted import TransactionTime
 from ext4kit.recovery.discarded import IN_UNITS, find_discarded
-from ext4kit.recovery.doubts import find_doubts
-from ext4kit.recovery.ends import Ends, find_ends
-from ext4kit.recovery.ownership import Ownership, Reuse
-from ext4kit.recovery.sources.ends import last_bytes
-from ext4kit.recovery.sources.loose_copies import Wanted, place_files
-from ext4kit.recovery.sources.search import Findings
-from ext4kit.recovery.sources.stale_starts import stale_starts
+from ext4kit.recovery.doubts import run_checks
+from ext4kit.recovery.ends import DeletionFacts, find_deletion_facts
+from ext4kit.recovery.ownership import BlockReuse, Ownership
+from ext4kit.recovery.sources.ends import sizes_to_last_nonzero
+from ext4kit.recovery.sources.loose_copies import WantedFiles, place_contents
+from ext4kit.recovery.sources.search import Artifacts
+from ext4kit.recovery.sources.stale_starts import stale_extent_starts
 from ext4kit.units import NANOSECONDS
 
 
 class Columns:
     """Columns and look-ups over all candidates; each is worked out when it is first asked for."""
 
-    def __init__(self, findings: Findings, found: Candidates) -> None:
-        self.past, self.found, self.maps = findings.past, found, findings.maps
-        self.fs, self._loose, self._marks = self.past.fs, findings.loose, findings.marks
+    def __init__(self, findings: Artifacts, found: Candidates) -> None:
+        self.past, self.found, self.maps = findings.history, found, findings.maps
+        self.fs, self._loose, self._marks = self.past.fs, findings.untagged, findings.block_features
         self.ownership = Ownership(self.past)
         self.block_size = self.fs.superblock.block_size
 
@@ -40,8 +40,8 @@ class Columns:
     def runs(self) -> Runs:
         """The content's blocks up to each candidate's size."""
         runs, table = self.found.runs, self.past.states.table
-        size = table.size[self.found.row][runs.owner]
-        unknown = self.found.unsized[runs.owner]
+        size = table.size[self.found.state_row][runs.owner]
+        unknown = self.found.size_unknown[runs.owner]
         left = -(-size // self.block_size) - runs.logical
         length = np.where(unknown, runs.length, np.minimum(left, runs.length))
         kept = length > 0
@@ -66,22 +66,26 @@ class Columns:
     @cached_property
     def sizes(self) -> list[int]:
         """Per candidate: bytes, up to the last one that is not zero where no inode tells."""
-        found, size = self.found, self.past.states.table.size[self.found.row]
-        stale = found.source == STALE_INDEX
+        found, size = self.found, self.past.states.table.size[self.found.state_row]
+        stale = found.map_source == STALE_INDEX
         row = np.cumsum(stale) - 1
         runs = self.runs.take(stale[self.runs.owner])
-        last = last_bytes(self.fs, replace(runs, owner=row[runs.owner]), int(stale.sum()))
+        last = sizes_to_last_nonzero(
+            self.fs, replace(runs, owner=row[runs.owner]), int(stale.sum())
+        )
         size[stale] = last
-        mapped = found.lost_map != NONE
-        size[mapped] = self.maps.size[found.lost_map[mapped]]
+        mapped = found.rebuilt_row != NO_ROW
+        size[mapped] = self.maps.size[found.rebuilt_row[mapped]]
         sizes: list[int] = size.tolist()
         return sizes
 
     @cached_property
     def stale_extents(self) -> dict[int, tuple[int, int]]:
         """(extents, first file block of the last one) of candidates without a map, if several."""
-        places = np.flatnonzero(self.found.source == NOTHING)
-        starts, count = stale_starts(self.past.states.table.take(self.found.row[places]))
+        places = np.flatnonzero(self.found.map_source == NO_MAP)
+        starts, count = stale_extent_starts(
+            self.past.states.table.take(self.found.state_row[places])
+        )
         several = np.flatnonzero(count > 1)
         last = starts[several, count[several] - 1]
         rows = np.stack([places[several], count[several], last], axis=1).tolist()
@@ -95,34 +99,34 @@ class Columns:
         return found
 
     @cached_property
-    def ends(self) -> Ends:
+    def deletion(self) -> DeletionFacts:
         """What the states around each candidate's own tell of its end."""
-        return find_ends(self.past, self.found)
+        return find_deletion_facts(self.past, self.found)
 
     @cached_property
     def source_names(self) -> list[str]:
         """Per candidate: what its map rests on."""
-        return [str(source) for source in self.found.source.tolist()]
+        return [str(source) for source in self.found.map_source.tolist()]
 
     @cached_property
     def _deaths(self) -> Any:
         """Per candidate: after which order a use by others counts as a later one."""
-        death, order = self.found.death, self.past.states.order[self.found.row]
-        death = np.where(death == NOW, order, death)
+        death, order = self.found.freed_tid, self.past.states.tid[self.found.state_row]
+        death = np.where(death == TID_ON_DISK, order, death)
         # An earlier state may have been written over in the transaction that ended it.
         return np.where(self.found.superseded & (death > order), death - 1, death)
 
     @cached_property
     def _since(self) -> Any:
         """Per candidate: the order of its state; who has a block of it later took it."""
-        order = self.past.states.order[self.found.row]
-        return np.where(order == NOW, self._deaths, order)
+        order = self.past.states.tid[self.found.state_row]
+        return np.where(order == TID_ON_DISK, self._deaths, order)
 
     @cached_property
-    def reuse(self) -> Reuse:
+    def reuse(self) -> BlockReuse:
         """Blocks of the candidates that others took later."""
-        life = self.past.states.life[self.found.row]
-        return self.ownership.reuse(self.runs, life, self._since, self._deaths)
+        life = self.past.states.life[self.found.state_row]
+        return self.ownership.find_reuse(self.runs, life, self._since, self._deaths)
 
     @cached_property
     def reuse_slices(self) -> list[int]:
@@ -158,30 +162,30 @@ class Columns:
     @cached_property
     def untrusted(self) -> set[int]:
         """Candidates of which others used a tree block that nothing vouches for."""
-        owner, block = self.found.nodes
-        life = self.past.states.life[self.found.row]
-        by_extents = self.past.states.table.flags[self.found.row] & int(InodeFlags.EXTENTS)
+        owner, block = self.found.tree_blocks
+        life = self.past.states.life[self.found.state_row]
+        by_extents = self.past.states.table.flags[self.found.state_row] & int(InodeFlags.EXTENTS)
         proven = (by_extents != 0) & self.fs.superblock.has_metadata_checksums
         logged = np.zeros(len(block), bool)
         if self.past.history is not None and len(block):
-            at = self.past.last_order(self.found.row)[owner]
-            logged = self.past.history.latest(block, at) >= 0
+            at = self.past.last_valid_tid(self.found.state_row)[owner]
+            logged = self.past.history.newest_copies(block, at) >= 0
         kept = ~proven[owner] & ~logged
         owner, block = owner[kept], block[kept]
         runs = Runs.single(owner, np.zeros_like(block), block)
-        reuse = self.ownership.reuse(runs, life, self._since, self._deaths)
+        reuse = self.ownership.find_reuse(runs, life, self._since, self._deaths)
         return set(reuse.candidate.tolist())
 
     @cached_property
     def _doubts(self) -> tuple[list[tuple[Any, str]], list[tuple[Any, str]]]:
-        """What `find_doubts` finds, with the doubts of maps that were found elsewhere."""
-        doubts, possible = find_doubts(
+        """What `run_checks` finds, with the doubts of maps that were found elsewhere."""
+        doubts, possible = run_checks(
             self.past, self.found, self.runs, self.ownership, self.journaled, self.reuse
         )
-        mapped = np.flatnonzero(self.found.lost_map != NONE)
-        for doubtful, reason in self.maps.doubts:
+        mapped = np.flatnonzero(self.found.rebuilt_row != NO_ROW)
+        for doubtful, reason in self.maps.reasons:
             every = np.zeros(len(self.found), bool)
-            every[mapped] = doubtful[self.found.lost_map[mapped]]
+            every[mapped] = doubtful[self.found.rebuilt_row[mapped]]
             doubts.append((every, reason))
         doubts.append((self._contradicted, overwritten_copies.REASON))
         return doubts, [*possible, (self._may_be_discarded, IN_UNITS)]
@@ -216,18 +220,18 @@ class Columns:
         came last; in the same second it may have.
         """
         states, runs = self.past.states, self.runs
-        freed = self.found.unsized | (self.found.source == DISK)
-        freed &= self.found.death != NEVER
+        freed = self.found.size_unknown | (self.found.map_source == INODE_TABLE)
+        freed &= self.found.freed_tid != TID_NONE
         others = runs.take(freed[runs.owner])
         mine, other = overlap_pairs(runs.physical, runs.length, others.physical, others.length)
-        life = states.life[self.found.row]
+        life = states.life[self.found.state_row]
         last = np.searchsorted(states.life, life, side="right") - 1
         dtime = states.table.dtime[last]
         dtime = np.where(dtime > 0, dtime, states.table.ctime[last] // NANOSECONDS)
-        number = states.table.number[self.found.row]
+        number = states.table.number[self.found.state_row]
         later = dtime[others.owner[other]] >= dtime[runs.owner[mine]]
         later &= life[others.owner[other]] != life[runs.owner[mine]]
-        later &= self.found.death[runs.owner[mine]] != NEVER
+        later &= self.found.freed_tid[runs.owner[mine]] != TID_NONE
         mine, other = mine[later], other[later]
         start = np.maximum(runs.physical[mine], others.physical[other])
         end = np.minimum(
@@ -254,9 +258,11 @@ class Columns:
         ones = np.ones(len(history.blocks), np.int64)
         mine, tag = overlap_pairs(runs.physical, runs.length, history.blocks, ones)
         candidate = runs.owner[mine]
-        order, death = history.orders[tag], self._deaths[candidate]
-        row = self.found.row[candidate]
-        fits = (death == NEVER) | (order <= np.where(death == NOW, states.order[row], death))
+        order, death = history.tids[tag], self._deaths[candidate]
+        row = self.found.state_row[candidate]
+        fits = (death == TID_NONE) | (
+            order <= np.where(death == TID_ON_DISK, states.tid[row], death)
+        )
         fits &= order >= self._owned_since(row, history.blocks[tag])
         candidate, tag = candidate[fits], tag[fits]
         order = np.lexsort((tag, candidate))  # tags ascend by block, then by age; runs need not
@@ -266,7 +272,7 @@ class Columns:
         for place, tags in zip(places.tolist(), np.split(tag, starts[1:]), strict=False):
             blocks = history.blocks[tags]
             last = ends_group(blocks)
-            found[place] = (blocks[last], history.tags[tags[last]])
+            found[place] = (blocks[last], history.tag_rows[tags[last]])
         return found
 
     @cached_property
@@ -290,11 +296,11 @@ class Columns:
     def _placed(self) -> tuple[Any, Any, Any]:
         """(candidates, row of the first of each one's loose copies or -1, number of blocks)."""
         places = self._whole_files if len(self._loose) else np.zeros(0, np.int64)
-        table, row = self.past.states.table, self.found.row[places]
-        wanted = Wanted(
-            table.size[row], self.past.states.order[row], table.crtime[row], table.number[row]
+        table, row = self.past.states.table, self.found.state_row[places]
+        wanted = WantedFiles(
+            table.size[row], self.past.states.tid[row], table.crtime[row], table.number[row]
         )
-        first = place_files(self._loose, wanted, self.block_size)
+        first = place_contents(self._loose, wanted, self.block_size)
         return places, first, -(-wanted.size // self.block_size)
 
     @cached_property
@@ -314,37 +320,37 @@ class Columns:
     @property
     def _whole_files(self) -> Any:
         """Candidates that are regular files in their last state, all blocks mapped and written."""
-        table, row = self.past.states.table, self.found.row
+        table, row = self.past.states.table, self.found.state_row
         size = table.size[row]
         written = self.runs.length * ~self.runs.unwritten
         mapped = np.bincount(self.runs.owner, written, len(self.found))
-        kept = ((table.mode[row] & 0xF000) == 0x8000) & (size > 0) & ~self.found.unsized
+        kept = ((table.mode[row] & 0xF000) == 0x8000) & (size > 0) & ~self.found.size_unknown
         kept &= ~self.found.superseded & (mapped == -(-size // self.block_size))
         return np.flatnonzero(kept)
 
     def _owned_since(self, row: Any, block: Any) -> Any:
-        """Per (state, block): since when it was content of that life alone, NOW for never.
+        """Per (state, block): since when it was content of that life alone, TID_ON_DISK for never.
 
         What a file truncates comes back: as a tree block of its own, or by way of others.
         """
         claims, states = self.ownership.logged, self.past.states
         mine, other = overlap_pairs(block, np.ones_like(block), claims.start, claims.length)
-        earlier = claims.order[other] <= states.order[row[mine]]
+        earlier = claims.order[other] <= states.tid[row[mine]]
         mine, other = mine[earlier], other[earlier]
-        own = claims.content[other] & (claims.life[other] == states.life[row[mine]])
-        lent, since = np.full(len(row), NEVER), np.full(len(row), NOW)
+        own = claims.is_content[other] & (claims.instance[other] == states.life[row[mine]])
+        lent, since = np.full(len(row), TID_NONE), np.full(len(row), TID_ON_DISK)
         np.maximum.at(lent, mine[~own], claims.order[other[~own]])
         own &= claims.order[other] > lent[mine]
         np.minimum.at(since, mine[own], claims.order[other[own]])
         return since
 
     @cached_property
-    def moments(self) -> dict[int, Moment]:
+    def moments(self) -> dict[int, TransactionTime]:
         """The transactions of the log, by order."""
         if self.past.log is None:
             return {}
         return {
-            item.order: Moment(int(item.id), item.commit_time_ns)
+            item.order: TransactionTime(int(item.id), item.commit_time_ns)
             for item in self.past.log.transactions
         }
 
@@ -353,8 +359,8 @@ class Columns:
         """Paths of the live inodes that took blocks of deleted files."""
         wanted = np.unique(self.reuse.number)
         tree = self.fs.tree()
-        rows = np.flatnonzero(np.isin(tree.number, wanted))
-        return dict(zip(tree.number[rows].tolist(), tree.paths_of(rows), strict=True))
+        rows = np.flatnonzero(np.isin(tree.inode, wanted))
+        return dict(zip(tree.inode[rows].tolist(), tree.paths_of(rows), strict=True))
 
 
 def _by_candidate(reasons: list[tuple[Any, str]]) -> dict[int, list[str]]:

@@ -15,63 +15,63 @@ from ext4kit.filesystem.maps import Runs
 from ext4kit.journal import Log
 from ext4kit.recovery.columns import Columns
 from ext4kit.recovery.deleted import DeletedFile, Grade
-from ext4kit.recovery.sources.carving import carve, stated_sizes
-from ext4kit.recovery.sources.carving.carved import Carved
-from ext4kit.recovery.sources.loose_copies import log_marks
-from ext4kit.recovery.sources.lost_maps import INDIRECT, are_apart
-from ext4kit.recovery.sources.search import Findings
-from ext4kit.recovery.sources.space import Space
+from ext4kit.recovery.sources.carving import carve, format_sizes
+from ext4kit.recovery.sources.carving.carved import CarvedFiles
+from ext4kit.recovery.sources.loose_copies import block_features_of_journal
+from ext4kit.recovery.sources.lost_maps import INDIRECT_BLOCKS, owners_without_overlap
+from ext4kit.recovery.sources.search import Artifacts
+from ext4kit.recovery.sources.space import UnallocatedSpace
 
-CARVED, IN_LOG = "free blocks", "journal blocks without a descriptor"
+UNALLOCATED, UNTAGGED_JOURNAL = "free blocks", "journal blocks without a descriptor"
 UNSURE = "where it begins and ends is a guess"
 FRAGMENT = "likely a piece of a file, not all of one"
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class CarvedContents:
     """Files without an inode, one row each.
 
     Attributes:
-        first: first block.
-        end: one past the last one.
+        first_block: first block.
+        end_block: one past the last one.
         size: bytes.
         signature: number of what it starts like, 0 for nothing known.
-        sure: bool, good odds that it is exactly a file.
-        fragment: bool, likely a piece of a file.
-        proven: bool, its format, a list of blocks or the tree of extents tells its end.
-        source: what its blocks are known from.
+        is_reliable: bool, good odds that it is exactly a file.
+        is_fragment: bool, likely a piece of a file.
+        end_proven: bool, its format, a list of blocks or the tree of extents tells its end.
+        map_source: what its blocks are known from.
         runs: `owner` is the row here.
-        blocks: where their bytes are read.
+        reader: where their bytes are read.
     """
 
-    first: Any
-    end: Any
+    first_block: Any
+    end_block: Any
     size: Any
     signature: Any
-    sure: Any
-    fragment: Any
-    proven: Any
-    source: Any
+    is_reliable: Any
+    is_fragment: Any
+    end_proven: Any
+    map_source: Any
     runs: Runs
-    blocks: BlockReader
+    reader: BlockReader
 
     def __len__(self) -> int:
-        return len(self.first)
+        return len(self.first_block)
 
 
-def find_contents(findings: Findings, columns: Columns) -> Contents:
+def find_carved_contents(findings: Artifacts, columns: Columns) -> CarvedContents:
     """Everything that is left when the candidates have what is theirs."""
     claimed = Intervals.union(columns.runs.physical, columns.runs.length)  # by candidates
-    parts = [_unowned(findings, claimed)]
-    if findings.marks is not None:
-        parts.append(_carved(findings, columns, claimed, parts[0].runs))
+    parts = [_from_ownerless_maps(findings, claimed)]
+    if findings.block_features is not None:
+        parts.append(_from_unallocated(findings, columns, claimed, parts[0].runs))
         log = findings.space.log
         if len(columns.unplaced) and log is not None and log.reader.blocks is log.home:
-            parts.append(_in_log(findings, columns, log))
+            parts.append(_from_untagged_copies(findings, columns, log))
     return _stacked(parts)
 
 
-def _unowned(findings: Findings, claimed: Intervals) -> Contents:
+def _from_ownerless_maps(findings: Artifacts, claimed: Intervals) -> CarvedContents:
     """Maps that were found of inodes nobody knows, where their blocks are still free."""
     maps = findings.maps.take(findings.maps.life < 0)
     if len(maps):  # else the bitmaps of all groups would be read for nothing
@@ -81,40 +81,46 @@ def _unowned(findings: Findings, claimed: Intervals) -> Contents:
         used = np.zeros(len(maps), bool)
         used[runs.owner[mine]] = True
         used[runs.owner[~free.contains(runs.physical, runs.length)]] = True
-        maps = maps.take(~used & are_apart(maps.runs, len(maps)))
+        maps = maps.take(~used & owners_without_overlap(maps.runs, len(maps)))
     doubted = np.zeros(len(maps), bool)
-    for doubtful, _ in maps.doubts:
+    for doubtful, _ in maps.reasons:
         doubted |= doubtful
     blocks = findings.space.blocks
-    size, kind = stated_sizes(blocks, maps.runs, maps.size)
-    proven = maps.source != INDIRECT
+    size, kind = format_sizes(blocks, maps.runs, maps.size)
+    proven = maps.source != INDIRECT_BLOCKS
     standing = ~doubted, np.zeros(len(maps), bool), proven
-    return _contents(blocks, maps.runs, size, kind, standing, maps.source)
+    return _make(blocks, maps.runs, size, kind, standing, maps.source)
 
 
-def _carved(findings: Findings, columns: Columns, claimed: Intervals, unowned: Runs) -> Contents:
+def _from_unallocated(
+    findings: Artifacts, columns: Columns, claimed: Intervals, unowned: Runs
+) -> CarvedContents:
     """Free blocks that nobody claims, cut into files."""
-    assert findings.marks is not None
+    assert findings.block_features is not None
     structures, maps = findings.structures, findings.maps
-    metadata = structures.block[~structures.in_log]
-    blocks = np.concatenate([metadata, columns.found.nodes[1], maps.nodes[1]])
+    metadata = structures.block[~structures.in_journal]
+    blocks = np.concatenate([metadata, columns.found.tree_blocks[1], maps.nodes[1]])
     claimed = Intervals.union(
         np.concatenate([claimed.start, unowned.physical, blocks]),
         np.concatenate([claimed.length, unowned.length, np.ones(len(blocks), np.int64)]),
     )
     space = findings.space
-    found = carve(space.blocks, findings.marks, space.unused, claimed, findings.lists)
-    return _of_pieces(space, found, CARVED)
+    found = carve(
+        space.blocks, findings.block_features, space.unused, claimed, findings.headless_bodies
+    )
+    return _to_contents(space, found, UNALLOCATED)
 
 
-def _in_log(findings: Findings, columns: Columns, log: Log) -> Contents:
+def _from_untagged_copies(findings: Artifacts, columns: Columns, log: Log) -> CarvedContents:
     """What is left of journaled contents of which nothing else is known, cut into files."""
     space = findings.space
-    runs, marks = log_marks(log, columns.unplaced)
-    return _of_pieces(space, carve(space.blocks, marks, runs, Intervals.empty()), IN_LOG)
+    runs, marks = block_features_of_journal(log, columns.unplaced)
+    return _to_contents(
+        space, carve(space.blocks, marks, runs, Intervals.empty()), UNTAGGED_JOURNAL
+    )
 
 
-def _of_pieces(space: Space, found: Carved, name: str) -> Contents:
+def _to_contents(space: UnallocatedSpace, found: CarvedFiles, name: str) -> CarvedContents:
     """Carved files as contents."""
     first = np.searchsorted(found.run_file, np.arange(len(found)))
     before = np.cumsum(found.run_count) - found.run_count
@@ -124,57 +130,57 @@ def _of_pieces(space: Space, found: Carved, name: str) -> Contents:
     )
     source = np.full(len(found), name)
     kind = found.kind.astype(np.int64)
-    standing = found.sure, found.fragment, found.proven
-    return _contents(space.blocks, runs, found.size, kind, standing, source)
+    standing = found.is_reliable, found.is_fragment, found.end_proven
+    return _make(space.blocks, runs, found.size, kind, standing, source)
 
 
-def _contents(
+def _make(
     blocks: BlockReader,
     runs: Runs,
     size: Any,
     signature: Any,
     standing: tuple[Any, Any, Any],
     source: Any,
-) -> Contents:
+) -> CarvedContents:
     """Contents of which `standing` is (sure, fragment, proven)."""
     first, end = np.full(len(size), np.iinfo(np.int64).max), np.zeros(len(size), np.int64)
     np.minimum.at(first, runs.owner, runs.physical)
     np.maximum.at(end, runs.owner, runs.physical + runs.length)
-    return Contents(first, end, size, signature, *standing, source, runs, blocks)
+    return CarvedContents(first, end, size, signature, *standing, source, runs, blocks)
 
 
-def _stacked(parts: list[Contents]) -> Contents:
+def _stacked(parts: list[CarvedContents]) -> CarvedContents:
     runs = Runs.stacked([(part.runs, len(part)) for part in parts])
-    names = ("size", "signature", "sure", "fragment", "proven", "source")
+    names = ("size", "signature", "is_reliable", "is_fragment", "end_proven", "map_source")
     values = [np.concatenate([getattr(part, name) for part in parts]) for name in names]
     size, kind, sure, fragment, proven, source = values
-    return _contents(parts[0].blocks, runs, size, kind, (sure, fragment, proven), source)
+    return _make(parts[0].reader, runs, size, kind, (sure, fragment, proven), source)
 
 
-def content_of(contents: Contents, row: int) -> Content:
+def content_at(contents: CarvedContents, row: int) -> Content:
     """The bytes of a row."""
     low, high = np.searchsorted(contents.runs.owner, [row, row + 1])
     runs = contents.runs.take(slice(int(low), int(high)))
-    return Content(contents.blocks, int(contents.size[row]), runs)
+    return Content(contents.reader, int(contents.size[row]), runs)
 
 
-def head_of(contents: Contents, row: int, most: int) -> bytes:
+def head_at(contents: CarvedContents, row: int, most: int) -> bytes:
     """The first bytes of a row, at most so many; b"" where they cannot be read."""
     try:
-        return content_of(contents, row).read(0, min(most, int(contents.size[row])))
+        return content_at(contents, row).read(0, min(most, int(contents.size[row])))
     except AccessError:
         return b""
 
 
-def content_files(contents: Contents, left_out: set[int]) -> list[DeletedFile]:
+def content_files(contents: CarvedContents, left_out: set[int]) -> list[DeletedFile]:
     """A record of each content that no inode was found for, by its first block."""
-    order = np.argsort(contents.first, kind="stable").tolist()
+    order = np.argsort(contents.first_block, kind="stable").tolist()
     rows = [row for row in order if row not in left_out]
     return [_file(contents, row) for row in rows]
 
 
-def _file(contents: Contents, row: int) -> DeletedFile:
-    content = content_of(contents, row)
+def _file(contents: CarvedContents, row: int) -> DeletedFile:
+    content = content_at(contents, row)
     assert content.runs is not None
     return DeletedFile(
         path=None,
@@ -187,18 +193,18 @@ def _file(contents: Contents, row: int) -> DeletedFile:
         blocks=int(content.runs.length.sum()),
         blocks_reused=0,
         lost=(),
-        sources={"map": str(contents.source[row])},
+        sources={"map": str(contents.map_source[row])},
         problems=_problems(contents, row),
         superseded=False,
         link_target=None,
-        first_block=int(contents.first[row]),
-        fragment=bool(contents.fragment[row]),
+        first_block=int(contents.first_block[row]),
+        fragment=bool(contents.is_fragment[row]),
         _signature=int(contents.signature[row]),
         _content=content,
     )
 
 
-def _problems(contents: Contents, row: int) -> tuple[str, ...]:
-    if contents.fragment[row]:
+def _problems(contents: CarvedContents, row: int) -> tuple[str, ...]:
+    if contents.is_fragment[row]:
         return (FRAGMENT,)
-    return () if contents.sure[row] else (UNSURE,)
+    return () if contents.is_reliable[row] else (UNSURE,)

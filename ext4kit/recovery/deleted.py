@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ext4kit.filesystem import FileSystem
     from ext4kit.recovery.proof import Evidence
     from ext4kit.recovery.removed_names import RemovedName
-    from ext4kit.recovery.sources.attributes import Attributes
+    from ext4kit.recovery.sources.attributes import FileXattrs
     from ext4kit.recovery.sources.carving.kinds import Kind
 
 
@@ -41,7 +41,7 @@ Sources = dict[Literal["inode", "map", "name", "content", "xattrs"], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class TransactionTime:
     """A transaction and the time of its commit (ns), None when that is not known."""
 
     transaction: int
@@ -49,7 +49,7 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class LostRange:
+class ReusedRange:
     """Bytes of a deleted file that are not its own any more, and who has them."""
 
     offset: int
@@ -72,8 +72,8 @@ class DeletedFile:
         lost: byte ranges with a later owner.
         sources: what inode, map and name rest on.
         superseded: an earlier state of a file that changed afterwards.
-        below: where it was below a directory whose own path is not known, which comes first in
-            it as `inode-NUMBER-GENERATION`.
+        partial_path: where it was below a directory whose own path is not known, which comes first
+            in it as `inode-NUMBER-GENERATION`.
         first_block: of content that was found without a map in an inode, else None.
         fragment: content that is likely a piece of a file, not all of one.
     """
@@ -83,25 +83,25 @@ class DeletedFile:
     inode: Inode | None
     size: int | None
     dtime: int | None
-    deleted_between: tuple[Moment | None, Moment | None]
+    deleted_between: tuple[TransactionTime | None, TransactionTime | None]
     grade: Grade
     blocks: int
     blocks_reused: int
-    lost: tuple[LostRange, ...]
+    lost: tuple[ReusedRange, ...]
     sources: Sources
     problems: tuple[str, ...]
     superseded: bool
     link_target: bytes | None
-    below: bytes | None = None
+    partial_path: bytes | None = None
     path_ground: Ground | None = None
     first_block: int | None = None
     fragment: bool = False
     _signature: int = field(repr=False, default=0)
     _content: Content | None = field(repr=False, compare=False, default=None)
-    _attributes: Callable[[], Attributes] | None = field(repr=False, compare=False, default=None)
+    _attributes: Callable[[], FileXattrs] | None = field(repr=False, compare=False, default=None)
     _evidence: Callable[[], Evidence | None] | None = field(repr=False, compare=False, default=None)
 
-    def attributes(self) -> Attributes | None:
+    def xattrs(self) -> FileXattrs | None:
         """Its extended attributes, worked out anew each time; None where no inode is known."""
         return None if self._attributes is None else self._attributes()
 
@@ -165,7 +165,7 @@ class DeletedFile:
         return None if self.inode is None else self.inode.device
 
     @property
-    def moment(self) -> int | None:
+    def deletion_time(self) -> int | None:
         """When it was deleted, ns: its own time, else the commit that first shows it gone."""
         if self.dtime is not None:
             return self.dtime
@@ -189,7 +189,7 @@ class DeletedFile:
         ]
 
     @property
-    def format(self) -> Kind | None:
+    def file_type(self) -> Kind | None:
         """What its first bytes look like; of content that was found without a map alone."""
         if self.first_block is None or self._content is None:
             return None
@@ -203,7 +203,7 @@ class DeletedFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Deleted:
+class DeletedFiles:
     """All deleted files of a file system, and what was found wrong while looking."""
 
     fs: FileSystem

@@ -20,13 +20,13 @@ from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.intervals import common_parts, split
 from ext4kit.errors import AccessError, CorruptError, RequestError
 from ext4kit.filesystem import FileSystem
-from ext4kit.filesystem.maps import Runs, joined
+from ext4kit.filesystem.maps import Runs, merge_adjacent
 from ext4kit.findings import Severity
 from ext4kit.journal.overlay import first_byte
-from ext4kit.past import Past
+from ext4kit.past import History
 from ext4kit.recovery.candidates import Candidates
-from ext4kit.recovery.intervals import without
-from ext4kit.recovery.sources.carving import Marks
+from ext4kit.recovery.intervals import subtract_parts
+from ext4kit.recovery.sources.carving import BlockFeatures
 from ext4kit.units import NANOSECONDS
 
 BLOCKS_AT_ONCE = 4096
@@ -43,7 +43,7 @@ REGULAR, SYMLINK = 0x8000, 0xA000
 
 
 def find_discarded(
-    past: Past, found: Candidates, runs: Runs, marks: Marks | None
+    past: History, found: Candidates, runs: Runs, marks: BlockFeatures | None
 ) -> tuple[Runs, Runs]:
     """The discarded blocks of all candidates, and those that may be; `owner` is the candidate.
 
@@ -58,8 +58,8 @@ def find_discarded(
         runs: their blocks up to their size.
         marks: of the free space, where it was read: which free blocks are not zeros.
     """
-    kind = past.states.table.mode[found.row] & 0xF000
-    judged = np.isin(kind, (REGULAR, SYMLINK)) & ~found.unsized
+    kind = past.states.table.mode[found.state_row] & 0xF000
+    judged = np.isin(kind, (REGULAR, SYMLINK)) & ~found.size_unknown
     written = runs.take(judged[runs.owner] & ~runs.unwritten)
     every = np.arange(len(written))
     numbered = Runs(every, written.logical, written.length, written.physical, written.unwritten)
@@ -104,9 +104,11 @@ def _groups_of(fs: FileSystem, table: Runs) -> str:
     return f"block groups {', '.join(shown[:MOST_RANGES])}{more}"
 
 
-def _outside(runs: Runs, marks: Marks) -> Runs:
+def _outside(runs: Runs, marks: BlockFeatures) -> Runs:
     """The parts of runs that the survey of free space has not seen to hold data."""
-    return without(runs, *common_parts(runs.physical, runs.length, marks.start, marks.length))
+    return subtract_parts(
+        runs, *common_parts(runs.physical, runs.length, marks.start, marks.length)
+    )
 
 
 def _zeros(fs: FileSystem, parts: Runs) -> Runs:
@@ -121,8 +123,8 @@ def _zeros(fs: FileSystem, parts: Runs) -> Runs:
         blocks = Runs.single(
             parts.owner[whose], parts.logical[whose] + position, parts.physical[whose] + position
         )
-        found.append(joined(blocks.take(_are_zeros(fs, blocks.physical))))
-    return joined(Runs.stacked([(part, 0) for part in found]))
+        found.append(merge_adjacent(blocks.take(_are_zeros(fs, blocks.physical))))
+    return merge_adjacent(Runs.stacked([(part, 0) for part in found]))
 
 
 def _are_zeros(fs: FileSystem, blocks: Any) -> Any:

@@ -16,44 +16,51 @@ from ext4kit.filesystem.maps import Runs
 from ext4kit.filesystem.xattrs import lacks_inline_data
 from ext4kit.findings import Severity
 from ext4kit.parsers.inode import Inode
-from ext4kit.past.appearances import REMNANT
-from ext4kit.past.directories import BEFORE
+from ext4kit.past.appearances import SLACK_ENTRY
+from ext4kit.past.directories import TID_BEFORE_LOG
 from ext4kit.past.names import NameHistory
-from ext4kit.past.states import NEVER, NOW, UNREPLAYED, Past
+from ext4kit.past.states import TID_NONE, TID_ON_DISK, UNREPLAYED, History
 from ext4kit.recovery.candidates import (
-    DISK,
-    LOG,
-    NOTHING,
+    INODE_TABLE,
+    JOURNAL,
+    NO_MAP,
     STALE_INDEX,
     Candidates,
-    find_candidates,
+    select_candidates,
 )
 from ext4kit.recovery.columns import Columns
-from ext4kit.recovery.contents import UNSURE, content_files, content_of, find_contents
-from ext4kit.recovery.deleted import Deleted, DeletedFile, Grade, LostRange, Moment, Sources
+from ext4kit.recovery.contents import UNSURE, content_at, content_files, find_carved_contents
+from ext4kit.recovery.deleted import (
+    DeletedFile,
+    DeletedFiles,
+    Grade,
+    ReusedRange,
+    Sources,
+    TransactionTime,
+)
 from ext4kit.recovery.discarded import report_discarded
-from ext4kit.recovery.fragments import without_fragments
-from ext4kit.recovery.joining import join_contents
+from ext4kit.recovery.fragments import mark_fragments
+from ext4kit.recovery.joining import match_contents
 from ext4kit.recovery.proof import Proofs
 from ext4kit.recovery.remains import (
-    JournaledData,
+    TaggedContentBlocks,
+    drop_overlaps,
     without_blocks,
     without_copied,
-    without_overlaps,
 )
 from ext4kit.recovery.removed_names import find_removed_names
 from ext4kit.recovery.sources import Source
-from ext4kit.recovery.sources.attributes import OldAttributes
-from ext4kit.recovery.sources.loose_copies import LooseData
-from ext4kit.recovery.sources.paths import FoundName, FoundPaths
-from ext4kit.recovery.sources.search import Findings, search
+from ext4kit.recovery.sources.attributes import XattrReader
+from ext4kit.recovery.sources.loose_copies import UntaggedContentBlocks
+from ext4kit.recovery.sources.paths import FoundEntryPaths, KnownName
+from ext4kit.recovery.sources.search import Artifacts, search
 from ext4kit.recovery.sources.space import Progress
 
-FROM_DESCRIBED, FROM_LOOSE = "copies in the journal", "copies without a descriptor"
+TAGGED_COPIES, UNTAGGED_COPIES = "copies in the journal", "copies without a descriptor"
 FROM_LOG = "their own are read from the journal"
 DISCARDED = "zeros: discarded, or never written"
 ZEROED = "{:,} of its blocks read as zeros: probably discarded (TRIM), or never written"
-_MAP_SOURCES = {STALE_INDEX: "stale index entries of the freed inode"}
+MAP_SOURCE_TEXTS = {STALE_INDEX: "stale index entries of the freed inode"}
 LOOSE = "their own are read from copies in the journal that nothing describes, found by their order"
 
 
@@ -62,7 +69,7 @@ def find_deleted(
     versions: bool = False,
     sources: Set[Source] = frozenset({Source.JOURNAL}),
     progress: Progress | None = None,
-) -> Deleted:
+) -> DeletedFiles:
     """Everything that was deleted and is still known of, with its grade.
 
     Args:
@@ -72,35 +79,35 @@ def find_deleted(
         progress: called with (done, in all): bytes of the free space that are read, then rounds in
             which contents without an inode are joined.
     """
-    findings = search(Past(fs, keeps_rewritten=versions), sources, progress)
+    findings = search(History(fs, keeps_rewritten=versions), sources, progress)
     engine = _Engine(findings, versions, progress)
     files = engine.files()
-    return Deleted(fs, files, cache(lambda: find_removed_names(engine.names, files)))
+    return DeletedFiles(fs, files, cache(lambda: find_removed_names(engine.names, files)))
 
 
 class _Engine:
     def __init__(
-        self, findings: Findings, versions: bool, progress: Progress | None = None
+        self, findings: Artifacts, versions: bool, progress: Progress | None = None
     ) -> None:
-        self.past, self.fs = findings.past, findings.past.fs
-        self._shown_by, self._seen_in = cache(self._state_source), cache(self._name_source)
-        self.found: Candidates = find_candidates(self.past, versions, findings.maps)
+        self.past, self.fs = findings.history, findings.history.fs
+        self._shown_by, self._seen_in = cache(self.state_source), cache(self.name_source)
+        self.found: Candidates = select_candidates(self.past, versions, findings.maps)
         self.columns = Columns(findings, self.found)
         self.names = NameHistory(self.past)
-        self.other_names = FoundPaths(self.past, self.names, findings.names)
-        self.attributes = OldAttributes(self.past, findings.structures)
-        self.attributes.tell_unclaimed()
-        contents = find_contents(findings, self.columns)
-        self.contents = without_fragments(contents, self.columns, findings.space)
-        self.joined = join_contents(self.columns, self.contents, self._names, progress)
+        self.other_names = FoundEntryPaths(self.past, self.names, findings.names)
+        self.attributes = XattrReader(self.past, findings.structures)
+        self.attributes.report_ownerless()
+        contents = find_carved_contents(findings, self.columns)
+        self.contents = mark_fragments(contents, self.columns, findings.space)
+        self.joined = match_contents(self.columns, self.contents, self._names, progress)
         self.block_size = self.fs.superblock.block_size
 
     def files(self) -> list[DeletedFile]:
         """The deleted files, by path; of several under one path the last deleted comes first."""
         report_discarded(self.fs, self.columns.discarded)
         self._report_live_copy()
-        death = np.where(self.found.death == NEVER, NOW, self.found.death)
-        files = map(self._file, range(len(self.found)))
+        death = np.where(self.found.freed_tid == TID_NONE, TID_ON_DISK, self.found.freed_tid)
+        files = map(self._record, range(len(self.found)))
         keyed = [
             ((file.path is None, file.path or b"", file.superseded, -order, file.number), file)
             for file, order in zip(files, death.tolist(), strict=True)
@@ -109,9 +116,9 @@ class _Engine:
         joined = {joined.content for joined in self.joined.values()}
         return known + content_files(self.contents, joined)
 
-    def _file(self, place: int) -> DeletedFile:
+    def _record(self, place: int) -> DeletedFile:
         columns = self.columns
-        inode, source = columns.ends.inode[place], columns.source_names[place]
+        inode, source = columns.deletion.inode[place], columns.source_names[place]
         runs = columns.runs.take(slice(*columns.slices[place : place + 2]))
         reused = self._reused_blocks(place) if place in self._contested else []
         lost, copied, problems = self._lost_blocks(place, reused)
@@ -130,37 +137,37 @@ class _Engine:
             name=name.name if name else None,
             inode=inode,
             size=size,
-            dtime=columns.ends.dtime[place],
-            deleted_between=self._between(place),
+            dtime=columns.deletion.dtime[place],
+            deleted_between=self.deletion_window(place),
             grade=grade,
             blocks=columns.block_counts[place],
             blocks_reused=_total(reused),
-            lost=tuple(self._lost_ranges(runs, lost, size or 0)) if lost else (),
-            sources=self._sources(place, inode, source, name),
+            lost=tuple(self.reused_ranges(runs, lost, size or 0)) if lost else (),
+            sources=self.provenance(place, inode, source, name),
             problems=tuple(problems),
             superseded=self._superseded[place],
-            link_target=self._link_target(place, inode, source, runs, lost),
-            below=name.below if name else None,
+            link_target=self.link_target(place, inode, source, runs, lost),
+            partial_path=name.partial_path if name else None,
             _content=self._content(place, inode, source, runs, lost, size),
-            _attributes=partial(self.attributes.of, inode, self._rows[place]),
+            _attributes=partial(self.attributes.read, inode, self._rows[place]),
             _evidence=partial(self.proofs.of, place),
         )
-        return file if place not in self.joined else self._with_content(file, place)
+        return file if place not in self.joined else self._with_matched_content(file, place)
 
-    def _with_content(self, file: DeletedFile, place: int) -> DeletedFile:
+    def _with_matched_content(self, file: DeletedFile, place: int) -> DeletedFile:
         """A file of which no block is known, with what its place among others gives it."""
         joined = self.joined[place]
         row = joined.content
-        content = content_of(self.contents, row)
+        content = content_at(self.contents, row)
         assert content.runs is not None
         return replace(
             file,
             size=content.size,
             grade=Grade.CARVED,
             blocks=int(content.runs.length.sum()),
-            sources=file.sources | {"map": joined.basis},
+            sources=file.sources | {"map": joined.evidence},
             problems=(UNSURE,),
-            first_block=int(self.contents.first[row]),
+            first_block=int(self.contents.first_block[row]),
             _signature=int(self.contents.signature[row]),
             _content=content,
         )
@@ -208,7 +215,7 @@ class _Engine:
         for copies in (self.columns.journaled, self.columns.loose):
             if place in copies:
                 pieces = without_copied(pieces, copies[place][0])
-        found = without_overlaps(sorted(lost + pieces, key=lambda piece: piece[0]))
+        found = drop_overlaps(sorted(lost + pieces, key=lambda piece: piece[0]))
         return found, _total([piece for piece in found if piece[2] == DISCARDED])
 
     @cached_property
@@ -229,11 +236,11 @@ class _Engine:
         ]
         for row in range(begin, end):
             found.append((int(start[row]), int(length[row]), f"deleted inode {number[row]}"))
-        return without_overlaps(sorted(found, key=lambda piece: piece[0]))
+        return drop_overlaps(sorted(found, key=lambda piece: piece[0]))
 
     def _owner(self, row: int) -> str:
         number, order = int(self.columns.reuse.number[row]), int(self.columns.reuse.order[row])
-        if order == NOW:
+        if order == TID_ON_DISK:
             if not number:
                 return "in use now, by metadata or an owner not found"
             path = self.columns.owner_paths.get(number)
@@ -253,7 +260,7 @@ class _Engine:
         problems: list[str],
     ) -> Grade:
         """The grade, and the reasons for anything below intact."""
-        if source == NOTHING:
+        if source == NO_MAP:
             problems += self._traces_of_a_map(place)
             return Grade.OVERWRITTEN
         problems += self.columns.reasons.get(place, ())
@@ -288,27 +295,27 @@ class _Engine:
         Freeing blocks sets mtime; an inode that never had any keeps its own. What a fast commit
         freed does not tell.
         """
-        ends = self.columns.ends
+        ends = self.columns.deletion
         if inode.kind != "file" or inode.is_inline:
             return False
-        if UNREPLAYED <= ends.order[place] < NOW or inode.number in self.past.undated:
+        if UNREPLAYED <= ends.order[place] < TID_ON_DISK or inode.number in self.past.undated:
             return True
         freed = ends.freed_mtime[place]
         return freed is not None and freed != inode.mtime
 
     def _size(self, place: int, inode: Inode, source: str) -> int | None:
-        if source == NOTHING:
+        if source == NO_MAP:
             return None
         return self.columns.sizes[place] or None if self._unsized[place] else inode.size
 
     @cached_property
     def _rows(self) -> list[int]:
-        found: list[int] = self.found.row.tolist()
+        found: list[int] = self.found.state_row.tolist()
         return found
 
     @cached_property
     def _unsized(self) -> list[bool]:
-        found: list[bool] = self.found.unsized.tolist()
+        found: list[bool] = self.found.size_unknown.tolist()
         return found
 
     def _content(
@@ -321,11 +328,11 @@ class _Engine:
         size: int | None,
     ) -> Content | None:
         """The bytes that are its own still; later owners' blocks read as holes."""
-        if inode.kind != "file" or source == NOTHING or size is None:
+        if inode.kind != "file" or source == NO_MAP or size is None:
             return None
-        return self._stored(place, inode, runs, lost, size)
+        return self._reader_for(place, inode, runs, lost, size)
 
-    def _stored(
+    def _reader_for(
         self,
         place: int,
         inode: Inode,
@@ -335,42 +342,42 @@ class _Engine:
     ) -> Content:
         """The bytes, from the inode, or from its blocks with the log's copies in front."""
         if inode.is_inline or inode.is_fast_symlink:
-            return Content(self.fs.blocks, size, inline=self._inline(inode))
+            return Content(self.fs.blocks, size, inline=self.inline_bytes(inode))
         blocks: Any = self.fs.blocks
         if place in self.columns.loose and self.past.log is not None:
-            blocks = LooseData(blocks, self.past.log, *self.columns.loose[place])
+            blocks = UntaggedContentBlocks(blocks, self.past.log, *self.columns.loose[place])
         if place in self.columns.journaled:
-            blocks = JournaledData(self.past, blocks, *self.columns.journaled[place])
+            blocks = TaggedContentBlocks(self.past, blocks, *self.columns.journaled[place])
         return Content(blocks, size, without_blocks(runs, lost))
 
-    def _inline(self, inode: Inode) -> bytes:
+    def inline_bytes(self, inode: Inode) -> bytes:
         """The content that the inode itself holds; its start where attributes are broken."""
         try:
             return self.fs.content(inode).inline
         except CorruptError:
             return inode.i_block
 
-    def _link_target(
+    def link_target(
         self, place: int, inode: Inode, source: str, runs: Runs, lost: list[tuple[int, int, str]]
     ) -> bytes | None:
-        if inode.kind != "symlink" or source == NOTHING or lost:
+        if inode.kind != "symlink" or source == NO_MAP or lost:
             return None
         try:
             size = min(inode.size, self.block_size)
-            return self._stored(place, inode, runs, lost, size).read(0, size)
+            return self._reader_for(place, inode, runs, lost, size).read(0, size)
         except AccessError:
             return None
 
-    def _lost_ranges(
+    def reused_ranges(
         self, runs: Runs, lost: list[tuple[int, int, str]], size: int
-    ) -> list[LostRange]:
+    ) -> list[ReusedRange]:
         """Lost blocks as byte ranges of the file."""
         found = []
         for start, length, owner in lost:
             inside = (runs.physical <= start) & (start < runs.physical + runs.length)
             for row in np.flatnonzero(inside).tolist():
                 at = int(runs.logical[row] + start - runs.physical[row]) * self.block_size
-                found.append(LostRange(at, min(length * self.block_size, size - at), owner))
+                found.append(ReusedRange(at, min(length * self.block_size, size - at), owner))
         return sorted(found, key=lambda piece: piece.offset)
 
     # -- where from, and what it was called -----------------------------------------------
@@ -380,53 +387,55 @@ class _Engine:
         found: list[bool] = self.found.superseded.tolist()
         return found
 
-    def _between(self, place: int) -> tuple[Moment | None, Moment | None]:
+    def deletion_window(self, place: int) -> tuple[TransactionTime | None, TransactionTime | None]:
         """The last transaction that shows it linked, and the first that shows it gone."""
-        ends, moments = self.columns.ends, self.columns.moments
-        return moments.get(ends.alive[place]), moments.get(ends.gone[place])
+        ends, moments = self.columns.deletion, self.columns.moments
+        return moments.get(ends.last_linked_tid[place]), moments.get(ends.first_missing_tid[place])
 
-    def _sources(self, place: int, inode: Inode, source: str, name: FoundName | None) -> Sources:
+    def provenance(self, place: int, inode: Inode, source: str, name: KnownName | None) -> Sources:
         """What inode, map and name rest on."""
-        where = self._shown_by(self.columns.ends.order[place])
-        if source == DISK and inode.number in self.fs.orphans:
+        where = self._shown_by(self.columns.deletion.order[place])
+        if source == INODE_TABLE and inode.number in self.fs.orphans:
             where = "orphan list"
         if self._undescribed[place]:
             where = "copy without a descriptor"
         sources: Sources = {"inode": where}
-        if source != NOTHING:
-            sources["map"] = where if source in (LOG, DISK) else _MAP_SOURCES.get(source, source)
-        if told := self._content_source(place):
+        if source != NO_MAP:
+            sources["map"] = (
+                where if source in (JOURNAL, INODE_TABLE) else MAP_SOURCE_TEXTS.get(source, source)
+            )
+        if told := self.content_source(place):
             sources["content"] = told
         if name is not None:
             sources["name"] = name.source
         return sources
 
-    def _state_source(self, order: int) -> str:
+    def state_source(self, order: int) -> str:
         """Where a state was seen that was first there at that order."""
-        if UNREPLAYED < order < NOW:
+        if UNREPLAYED < order < TID_ON_DISK:
             return "fast commit"
-        return self._from_transaction(order) or "inode table"
+        return self.transaction_text(order) or "inode table"
 
-    def _from_transaction(self, order: int) -> str:
+    def transaction_text(self, order: int) -> str:
         """The transaction of the log that has this order, "" where it has none."""
         moment = self.columns.moments.get(order)
         return f"journal transaction {moment.transaction}" if moment else ""
 
-    def _content_source(self, place: int) -> str:
+    def content_source(self, place: int) -> str:
         """Where in the log content is read from, "" for content that is read in its place."""
         described, loose = place in self.columns.journaled, place in self.columns.loose
-        found = [FROM_DESCRIBED] * described + [FROM_LOOSE] * loose
+        found = [TAGGED_COPIES] * described + [UNTAGGED_COPIES] * loose
         return ", ".join(found) if found else ""
 
     @cached_property
     def _undescribed(self) -> list[bool]:
-        found: list[bool] = self.past.states.undescribed[self.found.row].tolist()
+        found: list[bool] = self.past.states.untagged[self.found.state_row].tolist()
         return found
 
     @cached_property
     def _name_rows(self) -> Any:
         """Per candidate: row of its last name in the names over time, -1 for none."""
-        return self.names.last_names(self.past.states.life[self.found.row])
+        return self.names.last_name_rows(self.past.states.life[self.found.state_row])
 
     @cached_property
     def proofs(self) -> Proofs:
@@ -434,34 +443,39 @@ class _Engine:
         return Proofs(self.columns, self.names, self._name_rows)
 
     @cached_property
-    def _names(self) -> list[FoundName | None]:
+    def _names(self) -> list[KnownName | None]:
         """Per candidate: its last name."""
-        lives = self.past.states.life[self.found.row]
+        lives = self.past.states.life[self.found.state_row]
         rows = self._name_rows
-        found = [self.other_names.of(life) for life in np.where(rows < 0, lives, -1).tolist()]
+        found = [self.other_names.name_of(life) for life in np.where(rows < 0, lives, -1).tolist()]
         named = np.flatnonzero(rows >= 0)
-        rows, death = rows[named], self.found.death[named]
-        stood = self.names.places(rows, np.where(death == NEVER, NOW, death))
-        names = self.names.names
-        columns = zip(named.tolist(), rows.tolist(), names.seen[rows].tolist(), stood, strict=True)
+        rows, death = rows[named], self.found.freed_tid[named]
+        stood = self.names.places(rows, np.where(death == TID_NONE, TID_ON_DISK, death))
+        names = self.names.name_table
+        columns = zip(
+            named.tolist(), rows.tolist(), names.last_seen[rows].tolist(), stood, strict=True
+        )
         for place, row, seen, where in columns:
-            other = self.other_names.of(int(lives[place])) if where is None else None
-            below = other.below if other and other.name == names.name[row] else None
+            other = self.other_names.name_of(int(lives[place])) if where is None else None
+            below = other.partial_path if other and other.name == names.name[row] else None
             source = self._seen_in(seen)
             path, ground = (where.path, where.ground) if where else (None, None)
-            found[place] = FoundName(names.name[row], path, below, source, ground)
+            found[place] = KnownName(names.name[row], path, below, source, ground)
         return found
 
-    def _name_source(self, order: int) -> str:
+    def name_source(self, order: int) -> str:
         """Where a name was seen that was last there at that order."""
-        kept = {BEFORE: "freed directory block", REMNANT: "removed entry left in its directory"}
+        kept = {
+            TID_BEFORE_LOG: "freed directory block",
+            SLACK_ENTRY: "removed entry left in its directory",
+        }
         kept[UNREPLAYED] = "directory block that a fast commit changes"
-        kept[int(NOW)] = "directory on the disk"
+        kept[int(TID_ON_DISK)] = "directory on the disk"
         if order in kept:
             return kept[order]
-        if UNREPLAYED < order < NOW:
+        if UNREPLAYED < order < TID_ON_DISK:
             return "fast commit"
-        return self._from_transaction(order) or "journal"
+        return self.transaction_text(order) or "journal"
 
 
 def _total(pieces: list[tuple[int, int, str]]) -> int:

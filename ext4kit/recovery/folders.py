@@ -9,33 +9,33 @@ import numpy as np
 
 from ext4kit.filesystem import FileSystem
 from ext4kit.recovery.sources.laying import NOTHING
-from ext4kit.recovery.sources.paths import FoundName
+from ext4kit.recovery.sources.paths import KnownName
 
 
-class Folders:
+class DirectoryIds:
     """Numbers for the folders of files that are asked for.
 
     Args:
         names: of these files.
 
     Attributes:
-        asked: int64, number of the folder of each, NOTHING where it is not known.
+        of_files: int64, number of the folder of each, NOTHING where it is not known.
     """
 
-    def __init__(self, names: Sequence[FoundName | None]) -> None:
-        paths = [_folder(name) for name in names]
+    def __init__(self, names: Sequence[KnownName | None]) -> None:
+        paths = [_directory_of(name) for name in names]
         self._numbers: dict[bytes, int] = {}
         for path in paths:
             if path is not None:
                 self._numbers.setdefault(path, len(self._numbers))
-        self.asked = self._numbered(paths)
+        self.of_files = self._assign_ids(paths)
 
-    def _numbered(self, paths: Sequence[bytes | None]) -> Any:
+    def _assign_ids(self, paths: Sequence[bytes | None]) -> Any:
         known = self._numbers
         return np.array([NOTHING if one is None else known.get(one, NOTHING) for one in paths], int)
 
-    def of(
-        self, fs: FileSystem, number: Any, candidate: Any, names: Sequence[FoundName | None]
+    def of_known_files(
+        self, fs: FileSystem, number: Any, candidate: Any, names: Sequence[KnownName | None]
     ) -> Any:
         """The same of other files; NOTHING for folders that none of those asked for is in.
 
@@ -47,12 +47,14 @@ class Folders:
         """
         found = np.full(len(number), NOTHING)
         gone = np.flatnonzero(candidate != NOTHING)
-        found[gone] = self._numbered([_folder(names[row]) for row in candidate[gone].tolist()])
+        found[gone] = self._assign_ids(
+            [_directory_of(names[row]) for row in candidate[gone].tolist()]
+        )
         tree = fs.tree()
-        folder = self._numbered(tree.folders)[tree.folder]
+        folder = self._assign_ids(tree.folders)[tree.folder]
         entries = np.flatnonzero(folder != NOTHING)
-        entries = entries[np.argsort(tree.number[entries], kind="stable")]
-        numbers = tree.number[entries]
+        entries = entries[np.argsort(tree.inode[entries], kind="stable")]
+        numbers = tree.inode[entries]
         living = np.flatnonzero(candidate == NOTHING)
         if len(numbers):
             at = np.minimum(np.searchsorted(numbers, number[living]), len(numbers) - 1)
@@ -61,7 +63,7 @@ class Folders:
         return found
 
 
-def _folder(name: FoundName | None) -> bytes | None:
+def _directory_of(name: KnownName | None) -> bytes | None:
     """Path of the folder that a file was in, from where on it is known."""
-    path = (name.path or name.below) if name else None
+    path = (name.path or name.partial_path) if name else None
     return path.rpartition(b"/")[0] if path else None

@@ -17,68 +17,76 @@ import numpy as np
 from ext4kit.arrays.intervals import Intervals
 from ext4kit.arrays.types import NO_ROW
 from ext4kit.parsers.inode import InodeTable
-from ext4kit.recovery.candidates import NOTHING
+from ext4kit.recovery.candidates import NO_MAP
 from ext4kit.recovery.columns import Columns
-from ext4kit.recovery.contents import IN_LOG, Contents, head_of
-from ext4kit.recovery.sources.carving.kinds import encoding_of
-from ext4kit.recovery.sources.space import Space
+from ext4kit.recovery.contents import UNTAGGED_JOURNAL, CarvedContents, head_at
+from ext4kit.recovery.sources.carving.kinds import text_encoding
+from ext4kit.recovery.sources.space import UnallocatedSpace
 
-USED_AGAIN = 0.1  # of the space that the dead had, on average: contents are no longer whole
-SURPLUS = 1.2  # contents to a dead inode: the others' inodes were used again, and so was space
+MAX_REUSE_SHARE = 0.1  # of the space that the dead had, on average: contents are no longer whole
+MAX_CONTENTS_PER_INODE = (
+    1.2  # contents to a dead inode: the others' inodes were used again, and so was space
+)
 _HEAD = 16 << 10
 _WORD = re.compile(rb"[A-Za-z0-9_\x80-\xff]+")
-_OPENING = frozenset(b"#<{[/\"'-*!%@\\$(;=_`~")  # what texts begin with, and seldom go on with
-_GOES_ON_UTF8 = range(0x80, 0xC0)
+_OPENING_BYTES = frozenset(
+    b"#<{[/\"'-*!%@\\$(;=_`~"
+)  # what texts begin with, and seldom go on with
+_UTF8_CONTINUATION = range(0x80, 0xC0)
 
 
-def without_fragments(contents: Contents, columns: Columns, space: Space) -> Contents:
+def mark_fragments(
+    contents: CarvedContents, columns: Columns, space: UnallocatedSpace
+) -> CarvedContents:
     """The contents, those that are likely pieces of files called so."""
-    if not len(contents) or not _is_used_again(contents, columns):
+    if not len(contents) or not space_was_reused(contents, columns):
         return contents
-    doubted = ~contents.proven & (contents.source != IN_LOG)
-    fragment = contents.fragment | doubted
-    behind = _are_behind_others(contents, columns, space)
-    for row in np.flatnonzero(doubted & contents.sure).tolist():
-        fragment[row] = not _begins_here(head_of(contents, row, _HEAD), bool(behind[row]))
-    return replace(contents, sure=contents.sure & ~fragment, fragment=fragment)
+    doubted = ~contents.end_proven & (contents.map_source != UNTAGGED_JOURNAL)
+    fragment = contents.is_fragment | doubted
+    behind = _follows_foreign_block(contents, columns, space)
+    for row in np.flatnonzero(doubted & contents.is_reliable).tolist():
+        fragment[row] = not _looks_like_file_start(head_at(contents, row, _HEAD), bool(behind[row]))
+    return replace(contents, is_reliable=contents.is_reliable & ~fragment, is_fragment=fragment)
 
 
-def _is_used_again(contents: Contents, columns: Columns) -> bool:
+def space_was_reused(contents: CarvedContents, columns: Columns) -> bool:
     """Whether a good part of what the dead had was given to others since.
 
     Two signs: contents outnumber the dead inodes that may have had them, and files that were
     made or written after these went have a good part of the space.
     """
     found, table = columns.found, columns.past.states.table
-    dead = (found.source == NOTHING) & ((table.mode[found.row] & 0xF000) == 0x8000)
-    if contents.sure.sum() > SURPLUS * dead.sum():
+    dead = (found.map_source == NO_MAP) & ((table.mode[found.state_row] & 0xF000) == 0x8000)
+    if contents.is_reliable.sum() > MAX_CONTENTS_PER_INODE * dead.sum():
         return True
-    time, blocks = _written(columns)
+    time, blocks = _write_times(columns)
     order = np.argsort(time)
     later = np.append(np.cumsum(blocks[order][::-1])[::-1], 0)
-    deaths = np.searchsorted(time[order], table.ctime[found.row[dead]], side="right")
+    deaths = np.searchsorted(time[order], table.ctime[found.state_row[dead]], side="right")
     left = int(contents.runs.length.sum())
     shares = later[deaths] / np.maximum(later[deaths] + left, 1)
-    return float(shares.sum()) > USED_AGAIN * len(shares)
+    return float(shares.sum()) > MAX_REUSE_SHARE * len(shares)
 
 
-def _written(columns: Columns) -> tuple[Any, Any]:
+def _write_times(columns: Columns) -> tuple[Any, Any]:
     """(when a file was made or written last, its blocks) of all files whose blocks are known."""
-    table, runs = columns.past.states.table.take(columns.found.row), columns.runs
+    table, runs = columns.past.states.table.take(columns.found.state_row), columns.runs
     parts = [(table, runs)]
-    for table, maps in columns.fs.live_maps():
+    for table, maps in columns.fs.allocated_maps():
         regular = (table.mode & 0xF000) == 0x8000
-        parts.append((table, maps.data.take(regular[maps.data.owner])))
-    time = [_last_write(table)[runs.owner] for table, runs in parts]
+        parts.append((table, maps.runs.take(regular[maps.runs.owner])))
+    time = [_last_write_time(table)[runs.owner] for table, runs in parts]
     return np.concatenate(time), np.concatenate([runs.length for _, runs in parts])
 
 
-def _last_write(table: InodeTable) -> Any:
+def _last_write_time(table: InodeTable) -> Any:
     """Int64: when each inode was made or written last; its removal sets mtime as well."""
     return np.where(table.links_count > 0, np.maximum(table.crtime, table.mtime), table.crtime)
 
 
-def _are_behind_others(contents: Contents, columns: Columns, space: Space) -> Any:
+def _follows_foreign_block(
+    contents: CarvedContents, columns: Columns, space: UnallocatedSpace
+) -> Any:
     """Per content (bool): the block in front of it is in use, or a file's that is known."""
     runs = contents.runs
     begins = np.flatnonzero(np.diff(runs.owner, prepend=-1) != 0)
@@ -91,18 +99,18 @@ def _are_behind_others(contents: Contents, columns: Columns, space: Space) -> An
     return found
 
 
-def _begins_here(head: bytes, behind_others: bool) -> bool:
+def _looks_like_file_start(head: bytes, behind_others: bool) -> bool:
     """Whether a content begins as texts do; nothing tells it of other data.
 
     Args:
         head: its first bytes.
         behind_others: the block in front is another file's, who may have written over its start.
     """
-    if not head or head[0] in _GOES_ON_UTF8 or not encoding_of(head):
+    if not head or head[0] in _UTF8_CONTINUATION or not text_encoding(head):
         return False
     first = _WORD.match(head)
     if first is None:
-        return head[0] in _OPENING
+        return head[0] in _OPENING_BYTES
     words = set(_WORD.findall(head, first.end()))
     if first[0] not in words and any(word.endswith(first[0]) for word in words):
         return False  # the end of a word

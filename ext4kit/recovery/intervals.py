@@ -11,7 +11,7 @@ from ext4kit.arrays.types import Bools, Int64s, Rows
 from ext4kit.filesystem.maps import Runs
 
 
-def shared(one: Runs, other: Runs, owners: int) -> Bools:
+def owners_sharing_blocks(one: Runs, other: Runs, owners: int) -> Bools:
     """Per owner (bool): a block is in its runs of both tables."""
     edges = np.unique(
         np.concatenate(
@@ -29,7 +29,7 @@ def shared(one: Runs, other: Runs, owners: int) -> Bools:
     return found
 
 
-def without(runs: Runs, row: Rows, start: Int64s, length: Int64s) -> Runs:
+def subtract_parts(runs: Runs, row: Rows, start: Int64s, length: Int64s) -> Runs:
     """What is left of runs when parts of them are cut out; as `cut_out`."""
     owner, first, count = cut_out(runs.physical, runs.length, row, start, length)
     left = runs.take(owner)

@@ -9,56 +9,64 @@ from typing import Any
 import numpy as np
 
 from ext4kit.parsers.inode import InodeFlags
-from ext4kit.past.states import NEVER
-from ext4kit.recovery.arranging import FEW_CHANGES, Among, Scene, lying_of, near, parts, went_last
-from ext4kit.recovery.candidates import NOTHING
+from ext4kit.past.states import TID_NONE
+from ext4kit.recovery.arranging import (
+    MAX_VERSION_UNMOVED,
+    JointProblem,
+    MatchingProblem,
+    near,
+    no_later_instance,
+    observations_of,
+    split_problem,
+)
+from ext4kit.recovery.candidates import NO_MAP
 from ext4kit.recovery.columns import Columns
-from ext4kit.recovery.contents import CARVED, IN_LOG, Contents, head_of
-from ext4kit.recovery.sources.alignment import Aligned, Files, Progress, align
-from ext4kit.recovery.sources.laying import LARGE
-from ext4kit.recovery.sources.likeness import ending, fits, like
-from ext4kit.recovery.sources.mentions import HEAD, Mentions
-from ext4kit.recovery.sources.order import NOTHING as NO_MATCH
-from ext4kit.recovery.sources.order import match_in_order
-from ext4kit.recovery.sources.paths import FoundName
-from ext4kit.recovery.turns import KnownFiles, group_of, known_files
+from ext4kit.recovery.contents import UNALLOCATED, UNTAGGED_JOURNAL, CarvedContents, head_at
+from ext4kit.recovery.sources.alignment import FileStates, Posteriors, Progress, posterior_pairs
+from ext4kit.recovery.sources.laying import STREAM_REQUEST_BLOCKS
+from ext4kit.recovery.sources.likeness import classify_content, likelihood_ratios, name_class_of
+from ext4kit.recovery.sources.mentions import HEAD, MentionIndex
+from ext4kit.recovery.sources.order import NO_ROW as NO_MATCH
+from ext4kit.recovery.sources.order import match_by_neighbours
+from ext4kit.recovery.sources.paths import KnownName
+from ext4kit.recovery.turns import PlacedFiles, find_placed_files, group_of
 
 BETWEEN = "order on the disk: made between neighbours whose blocks are known"
 IN_ORDER = "order on the disk: made one after the other, as they lie"
 FITTING, SPEAKING = "its name fits what it holds", "what it holds mentions its name"
-SURE = 0.99
-SURE_IN_RUINS = 0.995  # where many files have no content, or many contents no file
-RUINS = 0.1
-SURE_IN_DISORDER = 0.999  # where files lie out of the order in which they were made
-DISORDER = 0.05  # of them
-CLAIMED = 0.01  # by all other contents together
-TWICE = 1.1  # so much claimed, something is wrong around a file
-AROUND = 2  # files on either side
-CONTRADICTED = 0.2  # a content like that is so much rarer under such a name
-SHORTLY = 8  # files
-OUTSPOKEN = 20  # what a content says of its name stands against doubts of the order
-MOST_CONTENTS = 100_000  # where contents are this many, only neighbours that are known count
+MIN_POSTERIOR = 0.99
+MIN_POSTERIOR_UNBALANCED = 0.995  # where many files have no content, or many contents no file
+MAX_IMBALANCE = 0.1
+MIN_POSTERIOR_DISORDERED = 0.999  # where files lie out of the order in which they were made
+MAX_BACKWARD_SHARE = 0.05  # of them
+MAX_COMPETING_MASS = 0.01  # by all other contents together
+MAX_EXPECTED_COUNT = 1.1  # so much claimed, something is wrong around a file
+ANOMALY_RADIUS = 2  # files on either side
+MIN_TYPE_RATIO = 0.2  # a content like that is so much rarer under such a name
+NEIGHBOUR_RADIUS = 8  # files
+STRONG_MENTION = 20  # what a content says of its name stands against doubts of the order
+MAX_CONTENTS = 100_000  # where contents are this many, only neighbours that are known count
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class Match:
     """What order gives a freed inode.
 
     Attributes:
         content: row in the contents.
-        basis: what that rests on.
+        evidence: what that rests on.
     """
 
     content: int
-    basis: str
+    evidence: str
 
 
-def join_contents(
+def match_contents(
     columns: Columns,
-    contents: Contents,
-    names: Sequence[FoundName | None],
+    contents: CarvedContents,
+    names: Sequence[KnownName | None],
     progress: Progress | None = None,
-) -> dict[int, Joined]:
+) -> dict[int, Match]:
     """Candidate without a map -> the content that is its own by its place among others.
 
     Args:
@@ -68,117 +76,128 @@ def join_contents(
         progress: called with (steps done, steps in all).
     """
     places = _asked(columns)
-    rows = np.flatnonzero(contents.source != IN_LOG)
-    rows = rows[np.argsort(contents.first[rows], kind="stable")]
+    rows = np.flatnonzero(contents.map_source != UNTAGGED_JOURNAL)
+    rows = rows[np.argsort(contents.first_block[rows], kind="stable")]
     if not len(places) or not len(rows):
         return {}
-    known = known_files(columns)
-    joined = _between(columns, contents, known, places)
-    if len(rows) > MOST_CONTENTS:
+    known = find_placed_files(columns)
+    joined = match_between(columns, contents, known, places)
+    if len(rows) > MAX_CONTENTS:
         return joined
-    table = columns.past.states.table.take(columns.found.row[places])
+    table = columns.past.states.table.take(columns.found.state_row[places])
     places = places[np.lexsort((table.number, table.crtime))]
-    scene = Scene(columns, contents, known, names, places, rows)
-    for some, lying in parts(scene):
+    scene = MatchingProblem(columns, contents, known, names, places, rows)
+    for some, lying in split_problem(scene):
         for place in places[some].tolist():
             joined.pop(place, None)
-        joined |= _in_order(scene, some, lying, progress)
+        joined |= _match_by_order(scene, some, lying, progress)
     return joined
 
 
 def _asked(columns: Columns) -> Any:
     """Candidates that are regular files, were freed, and of which no block is known."""
     found, table = columns.found, columns.past.states.table
-    row = found.row
+    row = found.state_row
     # Freeing blocks sets mtime; an inode that never had any keeps its own.
     freed = (table.links_count[row] == 0) & (table.mtime[row] == table.ctime[row])
-    freed &= ((table.mode[row] & 0xF000) == 0x8000) & (found.source == NOTHING)
-    freed &= (found.death != NEVER) & (table.crtime[row] > 0)
+    freed &= ((table.mode[row] & 0xF000) == 0x8000) & (found.map_source == NO_MAP)
+    freed &= (found.freed_tid != TID_NONE) & (table.crtime[row] > 0)
     return np.flatnonzero(freed & (table.flags[row] & int(InodeFlags.INLINE_DATA) == 0))
 
 
-def _between(
-    columns: Columns, contents: Contents, known: KnownFiles, places: Any
-) -> dict[int, Joined]:
+def match_between(
+    columns: Columns, contents: CarvedContents, known: PlacedFiles, places: Any
+) -> dict[int, Match]:
     """Those that fill all that lies between two neighbours whose blocks are known."""
-    table, row = columns.past.states.table, columns.found.row
-    places = places[went_last(columns, row[places])]
-    places = places[table.version[row[places]] <= FEW_CHANGES]  # more: it can lie elsewhere
-    carved = np.flatnonzero(contents.source == CARVED)
-    carved = carved[np.argsort(contents.first[carved])]
+    table, row = columns.past.states.table, columns.found.state_row
+    places = places[no_later_instance(columns, row[places])]
+    places = places[table.version[row[places]] <= MAX_VERSION_UNMOVED]  # more: it can lie elsewhere
+    carved = np.flatnonzero(contents.map_source == UNALLOCATED)
+    carved = carved[np.argsort(contents.first_block[carved])]
     if not len(places) or not len(carved):
         return {}
     number = table.number[row[places]]
     wanted = (group_of(columns.fs, number), table.crtime[row[places]], number)
-    lying = (contents.first[carved], contents.end[carved])
-    match = match_in_order(known.placed.take(known.regular), wanted, lying, known.taken)
+    lying = (contents.first_block[carved], contents.end_block[carved])
+    match = match_by_neighbours(known.placed.take(known.regular), wanted, lying, known.taken)
     pairs = zip(places.tolist(), match.tolist(), strict=True)
-    return {place: Joined(int(carved[at]), BETWEEN) for place, at in pairs if at != NO_MATCH}
+    return {place: Match(int(carved[at]), BETWEEN) for place, at in pairs if at != NO_MATCH}
 
 
-def _in_order(
-    scene: Scene, some: Any, contents: Any, progress: Progress | None
-) -> dict[int, Joined]:
+def _match_by_order(
+    scene: MatchingProblem, some: Any, contents: Any, progress: Progress | None
+) -> dict[int, Match]:
     """Those to which all around them, their names and their contents leave one answer."""
     told = [scene.names[at] for at in some.tolist()]
-    mentions, likes = Mentions([_parts_of(name) for name in told]), []
+    mentions, likes = MentionIndex([name_parts(name) for name in told]), []
     for at in contents.tolist():
         row = int(scene.rows[at])
-        head = head_of(scene.contents, row, HEAD)
-        likes.append(like(head, int(scene.contents.signature[row])))
-        mentions.add(head)
+        head = head_at(scene.contents, row, HEAD)
+        likes.append(classify_content(head, int(scene.contents.signature[row])))
+        mentions.add_content(head)
     endings, called = np.unique(
-        [ending(name.name if name else None) for name in told], return_inverse=True
+        [name_class_of(name.name if name else None) for name in told], return_inverse=True
     )
-    liking, spoken = np.array(likes), mentions.found()
-    table = fits(endings.tolist(), liking)
-    files = Files(called + 1, scene.absent(some, len(contents)), scene.folder[some])
+    liking, spoken = np.array(likes), mentions.likelihood_ratios()
+    table = likelihood_ratios(endings.tolist(), liking)
+    files = FileStates(
+        called + 1, scene.absence_probability(some, len(contents)), scene.folder[some]
+    )
     named = np.array([name is not None for name in told])
-    evidence = _Evidence(named, table[files.called], liking, spoken)
-    among, strange = Among(scene, some, contents), 1 - len(some) / len(contents)
-    if strange > RUINS and among.fits_in:
-        aligned = align(*among.placed(files, liking, spoken, strange), table, progress)
-        return _judged(
-            (scene, some, contents), among.asked_of(aligned), evidence, among.held(aligned)
+    evidence = _PairEvidence(named, table[files.name_class], liking, spoken)
+    among, strange = JointProblem(scene, some, contents), 1 - len(some) / len(contents)
+    if strange > MAX_IMBALANCE and among.is_small_enough:
+        aligned = posterior_pairs(
+            *among.with_known_runs(files, liking, spoken, strange), table, progress
         )
-    lying = lying_of(scene, some, contents, liking)
-    aligned = align(lying, files, spoken, table, progress)
-    return _judged((scene, some, contents), aligned, evidence, np.ones(len(contents), bool))
+        return _accept(
+            (scene, some, contents),
+            among.restrict(aligned),
+            evidence,
+            among.has_known_neighbours(aligned),
+        )
+    lying = observations_of(scene, some, contents, liking)
+    aligned = posterior_pairs(lying, files, spoken, table, progress)
+    return _accept((scene, some, contents), aligned, evidence, np.ones(len(contents), bool))
 
 
-def _judged(
-    asked: tuple[Scene, Any, Any], aligned: Aligned, evidence: _Evidence, held: Any
-) -> dict[int, Joined]:
+def _accept(
+    asked: tuple[MatchingProblem, Any, Any], aligned: Posteriors, evidence: _PairEvidence, held: Any
+) -> dict[int, Match]:
     """The pairs that are sure."""
     scene, some, contents = asked
     left_over = 1 - len(some) / len(contents)
-    mixed = _out_of_order(scene.columns, scene.table)[some]
+    mixed = _ambiguous_creation_order(scene.columns, scene.table)[some]
     rows = scene.rows[contents]
-    large = scene.contents.end[rows] - scene.contents.first[rows] > LARGE
+    large = (
+        scene.contents.end_block[rows] - scene.contents.first_block[rows] > STREAM_REQUEST_BLOCKS
+    )
     found = {}
-    for at in _sure(aligned, left_over < -RUINS, held).tolist():
-        content, file = int(aligned.content[at]), int(aligned.file[at])
-        fit, mention = evidence.of(content, file)
+    for at in _certain_pairs(aligned, left_over < -MAX_IMBALANCE, held).tolist():
+        content, file = int(aligned.observation[at]), int(aligned.state[at])
+        fit, mention = evidence.for_pair(content, file)
         odd = not evidence.named[file]  # order alone is wrong too often
-        odd |= fit <= CONTRADICTED or (mixed[file] and mention < OUTSPOKEN)
-        if left_over > RUINS and mention <= 1:
+        odd |= fit <= MIN_TYPE_RATIO or (mixed[file] and mention < STRONG_MENTION)
+        if left_over > MAX_IMBALANCE and mention <= 1:
             odd |= large[content] or fit <= 1
-        if not odd and (mention > 1 or not evidence.speaks_of_another(content, file)):
-            found[int(scene.places[some[file]])] = Joined(int(rows[content]), _basis(fit, mention))
+        if not odd and (mention > 1 or not evidence.mentions_neighbour(content, file)):
+            found[int(scene.places[some[file]])] = Match(
+                int(rows[content]), _evidence_text(fit, mention)
+            )
     return found
 
 
-def _parts_of(name: FoundName | None) -> tuple[bytes, bytes] | None:
+def name_parts(name: KnownName | None) -> tuple[bytes, bytes] | None:
     """(name, name of the folder it is in) as far as they are known."""
     if name is None:
         return None
-    above = (name.path or name.below or b"").rpartition(b"/")[0]
+    above = (name.path or name.partial_path or b"").rpartition(b"/")[0]
     folder = above.rpartition(b"/")[2]
     return name.name, b"" if folder.startswith(b"inode-") else folder
 
 
 @dataclass(frozen=True, slots=True)
-class _Evidence:
+class _PairEvidence:
     """What speaks for pairs beside their order.
 
     Attributes:
@@ -192,7 +211,7 @@ class _Evidence:
     like: Any
     spoken: dict[int, tuple[Any, Any]]
 
-    def of(self, content: int, file: int) -> tuple[float, float]:
+    def for_pair(self, content: int, file: int) -> tuple[float, float]:
         """(how well the name fits, how much likelier by what the content says)."""
         mention = 1.0
         if content in self.spoken:
@@ -202,18 +221,18 @@ class _Evidence:
                 mention = float(likelier[at])
         return float(self.fits[file, self.like[content]]), mention
 
-    def speaks_of_another(self, content: int, file: int) -> bool:
+    def mentions_neighbour(self, content: int, file: int) -> bool:
         """Whether a content mentions a file that was made shortly before or after this one."""
         files, _ = self.spoken.get(content, (np.zeros(0, np.int64), None))
-        return bool((np.abs(files - file) <= SHORTLY).any())
+        return bool((np.abs(files - file) <= NEIGHBOUR_RADIUS).any())
 
 
-def _basis(fit: float, mention: float) -> str:
+def _evidence_text(fit: float, mention: float) -> str:
     also = [FITTING] * (fit > 1) + [SPEAKING] * (mention > 1)
     return "; ".join([IN_ORDER, *also])
 
 
-def _sure(aligned: Aligned, in_ruins: bool, held: Any) -> Any:
+def _certain_pairs(aligned: Posteriors, in_ruins: bool, held: Any) -> Any:
     """Rows of the pairs that nothing comes near to, and nothing is odd around.
 
     Args:
@@ -221,15 +240,15 @@ def _sure(aligned: Aligned, in_ruins: bool, held: Any) -> Any:
         in_ruins: many files have no content.
         held: bool per content, others are out of the question.
     """
-    least = SURE_IN_RUINS if in_ruins else SURE
-    least = SURE_IN_DISORDER if aligned.disorder > DISORDER else least
-    claimed, file, chance = aligned.claimed, aligned.file, aligned.chance
-    odd = near(claimed > TWICE, AROUND)
-    good = (chance >= least) & (claimed[file] - chance < CLAIMED) & ~odd[file]
-    return np.flatnonzero(good & held[aligned.content])
+    least = MIN_POSTERIOR_UNBALANCED if in_ruins else MIN_POSTERIOR
+    least = MIN_POSTERIOR_DISORDERED if aligned.backward_share > MAX_BACKWARD_SHARE else least
+    claimed, file, chance = aligned.expected_count, aligned.state, aligned.probability
+    odd = near(claimed > MAX_EXPECTED_COUNT, ANOMALY_RADIUS)
+    good = (chance >= least) & (claimed[file] - chance < MAX_COMPETING_MASS) & ~odd[file]
+    return np.flatnonzero(good & held[aligned.observation])
 
 
-def _out_of_order(columns: Columns, table: Any) -> Any:
+def _ambiguous_creation_order(columns: Columns, table: Any) -> Any:
     """Bool: made at the same time as another one in another group; nothing orders the two."""
     order = np.argsort(table.crtime, kind="stable")
     time, group = table.crtime[order], group_of(columns.fs, table.number)[order]

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from ext4kit.arrays.intervals import overlap_pairs
-from ext4kit.past.states import Past
+from ext4kit.past.states import History
 
 REASON = "an unmount before the deletion left other bytes on the disk than the log's copies"
 BLOCKS_AT_ONCE = 4096
 
 
 def are_contradicted(
-    past: Past, journaled: Mapping[int, tuple[Any, Any]], death: Any, taken: tuple[Any, Any, Any]
+    past: History, journaled: Mapping[int, tuple[Any, Any]], death: Any, taken: tuple[Any, Any, Any]
 ) -> Any:
     """Candidates of which the disk contradicts a copy; bool (n,).
 
@@ -36,7 +36,7 @@ def are_contradicted(
     blocks, tags = (np.concatenate(part) for part in zip(*journaled.values(), strict=True))
     candidate = np.repeat(list(journaled), [len(each) for each, _ in journaled.values()])
     orders = np.zeros(len(past.log.tags), np.int64)
-    orders[past.history.tags] = past.history.orders
+    orders[past.history.tag_rows] = past.history.tids
     kept = _came_home(past, orders[tags], death[candidate])
     owner, start, length = taken
     mine, place = overlap_pairs(start, length, blocks, np.ones(len(blocks), np.int64))
@@ -51,10 +51,10 @@ def are_contradicted(
     return found
 
 
-def _came_home(past: Past, order: Any, death: Any) -> Any:
+def _came_home(past: History, order: Any, death: Any) -> Any:
     """Whether an unmount lies between a copy and the deletion; bool (n,)."""
-    breaks = past.breaks
-    before, after = breaks.before[breaks.clean], breaks.after[breaks.clean]
+    breaks = past.gaps
+    before, after = breaks.tid_before[breaks.unmounted], breaks.tid_after[breaks.unmounted]
     if not len(before):
         return np.zeros(len(order), bool)
     row = np.searchsorted(before, order)

@@ -15,9 +15,9 @@ from ext4kit.arrays.grouping import row_bounds
 from ext4kit.journal.overlay import first_byte
 from ext4kit.journal.replay import ReplayedBlocks
 from ext4kit.parsers.inode import InodeFlags
-from ext4kit.past.directories import ON_DISK
+from ext4kit.past.directories import SRC_DISK
 from ext4kit.past.names import NameHistory
-from ext4kit.past.states import NEVER, NOW, UNREPLAYED
+from ext4kit.past.states import TID_NONE, TID_ON_DISK, UNREPLAYED
 from ext4kit.recovery.columns import Columns
 
 NONE = -1
@@ -93,7 +93,7 @@ class Proofs:
     def __init__(self, columns: Columns, history: NameHistory, name_rows: Any) -> None:
         self._columns, self._found, self._past = columns, columns.found, columns.past
         self._fs, self._history = columns.fs, columns.past.history
-        self._names, self._name_rows = history.names, name_rows
+        self._names, self._name_rows = history.name_table, name_rows
 
     def of(self, place: int) -> Evidence | None:
         """What a candidate rests on, as plain JSON values; None where no byte can be named."""
@@ -146,7 +146,7 @@ class Proofs:
         """(byte, stored tid) of blocks as of orders: the newest copy up to then, else as now."""
         offset, tid = self._now(blocks)
         if self._history is not None:
-            copies = self._history.latest(blocks, at)
+            copies = self._history.newest_copies(blocks, at)
             logged = copies >= 0
             offset[logged], tid[logged] = self._of_copies(copies[logged])
         return offset, tid
@@ -156,17 +156,19 @@ class Proofs:
     def _states(self, rows: Any) -> list[InodePlace | None]:
         """Where each state was read; None where it is not one inode of one place."""
         states = self._past.states
-        order = states.order[rows]
+        order = states.tid[rows]
         block, skip = self._fs.inode_location(states.table.number[rows])
         offset, tid = self._now(block)
         logged = (order < UNREPLAYED) & (order >= self._past.epochs.first_of_layout)
         if self._history is not None and logged.any():
-            copies = self._history.latest(block, order)
+            copies = self._history.newest_copies(block, order)
             logged &= copies >= 0
             assert self._past.log is not None
             logged[logged] = self._past.log.tags.order[copies[logged]] == order[logged]
             offset[logged], tid[logged] = self._of_copies(copies[logged])
-        known = (offset >= 0) & (logged | (order == NOW)) & ~states.undescribed[rows] & (rows >= 0)
+        known = (
+            (offset >= 0) & (logged | (order == TID_ON_DISK)) & ~states.untagged[rows] & (rows >= 0)
+        )
         checksum = states.table.checksum[rows].tolist()
         columns = (offset + skip).tolist(), block.tolist(), tid.tolist(), checksum, known.tolist()
         proven = self._fs.superblock.has_metadata_checksums
@@ -177,7 +179,7 @@ class Proofs:
 
     @cached_property
     def _inodes(self) -> list[InodePlace | None]:
-        return self._states(self._found.row)
+        return self._states(self._found.state_row)
 
     @cached_property
     def _freed(self) -> list[InodePlace | None]:
@@ -188,29 +190,31 @@ class Proofs:
         states = self._past.states
         table = states.table
         inline = (table.flags & int(InodeFlags.INLINE_DATA)) != 0
-        freed = (table.links_count == 0) & (~states.whole | (inline & (table.dtime > 0)))
+        freed = (table.links_count == 0) & (
+            ~states.describes_content | (inline & (table.dtime > 0))
+        )
         rows = np.where(freed, np.arange(len(states)), len(states))
         following = np.minimum.accumulate(rows[::-1])[::-1]
-        row = following[self._found.row] if len(states) else self._found.row
+        row = following[self._found.state_row] if len(states) else self._found.state_row
         there = row < len(states)
-        there[there] = states.life[row[there]] == states.life[self._found.row[there]]
+        there[there] = states.life[row[there]] == states.life[self._found.state_row[there]]
         return self._states(np.where(there, row, NONE))
 
     @cached_property
     def _table_blocks(self) -> Any:
         """Per candidate: its block of the inode table."""
-        return self._fs.inode_location(self._past.states.table.number[self._found.row])[0]
+        return self._fs.inode_location(self._past.states.table.number[self._found.state_row])[0]
 
     @cached_property
     def _owners(self) -> list[LastOwner]:
         """Who had the blocks last: the candidate itself, and in which copies it is seen so."""
-        states, row = self._past.states, self._found.row
-        order = states.order[row]
-        _, first = self._as_of(self._table_blocks, np.where(order < UNREPLAYED, order, NEVER))
+        states, row = self._past.states, self._found.state_row
+        order = states.tid[row]
+        _, first = self._as_of(self._table_blocks, np.where(order < UNREPLAYED, order, TID_NONE))
         last = first
         if self._history is not None:
             _, last = self._of_copies(
-                self._history.latest(self._table_blocks, self._past.last_order(row))
+                self._history.newest_copies(self._table_blocks, self._past.last_valid_tid(row))
             )
         on_disk = order >= UNREPLAYED
         first, last = (np.where(on_disk, NONE, tid).tolist() for tid in (first, last))
@@ -230,7 +234,7 @@ class Proofs:
         """How many copies of the candidate's table block are older and newer than its state."""
         if self._history is None:
             return [{"older": 0, "newer": 0}] * len(self._found)
-        order = self._past.states.order[self._found.row]
+        order = self._past.states.tid[self._found.state_row]
         older, newer = self._history.around(self._table_blocks, order)
         pairs = zip(older.tolist(), newer.tolist(), strict=True)
         return [{"older": before, "newer": after} for before, after in pairs]
@@ -239,24 +243,24 @@ class Proofs:
 
     @cached_property
     def _node_order(self) -> Any:
-        return np.argsort(self._found.nodes[0], kind="stable")
+        return np.argsort(self._found.tree_blocks[0], kind="stable")
 
     @cached_property
     def _node_slices(self) -> list[int]:
-        owner = self._found.nodes[0][self._node_order]
+        owner = self._found.tree_blocks[0][self._node_order]
         found: list[int] = row_bounds(owner, len(self._found)).tolist()
         return found
 
     @cached_property
     def _nodes(self) -> list[Place]:
         """The tree blocks of all candidates, those of one behind each other."""
-        owner, block = (column[self._node_order] for column in self._found.nodes)
-        at = self._past.last_order(self._found.row)[owner]
+        owner, block = (column[self._node_order] for column in self._found.tree_blocks)
+        at = self._past.last_valid_tid(self._found.state_row)[owner]
         return _blocks(block, *self._as_of(block, at))
 
     @cached_property
     def _are_directories(self) -> Any:
-        mode = self._past.states.table.mode[self._found.row]
+        mode = self._past.states.table.mode[self._found.state_row]
         return (mode & 0xF000) == 0x4000
 
     def _content_places(self, place: int) -> list[Place]:
@@ -276,7 +280,7 @@ class Proofs:
         offset, tid = self._now(block)
         logged = source >= 0
         offset[logged], tid[logged] = self._of_copies(np.where(block < 0, NONE, source)[logged])
-        known = (block >= 0) & (offset >= 0) & (logged | (source == ON_DISK))
+        known = (block >= 0) & (offset >= 0) & (logged | (source == SRC_DISK))
         offset += self._names.at[rows]
         columns = offset.tolist(), block.tolist(), tid.tolist()
         for row in np.flatnonzero(known).tolist():
@@ -290,7 +294,7 @@ class Proofs:
         state, name = self._names.source[row], self._names.name[row]
         where = self._states(np.array([state]))[0]
         raw = self._past.states.table.raw[state].tobytes()
-        number = int(self._past.states.table.number[self._found.row[place]])
+        number = int(self._past.states.table.number[self._found.state_row[place]])
         start = raw.find(name, _I_BLOCK + _ENTRY)
         while where is not None and start >= 0:
             entry = raw[start - _ENTRY : start]

@@ -9,9 +9,9 @@ from ext4kit import fields
 from ext4kit.fields import json_name
 from ext4kit.output import Written
 from ext4kit.past.places import Ground
-from ext4kit.recovery.deleted import DeletedFile, Grade, Moment, Sources
+from ext4kit.recovery.deleted import DeletedFile, Grade, Sources, TransactionTime
 from ext4kit.recovery.proof import Evidence
-from ext4kit.recovery.sources.attributes import Attributes
+from ext4kit.recovery.sources.attributes import FileXattrs
 
 
 class FileMoment(TypedDict):
@@ -120,7 +120,7 @@ def file_facts(file: DeletedFile, written: Written | None, failure: str = "") ->
         failure: why it could not be written, "" for no reason.
     """
     inode, device = file.inode, file.device
-    problems, format, attributes = list(file.problems), file.format, file.attributes()
+    problems, format, attributes = list(file.problems), file.file_type, file.xattrs()
     if attributes is not None and attributes.missing:
         problems.append(f"extended attributes: {attributes.missing}")
     if failure:
@@ -164,19 +164,19 @@ def ground_of(file: DeletedFile | None) -> str | None:
     return file.path_ground.value if file and file.path_ground else None
 
 
-def _sources(file: DeletedFile, attributes: Attributes | None) -> Sources:
+def _sources(file: DeletedFile, attributes: FileXattrs | None) -> Sources:
     more: Sources = {"xattrs": attributes.source} if attributes and attributes.source else {}
     return file.sources | more
 
 
-def _attribute_records(attributes: Attributes | None) -> list[fields.Xattr]:
+def _attribute_records(attributes: FileXattrs | None) -> list[fields.Xattr]:
     return [
         {**json_name(name, "name"), "value_base64": base64.b64encode(value).decode("ascii")}
         for name, value in (attributes.values if attributes else {}).items()
     ]
 
 
-def moment_record(moment: Moment | None) -> FileMoment | None:
+def moment_record(moment: TransactionTime | None) -> FileMoment | None:
     """A moment as records have it."""
     return None if moment is None else {"transaction": moment.transaction, "time": moment.time}
 

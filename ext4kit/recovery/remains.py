@@ -11,15 +11,15 @@ from ext4kit.arrays.intervals import Intervals, common_parts
 from ext4kit.arrays.lookup import SortedIndex, values_at
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.filesystem.maps import Runs
-from ext4kit.journal.overlay import CopiesInFront
-from ext4kit.past.states import Past
-from ext4kit.recovery.intervals import without
+from ext4kit.journal.overlay import JournalOverlay
+from ext4kit.past.states import History
+from ext4kit.recovery.intervals import subtract_parts
 
 
-class JournaledData(CopiesInFront):
+class TaggedContentBlocks(JournalOverlay):
     """The blocks of one file, those that went through the log as data read from there."""
 
-    def __init__(self, past: Past, base: BlockReader, blocks: Any, copies: Any) -> None:
+    def __init__(self, past: History, base: BlockReader, blocks: Any, copies: Any) -> None:
         assert past.log is not None
         super().__init__(base, past.log)
         self._blocks, self._copies = blocks, copies
@@ -29,7 +29,7 @@ class JournaledData(CopiesInFront):
         return values_at(self._copies, SortedIndex(self._blocks).rows(blocks))
 
 
-def without_overlaps(pieces: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+def drop_overlaps(pieces: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
     """Sorted (start, length, owner) pieces with what an earlier one covers cut away."""
     kept: list[tuple[int, int, str]] = []
     end = 0
@@ -60,4 +60,4 @@ def without_blocks(runs: Runs, lost: list[tuple[int, int, str]]) -> Runs:
         return runs
     table = np.array([(start, length) for start, length, _ in lost], np.int64)
     gone = Intervals.union(table[:, 0], table[:, 1])
-    return without(runs, *common_parts(runs.physical, runs.length, gone.start, gone.length))
+    return subtract_parts(runs, *common_parts(runs.physical, runs.length, gone.start, gone.length))

@@ -108,8 +108,8 @@ def find_removed_names(history: NameHistory, files: list[DeletedFile]) -> list[R
 def _living_entries(history: NameHistory, removed: Removed) -> set[tuple[bytes | None, int | None]]:
     """(path, inode number) of the entries in use of all numbers that removed ones name."""
     tree = history.past.fs.tree()
-    rows = np.flatnonzero(np.isin(tree.number, removed.found.child))
-    return set(zip(tree.paths_of(rows), tree.number[rows].tolist(), strict=True))
+    rows = np.flatnonzero(np.isin(tree.inode, removed.found.inode))
+    return set(zip(tree.paths_of(rows), tree.inode[rows].tolist(), strict=True))
 
 
 def _all(
@@ -120,7 +120,7 @@ def _all(
     in_use = _are_in_use(history, removed)
     folders = [_Folder.of(history, one) for one in np.unique(found.directory).tolist()]
     by_life = {folder.life: folder for folder in folders}
-    columns = found.child.tolist(), found.directory.tolist(), found.file_type.tolist()
+    columns = found.inode.tolist(), found.directory.tolist(), found.file_type.tolist()
     rows = zip(*columns, found.name, removed.bond.tolist(), in_use.tolist(), strict=True)
     for child, directory, file_type, name, bond, used in rows:
         folder = by_life[directory]
@@ -138,7 +138,7 @@ def _all(
 
 def _are_in_use(history: NameHistory, removed: Removed) -> Any:
     """Per entry (bool): a live inode has its number."""
-    numbers, place = np.unique(removed.found.child, return_inverse=True)
+    numbers, place = np.unique(removed.found.inode, return_inverse=True)
     known = numbers > 0
     used = np.zeros(len(numbers), bool)
     table = history.past.fs.inode_table(numbers[known])
@@ -157,7 +157,7 @@ class _Folder:
     @classmethod
     def of(cls, history: NameHistory, life: int) -> _Folder:
         number = -life if life < 0 else int(history.past.number[life])
-        if life < 0 or history.past.alive_now[life]:
+        if life < 0 or history.past.is_allocated[life]:
             return cls(life, number, history.live.path(number))
         touched, _ = folder_times(history.past, np.array([life]))
         place = history.folder_place(life, int(touched[0]))

@@ -12,18 +12,18 @@ from ext4kit.errors import OutputError
 from ext4kit.output import (
     MANIFEST,
     Manifest,
-    RootedOutput,
+    OutputDirectory,
     UnwritableError,
     Written,
     interrupts_wait,
     output_limit,
 )
-from ext4kit.recovery.deleted import Deleted, DeletedFile, Grade
+from ext4kit.recovery.deleted import DeletedFile, DeletedFiles, Grade
 from ext4kit.recovery.records import grade_of, record
 
 
 @dataclass(slots=True)
-class Salvage:
+class RecoveryResult:
     """What a recovery wrote.
 
     Attributes:
@@ -40,11 +40,11 @@ class Salvage:
 
 
 def recover(
-    deleted: Deleted,
+    deleted: DeletedFiles,
     out: Path,
     progress: Callable[[int, int], None] | None = None,
     evidence: tuple[Path, ...] = (),
-) -> Salvage:
+) -> RecoveryResult:
     """Write deleted files below `out`, with a manifest that has a record for each.
 
     Args:
@@ -57,15 +57,15 @@ def recover(
         RequestError: `out` is not empty or lies in the evidence.
         OutputError: the folder takes no more; the manifest is valid up to there.
     """
-    output = RootedOutput(out, evidence, output_limit(deleted.fs.blocks))
-    result = Salvage()
+    output = OutputDirectory(out, evidence, output_limit(deleted.fs.blocks))
+    result = RecoveryResult()
     try:
         with Manifest(out) as manifest:
             for done, file in enumerate(deleted):
                 if progress is not None and done % 64 == 0:
                     progress(done, len(deleted))
                 with interrupts_wait():
-                    _recover_one(file, output, manifest, result)
+                    _restore_one(file, output, manifest, result)
     except OSError as error:
         raise OutputError(f"{out / MANIFEST}: {error.strerror}; free some space") from error
     if progress is not None:
@@ -73,14 +73,14 @@ def recover(
     return result
 
 
-def _recover_one(
-    file: DeletedFile, output: RootedOutput, manifest: Manifest, result: Salvage
+def _restore_one(
+    file: DeletedFile, output: OutputDirectory, manifest: Manifest, result: RecoveryResult
 ) -> None:
     """Write one file and its record; a record is written also when the file fails."""
     written, failure, told = None, "", manifest.count
     try:
         try:
-            written = _write(file, output)
+            written = _write_file(file, output)
         except UnwritableError as error:
             failure = str(error)
         manifest.append(record(file, written, failure))
@@ -100,28 +100,28 @@ def _recover_one(
     result.incomplete += bool(written.lost)
 
 
-def _write(file: DeletedFile, output: RootedOutput) -> Written | None:
+def _write_file(file: DeletedFile, output: OutputDirectory) -> Written | None:
     content, inode = file.content(), file.inode
     if content is None or file.grade is Grade.OVERWRITTEN:
         return None
     if file.path is not None:
         folder, _, name = file.path.strip(b"/").rpartition(b"/")
-        parts = (*_folder_parts(folder), name)
-    elif file.below is not None:
-        parts = (b"unnamed", *file.below.split(b"/"))
+        parts = (*_output_parts(folder), name)
+    elif file.partial_path is not None:
+        parts = (b"unnamed", *file.partial_path.split(b"/"))
     else:
-        parts = _unnamed(file)
+        parts = _unnamed_parts(file)
     times = None if inode is None else (inode.atime, inode.mtime)
     try:
-        return output.write(parts, content.chunks(), _mark(file), times)
+        return output.write(parts, content.chunks(), _disambiguator(file), times)
     except UnwritableError:
-        unnamed = _unnamed(file)
+        unnamed = _unnamed_parts(file)
         if parts == unnamed:
             raise
-        return output.write(unnamed, content.chunks(), _mark(file), times)
+        return output.write(unnamed, content.chunks(), _disambiguator(file), times)
 
 
-def _mark(file: DeletedFile) -> str:
+def _disambiguator(file: DeletedFile) -> str:
     """What tells the file from others of its name."""
     inode = file.inode
     if inode is None:
@@ -130,13 +130,13 @@ def _mark(file: DeletedFile) -> str:
 
 
 @lru_cache(maxsize=16)
-def _folder_parts(folder: bytes) -> tuple[bytes, ...]:
+def _output_parts(folder: bytes) -> tuple[bytes, ...]:
     """Where the files of a folder go; those of one come after each other."""
     return (b"files", *folder.split(b"/")) if folder else (b"files",)
 
 
-def _unnamed(file: DeletedFile) -> tuple[bytes, ...]:
+def _unnamed_parts(file: DeletedFile) -> tuple[bytes, ...]:
     """Where a file goes without a name."""
-    extension = file.format.extension if file.format else ""
+    extension = file.file_type.extension if file.file_type else ""
     folder = b"carved" if file.inode is None else b"unnamed"
-    return folder, (_mark(file) + extension).encode()
+    return folder, (_disambiguator(file) + extension).encode()

@@ -16,11 +16,11 @@ from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.maps import Runs
 
 BLOCKS_AT_ONCE = 4096
-MOST_BYTES = 1 << 30  # read at most to look for seams; what is left stays in doubt
+MAX_BYTES_READ = 1 << 30  # read at most to look for seams; what is left stays in doubt
 ZEROS = 4  # bytes of zeros at a block's end that are more than chance
 
 
-def may_have_seams(fs: FileSystem, size: Any, runs: Runs, wanted: Any) -> Any:
+def may_hold_foreign_data(fs: FileSystem, size: Any, runs: Runs, wanted: Any) -> Any:
     """Per file (bool): its bytes do not rule out that others wrote some of them.
 
     A file that ends with its last block, or a run of blocks within it that does, tells nothing.
@@ -35,7 +35,7 @@ def may_have_seams(fs: FileSystem, size: Any, runs: Runs, wanted: Any) -> Any:
     mapped = np.bincount(runs.owner, minlength=len(size)) > 0
     suspect = wanted & (size % block_size == 0) & mapped
     judged = runs.take((wanted & ~suspect)[runs.owner])
-    affordable = np.cumsum(judged.length) * block_size <= MOST_BYTES
+    affordable = np.cumsum(judged.length) * block_size <= MAX_BYTES_READ
     suspect[judged.owner[~affordable]] = True
     judged = judged.take(affordable)
     row, position = expand(judged.length)

@@ -11,13 +11,13 @@ from ext4kit.arrays.intervals import Intervals
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.maps import Runs
 from ext4kit.recovery.columns import Columns
-from ext4kit.recovery.sources.alignment import Beside
-from ext4kit.recovery.sources.laying import LARGE, NEAR, NOTHING, Link
-from ext4kit.recovery.sources.order import Placed
+from ext4kit.recovery.sources.alignment import NeighbourFiles
+from ext4kit.recovery.sources.laying import NEAR_BLOCKS, NOTHING, STREAM_REQUEST_BLOCKS, Adjacency
+from ext4kit.recovery.sources.order import Placement
 
 
 @dataclass(frozen=True, slots=True)
-class KnownFiles:
+class PlacedFiles:
     """Files of which inode and blocks are known.
 
     Attributes:
@@ -28,25 +28,25 @@ class KnownFiles:
         taken: (first block, one past the last) of all runs that somebody has, ascending.
     """
 
-    placed: Placed
+    placed: Placement
     regular: Any
     candidate: Any
     runs: Runs
     taken: tuple[Any, Any]
 
 
-def known_files(columns: Columns) -> KnownFiles:
+def find_placed_files(columns: Columns) -> PlacedFiles:
     """All files that live or whose map was found, with what they have."""
     fs, states, runs = columns.fs, columns.past.states, columns.runs
     earlier = columns.found.superseded
     every = np.arange(len(columns.found))
-    tables = [(states.table.take(columns.found.row), runs, earlier, every)]
-    for table, maps in fs.live_maps():
+    tables = [(states.table.take(columns.found.state_row), runs, earlier, every)]
+    for table, maps in fs.allocated_maps():
         nobody = np.full(len(table), NOTHING)
-        tables.append((table, maps.data, np.zeros(len(table), bool), nobody))
+        tables.append((table, maps.runs, np.zeros(len(table), bool), nobody))
     placed, regular, candidate, theirs = [], [], [], []
     for table, data, superseded, row in tables:
-        mapped, *part = _placed(fs, table, data)
+        mapped, *part = _placement(fs, table, data)
         placed.append(part)
         kept = ((table.mode & 0xF000) == 0x8000) & ~superseded & (table.crtime > 0)
         regular.append((kept & (table.number >= fs.superblock.first_inode))[mapped])
@@ -58,8 +58,8 @@ def known_files(columns: Columns) -> KnownFiles:
         np.concatenate([data.physical for _, data, _, _ in tables]),
         np.concatenate([data.length for _, data, _, _ in tables]),
     )
-    known = Placed(*(np.concatenate(column) for column in zip(*placed, strict=True)))
-    return KnownFiles(
+    known = Placement(*(np.concatenate(column) for column in zip(*placed, strict=True)))
+    return PlacedFiles(
         known,
         np.concatenate(regular),
         np.concatenate(candidate),
@@ -68,8 +68,8 @@ def known_files(columns: Columns) -> KnownFiles:
     )
 
 
-def _placed(fs: FileSystem, table: Any, runs: Runs) -> tuple[Any, ...]:
-    """Rows of a table that have blocks, and the columns of `Placed` for them."""
+def _placement(fs: FileSystem, table: Any, runs: Runs) -> tuple[Any, ...]:
+    """Rows of a table that have blocks, and the columns of `Placement` for them."""
     mapped, first = np.unique(runs.owner, return_index=True)
     last = np.append(first[1:], len(runs))[: len(first)] - 1
     start, end = runs.physical[first], runs.physical[last] + runs.length[last]
@@ -83,7 +83,7 @@ def group_of(fs: FileSystem, number: Any) -> Any:
     return (number - 1) // fs.superblock.inodes_per_group
 
 
-def made_before(time: Any, number: Any, other_time: Any, other_number: Any) -> Any:
+def creation_rank(time: Any, number: Any, other_time: Any, other_number: Any) -> Any:
     """How many files, which ascend by time and number, were made before each of others."""
     order = np.lexsort((np.concatenate([number, other_number]), np.concatenate([time, other_time])))
     mine = order < len(time)
@@ -92,7 +92,9 @@ def made_before(time: Any, number: Any, other_time: Any, other_number: Any) -> A
     return count[len(time) :]
 
 
-def beside(lying: tuple[Any, Any], known: tuple[Any, Any, Any, Any]) -> tuple[Any, Beside, Beside]:
+def neighbours_of(
+    lying: tuple[Any, Any], known: tuple[Any, Any, Any, Any]
+) -> tuple[Any, NeighbourFiles, NeighbourFiles]:
     """How contents lie behind each other, and the known files in front of them and behind.
 
     Args:
@@ -101,23 +103,27 @@ def beside(lying: tuple[Any, Any], known: tuple[Any, Any, Any, Any]) -> tuple[An
             the runs of known files, in any order.
 
     Returns:
-        (a `Link` per content, known files in front, known files behind).
+        (a `Adjacency` per content, known files in front, known files behind).
     """
     first, end = (np.concatenate(pair) for pair in zip(lying, known, strict=False))
     order = np.argsort(first, kind="stable")
     first, end = first[order], end[order]
     content = order < len(lying[0])
-    large = end - first > LARGE
+    large = end - first > STREAM_REQUEST_BLOCKS
     gap = np.append(np.iinfo(np.int64).max, first[1:] - end[:-1])
     same = np.append(False, large[1:] == large[:-1])
     row = np.cumsum((gap != 0) | ~same)
     here = np.flatnonzero(content)
-    link = np.where(large[here], Link.LARGE, Link.SMALL)
-    breaks = (row, Link.OTHER), (gap != 0, Link.NEAR), ((gap < 0) | (gap > NEAR), Link.FAR)
+    link = np.where(large[here], Adjacency.CONTIGUOUS_LARGE, Adjacency.CONTIGUOUS_SMALL)
+    breaks = (
+        (row, Adjacency.CONTIGUOUS_MIXED),
+        (gap != 0, Adjacency.NEAR),
+        ((gap < 0) | (gap > NEAR_BLOCKS), Adjacency.FAR),
+    )
     for broken, kind in breaks:
         sums = np.cumsum(broken) if broken.dtype == bool else broken
         link[1:][sums[here[1:]] != sums[here[:-1]]] = kind
-    link[:1] = Link.FAR
+    link[:1] = Adjacency.FAR
     every = np.arange(len(order))
     in_front = np.maximum.accumulate(np.where(content, NOTHING, every))[here]
     after = np.minimum.accumulate(np.where(content, len(order), every)[::-1])[::-1][here]
@@ -132,7 +138,7 @@ def beside(lying: tuple[Any, Any], known: tuple[Any, Any, Any, Any]) -> tuple[An
         known_row = order[side] - len(lying[0])
         made, folder = (np.append(column, 0)[known_row] for column in known[2:])
         sides.append(
-            Beside(
+            NeighbourFiles(
                 np.where(there, made, NOTHING),
                 between,
                 there & (row[side] == row[here]),

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 from ext4kit.arrays.intervals import overlap_pairs
-from ext4kit.filesystem.blocks import BlockReader, lost_blocks
+from ext4kit.filesystem.blocks import BlockReader, unreadable_blocks
 from ext4kit.filesystem.maps import Runs
-from ext4kit.past.states import Past
+from ext4kit.past.states import History
 from ext4kit.recovery.candidates import Candidates
 
 UNREADABLE = "a part of it lies in bytes that the image has lost"
 NEWER = "The journal has bytes of it, and blocks that cannot be read, which may hold newer ones."
 
 
-def on_lost_bytes(blocks: BlockReader, runs: Runs, count: int) -> Any:
+def on_unreadable_media(blocks: BlockReader, runs: Runs, count: int) -> Any:
     """Per owner of runs (bool): some of its written blocks are known to be lost.
 
     Args:
@@ -25,7 +25,7 @@ def on_lost_bytes(blocks: BlockReader, runs: Runs, count: int) -> Any:
         runs: their `owner` is below `count`.
         count: of the owners.
     """
-    table, doubtful = lost_blocks(blocks), np.zeros(count, bool)
+    table, doubtful = unreadable_blocks(blocks), np.zeros(count, bool)
     if len(table):
         start, length = table[:, 0], table[:, 1] - table[:, 0]
         mine, _ = overlap_pairs(runs.physical, runs.length, start, length)
@@ -34,7 +34,7 @@ def on_lost_bytes(blocks: BlockReader, runs: Runs, count: int) -> Any:
 
 
 def may_have_newer_copies(
-    past: Past, found: Candidates, journaled: Mapping[int, tuple[Any, Any]]
+    past: History, found: Candidates, journaled: Mapping[int, tuple[Any, Any]]
 ) -> Any:
     """Per candidate (bool): transactions behind its journaled bytes are damaged, up to its state.
 
@@ -49,5 +49,5 @@ def may_have_newer_copies(
     places = np.fromiter(journaled, np.int64)
     order = past.log.tags.order
     oldest = np.array([order[copies].min() for _, copies in journaled.values()], np.int64)
-    newer[places] = past.breaks.any_damaged(oldest, past.states.order[found.row[places]])
+    newer[places] = past.gaps.any_damaged(oldest, past.states.tid[found.state_row[places]])
     return newer

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ext4kit.parsers.inode import InodeFlags
-from ext4kit.past.states import NEVER, Past
+from ext4kit.past.states import TID_NONE, History
 from ext4kit.recovery.ages import Ages
 from ext4kit.recovery.candidates import Candidates
 
@@ -27,7 +27,7 @@ UNFLUSHED = "The file was deleted within a minute of its last change; its data m
 
 
 def find_unrecorded(
-    past: Past, found: Candidates, ages: Ages, from_disk: Any
+    past: History, found: Candidates, ages: Ages, from_disk: Any
 ) -> list[tuple[Any, str]]:
     """What keeps a file from the grade intact although all records agree.
 
@@ -40,11 +40,14 @@ def find_unrecorded(
     Returns:
         (per candidate (bool), why) pairs.
     """
-    files = (past.states.table.mode[found.row] & 0xF000) == 0x8000
+    files = (past.states.table.mode[found.state_row] & 0xF000) == 0x8000
     if past.log is None or not len(past.log.transactions):
         return [(files, NO_JOURNAL)]
     after = freed_state(past, found)
-    freed, recent = after != NEVER, ages.unsettled(found.row, ages.changed[found.row])
+    freed, recent = (
+        after != TID_NONE,
+        ages.may_not_be_flushed(found.state_row, ages.last_write_row[found.state_row]),
+    )
     return [
         (files & found.superseded, EARLIER),
         (files & ~found.superseded & ~freed, UNSEEN_END),
@@ -54,28 +57,28 @@ def find_unrecorded(
     ]
 
 
-def freed_state(past: Past, found: Candidates) -> Any:
+def freed_state(past: History, found: Candidates) -> Any:
     """Row of the state that shows each candidate freed, no other content in between; else -1.
 
     Inline data stay in the freed inode: its state is the candidate's own.
     """
-    states, row = past.states, found.row
-    count, ends = np.cumsum(states.whole), np.flatnonzero(past.are_freed)
-    after = np.append(ends, NEVER)[np.searchsorted(ends, row, side="right")]
+    states, row = past.states, found.state_row
+    count, ends = np.cumsum(states.describes_content), np.flatnonzero(past.are_freed)
+    after = np.append(ends, TID_NONE)[np.searchsorted(ends, row, side="right")]
     freed = (states.life[after] == states.life[row]) & (count[after] == count[row])
-    freed &= after != NEVER
+    freed &= after != TID_NONE
     inline = (states.table.flags[row] & int(InodeFlags.INLINE_DATA)) != 0
     inline &= past.are_freed[row] & (row > 0) & (states.life[row - 1] == states.life[row])
-    return np.where(freed, after, np.where(inline, row, NEVER))
+    return np.where(freed, after, np.where(inline, row, TID_NONE))
 
 
-def emptied_state(past: Past, found: Candidates) -> Any:
+def emptied_state(past: History, found: Candidates) -> Any:
     """Row of each life's last state, where that is behind the candidate's own and empty; else -1.
 
     It is freed, or without links and open still.
     """
-    states, row = past.states, found.row
+    states, row = past.states, found.state_row
     last = np.searchsorted(states.life, states.life[row], side="right") - 1
-    count = np.cumsum(states.whole)
+    count = np.cumsum(states.describes_content)
     empty = (last > row) & (states.table.links_count[last] == 0) & (count[last] == count[row])
-    return np.where(empty, last, NEVER)
+    return np.where(empty, last, TID_NONE)

@@ -13,9 +13,9 @@ import numpy as np
 
 from ext4kit.arrays.grouping import expand
 from ext4kit.filesystem.maps import Runs
-from ext4kit.past.states import NEVER, NOW, UNREPLAYED, Past
+from ext4kit.past.states import TID_NONE, TID_ON_DISK, UNREPLAYED, History
 from ext4kit.recovery.ages import Ages
-from ext4kit.recovery.candidates import LOG, Candidates
+from ext4kit.recovery.candidates import JOURNAL, Candidates
 from ext4kit.units import NANOSECONDS
 
 CUT = "An unclean shutdown followed; uncommitted writes of other files may be in the blocks."
@@ -23,11 +23,11 @@ WRITTEN = (
     "Files were written in its block groups later; a file that was created and deleted within one"
     " transaction leaves no record of its blocks."
 )
-AT_UNMOUNT = 2  # ids from the last transaction to what an unmount leaves as the next one
+UNMOUNT_TID_STEP = 2  # ids from the last transaction to what an unmount leaves as the next one
 
 
-def find_unseen_users(
-    past: Past, found: Candidates, runs: Runs, ages: Ages, files: Any
+def check_unlogged_reuse(
+    past: History, found: Candidates, runs: Runs, ages: Ages, files: Any
 ) -> list[tuple[Any, str]]:
     """Reasons that let a candidate be consistent at most.
 
@@ -43,102 +43,106 @@ def find_unseen_users(
     """
     tids = np.union1d(_tids_of_unseen(past, ages), _tids_of_writes(past))
     mapped = np.bincount(runs.owner, minlength=len(found)) > 0
-    links = (past.states.table.mode[found.row] & 0xF000) == 0xA000
+    links = (past.states.table.mode[found.state_row] & 0xF000) == 0xA000
     contents = (files | links) & mapped
     return [
         (
-            _counted_anew(past, found),
+            journal_restarted(past, found),
             "the log counts anew: which transactions came later is not sure",
         ),
         (
-            lost_meanwhile(past, found, past.states.order[found.row]),
+            lost_meanwhile(past, found, past.states.tid[found.state_row]),
             "the log lacks transactions before it went, in which it may have changed",
         ),
         (
-            _lost_since(past, found) & contents,
+            journal_gap_after(past, found) & contents,
             "the log lacks transactions since: others may have had its blocks",
         ),
-        (_cut_since(past, found) & contents, CUT),
+        (unclean_shutdown_after(past, found) & contents, CUT),
         (_allocated_after(past, found, runs, tids) & contents, WRITTEN),
     ]
 
 
-def _lost_since(past: Past, found: Candidates) -> Any:
+def journal_gap_after(past: History, found: Candidates) -> Any:
     """Transactions that came after the state were overwritten, older ones were not."""
-    order = past.states.order[found.row]
-    return (found.source == LOG) & past.breaks.any_lost(order, np.full(len(order), NOW))
+    order = past.states.tid[found.state_row]
+    return (found.map_source == JOURNAL) & past.gaps.any_lost_between(
+        order, np.full(len(order), TID_ON_DISK)
+    )
 
 
-def lost_meanwhile(past: Past, found: Candidates, order: Any) -> Any:
+def lost_meanwhile(past: History, found: Candidates, order: Any) -> Any:
     """Transactions between an order of each candidate and its next state were overwritten."""
-    following = past.following[found.row]
-    until = np.where(following == NEVER, NOW, following)
-    return (found.source == LOG) & past.breaks.any_lost(order, until)
+    following = past.next_tid[found.state_row]
+    until = np.where(following == TID_NONE, TID_ON_DISK, following)
+    return (found.map_source == JOURNAL) & past.gaps.any_lost_between(order, until)
 
 
-def _counted_anew(past: Past, found: Candidates) -> Any:
+def journal_restarted(past: History, found: Candidates) -> Any:
     """States of a time before the log was made to count from a lower number."""
-    order = past.states.order[found.row]
-    return (found.source == LOG) & (order >= past.breaks.anew) & (order < UNREPLAYED)
+    order = past.states.tid[found.state_row]
+    return (found.map_source == JOURNAL) & (order >= past.gaps.restarted_at) & (order < UNREPLAYED)
 
 
-def _cut_since(past: Past, found: Candidates) -> Any:
+def unclean_shutdown_after(past: History, found: Candidates) -> Any:
     """Blocks that were free at a power cut."""
     log = past.log
     if log is None or not len(log.transactions):
         return np.zeros(len(found), bool)
-    last = past.breaks.before[~past.breaks.clean].max(initial=NEVER)
-    as_unmounted = log.superblock.sequence - log.transactions.order[-1] == AT_UNMOUNT
+    last = past.gaps.tid_before[~past.gaps.unmounted].max(initial=TID_NONE)
+    as_unmounted = log.superblock.sequence - log.transactions.order[-1] == UNMOUNT_TID_STEP
     as_unmounted &= not log.needs_recovery and not past.live_copy
     commit = int(log.transactions.commit_time_ns[-1])
-    if not as_unmounted or _checked_since(past, commit) or _mounted_since(past, commit):
-        last = NOW
-    return (found.death <= last) & (found.death != NEVER)
+    if not as_unmounted or _fsck_ran_after(past, commit) or _mounted_since(past, commit):
+        last = TID_ON_DISK
+    return (found.freed_tid <= last) & (found.freed_tid != TID_NONE)
 
 
-def _checked_since(past: Past, commit: int) -> bool:
+def _fsck_ran_after(past: History, commit: int) -> bool:
     """Whether e2fsck was at work after the last commit: it leaves a log as an unmount does."""
     superblock = past.fs.superblock
     checked = superblock.check_time != superblock.mkfs_time
     return checked and (superblock.check_time + 1) * NANOSECONDS > commit
 
 
-def _mounted_since(past: Past, commit: int) -> bool:
+def _mounted_since(past: History, commit: int) -> bool:
     """Whether a later mount than that of the last commit left no transaction.
 
     It may have come after a power cut: a recovery leaves the log as an unmount does.
     """
     superblock, mounts = past.fs.superblock, past.mounts
-    session = past.breaks.after.max(initial=NEVER)
+    session = past.gaps.tid_after.max(initial=TID_NONE)
     if mounts is not None and len(mounts) and mounts.tid[-1] >= session:
         return int(mounts.counts(np.array([-1])).item()) != superblock.mount_count
     return superblock.mount_time * NANOSECONDS > commit
 
 
-def _allocated_after(past: Past, found: Candidates, runs: Runs, tids: Any) -> Any:
+def _allocated_after(past: History, found: Candidates, runs: Runs, tids: Any) -> Any:
     """Candidates (bool) with blocks of a group whose bitmap one of these later tids logged."""
     doubtful = np.zeros(len(found), bool)
     superblock, history = past.fs.superblock, past.history
     if history is None or not len(runs):
         return doubtful
     by_block = np.argsort(past.fs.groups.block_bitmap)
-    logged = np.isin(history.blocks, past.fs.groups.block_bitmap) & np.isin(history.orders, tids)
+    logged = np.isin(history.blocks, past.fs.groups.block_bitmap) & np.isin(history.tids, tids)
     slot = np.searchsorted(past.fs.groups.block_bitmap[by_block], history.blocks[logged])
-    latest = np.full(len(past.fs.groups), NEVER)
-    np.maximum.at(latest, by_block[slot], history.orders[logged])
+    latest = np.full(len(past.fs.groups), TID_NONE)
+    np.maximum.at(latest, by_block[slot], history.tids[logged])
     last = len(latest) - 1
     first, end = (
         np.clip((block - superblock.first_data_block) // superblock.blocks_per_group, 0, last)
         for block in (runs.physical, runs.physical + runs.length - 1)
     )
     row, position = expand(end - first + 1)
-    death = np.where(found.death == NOW, past.states.order[found.row], found.death)
+    death = np.where(
+        found.freed_tid == TID_ON_DISK, past.states.tid[found.state_row], found.freed_tid
+    )
     taken = latest[first[row] + position] > death[runs.owner[row]]
     doubtful[runs.owner[row[taken]]] = True
-    return doubtful & (found.death != NEVER)
+    return doubtful & (found.freed_tid != TID_NONE)
 
 
-def _tids_of_writes(past: Past) -> Any:
+def _tids_of_writes(past: History) -> Any:
     """Tids in which linked files were created or written, and those that follow each.
 
     A file that takes blocks past the page cache and gives them back by a hole within the tick of
@@ -149,7 +153,7 @@ def _tids_of_writes(past: Past) -> Any:
     return np.union1d(written, np.intersect1d(written + 1, known))
 
 
-def _tids_of_unseen(past: Past, ages: Ages) -> Any:
+def _tids_of_unseen(past: History, ages: Ages) -> Any:
     """Tids in which regular files were deleted that had blocks which no state maps.
 
     Of one that no state shows linked, the freed inode tells that it had blocks: freeing them
@@ -158,8 +162,10 @@ def _tids_of_unseen(past: Past, ages: Ages) -> Any:
     it counts no change in the tick of the one before.
     """
     states, table = past.states, past.states.table
-    freed = (table.links_count == 0) & ~states.whole & ((table.mode & 0xF000) == 0x8000)
-    alone = ~ages.follows & ((table.mtime == table.ctime) | ages.counts)
-    waited = ages.follows & np.roll(ages.awaits_blocks & ~ages.are_flushed, 1)
-    gone_on = freed & (alone | waited | (ages.steps > 0) | ages.in_one_tick | ~ages.are_counted)
-    return np.unique(states.order[gone_on & (states.order < UNREPLAYED)])
+    freed = (table.links_count == 0) & ~states.describes_content & ((table.mode & 0xF000) == 0x8000)
+    alone = ~ages.follows & ((table.mtime == table.ctime) | ages.version_is_counted)
+    waited = ages.follows & np.roll(ages.may_await_allocation & ~ages.are_flushed, 1)
+    gone_on = freed & (
+        alone | waited | (ages.version_step > 0) | ages.in_one_tick | ~ages.are_counted
+    )
+    return np.unique(states.tid[gone_on & (states.tid < UNREPLAYED)])

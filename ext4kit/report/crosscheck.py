@@ -7,16 +7,20 @@ from collections.abc import Iterator
 from typing import Annotated, Literal, TypedDict
 
 from ext4kit import fields
-from ext4kit.crosscheck import CrossCheck, Difference, Right
+from ext4kit.crosscheck import CrossCheck, Difference, LikelyRight
 from ext4kit.crosscheck.causes import CAUSES
 from ext4kit.crosscheck.result import DELETED_NAME, NAME, Field
 from ext4kit.crosscheck.sides import TIMES
 from ext4kit.fields import json_name
-from ext4kit.report.safe import shown, shown_text
+from ext4kit.report.safe import printable, printable_text
 from ext4kit.report.tables import table_lines
 from ext4kit.report.times import iso
 
-_WHO = {Right.EXT4KIT: "ext4kit", Right.TSK: "The Sleuth Kit", Right.OPEN: "not decided"}
+_WHO = {
+    LikelyRight.EXT4KIT: "ext4kit",
+    LikelyRight.TSK: "The Sleuth Kit",
+    LikelyRight.OPEN: "not decided",
+}
 _SHOWN = 5  # of one field and cause
 
 
@@ -28,7 +32,7 @@ def crosscheck_lines(result: CrossCheck, every: bool) -> Iterator[str]:
         every: all differences instead of the first few of each kind.
     """
     if result.hello is None:
-        yield f"The Sleuth Kit does not open the file system: {shown_text(result.refusal)}"
+        yield f"The Sleuth Kit does not open the file system: {printable_text(result.refusal)}"
         return
     if result.total:
         for difference in result.differences(None if every else _SHOWN):
@@ -45,8 +49,8 @@ def crosscheck_lines(result: CrossCheck, every: bool) -> Iterator[str]:
 
 
 def _line(difference: Difference) -> str:
-    detail = f"  [{shown_text(difference.detail)}]" if difference.detail else ""
-    path, field = shown(difference.path), difference.field
+    detail = f"  [{printable_text(difference.detail)}]" if difference.detail else ""
+    path, field = printable(difference.path), difference.field
     if field in (NAME, DELETED_NAME):
         missing = "The Sleuth Kit" if difference.tsk is None else "ext4kit"
         where = "tree" if field == NAME else "names of deleted files"
@@ -104,7 +108,7 @@ class DifferenceRecord(fields.PathText):
     ext4kit: int | str | None
     tsk: int | str | None
     cause: Annotated[str, "Code of the reason."]
-    likely_right: Annotated[Right, "Who is likely right."]
+    likely_right: Annotated[LikelyRight, "Who is likely right."]
     detail: str | None
 
 

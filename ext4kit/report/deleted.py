@@ -8,10 +8,10 @@ from typing import Annotated, Literal, NotRequired, TypedDict
 
 from ext4kit import fields
 from ext4kit.fields import Record, json_name
-from ext4kit.recovery import Deleted, DeletedFile, Grade, Salvage
+from ext4kit.recovery import DeletedFile, DeletedFiles, Grade, RecoveryResult
 from ext4kit.recovery.records import FileFacts, FileIdentity, file_facts, file_identity
 from ext4kit.recovery.removed_names import Reason, RemovedName
-from ext4kit.report.safe import shown
+from ext4kit.report.safe import printable
 from ext4kit.report.tables import human_size, table_lines
 from ext4kit.report.times import iso_short
 
@@ -19,7 +19,7 @@ _HEADINGS = ("grade", "inode", "size", "deleted", "path")
 _NAME_HEADINGS = ("inode", "reason", "removed name")
 
 
-def deleted_lines(deleted: Deleted) -> Iterator[tuple[Grade | None, str]]:
+def deleted_lines(deleted: DeletedFiles) -> Iterator[tuple[Grade | None, str]]:
     """(grade, line): a line of headings without a grade, then one a file; nothing for nothing."""
     if not len(deleted):
         return
@@ -31,57 +31,57 @@ def deleted_lines(deleted: Deleted) -> Iterator[tuple[Grade | None, str]]:
 def _row(file: DeletedFile) -> tuple[str, ...]:
     size = "?" if file.size is None else str(file.size)
     number = "-" if file.number is None else str(file.number)
-    return str(file.grade), number, size, deleted_when(file), _described(file)
+    return str(file.grade), number, size, deletion_text(file), _path_with_notes(file)
 
 
-def deleted_when(file: DeletedFile) -> str:
+def deletion_text(file: DeletedFile) -> str:
     """The deletion in UTC; `<=` before the first commit that shows it gone."""
-    if file.moment is None:
+    if file.deletion_time is None:
         return "-"
-    return ("<= " if file.dtime is None else "") + iso_short(file.moment)
+    return ("<= " if file.dtime is None else "") + iso_short(file.deletion_time)
 
 
 def known_path(file: DeletedFile, unknown: str) -> str | None:
     """Where a deleted file was; below `unknown` where its folder is; None without a name."""
     if file.path is not None:
-        return shown(file.path)
-    part = file.name if file.below is None else file.below
-    return None if part is None else f"{unknown}/{shown(part)}"
+        return printable(file.path)
+    part = file.name if file.partial_path is None else file.partial_path
+    return None if part is None else f"{unknown}/{printable(part)}"
 
 
-def path_of(file: DeletedFile) -> str:
+def display_path(file: DeletedFile) -> str:
     """Where a deleted file was, as far as it is known; the first block of a carved one."""
     nameless = f"(block {file.first_block:,})" if file.inode is None else "(path unknown)"
     return known_path(file, "(folder unknown)") or nameless
 
 
-def _described(file: DeletedFile) -> str:
+def _path_with_notes(file: DeletedFile) -> str:
     """The path, and behind it what is not as one would expect."""
-    path = path_of(file)
+    path = display_path(file)
     if file.inode is None:
-        return f"{path}  [{_format(file)}]"
+        return f"{path}  [{_file_type_text(file)}]"
     notes: list[str] = [] if file.kind == "file" else [file.kind]
     if file.link_target is not None:
-        notes.append(f"to {shown(file.link_target)}")
+        notes.append(f"to {printable(file.link_target)}")
     if file.blocks_reused:
         notes.append(f"{file.blocks_reused:,} of {file.blocks:,} blocks reused")
     if file.superseded:
         notes.append("an earlier state")
     if file.first_block is not None:
-        notes.append(f"by its place on the disk, {_format(file)}")
+        notes.append(f"by its place on the disk, {_file_type_text(file)}")
     return f"{path}  [{', '.join(notes)}]" if notes else path
 
 
-def _format(file: DeletedFile) -> str:
+def _file_type_text(file: DeletedFile) -> str:
     """What its content looks like, and how sure its borders are."""
-    found = file.format
+    found = file.file_type
     kind = found.mime if found else "not recognised"
     if file.fragment:
         return f"{kind}, likely a piece"
     return f"{kind}, borders unsure" if file.problems else kind
 
 
-def counts(deleted: Deleted) -> dict[Grade, int]:
+def grade_counts(deleted: DeletedFiles) -> dict[Grade, int]:
     """How many of each grade, in the order of the grades."""
     found = Counter(file.grade for file in deleted)
     return {grade: found[grade] for grade in Grade}
@@ -94,7 +94,7 @@ def counts_line(grades: dict[Grade, int]) -> str:
     return f"{total:,} deleted file{'s' * (total != 1)}" + (f": {parts}" if parts else "")
 
 
-def name_lines(deleted: Deleted) -> list[str]:
+def name_lines(deleted: DeletedFiles) -> list[str]:
     """A table of the removed names and their count; nothing for a lost file system."""
     names = deleted.removed_names()
     if names is None:
@@ -103,7 +103,9 @@ def name_lines(deleted: Deleted) -> list[str]:
         (
             "-" if one.inode is None else str(one.inode),
             one.reason.value,
-            shown(one.path) if one.path is not None else f"(folder unknown)/{shown(one.name)}",
+            printable(one.path)
+            if one.path is not None
+            else f"(folder unknown)/{printable(one.name)}",
         )
         for one in names
     ]
@@ -190,7 +192,7 @@ def _name_record(one: RemovedName) -> RemovedNameRecord:
     }
 
 
-def deleted_records(deleted: Deleted, names: bool = False) -> Iterator[Record]:
+def deleted_records(deleted: DeletedFiles, names: bool = False) -> Iterator[Record]:
     """A record a file, then the counts.
 
     Args:
@@ -203,13 +205,13 @@ def deleted_records(deleted: Deleted, names: bool = False) -> Iterator[Record]:
     summary: DeletedSummary = {
         "record": "summary",
         "deleted": len(deleted),
-        "grades": counts(deleted),
+        "grades": grade_counts(deleted),
         "removed_names": None if left is None else len(left),
     }
     yield summary
 
 
-def salvage_lines(salvage: Salvage, out: str) -> list[str]:
+def recovery_lines(salvage: RecoveryResult, out: str) -> list[str]:
     """What a recovery wrote, as a table of grades and a few sentences."""
     rows = [(str(grade), f"{salvage.grades[grade]:,}") for grade in Grade if salvage.grades[grade]]
     lines = table_lines(("grade", "files"), rows, right={1}) + [""] if rows else []
@@ -221,12 +223,12 @@ def salvage_lines(salvage: Salvage, out: str) -> list[str]:
     return lines
 
 
-def salvage_record(salvage: Salvage, out: str) -> RecoveryRecord:
+def recovery_record(salvage: RecoveryResult, out: str) -> RecoveryRecord:
     """The same with plain JSON values."""
     return {"record": "recovery", "output": out, **salvage_counts(salvage)}
 
 
-def salvage_counts(salvage: Salvage) -> RecoveryCounts:
+def salvage_counts(salvage: RecoveryResult) -> RecoveryCounts:
     """The counts alone."""
     return {
         "written": salvage.written,

@@ -12,15 +12,15 @@ from ext4kit import fields
 from ext4kit.errors import AccessError
 from ext4kit.evidence.source import Source
 from ext4kit.filesystem import FileSystem
-from ext4kit.journal import History, Log
+from ext4kit.journal import BlockHistory, Log
 from ext4kit.parsers.group import GroupFlags
 from ext4kit.parsers.inode import inode_checksums_ok, parse_inodes
-from ext4kit.past.breaks import find_breaks
+from ext4kit.past.breaks import find_journal_gaps
 from ext4kit.past.places import Ground
 from ext4kit.recovery.deleted import Grade
 from ext4kit.recovery.proof import EntryPlace, Evidence, InodePlace, Place
 from ext4kit.recovery.records import RecoveredFile, Trust
-from ext4kit.report.safe import shown_text
+from ext4kit.report.safe import printable_text
 from ext4kit.report.times import iso
 
 MOST_RUNS = 32  # that are told one by one; what is left is counted
@@ -75,7 +75,7 @@ class Explanation:
         """All of them, in order."""
         parts = [self._identity(), self._inode(), self._freed(), self._map(), self._runs()]
         parts += [self._lost(), self._name(), self._searched(), self._grade()]
-        return [shown_text(text) for part in parts for text in part]
+        return [printable_text(text) for part in parts for text in part]
 
     def as_record(self) -> ExplanationRecord:
         """The same with plain JSON values."""
@@ -97,8 +97,8 @@ class Explanation:
         return Log.open(self.fs)
 
     @cached_property
-    def _history(self) -> History | None:
-        return None if self._log is None else History(self._log)
+    def _history(self) -> BlockHistory | None:
+        return None if self._log is None else BlockHistory(self._log)
 
     @cached_property
     def _commits(self) -> dict[int, int | None]:
@@ -259,13 +259,13 @@ class Explanation:
         if log is None or not len(log.transactions) or self._history is None:
             yield "No journal records what was written later."
             return
-        every, copies = log.transactions, len(self._history.tags)
+        every, copies = log.transactions, len(self._history.tag_rows)
         tids = f"{every.order[0] % (1 << 32)} to {every.order[-1] % (1 << 32)}"
         yield (
             f"All {len(every):,} transactions of the journal ({tids}) were searched: {copies:,}"
             " copies of blocks, with all inodes, extent blocks and directories among them."
         )
-        lost = int(find_breaks(log).lost.sum())
+        lost = int(find_journal_gaps(log).transactions_lost.sum())
         if lost:
             yield f"Transactions are missing from the journal in {lost:,} places."
         if self.record["extents"] and not self.record["lost"]:

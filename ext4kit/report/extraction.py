@@ -16,7 +16,7 @@ from ext4kit.findings import Severity
 from ext4kit.output import (
     MANIFEST,
     Manifest,
-    RootedOutput,
+    OutputDirectory,
     UnwritableError,
     Written,
     interrupts_wait,
@@ -28,7 +28,7 @@ AT_ONCE = 1 << 14
 
 
 @dataclass(slots=True)
-class Extraction:
+class ExtractionResult:
     """What was copied out.
 
     Attributes:
@@ -44,7 +44,7 @@ class Extraction:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ExtractItem:
     """A live file: its path as asked for, where it goes below OUT, its inode.
 
     Attributes:
@@ -65,7 +65,7 @@ def extract(
     out: Path,
     evidence: tuple[Path, ...],
     progress: Callable[[int, int], None] | None = None,
-) -> Extraction:
+) -> ExtractionResult:
     """Copy targets below `out/files` (by number: `out/unnamed`), with `out/manifest.jsonl`.
 
     Raises:
@@ -73,13 +73,13 @@ def extract(
         OutputError: `out` takes no more; the manifest is valid up to there.
     """
     numbers = [fs.lookup(target) for target in targets]
-    output = RootedOutput(out, evidence, output_limit(fs.blocks))
-    result = Extraction()
+    output = OutputDirectory(out, evidence, output_limit(fs.blocks))
+    result = ExtractionResult()
     try:
         with Manifest(out) as manifest:
             for target, number in zip(targets, numbers, strict=True):
                 for item in _items(fs, target, number, progress):
-                    work = _one if item.is_known else _unknown
+                    work = _extract_one if item.is_known else _record_unknown
                     with interrupts_wait():
                         work(fs, item, output, manifest, result)
     except OSError as error:
@@ -89,18 +89,18 @@ def extract(
 
 def _items(
     fs: FileSystem, target: bytes, number: int, progress: Callable[[int, int], None] | None
-) -> Iterator[Item]:
+) -> Iterator[ExtractItem]:
     """The target itself, and all below it when it is a directory."""
     root = fs.inode(number)
     by_number = target.startswith(b"<")
     path = target if by_number else b"/".join([b"", *filter(None, target.split(b"/"))])
     top = [b"unnamed", b"inode-%d" % number] if by_number else [b"files"]
-    yield Item(path or b"/", _parts(path, path, top, by_number), root)
+    yield ExtractItem(path or b"/", _output_parts(path, path, top, by_number), root)
     if not root.is_directory:
         return
     tree = fs.tree(number, path)
     for start in range(0, len(tree), AT_ONCE):
-        numbers = tree.number[start : start + AT_ONCE]
+        numbers = tree.inode[start : start + AT_ONCE]
         table = fs.inode_table(numbers)
         known = fs.inodes_known(numbers)
         runs = fs.block_maps(table)
@@ -108,18 +108,22 @@ def _items(
             if progress is not None and row % 64 == 0:
                 progress(start + row, len(tree))
             below = tree.paths[start + row]
-            parts = _parts(below, path, top, by_number)
-            yield Item(below, parts, table.one(row), runs[row], bool(known[row]))
+            parts = _output_parts(below, path, top, by_number)
+            yield ExtractItem(below, parts, table.one(row), runs[row], bool(known[row]))
 
 
-def _parts(path: bytes, start: bytes, top: list[bytes], by_number: bool) -> list[bytes]:
+def _output_parts(path: bytes, start: bytes, top: list[bytes], by_number: bool) -> list[bytes]:
     """Components below OUT: the whole path, or what is below a target given by number."""
     below = path[len(start) :] if by_number else path
     return top + [part for part in below.split(b"/") if part]
 
 
-def _one(
-    fs: FileSystem, item: Item, output: RootedOutput, manifest: Manifest, result: Extraction
+def _extract_one(
+    fs: FileSystem,
+    item: ExtractItem,
+    output: OutputDirectory,
+    manifest: Manifest,
+    result: ExtractionResult,
 ) -> None:
     """Write one file and its record; a record is written also when the file fails."""
     written, problems = None, []
@@ -134,7 +138,7 @@ def _one(
         raise
     for offset, length, reason in written.lost if written else ():
         problems.append(f"unreadable at {offset} for {length} bytes, zeros stand there: {reason}")
-    if written and (doubt := fs.content_doubt(item.inode)):
+    if written and (doubt := fs.content_uncertainty(item.inode)):
         problems.append(f"its content cannot be vouched for: {doubt}")
     if item.inode.is_encrypted:
         fs.problems.add(f"inode {item.inode.number}", "is encrypted: ciphertext", Severity.WARNING)
@@ -147,8 +151,12 @@ def _one(
     result.incomplete += bool(problems)
 
 
-def _unknown(
-    fs: FileSystem, item: Item, _: RootedOutput, manifest: Manifest, result: Extraction
+def _record_unknown(
+    fs: FileSystem,
+    item: ExtractItem,
+    _: OutputDirectory,
+    manifest: Manifest,
+    result: ExtractionResult,
 ) -> None:
     """The record of a file whose inode cannot be told as of the time asked for."""
     reason = f"its table block {fs.unreadable}"
@@ -163,7 +171,7 @@ def _unknown(
     result.incomplete += 1
 
 
-def _write(fs: FileSystem, item: Item, output: RootedOutput) -> Written | None:
+def _write(fs: FileSystem, item: ExtractItem, output: OutputDirectory) -> Written | None:
     """The file written, None for what is recorded only; a folder is made, too."""
     inode = item.inode
     if inode.is_directory:
@@ -206,7 +214,7 @@ class ExtractionRecord(TypedDict):
 
 
 def _record(
-    fs: FileSystem, item: Item, written: Written | None, problems: list[str]
+    fs: FileSystem, item: ExtractItem, written: Written | None, problems: list[str]
 ) -> ExtractedFile:
     """A manifest record: plain JSON values, times in integer ns."""
     inode = item.inode
@@ -237,7 +245,7 @@ def _record(
     }
 
 
-def extraction_record(result: Extraction, out: str) -> ExtractionRecord:
+def extraction_record(result: ExtractionResult, out: str) -> ExtractionRecord:
     """What was copied, as a record."""
     return {
         "record": "extraction",
@@ -249,7 +257,7 @@ def extraction_record(result: Extraction, out: str) -> ExtractionRecord:
     }
 
 
-def extraction_lines(result: Extraction, out: str, size: str) -> list[str]:
+def extraction_lines(result: ExtractionResult, out: str, size: str) -> list[str]:
     """What was copied, in sentences."""
     lines = [f"{result.written:,} file{'s' * (result.written != 1)} written to {out} ({size})"]
     if result.recorded:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypedDict
 
 from ext4kit import fields
 from ext4kit.filesystem.found import Basis, FoundFileSystem, Relation
-from ext4kit.report.safe import shown, shown_text
+from ext4kit.report.safe import printable, printable_text
 from ext4kit.report.tables import table_lines
 from ext4kit.report.times import iso_seconds
 
@@ -32,7 +32,7 @@ def found_lines(found: Sequence[FoundFileSystem]) -> list[str]:
 def _row(one: FoundFileSystem) -> tuple[str, ...]:
     superblock = one.superblock
     times = (_time(superblock.mount_time), _time(superblock.write_time))
-    label = shown(superblock.volume_name) or "-"
+    label = printable(superblock.volume_name) or "-"
     which = f"block {one.block} (group {superblock.group_number})" if one.block else "primary"
     remarks = "; ".join(_remarks(one)) or "-"
     return (str(one.offset), str(one.size), superblock.kind, label, superblock.uuid_text,
@@ -134,7 +134,7 @@ def found_text(found: Sequence[FoundFileSystem], image: str) -> str:
 
 def _name(one: FoundFileSystem) -> str:
     label = one.superblock.label
-    return f"{one.superblock.kind} {shown_text(label)!r}" if label else one.superblock.kind
+    return f"{one.superblock.kind} {printable_text(label)!r}" if label else one.superblock.kind
 
 
 def _options(one: FoundFileSystem) -> str:

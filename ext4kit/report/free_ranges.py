@@ -69,7 +69,7 @@ class FreeRanges:
         features = fs.superblock.features
         self._fs = fs
         self._lazy = RoCompat.METADATA_CSUM in features or RoCompat.UNINIT_BG in features
-        self._has_homes = _with_homes(fs)
+        self._has_homes = _with_metadata(fs)
 
     def clusters(self, numbers: range, counts: list[int], overheads: list[int]) -> Lists:
         """Free clusters of some groups.
@@ -81,10 +81,10 @@ class FreeRanges:
         """
         groups, bitmaps = self._fs.groups, self._fs.bitmaps
         part, count = slice(numbers.start, numbers.stop), self._fs.superblock.bits_per_group
-        unwritten = self._unwritten(part, GroupFlags.BLOCK_UNINIT)
+        unwritten = self._uninitialised(part, GroupFlags.BLOCK_UNINIT)
         bare = ~self._has_homes[part] & (np.array(overheads) == 0)
         whole = np.array(counts) == count
-        found = self._together(groups.block_bitmap[part], count, whole & ~unwritten)
+        found = self._read_bitmaps(groups.block_bitmap[part], count, whole & ~unwritten)
         for at, ranges in enumerate(found):
             if ranges is not None:
                 yield ranges
@@ -97,8 +97,8 @@ class FreeRanges:
         """Free inodes of some groups."""
         groups, bitmaps = self._fs.groups, self._fs.bitmaps
         part, count = slice(numbers.start, numbers.stop), self._fs.superblock.inodes_per_group
-        unwritten = self._unwritten(part, GroupFlags.INODE_UNINIT)
-        found = self._together(groups.inode_bitmap[part], count, ~unwritten)
+        unwritten = self._uninitialised(part, GroupFlags.INODE_UNINIT)
+        found = self._read_bitmaps(groups.inode_bitmap[part], count, ~unwritten)
         for at, ranges in enumerate(found):
             if ranges is not None:
                 yield ranges
@@ -107,11 +107,11 @@ class FreeRanges:
             else:
                 yield free_ranges(bitmaps.inode_bitmap(numbers[at]))
 
-    def _unwritten(self, part: slice, flag: GroupFlags) -> Any:
+    def _uninitialised(self, part: slice, flag: GroupFlags) -> Any:
         """Bool a group: its bitmap was never written."""
         return self._lazy & ((self._fs.groups.flags[part] & int(flag)) != 0)
 
-    def _together(self, places: Any, count: int, wanted: Any) -> list[list[Range] | None]:
+    def _read_bitmaps(self, places: Any, count: int, wanted: Any) -> list[list[Range] | None]:
         """The zeros of stored bitmaps; None where not wanted or not readable."""
         found: list[list[Range] | None] = [None] * len(places)
         some = np.flatnonzero(wanted)
@@ -122,7 +122,7 @@ class FreeRanges:
         return found
 
 
-def _with_homes(fs: FileSystem) -> Any:
+def _with_metadata(fs: FileSystem) -> Any:
     """Bool a group: a bitmap or inode table, its own or another's, lies in it."""
     superblock, groups = fs.superblock, fs.groups
     count, size = len(groups), max(superblock.blocks_per_group, 1)

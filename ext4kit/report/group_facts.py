@@ -19,7 +19,7 @@ from ext4kit.parsers.superblock import Superblock
 from ext4kit.report.free_ranges import FreeRanges, Range
 
 BITMAP_BYTES = 1 << 20  # bitmaps that are looked at together
-_STORED = {  # fields of `Group` that are columns of the table of groups
+_STORED = {  # fields of `GroupFacts` that are columns of the table of groups
     "flags": "flags",
     "checksum": "checksum",
     "expected_checksum": "computed_checksum",
@@ -37,7 +37,7 @@ _FLAG_WORDS = {0x1: "INODE_UNINIT", 0x2: "BLOCK_UNINIT", 0x4: "ITABLE_ZEROED"}
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class GroupFacts:
     """One block group.
 
     Attributes:
@@ -80,20 +80,20 @@ class Group:
         return [word for bit, word in _FLAG_WORDS.items() if self.flags & bit]
 
 
-def read_group_facts(fs: FileSystem) -> Iterator[Group]:
+def read_group_facts(fs: FileSystem) -> Iterator[GroupFacts]:
     """Every group whose descriptor could be read."""
     free, step = FreeRanges(fs), max(BITMAP_BYTES // fs.superblock.block_size, 1)
     for start in range(0, len(fs.groups), step):
-        yield from _some(fs, range(start, min(start + step, len(fs.groups))), free)
+        yield from _read_batch(fs, range(start, min(start + step, len(fs.groups))), free)
 
 
-def _some(fs: FileSystem, numbers: range, free: FreeRanges) -> Iterator[Group]:
+def _read_batch(fs: FileSystem, numbers: range, free: FreeRanges) -> Iterator[GroupFacts]:
     superblock, groups = fs.superblock, fs.groups
     part, ratio = slice(numbers.start, numbers.stop), superblock.cluster_ratio
     table = -(-superblock.inodes_per_group * superblock.inode_size // superblock.block_size)
     starts = [first_block(superblock, number) for number in numbers]
     ends = [min(at + superblock.blocks_per_group, superblock.blocks_count) for at in starts]
-    overheads = list(_overheads(superblock, numbers))
+    overheads = list(geometry(superblock, numbers))
     clusters = [-(-(end - start) // ratio) for start, end in zip(starts, ends, strict=True)]
     places = zip(numbers, starts, ends, overheads, groups.inode_table[part].tolist(), strict=True)
     stored = zip(*(getattr(groups, name)[part].tolist() for name in _STORED.values()), strict=True)
@@ -101,7 +101,7 @@ def _some(fs: FileSystem, numbers: range, free: FreeRanges) -> Iterator[Group]:
     for place, values, (blocks, inodes) in zip(places, stored, spaces, strict=True):
         number, start, end, overhead, at = place
         base = number * superblock.inodes_per_group + 1
-        yield Group(
+        yield GroupFacts(
             number,
             start,
             end - 1,
@@ -113,7 +113,7 @@ def _some(fs: FileSystem, numbers: range, free: FreeRanges) -> Iterator[Group]:
         )
 
 
-def _overheads(superblock: Superblock, numbers: range) -> Iterator[int]:
+def geometry(superblock: Superblock, numbers: range) -> Iterator[int]:
     """`group_overhead` of each; it is 0 of most, which is quick to tell."""
     meta = Incompat.META_BG in superblock.features
     for number in numbers:
@@ -159,10 +159,10 @@ class GroupText:
         self._is_flexible = Incompat.FLEX_BG in superblock.features
         self._unit = "clusters" if RoCompat.BIGALLOC in superblock.features else "blocks"
 
-    def lines(self, group: Group) -> list[str]:
+    def lines(self, group: GroupFacts) -> list[str]:
         """The lines of one group."""
         unused = f", {group.unused_inodes} unused inodes" if group.unused_inodes else ""
-        table = _spelled(group.inode_table)
+        table = _range_text(group.inode_table)
         if group.inode_table[0] != group.first:  # dumpe2fs says "(+0)" of bitmaps only
             table += self._relative(group, group.inode_table[0])
         return [
@@ -170,21 +170,21 @@ class GroupText:
             *_copy_lines(group, self._superblock),
             f"  Block bitmap at {group.block_bitmap}"
             + self._relative(group, group.block_bitmap)
-            + self._sum(group.block_bitmap_checksum),
+            + self._checksum_text(group.block_bitmap_checksum),
             f"  Inode bitmap at {group.inode_bitmap}"
             + self._relative(group, group.inode_bitmap)
-            + self._sum(group.inode_bitmap_checksum),
+            + self._checksum_text(group.inode_bitmap_checksum),
             f"  Inode table at {table}",
             f"  {group.free_units} free {self._unit}, {group.free_inodes_count} free inodes, "
             f"{group.directories} directories{unused}",
-            f"  Free blocks: {listed(group.free_blocks)}",
-            f"  Free inodes: {listed(group.free_inodes)}",
+            f"  Free blocks: {ranges_text(group.free_blocks)}",
+            f"  Free inodes: {ranges_text(group.free_inodes)}",
         ]
 
-    def _sum(self, checksum: int) -> str:
+    def _checksum_text(self, checksum: int) -> str:
         return f", csum 0x{checksum:08x}" if self._has_sums else ""
 
-    def _relative(self, group: Group, block: int) -> str:
+    def _relative(self, group: GroupFacts, block: int) -> str:
         if group.first <= block <= group.last:
             return f" (+{block - group.first})"
         if not self._is_flexible:
@@ -194,8 +194,8 @@ class GroupText:
         return f" (bg #{home % (1 << 32)} + {block - first_block(superblock, home)})"
 
 
-def _heading(group: Group) -> str:
-    line = f"Group {group.number}: (Blocks {_spelled((group.first, group.last))})"
+def _heading(group: GroupFacts) -> str:
+    line = f"Group {group.number}: (Blocks {_range_text((group.first, group.last))})"
     if group.checksum_ok is None:
         return line
     line += f" csum 0x{group.checksum:04x}"
@@ -205,26 +205,26 @@ def _heading(group: Group) -> str:
     return f"{line} [{words}]" if words else line
 
 
-def _copy_lines(group: Group, superblock: Superblock) -> Iterator[str]:
+def _copy_lines(group: GroupFacts, superblock: Superblock) -> Iterator[str]:
     parts = []
     if group.superblock is not None:
         rank = "Primary" if group.number == 0 else "Backup"
         parts.append(f"{rank} superblock at {group.superblock}")
     if group.descriptors:
         meta = _is_meta(superblock, group.number)
-        where = str(group.descriptors[0]) if meta else _spelled(group.descriptors)
+        where = str(group.descriptors[0]) if meta else _range_text(group.descriptors)
         parts.append(f"Group descriptor{'' if meta else 's'} at {where}")
     if parts:
         yield f"  {', '.join(parts)}"
     if group.reserved:
-        yield f"  Reserved GDT blocks at {_spelled(group.reserved)}"
+        yield f"  Reserved GDT blocks at {_range_text(group.reserved)}"
 
 
-def _spelled(part: Range) -> str:
+def _range_text(part: Range) -> str:
     return f"{part[0]}-{part[1]}"
 
 
-def listed(parts: list[Range]) -> str:
+def ranges_text(parts: list[Range]) -> str:
     """Ranges as `5, 8-12`."""
     return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)
 
@@ -255,7 +255,7 @@ class GroupRecord(TypedDict):
     free_inodes: list[Range]
 
 
-def group_record(group: Group) -> GroupRecord:
+def group_record(group: GroupFacts) -> GroupRecord:
     """A group with plain JSON values."""
     return {
         "record": "group",

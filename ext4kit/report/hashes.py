@@ -9,7 +9,7 @@ from ext4kit import fields
 from ext4kit.evidence import Evidence, Volume
 from ext4kit.evidence.hashing import Hashes
 from ext4kit.evidence.identity import Identity, identity, mismatches
-from ext4kit.report.safe import shown_text
+from ext4kit.report.safe import printable_text
 
 _SHOWN = {"md5": "MD5", "sha1": "SHA-1", "sha256": "SHA-256"}
 _MOST_RANGES = 20
@@ -76,12 +76,12 @@ def _record(
 def hash_lines(evidence: Evidence, image: Hashes, volumes: dict[int, Hashes]) -> Iterator[str]:
     """What the evidence is made of, and a block of lines for the image and each volume."""
     facts = identity(evidence)
-    yield f"Evidence:  {shown_text(facts['path'])} ({facts['format']})"
+    yield f"Evidence:  {printable_text(facts['path'])} ({facts['format']})"
     for file in facts["files"]:
         size = "device" if file["size"] is None else f"{file['size']:,} bytes"
-        yield f"File:      {shown_text(file['path'])}, {size}"
+        yield f"File:      {printable_text(file['path'])}, {size}"
     for name, value in facts["case_data"].items():
-        yield f"Stored:    {shown_text(name)}: {shown_text(value)}"
+        yield f"Stored:    {printable_text(name)}: {printable_text(value)}"
     yield ""
     yield f"Image: {image.size:,} bytes"
     yield from _digest_lines(image, evidence.hashes)
@@ -96,7 +96,7 @@ def _title(volume: Volume, hashes: Hashes) -> str:
     within = f" in volume {volume.parent}" if volume.parent else ""
     place = f"{hashes.size:,} bytes at {volume.offset:,}{within}"
     missing = f", {volume.source.missing:,} more are missing" if volume.source.missing else ""
-    return f"Volume {volume.index} ({shown_text(volume.kind)}): {place}{missing}"
+    return f"Volume {volume.index} ({printable_text(volume.kind)}): {place}{missing}"
 
 
 def _digest_lines(hashes: Hashes, stored: dict[str, str]) -> Iterator[str]:
@@ -105,7 +105,9 @@ def _digest_lines(hashes: Hashes, stored: dict[str, str]) -> Iterator[str]:
         verdict = ""
         if name in stored:
             verdict = (
-                f"  NOT as stored: {shown_text(stored[name])}" if name in wrong else "  as stored"
+                f"  NOT as stored: {printable_text(stored[name])}"
+                if name in wrong
+                else "  as stored"
             )
         yield f"  {_SHOWN[name]:<{_WIDTH}}{digest}{verdict}"
     for lost in hashes.unreadable[:_MOST_RANGES]:

@@ -13,7 +13,7 @@ from ext4kit.filesystem import FileSystem
 from ext4kit.journal import Log
 from ext4kit.parsers.features import READ_FULLY
 from ext4kit.past.writer import find_writer
-from ext4kit.report.group_facts import GroupText, group_record, listed, read_group_facts
+from ext4kit.report.group_facts import GroupText, group_record, ranges_text, read_group_facts
 from ext4kit.report.journal_facts import (
     journal_facts,
     journal_record,
@@ -43,7 +43,7 @@ def info_text(fs: FileSystem, groups: bool) -> Iterator[str]:
     if log:
         lines += fact_lines(journal_facts(log.superblock, fs.superblock.block_size))
     lines += mmp_lines(mmp) if mmp else []
-    lines += [f"Bad blocks: {listed(blocks)}" for blocks in [_bad_blocks(fs)] if blocks]
+    lines += [f"Bad blocks: {ranges_text(blocks)}" for blocks in [_bad_blocks(fs)] if blocks]
     own = fact_lines(chain(_own_facts(fs, log), writer_facts(find_writer(fs, log))))
     yield "\n".join([*lines, "", *own, *_reading_lines(fs)])
     if groups:
@@ -130,7 +130,7 @@ def _bad_blocks(fs: FileSystem) -> list[tuple[int, int]]:
     """(first, last) of each run of blocks that inode 1 keeps out of use."""
     try:
         inode = fs.inode(BAD_BLOCKS_INODE)  # it has a map, and neither type nor size
-        runs = fs.block_map_of(inode.i_block, inode.flags, size=1)
+        runs = fs.block_map_from(inode.i_block, inode.flags, size=1)
     except AccessError as error:
         fs.problems.add("bad blocks inode", str(error))
         return []

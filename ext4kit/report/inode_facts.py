@@ -14,7 +14,7 @@ from ext4kit.filesystem import FileSystem
 from ext4kit.parsers import acl
 from ext4kit.parsers.inode import Inode, InodeFlags
 from ext4kit.report.listing import mode_text
-from ext4kit.report.safe import shown, shown_text
+from ext4kit.report.safe import printable, printable_text
 from ext4kit.report.superblock_facts import Fact, fact_lines
 from ext4kit.report.times import iso, iso_seconds
 from ext4kit.units import NANOSECONDS
@@ -36,7 +36,7 @@ def inode_lines(fs: FileSystem, inode: Inode, path: bytes) -> list[str]:
 
 def unknown_lines(path: bytes, reason: str) -> list[str]:
     """What there is to say of a path whose inode cannot be told."""
-    facts = (("Path", shown(path)), ("State", f"unknown: {shown_text(reason)}"))
+    facts = (("Path", printable(path)), ("State", f"unknown: {printable_text(reason)}"))
     return fact_lines(iter(facts))
 
 
@@ -53,7 +53,7 @@ def unknown_record(path: bytes, reason: str) -> UnknownInodeRecord:
 
 
 def _facts(fs: FileSystem, inode: Inode, path: bytes) -> Iterator[Fact]:
-    yield "Path", shown(path)
+    yield "Path", printable(path)
     yield "Inode", str(inode.number)
     yield "Type", inode.kind
     yield "Mode", f"{stat.S_IMODE(inode.mode):04o} ({mode_text(inode.mode)})"
@@ -95,7 +95,7 @@ def _target(fs: FileSystem, inode: Inode) -> bytes | None:
 
 def _target_text(fs: FileSystem, inode: Inode) -> str:
     target = _target(fs, inode)
-    return "cannot be read" if target is None else shown(target)
+    return "cannot be read" if target is None else printable(target)
 
 
 def _deletion(fs: FileSystem, inode: Inode) -> str | None:
@@ -142,9 +142,9 @@ def _attribute_lines(attributes: dict[bytes, bytes]) -> Iterator[str]:
     for name, value in attributes.items():
         text = acl_text(value) if name in _ACLS else None
         if text is None:
-            yield f"  {shown(name)} = {shown(value)}"
+            yield f"  {printable(name)} = {printable(value)}"
             continue
-        yield f"  {shown(name)}:"
+        yield f"  {printable(name)}:"
         yield from (f"    {line}" for line in text)
 
 

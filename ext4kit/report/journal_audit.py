@@ -14,7 +14,7 @@ from ext4kit import fields
 from ext4kit.fields import Record
 from ext4kit.filesystem import FileSystem
 from ext4kit.journal.audit import Audit, Finding, Part, Verdict
-from ext4kit.journal.transactions import State
+from ext4kit.journal.transactions import TransactionState
 from ext4kit.report.journal_replay import replay_facts, replay_lines
 from ext4kit.report.tables import table_lines
 
@@ -86,7 +86,9 @@ def _log_lines(result: Audit) -> Iterator[str]:
 def _states(result: Audit) -> dict[str, int]:
     log = result.log
     counts = Counter([] if log is None else log.transactions.state.tolist())
-    return {str(state): counts[place] for place, state in enumerate(State) if counts[place]}
+    return {
+        str(state): counts[place] for place, state in enumerate(TransactionState) if counts[place]
+    }
 
 
 def _verdict(result: Audit) -> str:

@@ -12,13 +12,13 @@ from ext4kit.errors import AccessError, CorruptError
 from ext4kit.fields import Record, json_name
 from ext4kit.filesystem import FileSystem
 from ext4kit.journal import Log
-from ext4kit.journal.fast_commits.reading import read_fast_commits
+from ext4kit.journal.fast_commits.reading import scan_fast_commits
 from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.journal import JournalFeatures, JournalSuperblock
 from ext4kit.parsers.mmp import MountProtection, parse_mmp
-from ext4kit.report.safe import shown
+from ext4kit.report.safe import printable
 from ext4kit.report.superblock_facts import Fact
-from ext4kit.report.times import iso, local
+from ext4kit.report.times import iso, local_time_text
 from ext4kit.units import NANOSECONDS
 
 MMP_MAGIC = 0x4D4D50
@@ -95,7 +95,7 @@ def journal_state(fs: FileSystem, log: Log | None) -> str:
     if not fs.superblock.needs_recovery:
         return "not empty, but the file system does not ask for recovery"
     count = int(log.transactions.to_replay.sum())
-    fast = len(read_fast_commits(log).due)
+    fast = len(scan_fast_commits(log).to_replay)
     behind = f" and {fast:,} fast commits behind them" if fast else ""
     return f"needs recovery: {count:,} transactions{behind} are not yet written in place"
 
@@ -119,10 +119,10 @@ def mmp_lines(mmp: MountProtection) -> list[str]:
         f"    mmp_magic: 0x{MMP_MAGIC:x}",
         f"    mmp_check_interval: {mmp.check_interval}",
         f"    mmp_sequence: 0x{mmp.sequence:06x}",
-        f"    mmp_update_date: {local(seconds)}",
+        f"    mmp_update_date: {local_time_text(seconds)}",
         f"    mmp_update_time: {seconds}",
-        f"    mmp_node_name: {shown(mmp.host)}",
-        f"    mmp_device_name: {shown(mmp.device)}",
+        f"    mmp_node_name: {printable(mmp.host)}",
+        f"    mmp_device_name: {printable(mmp.device)}",
     ]
 
 

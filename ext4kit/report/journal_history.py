@@ -9,10 +9,10 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from ext4kit import fields
 from ext4kit.fields import Nothing, WhichText, json_name
-from ext4kit.journal.versions import Change, Compared, Version
+from ext4kit.journal.versions import BlockVersion, FieldChange, VersionDiff
 from ext4kit.report.inode_facts import flag_names
 from ext4kit.report.listing import mode_text
-from ext4kit.report.safe import shown
+from ext4kit.report.safe import printable
 from ext4kit.report.times import commit_time, iso, iso_seconds, iso_short
 
 MOST_LINES = 100  # changes of one version in text; JSON has all
@@ -24,9 +24,9 @@ _SECONDS = {"dtime", "mount_time", "write_time", "check_time", "mkfs_time"}
 # ------------------------------------------------------------------------------ as lines
 
 
-def history_lines(history: Iterator[Compared]) -> Iterator[str]:
+def history_lines(history: Iterator[VersionDiff]) -> Iterator[str]:
     """Each version that differs, with what changed; copies that do not are only counted."""
-    waiting: list[Version] = []
+    waiting: list[BlockVersion] = []
     for each in history:
         if not each.is_first and not each.is_changed and each.version.transaction is not None:
             waiting = [*waiting[:1], each.version] if waiting else [each.version]
@@ -38,12 +38,12 @@ def history_lines(history: Iterator[Compared]) -> Iterator[str]:
     yield from _same_line(waiting)
 
 
-def _same_line(waiting: list[Version]) -> Iterator[str]:
+def _same_line(waiting: list[BlockVersion]) -> Iterator[str]:
     if waiting:
         yield f"    (the same up to transaction {waiting[-1].transaction})"
 
 
-def _heading(each: Compared) -> str:
+def _heading(each: VersionDiff) -> str:
     version = each.version
     if version.transaction is None:
         return f"on disk now, byte {version.offset:,}: {each.kind}"
@@ -55,7 +55,7 @@ def _heading(each: Compared) -> str:
     return f"transaction {version.transaction}{state}  {when}  {place}: {each.kind}"
 
 
-def _change_lines(each: Compared) -> Iterator[str]:
+def _change_lines(each: VersionDiff) -> Iterator[str]:
     for change in each.changes[:MOST_LINES]:
         yield f"    {_change_text(change, each)}"
     if len(each.changes) > MOST_LINES:
@@ -64,7 +64,7 @@ def _change_lines(each: Compared) -> Iterator[str]:
         yield "    no change"
 
 
-def _change_text(change: Change, each: Compared) -> str:
+def _change_text(change: FieldChange, each: VersionDiff) -> str:
     of_inode = change.inode is not None or each.kind.startswith("inode ")
     name = _name_text(change.what, change.which)
     name = name if change.inode is None else f"inode {change.inode} {name}"
@@ -85,7 +85,7 @@ def _name_text(what: str, which: Any) -> str:
     if which is None:
         return what.replace("_", " ")
     if isinstance(which, bytes):
-        return f"{what} {shown(which)}"
+        return f"{what} {printable(which)}"
     if isinstance(which, tuple):
         return f"{what} {which[0]}" + (f" to {which[1]}" if which[1] != which[0] else "")
     if what == "hash":
@@ -118,7 +118,7 @@ def _plain_text(what: str, value: Any) -> str:
     if what in ("index", "hash", "pointer"):
         return f"block {value}"
     if what == "target":
-        return shown(value)
+        return printable(value)
     if isinstance(value, bytes):
         text = value[:MOST_BYTES].hex(" ")
         return text + (f" ... ({len(value):,} bytes)" if len(value) > MOST_BYTES else "")
@@ -192,7 +192,7 @@ class VersionRecord(fields.CommitTime):
 
 
 def history_records(
-    history: Iterator[Compared], target: BlockTarget | InodeTarget
+    history: Iterator[VersionDiff], target: BlockTarget | InodeTarget
 ) -> Iterator[VersionRecord]:
     """A record a version, copies without a change among them.
 
@@ -218,7 +218,7 @@ def history_records(
         }
 
 
-def _change_record(change: Change) -> ChangeRecord:
+def _change_record(change: FieldChange) -> ChangeRecord:
     which = change.which
     name: WhichText | NumberedWhich = (
         json_name(which, "which") if isinstance(which, bytes) else {"which": which}

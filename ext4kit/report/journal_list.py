@@ -11,9 +11,16 @@ import numpy as np
 
 from ext4kit import fields
 from ext4kit.filesystem import FileSystem
-from ext4kit.journal import History, Log, Transaction
-from ext4kit.journal.contents import NAMES, OF_GROUP, OF_INODE, Content, Touched, touched
-from ext4kit.journal.transactions import State
+from ext4kit.journal import BlockHistory, Log, Transaction
+from ext4kit.journal.contents import (
+    BLOCK_CONTENT_NAMES,
+    WITH_GROUP,
+    WITH_INODE,
+    Content,
+    Touched,
+    classify_copies,
+)
+from ext4kit.journal.transactions import TransactionState
 from ext4kit.past.mounts import UNKNOWN, find_mounts
 from ext4kit.report.times import commit_time, iso
 
@@ -29,7 +36,7 @@ def transaction_lines(fs: FileSystem, log: Log) -> Iterator[str]:
         yield "no transactions"
         return
     yield _line(_HEADINGS, "touched")
-    contents = touched(fs, log)
+    contents = classify_copies(fs, log)
     for each, mount in zip(log.transactions, _mounts(fs, log), strict=True):
         time = "-" if each.commit_time_ns is None else iso(each.commit_time_ns).replace("T", " ")
         counts = (each.blocks, each.revokes, each.descriptors)
@@ -40,7 +47,7 @@ def transaction_lines(fs: FileSystem, log: Log) -> Iterator[str]:
 
 def _mounts(fs: FileSystem, log: Log) -> list[int | None]:
     """The mount count of each transaction, None where nothing tells it."""
-    counts = find_mounts(History(log), fs.superblock.block_size)
+    counts = find_mounts(BlockHistory(log), fs.superblock.block_size)
     return [None if count == UNKNOWN else count for count in counts.tolist()]
 
 
@@ -67,12 +74,12 @@ def _in_words(fs: FileSystem, contents: Touched, transaction: Transaction) -> st
 
 def _kind_in_words(fs: FileSystem, kind: Content, numbers: list[int]) -> str:
     distinct = [number for number in dict.fromkeys(numbers) if number >= 0]
-    name, count = NAMES[kind], len(numbers)
+    name, count = BLOCK_CONTENT_NAMES[kind], len(numbers)
     if kind is Content.INODES:
         return f"{name} {_ranges(fs, distinct)}"
-    if kind in OF_GROUP:
+    if kind in WITH_GROUP:
         return f"{name} of group {_listed(distinct)}"
-    if kind in OF_INODE and distinct:
+    if kind in WITH_INODE and distinct:
         name = f"{name} of inode {_listed(distinct)}"
     return f"{name} ({count:,} blocks)" if count > max(len(distinct), 1) else name
 
@@ -116,7 +123,7 @@ class TransactionFacts(fields.CommitTime):
 
     record: Literal["transaction"]
     transaction: fields.Transaction
-    state: State
+    state: TransactionState
     log_block: fields.LogBlock
     commit_log_block: int | None
     copies: int
@@ -138,7 +145,7 @@ class TransactionRecord(TransactionFacts):
 
 def transaction_records(fs: FileSystem, log: Log) -> Iterator[TransactionRecord]:
     """The same as records, every block of each transaction listed."""
-    contents = touched(fs, log)
+    contents = classify_copies(fs, log)
     by_order = np.argsort(log.revokes.order, kind="stable")
     orders = log.revokes.order[by_order]
     for each, mount in zip(log.transactions, _mounts(fs, log), strict=True):
@@ -176,7 +183,7 @@ def _touched(fs: FileSystem, contents: Touched, order: int) -> Iterator[TouchedR
     every = zip(*(column.tolist() for column in columns), strict=True)
     for (kind, number), group in groupby(every, key=itemgetter(0, 1)):
         yield {
-            "content": NAMES[Content(kind)],
+            "content": BLOCK_CONTENT_NAMES[Content(kind)],
             **_number(fs, Content(kind), number),
             "blocks": [block for _, _, block in group],
         }
@@ -188,6 +195,6 @@ def _number(fs: FileSystem, kind: Content, number: int) -> Owner:
     if kind is Content.INODES:
         per_block = fs.superblock.block_size // fs.superblock.inode_size
         return {"first_inode": number, "last_inode": number + per_block - 1}
-    if kind in OF_GROUP:
+    if kind in WITH_GROUP:
         return {"group": number}
     return {"inode": number}

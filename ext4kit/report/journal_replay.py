@@ -15,7 +15,7 @@ from ext4kit.journal import ReplayedBlocks
 from ext4kit.journal.transactions import Transaction
 from ext4kit.output.replayed_copy import WrittenCopy
 from ext4kit.report.journal_list import transaction_record
-from ext4kit.report.safe import shown_text
+from ext4kit.report.safe import printable_text
 from ext4kit.report.tables import human_size, table_lines
 from ext4kit.report.times import iso_short
 
@@ -65,12 +65,12 @@ def replay_facts(fs: FileSystem, replayed: ReplayedBlocks) -> ReplayFacts:
     """
     log, plan = replayed.log, replayed.plan
     walk, changed = plan.walk, replayed.changed.blocks
-    count = 0 if walk.refused else walk.end_order - walk.first_order
+    count = 0 if walk.refusal else walk.end_order - walk.first_order
     return ReplayFacts(
         journal=_journal(fs, replayed),
         is_due=log.needs_recovery and log.superblock.start != 0,
-        reason=walk.ended,
-        refused=walk.refused,
+        reason=walk.end_reason,
+        refused=walk.refusal,
         first=walk.first_order % IDS if count else None,
         last=(walk.end_order - 1) % IDS if count else None,
         transactions=count,
@@ -97,7 +97,7 @@ def replayed_transactions(replayed: ReplayedBlocks) -> Iterator[Transaction]:
 
 def replay_lines(facts: ReplayFacts, replayed: ReplayedBlocks) -> Iterator[str]:
     """The recovery in words, and a table of its transactions."""
-    yield _line("Journal", shown_text(facts.journal))
+    yield _line("Journal", printable_text(facts.journal))
     yield _line("Recovery", _verdict(facts))
     if not facts.is_due or facts.refused:
         return
@@ -159,7 +159,7 @@ def replay_records(facts: ReplayFacts, replayed: ReplayedBlocks) -> Iterator[Rec
 
 def copy_line(copy: WrittenCopy, what: str) -> str:
     """What was written, in a sentence."""
-    return f"{shown_text(str(copy.path))}: {what} ({human_size(copy.size)})"
+    return f"{printable_text(str(copy.path))}: {what} ({human_size(copy.size)})"
 
 
 class CopyRecord(TypedDict):

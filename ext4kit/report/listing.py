@@ -15,9 +15,9 @@ from ext4kit import fields
 from ext4kit.errors import AccessError, CorruptError
 from ext4kit.fields import Nothing, TargetText, json_name
 from ext4kit.filesystem import FileSystem
-from ext4kit.filesystem.directories import Tree
+from ext4kit.filesystem.directories import DirTree
 from ext4kit.parsers.inode import KINDS, InodeTable, is_fast_symlink
-from ext4kit.report.safe import are_plain, shown, shown_lines
+from ext4kit.report.safe import is_plain_ascii, printable, printable_lines
 from ext4kit.report.times import iso_short
 
 AT_ONCE = 1 << 16
@@ -28,7 +28,7 @@ _TIMES = ("atime", "mtime", "ctime", "crtime")
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class ListedNames:
     """What is to be listed.
 
     Attributes:
@@ -42,15 +42,15 @@ class Names:
     given: list[bytes]
     given_number: Any
     folder: bytes | None = None
-    tree: Tree | None = None
+    tree: DirTree | None = None
 
     def __len__(self) -> int:
         return len(self.given_number if self.tree is None else self.tree)
 
     @property
-    def number(self) -> Any:
+    def inode(self) -> Any:
         """An inode number each."""
-        return self.given_number if self.tree is None else self.tree.number
+        return self.given_number if self.tree is None else self.tree.inode
 
     @property
     def names(self) -> list[bytes]:
@@ -58,7 +58,7 @@ class Names:
         return self.given if self.tree is None else self.tree.paths
 
 
-def find_names(fs: FileSystem, target: bytes, recursive: bool, hidden: bool) -> Names:
+def list_names(fs: FileSystem, target: bytes, recursive: bool, hidden: bool) -> ListedNames:
     """What `ls TARGET` lists: a directory's entries, all below it, or the one file.
 
     Args:
@@ -72,14 +72,16 @@ def find_names(fs: FileSystem, target: bytes, recursive: bool, hidden: bool) -> 
     """
     number = fs.lookup(target)
     if not fs.inode(number).is_directory:
-        return Names([target], np.array([number]))
+        return ListedNames([target], np.array([number]))
     if recursive:
         tree = fs.tree(number, _path(target))
-        return Names([], None, tree=tree)
+        return ListedNames([], None, tree=tree)
     entries = sorted(fs.entries(number), key=lambda entry: entry.name)
     kept = [entry for entry in entries if hidden or entry.name not in (b".", b"..")]
     numbers = np.array([entry.inode for entry in kept], np.int64)
-    return Names([entry.name for entry in kept], numbers, None if _is_number(target) else target)
+    return ListedNames(
+        [entry.name for entry in kept], numbers, None if _is_number(target) else target
+    )
 
 
 def _is_number(target: bytes) -> bool:
@@ -91,26 +93,26 @@ def _path(target: bytes) -> bytes:
     return target if _is_number(target) else b"/".join([b"", *filter(None, target.split(b"/"))])
 
 
-def plain_text(found: Names) -> Iterator[bytes]:
+def plain_text(found: ListedNames) -> Iterator[bytes]:
     """One name a line, in pieces of many lines."""
     if found.tree is not None:
         yield from _tree_text(found.tree)
     elif len(found):
-        yield shown_lines(found.names).encode()
+        yield printable_lines(found.names).encode()
 
 
-def _tree_text(tree: Tree) -> Iterator[bytes]:
+def _tree_text(tree: DirTree) -> Iterator[bytes]:
     """Every path of a tree, a line each: plain names of one directory take one step together."""
-    folders = shown_lines(tree.folders).encode().split(b"\n")
+    folders = printable_lines(tree.folders).encode().split(b"\n")
     prefixes = [b"\n" + folder + b"/" for folder in folders]
-    data, stretches = tree.names.data, tree.stretches()
-    all_plain = are_plain(data) and data.count(b"\n") == len(tree)
+    data, stretches = tree.names.data, tree.name_runs()
+    all_plain = is_plain_ascii(data) and data.count(b"\n") == len(tree)
     first = 1  # the line break in front of the very first line
     while some := list(islice(stretches, STRETCHES_AT_ONCE)):
         if all_plain:
             lines = [names.replace(b"\n", prefixes[folder]) for folder, _, names in some]
         else:
-            lines = [_shown_stretch(tree, prefixes, *each) for each in some]
+            lines = [_lines_of_range(tree, prefixes, *each) for each in some]
         lines[0] = lines[0][first:]
         first = 0
         yield b"".join(lines)
@@ -118,24 +120,24 @@ def _tree_text(tree: Tree) -> Iterator[bytes]:
         yield b"\n"
 
 
-def _shown_stretch(
-    tree: Tree, prefixes: list[bytes], folder: int, rows: slice, names: bytes
+def _lines_of_range(
+    tree: DirTree, prefixes: list[bytes], folder: int, rows: slice, names: bytes
 ) -> bytes:
-    if are_plain(names) and names.count(b"\n") == rows.stop - rows.start:
+    if is_plain_ascii(names) and names.count(b"\n") == rows.stop - rows.start:
         return names.replace(b"\n", prefixes[folder])
     each = tree.names.take(rows).tolist()
-    return b"".join(prefixes[folder] + shown(name).encode() for name in each)
+    return b"".join(prefixes[folder] + printable(name).encode() for name in each)
 
 
-def numbered_text(found: Names) -> str:
+def numbered_text(found: ListedNames) -> str:
     """Inode number and name, a line each."""
-    width = len(str(found.number.max())) if len(found) else 0
+    width = len(str(found.inode.max())) if len(found) else 0
     lines = b"".join(plain_text(found)).decode().split("\n")
-    pairs = zip(found.number.tolist(), lines, strict=False)
+    pairs = zip(found.inode.tolist(), lines, strict=False)
     return "".join(f"{number:>{width}} {name}\n" for number, name in pairs)
 
 
-def long_text(fs: FileSystem, found: Names, numbered: bool) -> Iterator[str]:
+def long_text(fs: FileSystem, found: ListedNames, numbered: bool) -> Iterator[str]:
     """`ls -l` lines: mode, links, uid, gid, size, mtime (UTC), name, link target."""
     for names, table in _tables(fs, found):
         columns = _long_columns(table)
@@ -147,14 +149,14 @@ def long_text(fs: FileSystem, found: Names, numbered: bool) -> Iterator[str]:
             [cell.rjust(width) for cell in column]
             for column, width in zip(columns, widths, strict=True)
         ]
-        tails = _tails(fs, names, table)
+        tails = _names_with_targets(fs, names, table)
         yield "".join(f"{' '.join(row)}\n" for row in zip(*padded, tails, strict=True))
 
 
-def _tables(fs: FileSystem, found: Names) -> Iterator[tuple[list[bytes], InodeTable]]:
+def _tables(fs: FileSystem, found: ListedNames) -> Iterator[tuple[list[bytes], InodeTable]]:
     names = found.names
     for start in range(0, len(names), AT_ONCE):
-        numbers = found.number[start : start + AT_ONCE]
+        numbers = found.inode[start : start + AT_ONCE]
         yield names[start : start + AT_ONCE], fs.inode_table(numbers)
 
 
@@ -193,11 +195,11 @@ def _sizes(table: InodeTable) -> list[str]:
     return sizes
 
 
-def _tails(fs: FileSystem, names: list[bytes], table: InodeTable) -> list[str]:
+def _names_with_targets(fs: FileSystem, names: list[bytes], table: InodeTable) -> list[str]:
     """The names as shown, a symlink's with its target."""
-    tails = shown_lines(names).split("\n")[: len(names)]
+    tails = printable_lines(names).split("\n")[: len(names)]
     for row, target in link_targets(fs, table).items():
-        tails[row] += f" -> {shown(target)}"
+        tails[row] += f" -> {printable(target)}"
     return tails
 
 
@@ -245,7 +247,7 @@ class UnknownEntryRecord(fields.PathText):
     unknown: fields.Unknown
 
 
-def entry_records(fs: FileSystem, found: Names) -> Iterator[EntryRecord | UnknownEntryRecord]:
+def entry_records(fs: FileSystem, found: ListedNames) -> Iterator[EntryRecord | UnknownEntryRecord]:
     """A record an entry, with what `ls -l` shows and more; times in nanoseconds."""
     prefix = b"" if found.folder is None else _path(found.folder) + b"/"
     for names, table in _tables(fs, found):

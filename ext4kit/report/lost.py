@@ -34,22 +34,22 @@ class LostRecord(TypedDict):
 
 def lost_record(fs: LostFileSystem) -> LostRecord:
     """The facts with plain JSON values."""
-    superblock, origin, tables = fs.superblock, fs.origin, fs.tables
-    found = tables.place >= 0
+    superblock, origin, tables = fs.superblock, fs.identity, fs.inode_tables
+    found = tables.byte >= 0
     return {
         "record": "lost file system",
         "uuid": superblock.uuid_text if any(superblock.uuid) else None,
         "block_size": superblock.block_size,
         "inode_size": superblock.inode_size,
         "checksum_seed": origin.seed,
-        "superblock": "a copy that was found" if origin.is_copy else "worked out",
+        "superblock": "a copy that was found" if origin.superblock_found else "worked out",
         "directories_agreeing": len(set(origin.pairs.number.tolist())),
         "inode_table_blocks": int(found.sum()),
-        "inode_table_blocks_from_log": int((found & tables.copied).sum()),
+        "inode_table_blocks_from_log": int((found & tables.from_journal).sum()),
         "inodes_in_use": sum(len(numbers) for numbers in fs.inode_numbers()),
         "unnamed": len(fs.unnamed),
-        "end": _CLEAN[origin.clean],
-        "later_was_mounted": fs.later.was_mounted,
+        "end": _CLEAN[origin.was_unmounted],
+        "later_was_mounted": fs.overwriting.was_mounted,
     }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from ext4kit.findings import Problem, ProblemFacts, Severity
-from ext4kit.report.safe import shown_text
+from ext4kit.report.safe import printable_text
 
 SHOWN = 10
 
@@ -22,7 +22,7 @@ def problem_lines(problems: list[Problem], total: int, errors: int) -> Iterator[
     order = list(Severity)
     worst = sorted(problems, key=lambda problem: -order.index(problem.severity))
     for problem in worst[:SHOWN]:
-        yield f"ext4kit: {problem.severity}: {shown_text(str(problem))}"
+        yield f"ext4kit: {problem.severity}: {printable_text(str(problem))}"
     if total > SHOWN:
         yield f"ext4kit: ... and {total - min(len(worst), SHOWN):,} more"
     if total:

@@ -12,7 +12,7 @@ from ext4kit.fields import Record
 _LINES_AT_ONCE = 4096
 
 
-def as_line(record: Record) -> str:
+def json_line(record: Record) -> str:
     """A record on one line. Non-ASCII is escaped: a terminal cannot be steered by it."""
     return _encoder()(record)
 
@@ -27,14 +27,14 @@ def _encoder() -> Callable[[Any], str]:
 
 def write_record(record: Record) -> None:
     """Print one record."""
-    sys.stdout.write(as_line(record) + "\n")
+    sys.stdout.write(json_line(record) + "\n")
 
 
 def write_records(records: Iterable[Record]) -> None:
     """Print many records in large pieces."""
     lines: list[str] = []
     for record in records:
-        lines.append(as_line(record))
+        lines.append(json_line(record))
         if len(lines) == _LINES_AT_ONCE:
             sys.stdout.write("\n".join(lines) + "\n")
             lines.clear()

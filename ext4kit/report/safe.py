@@ -21,7 +21,7 @@ _UNSAFE_BYTES = re.compile(rb"[^\x20-\x5b\x5d-\x7e]")
 _PLAIN_LINES = bytes({ord("\n"), *range(0x20, 0x7F)} - {ord("\\")})
 
 
-def shown(name: bytes) -> str:
+def printable(name: bytes) -> str:
     r"""A name for people to read, on one line.
 
     >>> shown(b"a\x1b[31m\xff")
@@ -32,20 +32,20 @@ def shown(name: bytes) -> str:
     return _UNSAFE.sub(_escaped, name.decode("utf-8", "surrogateescape"))
 
 
-def shown_text(text: str) -> str:
+def printable_text(text: str) -> str:
     """The same for text that may repeat a name, such as a message; a backslash stays single."""
     return _UNSAFE.sub(lambda match: match[0] if match[0] == "\\" else _escaped(match), text)
 
 
-def shown_lines(names: list[bytes]) -> str:
+def printable_lines(names: list[bytes]) -> str:
     """Many names, each on a line of its own; plain ASCII ones take one pass together."""
     blob = b"\n".join(names)
-    if blob.count(b"\n") == len(names) - 1 and are_plain(blob):
+    if blob.count(b"\n") == len(names) - 1 and is_plain_ascii(blob):
         return blob.decode("ascii") + "\n"
-    return "".join(f"{shown(name)}\n" for name in names)
+    return "".join(f"{printable(name)}\n" for name in names)
 
 
-def are_plain(lines: bytes) -> bool:
+def is_plain_ascii(lines: bytes) -> bool:
     """Whether lines are shown as they are: printable ASCII without a backslash."""
     return not lines.translate(None, _PLAIN_LINES)
 

@@ -25,7 +25,7 @@ _ZEROS = memoryview(bytes(1 << 20))
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class UnreadableRange:
     """A range of the file that could not be read; zeros stand for it."""
 
     offset: int
@@ -33,7 +33,7 @@ class Lost:
     reason: str
 
 
-class Stream:
+class DescriptorWriter:
     """Writes to a descriptor; `close` sets the length when the end is a hole.
 
     Args:
@@ -47,7 +47,7 @@ class Stream:
         if kind == stat.S_IFIFO:
             _widen(fd)
 
-    def refusal(self, content: Content) -> str:
+    def refuse_reason(self, content: Content) -> str:
         """Why a file is not written: endless holes that would have to be zeros; "" if it is."""
         zeros = content.size - content.stored
         if self._sparse or zeros <= _MOST_ZEROS:
@@ -57,30 +57,30 @@ class Stream:
             f"{_MOST_ZEROS:,} are written as zeros; `extract`, or a file as output, keeps holes"
         )
 
-    def content(self, content: Content) -> Iterator[Lost]:
+    def write_content(self, content: Content) -> Iterator[UnreadableRange]:
         """Write all of a file; yields what was lost.
 
         Raises:
             OSError: the descriptor cannot be written.
         """
         blocks = content.blocks
-        if not isinstance(blocks, SourceBlocks) or not _is_all_there(content):
+        if not isinstance(blocks, SourceBlocks) or not _is_fully_mapped(content):
             yield from self._chunks(content.chunks())
             return
         position = 0
         for offset, length, place in content.segments():
-            self.zeros(offset - position)
+            self.write_zeros(offset - position)
             if place is None:
-                self.zeros(length)
+                self.write_zeros(length)
             else:
                 where = fileno_range(blocks.source, place, length)
                 done = copy_in_kernel(*where, length, self.fd) if where else 0
                 left = length - done
                 yield from self._chunks(content.stored_chunks(offset + done, left, place + done))
             position = offset + length
-        self.zeros(content.size - position)
+        self.write_zeros(content.size - position)
 
-    def zeros(self, length: int) -> None:
+    def write_zeros(self, length: int) -> None:
         """Zeros, as a hole where there can be one."""
         if self._sparse and length > 0:
             try:
@@ -105,12 +105,12 @@ class Stream:
             if end > os.fstat(self.fd).st_size:
                 os.ftruncate(self.fd, end)
 
-    def _chunks(self, chunks: Iterator[Chunk]) -> Iterator[Lost]:
+    def _chunks(self, chunks: Iterator[Chunk]) -> Iterator[UnreadableRange]:
         for chunk in chunks:
             if chunk.lost:
-                yield Lost(chunk.offset, chunk.length, chunk.lost)
+                yield UnreadableRange(chunk.offset, chunk.length, chunk.lost)
             if chunk.data is None:
-                self.zeros(chunk.length)
+                self.write_zeros(chunk.length)
             else:
                 self.write(chunk.data)
 
@@ -139,7 +139,7 @@ def _appends(fd: int) -> bool:
     return bool(fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_APPEND)
 
 
-def _is_all_there(content: Content) -> bool:
+def _is_fully_mapped(content: Content) -> bool:
     """Whether a file has runs, all of them within the evidence."""
     end = content.blocks.blocks_count * content.blocks.block_size
     places = ((place, length) for _, length, place in content.segments() if place is not None)

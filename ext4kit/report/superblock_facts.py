@@ -23,8 +23,8 @@ from ext4kit.parsers.features import (
     RoCompat,
 )
 from ext4kit.parsers.superblock import Superblock
-from ext4kit.report.safe import shown
-from ext4kit.report.times import iso_seconds, local, span
+from ext4kit.report.safe import printable
+from ext4kit.report.times import iso_seconds, local_time_text, span
 
 Fact = tuple[str, str | None]  # label and value; a fact without a value is not printed
 
@@ -66,15 +66,15 @@ def _nonzero(value: int) -> str | None:
 
 def _identity(superblock: Superblock) -> Iterator[Fact]:
     revision = superblock.revision
-    yield "Filesystem volume name", shown(superblock.volume_name) or "<none>"
-    yield "Last mounted on", shown(superblock.last_mounted) or "<not available>"
+    yield "Filesystem volume name", printable(superblock.volume_name) or "<none>"
+    yield "Last mounted on", printable(superblock.last_mounted) or "<not available>"
     yield "Filesystem UUID", _uuid_or_none(superblock.uuid) or "<none>"
     yield "Filesystem magic number", f"0x{superblock.magic:04X}"
     yield "Filesystem revision #", f"{revision} ({_REVISIONS.get(revision, 'unknown')})"
     yield "Filesystem features", " ".join(superblock.features.names) or "(none)"
     yield "Filesystem flags", _flag_names(superblock.flags)
     yield "Default mount options", _mount_options(superblock.default_mount_options)
-    yield "Mount options", shown(superblock.mount_options) or None
+    yield "Mount options", printable(superblock.mount_options) or None
     yield "Filesystem state", _state(superblock.state)
     yield "Errors behavior", ERROR_BEHAVIOURS.get(superblock.errors, "Unknown (continue)")
     yield "Filesystem OS type", CREATOR_OS.get(superblock.creator_os, "(unknown os)")
@@ -132,15 +132,18 @@ def _sizes(superblock: Superblock) -> Iterator[Fact]:
 
 def _life(superblock: Superblock) -> Iterator[Fact]:
     if superblock.mkfs_time:
-        yield "Filesystem created", local(superblock.mkfs_time)
-    yield "Last mount time", local(superblock.mount_time) if superblock.mount_time else "n/a"
-    yield "Last write time", local(superblock.write_time)
+        yield "Filesystem created", local_time_text(superblock.mkfs_time)
+    yield (
+        "Last mount time",
+        local_time_text(superblock.mount_time) if superblock.mount_time else "n/a",
+    )
+    yield "Last write time", local_time_text(superblock.write_time)
     yield "Mount count", str(superblock.mount_count)
     yield "Maximum mount count", str(superblock.max_mount_count)
-    yield "Last checked", local(superblock.check_time)
+    yield "Last checked", local_time_text(superblock.check_time)
     yield "Check interval", f"{superblock.check_interval} ({span(superblock.check_interval)})"
     if superblock.check_interval:
-        yield "Next check after", local(superblock.check_time + superblock.check_interval)
+        yield "Next check after", local_time_text(superblock.check_time + superblock.check_interval)
     if superblock.kbytes_written:
         yield "Lifetime writes", _written(superblock.kbytes_written)
     yield "Reserved blocks uid", f"{superblock.reserved_uid} (user {_user(superblock)})"
@@ -218,8 +221,8 @@ def _errors(superblock: Superblock) -> Iterator[Fact]:
             continue
         code = getattr(superblock, f"{word}_error_code")
         label = word.capitalize()
-        yield f"{label} error time", local(moment)
-        yield f"{label} error function", shown(getattr(superblock, f"{word}_error_function"))
+        yield f"{label} error time", local_time_text(moment)
+        yield f"{label} error function", printable(getattr(superblock, f"{word}_error_function"))
         yield f"{label} error line #", str(getattr(superblock, f"{word}_error_line"))
         yield f"{label} error inode #", _nonzero(getattr(superblock, f"{word}_error_inode"))
         yield f"{label} error block #", _nonzero(getattr(superblock, f"{word}_error_block"))

@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 from ext4kit import fields
 from ext4kit.fields import NoOldPath, Nothing, OldPathText, json_name
 from ext4kit.report.inode_facts import flag_names
-from ext4kit.report.safe import shown
+from ext4kit.report.safe import printable
 from ext4kit.report.times import commit_time, iso
-from ext4kit.timeline import Event, Filter, Kind, Timeline
+from ext4kit.timeline import Event, EventFilter, EventKind, Timeline
 
 _LINES_AT_ONCE = 4096
 _HEADING = f"{'committed':30} {'transaction':>11}  {'event':17} {'inode':>8}  path"
@@ -22,13 +22,13 @@ _VALUE_LENGTH = 40  # bytes of an attribute's value in a line
 _TIME_FIELDS = ("atime", "mtime", "ctime", "crtime")
 
 
-def print_lines(timeline: Timeline, wanted: Filter) -> None:
+def print_lines(timeline: Timeline, wanted: EventFilter) -> None:
     """Print the events, then the hints, then how many there are."""
-    counts: Counter[Kind] = Counter()
-    kinds = set(wanted.kinds or Kind)
+    counts: Counter[EventKind] = Counter()
+    kinds = set(wanted.kinds or EventKind)
     parts = (
-        ("", kinds - {Kind.HINT}),
-        ("hints: what does not fit, no verdicts", kinds & {Kind.HINT}),
+        ("", kinds - {EventKind.HINT}),
+        ("hints: what does not fit, no verdicts", kinds & {EventKind.HINT}),
     )
     for title, chosen in parts:
         before = counts.total()
@@ -41,7 +41,7 @@ def print_lines(timeline: Timeline, wanted: Filter) -> None:
             if len(lines) >= _LINES_AT_ONCE:
                 _write(lines)
         _write(lines)
-    found = counts.pop(Kind.HINT, 0)
+    found = counts.pop(EventKind.HINT, 0)
     _write([f"{counts.total():,} events, {found:,} hints"])
 
 
@@ -68,7 +68,7 @@ def event_text(event: Event) -> str:
 def event_words(event: Event) -> tuple[str, str]:
     """(the path, both where it changed; what changed, "" where the kind says it all)."""
     path = _path(event.path)
-    if event.kind in (Kind.RENAMED, Kind.MOVED):
+    if event.kind in (EventKind.RENAMED, EventKind.MOVED):
         path = f"{_path(event.old_path)} -> {path}"
     return path, _details(event)
 
@@ -76,14 +76,14 @@ def event_words(event: Event) -> tuple[str, str]:
 def _path(path: bytes | None) -> str:
     if path is None:
         return "(path unknown)"
-    return shown(path) or "/"
+    return printable(path) or "/"
 
 
 def _details(event: Event) -> str:
     """Old and new values in words, "" where the kind says it all."""
-    if event.kind is Kind.HINT:
+    if event.kind is EventKind.HINT:
         return _hint(event)
-    if event.kind is Kind.CREATED:
+    if event.kind is EventKind.CREATED:
         return "" if event.new is None else f"{event.new:,} bytes"
     told = _CHANGES.get(event.kind)
     return told(event.old, event.new) if told else ""
@@ -99,27 +99,27 @@ def _flags(flags: int) -> str:
 
 
 def _attribute(old: dict[str, bytes] | None, new: dict[str, bytes] | None) -> str:
-    name = shown((old or new or {})["name"])
+    name = printable((old or new or {})["name"])
     values = [
         "not there"
         if side is None
-        else f'"{shown(side["value"][:_VALUE_LENGTH])}"'
+        else f'"{printable(side["value"][:_VALUE_LENGTH])}"'
         + ("..." if len(side["value"]) > _VALUE_LENGTH else "")
         for side in (old, new)
     ]
     return f"{name}: {values[0]} -> {values[1]}"
 
 
-_CHANGES: dict[Kind, Callable[[Any, Any], str]] = {
-    Kind.SIZE: lambda old, new: f"{old:,} -> {new:,} bytes",
-    Kind.TRUNCATED: lambda old, new: f"{old:,} -> {new:,} bytes",
-    Kind.MODE: lambda old, new: f"{old & 0o7777:04o} -> {new & 0o7777:04o}",
-    Kind.OWNER: lambda old, new: f"{old['uid']}:{old['gid']} -> {new['uid']}:{new['gid']}",
-    Kind.FLAGS: lambda old, new: f"{_flags(old)} -> {_flags(new)}",
-    Kind.PROJECT: lambda old, new: f"{old} -> {new}",
-    Kind.TIMES: _times,
-    Kind.XATTR: _attribute,
-    Kind.ACL: _attribute,
+_CHANGES: dict[EventKind, Callable[[Any, Any], str]] = {
+    EventKind.SIZE: lambda old, new: f"{old:,} -> {new:,} bytes",
+    EventKind.TRUNCATED: lambda old, new: f"{old:,} -> {new:,} bytes",
+    EventKind.MODE: lambda old, new: f"{old & 0o7777:04o} -> {new & 0o7777:04o}",
+    EventKind.OWNER: lambda old, new: f"{old['uid']}:{old['gid']} -> {new['uid']}:{new['gid']}",
+    EventKind.FLAGS: lambda old, new: f"{_flags(old)} -> {_flags(new)}",
+    EventKind.PROJECT: lambda old, new: f"{old} -> {new}",
+    EventKind.TIMES: _times,
+    EventKind.XATTR: _attribute,
+    EventKind.ACL: _attribute,
 }
 
 
@@ -151,7 +151,7 @@ class EventRecord(fields.PathOrNone, fields.CommitTime):
     """What happened to an inode or a name (`timeline`, `report`)."""
 
     record: Literal["event"]
-    kind: Annotated[Kind, "What it is."]
+    kind: Annotated[EventKind, "What it is."]
     old_path: NotRequired[Annotated[str | None, "Of a move: where it was."]]
     old_path_bytes: NotRequired[fields.Exact]
     inode: fields.Inode
@@ -164,16 +164,18 @@ class EventRecord(fields.PathOrNone, fields.CommitTime):
     reason: NotRequired[Annotated[str, "Of a hint: what does not fit."]]
 
 
-def timeline_records(timeline: Timeline, wanted: Filter) -> Iterator[EventRecord | TimelineSummary]:
+def timeline_records(
+    timeline: Timeline, wanted: EventFilter
+) -> Iterator[EventRecord | TimelineSummary]:
     """The events as records, in order, then how many of each kind."""
-    counts: Counter[Kind] = Counter()
+    counts: Counter[EventKind] = Counter()
     for event in timeline.select(wanted):
         counts[event.kind] += 1
         yield event_record(event)
     yield {
         "record": "summary",
-        "events": counts.total() - counts[Kind.HINT],
-        "hints": counts[Kind.HINT],
+        "events": counts.total() - counts[EventKind.HINT],
+        "hints": counts[EventKind.HINT],
         "kinds": {str(kind): count for kind, count in counts.items() if count},
     }
 
@@ -181,9 +183,9 @@ def timeline_records(timeline: Timeline, wanted: Filter) -> Iterator[EventRecord
 def event_record(event: Event) -> EventRecord:
     """One event with plain JSON values; times in integer nanoseconds."""
     old_path: OldPathText | NoOldPath | Nothing = {}
-    if event.kind in (Kind.RENAMED, Kind.MOVED):
+    if event.kind in (EventKind.RENAMED, EventKind.MOVED):
         old_path = json_name(event.old_path, "old_path")
-    reason: HintReason | Nothing = {"reason": event.reason} if event.kind is Kind.HINT else {}
+    reason: HintReason | Nothing = {"reason": event.reason} if event.kind is EventKind.HINT else {}
     return {
         "record": "event",
         "kind": event.kind,
@@ -196,7 +198,7 @@ def event_record(event: Event) -> EventRecord:
         "exact": event.exact,
         "old": plain_value(event.old),
         "new": plain_value(event.new),
-        "seen": event.seen or None,
+        "seen": event.source or None,
         **reason,
     }
 

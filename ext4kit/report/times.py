@@ -41,7 +41,7 @@ def iso_seconds(seconds: int) -> str:
     return iso(seconds * NANOSECONDS)
 
 
-def local(seconds: int) -> str:
+def local_time_text(seconds: int) -> str:
     """Seconds since 1970 in the local zone as C's ctime writes them."""
     try:
         return time.asctime(time.localtime(seconds))

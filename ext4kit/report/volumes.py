@@ -7,7 +7,7 @@ from typing import Literal
 
 from ext4kit import fields
 from ext4kit.evidence import Volume
-from ext4kit.report.safe import shown_text
+from ext4kit.report.safe import printable_text
 from ext4kit.report.tables import table_lines
 
 _HEADINGS = ("index", "offset", "size", "kind", "label", "uuid", "scheme", "description")
@@ -31,7 +31,7 @@ def volume_lines(volumes: Sequence[Volume]) -> list[str]:
 def _row(volume: Volume) -> tuple[str, ...]:
     values = (volume.index, volume.offset, volume.size, _kind(volume), volume.label, volume.uuid,
               volume.scheme, volume.description)  # fmt: skip
-    return tuple(shown_text(str(value)) or "-" for value in values)
+    return tuple(printable_text(str(value)) or "-" for value in values)
 
 
 def _kind(volume: Volume) -> str:

@@ -1,35 +1,35 @@
 """What a responder has to know of a file system first: facts collected once, for any renderer."""
 
-from ext4kit.summary.collecting import Extent, Summary, summarize
+from ext4kit.summary.collecting import Triage, TriageOptions, triage
 from ext4kit.summary.facts import (
-    Activity,
+    ActivityStats,
     Bins,
-    Deletions,
+    CheckResult,
+    DeletionStats,
     DiskMap,
-    Health,
-    Identity,
-    LogFacts,
-    Standing,
-    Use,
+    FileSystemFacts,
+    JournalFacts,
+    JournalState,
+    MapCategory,
 )
-from ext4kit.summary.suspicions import RULES, Rule, Sighting, Suspicion, Weight
+from ext4kit.summary.suspicions import RULES, Indicator, Rule, Sighting, Weight
 
 __all__ = [
     "RULES",
-    "Activity",
+    "ActivityStats",
     "Bins",
-    "Deletions",
+    "DeletionStats",
     "DiskMap",
-    "Extent",
-    "Health",
-    "Identity",
-    "LogFacts",
+    "TriageOptions",
+    "CheckResult",
+    "FileSystemFacts",
+    "JournalFacts",
     "Rule",
     "Sighting",
-    "Standing",
-    "Summary",
-    "Suspicion",
-    "Use",
+    "JournalState",
+    "Triage",
+    "Indicator",
+    "MapCategory",
     "Weight",
-    "summarize",
+    "triage",
 ]

@@ -17,7 +17,9 @@ _WIDTHS = (
 _OUTLIERS = 0.02  # of all, at each end: wild times would leave one bin with everything in it
 
 
-def spread_out(times: Any, sorts: Any, names: tuple[str, ...], most: int = 60) -> Bins | None:
+def histogram_over_span(
+    times: Any, sorts: Any, names: tuple[str, ...], most: int = 60
+) -> Bins | None:
     """Counts by sort over the time that is of interest, in at most `most` bins.
 
     Args:
@@ -30,12 +32,14 @@ def spread_out(times: Any, sorts: Any, names: tuple[str, ...], most: int = 60) -
     times, sorts = times[known] // NANOSECONDS, sorts[known]
     if not len(times):
         return None
-    low, high = (int(edge) for edge in _edges(times))
+    low, high = (int(edge) for edge in _span(times))
     width = next((each for each in _WIDTHS if high // each - low // each < most), _WIDTHS[-1])
-    return _counted(times, sorts, names, low // width * width, width, high // width - low // width)
+    return _count(times, sorts, names, low // width * width, width, high // width - low // width)
 
 
-def by_width(times: Any, sorts: Any, names: tuple[str, ...], width: int, most: int) -> Bins | None:
+def histogram_of_last(
+    times: Any, sorts: Any, names: tuple[str, ...], width: int, most: int
+) -> Bins | None:
     """Counts in the last `most` bins of a width in seconds, up to the newest time."""
     known = times > 0
     times, sorts = times[known] // NANOSECONDS, sorts[known]
@@ -43,10 +47,10 @@ def by_width(times: Any, sorts: Any, names: tuple[str, ...], width: int, most: i
         return None
     last, first = int(times.max()) // width, int(times.min()) // width
     count = min(last - first, most - 1)
-    return _counted(times, sorts, names, (last - count) * width, width, count)
+    return _count(times, sorts, names, (last - count) * width, width, count)
 
 
-def _edges(times: Any) -> tuple[Any, Any]:
+def _span(times: Any) -> tuple[Any, Any]:
     """The earliest and the latest time, a few far ones left out where they would be all."""
     low, high = times.min(), times.max()
     inner = np.quantile(times, [_OUTLIERS, 1 - _OUTLIERS], method="nearest")
@@ -55,7 +59,7 @@ def _edges(times: Any) -> tuple[Any, Any]:
     return low, high
 
 
-def _counted(
+def _count(
     times: Any, sorts: Any, names: tuple[str, ...], start: int, width: int, last: int
 ) -> Bins:
     place = (times - start) // width

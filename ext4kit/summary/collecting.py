@@ -11,21 +11,28 @@ from ext4kit.journal import Log
 from ext4kit.past.writer import Writer, find_writer
 from ext4kit.recovery import find_deleted
 from ext4kit.recovery.sources import ALL_SOURCES, Source
-from ext4kit.summary.activity import activity
-from ext4kit.summary.deletions import deletions
+from ext4kit.summary.activity import activity_stats
+from ext4kit.summary.deletions import deletion_stats
 from ext4kit.summary.disk import disk_map
-from ext4kit.summary.facts import Activity, Deletions, DiskMap, Health, Identity, LogFacts
-from ext4kit.summary.identity import health, identity, log_facts
-from ext4kit.summary.suspicions import Suspicion, find_suspicions
-from ext4kit.summary.victims import Victim, find_victims
+from ext4kit.summary.facts import (
+    ActivityStats,
+    CheckResult,
+    DeletionStats,
+    DiskMap,
+    FileSystemFacts,
+    JournalFacts,
+)
+from ext4kit.summary.identity import check_result, file_system_facts, journal_facts
+from ext4kit.summary.suspicions import Indicator, find_indicators
+from ext4kit.summary.victims import ZeroLengthFile, find_zero_length_files
 from ext4kit.timeline import build_timeline
 
 Progress = Callable[[int, int], None]  # (done, total)
-Step = Callable[[str], AbstractContextManager[Progress | None]]
+ProgressStep = Callable[[str], AbstractContextManager[Progress | None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
+class TriageOptions:
     """How much is collected.
 
     Attributes:
@@ -44,7 +51,7 @@ class Extent:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class Triage:
     """The facts about a file system.
 
     Attributes:
@@ -52,22 +59,24 @@ class Summary:
         victims: how many files lost their content to a crash, and the newest of them.
     """
 
-    identity: Identity
+    identity: FileSystemFacts
     writer: Writer
-    health: Health | None
-    log: LogFacts
-    deletions: Deletions
-    activity: Activity
+    health: CheckResult | None
+    log: JournalFacts
+    deletions: DeletionStats
+    activity: ActivityStats
     disk: DiskMap
-    suspicions: tuple[Suspicion, ...]
-    victims: tuple[int, tuple[Victim, ...]]
+    suspicions: tuple[Indicator, ...]
+    victims: tuple[int, tuple[ZeroLengthFile, ...]]
 
 
-def _unseen(_title: str) -> AbstractContextManager[Progress | None]:
+def _no_progress(_title: str) -> AbstractContextManager[Progress | None]:
     return nullcontext()
 
 
-def summarize(fs: FileSystem, extent: Extent = Extent(), step: Step = _unseen) -> Summary:  # noqa: B008
+def triage(
+    fs: FileSystem, extent: TriageOptions = TriageOptions(), step: ProgressStep = _no_progress
+) -> Triage:  # noqa: B008
     """Collect the facts about a file system; problems are added to `fs.problems`.
 
     Args:
@@ -81,16 +90,16 @@ def summarize(fs: FileSystem, extent: Extent = Extent(), step: Step = _unseen) -
     with step("reading the log") as show:
         timeline = build_timeline(fs, show)
     with step("checking"):
-        checked = health(fs) if extent.verify else None
-    journal = log_facts(fs, log)
-    return Summary(
-        identity=identity(fs),
+        checked = check_result(fs) if extent.verify else None
+    journal = journal_facts(fs, log)
+    return Triage(
+        identity=file_system_facts(fs),
         writer=find_writer(fs, log),
         health=checked,
         log=journal,
-        deletions=deletions(deleted, extent.sources, extent.first, extent.rows),
-        activity=activity(timeline, extent.rows),
+        deletions=deletion_stats(deleted, extent.sources, extent.first, extent.rows),
+        activity=activity_stats(timeline, extent.rows),
         disk=disk_map(fs, log, deleted, extent.cells),
-        suspicions=find_suspicions(fs, deleted, timeline, extent.rows),
-        victims=find_victims(fs, log, journal.standing, timeline, extent.rows),
+        suspicions=find_indicators(fs, deleted, timeline, extent.rows),
+        victims=find_zero_length_files(fs, log, journal.standing, timeline, extent.rows),
     )

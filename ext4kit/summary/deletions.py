@@ -8,15 +8,17 @@ from collections.abc import Set
 import numpy as np
 
 from ext4kit.past.places import Ground
-from ext4kit.recovery import Deleted, Grade
+from ext4kit.recovery import DeletedFiles, Grade
 from ext4kit.recovery.sources import Source
-from ext4kit.summary.bins import spread_out
-from ext4kit.summary.facts import Deletions
+from ext4kit.summary.bins import histogram_over_span
+from ext4kit.summary.facts import DeletionStats
 
 GRADES = tuple(Grade)
 
 
-def deletions(deleted: Deleted, sources: Set[Source], first: int, listed: int) -> Deletions:
+def deletion_stats(
+    deleted: DeletedFiles, sources: Set[Source], first: int, listed: int
+) -> DeletionStats:
     """The deleted files in figures.
 
     Args:
@@ -28,22 +30,22 @@ def deletions(deleted: Deleted, sources: Set[Source], first: int, listed: int) -
     files = deleted.files
     grade = np.array([GRADES.index(file.grade) for file in files], np.int64)
     size = np.array([min(file.size or 0, 1 << 60) for file in files], np.int64)
-    times = np.array([file.moment or 0 for file in files], np.int64)
+    times = np.array([file.deletion_time or 0 for file in files], np.int64)
     latest = [files[row] for row in np.argsort(-times, kind="stable")[:listed].tolist()]
     largest = np.argsort(-size, kind="stable")[:first].tolist()
     grounds = Counter(file.path_ground for file in files if file.path is not None)
     names = deleted.removed_names()
     counts = np.bincount(grade, minlength=len(GRADES)).tolist()
-    return Deletions(
+    return DeletionStats(
         total=len(files),
         grades=dict(zip(GRADES, counts, strict=True)),
         sizes={each: int(size[grade == place].sum()) for place, each in enumerate(GRADES)},
         grounds={str(each): grounds[each] for each in Ground},
         removed_names=None if names is None else len(names),
-        when=spread_out(times, grade, tuple(map(str, GRADES))),
+        when=histogram_over_span(times, grade, tuple(map(str, GRADES))),
         undated=int((times <= 0).sum()),
         largest=tuple(files[row] for row in largest if files[row].size),
-        latest=tuple(file for file in latest[:first] if file.moment),
+        latest=tuple(file for file in latest[:first] if file.deletion_time),
         listed=tuple(latest),
         searched=tuple(str(source) for source in Source if source in sources),
     )

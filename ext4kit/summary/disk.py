@@ -11,18 +11,18 @@ from ext4kit.arrays.intervals import Intervals
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.geometry import first_block, group_overhead
 from ext4kit.journal import Log
-from ext4kit.recovery import Deleted, Grade
-from ext4kit.summary.facts import DiskMap, Use
+from ext4kit.recovery import DeletedFiles, Grade
+from ext4kit.summary.facts import DiskMap, MapCategory
 
 _RECOVERABLE = (
-    (Grade.INTACT, Use.INTACT),
-    (Grade.CONSISTENT, Use.CONSISTENT),
-    (Grade.PARTIAL, Use.PARTIAL),
-    (Grade.CARVED, Use.CARVED),
+    (Grade.INTACT, MapCategory.INTACT),
+    (Grade.CONSISTENT, MapCategory.CONSISTENT),
+    (Grade.PARTIAL, MapCategory.PARTIAL),
+    (Grade.CARVED, MapCategory.CARVED),
 )
 
 
-def disk_map(fs: FileSystem, log: Log | None, deleted: Deleted, cells: int) -> DiskMap:
+def disk_map(fs: FileSystem, log: Log | None, deleted: DeletedFiles, cells: int) -> DiskMap:
     """The blocks of a file system in at most `cells` cells.
 
     Args:
@@ -36,20 +36,20 @@ def disk_map(fs: FileSystem, log: Log | None, deleted: Deleted, cells: int) -> D
     edges = np.minimum(np.arange(0, blocks + cell, cell), blocks)
     edges = edges[: -(-blocks // cell) + 1]
     size = np.diff(edges)
-    used = np.minimum(_covered(_used_runs(fs), edges), size)
-    metadata = np.minimum(_covered(_metadata_runs(fs, log), edges), used)
-    counts = {Use.METADATA: metadata, Use.FILES: used - metadata}
+    used = np.minimum(_blocks_per_cell(_allocated_runs(fs), edges), size)
+    metadata = np.minimum(_blocks_per_cell(_metadata_runs(fs, log), edges), used)
+    counts = {MapCategory.METADATA: metadata, MapCategory.FILES: used - metadata}
     free, runs, before = size - used, np.zeros((0, 2), np.int64), np.zeros(len(size), np.int64)
     for grade, use in _RECOVERABLE:  # what several claim counts for the best of them
-        runs = np.concatenate([runs, *_content_runs(deleted, grade)])
-        covered = np.minimum(_covered(runs, edges), free)
+        runs = np.concatenate([runs, *_recoverable_runs(deleted, grade)])
+        covered = np.minimum(_blocks_per_cell(runs, edges), free)
         counts[use] = np.maximum(covered - before, 0)
         before = np.maximum(covered, before)
-    counts[Use.FREE] = free - before
+    counts[MapCategory.FREE] = free - before
     return DiskMap(cell, counts)
 
 
-def _covered(runs: Any, edges: Any) -> Any:
+def _blocks_per_cell(runs: Any, edges: Any) -> Any:
     """Blocks between neighbouring edges that runs (n, 2) of (first, end) cover, each once."""
     whole = Intervals.union(runs[:, 0], runs[:, 1] - runs[:, 0])
     columns = (whole.start, whole.end)
@@ -59,7 +59,7 @@ def _covered(runs: Any, edges: Any) -> Any:
     return np.diff(before[0] - before[1])
 
 
-def _used_runs(fs: FileSystem) -> Any:
+def _allocated_runs(fs: FileSystem) -> Any:
     """(first, end) of the runs of blocks that the bitmaps mark."""
     superblock, parts = fs.superblock, [np.zeros((0, 2), np.int64)]
     for group in range(len(fs.groups)):
@@ -68,10 +68,10 @@ def _used_runs(fs: FileSystem) -> Any:
         used = Intervals.of_mask(fs.bitmaps.block_bitmap(group))
         places = np.stack([used.start, used.end], axis=1)
         parts.append(start + np.minimum(places * superblock.cluster_ratio, count))
-    return np.concatenate([_boot(fs), *parts])
+    return np.concatenate([_boot_blocks(fs), *parts])
 
 
-def _boot(fs: FileSystem) -> Any:
+def _boot_blocks(fs: FileSystem) -> Any:
     """The blocks in front of the first group."""
     return np.array([[0, fs.superblock.first_data_block]], np.int64)
 
@@ -85,14 +85,17 @@ def _metadata_runs(fs: FileSystem, log: Log | None) -> Any:
     table = -(-superblock.inodes_per_group * superblock.inode_size // superblock.block_size)
     kinds = ((starts, overhead), (groups.block_bitmap, 1), (groups.inode_bitmap, 1),
              (groups.inode_table, table))  # fmt: skip
-    parts = [_boot(fs), *(np.stack([first, first + count], axis=1) for first, count in kinds)]
+    parts = [
+        _boot_blocks(fs),
+        *(np.stack([first, first + count], axis=1) for first, count in kinds),
+    ]
     if log is not None and log.reader.blocks is fs.blocks:
         places = np.sort(log.reader.log_blocks[log.reader.log_blocks > 0])
         parts.append(np.stack([places, places + 1], axis=1))
     return np.concatenate(parts)
 
 
-def _content_runs(deleted: Deleted, grade: Grade) -> Iterable[Any]:
+def _recoverable_runs(deleted: DeletedFiles, grade: Grade) -> Iterable[Any]:
     """(first, end) of what files of a grade still have."""
     for file in deleted:
         content = file.content() if file.grade is grade else None

@@ -13,7 +13,7 @@ from ext4kit.timeline import Event
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class FileSystemFacts:
     """What a file system says of itself.
 
     Attributes:
@@ -48,7 +48,7 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class CheckResult:
     """What a check of all checksums and cross-references found.
 
     Attributes:
@@ -67,7 +67,7 @@ class Health:
 Sort = Literal["made", "written", "moved", "changed", "deleted"]  # of events
 
 
-class Standing(StrEnum):
+class JournalState(StrEnum):
     """Whether the log holds what was not written in place."""
 
     NONE = "none"
@@ -77,7 +77,7 @@ class Standing(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class LogFacts:
+class JournalFacts:
     """What is left in the journal.
 
     Attributes:
@@ -91,7 +91,7 @@ class LogFacts:
         backwards: how often a commit is dated before the one before it.
     """
 
-    standing: Standing
+    standing: JournalState
     size: fields.Size = 0
     transactions: int = 0
     first: int | None = None
@@ -132,7 +132,7 @@ class Bins:
 
 
 @dataclass(frozen=True, slots=True)
-class Deletions:
+class DeletionStats:
     """What was deleted.
 
     Attributes:
@@ -161,7 +161,7 @@ class Deletions:
 
 
 @dataclass(frozen=True, slots=True)
-class Activity:
+class ActivityStats:
     """What happened while the log was written.
 
     Attributes:
@@ -180,7 +180,7 @@ class Activity:
     listed: tuple[Event, ...]
 
 
-class Use(StrEnum):
+class MapCategory(StrEnum):
     """What a block is, to a responder. The order is that of the map."""
 
     METADATA = "metadata"
@@ -202,9 +202,9 @@ class DiskMap:
     """
 
     cell: int
-    counts: dict[Use, Any]
+    counts: dict[MapCategory, Any]
 
     @property
-    def totals(self) -> dict[Use, int]:
+    def totals(self) -> dict[MapCategory, int]:
         """Blocks of each use."""
         return {use: int(count.sum()) for use, count in self.counts.items()}

@@ -9,20 +9,20 @@ import numpy as np
 from ext4kit.filesystem import FileSystem
 from ext4kit.findings import Severity
 from ext4kit.journal import Log, ReplayedBlocks
-from ext4kit.journal.fast_commits.reading import read_fast_commits
-from ext4kit.past.breaks import find_breaks
-from ext4kit.summary.facts import Health, Identity, LogFacts, Standing
-from ext4kit.timeline.clock import FIRST_EVER
+from ext4kit.journal.fast_commits.reading import scan_fast_commits
+from ext4kit.past.breaks import find_journal_gaps
+from ext4kit.summary.facts import CheckResult, FileSystemFacts, JournalFacts, JournalState
+from ext4kit.timeline.clock import FIRST_TID
 from ext4kit.units import NANOSECONDS
 from ext4kit.verify import CODES, verify
 
 _WEIGHT = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
 
 
-def identity(fs: FileSystem) -> Identity:
+def file_system_facts(fs: FileSystem) -> FileSystemFacts:
     """What the superblock says, after the replay of the log."""
     superblock = fs.superblock
-    return Identity(
+    return FileSystemFacts(
         kind=superblock.kind,
         label=superblock.volume_name,
         uuid=superblock.uuid_text,
@@ -33,9 +33,9 @@ def identity(fs: FileSystem) -> Identity:
         inodes=superblock.inodes_count,
         free_inodes=int(fs.groups.free_inodes_count.sum()),
         features=tuple(superblock.features.readings),
-        made=_moment(superblock.mkfs_time),
-        mounted=_moment(superblock.mount_time),
-        written=_moment(superblock.write_time),
+        made=_seconds_to_ns(superblock.mkfs_time),
+        mounted=_seconds_to_ns(superblock.mount_time),
+        written=_seconds_to_ns(superblock.write_time),
         mounts=superblock.mount_count,
         is_backup=superblock.group_number != 0,
         checksum_ok=superblock.checksum_ok,
@@ -43,11 +43,11 @@ def identity(fs: FileSystem) -> Identity:
     )
 
 
-def _moment(seconds: int) -> int | None:
+def _seconds_to_ns(seconds: int) -> int | None:
     return seconds * NANOSECONDS if seconds else None
 
 
-def health(fs: FileSystem) -> Health:
+def check_result(fs: FileSystem) -> CheckResult:
     """Every checksum and cross-reference checked, in short."""
     result = verify(fs)
     found = [
@@ -56,42 +56,42 @@ def health(fs: FileSystem) -> Health:
     ]
     found.sort(key=lambda row: (_WEIGHT[row[1]], -row[2], row[0]))
     wrong = result.findings.wrong
-    return Health(tuple(found), wrong, result.inodes, result.directories, result.blocks)
+    return CheckResult(tuple(found), wrong, result.inodes, result.directories, result.blocks)
 
 
-def log_facts(fs: FileSystem, log: Log | None) -> LogFacts:
+def journal_facts(fs: FileSystem, log: Log | None) -> JournalFacts:
     """What the log holds and how far back it goes."""
     if log is None:
-        return LogFacts(Standing.NONE)
+        return JournalFacts(JournalState.NONE)
     known = log.transactions
     rows = np.flatnonzero(known.committed)
     times = known.commit_time_ns[rows]
     times = times[times >= 0]
-    breaks = find_breaks(log)
-    return LogFacts(
-        standing=_standing(fs, log),
+    breaks = find_journal_gaps(log)
+    return JournalFacts(
+        standing=_journal_state(fs, log),
         size=log.length * log.superblock.block_size,
         transactions=len(rows),
-        first=_id(known.order, rows[:1]),
-        last=_id(known.order, rows[-1:]),
+        first=_tid_of(known.order, rows[:1]),
+        last=_tid_of(known.order, rows[-1:]),
         since=int(times.min()) if len(times) else None,
         until=int(times.max()) if len(times) else None,
         to_replay=int(known.to_replay.sum()),
-        fast_commits=len(read_fast_commits(log).due) if log.has_fast_commits else 0,
-        unmounts=int(breaks.clean.sum()),
-        power_cuts=int((~breaks.clean & ~breaks.lost).sum()),
-        gaps=int(breaks.lost.sum()),
-        is_whole=bool(len(rows) and known.order[rows[0]] <= FIRST_EVER),
+        fast_commits=len(scan_fast_commits(log).to_replay) if log.has_fast_commits else 0,
+        unmounts=int(breaks.unmounted.sum()),
+        power_cuts=int((~breaks.unmounted & ~breaks.transactions_lost).sum()),
+        gaps=int(breaks.transactions_lost.sum()),
+        is_whole=bool(len(rows) and known.order[rows[0]] <= FIRST_TID),
         backwards=int((np.diff(times) < -NANOSECONDS).sum()),
     )
 
 
-def _standing(fs: FileSystem, log: Log) -> Standing:
+def _journal_state(fs: FileSystem, log: Log) -> JournalState:
     if log.superblock.start == 0:
-        return Standing.CLEAN
+        return JournalState.CLEAN
     asked = isinstance(fs.blocks, ReplayedBlocks) or log.needs_recovery
-    return Standing.TO_REPLAY if asked else Standing.LEFT
+    return JournalState.TO_REPLAY if asked else JournalState.LEFT
 
 
-def _id(orders: Any, rows: Any) -> int | None:
+def _tid_of(orders: Any, rows: Any) -> int | None:
     return int(orders[rows[0]]) % (1 << 32) if len(rows) else None

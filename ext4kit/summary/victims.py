@@ -15,9 +15,9 @@ import numpy as np
 
 from ext4kit.filesystem import FileSystem
 from ext4kit.journal import Log
-from ext4kit.past.breaks import find_breaks
-from ext4kit.summary.facts import Standing
-from ext4kit.timeline import Kind, Timeline
+from ext4kit.past.breaks import find_journal_gaps
+from ext4kit.summary.facts import JournalState
+from ext4kit.timeline import EventKind, Timeline
 from ext4kit.timeline.events import CODE
 from ext4kit.units import NANOSECONDS
 
@@ -26,25 +26,25 @@ SLACK = 1 * NANOSECONDS
 
 
 @dataclass(frozen=True, slots=True)
-class Victim:
+class ZeroLengthFile:
     """A file that is empty and was written shortly before the power went.
 
     Attributes:
         path: None when no name leads to it.
-        written: its mtime, ns; stopped: the last commit before the power went, ns.
-        was_made: it was new; else it was cut to be written anew.
+        written: its mtime, ns; crash_time: the last commit before the power went, ns.
+        was_new: it was new; else it was cut to be written anew.
     """
 
     path: bytes | None
     inode: int
     written: int
-    stopped: int
-    was_made: bool
+    crash_time: int
+    was_new: bool
 
 
-def find_victims(
-    fs: FileSystem, log: Log | None, standing: Standing, timeline: Timeline, most: int
-) -> tuple[int, tuple[Victim, ...]]:
+def find_zero_length_files(
+    fs: FileSystem, log: Log | None, standing: JournalState, timeline: Timeline, most: int
+) -> tuple[int, tuple[ZeroLengthFile, ...]]:
     """How many there are, and the newest of them.
 
     Args:
@@ -54,36 +54,36 @@ def find_victims(
         timeline: its events.
         most: how many to give.
     """
-    stops = _stops(log, standing)
+    stops = _crash_times(log, standing)
     if not len(stops):
         return 0, ()
     events = timeline.events
-    emptied = (events.kind == CODE[Kind.TRUNCATED]) & (events.new == 0)
+    emptied = (events.kind == CODE[EventKind.TRUNCATED]) & (events.new == 0)
     cut = np.unique(events.number[emptied])
     none = (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, bool))
-    found = [none, *(_rows(table, stops, cut) for table in fs.inode_chunks())]
+    found = [none, *(_select(table, stops, cut) for table in fs.inode_batches())]
     columns = [np.concatenate(each) for each in zip(*found, strict=True)]
     order = np.argsort(-columns[1], kind="stable")[:most]
     number, written, stopped, made = (column[order].tolist() for column in columns)
-    names = _names(fs, number)
+    names = _paths(fs, number)
     victims = zip(map(names.get, number), number, written, stopped, made, strict=True)
-    return len(columns[0]), tuple(Victim(*values) for values in victims)
+    return len(columns[0]), tuple(ZeroLengthFile(*values) for values in victims)
 
 
-def _stops(log: Log | None, standing: Standing) -> Any:
+def _crash_times(log: Log | None, standing: JournalState) -> Any:
     """When the power went, ns, ascending: the last commit before each time."""
     if log is None:
         return np.zeros(0, np.int64)
-    breaks = find_breaks(log)
-    stops = [breaks.time[~breaks.clean & ~breaks.lost]]
-    if standing is Standing.TO_REPLAY:
+    breaks = find_journal_gaps(log)
+    stops = [breaks.commit_time[~breaks.unmounted & ~breaks.transactions_lost]]
+    if standing is JournalState.TO_REPLAY:
         known = log.transactions
         stops.append(known.commit_time_ns[np.flatnonzero(known.committed)[-1:]])
     times = np.concatenate(stops)
     return np.sort(times[times > 0])
 
 
-def _rows(table: Any, stops: Any, cut: Any) -> tuple[Any, Any, Any, Any]:
+def _select(table: Any, stops: Any, cut: Any) -> tuple[Any, Any, Any, Any]:
     """(number, mtime, time of the stop, it was new) of the victims in a piece of the table.
 
     What is made empty has one time in all its fields, what is touched one in two of them; what
@@ -102,10 +102,10 @@ def _rows(table: Any, stops: Any, cut: Any) -> tuple[Any, Any, Any, Any]:
     return table.number[rows], mtime, stop, made[rows]
 
 
-def _names(fs: FileSystem, numbers: list[int]) -> dict[int, bytes]:
+def _paths(fs: FileSystem, numbers: list[int]) -> dict[int, bytes]:
     """A path of each inode that has one."""
     if not numbers:
         return {}
     tree = fs.tree()
-    rows = np.flatnonzero(np.isin(tree.number, np.array(numbers, np.int64)))
-    return dict(zip(tree.number[rows].tolist(), tree.paths_of(rows), strict=True))
+    rows = np.flatnonzero(np.isin(tree.inode, np.array(numbers, np.int64)))
+    return dict(zip(tree.inode[rows].tolist(), tree.paths_of(rows), strict=True))

@@ -17,7 +17,7 @@ BLOCK_ROWS = 1 << 18
 NO_VALUE = -1  # in columns that can miss a value
 
 
-class Kind(StrEnum):
+class EventKind(StrEnum):
     """What happened. The order is the one within a transaction and an inode."""
 
     CREATED = "created"
@@ -46,16 +46,23 @@ class Kind(StrEnum):
     HINT = "hint"  # something in the evidence that a reader should look at
 
 
-KINDS = tuple(Kind)
+KINDS = tuple(EventKind)
 CODE = {kind: code for code, kind in enumerate(KINDS)}
 NAME_KINDS = (
-    Kind.CREATED, Kind.DIRECTORY_MADE, Kind.LINKED, Kind.RENAMED, Kind.MOVED, Kind.ORPHAN_ADDED,
-    Kind.UNLINKED, Kind.DELETED, Kind.DIRECTORY_REMOVED,
-)  # fmt: skip
+    EventKind.CREATED,
+    EventKind.DIRECTORY_MADE,
+    EventKind.LINKED,
+    EventKind.RENAMED,
+    EventKind.MOVED,
+    EventKind.ORPHAN_ADDED,
+    EventKind.UNLINKED,
+    EventKind.DELETED,
+    EventKind.DIRECTORY_REMOVED,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Events(Table):
+class EventTable(Table):
     """Events as columns (n,).
 
     Attributes:
@@ -64,11 +71,11 @@ class Events(Table):
         generation: of the inode.
         order: transaction that first shows the change; NOW for what only the disk shows.
         exact: it happened in that transaction; else in it or in one that is no longer there.
-        tag: row of `log.tags` of the copy that shows it, -1 without one.
+        tag_row: row of `log.tags` of the copy that shows it, -1 without one.
         old, new: values before and after, by kind; NO_VALUE for none. Owner: uid.
-        old_more, new_more: second values: gid; access time.
-        name: row in the names by which the inode went on, -1 to look it up.
-        old_name: row in the names that it had before, -1 for none.
+        old_second, new_second: second values: gid; access time.
+        name_row: row in the names by which the inode went on, -1 to look it up.
+        old_name_row: row in the names that it had before, -1 for none.
     """
 
     kind: npt.NDArray[np.uint8]
@@ -76,25 +83,27 @@ class Events(Table):
     generation: npt.NDArray[np.uint32]
     order: Int64s
     exact: Bools
-    tag: Int32s
+    tag_row: Int32s
     old: Int64s
     new: Int64s
-    old_more: Int64s
-    new_more: Int64s
-    name: Int32s
-    old_name: Int32s
+    old_second: Int64s
+    new_second: Int64s
+    name_row: Int32s
+    old_name_row: Int32s
 
 
-COLUMNS = tuple(part.name for part in fields(Events))
-_NONE = Events.empty()
+COLUMNS = tuple(part.name for part in fields(EventTable))
+_NONE = EventTable.empty()
 _TYPES: dict[str, np.dtype[Any]] = {name: getattr(_NONE, name).dtype for name in COLUMNS}
 
 
-def make_events(kind: Kind | Any, count: int, **columns: Any) -> Events:
+def event_table(kind: EventKind | Any, count: int, **columns: Any) -> EventTable:
     """Events with the given columns; what is not given has no value."""
-    code = CODE[kind] if isinstance(kind, Kind) else kind
+    code = CODE[kind] if isinstance(kind, EventKind) else kind
+    if unknown := columns.keys() - set(COLUMNS):
+        raise TypeError(f"no such columns: {', '.join(sorted(unknown))}")
     values = {"kind": code, "exact": True, **columns}
-    return Events(
+    return EventTable(
         *(
             np.broadcast_to(np.asarray(values.get(name, NO_VALUE)).astype(_TYPES[name]), count)
             for name in COLUMNS
@@ -102,7 +111,7 @@ def make_events(kind: Kind | Any, count: int, **columns: Any) -> Events:
     )
 
 
-class Pool:
+class EventPool:
     """Many small tables that become one.
 
     They are copied into blocks of a fixed size and the blocks joined column by column. The
@@ -115,19 +124,19 @@ class Pool:
         self._whole: dict[str, Any] = {}
         self._room = self._filled = 0
 
-    def add(self, events: Events) -> None:
+    def add(self, events: EventTable) -> None:
         """Put a table behind the others."""
         start = 0
         while start < len(events):
             if self._filled == self._room:
-                self._open_blocks()
+                self._new_block()
             step = min(len(events) - start, self._room - self._filled)
             for name in COLUMNS:
                 piece = getattr(events, name)[start : start + step]
                 self._blocks[name][-1][self._filled : self._filled + step] = piece
             self._filled, start = self._filled + step, start + step
 
-    def _open_blocks(self) -> None:
+    def _new_block(self) -> None:
         for name, blocks in self._blocks.items():
             kind = _TYPES[name]
             blocks.append(np.frombuffer(mmap(-1, BLOCK_ROWS * kind.itemsize), kind))
@@ -140,11 +149,11 @@ class Pool:
             self._whole[name] = np.concatenate([*full, last[: self._filled]])
         return self._whole[name]
 
-    def events(self, index: Any) -> Events:
+    def build(self, index: Any) -> EventTable:
         """The rows that `index` selects; the pool is of no more use then."""
-        return Events(*(self._taken(name, index) for name in COLUMNS))
+        return EventTable(*(self._take_column(name, index) for name in COLUMNS))
 
-    def _taken(self, name: str, index: Any) -> Any:
+    def _take_column(self, name: str, index: Any) -> Any:
         whole = self.column(name)
         del self._whole[name]
         return whole[index]
@@ -163,10 +172,10 @@ class Event:
         exact: False: it happened in this transaction or in an earlier one that is gone.
         old, new: values before and after, plain JSON values; None for none.
         reason: of a hint, in words.
-        seen: where: a log block and what it is a copy of.
+        source: where: a log block and what it is a copy of.
     """
 
-    kind: Kind
+    kind: EventKind
     path: bytes | None
     old_path: bytes | None
     inode: int
@@ -177,4 +186,4 @@ class Event:
     old: Any
     new: Any
     reason: str
-    seen: str
+    source: str

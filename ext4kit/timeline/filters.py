@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from ext4kit.timeline.clock import Clock
-from ext4kit.timeline.events import CODE, Event, Events, Kind
+from ext4kit.timeline.clock import CommitClock
+from ext4kit.timeline.events import CODE, Event, EventKind, EventTable
 
 
 @dataclass(frozen=True)
-class Filter:
+class EventFilter:
     """What is wanted; what is not given is not asked for.
 
     Attributes:
@@ -29,9 +29,9 @@ class Filter:
     inode: int | None = None
     since: int | None = None
     until: int | None = None
-    kinds: tuple[Kind, ...] = ()
+    kinds: tuple[EventKind, ...] = ()
 
-    def rows(self, events: Events, clock: Clock) -> Any:
+    def select_rows(self, events: EventTable, clock: CommitClock) -> Any:
         """Rows of the events that fit as far as their columns tell."""
         kept = np.ones(len(events), bool)
         if self.inode is not None:
@@ -50,7 +50,7 @@ class Filter:
     def _pattern(self) -> re.Pattern[str]:
         return re.compile(translate(self.path or "*"))
 
-    def fits(self, event: Event) -> bool:
+    def matches_path(self, event: Event) -> bool:
         """Whether an event's path, or the one before, is wanted."""
         if self.path is None:
             return True

@@ -9,23 +9,23 @@ import numpy as np
 
 from ext4kit.filesystem import FileSystem
 from ext4kit.parsers.inode import InodeTable
-from ext4kit.past import NOW
-from ext4kit.timeline.clock import Clock
-from ext4kit.timeline.events import Events, Kind, make_events
-from ext4kit.timeline.states import NONE, Stage, States
+from ext4kit.past import TID_ON_DISK
+from ext4kit.timeline.clock import CommitClock
+from ext4kit.timeline.events import EventKind, EventTable, event_table
+from ext4kit.timeline.states import NO_ROW, InodeStatus, StateBatch
 from ext4kit.units import NANOSECONDS
 
 MILLISECOND = 1_000_000
 TOLERANCE = NANOSECONDS  # a commit is dated by a coarse clock
 TIMES = ("atime", "mtime", "ctime", "crtime")
-COMPARED = (
+COMPARED_FIELDS = (
     "mode", "uid", "gid", "size", "links_count", "blocks", "flags", "generation", "file_acl",
     "atime", "mtime", "ctime", "crtime", "dtime", "version", "project_id", "extra_isize", "i_block",
 )  # fmt: skip
 
 
-class Hint(IntEnum):
-    """What a hint is about; `Events.old_more` of a hint."""
+class HintKind(IntEnum):
+    """What a hint is about; `EventTable.old_second` of a hint."""
 
     BEFORE_CREATION = 0
     AFTER_COMMIT = 1
@@ -35,69 +35,71 @@ class Hint(IntEnum):
     NOT_IN_LOG = 5
 
 
-REASONS = {
-    Hint.BEFORE_CREATION: "{field} is earlier than the creation of the inode; copying and "
+HINT_TEXTS = {
+    HintKind.BEFORE_CREATION: "{field} is earlier than the creation of the inode; copying and "
     "unpacking tools do this too",
-    Hint.AFTER_COMMIT: "{field} is later than the commit that wrote it",
-    Hint.ROUND: "{field} has round nanoseconds and the other times have not; tools that set "
+    HintKind.AFTER_COMMIT: "{field} is later than the commit that wrote it",
+    HintKind.ROUND: "{field} has round nanoseconds and the other times have not; tools that set "
     "times to the second do this",
-    Hint.CTIME_BACK: "ctime went backwards: the clock was set back, or the disk edited",
-    Hint.CRTIME_CHANGED: "the creation time changed, which no system call does",
-    Hint.NOT_IN_LOG: "{field} on disk is not that of the newest copy in a complete log",
+    HintKind.CTIME_BACK: "ctime went backwards: the clock was set back, or the disk edited",
+    HintKind.CRTIME_CHANGED: "the creation time changed, which no system call does",
+    HintKind.NOT_IN_LOG: "{field} on disk is not that of the newest copy in a complete log",
 }
 
 
-def state_hints(states: States, clock: Clock) -> list[Events]:
+def state_hints(states: StateBatch, clock: CommitClock) -> list[EventTable]:
     """Hints from single states and from a state and the one before."""
     return [
-        *_clock_hints(states, clock),
-        *_round_hints(states),
-        _ctime_back(states),
+        *_time_order_hints(states, clock),
+        *_rounded_time_hints(states),
+        _ctime_decrease(states),
         _crtime_changed(states),
     ]
 
 
-def _new(states: States, name: str) -> Any:
+def _newly_set(states: StateBatch, name: str) -> Any:
     """Per state (bool): the field was set by this state, as far as it is known."""
-    column, before = getattr(states.table, name), np.maximum(states.before, 0)
+    column, before = getattr(states.table, name), np.maximum(states.previous_row, 0)
     same = states.table.generation == states.table.generation[before]
-    kept = (states.before >= 0) & same & (column == column[before])
-    return ~kept & ~states.carried & (states.stage > Stage.NOTHING)
+    kept = (states.previous_row >= 0) & same & (column == column[before])
+    return ~kept & ~states.repeated & (states.stage > InodeStatus.EMPTY)
 
 
-def _hints(states: States, chosen: Any, hint: Hint, field: str, old: Any = None) -> Events:
+def _hint_events(
+    states: StateBatch, chosen: Any, hint: HintKind, field: str, old: Any = None
+) -> EventTable:
     rows = np.flatnonzero(chosen)
-    return make_events(
-        Kind.HINT,
+    return event_table(
+        EventKind.HINT,
         len(rows),
         number=states.table.number[rows],
         generation=states.table.generation[rows],
         order=states.order[rows],
         exact=states.exact[rows],
-        tag=states.tag[rows],
-        old=NONE if old is None else old[rows],
+        tag_row=states.tag[rows],
+        old=NO_ROW if old is None else old[rows],
         new=getattr(states.table, field)[rows],
-        old_more=int(hint),
-        new_more=COMPARED.index(field),
+        old_second=int(hint),
+        new_second=COMPARED_FIELDS.index(field),
     )
 
 
-def _clock_hints(states: States, clock: Clock) -> list[Events]:
+def _time_order_hints(states: StateBatch, clock: CommitClock) -> list[EventTable]:
     """Times before the inode was created, and after they were committed."""
     table, commit = states.table, clock.times_of(states.order)
     born = table.extra_isize >= 24
     events = []
     for name in TIMES:
-        moment, new = getattr(table, name), _new(states, name)
+        moment, new = getattr(table, name), _newly_set(states, name)
         if name != "crtime":
             early = new & born & (moment < table.crtime - TOLERANCE)
-            events.append(_hints(states, early, Hint.BEFORE_CREATION, name, table.crtime))
+            events.append(_hint_events(states, early, HintKind.BEFORE_CREATION, name, table.crtime))
         late = new & (commit >= 0) & (moment > commit + TOLERANCE)
-        events.append(_hints(states, late, Hint.AFTER_COMMIT, name, commit))
+        events.append(_hint_events(states, late, HintKind.AFTER_COMMIT, name, commit))
     return events
 
 
-def _round_hints(states: States) -> list[Events]:
+def _rounded_time_hints(states: StateBatch) -> list[EventTable]:
     """Round nanoseconds in an inode whose ctime has others."""
     table = states.table
     fine = (table.extra_isize >= 24) & (table.ctime % MILLISECOND != 0)
@@ -105,56 +107,58 @@ def _round_hints(states: States) -> list[Events]:
     events = []
     for name in ("atime", "mtime"):
         moment = getattr(table, name)
-        chosen = _new(states, name) & fine & (moment % MILLISECOND == 0)
-        events.append(_hints(states, chosen, Hint.ROUND, name))
+        chosen = _newly_set(states, name) & fine & (moment % MILLISECOND == 0)
+        events.append(_hint_events(states, chosen, HintKind.ROUND, name))
     return events
 
 
-def _same_life(states: States) -> tuple[Any, Any]:
+def _same_instance(states: StateBatch) -> tuple[Any, Any]:
     """(per state (bool): it goes on from one of the same life, that one's row)."""
-    before = np.maximum(states.before, 0)
-    same = (states.before >= 0) & ~states.carried
+    before = np.maximum(states.previous_row, 0)
+    same = (states.previous_row >= 0) & ~states.repeated
     same &= states.table.generation == states.table.generation[before]
-    return same & (states.stage > Stage.FREED), before
+    return same & (states.stage > InodeStatus.FREED), before
 
 
-def _ctime_back(states: States) -> Events:
-    same, before = _same_life(states)
+def _ctime_decrease(states: StateBatch) -> EventTable:
+    same, before = _same_instance(states)
     ctime = states.table.ctime
-    return _hints(states, same & (ctime < ctime[before]), Hint.CTIME_BACK, "ctime", ctime[before])
+    return _hint_events(
+        states, same & (ctime < ctime[before]), HintKind.CTIME_BACK, "ctime", ctime[before]
+    )
 
 
-def _crtime_changed(states: States) -> Events:
-    same, before = _same_life(states)
+def _crtime_changed(states: StateBatch) -> EventTable:
+    same, before = _same_instance(states)
     table = states.table
     same &= (table.extra_isize >= 24) & (table.extra_isize[before] >= 24)
     other = same & (table.crtime != table.crtime[before])
-    return _hints(states, other, Hint.CRTIME_CHANGED, "crtime", table.crtime[before])
+    return _hint_events(states, other, HintKind.CRTIME_CHANGED, "crtime", table.crtime[before])
 
 
-def disk_hints(fs: FileSystem, newest: InodeTable, tags: Any) -> Events:
+def disk_mismatch_hints(fs: FileSystem, newest: InodeTable, tags: Any) -> EventTable:
     """Inodes that the disk shows otherwise than their newest copies in the log.
 
     One hint a field; checksums are left out, they follow from the rest.
     """
     disk = fs.inode_table(newest.number)
     parts = []
-    for place, name in enumerate(COMPARED):
+    for place, name in enumerate(COMPARED_FIELDS):
         old, new = getattr(newest, name), getattr(disk, name)
         plain = old.ndim == 1
         rows = np.flatnonzero(old != new if plain else (old != new).any(axis=1))
         parts.append(
-            make_events(
-                Kind.HINT,
+            event_table(
+                EventKind.HINT,
                 len(rows),
                 number=newest.number[rows],
                 generation=newest.generation[rows],
-                order=NOW,
-                tag=tags[rows],
-                old=old[rows] if plain else NONE,
-                new=new[rows] if plain else NONE,
-                old_more=int(Hint.NOT_IN_LOG),
-                new_more=place,
+                order=TID_ON_DISK,
+                tag_row=tags[rows],
+                old=old[rows] if plain else NO_ROW,
+                new=new[rows] if plain else NO_ROW,
+                old_second=int(HintKind.NOT_IN_LOG),
+                new_second=place,
             )
         )
-    return Events.concat(parts)
+    return EventTable.concat(parts)

@@ -14,40 +14,52 @@ import numpy as np
 
 from ext4kit.arrays.grouping import ends_group, starts_group
 from ext4kit.filesystem import FileSystem
-from ext4kit.filesystem.geometry import inode_place
-from ext4kit.journal import History, InodeVersions, inode_version_pieces
+from ext4kit.filesystem.geometry import group_and_slot
+from ext4kit.journal import BlockHistory, InodeVersions, inode_version_batches
 from ext4kit.parsers.inode import InodeTable, inode_checksums_ok, parse_inodes
-from ext4kit.past import NOW
-from ext4kit.past.states import are_ordinary
-from ext4kit.timeline.attributes import attribute_events, first_sights
-from ext4kit.timeline.clock import Clock
-from ext4kit.timeline.events import Pool
-from ext4kit.timeline.hints import disk_hints, state_hints
-from ext4kit.timeline.states import NONE, Stage, States, Turns, joined_turns, stages_of, turns_of
-from ext4kit.timeline.xattrs import AttributeChanges
+from ext4kit.past import TID_ON_DISK
+from ext4kit.past.states import is_user_inode
+from ext4kit.timeline.attributes import first_seen_events, inode_change_events
+from ext4kit.timeline.clock import CommitClock
+from ext4kit.timeline.events import EventPool
+from ext4kit.timeline.hints import disk_mismatch_hints, state_hints
+from ext4kit.timeline.states import (
+    NO_ROW,
+    InodeStatus,
+    StateBatch,
+    StatusTransitions,
+    joined_turns,
+    status_of,
+    transitions_in,
+)
+from ext4kit.timeline.xattrs import XattrChangeFinder
 from ext4kit.units import NANOSECONDS
 
 Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class InodeHistory:
+class InodeScan:
     """What the pass found.
 
     Attributes:
-        turns: of all inodes.
+        transitions: of all inodes.
         events: what changed in inodes that went on, and hints.
         changes: the values of extended attributes that the events point at.
     """
 
-    turns: Turns
-    events: Pool
-    changes: AttributeChanges
+    transitions: StatusTransitions
+    events: EventPool
+    changes: XattrChangeFinder
 
 
-def read_inodes(
-    fs: FileSystem, history: History, clock: Clock, complete: bool, progress: Progress | None
-) -> InodeHistory:
+def scan_inode_states(
+    fs: FileSystem,
+    history: BlockHistory,
+    clock: CommitClock,
+    complete: bool,
+    progress: Progress | None,
+) -> InodeScan:
     """Go over all inode states in the log.
 
     Args:
@@ -57,11 +69,11 @@ def read_inodes(
         complete: the disk as `fs` shows it is what the newest transaction left.
         progress: told (done, total) in table blocks.
     """
-    reader = _Reader(fs, history, clock, complete)
-    total = max(len(history.tags), 1)
+    reader = _StateScanner(fs, history, clock, complete)
+    total = max(len(history.tag_rows), 1)
     done = 0
-    for piece in inode_version_pieces(fs, history, of_other_layout=False):
-        reader.take(piece)
+    for piece in inode_version_batches(fs, history, of_other_layout=False):
+        reader.add_batch(piece)
         done = min(done + history.log.reader.chunk, total)
         if progress is not None:
             progress(done, total)
@@ -70,68 +82,70 @@ def read_inodes(
     return reader.finish()
 
 
-class _Reader:
-    def __init__(self, fs: FileSystem, history: History, clock: Clock, complete: bool) -> None:
+class _StateScanner:
+    def __init__(
+        self, fs: FileSystem, history: BlockHistory, clock: CommitClock, complete: bool
+    ) -> None:
         self.fs, self.history, self.clock, self.complete = fs, history, clock, complete
-        self.changes = AttributeChanges(fs, history)
-        self._turns: list[Turns] = []
-        self._events = Pool()
+        self.changes = XattrChangeFinder(fs, history)
+        self._turns: list[StatusTransitions] = []
+        self._events = EventPool()
         nothing = np.zeros((0, fs.superblock.inode_size), np.uint8)
         none = np.zeros(0, np.int64)
         self._carry = InodeVersions(none, none, none, nothing)
 
-    def take(self, piece: InodeVersions) -> None:
+    def add_batch(self, piece: InodeVersions) -> None:
         """One piece, put behind what the last one left over."""
         carried = len(self._carry)
         versions = InodeVersions.concat([self._carry, piece])
-        states = self._states(versions, carried)
+        states = self._ordered_states(versions, carried)
         if not len(states):
             return
         last = ends_group(states.table.number)
         block = self._table_blocks(states.table.number)
         unfinished = block == self.history.log.tags.block[piece.tag[-1]] if len(piece) else last
-        self._carry = _versions_of(states, np.flatnonzero(last & unfinished))
-        self._compare(states, np.flatnonzero(last & ~unfinished))
-        self._collect(states)
+        self._carry = _to_versions(states, np.flatnonzero(last & unfinished))
+        self._compare_with_disk(states, np.flatnonzero(last & ~unfinished))
+        self._collect_events(states)
 
-    def finish(self) -> InodeHistory:
+    def finish(self) -> InodeScan:
         """What is left over is complete now."""
-        states = self._states(self._carry, len(self._carry))
-        self._compare(states, np.arange(len(states)))
+        states = self._ordered_states(self._carry, len(self._carry))
+        self._compare_with_disk(states, np.arange(len(states)))
         turns = joined_turns(self._turns)
-        return InodeHistory(turns, self._events, self.changes)
+        return InodeScan(turns, self._events, self.changes)
 
     # -- states ---------------------------------------------------------------------------
 
-    def _states(self, versions: InodeVersions, carried: int) -> States:
+    def _ordered_states(self, versions: InodeVersions, carried: int) -> StateBatch:
         superblock = self.fs.superblock
         table = parse_inodes(versions.rows, versions.number, superblock)
         empty = table.mode == 0
-        kept = are_ordinary(self.fs, table) | (empty & ~versions.rows.any(axis=1))
+        kept = is_user_inode(self.fs, table) | (empty & ~versions.rows.any(axis=1))
         index = np.flatnonzero(kept)
         index = index[np.lexsort((versions.order[index], versions.number[index]))]
-        index = index[self._are_sound(table, index)]
+        index = index[self._checksums_ok(table, index)]
         number = versions.number[index]
         leading = starts_group(number)
         index = index[~(leading & empty[index])]  # nothing is known to have been there before
         table = table.take(index)
         order, tag = versions.order[index], versions.tag[index]
         before = np.arange(len(index)) - 1
-        before[1:][table.number[1:] != table.number[:-1]] = NONE
-        copy = self.history.latest(self._table_blocks(table.number), order - 1)
-        copy_order = np.where(copy >= 0, self.history.log.tags.order[copy], NONE)
-        return States(
+        before[1:][table.number[1:] != table.number[:-1]] = NO_ROW
+        copy = self.history.newest_copies(self._table_blocks(table.number), order - 1)
+        copy_order = np.where(copy >= 0, self.history.log.tags.order[copy], NO_ROW)
+        return StateBatch(
             table,
             order,
             tag,
             before,
             index < carried,
-            stages_of(self.fs, table),
-            np.where(copy >= 0, copy_order, order - 1) >= self.clock.baseline(order),
+            status_of(self.fs, table),
+            np.where(copy >= 0, copy_order, order - 1) >= self.clock.complete_since(order),
             (copy >= 0) & (before < 0),
         )
 
-    def _are_sound(self, table: InodeTable, index: Any) -> Any:
+    def _checksums_ok(self, table: InodeTable, index: Any) -> Any:
         """Per row of `index` (bool): the checksum of its life's first state there fits.
 
         What stands in a slot that was never used need not be an inode.
@@ -147,68 +161,77 @@ class _Reader:
     def _table_blocks(self, numbers: Any) -> Any:
         """The inode table block of each inode."""
         superblock = self.fs.superblock
-        group, slot = inode_place(superblock, numbers)
+        group, slot = group_and_slot(superblock, numbers)
         per_block = superblock.block_size // superblock.inode_size
         return self.fs.groups.inode_table[group] + slot // per_block
 
-    def _collect(self, states: States) -> None:
+    def _collect_events(self, states: StateBatch) -> None:
         """Turns and events of the states that are new in this piece."""
-        fresh, since = self._fresh(states), self.clock.known_since(states.order)
-        self._turns.append(turns_of(states, fresh, self._freed(states)))
-        self._events.add(first_sights(states, fresh, since))
-        for part in (*attribute_events(states, self.changes), *state_hints(states, self.clock)):
+        fresh, since = self._created_here(states), self.clock.changes_known_after(states.order)
+        self._turns.append(transitions_in(states, fresh, self._freed_here(states)))
+        self._events.add(first_seen_events(states, fresh, since))
+        for part in (*inode_change_events(states, self.changes), *state_hints(states, self.clock)):
             self._events.add(part)
 
-    def _compare(self, states: States, last: Any) -> None:
+    def _compare_with_disk(self, states: StateBatch, last: Any) -> None:
         """Hints where the disk shows another inode than the newest copy does."""
         copy_order = states.order[last]
-        newest = self.history.latest(self._table_blocks(states.table.number[last]), NOW)
+        newest = self.history.newest_copies(
+            self._table_blocks(states.table.number[last]), TID_ON_DISK
+        )
         if len(last):
             copy_order = self.history.log.tags.order[newest]
         if self.complete and len(last):
-            kept = last[copy_order >= self.clock.last_baseline]
-            self._events.add(disk_hints(self.fs, states.table.take(kept), states.tag[kept]))
+            kept = last[copy_order >= self.clock.complete_since_now]
+            self._events.add(
+                disk_mismatch_hints(self.fs, states.table.take(kept), states.tag[kept])
+            )
 
     # -- beginnings -----------------------------------------------------------------------
 
-    def _fresh(self, states: States) -> Any:
+    def _created_here(self, states: StateBatch) -> Any:
         """Per state (bool): the first one of a life that began in the log."""
-        before = np.maximum(states.before, 0)
-        went_on = states.before >= 0
-        reborn = went_on & (states.stage > Stage.FREED)
+        before = np.maximum(states.previous_row, 0)
+        went_on = states.previous_row >= 0
+        reborn = went_on & (states.stage > InodeStatus.FREED)
         other = states.table.generation != states.table.generation[before]
-        reborn &= other | (states.stage[before] == Stage.NOTHING)
-        fresh = reborn | (~went_on & states.known_zero)
-        unknown = np.flatnonzero(~went_on & ~states.known_zero)
-        fresh[unknown] = self._created_since(states, unknown)
-        return fresh & (states.stage > Stage.NOTHING)
+        reborn &= other | (states.stage[before] == InodeStatus.EMPTY)
+        fresh = reborn | (~went_on & states.slot_was_empty)
+        unknown = np.flatnonzero(~went_on & ~states.slot_was_empty)
+        fresh[unknown] = self._created_after_baseline(states, unknown)
+        return fresh & (states.stage > InodeStatus.EMPTY)
 
-    def _freed(self, states: States) -> Any:
+    def _freed_here(self, states: StateBatch) -> Any:
         """Per state (bool): it was freed in this transaction, as far as its deletion time tells."""
-        since = self.clock.known_since(states.order)
+        since = self.clock.changes_known_after(states.order)
         later = states.table.dtime * NANOSECONDS >= since
-        return (states.stage == Stage.FREED) & ((states.before >= 0) | states.known_zero | later)
+        return (states.stage == InodeStatus.FREED) & (
+            (states.previous_row >= 0) | states.slot_was_empty | later
+        )
 
-    def _created_since(self, states: States, rows: Any) -> Any:
+    def _created_after_baseline(self, states: StateBatch, rows: Any) -> Any:
         """Whether inodes of which no earlier state is known were created in the log's time.
 
         By their creation time where they have one, else by the bitmap of inodes.
         """
         table = states.table
-        since = self.clock.known_since(states.order[rows])
+        since = self.clock.changes_known_after(states.order[rows])
         crtime, has = table.crtime[rows], table.extra_isize[rows] >= 24
         by_time = (crtime > since) & ((crtime % NANOSECONDS != 0) | (since != self.clock.made))
         proven = np.where(has, by_time, False)
         old = np.flatnonzero(~has)
-        proven[old] = self._allocated(table.take(rows[old]), states.order[rows[old]])
+        proven[old] = self._newly_allocated(table.take(rows[old]), states.order[rows[old]])
         return proven
 
-    def _allocated(self, table: InodeTable, order: Any) -> Any:
+    def _newly_allocated(self, table: InodeTable, order: Any) -> Any:
         """Whether the inode bitmap shows that each was allocated in that transaction."""
-        group, slot = inode_place(self.fs.superblock, table.number)
+        group, slot = group_and_slot(self.fs.superblock, table.number)
         block = self.fs.groups.inode_bitmap[group]
         tags = self.history.log.tags
-        now, before = self.history.latest(block, order), self.history.latest(block, order - 1)
+        now, before = (
+            self.history.newest_copies(block, order),
+            self.history.newest_copies(block, order - 1),
+        )
         touched = (now >= 0) & (tags.order[now] == order)
         result = np.zeros(len(order), bool)
         proven = np.flatnonzero(touched & (before >= 0))
@@ -218,11 +241,11 @@ class _Reader:
             result[proven] = (byte >> (slot[proven] & 7)) & 1 == 0
         oldest = np.minimum(np.minimum(table.atime, table.mtime), table.ctime)
         first = self.fs.superblock.first_usable_inode
-        whole = touched & (before < 0) & self.clock.is_whole & (table.number > first)
+        whole = touched & (before < 0) & self.clock.is_complete & (table.number > first)
         return result | (whole & (oldest >= self.clock.made))
 
 
-def _versions_of(states: States, rows: Any) -> InodeVersions:
+def _to_versions(states: StateBatch, rows: Any) -> InodeVersions:
     return InodeVersions(
         states.table.number[rows],
         states.order[rows],

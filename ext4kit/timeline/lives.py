@@ -11,21 +11,21 @@ import numpy as np
 from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.lookup import AsOfIndex
 from ext4kit.arrays.types import Bools, Int64s
-from ext4kit.past import NOW
-from ext4kit.timeline.states import Stage, Turns
+from ext4kit.past import TID_ON_DISK
+from ext4kit.timeline.states import InodeStatus, StatusTransitions
 
-ALWAYS = -1  # the begin of a life that was there before the log
+TID_BEFORE_LOG = -1  # the begin of a life that was there before the log
 
 
 @dataclass(frozen=True)
-class Lives:
+class TimelineInstances:
     """Lives as columns, by (number, begin).
 
     Attributes:
         number, generation: of the inode.
-        begin: order at which it was created, ALWAYS when it was there before the log.
-        end: order at which it was freed, NOW when it lives on.
-        known: order of its first state in the log, NOW for none.
+        begin: order at which it was created, TID_BEFORE_LOG when it was there before the log.
+        end: order at which it was freed, TID_ON_DISK when it lives on.
+        known: order of its first state in the log, TID_ON_DISK for none.
         is_directory: what it is.
         turn: per turn, its life; -1 for the states of empty slots.
     """
@@ -60,39 +60,41 @@ class Lives:
         row, step = expand(count)
         life = low[row] + step
         end = self.end[life]
-        lived = (end > first[row]) | (end == NOW) | (self.begin[life] > first[row])
+        lived = (end > first[row]) | (end == TID_ON_DISK) | (self.begin[life] > first[row])
         return row[lived], life[lived]
 
 
-def find_lives(turns: Turns, directories: tuple[Any, Any]) -> Lives:
+def instances_from_transitions(
+    turns: StatusTransitions, directories: tuple[Any, Any]
+) -> TimelineInstances:
     """Lives out of turns, and of live directories that the log knows no state of.
 
     Args:
         turns: by (number, order).
         directories: their inode numbers and generations.
     """
-    begins = _begins(turns)
+    begins = _starts_instance(turns)
     life = np.cumsum(begins) - 1
     first = np.flatnonzero(begins)
-    life[turns.stage == Stage.NOTHING] = -1
-    begin = np.where(turns.fresh[first], turns.order[first], ALWAYS)
-    end = np.full(len(first), NOW)
-    dead = np.flatnonzero((turns.stage == Stage.FREED) & (life >= 0))[::-1]
+    life[turns.status == InodeStatus.EMPTY] = -1
+    begin = np.where(turns.created_here[first], turns.order[first], TID_BEFORE_LOG)
+    end = np.full(len(first), TID_ON_DISK)
+    dead = np.flatnonzero((turns.status == InodeStatus.FREED) & (life >= 0))[::-1]
     end[life[dead]] = turns.order[dead]
-    emptied = np.flatnonzero((turns.stage == Stage.NOTHING) & ~turns.first)
-    _end_before(end, emptied, turns, life)
-    following = np.flatnonzero(~turns.first[first])
+    emptied = np.flatnonzero((turns.status == InodeStatus.EMPTY) & ~turns.first_seen)
+    _end_emptied(end, emptied, turns, life)
+    following = np.flatnonzero(~turns.first_seen[first])
     end[following - 1] = np.minimum(end[following - 1], turns.order[first[following]])
     extra = len(directories[0])
     number = np.concatenate([turns.number[first], directories[0]])
     sort = np.argsort(number, kind="stable")
     place = np.empty(len(sort), np.int64)
     place[sort] = np.arange(len(sort))
-    full = np.full(extra, NOW)
-    return Lives(
+    full = np.full(extra, TID_ON_DISK)
+    return TimelineInstances(
         number[sort],
         np.concatenate([turns.generation[first], directories[1]])[sort],
-        np.concatenate([begin, np.full(extra, ALWAYS)])[sort],
+        np.concatenate([begin, np.full(extra, TID_BEFORE_LOG)])[sort],
         np.concatenate([end, full])[sort],
         np.concatenate([turns.order[first], full])[sort],
         np.concatenate([turns.is_directory[first], np.ones(extra, bool)])[sort],
@@ -100,19 +102,19 @@ def find_lives(turns: Turns, directories: tuple[Any, Any]) -> Lives:
     )
 
 
-def _begins(turns: Turns) -> Any:
+def _starts_instance(turns: StatusTransitions) -> Any:
     """Per turn (bool): a life begins, or is first known, with it."""
-    begins = turns.first.copy()
+    begins = turns.first_seen.copy()
     other = np.zeros(len(turns), bool)
     other[1:] = turns.generation[1:] != turns.generation[:-1]
-    begins |= other & (turns.stage > Stage.NOTHING)
+    begins |= other & (turns.status > InodeStatus.EMPTY)
     after_nothing = np.zeros(len(turns), bool)
-    after_nothing[1:] = turns.stage[:-1] == Stage.NOTHING
-    return begins | (after_nothing & (turns.stage > Stage.NOTHING))
+    after_nothing[1:] = turns.status[:-1] == InodeStatus.EMPTY
+    return begins | (after_nothing & (turns.status > InodeStatus.EMPTY))
 
 
-def _end_before(end: Any, emptied: Any, turns: Turns, life: Any) -> None:
+def _end_emptied(end: Any, emptied: Any, turns: StatusTransitions, life: Any) -> None:
     """End the lives whose slot was emptied without being freed first."""
     former = life[emptied - 1]
-    known = (former >= 0) & (end[former] == NOW)
+    known = (former >= 0) & (end[former] == TID_ON_DISK)
     end[former[known]] = turns.order[emptied[known]]

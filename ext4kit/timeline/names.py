@@ -12,26 +12,27 @@ from ext4kit.arrays.grouping import row_bounds, starts_group
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Int64s
 from ext4kit.filesystem.filesystem import ROOT
-from ext4kit.past import NOW, Past
-from ext4kit.past.appearances import Appearances
-from ext4kit.past.directories import BEFORE
-from ext4kit.timeline.lives import Lives
+from ext4kit.past import TID_ON_DISK, History
+from ext4kit.past.appearances import EntryIntervals
+from ext4kit.past.directories import TID_BEFORE_LOG
+from ext4kit.timeline.lives import TimelineInstances
 
 DEPTH_LIMIT = 4096
-STEPS_BACK = 64  # names of a life looked at for one that is in force
+MAX_NAMES_TRIED = 64  # names of a life looked at for one that is in force
 
 
 @dataclass(frozen=True, slots=True)
-class Names(Table):
+class TimelineNames(Table):
     """Names as columns, by (life, shown).
 
     Attributes:
         life: who was named.
         folder: life of the directory.
         key: of the name.
-        first: order of the transaction that gave the name, BEFORE when it was there already.
+        first: order of the transaction that gave the name, TID_BEFORE_LOG when it was there
+            already.
         shown: order of the first version that shows it.
-        gone: order of the transaction that took it away, NOW for none.
+        gone: order of the transaction that took it away, TID_ON_DISK for none.
         added_tag, gone_tag: rows of `log.tags` of the copies that show it, -1 for none.
         before, seen: the last version without it and with it: where its coming and its going
             have their lower bounds.
@@ -51,49 +52,51 @@ class Names(Table):
     text: Int64s
 
 
-def find_names(past: Past, lives: Lives, found: Appearances) -> Names:
+def attribute_by_overlap(
+    past: History, lives: TimelineInstances, found: EntryIntervals
+) -> TimelineNames:
     """Give each appearance to the lives that its number meant while it was there."""
-    folder = _folder_lives(past, lives, found)
+    folder = _directory_instances(past, lives, found)
     real = np.array([name not in (b".", b"..") for name in found.name], bool)
     kept = np.flatnonzero(real & (folder >= 0))
-    row, life = lives.during(found.child[kept], found.shown[kept], found.seen[kept])
+    row, life = lives.during(found.inode[kept], found.first_seen[kept], found.last_seen[kept])
     row = kept[row]
     begin, end = lives.begin[life], lives.end[life]
-    born, dead = begin > found.shown[row], end < found.gone[row]
-    first = np.where(born, begin, found.first[row])
-    names = Names(
+    born, dead = begin > found.first_seen[row], end < found.removed[row]
+    first = np.where(born, begin, found.valid_from[row])
+    names = TimelineNames(
         life,
         folder[row],
-        found.key[row],
+        found.name_key[row],
         first,
-        np.where(born, begin, found.shown[row]),
-        np.where(dead, end, found.gone[row]),
-        np.where(born, -1, _tags(found.first_source[row], found.block[row])),
-        np.where(dead, -1, _tags(found.gone_source[row], found.block[row])),
-        np.where(born, begin - 1, found.before[row]),
-        np.where(dead, end - 1, found.seen[row]),
+        np.where(born, begin, found.first_seen[row]),
+        np.where(dead, end, found.removed[row]),
+        np.where(born, -1, _journal_tags(found.first_source[row], found.block[row])),
+        np.where(dead, -1, _journal_tags(found.removal_source[row], found.block[row])),
+        np.where(born, begin - 1, found.last_absent[row]),
+        np.where(dead, end - 1, found.last_seen[row]),
         row,
     )
     names = names.take(np.flatnonzero(names.life != names.folder))
-    return _merged(names)
+    return _merge_blocks(names)
 
 
-def _tags(source: Any, block: Any) -> Any:
+def _journal_tags(source: Any, block: Any) -> Any:
     """Rows of `log.tags`; a block number below 0 is an inline directory, with other sources."""
     return np.where((source >= 0) & (block > 0), source, -1)
 
 
-def _folder_lives(past: Past, lives: Lives, found: Appearances) -> Any:
+def _directory_instances(past: History, lives: TimelineInstances, found: EntryIntervals) -> Any:
     """The life of each appearance's directory, -1 when it is not known."""
     own = found.directory < 0
     which = np.where(own, 0, found.directory)
     number = np.where(own, -found.directory, 0)
-    if past.lives_count:
+    if past.instance_count:
         number = np.where(own, number, past.number[which])
         generation = np.where(own, 0, past.generation[which])
     else:
         generation = np.zeros(len(own), np.int64)
-    last = lives.at(number, np.full(len(number), NOW))
+    last = lives.at(number, np.full(len(number), TID_ON_DISK))
     key = (lives.number << 32) | lives.generation
     rank = np.argsort(key, kind="stable")
     wanted = (number << 32) | generation
@@ -103,7 +106,7 @@ def _folder_lives(past: Past, lives: Lives, found: Appearances) -> Any:
     return np.where(own, last, np.where(fits, exact, -1))
 
 
-def _merged(names: Names) -> Names:
+def _merge_blocks(names: TimelineNames) -> TimelineNames:
     """Join what one name was in several blocks of its directory, or in one after the other."""
     names = names.take(np.lexsort((names.gone, names.shown, names.key, names.folder, names.life)))
     if not len(names):
@@ -116,8 +119,8 @@ def _merged(names: Names) -> Names:
     apart[1:] |= names.first[1:] > orders[reach[:-1]]
     start = np.flatnonzero(apart)
     end = np.append(start[1:], len(names)) - 1
-    last = _last_to_go(rank, start, end)
-    merged = Names(
+    last = _last_removed_row(rank, start, end)
+    merged = TimelineNames(
         names.life[start],
         names.folder[start],
         names.key[start],
@@ -133,7 +136,7 @@ def _merged(names: Names) -> Names:
     return merged.take(np.lexsort((merged.text, merged.shown, merged.life)))
 
 
-def _last_to_go(rank: Any, start: Any, end: Any) -> Any:
+def _last_removed_row(rank: Any, start: Any, end: Any) -> Any:
     """Per run of rows from `start` to `end`: the row that went last."""
     most = np.maximum.reduceat(rank, start)
     run = np.repeat(np.arange(len(start)), end - start + 1)
@@ -141,7 +144,7 @@ def _last_to_go(rank: Any, start: Any, end: Any) -> Any:
     return np.maximum.reduceat(rows, start)
 
 
-class Paths:
+class PathResolver:
     """Paths at a time. Asked in order of time it looks up each directory once a change.
 
     Args:
@@ -150,25 +153,25 @@ class Paths:
         lives: whose they are.
     """
 
-    def __init__(self, names: Names, texts: list[bytes], lives: Lives) -> None:
+    def __init__(self, names: TimelineNames, texts: list[bytes], lives: TimelineInstances) -> None:
         self.names, self.lives = names, lives
         self._texts = texts
         self._cache: dict[int, tuple[int, int, bytes | None]] = {}
 
     @cached_property
-    def _starts(self) -> Any:
+    def _row_starts(self) -> Any:
         return row_bounds(self.names.life, len(self.lives))
 
-    def in_force(self, life: Any, when: Any) -> Any:
+    def name_rows_at(self, life: Any, when: Any) -> Any:
         """Row of a name of each life at that time, -1 for none."""
         if not len(self.names):
             return np.full(len(life), -1)
         names = self.names
-        row = self._starts[life + 1] - 1
+        row = self._row_starts[life + 1] - 1
         result = np.full(len(life), -1)
         open_ones = np.arange(len(life))
-        for _ in range(STEPS_BACK):
-            open_ones = open_ones[row[open_ones] >= self._starts[life[open_ones]]]
+        for _ in range(MAX_NAMES_TRIED):
+            open_ones = open_ones[row[open_ones] >= self._row_starts[life[open_ones]]]
             if not len(open_ones):
                 break
             at = row[open_ones]
@@ -178,33 +181,33 @@ class Paths:
             row[open_ones] -= 1
         return result
 
-    def last(self, life: Any, when: Any) -> Any:
+    def last_removed_rows(self, life: Any, when: Any) -> Any:
         """Row of the newest name of each life, when it went at or before that time, else -1."""
         if not len(self.names):
             return np.full(len(life), -1)
-        row = self._starts[life + 1] - 1
-        known = (row >= self._starts[life]) & (self.names.gone[row] <= when)
+        row = self._row_starts[life + 1] - 1
+        known = (row >= self._row_starts[life]) & (self.names.gone[row] <= when)
         return np.where(known, row, -1)
 
-    def path(self, row: int, when: int) -> bytes | None:
+    def path_at(self, row: int, when: int) -> bytes | None:
         """The path that a name stood for at a time, None when a directory's name is not known."""
-        folder = self._folder(int(self.names.folder[row]), when)[2]
-        return None if folder is None else folder + b"/" + self.name(row)
+        folder = self._directory_path(int(self.names.folder[row]), when)[2]
+        return None if folder is None else folder + b"/" + self.name_of(row)
 
-    def name(self, row: int) -> bytes:
+    def name_of(self, row: int) -> bytes:
         """The name alone."""
         return self._texts[int(self.names.text[row])]
 
-    def _folder(self, life: int, when: int) -> tuple[int, int, bytes | None]:
+    def _directory_path(self, life: int, when: int) -> tuple[int, int, bytes | None]:
         """(from, until, path) of a directory around a time."""
         chain: list[tuple[int, int]] = []
         seen: set[int] = set()
         while True:
-            known = self._known(life, when)
+            known = self._cached(life, when)
             if known is not None or life in seen or len(chain) > DEPTH_LIMIT:
                 break
             seen.add(life)
-            row = self._row(life, when)
+            row = self._name_row_at(life, when)
             if row < 0:
                 known = (when, when + 1, None)
                 break
@@ -212,22 +215,22 @@ class Paths:
             life = int(self.names.folder[row])
         begin, end, path = known if known is not None else (when, when + 1, None)
         for one, row in reversed(chain):
-            path = None if path is None else path + b"/" + self.name(row)
+            path = None if path is None else path + b"/" + self.name_of(row)
             first, gone = int(self.names.first[row]), int(self.names.gone[row])
             inside = first <= when < gone
             begin, end = (max(begin, first), min(end, gone)) if inside else (when, when + 1)
             self._cache[one] = (begin, end, path)
         return begin, end, path
 
-    def _known(self, life: int, when: int) -> tuple[int, int, bytes | None] | None:
+    def _cached(self, life: int, when: int) -> tuple[int, int, bytes | None] | None:
         if self.lives.number[life] == ROOT:
-            return BEFORE, int(NOW) + 1, b""
+            return TID_BEFORE_LOG, int(TID_ON_DISK) + 1, b""
         found = self._cache.get(life)
         return found if found is not None and found[0] <= when < found[1] else None
 
-    def _row(self, life: int, when: int) -> int:
+    def _name_row_at(self, life: int, when: int) -> int:
         """The name in force, else the one that went last before; -1 for none."""
-        start, end = int(self._starts[life]), int(self._starts[life + 1])
+        start, end = int(self._row_starts[life]), int(self._row_starts[life + 1])
         first, gone = self.names.first[start:end], self.names.gone[start:end]
         fits = np.flatnonzero((first <= when) & (when < gone))
         if len(fits):

@@ -14,100 +14,100 @@ from ext4kit.arrays.types import Bools, Codes, Int32s, Int64s
 from ext4kit.filesystem import FileSystem
 from ext4kit.parsers.inode import InodeTable
 
-NONE = -1
+NO_ROW = -1
 
 
-class Stage(IntEnum):
+class InodeStatus(IntEnum):
     """Where an inode is in its life."""
 
-    NOTHING = 0  # the slot is empty
+    EMPTY = 0  # the slot is empty
     FREED = 1
     ORPHAN = 2  # no name any more, and not freed yet
-    ALIVE = 3
+    LINKED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Turns(Table):
+class StatusTransitions(Table):
     """States at which an inode's stage, generation or link count changed, as columns.
 
     By (number, order). The first state that is known of an inode is a turn as well.
 
     Attributes:
         number, generation, order: of the state.
-        stage: a `Stage`.
-        links: link count.
-        before: link count before, NONE where it is not known.
-        fresh: the life begins with this state, proven by the log or the inode.
-        freed: it was freed with this state, proven by the log or its deletion time.
-        first: no earlier state of this number is known.
+        status: a `InodeStatus`.
+        links_count: link count.
+        links_before: link count before, NO_ROW where it is not known.
+        created_here: the life begins with this state, proven by the log or the inode.
+        freed_here: it was freed with this state, proven by the log or its deletion time.
+        first_seen: no earlier state of this number is known.
         exact: it happened in that very transaction.
         is_directory: by its mode.
-        untouched: access, change and modification time are one and the same.
+        times_equal: access, change and modification time are one and the same.
         size: in bytes.
         mode: with the type.
-        tag: row of `log.tags`.
+        tag_row: row of `log.tags`.
     """
 
     number: Int64s
     generation: Int64s
     order: Int64s
-    stage: Codes
-    links: Int32s
-    before: Int32s
-    fresh: Bools
-    freed: Bools
-    first: Bools
+    status: Codes
+    links_count: Int32s
+    links_before: Int32s
+    created_here: Bools
+    freed_here: Bools
+    first_seen: Bools
     exact: Bools
     is_directory: Bools
-    untouched: Bools
+    times_equal: Bools
     size: Int64s
     mode: npt.NDArray[np.uint16]
-    tag: Int32s
+    tag_row: Int32s
 
 
 @dataclass(frozen=True, slots=True)
-class States(Table):
+class StateBatch(Table):
     """States by (number, order), each with the one before.
 
     Attributes:
         table: the inodes.
         order, tag: of each state.
-        before: row of the state before, NONE for the first one that is known.
-        carried: it was in the piece before already.
-        stage: a `Stage`.
+        previous_row: row of the state before, NO_ROW for the first one that is known.
+        repeated: it was in the piece before already.
+        stage: a `InodeStatus`.
         exact: a change that it shows happened in its very transaction.
-        known_zero: an earlier copy of its table block has nothing in its place.
+        slot_was_empty: an earlier copy of its table block has nothing in its place.
     """
 
     table: InodeTable
     order: Int64s
     tag: Int64s
-    before: Int64s
-    carried: Bools
+    previous_row: Int64s
+    repeated: Bools
     stage: Int64s
     exact: Bools
-    known_zero: Bools
+    slot_was_empty: Bools
 
 
-def stages_of(fs: FileSystem, table: InodeTable) -> Any:
-    """A `Stage` an inode. A freed one has a time in dtime, an orphan the number of the next."""
+def status_of(fs: FileSystem, table: InodeTable) -> Any:
+    """`InodeStatus` of each inode: a freed one's dtime is a time, an orphan's the next inode."""
     freed = table.dtime > fs.superblock.inodes_count
-    dead = np.where(freed, Stage.FREED, Stage.ORPHAN)
-    stage = np.where(table.links_count > 0, int(Stage.ALIVE), dead)
-    return np.where(table.mode == 0, int(Stage.NOTHING), stage)
+    dead = np.where(freed, InodeStatus.FREED, InodeStatus.ORPHAN)
+    stage = np.where(table.links_count > 0, int(InodeStatus.LINKED), dead)
+    return np.where(table.mode == 0, int(InodeStatus.EMPTY), stage)
 
 
-def turns_of(states: States, fresh: Any, freed: Any) -> Turns:
+def transitions_in(states: StateBatch, fresh: Any, freed: Any) -> StatusTransitions:
     """The states of a piece that are turns."""
-    table, before = states.table, np.maximum(states.before, 0)
-    first = states.before < 0
+    table, before = states.table, np.maximum(states.previous_row, 0)
+    first = states.previous_row < 0
     same = table.generation == table.generation[before]
     turn = first | ~same | (states.stage != states.stage[before])
     turn |= table.links_count != table.links_count[before]
-    rows = np.flatnonzero(turn & ~states.carried)
-    links_before = np.where(first | ~same, NONE, table.links_count[before])
+    rows = np.flatnonzero(turn & ~states.repeated)
+    links_before = np.where(first | ~same, NO_ROW, table.links_count[before])
     kind = table.mode & 0xF000
-    return Turns(
+    return StatusTransitions(
         table.number[rows],
         table.generation[rows],
         states.order[rows],
@@ -126,7 +126,7 @@ def turns_of(states: States, fresh: Any, freed: Any) -> Turns:
     )
 
 
-def joined_turns(parts: list[Turns]) -> Turns:
+def joined_turns(parts: list[StatusTransitions]) -> StatusTransitions:
     """Several tables as one, by (number, order)."""
-    turns = Turns.concat(parts)
+    turns = StatusTransitions.concat(parts)
     return turns.take(np.lexsort((turns.order, turns.number)))

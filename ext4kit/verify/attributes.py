@@ -15,7 +15,7 @@ NAME_STEPS, VALUE_STEPS = 255, 1 << 14  # bytes of name, words of value: what a 
 
 
 @dataclass(frozen=True, slots=True)
-class Attributes(Table):
+class XattrEntries(Table):
     """Entries as columns (n,), in steps: the first of all areas, the second of all ...
 
     Attributes:
@@ -33,7 +33,7 @@ class Attributes(Table):
     hash: Int64s
 
 
-def read_attributes(rows: Bytes2D, start: Int64s) -> tuple[Attributes, Int64s, Bools]:
+def read_attributes(rows: Bytes2D, start: Int64s) -> tuple[XattrEntries, Int64s, Bools]:
     """Read the entries of all areas.
 
     Args:
@@ -64,15 +64,15 @@ def read_attributes(rows: Bytes2D, start: Int64s) -> tuple[Attributes, Int64s, B
         broken[area[~fits]] = True
         area, at, length, following = area[fits], at[fits], length[fits], following[fits]
         word = at // 4
-        found.append(Attributes(
+        found.append(XattrEntries(
             area, place[area], length, widen(flat[at + 1]), widen(words[word]) >> 16,
             *(widen(words[word + step]) for step in (1, 2, 3)),
         ))  # fmt: skip
         place[area] = following
-    return Attributes.concat(found), end, broken
+    return XattrEntries.concat(found), end, broken
 
 
-def values_fit(entries: Attributes, base: Int64s, size: int) -> Bools:
+def values_fit(entries: XattrEntries, base: Int64s, size: int) -> Bools:
     """Per entry: its value, where it is in the area, lies inside.
 
     Args:
@@ -86,7 +86,7 @@ def values_fit(entries: Attributes, base: Int64s, size: int) -> Bools:
     return fits
 
 
-def colliding_areas(entries: Attributes, base: Int64s, start: Int64s, end: Int64s) -> Bools:
+def colliding_areas(entries: XattrEntries, base: Int64s, start: Int64s, end: Int64s) -> Bools:
     """Per area: a value lies over another or over the entries; of entries that fit."""
     own = (entries.value_inode == 0) & (entries.value_size > 0)
     area = np.concatenate([np.arange(len(start)), entries.area[own]])
@@ -100,7 +100,7 @@ def colliding_areas(entries: Attributes, base: Int64s, start: Int64s, end: Int64
     return bad
 
 
-def entry_hashes(rows: Bytes2D, entries: Attributes, base: Int64s) -> tuple[UInt32s, UInt32s]:
+def entry_hashes(rows: Bytes2D, entries: XattrEntries, base: Int64s) -> tuple[UInt32s, UInt32s]:
     """What `e_hash` should be, by unsigned and by signed characters of the name; uint32.
 
     Of entries whose value lies in the area.
@@ -119,7 +119,7 @@ def entry_hashes(rows: Bytes2D, entries: Attributes, base: Int64s) -> tuple[UInt
 
 
 def _with_values(
-    flat: UInt8s, entries: Attributes, base: Int64s, size: int, register: UInt32s
+    flat: UInt8s, entries: XattrEntries, base: Int64s, size: int, register: UInt32s
 ) -> UInt32s:
     register = register.copy()
     value = entries.area * size + base[entries.area] + entries.value_offset

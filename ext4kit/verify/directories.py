@@ -11,9 +11,9 @@ import numpy as np
 from ext4kit.arrays.grouping import distinct, first_occurrence
 from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows, UInt64s
 from ext4kit.errors import CorruptError
-from ext4kit.filesystem.ahead import ahead
+from ext4kit.filesystem.ahead import prefetch_map
 from ext4kit.filesystem.maps import Runs
-from ext4kit.filesystem.xattrs import inline_tail
+from ext4kit.filesystem.xattrs import inline_data_tail
 from ext4kit.parsers.checksums import crc32c_each
 from ext4kit.parsers.directory import (
     DIRENT,
@@ -27,7 +27,7 @@ from ext4kit.parsers.inode import InodeFlags, InodeTable, inode_seeds
 from ext4kit.parsers.name_hashes import KNOWN, dirhashes
 from ext4kit.verify.htree import DirectoryBlocks, Index, check_index
 from ext4kit.verify.inodes import ROOT, Directories
-from ext4kit.verify.scene import InodeFacts, Scene
+from ext4kit.verify.scene import InodeFacts, VerifyContext
 
 BLOCKS_AT_ONCE, DIRECTORIES_AT_ONCE = 1024, 1 << 16
 MOST_BLOCKS = 1 << 22  # blocks of names that are looked at together
@@ -53,7 +53,7 @@ class Links:
     told: Int64s
 
 
-def check_directories(scene: Scene, facts: InodeFacts, pieces: list[Directories]) -> Links:
+def check_directories(scene: VerifyContext, facts: InodeFacts, pieces: list[Directories]) -> Links:
     """Check every directory; what their names come to."""
     count = len(facts.number)
     links = Links(*(np.zeros(count, np.int64) for _ in range(3)))
@@ -80,7 +80,7 @@ def _together(batch: list[Directories]) -> Directories:
     return Directories(table, Runs.stacked([(one.runs, len(one.table)) for one in batch]))
 
 
-def _expanded(scene: Scene, piece: Directories) -> DirectoryBlocks:
+def _expanded(scene: VerifyContext, piece: Directories) -> DirectoryBlocks:
     runs = piece.runs
     total = np.cumsum(runs.length)
     kept = total <= min(MOST_BLOCKS, scene.fs.blocks.blocks_count)  # each block has one owner
@@ -145,8 +145,10 @@ class _Read:
 class _Check:
     """The check of one piece of the directories."""
 
-    def __init__(self, scene: Scene, facts: InodeFacts, links: Links, table: InodeTable) -> None:
-        self.scene, self.facts, self.links, self.table = scene, facts, links, table
+    def __init__(
+        self, scene: VerifyContext, facts: InodeFacts, links: Links, table: InodeTable
+    ) -> None:
+        self.context, self.facts, self.links, self.table = scene, facts, links, table
         self.rows = facts.rows_of(table.number)
         self.encrypted = (table.flags & int(InodeFlags.ENCRYPT)) != 0
         self.folded = (table.flags & int(InodeFlags.CASEFOLD)) != 0
@@ -155,21 +157,21 @@ class _Check:
 
     def blocks(self, piece: Directories) -> None:
         """Directories with blocks."""
-        blocks = _expanded(self.scene, piece)
+        blocks = _expanded(self.context, piece)
         indexed = (self.table.flags & int(InodeFlags.INDEX)) != 0
-        index = check_index(self.scene, self.table, blocks, indexed)
+        index = check_index(self.context, self.table, blocks, indexed)
         starts = range(0, len(blocks.owner), BLOCKS_AT_ONCE)
         parts = (at + np.flatnonzero(~index.is_inner[at : at + BLOCKS_AT_ONCE]) for at in starts)
-        for read in ahead(lambda some: self._read(blocks, index, some), parts):
+        for read in prefetch_map(lambda some: self._read(blocks, index, some), parts):
             self._check_blocks(blocks, read)
         self._duplicates()
 
     def _read(self, blocks: DirectoryBlocks, index: Index, some: Rows) -> _Read:
         """Read some blocks and work out what takes no other blocks to know."""
-        rows, readable = self.scene.fs.fetch(blocks.block[some])
+        rows, readable = self.context.fs.fetch(blocks.block[some])
         lost, some, rows = some[~readable], some[readable], rows[readable]
         tails = self._check_tails(blocks, some, rows, ~index.is_root[some])
-        entries, broken = parse_entries(rows, self.scene.fs.has_file_types)
+        entries, broken = parse_entries(rows, self.context.fs.has_file_types)
         names = entries.packed_names(rows)
         dots = _are_dots(names)
         stray = entries.take(dots)
@@ -185,13 +187,13 @@ class _Check:
         )  # fmt: skip
 
     def _check_blocks(self, blocks: DirectoryBlocks, read: _Read) -> None:
-        self._tell("directory-unreadable", blocks, read.lost, self.scene.fs.unreadable)
+        self._report("directory-unreadable", blocks, read.lost, self.context.fs.unreadable)
         if not len(read.some):
             return
         for code, places in zip(TAIL_CODES, read.tails, strict=True):
-            self._tell(code, blocks, places)
+            self._report(code, blocks, places)
         bad = np.flatnonzero(read.broken >= 0)
-        self._tell(
+        self._report(
             "directory-corrupted", blocks, read.some[bad],
             lambda place: f"entries break off at byte {read.broken[bad[place]]:,}",
         )  # fmt: skip
@@ -199,10 +201,10 @@ class _Check:
         self._stray_dots(blocks, read.some[read.stray.block], read.stray.offset)
         self._check_entries(read.entries, read.keys, read.bad_names)
         for places in read.disordered:
-            self._tell("htree-order", blocks, places)
+            self._report("htree-order", blocks, places)
 
-    def _tell(self, code: str, blocks: DirectoryBlocks, places: Any, read: Any = "") -> None:
-        self.scene.add_rows(
+    def _report(self, code: str, blocks: DirectoryBlocks, places: Any, read: Any = "") -> None:
+        self.context.add_rows(
             code, "directory block", np.arange(len(places)), read=read,
             inode=self.table.number[blocks.owner[places]], block=blocks.block[places],
         )  # fmt: skip
@@ -227,7 +229,7 @@ class _Check:
         )
         owner = blocks.owner[some]
         seeds = inode_seeds(
-            self.scene.superblock, self.table.number[owner], self.table.generation[owner]
+            self.context.superblock, self.table.number[owner], self.table.generation[owner]
         ).astype(np.int64)
         fits = crc32c_each(seeds, (row[:offset] for row in rows)) == tail["det_checksum"]
         return some[~there], some[there & ~fits]
@@ -243,7 +245,7 @@ class _Check:
         second = np.clip(length, 12, rows.shape[1] - 12) // 4 * 4
         parent, _, _ = _entry_at(rows, first, second)
         fine &= _is_dotdot(rows, first, second)
-        self._tell("directory-dot", blocks, some[first[~fine]])
+        self._report("directory-dot", blocks, some[first[~fine]])
         good = owner[fine]
         self.links.told[self.rows[good]] = parent[fine]
         self.links.counted[self.rows[good]] += 1
@@ -258,10 +260,10 @@ class _Check:
         """More than two entries called `.` or `..`, or one not in the first block."""
         count = np.bincount(places, minlength=1)
         wrong = (blocks.logical[places] != 0) | (count[places] > 2)
-        self._tell("directory-dot", blocks, distinct(places[wrong])[0], "a further `.` or `..`")
+        self._report("directory-dot", blocks, distinct(places[wrong])[0], "a further `.` or `..`")
 
     def _check_entries(self, some: _Some, keys: UInt64s, bad_names: Bools) -> None:
-        superblock = self.scene.superblock
+        superblock = self.context.superblock
         lowest = superblock.first_usable_inode
         cannot = (some.inode < lowest) | (some.inode > superblock.inodes_count)
         row = self.facts.rows_of(some.inode)
@@ -272,7 +274,7 @@ class _Check:
         used = (row >= 0) & ~(cannot & ~root)
         mode, flags = self.facts.mode[row], self.facts.flags[row]
         self._entries("entry-value-inode", some, used & (flags & int(InodeFlags.EA_INODE) != 0))
-        expected = FILE_TYPES[mode >> 12 & 15] * self.scene.fs.has_file_types
+        expected = FILE_TYPES[mode >> 12 & 15] * self.context.fs.has_file_types
         wrong = used & (some.file_type != expected) & ~self.facts.is_bad[row]
         self._entries("entry-no-file-type", some, wrong & (some.file_type == 0))
         wrong &= some.file_type != 0
@@ -300,7 +302,7 @@ class _Check:
             name = named.data[start : start + length].decode("utf-8", "backslashreplace")
             return f"{name!r} -> inode {some.inode[at]}" + (f": {read(at)}" if read else "")
 
-        self.scene.add_rows(
+        self.context.add_rows(
             code, "directory entry", rows, inode=self.table.number[some.owner],
             block=some.block, offset=some.offset, read=words,
         )  # fmt: skip
@@ -325,7 +327,7 @@ class _Check:
         """Leaves of an index with names whose hashes it does not give them, by kind of hash."""
         version = index.version[some.owner]
         leaf = (index.high[some.place] > 0) & ~self.folded[some.owner]
-        seed = b"".join(word.to_bytes(4, "little") for word in self.scene.superblock.hash_seed)
+        seed = b"".join(word.to_bytes(4, "little") for word in self.context.superblock.hash_seed)
         found = []
         for kind in np.flatnonzero(np.bincount(version[leaf])).tolist():
             if kind not in KNOWN:
@@ -350,7 +352,7 @@ class _Check:
         owner, key, inode = owner[order], key[order], inode[order]
         again = (owner[1:] == owner[:-1]) & (key[1:] == key[:-1])
         rows = np.flatnonzero(again) + 1
-        self.scene.add_inodes(
+        self.context.add_inodes(
             "entry-duplicate", self.table.number[owner[rows]],
             lambda at: f"inodes {inode[rows[at] - 1]} and {inode[rows[at]]}",
         )  # fmt: skip
@@ -378,25 +380,25 @@ class _Check:
         for row in rows[self.table.size[rows] > 60].tolist():
             raw, extra = self.table.raw[row].tobytes(), int(self.table.extra_isize[row])
             try:
-                tail = inline_tail(raw, extra)[: max(int(self.table.size[row]) - 60, 0)]
+                tail = inline_data_tail(raw, extra)[: max(int(self.table.size[row]) - 60, 0)]
             except CorruptError:
                 continue  # told with the attributes
             if tail:
                 yield row, np.frombuffer(tail, np.uint8)[None, :]
 
     def _inline_entries(self, rows: Rows, data: Bytes2D, start: int) -> None:
-        entries, broken = parse_entries(data, self.scene.fs.has_file_types, start=start)
+        entries, broken = parse_entries(data, self.context.fs.has_file_types, start=start)
         bad = np.flatnonzero(broken >= 0)
-        self.scene.add_inodes(
+        self.context.add_inodes(
             "directory-corrupted", self.table.number[rows[bad]],
             lambda place: f"inline entries break off at byte {broken[bad[place]]:,}",
         )  # fmt: skip
         names = entries.packed_names(data)
         dots = _are_dots(names)
         owner = rows[entries.block]
-        self.scene.add_inodes("directory-dot", self.table.number[owner[dots]])
+        self.context.add_inodes("directory-dot", self.table.number[owner[dots]])
         entries, names, owner = entries.take(~dots), names.take(~dots), owner[~dots]
-        block, offset = self.scene.fs.inode_location(self.table.number[owner])
+        block, offset = self.context.fs.inode_location(self.table.number[owner])
         some = _Some(
             owner, block, offset, entries.inode, entries.file_type, names, np.full(len(owner), -1)
         )

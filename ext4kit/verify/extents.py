@@ -13,7 +13,7 @@ from ext4kit.filesystem.maps import Runs
 from ext4kit.parsers import extents
 from ext4kit.parsers.checksums import crc32c_each
 from ext4kit.parsers.inode import InodeTable, inode_seeds
-from ext4kit.verify.scene import Scene
+from ext4kit.verify.scene import VerifyContext
 
 END = 1 << 32  # file blocks are 32-bit numbers
 
@@ -85,7 +85,7 @@ class TreeCheck:
         found: takes runs and nodes.
     """
 
-    def __init__(self, scene: Scene, table: InodeTable, found: Found) -> None:
+    def __init__(self, scene: VerifyContext, table: InodeTable, found: Found) -> None:
         self._scene = scene
         self._table = table
         self._found = found
@@ -106,11 +106,11 @@ class TreeCheck:
         sound, entries, _, depth = extents.parse_headers(rows)
         sound &= (nodes.depth < 0) | (depth == nodes.depth)
         sound &= (depth == 0) | (entries > 0)
-        self._tell("extent-header", nodes, np.flatnonzero(~sound), "header makes no sense")
+        self._report("extent-header", nodes, np.flatnonzero(~sound), "header makes no sense")
         self._leaves(nodes, rows, np.where(sound & (depth == 0), entries, 0))
         return self._children(nodes, rows, np.where(sound & (depth > 0), entries, 0), depth)
 
-    def _tell(
+    def _report(
         self, code: str, nodes: _Nodes, rows: Rows, read: str | list[str], spoils: bool = True
     ) -> None:
         """Record a finding for each of some nodes."""
@@ -158,7 +158,7 @@ class TreeCheck:
         entries = np.flatnonzero(bad)
         if len(entries):
             shown = words.of(entries[: self._scene.findings.room(code)])
-            self._tell(code, nodes, row[entries], shown, spoils)
+            self._report(code, nodes, row[entries], shown, spoils)
 
     def _children(
         self, nodes: _Nodes, rows: Bytes2D, entries: Int64s, depth: Int64s
@@ -184,11 +184,11 @@ class TreeCheck:
         """The nodes that are met for the first time and can be read, and their bytes."""
         self._found.nodes.append((nodes.owner, nodes.block))
         fresh = self._scene.nodes.visit(nodes.block)
-        self._tell("extent-loop", nodes, np.flatnonzero(~fresh), "a node met before")
+        self._report("extent-loop", nodes, np.flatnonzero(~fresh), "a node met before")
         nodes = nodes.take(fresh)
         rows, readable = self._scene.fs.fetch(nodes.block)
         lost = np.flatnonzero(~readable)
-        self._tell("metadata-unreadable", nodes, lost, self._scene.fs.unreadable)
+        self._report("metadata-unreadable", nodes, lost, self._scene.fs.unreadable)
         nodes, rows = nodes.take(readable), rows[readable]
         self._check_sums(nodes, rows)
         return nodes, rows
@@ -211,7 +211,7 @@ class TreeCheck:
             stored = rows[some, length : length + 4].copy().view("<u4")[:, 0]
             body = (rows[place, :length] for place in some.tolist())
             fine[some] = crc32c_each(seeds[some], body) == stored
-        self._tell("extent-checksum", nodes, np.flatnonzero(~fine), "", spoils=False)
+        self._report("extent-checksum", nodes, np.flatnonzero(~fine), "", spoils=False)
 
 
 class _Words:

@@ -11,7 +11,7 @@ from ext4kit.filesystem.geometry import descriptor_blocks
 from ext4kit.parsers.features import Incompat, RoCompat
 from ext4kit.parsers.group import GroupFlags, GroupTable, parse_groups
 from ext4kit.verify.places import group_starts, overheads, superblock_groups
-from ext4kit.verify.scene import METADATA, Scene
+from ext4kit.verify.scene import METADATA, VerifyContext
 
 BACKUPS_COMPARED = 64  # copies of the descriptors that are read and compared
 UNINIT = int(GroupFlags.INODE_UNINIT | GroupFlags.BLOCK_UNINIT)
@@ -19,7 +19,7 @@ PLACES = ("block_bitmap", "inode_bitmap", "inode_table")
 PLACE_BYTES = (slice(0, 12), slice(32, 44))  # where a descriptor holds them; the second with 64bit
 
 
-def check_groups(scene: Scene) -> None:
+def check_groups(scene: VerifyContext) -> None:
     """Every descriptor and its copies; then the groups' own blocks are claimed."""
     count = len(scene.fs.groups)
     if count < scene.superblock.groups_count:
@@ -34,7 +34,7 @@ def check_groups(scene: Scene) -> None:
     _claim(scene)
 
 
-def _rows(scene: Scene, copy: int, count: int) -> tuple[Bytes2D, Bools]:
+def _rows(scene: VerifyContext, copy: int, count: int) -> tuple[Bytes2D, Bools]:
     """((count, descriptor size), readable (count,)) of one copy of the descriptors."""
     superblock = scene.superblock
     size, block_size = superblock.descriptor_size, superblock.block_size
@@ -43,8 +43,8 @@ def _rows(scene: Scene, copy: int, count: int) -> tuple[Bytes2D, Bools]:
     return data.reshape(-1, size)[:count], np.repeat(readable, block_size // size)[:count]
 
 
-def _locate(scene: Scene, copy: int, group: int) -> dict[str, int]:
-    """Block and offset of a group's descriptor, as `Scene.add` takes them."""
+def _locate(scene: VerifyContext, copy: int, group: int) -> dict[str, int]:
+    """Block and offset of a group's descriptor, as `VerifyContext.add` takes them."""
     superblock = scene.superblock
     per_block = superblock.block_size // superblock.descriptor_size
     index, slot = divmod(group, per_block)
@@ -57,7 +57,7 @@ def _locate(scene: Scene, copy: int, group: int) -> dict[str, int]:
 
 
 def _each(
-    scene: Scene, code: str, groups: Rows, copy: int, read: Any, expected: Any = None
+    scene: VerifyContext, code: str, groups: Rows, copy: int, read: Any, expected: Any = None
 ) -> None:
     structure = "backup group descriptor" if copy else "group descriptor"
     shown = groups[: scene.findings.room(code)].tolist()
@@ -67,7 +67,7 @@ def _each(
     scene.findings.count(code, len(groups) - len(shown))
 
 
-def _check_checksums(scene: Scene, table: GroupTable, readable: Bools) -> None:
+def _check_checksums(scene: VerifyContext, table: GroupTable, readable: Bools) -> None:
     bad = (table.computed_checksum >= 0) & (table.computed_checksum != table.checksum) & readable
     _each(
         scene, "descriptor-checksum", np.flatnonzero(bad), 0,
@@ -79,12 +79,12 @@ def _check_checksums(scene: Scene, table: GroupTable, readable: Bools) -> None:
     scene.trusted = readable & ~bad
 
 
-def _table_blocks(scene: Scene) -> int:
+def _table_blocks(scene: VerifyContext) -> int:
     superblock = scene.superblock
     return -(-superblock.inodes_per_group * superblock.inode_size // superblock.block_size)
 
 
-def _check_places(scene: Scene, table: GroupTable) -> None:
+def _check_places(scene: VerifyContext, table: GroupTable) -> None:
     superblock, count = scene.superblock, len(table)
     starts = group_starts(superblock, count)
     ends = np.minimum(starts + superblock.blocks_per_group, scene.blocks_count)
@@ -103,7 +103,7 @@ def _check_places(scene: Scene, table: GroupTable) -> None:
         )  # fmt: skip
 
 
-def _check_flags(scene: Scene, table: GroupTable) -> None:
+def _check_flags(scene: VerifyContext, table: GroupTable) -> None:
     superblock = scene.superblock
     flagged = (table.flags & UNINIT) != 0
     lazy = superblock.has_metadata_checksums or RoCompat.UNINIT_BG in superblock.features
@@ -125,7 +125,7 @@ def _check_flags(scene: Scene, table: GroupTable) -> None:
     )  # fmt: skip
 
 
-def _compare_copies(scene: Scene, own: Bytes2D, primary: GroupTable) -> None:
+def _compare_copies(scene: VerifyContext, own: Bytes2D, primary: GroupTable) -> None:
     superblock = scene.superblock
     copies = superblock_groups(superblock, len(primary))
     if Incompat.META_BG in superblock.features and superblock.first_meta_group == 0:
@@ -148,7 +148,7 @@ def _places_of(table: GroupTable, group: int) -> str:
     return ", ".join(f"{int(getattr(table, name)[group]):,}" for name in PLACES)
 
 
-def _claim(scene: Scene) -> None:
+def _claim(scene: VerifyContext) -> None:
     """The blocks that superblocks, descriptors, bitmaps, tables and MMP take."""
     superblock, groups = scene.superblock, scene.fs.groups
     ahead = overheads(superblock, len(groups))

@@ -24,7 +24,7 @@ from ext4kit.parsers.htree import (
     UNSIGNED_STEP,
 )
 from ext4kit.parsers.inode import InodeTable, inode_seeds
-from ext4kit.verify.scene import Scene
+from ext4kit.verify.scene import VerifyContext
 
 HIGHEST = 1 << 32
 FLAG_INCOMPATIBLE = 1  # unused_flags: a format that nobody knows
@@ -86,7 +86,9 @@ class _Level:
     start: int
 
 
-def check_index(scene: Scene, table: InodeTable, blocks: DirectoryBlocks, indexed: Bools) -> Index:
+def check_index(
+    scene: VerifyContext, table: InodeTable, blocks: DirectoryBlocks, indexed: Bools
+) -> Index:
     """Check the index of the directories that have one.
 
     Args:
@@ -99,8 +101,8 @@ def check_index(scene: Scene, table: InodeTable, blocks: DirectoryBlocks, indexe
 
 
 class _Check:
-    def __init__(self, scene: Scene, table: InodeTable, blocks: DirectoryBlocks) -> None:
-        self.scene, self.table, self.blocks = scene, table, blocks
+    def __init__(self, scene: VerifyContext, table: InodeTable, blocks: DirectoryBlocks) -> None:
+        self.context, self.table, self.blocks = scene, table, blocks
         count = len(blocks.owner)
         self.seeds = inode_seeds(scene.superblock, table.number, table.generation).astype(np.int64)
         self.sealed = scene.superblock.has_metadata_checksums
@@ -118,24 +120,26 @@ class _Check:
         for at in range(0, len(roots), BLOCKS_AT_ONCE):
             self._roots(roots[at : at + BLOCKS_AT_ONCE])
         wanted = indexed[blocks.owner] & ~self.broken[blocks.owner] & (blocks.logical > 0)
-        self._tell("htree-unreferenced", np.flatnonzero(wanted & (self.referred == 0)))
-        self._tell("htree-node", np.flatnonzero(wanted & (self.referred > 1)), "referred to twice")
+        self._report("htree-unreferenced", np.flatnonzero(wanted & (self.referred == 0)))
+        self._report(
+            "htree-node", np.flatnonzero(wanted & (self.referred > 1)), "referred to twice"
+        )
         return self.index
 
-    def _tell(self, code: str, places: Rows, read: str = "", name: str = "htree node") -> None:
+    def _report(self, code: str, places: Rows, read: str = "", name: str = "htree node") -> None:
         blocks = self.blocks
-        self.scene.add_rows(
+        self.context.add_rows(
             code, name, places, inode=self.table.number[blocks.owner], block=blocks.block, read=read
         )
 
     def _roots(self, places: Rows) -> None:
-        rows, readable = self.scene.fs.fetch(self.blocks.block[places])
+        rows, readable = self.context.fs.fetch(self.blocks.block[places])
         places, rows = places[readable], rows[readable]
         if not len(places) or rows.shape[1] < DX_ROOT.size:
             return
         root = DX_ROOT.columns(rows)
         levels = root["indirect_levels"].astype(np.int64)
-        most = MAX_LEVELS if Incompat.LARGE_DIR in self.scene.superblock.features else 1
+        most = MAX_LEVELS if Incompat.LARGE_DIR in self.context.superblock.features else 1
         version = root["hash_version"].astype(np.int64)
         fine = (
             (root["reserved_zero"] == 0)
@@ -146,8 +150,8 @@ class _Check:
         )
         bad = places[~fine]
         self.broken[self.blocks.owner[bad]] = True
-        self._tell("htree-root", bad, name="htree root")
-        unsigned = bool(self.scene.superblock.flags & UNSIGNED_HASH)
+        self._report("htree-root", bad, name="htree root")
+        unsigned = bool(self.context.superblock.flags & UNSIGNED_HASH)
         version = np.where(unsigned & (version < UNSIGNED_STEP), version + UNSIGNED_STEP, version)
         self.index.version[self.blocks.owner[places[fine]]] = version[fine]
         places = places[fine]
@@ -181,7 +185,7 @@ class _Check:
         wrong[1:] = same & (hashes[1:] < hashes[:-1])
         wrong |= (child < 0) | (hashes > level.high[row])
         disordered = distinct(row[wrong])[0]
-        self._tell("htree-node", level.place[disordered], "entries out of order or out of range")
+        self._report("htree-node", level.place[disordered], "entries out of order or out of range")
         kept = child >= 0
         np.add.at(self.referred, child[kept], 1)
         below = _Level(
@@ -200,12 +204,12 @@ class _Check:
             level.start,
         )  # fmt: skip
         self.index.is_inner[level.place] = True
-        rows, _ = self.scene.fs.fetch(self.blocks.block[level.place])
+        rows, _ = self.context.fs.fetch(self.blocks.block[level.place])
         head = FAKE_DIRENT.columns(rows) if len(rows) else np.zeros(0, FAKE_DIRENT.dtype)
         size = rows.shape[1]
         whole = np.isin(head["rec_len"], (size,) if size < 1 << 16 else (0, 0xFFFF))
         bad = (head["inode"] != 0) | (head["name_len"] != 0) | ~whole
-        self._tell("htree-node", level.place[bad], "not one unused entry over the whole block")
+        self._report("htree-node", level.place[bad], "not one unused entry over the whole block")
         return level, rows
 
     def _counts(self, level: _Level, rows: Bytes2D) -> Int64s:
@@ -220,11 +224,11 @@ class _Check:
         self.broken[self.blocks.owner[level.place[~fine]]] = True
         read = "count or limit does not fit the block"
         code, name = ("htree-root", "htree root") if is_root else ("htree-node", "htree node")
-        self._tell(code, level.place[~fine], read, name)
+        self._report(code, level.place[~fine], read, name)
         if self.sealed:
             tail = level.start + room * DX_ENTRY.size
             wrong = fine & ~self._sums_fit(level, rows, count, tail)
-            self._tell("htree-checksum", level.place[wrong], name=name)
+            self._report("htree-checksum", level.place[wrong], name=name)
         return np.where(fine, count, 0)
 
     def _sums_fit(self, level: _Level, rows: Bytes2D, count: Int64s, tail: int) -> Bools:

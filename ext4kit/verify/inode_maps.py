@@ -11,7 +11,7 @@ from ext4kit.parsers.features import Incompat, RoCompat
 from ext4kit.parsers.inode import InodeFlags, InodeTable
 from ext4kit.parsers.superblock import Superblock
 from ext4kit.verify.extents import END, Found, TreeCheck
-from ext4kit.verify.scene import Scene
+from ext4kit.verify.scene import VerifyContext
 from ext4kit.verify.xattrs import BodyAttributes, block_charges
 
 SECTOR = 512
@@ -21,7 +21,7 @@ INLINE_ROOM = 60
 DIRECTORY_BLOCKS_BITS = 21  # without large_dir a directory ends at 2 GiB
 
 
-def check_maps(scene: Scene, table: InodeTable, bodies: BodyAttributes) -> Found:
+def check_maps(scene: VerifyContext, table: InodeTable, bodies: BodyAttributes) -> Found:
     """Follow the maps of inodes in use and check what they come to."""
     found = Found(np.zeros(len(table), bool))
     mapped = has_map(table.mode, table.size, table.flags) | (table.number == BAD_BLOCKS)
@@ -40,7 +40,7 @@ def check_maps(scene: Scene, table: InodeTable, bodies: BodyAttributes) -> Found
     return found
 
 
-def _follow_pointers(scene: Scene, table: InodeTable, rows: Rows, found: Found) -> None:
+def _follow_pointers(scene: VerifyContext, table: InodeTable, rows: Rows, found: Found) -> None:
     if not len(rows):
         return
     superblock = scene.superblock
@@ -56,9 +56,9 @@ def _follow_pointers(scene: Scene, table: InodeTable, rows: Rows, found: Found) 
     )  # fmt: skip
     found.bad[rows[maps.damaged]] = True
     scene.add_inodes("inode-map", table.number[rows[maps.damaged]])
-    runs = maps.data
+    runs = maps.runs
     found.runs.append((rows[runs.owner], runs.logical, runs.length, runs.physical, runs.unwritten))
-    found.nodes.append((rows[maps.nodes[0]], maps.nodes[1]))
+    found.nodes.append((rows[maps.tree_blocks[0]], maps.tree_blocks[1]))
 
 
 class _Ends:
@@ -87,7 +87,7 @@ def _largest_by_pointers(superblock: Superblock) -> int:
     return min(blocks, END - 1) * superblock.block_size
 
 
-def _check_sizes(scene: Scene, table: InodeTable, ends: _Ends) -> None:
+def _check_sizes(scene: VerifyContext, table: InodeTable, ends: _Ends) -> None:
     size, kind = scene.superblock.block_size, table.mode & 0xF000
     file = np.isin(kind, (REGULAR, SYMLINK)) & (table.number != RESIZE)
     verity = (table.flags & int(InodeFlags.VERITY)) != 0
@@ -103,7 +103,7 @@ def _check_sizes(scene: Scene, table: InodeTable, ends: _Ends) -> None:
     )  # fmt: skip
 
 
-def _check_directories(scene: Scene, table: InodeTable, runs: Runs, ends: _Ends) -> None:
+def _check_directories(scene: VerifyContext, table: InodeTable, runs: Runs, ends: _Ends) -> None:
     size = scene.superblock.block_size
     mapped = has_map(table.mode, table.size, table.flags)
     directory = ((table.mode & 0xF000) == DIRECTORY) & mapped
@@ -124,7 +124,7 @@ def _check_directories(scene: Scene, table: InodeTable, runs: Runs, ends: _Ends)
         scene.add_inodes("inode-size", table.number[rows], ends.all[rows], f"{most:,} blocks")
 
 
-def _check_clusters(scene: Scene, table: InodeTable, runs: Runs) -> None:
+def _check_clusters(scene: VerifyContext, table: InodeTable, runs: Runs) -> None:
     ratio = scene.superblock.cluster_ratio
     off = (runs.logical - runs.physical) % ratio != 0
     off &= ~np.isin(table.number[runs.owner], (BAD_BLOCKS, RESIZE))  # no files: lists of blocks
@@ -133,8 +133,8 @@ def _check_clusters(scene: Scene, table: InodeTable, runs: Runs) -> None:
 
 
 def _check_block_counts(
-    scene: Scene, table: InodeTable, runs: Runs, nodes: tuple[Rows, Int64s], bodies: BodyAttributes,
-    bad: Bools,
+    scene: VerifyContext, table: InodeTable, runs: Runs, nodes: tuple[Rows, Int64s],
+    bodies: BodyAttributes, bad: Bools,
 ) -> None:  # fmt: skip
     superblock = scene.superblock
     ratio = superblock.cluster_ratio
@@ -154,7 +154,7 @@ def _check_block_counts(
     scene.add_inodes("inode-blocks", table.number[rows], table.blocks[rows], sectors[rows])
 
 
-def _note_usage(scene: Scene, table: InodeTable, space: Int64s, inodes: Int64s) -> None:
+def _note_usage(scene: VerifyContext, table: InodeTable, space: Int64s, inodes: Int64s) -> None:
     """Remember what counts for quotas: files, each with the values of its attributes."""
     if RoCompat.QUOTA not in scene.superblock.features:
         return
@@ -183,7 +183,7 @@ def _clusters(table: InodeTable, runs: Runs, nodes: tuple[Rows, Int64s], ratio: 
     return total
 
 
-def _check_contexts(scene: Scene, table: InodeTable, bodies: BodyAttributes) -> None:
+def _check_contexts(scene: VerifyContext, table: InodeTable, bodies: BodyAttributes) -> None:
     encrypted = (table.flags & int(InodeFlags.ENCRYPT)) != 0
     kind = np.isin(table.mode & 0xF000, (DIRECTORY, REGULAR, SYMLINK))
     lacking = encrypted & kind & ~bodies.is_encrypted
@@ -194,7 +194,7 @@ def _check_contexts(scene: Scene, table: InodeTable, bodies: BodyAttributes) -> 
         scene.contexts.append((table.number[rows], table.file_acl[rows]))
 
 
-def _check_inline(scene: Scene, table: InodeTable, bodies: BodyAttributes) -> None:
+def _check_inline(scene: VerifyContext, table: InodeTable, bodies: BodyAttributes) -> None:
     inline = (table.flags & int(InodeFlags.INLINE_DATA)) != 0
     directory = (table.mode & 0xF000) == DIRECTORY
     lacking = inline & (bodies.inline_size < 0)
@@ -208,7 +208,7 @@ def _check_inline(scene: Scene, table: InodeTable, bodies: BodyAttributes) -> No
     scene.add_inodes("inode-size", table.number[rows], table.size[rows], expected[rows])
 
 
-def _claim(scene: Scene, table: InodeTable, runs: Runs, nodes: tuple[Rows, Int64s]) -> None:
+def _claim(scene: VerifyContext, table: InodeTable, runs: Runs, nodes: tuple[Rows, Int64s]) -> None:
     """The resize inode maps descriptor blocks, which are claimed as such: it has one of its own."""
     own = table.number[runs.owner] != RESIZE
     scene.claims.add(runs.physical[own], runs.length[own], table.number[runs.owner[own]])

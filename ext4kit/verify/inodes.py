@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from ext4kit.arrays.types import Bools, Int64s, Rows
-from ext4kit.filesystem.ahead import ahead
+from ext4kit.filesystem.ahead import prefetch_map
 from ext4kit.filesystem.maps import Runs, has_map
 from ext4kit.parsers.features import Compat, Incompat, RoCompat
 from ext4kit.parsers.inode import INODE, InodeFlags, InodeTable, parse_inodes
 from ext4kit.verify.extents import Found
 from ext4kit.verify.inode_maps import check_maps
-from ext4kit.verify.plain import Piece, read_piece
-from ext4kit.verify.scene import InodeFacts, Scene, row_places
+from ext4kit.verify.plain import InodeBatch, read_batch
+from ext4kit.verify.scene import InodeFacts, VerifyContext, row_places
 from ext4kit.verify.symlinks import check_symlinks
 from ext4kit.verify.xattrs import check_bodies
 
@@ -66,13 +66,13 @@ class Gathered:
         return replace(facts, places=row_places(facts.number))
 
 
-def check_inodes(scene: Scene) -> Gathered:
+def check_inodes(scene: VerifyContext) -> Gathered:
     """Check all inodes, a piece of the tables at a time."""
     gathered = Gathered()
     parts = _Parts(scene)
-    batch: list[Piece] = []
+    batch: list[InodeBatch] = []
     waiting = 0
-    for piece in ahead(lambda numbers: read_piece(scene, numbers), parts):
+    for piece in prefetch_map(lambda numbers: read_batch(scene, numbers), parts):
         batch.append(piece)
         waiting += piece.rows.nbytes
         if waiting >= BYTES_TOGETHER:
@@ -92,7 +92,7 @@ class _Parts:
         is_cut: tables lie over each other: what the last of them hold was read already.
     """
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: VerifyContext) -> None:
         self._fs = scene.fs
         self._size = scene.superblock.inode_size
         self.is_cut = False
@@ -108,7 +108,7 @@ class _Parts:
             yield from (numbers[at : at + step] for at in range(0, len(numbers), step))
 
 
-def _check_batch(scene: Scene, batch: list[Piece], gathered: Gathered) -> None:
+def _check_batch(scene: VerifyContext, batch: list[InodeBatch], gathered: Gathered) -> None:
     problems, lost = scene.fs.problems, np.concatenate([piece.lost for piece in batch])
     for number in lost[: problems.limit].tolist():
         problems.add(f"inode {number}", f"its table block {scene.fs.unreadable}")
@@ -116,7 +116,7 @@ def _check_batch(scene: Scene, batch: list[Piece], gathered: Gathered) -> None:
     facts = [np.concatenate(part) for part in zip(*(piece.facts for piece in batch), strict=True)]
     shifts = accumulate((len(piece.number) for piece in batch), initial=0)
     others = np.concatenate(
-        [piece.others + shift for piece, shift in zip(batch, shifts, strict=False)]
+        [piece.special_files + shift for piece, shift in zip(batch, shifts, strict=False)]
     )
     rows = np.concatenate([piece.rows for piece in batch])
     table = parse_inodes(rows, facts[0][others], scene.superblock)
@@ -134,7 +134,7 @@ def _check_batch(scene: Scene, batch: list[Piece], gathered: Gathered) -> None:
         scene.claims.add(piece.start, piece.length, piece.owner)
 
 
-def _check_used(scene: Scene, table: InodeTable, gathered: Gathered) -> Bools:
+def _check_used(scene: VerifyContext, table: InodeTable, gathered: Gathered) -> Bools:
     """Check inodes in use; bool a row: cannot be what it says."""
     bad = _Fields(scene, table).check()
     bodies = check_bodies(scene, table)
@@ -145,7 +145,7 @@ def _check_used(scene: Scene, table: InodeTable, gathered: Gathered) -> Bools:
     return bad | found.bad
 
 
-def _in_use(scene: Scene, table: InodeTable) -> Bools:
+def _in_use(scene: VerifyContext, table: InodeTable) -> Bools:
     """Per row: alive, or reserved; what is neither and not released is told."""
     alive = table.links_count > 0
     reserved = table.number < scene.superblock.first_usable_inode
@@ -162,8 +162,8 @@ def _in_use(scene: Scene, table: InodeTable) -> Bools:
 class _Fields:
     """The fields of inodes in use; each test records and says which rows are hopeless."""
 
-    def __init__(self, scene: Scene, table: InodeTable) -> None:
-        self.scene, self.table = scene, table
+    def __init__(self, scene: VerifyContext, table: InodeTable) -> None:
+        self.context, self.table = scene, table
         self.features = scene.superblock.features
         self.kind = table.mode & 0xF000
         self.reserved = table.number < scene.superblock.first_usable_inode
@@ -178,7 +178,7 @@ class _Fields:
         self._zeros()
         rows = np.flatnonzero(~self._plain())
         if len(rows):
-            _Fields(self.scene, self.table.take(rows))._flags()
+            _Fields(self.context, self.table.take(rows))._flags()
         self._special()
         return self.bad
 
@@ -190,13 +190,13 @@ class _Fields:
         plain |= (flags == 0) & (RoCompat.BIGALLOC not in features)
         return plain
 
-    def _tell(
+    def _report(
         self, code: str, wrong: Bools, read: str | Callable[[int], str] = "", expected: str = ""
     ) -> None:
         rows = np.flatnonzero(wrong)
         if len(rows):
             shown = read if isinstance(read, str) else _shown(read, rows)
-            self.scene.add_inodes(code, self.table.number[rows], shown, expected)
+            self.context.add_inodes(code, self.table.number[rows], shown, expected)
 
     def _flag(self, flag: InodeFlags) -> Bools:
         has: Bools = (self.table.flags & int(flag)) != 0
@@ -204,14 +204,14 @@ class _Fields:
 
     def _types(self) -> None:
         wrong = ~_KNOWN[self.table.mode >> 12] & ~self.reserved
-        self._tell("inode-type", wrong, lambda row: f"mode 0{self.table.mode[row]:o}")
+        self._report("inode-type", wrong, lambda row: f"mode 0{self.table.mode[row]:o}")
         self.bad |= wrong
 
     def _reserved(self) -> None:
-        table, superblock = self.table, self.scene.superblock
+        table, superblock = self.table, self.context.superblock
         root = table.number == ROOT
-        self._tell("root-inode", root & (self.kind != DIRECTORY), "not a directory")
-        self._tell("root-inode", root & (table.dtime != 0), "has a deletion time")
+        self._report("root-inode", root & (self.kind != DIRECTORY), "not a directory")
+        self._report("root-inode", root & (table.dtime != 0), "has a deletion time")
         own = {superblock.journal_inode, superblock.user_quota_inode,
                superblock.group_quota_inode, superblock.project_quota_inode,
                superblock.orphan_file_inode, RESIZE, BOOT}  # fmt: skip
@@ -222,16 +222,16 @@ class _Fields:
         named = self.reserved & ~known & ~root & (table.mode != 0)
         left = np.isin(table.number, (3, 4, JOURNAL)) & named
         words = lambda row: f"mode 0{table.mode[row]:o}"  # noqa: E731
-        self._tell("reserved-inode", wrong | (named & ~left), words)
-        self._tell("reserved-inode-left", left, words)
+        self._report("reserved-inode", wrong | (named & ~left), words)
+        self._report("reserved-inode-left", left, words)
 
     def _times(self) -> None:
         table = self.table
         released = (table.dtime != 0) & ~self.reserved & (table.links_count > 0)
-        orphan = released & (table.dtime < self.scene.superblock.inodes_count)
-        linked = np.isin(table.number, np.array(sorted(self.scene.orphans), np.int64))
-        self._tell("inode-orphan", orphan & ~linked, lambda row: f"next {table.dtime[row]}")
-        self._tell("inode-dtime", released & ~orphan, lambda row: f"dtime {table.dtime[row]}")
+        orphan = released & (table.dtime < self.context.superblock.inodes_count)
+        linked = np.isin(table.number, np.array(sorted(self.context.orphans), np.int64))
+        self._report("inode-orphan", orphan & ~linked, lambda row: f"next {table.dtime[row]}")
+        self._report("inode-dtime", released & ~orphan, lambda row: f"dtime {table.dtime[row]}")
 
     def _zeros(self) -> None:
         table, features = self.table, self.features
@@ -245,11 +245,11 @@ class _Fields:
             ("i_blocks_high", (_number(table, _BLOCKS_HIGH, 2) != 0)
              & (RoCompat.HUGE_FILE not in features)),
         ]  # fmt: skip
-        if self.scene.superblock.creator_os:
+        if self.context.superblock.creator_os:
             tests = tests[:2]  # the Hurd has other fields in these places
         tests.append(("i_file_acl", (table.file_acl != 0) & (Compat.EXT_ATTR not in features)))
         for name, wrong in tests:
-            self._tell("inode-field", wrong & ~self.reserved, f"{name} is not zero", "0")
+            self._report("inode-field", wrong & ~self.reserved, f"{name} is not zero", "0")
 
     def _flags(self) -> None:
         features = self.features
@@ -279,7 +279,7 @@ class _Fields:
              & (RoCompat.BIGALLOC in features) & self._has_pointers()),
         ]  # fmt: skip
         for words, wrong in tests:
-            self._tell("inode-flags", wrong & ~self.reserved, words)
+            self._report("inode-flags", wrong & ~self.reserved, words)
 
     def _has_pointers(self) -> Bools:
         table = self.table
@@ -289,7 +289,7 @@ class _Fields:
 
     def _special(self) -> None:
         table = self.table
-        self._tell(
+        self._report(
             "inode-size", self.special & (table.size != 0),
             lambda row: f"{table.size[row]:,} bytes in a special file", "0",
         )  # fmt: skip
@@ -298,7 +298,7 @@ class _Fields:
         device = ((self.kind == CHARACTER) | (self.kind == BLOCK)) & self.special
         wrong = device & table.i_block[:, 16:].any(axis=1)
         wrong |= self.special & ~device & table.i_block[:, 8:].any(axis=1)
-        self._tell("inode-device", wrong)
+        self._report("inode-device", wrong)
         self.bad |= wrong
 
 
@@ -326,7 +326,7 @@ def _keep(table: InodeTable, found: Found, gathered: Gathered) -> None:
         gathered.values.append(table.take(values))
 
 
-def _claim_attributes(scene: Scene, table: InodeTable) -> None:
+def _claim_attributes(scene: VerifyContext, table: InodeTable) -> None:
     rows = np.flatnonzero(table.file_acl != 0)
     if len(rows):
         scene.xattr_blocks.append((table.number[rows], table.file_acl[rows]))

@@ -9,12 +9,12 @@ from ext4kit.parsers.features import RoCompat
 from ext4kit.parsers.inode import InodeFlags
 from ext4kit.verify.directories import Links
 from ext4kit.verify.inodes import DIRECTORY, ROOT
-from ext4kit.verify.scene import InodeFacts, Scene
+from ext4kit.verify.scene import InodeFacts, VerifyContext
 
 MOST_LINKS = 65000  # a directory with more has a count of 1 (dir_nlink)
 
 
-def check_links(scene: Scene, facts: InodeFacts, links: Links) -> None:
+def check_links(scene: VerifyContext, facts: InodeFacts, links: Links) -> None:
     """Compare."""
     reserved = (facts.number < scene.superblock.first_usable_inode) & (facts.number != ROOT)
     if not (facts.number == ROOT).any():
@@ -24,7 +24,7 @@ def check_links(scene: Scene, facts: InodeFacts, links: Links) -> None:
     _check_counts(scene, facts, links, directory, reserved)
 
 
-def _check_parents(scene: Scene, facts: InodeFacts, links: Links, directory: Bools) -> None:
+def _check_parents(scene: VerifyContext, facts: InodeFacts, links: Links, directory: Bools) -> None:
     root = facts.number == ROOT
     parent = np.where(root, ROOT, links.parent)
     named = directory & (parent != 0)
@@ -58,7 +58,7 @@ def _in_circles(facts: InodeFacts, parent: Int64s, named: Bools) -> Bools:
 
 
 def _check_counts(
-    scene: Scene, facts: InodeFacts, links: Links, directory: Bools, reserved: Bools
+    scene: VerifyContext, facts: InodeFacts, links: Links, directory: Bools, reserved: Bools
 ) -> None:
     value = (facts.flags & int(InodeFlags.EA_INODE)) != 0
     own = np.isin(facts.number, (scene.superblock.orphan_file_inode,

@@ -15,7 +15,7 @@ from ext4kit.parsers.inode import Inode, inode_seed
 from ext4kit.parsers.journal import JournalSuperblock, judge
 from ext4kit.parsers.orphan import orphan_checksum, parse_orphan_block
 from ext4kit.verify.places import superblock_groups
-from ext4kit.verify.scene import Scene
+from ext4kit.verify.scene import VerifyContext
 
 RESIZE = 7
 SMALLEST_LOG = 1024  # blocks
@@ -24,7 +24,7 @@ BLOCKS_AT_ONCE = 256
 LEAST_NAMED = 4  # reserved blocks; resize2fs may name none of fewer, and e2fsck takes that
 
 
-def find_orphans(scene: Scene) -> None:
+def find_orphans(scene: VerifyContext) -> None:
     """Which inodes wait for release; the list and the file are checked on the way."""
     superblock = scene.superblock
     if superblock.last_orphan > superblock.inodes_count:
@@ -37,7 +37,7 @@ def find_orphans(scene: Scene) -> None:
         scene.findings.add("orphan-file", "orphan file", inode=number, read=str(error))
 
 
-def check_others(scene: Scene) -> None:
+def check_others(scene: VerifyContext) -> None:
     """Everything that stands alone."""
     _check_mmp(scene)
     _check_journal(scene)
@@ -45,7 +45,7 @@ def check_others(scene: Scene) -> None:
     _check_resize_inode(scene)
 
 
-def _check_mmp(scene: Scene) -> None:
+def _check_mmp(scene: VerifyContext) -> None:
     superblock = scene.superblock
     if Incompat.MMP not in superblock.features:
         return
@@ -70,7 +70,7 @@ def _check_mmp(scene: Scene) -> None:
         scene.add("mmp-in-use", name, block=block, read=found.state)
 
 
-def _check_journal(scene: Scene) -> None:
+def _check_journal(scene: VerifyContext) -> None:
     superblock = scene.superblock
     number = superblock.journal_inode
     if Compat.HAS_JOURNAL not in superblock.features:
@@ -94,16 +94,16 @@ def _check_journal(scene: Scene) -> None:
     _check_journal_superblock(scene, int(runs.physical[0]), int(runs.length.sum()))
 
 
-def _check_journal_device(scene: Scene) -> None:
+def _check_journal_device(scene: VerifyContext) -> None:
     """An external journal; why it cannot be read becomes a problem of the file system."""
     device = scene.fs.journal_device
     if device is None:
         scene.findings.add("journal-device", "superblock", byte=1024)
         return
-    from ext4kit.journal.location import journal_place
+    from ext4kit.journal.location import locate_journal
 
     before = scene.fs.problems.errors
-    place = journal_place(scene.fs, device)
+    place = locate_journal(scene.fs, device)
     if scene.fs.problems.errors > before or place is None:
         scene.findings.add("journal-superblock", "journal device")
         return
@@ -116,7 +116,7 @@ def _check_journal_device(scene: Scene) -> None:
         )
 
 
-def _journal_inode_reason(scene: Scene, inode: Inode, runs: Any) -> str:
+def _journal_inode_reason(scene: VerifyContext, inode: Inode, runs: Any) -> str:
     size = scene.superblock.block_size
     if inode.kind != "file" or not inode.links_count:
         return f"a {inode.kind} with {inode.links_count} links"
@@ -129,7 +129,7 @@ def _journal_inode_reason(scene: Scene, inode: Inode, runs: Any) -> str:
     return ""
 
 
-def _check_journal_superblock(scene: Scene, block: int, length: int) -> None:
+def _check_journal_superblock(scene: VerifyContext, block: int, length: int) -> None:
     name = "journal superblock"
     try:
         found = JournalSuperblock.parse(scene.fs.blocks.read(block))
@@ -154,7 +154,7 @@ def _check_journal_superblock(scene: Scene, block: int, length: int) -> None:
         )  # fmt: skip
 
 
-def _check_orphan_file(scene: Scene) -> None:
+def _check_orphan_file(scene: VerifyContext) -> None:
     superblock = scene.superblock
     if Compat.ORPHAN_FILE not in superblock.features:
         return
@@ -178,7 +178,7 @@ def _check_orphan_file(scene: Scene) -> None:
         _check_orphan_block(scene, inode, block)
 
 
-def _check_orphan_block(scene: Scene, inode: Inode, block: int) -> None:
+def _check_orphan_block(scene: VerifyContext, inode: Inode, block: int) -> None:
     superblock, name = scene.superblock, "orphan file block"
     try:
         data = bytes(scene.fs.blocks.read(block))
@@ -199,7 +199,7 @@ def _check_orphan_block(scene: Scene, inode: Inode, block: int) -> None:
         scene.add("orphan-file", name, inode=inode.number, block=block, read=f"inodes {read}")
 
 
-def _check_resize_inode(scene: Scene) -> None:
+def _check_resize_inode(scene: VerifyContext) -> None:
     """It maps the reserved descriptor blocks: those of group 0, and behind each its backups."""
     superblock = scene.superblock
     try:
@@ -218,7 +218,7 @@ def _check_resize_inode(scene: Scene) -> None:
         scene.add("resize-inode", "inode", **scene.inode_place(RESIZE), read=reason)
 
 
-def _resize_reason(scene: Scene, inode: Inode, pointers: Any) -> str:
+def _resize_reason(scene: VerifyContext, inode: Inode, pointers: Any) -> str:
     superblock = scene.superblock
     reserved = superblock.reserved_gdt_blocks
     if inode.links_count != 1 or inode.kind != "file":

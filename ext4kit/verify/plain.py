@@ -21,7 +21,7 @@ from ext4kit.parsers.inode import GOOD_OLD_SIZE, INODE, INODE_EXTRA, InodeFlags,
 from ext4kit.parsers.superblock import Superblock
 from ext4kit.parsers.xattr import MAGIC, XATTR_BODY_HEADER
 from ext4kit.verify.extents import END
-from ext4kit.verify.scene import Scene
+from ext4kit.verify.scene import VerifyContext
 
 SECTOR = 512
 REGULAR = 0x8000
@@ -39,7 +39,7 @@ _FIRST = _ROOT + extents.HEADER.size
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class InodeBatch:
     """Some inodes, what could be told of them at once, and the rest as bytes.
 
     Attributes:
@@ -47,7 +47,8 @@ class Piece:
         lost: of those that cannot be read.
         unsealed: of those with a wrong checksum.
         number, mode, links_count, flags, size: columns of all that are not idle, in order.
-        others: rows of these that are not plain files; rows: the inodes, uint8 (n, inode size).
+        special_files: rows of these that are not plain files; rows: the inodes, uint8 (n, inode
+            size).
         start, length, owner: the extents of the plain files.
     """
 
@@ -59,7 +60,7 @@ class Piece:
     links_count: UInt16s
     flags: UInt32s
     size: Int64s
-    others: Rows
+    special_files: Rows
     rows: Bytes2D
     start: Int64s
     length: Int64s
@@ -71,7 +72,7 @@ class Piece:
         return self.number, self.mode, self.links_count, self.flags, self.size
 
 
-def read_piece(scene: Scene, numbers: Int64s) -> Piece:
+def read_batch(scene: VerifyContext, numbers: Int64s) -> InodeBatch:
     """Read some inodes and look at them."""
     rows, lost = _rows(scene, numbers)
     words = _Words(rows, scene.superblock)
@@ -79,7 +80,7 @@ def read_piece(scene: Scene, numbers: Int64s) -> Piece:
     plain, extent = _are_plain(scene, numbers, words)
     plain &= busy
     mapped = plain & (extent.length > 0)
-    return Piece(
+    return InodeBatch(
         numbers,
         lost,
         _unsealed(scene, numbers, rows),
@@ -96,7 +97,7 @@ def read_piece(scene: Scene, numbers: Int64s) -> Piece:
     )
 
 
-def _rows(scene: Scene, numbers: Int64s) -> tuple[Bytes2D, Int64s]:
+def _rows(scene: VerifyContext, numbers: Int64s) -> tuple[Bytes2D, Int64s]:
     """(uint8 (n, inode size), numbers of those that cannot be read); not copied where possible."""
     fs, size = scene.fs, scene.superblock.inode_size
     per_group = scene.superblock.inodes_per_group
@@ -114,7 +115,7 @@ def _rows(scene: Scene, numbers: Int64s) -> tuple[Bytes2D, Int64s]:
     return np.ascontiguousarray(rows), numbers[~readable]
 
 
-def _unsealed(scene: Scene, numbers: Int64s, rows: Bytes2D) -> Int64s:
+def _unsealed(scene: VerifyContext, numbers: Int64s, rows: Bytes2D) -> Int64s:
     """The numbers of inodes whose checksum is wrong; one that was never used has none."""
     if not scene.superblock.has_metadata_checksums:
         return numbers[:0]
@@ -153,7 +154,7 @@ class _Words:
         return self._all[rows, offset // 4]
 
 
-def _are_idle(scene: Scene, numbers: Int64s, words: _Words) -> Bools:
+def _are_idle(scene: VerifyContext, numbers: Int64s, words: _Words) -> Bools:
     """Per inode: not in use and released as it should be, or never used."""
     usual: Bools = numbers >= max(scene.superblock.first_usable_inode, LEAST_USUAL)
     if scene.orphans:
@@ -171,7 +172,7 @@ class _Extent:
     logical: Int64s
 
 
-def _are_plain(scene: Scene, numbers: Int64s, words: _Words) -> tuple[Bools, _Extent]:
+def _are_plain(scene: VerifyContext, numbers: Int64s, words: _Words) -> tuple[Bools, _Extent]:
     """Per inode: a regular file in which nothing can be wrong; and its extent."""
     superblock = scene.superblock
     word, half = words.byte(_FIRST + 4), np.uint32(16)
@@ -197,7 +198,7 @@ def _has_plain_files(superblock: Superblock) -> bool:
     return kept and Incompat.EXTENT in features
 
 
-def _fits(scene: Scene, words: _Words, extent: _Extent) -> Bools:
+def _fits(scene: VerifyContext, words: _Words, extent: _Extent) -> Bools:
     """Per inode: extent, size and count of blocks fit each other and the file system."""
     length, size = extent.length, scene.superblock.block_size
     end = extent.logical * (length > 0) + length

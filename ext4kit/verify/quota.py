@@ -9,12 +9,12 @@ import numpy as np
 from ext4kit.errors import Ext4kitError
 from ext4kit.parsers.features import RoCompat
 from ext4kit.parsers.quota import parse_quota
-from ext4kit.verify.scene import Scene
+from ext4kit.verify.scene import VerifyContext
 
 MOST_BYTES = 1 << 28  # of a quota file
 
 
-def check_quota(scene: Scene) -> None:
+def check_quota(scene: VerifyContext) -> None:
     """Compare the usage by user, group and project."""
     superblock = scene.superblock
     if RoCompat.QUOTA not in superblock.features:
@@ -30,7 +30,9 @@ def check_quota(scene: Scene) -> None:
             _check(scene, kind, number, owners[kind], (space, inodes, uncounted))
 
 
-def _check(scene: Scene, kind: int, number: int, owner: Any, taken: tuple[Any, Any, Any]) -> None:
+def _check(
+    scene: VerifyContext, kind: int, number: int, owner: Any, taken: tuple[Any, Any, Any]
+) -> None:
     """One quota file.
 
     Args:

@@ -20,7 +20,7 @@ METADATA = 0  # owner of blocks that belong to no inode
 
 
 @dataclass(slots=True)
-class Claims:
+class BlockClaims:
     """Runs of blocks and who has them, collected in pieces."""
 
     starts: list[Int64s] = field(default_factory=list)
@@ -43,7 +43,7 @@ class Claims:
 
 
 @dataclass(slots=True)
-class Visited:
+class VisitedBlocks:
     """Blocks of maps that were followed: each is followed once, whoever refers to it.
 
     That bounds the work on an image by its own blocks. Kept as sorted pieces, each at least
@@ -108,7 +108,7 @@ def row_places(numbers: Int64s) -> Int32s | None:
 
 
 @dataclass(slots=True)
-class Scene:
+class VerifyContext:
     """The state of a check.
 
     Attributes:
@@ -128,8 +128,8 @@ class Scene:
 
     fs: FileSystem
     findings: Findings = field(default_factory=Findings)
-    claims: Claims = field(default_factory=Claims)
-    nodes: Visited = field(default_factory=Visited)
+    claims: BlockClaims = field(default_factory=BlockClaims)
+    nodes: VisitedBlocks = field(default_factory=VisitedBlocks)
     xattr_blocks: list[tuple[Int64s, Int64s]] = field(default_factory=list)
     value_references: list[tuple[Int64s, Int64s, Int64s]] = field(default_factory=list)
     contexts: list[tuple[Int64s, Int64s]] = field(default_factory=list)

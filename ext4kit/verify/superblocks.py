@@ -9,7 +9,7 @@ from ext4kit.filesystem.geometry import descriptor_blocks_count, first_block
 from ext4kit.parsers.features import Compat, Incompat, RoCompat
 from ext4kit.parsers.superblock import MAGIC, SUPERBLOCK, SUPERBLOCK_OFFSET, Superblock, judge
 from ext4kit.verify.places import superblock_groups
-from ext4kit.verify.scene import Scene
+from ext4kit.verify.scene import VerifyContext
 
 STATE_ERRORS = 2
 FIRST_INODE = 11  # numbers below it have fixed meanings
@@ -23,7 +23,7 @@ ORIGINAL_REVISION = 0
 PASSING = int(Incompat.NEEDS_RECOVERY)  # set while mounted, in the primary alone
 
 
-def check_superblocks(scene: Scene) -> None:
+def check_superblocks(scene: VerifyContext) -> None:
     """The primary, then every copy."""
     _check_primary(scene)
     for reason in _contradictions(scene.superblock):
@@ -36,12 +36,12 @@ def check_superblocks(scene: Scene) -> None:
         _check_backup(scene, group)
 
 
-def _place(scene: Scene) -> int:
+def _place(scene: VerifyContext) -> int:
     group = scene.superblock.group_number
     return scene.byte(first_block(scene.superblock, group)) if group else SUPERBLOCK_OFFSET
 
 
-def _check_primary(scene: Scene) -> None:
+def _check_primary(scene: VerifyContext) -> None:
     block, offset = divmod(SUPERBLOCK_OFFSET, scene.superblock.block_size)
     try:
         data = scene.fs.blocks.read(block)[offset : offset + SUPERBLOCK.size]
@@ -102,7 +102,7 @@ def _contradictions(superblock: Superblock) -> Iterator[str]:
     return (words for fine, words in checks if not fine)
 
 
-def _check_backup(scene: Scene, group: int) -> None:
+def _check_backup(scene: VerifyContext, group: int) -> None:
     block = first_block(scene.superblock, group)
     where = {"group": group, "block": block}
     try:

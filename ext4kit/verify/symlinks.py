@@ -7,14 +7,14 @@ import numpy as np
 from ext4kit.arrays.types import Bools, Bytes2D, Rows
 from ext4kit.parsers.inode import InodeFlags, InodeTable, is_fast_symlink
 from ext4kit.verify.extents import Found
-from ext4kit.verify.scene import Scene
+from ext4kit.verify.scene import VerifyContext
 
 SYMLINK = 0xA000
 LINKS_AT_ONCE = 2048
 ENCRYPTED_HEADER = 2  # an encrypted target starts with its length
 
 
-def check_symlinks(scene: Scene, table: InodeTable, found: Found) -> None:
+def check_symlinks(scene: VerifyContext, table: InodeTable, found: Found) -> None:
     """Targets in the inode and targets in a block."""
     link = (table.mode & 0xF000) == SYMLINK
     if not link.any():
@@ -30,7 +30,7 @@ def check_symlinks(scene: Scene, table: InodeTable, found: Found) -> None:
     found.bad |= wrong
 
 
-def _fits(scene: Scene, table: InodeTable, rows: Rows, data: Bytes2D) -> Bools:
+def _fits(scene: VerifyContext, table: InodeTable, rows: Rows, data: Bytes2D) -> Bools:
     """Per row of `data`: the target ends where the size says."""
     size = table.size[rows]
     ends = data == 0
@@ -43,7 +43,7 @@ def _fits(scene: Scene, table: InodeTable, rows: Rows, data: Bytes2D) -> Bools:
     return fits
 
 
-def _check_slow(scene: Scene, table: InodeTable, rows: Rows, found: Found) -> Bools:
+def _check_slow(scene: VerifyContext, table: InodeTable, rows: Rows, found: Found) -> Bools:
     """Per row of the table: a link that has no single block with a fitting target."""
     wrong = np.zeros(len(table), bool)
     if not len(rows):

@@ -13,14 +13,14 @@ from ext4kit.parsers.features import RoCompat
 from ext4kit.parsers.group import DESCRIPTOR_64, GroupFlags
 from ext4kit.verify.inodes import DIRECTORY
 from ext4kit.verify.places import group_starts, overheads
-from ext4kit.verify.scene import METADATA, InodeFacts, Scene
+from ext4kit.verify.scene import METADATA, InodeFacts, VerifyContext
 
 BITMAPS_AT_ONCE = 64
 RUNS_TOLD = 8  # runs of bits that one finding names
 BAD_BLOCKS = 1
 
 
-def check_usage(scene: Scene, facts: InodeFacts) -> int:
+def check_usage(scene: VerifyContext, facts: InodeFacts) -> int:
     """Blocks, then inodes; how many blocks are in use."""
     start, length, owner = _in_order(scene)
     _check_twice(scene, start, length, owner)
@@ -31,7 +31,7 @@ def check_usage(scene: Scene, facts: InodeFacts) -> int:
     return int(used.length.sum()) * scene.superblock.cluster_ratio
 
 
-def _in_order(scene: Scene) -> tuple[Int64s, Int64s, Int64s]:
+def _in_order(scene: VerifyContext) -> tuple[Int64s, Int64s, Int64s]:
     """(start, length, owner) of all claims in the file system, by start, then owner."""
     start, length, owner = scene.claims.columns()
     start, length = _inside(scene, start, length)
@@ -44,13 +44,13 @@ def _in_order(scene: Scene) -> tuple[Int64s, Int64s, Int64s]:
     return start[order], length[order], owner[order]
 
 
-def _clusters(scene: Scene, start: Int64s, length: Int64s) -> tuple[Int64s, Int64s]:
+def _clusters(scene: VerifyContext, start: Int64s, length: Int64s) -> tuple[Int64s, Int64s]:
     """(first cluster, one past the last), counted from the first data block."""
     ratio, base = scene.superblock.cluster_ratio, scene.superblock.first_data_block
     return (start - base) // ratio, -(-(start - base + length) // ratio)
 
 
-def _inside(scene: Scene, start: Int64s, length: Int64s) -> tuple[Int64s, Int64s]:
+def _inside(scene: VerifyContext, start: Int64s, length: Int64s) -> tuple[Int64s, Int64s]:
     """The part of runs that lies in the file system."""
     begin, end = scene.superblock.first_data_block, scene.blocks_count
     low = np.clip(start, begin, end)
@@ -58,7 +58,7 @@ def _inside(scene: Scene, start: Int64s, length: Int64s) -> tuple[Int64s, Int64s
     return low, high - low
 
 
-def _check_twice(scene: Scene, start: Int64s, length: Int64s, owner: Int64s) -> None:
+def _check_twice(scene: VerifyContext, start: Int64s, length: Int64s, owner: Int64s) -> None:
     """Runs, in order, that lie over one another; clusters of one owner may be shared."""
     if RoCompat.SHARED_BLOCKS in scene.superblock.features or not len(start):
         return
@@ -79,9 +79,9 @@ def _check_twice(scene: Scene, start: Int64s, length: Int64s, owner: Int64s) -> 
     )  # fmt: skip
 
 
-def _copies(scene: Scene) -> Intervals:
+def _copies(context: VerifyContext) -> Intervals:
     """Blocks of superblocks and descriptors, and those kept for them, but of the first group."""
-    superblock, groups = scene.superblock, len(scene.fs.groups)
+    superblock, groups = context.superblock, len(context.fs.groups)
     start, length = group_starts(superblock, groups), overheads(superblock, groups)
     return Intervals.union(start[1:], length[1:])
 
@@ -157,12 +157,14 @@ class _Bitmaps:
 
     name = ""
 
-    def __init__(self, scene: Scene, size: int, total: int, first: Int64s, end: Int64s) -> None:
-        self.scene, self.groups = scene, scene.fs.groups
+    def __init__(
+        self, context: VerifyContext, size: int, total: int, first: Int64s, end: Int64s
+    ) -> None:
+        self.context, self.groups = context, context.fs.groups
         self.size, self.total = size, total
         self.first, self.end = first, end
-        features = scene.superblock.features
-        self.lazy = scene.superblock.has_metadata_checksums or RoCompat.UNINIT_BG in features
+        features = context.superblock.features
+        self.lazy = context.superblock.has_metadata_checksums or RoCompat.UNINIT_BG in features
         count = len(self.groups)
         self.used = _per_group(first, end, size, count)
         self.room = np.clip(total - np.arange(count) * size, 0, size)
@@ -182,27 +184,27 @@ class _Bitmaps:
         """
         for at in range(0, len(groups), BITMAPS_AT_ONCE):
             some = groups[at : at + BITMAPS_AT_ONCE]
-            rows, readable = self.scene.fs.fetch(places[some])
+            rows, readable = self.context.fs.fetch(places[some])
             structure = f"{self.name} bitmap"
             for group in some[~readable].tolist():
-                words = self.scene.fs.unreadable
-                self.scene.add("metadata-unreadable", structure, group=group, read=words)
+                words = self.context.fs.unreadable
+                self.context.add("metadata-unreadable", structure, group=group, read=words)
             self._check_sums(some[readable], rows[readable], places, stored)
             for group, row in self._differing(some[readable], rows[readable]):
-                self._tell(group, row, int(places[group]))
+                self._report(group, row, int(places[group]))
 
     def _check_sums(self, groups: Rows, rows: Bytes2D, places: Int64s, stored: Int64s) -> None:
-        superblock = self.scene.superblock
+        superblock = self.context.superblock
         if not superblock.has_metadata_checksums or not len(groups):
             return
         seeds = np.full(len(groups), superblock.seed)
         found = crc32c_each(seeds, (row[: self.size // 8] for row in rows))
         if superblock.descriptor_size < DESCRIPTOR_64.size:
             found &= 0xFFFF
-        trusted = self.scene.trusted[groups]
+        trusted = self.context.trusted[groups]
         for row in np.flatnonzero((found != stored[groups]) & trusted).tolist():
             group = int(groups[row])
-            self.scene.add(
+            self.context.add(
                 f"{self.name}-bitmap-checksum", f"{self.name} bitmap", group=group,
                 block=int(places[group]), read=f"0x{stored[group]:x}", expected=f"0x{found[row]:x}",
             )  # fmt: skip
@@ -228,20 +230,20 @@ class _Bitmaps:
         for row in np.flatnonzero((packed != rows).any(axis=1)).tolist():
             yield int(groups[row]), rows[row]
 
-    def _tell(self, group: int, row: UInt8s, block: int) -> None:
+    def _report(self, group: int, row: UInt8s, block: int) -> None:
         bits = np.unpackbits(row, bitorder="little")
         room = int(self.room[group])
         where = {"group": group, "block": block}
         structure = f"{self.name} bitmap"
         if not bits[room:].all():
             read = f"{int((bits[room:] == 0).sum()):,} bits not set"
-            self.scene.add("bitmap-padding", structure, **where, read=read)
+            self.context.add("bitmap-padding", structure, **where, read=read)
         used = _bits_of(self.first, self.end, group * self.size, self.size)[:room]
         marked = bits[:room]
         for code, wrong in (("marked", marked > used), ("unmarked", marked < used)):
             if wrong.any():
                 read = self.words(group, wrong)
-                self.scene.add(f"{self.name}-bitmap-{code}", structure, **where, read=read)
+                self.context.add(f"{self.name}-bitmap-{code}", structure, **where, read=read)
 
     def words(self, group: int, wrong: Bools) -> str:
         """Which members some bits of a group stand for."""
@@ -249,20 +251,20 @@ class _Bitmaps:
 
     def compare_counts(self, code: str, stored: Int64s, found: Int64s) -> None:
         """A count of each group."""
-        for group in np.flatnonzero(stored != found)[: self.scene.findings.room(code)].tolist():
-            self.scene.findings.add(
+        for group in np.flatnonzero(stored != found)[: self.context.findings.room(code)].tolist():
+            self.context.findings.add(
                 code, "group descriptor", group=group,
                 read=f"{stored[group]:,}", expected=f"{found[group]:,}",
             )  # fmt: skip
-        self.scene.findings.count(code, int((stored != found).sum()) - self._kept(code))
+        self.context.findings.count(code, int((stored != found).sum()) - self._kept(code))
 
     def _kept(self, code: str) -> int:
-        return sum(finding.code == code for finding in self.scene.findings.kept)
+        return sum(finding.code == code for finding in self.context.findings.kept)
 
     def compare_total(self, code: str, stored: int, found: int) -> None:
         """The superblock's count, which is not kept up to date while it is mounted."""
-        if stored != found and not self.scene.superblock.needs_recovery:
-            self.scene.findings.add(
+        if stored != found and not self.context.superblock.needs_recovery:
+            self.context.findings.add(
                 code, "superblock", byte=1024, read=f"{stored:,}", expected=f"{found:,}"
             )
 
@@ -270,7 +272,7 @@ class _Bitmaps:
 class _Blocks(_Bitmaps):
     name = "block"
 
-    def __init__(self, scene: Scene, first: Int64s, end: Int64s) -> None:
+    def __init__(self, scene: VerifyContext, first: Int64s, end: Int64s) -> None:
         superblock = scene.superblock
         ratio = superblock.cluster_ratio
         size = max(superblock.blocks_per_group // ratio, 1)
@@ -278,7 +280,7 @@ class _Blocks(_Bitmaps):
         super().__init__(scene, size, total, first, end)
 
     def check(self) -> None:
-        groups, superblock = self.groups, self.scene.superblock
+        groups, superblock = self.groups, self.context.superblock
         written = self.written(GroupFlags.BLOCK_UNINIT)
         self.compare(written, groups.block_bitmap, groups.block_bitmap_checksum)
         free = self.room - self.used
@@ -287,15 +289,15 @@ class _Blocks(_Bitmaps):
         self.compare_total("superblock-free-blocks", superblock.free_blocks_count, total)
 
     def words(self, group: int, wrong: Bools) -> str:
-        starts = group_starts(self.scene.superblock, group + 1)
-        ratio = self.scene.superblock.cluster_ratio
+        starts = group_starts(self.context.superblock, group + 1)
+        ratio = self.context.superblock.cluster_ratio
         return "blocks " + _runs_in_words(wrong, int(starts[group]), ratio)
 
 
 class _Inodes(_Bitmaps):
     name = "inode"
 
-    def __init__(self, scene: Scene, facts: InodeFacts) -> None:
+    def __init__(self, scene: VerifyContext, facts: InodeFacts) -> None:
         superblock = scene.superblock
         reserved = np.arange(1, superblock.first_usable_inode)
         reserved = reserved[reserved <= superblock.inodes_count]
@@ -308,7 +310,7 @@ class _Inodes(_Bitmaps):
         self.facts = facts
 
     def check(self) -> None:
-        groups, superblock = self.groups, self.scene.superblock
+        groups, superblock = self.groups, self.context.superblock
         written = self.written(GroupFlags.INODE_UNINIT)
         self.compare(written, groups.inode_bitmap, groups.inode_bitmap_checksum)
         free = self.room - self.used

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ext4kit.filesystem import FileSystem
-from ext4kit.filesystem.ahead import Errand
+from ext4kit.filesystem.ahead import BackgroundCall
 from ext4kit.verify.directories import check_directories
 from ext4kit.verify.findings import Findings
 from ext4kit.verify.groups import check_groups
@@ -13,7 +13,7 @@ from ext4kit.verify.inodes import check_inodes
 from ext4kit.verify.links import check_links
 from ext4kit.verify.others import check_others, find_orphans
 from ext4kit.verify.quota import check_quota
-from ext4kit.verify.scene import Scene
+from ext4kit.verify.scene import VerifyContext
 from ext4kit.verify.superblocks import check_superblocks
 from ext4kit.verify.usage import check_usage
 from ext4kit.verify.xattrs import check_blocks, check_values
@@ -42,7 +42,7 @@ class Verification:
 
 def verify(fs: FileSystem) -> Verification:
     """Check every checksum and cross-reference of a file system; nothing is written."""
-    scene = Scene(fs)
+    scene = VerifyContext(fs)
     check_superblocks(scene)
     check_groups(scene)
     find_orphans(scene)
@@ -50,7 +50,7 @@ def verify(fs: FileSystem) -> Verification:
     facts = gathered.inode_facts()
     check_blocks(scene)
     aside = replace(scene, findings=Findings())
-    usage = Errand(lambda facts: check_usage(aside, facts), facts)
+    usage = BackgroundCall(lambda facts: check_usage(aside, facts), facts)
     links = check_directories(scene, facts, gathered.directories)
     check_links(scene, facts, links)
     check_values(scene, facts, gathered.values)

@@ -13,13 +13,13 @@ from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.inode import GOOD_OLD_SIZE, InodeFlags, InodeTable
 from ext4kit.parsers.xattr import ENCRYPTION, MAGIC, SYSTEM, XATTR_BLOCK_HEADER, XATTR_BODY_HEADER
 from ext4kit.verify.attributes import (
-    Attributes,
+    XattrEntries,
     colliding_areas,
     entry_hashes,
     read_attributes,
     values_fit,
 )
-from ext4kit.verify.scene import METADATA, InodeFacts, Scene
+from ext4kit.verify.scene import METADATA, InodeFacts, VerifyContext
 
 BLOCKS_AT_ONCE = 2048
 LEAST_EXTRA = 4  # i_extra_isize and i_checksum_hi themselves
@@ -43,7 +43,7 @@ class BodyAttributes:
     charges: Int64s
 
 
-def check_bodies(scene: Scene, table: InodeTable) -> BodyAttributes:
+def check_bodies(scene: VerifyContext, table: InodeTable) -> BodyAttributes:
     """Check the extra fields' size and the attributes behind them."""
     count, size = len(table), table.raw.shape[1]
     nothing = np.zeros((count, 2), np.int64)
@@ -65,7 +65,7 @@ def check_bodies(scene: Scene, table: InodeTable) -> BodyAttributes:
 
 
 def _check_bodies(
-    scene: Scene, table: InodeTable, rows: Rows, start: Int64s, result: BodyAttributes
+    scene: VerifyContext, table: InodeTable, rows: Rows, start: Int64s, result: BodyAttributes
 ) -> None:
     raw = table.raw[rows]
     entries, end, broken = read_attributes(raw, start)
@@ -84,7 +84,7 @@ def _check_bodies(
     np.add.at(result.charges, rows[entries.area], charges(scene, entries))
 
 
-def charges(scene: Scene, entries: Attributes) -> Int64s:
+def charges(scene: VerifyContext, entries: XattrEntries) -> Int64s:
     """(n, 2) bytes and inodes that count for an entry's owner: values in inodes of their own.
 
     Source: kernel fs/ext4/xattr.c, `ext4_xattr_inode_alloc_quota`.
@@ -94,7 +94,7 @@ def charges(scene: Scene, entries: Attributes) -> Int64s:
     return np.where(entries.value_inode != 0, [size, np.ones_like(size)], 0).T
 
 
-def block_charges(scene: Scene, table: InodeTable) -> Int64s:
+def block_charges(scene: VerifyContext, table: InodeTable) -> Int64s:
     """The same for the attribute blocks of a table of inodes, a row an inode."""
     total = np.zeros((len(table), 2), np.int64)
     rows = np.flatnonzero(table.file_acl != 0)
@@ -109,7 +109,7 @@ def block_charges(scene: Scene, table: InodeTable) -> Int64s:
     return total
 
 
-def _wrong_hashes(rows: Bytes2D, entries: Attributes, base: Int64s) -> Bools:
+def _wrong_hashes(rows: Bytes2D, entries: XattrEntries, base: Int64s) -> Bools:
     """Per entry: its hash fits neither way; False where the value lies elsewhere."""
     own = np.flatnonzero(entries.value_inode == 0)
     plain, signed = entry_hashes(rows, entries.take(own), base)
@@ -119,7 +119,7 @@ def _wrong_hashes(rows: Bytes2D, entries: Attributes, base: Int64s) -> Bools:
     return wrong
 
 
-def _note_values(scene: Scene, numbers: Int64s, entries: Attributes) -> None:
+def _note_values(scene: VerifyContext, numbers: Int64s, entries: XattrEntries) -> None:
     """Remember references to inodes that hold values."""
     some = np.flatnonzero(entries.value_inode != 0)
     if len(some):
@@ -128,7 +128,7 @@ def _note_values(scene: Scene, numbers: Int64s, entries: Attributes) -> None:
         )
 
 
-def check_blocks(scene: Scene) -> None:
+def check_blocks(scene: VerifyContext) -> None:
     """Every attribute block once: checksum, header, entries, and how many inodes share it."""
     if not scene.xattr_blocks:
         return
@@ -148,7 +148,7 @@ def check_blocks(scene: Scene) -> None:
         scene.add_inodes("encryption-context", number[~np.isin(block, np.concatenate(sealed))])
 
 
-def _check_some(scene: Scene, blocks: Int64s, owner: Int64s, users: Rows) -> Int64s:
+def _check_some(scene: VerifyContext, blocks: Int64s, owner: Int64s, users: Rows) -> Int64s:
     """Check some blocks; those among them that hold an encryption context."""
     rows, readable = scene.fs.fetch(blocks)
     header = XATTR_BLOCK_HEADER.columns(rows)
@@ -168,7 +168,7 @@ def _check_some(scene: Scene, blocks: Int64s, owner: Int64s, users: Rows) -> Int
 
 
 def _check_entries(
-    scene: Scene, blocks: Int64s, owner: Int64s, rows: Bytes2D, some: Rows
+    scene: VerifyContext, blocks: Int64s, owner: Int64s, rows: Bytes2D, some: Rows
 ) -> Int64s:
     rows, place = rows[some], {"inode": owner[some], "block": blocks[some]}
     base = np.zeros(len(some), np.int64)
@@ -188,13 +188,13 @@ def _check_entries(
     return place["block"][entries.area[_are_contexts(entries)]]
 
 
-def _are_contexts(entries: Attributes) -> Bools:
+def _are_contexts(entries: XattrEntries) -> Bools:
     """Per entry: an encryption context of a length that there is."""
     found: Bools = (entries.index == ENCRYPTION) & np.isin(entries.value_size, CONTEXT_SIZES)
     return found
 
 
-def _checksums(scene: Scene, blocks: Int64s, rows: Bytes2D) -> Int64s:
+def _checksums(scene: VerifyContext, blocks: Int64s, rows: Bytes2D) -> Int64s:
     """What `h_checksum` of each block should be."""
     body = rows.copy()
     body[:, _CHECKSUM : _CHECKSUM + 4] = 0
@@ -202,7 +202,7 @@ def _checksums(scene: Scene, blocks: Int64s, rows: Bytes2D) -> Int64s:
     return crc32c_each(crc32c_rows(scene.superblock.seed, number).astype(np.int64), body)
 
 
-def check_values(scene: Scene, facts: InodeFacts, values: list[InodeTable]) -> None:
+def check_values(scene: VerifyContext, facts: InodeFacts, values: list[InodeTable]) -> None:
     """The inodes that hold values, against the entries that refer to them."""
     none = np.zeros(0, np.int64)
     parts = zip((none, none, none), *scene.value_references, strict=True)
@@ -219,7 +219,9 @@ def check_values(scene: Scene, facts: InodeFacts, values: list[InodeTable]) -> N
         _check_references(scene, table, referred, counts)
 
 
-def _check_references(scene: Scene, table: InodeTable, referred: Int64s, counts: Rows) -> None:
+def _check_references(
+    scene: VerifyContext, table: InodeTable, referred: Int64s, counts: Rows
+) -> None:
     """An inode that holds a value counts its users in place of a change time and version."""
     times = np.ascontiguousarray(table.raw[:, 12:16]).view("<u4")[:, 0].astype(np.int64)
     versions = np.ascontiguousarray(table.raw[:, 36:40]).view("<u4")[:, 0].astype(np.int64)

@@ -20,7 +20,7 @@ import numpy as np
 
 import ext4kit
 from ext4kit.past.places import Ground
-from ext4kit.recovery import Deleted, find_deleted
+from ext4kit.recovery import DeletedFiles, find_deleted
 from ext4kit.recovery.sources import Source
 from sample_images.recipes.truth import FileTruth, Truth, load
 
@@ -115,7 +115,7 @@ def names_of(image: Path, truth: Truth) -> Names:
     return result
 
 
-def _judged(found: Deleted, deleted: list[FileTruth]) -> Names:
+def _judged(found: DeletedFiles, deleted: list[FileTruth]) -> Names:
     """The paths of the files that the truth knows."""
     result = Names(deleted=len(deleted))
     paths = {(one.inode, one.generation): one.path for one in deleted}

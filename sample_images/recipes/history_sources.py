@@ -75,7 +75,7 @@ class Sources:
         verdict = _named(file, life, book)
         self.names[source, verdict] += 1
         if verdict == "wrong":
-            shown = file.path or file.below or file.name
+            shown = file.path or file.partial_path or file.name
             self.findings.append(f"name <{file.number}> {shown!r} {file.sources}: {life.paths}")
 
     def _judge_carved(self, file: DeletedFile, book: Book) -> None:
@@ -134,9 +134,9 @@ def _named(file: DeletedFile, life: Life, book: Book) -> str:
     if file.path is not None:
         path = file.path.lstrip(b"/")
         return "last" if path in life.last else "right" if path in life.paths else "wrong"
-    if file.below is None:
+    if file.partial_path is None:
         return "part" if any(_ends(path, file.name or b"") for path in life.paths) else "wrong"
-    return "part" if _is_below(file.below, life, book) else "wrong"
+    return "part" if _is_below(file.partial_path, life, book) else "wrong"
 
 
 def _ends(path: bytes, name: bytes) -> bool:

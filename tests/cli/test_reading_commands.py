@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ext4kit.report.safe import shown
+from ext4kit.report.safe import printable
 from tests.cli.conftest import EVIL, Run
 
 EVIL_SHOWN = r"evil\x1b[31m\u202egpj\xff\\n"
@@ -73,7 +73,7 @@ def test_a_tree_of_odd_names_is_listed_line_by_line(run: Run, tmp_path: Path) ->
     image = tmp_path / "odd.img"
     command = ["mke2fs", "-q", "-F", "-t", "ext4", "-d", str(root), str(image), "8M"]
     subprocess.run(command, check=True, capture_output=True)
-    expected = {shown(path) for path in live_paths(root)} | {"/lost+found"}
+    expected = {printable(path) for path in live_paths(root)} | {"/lost+found"}
     lines = run("ls", image, "-r").stdout.decode().splitlines()
     assert sorted(lines) == sorted(expected)
     numbered = run("ls", image, "-ri").stdout.decode().splitlines()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ext4kit.fields import json_name
-from ext4kit.report.safe import shown, shown_lines, shown_text
+from ext4kit.report.safe import printable, printable_lines, printable_text
 
 
 @pytest.mark.parametrize(
@@ -29,12 +29,12 @@ from ext4kit.report.safe import shown, shown_lines, shown_text
     ],
 )
 def test_names_are_shown(name: bytes, expected: str) -> None:
-    assert shown(name) == expected
+    assert printable(name) == expected
 
 
 @given(st.binary())
 def test_any_name_is_one_line_without_control_characters(name: bytes) -> None:
-    text = shown(name)
+    text = printable(name)
     assert len(text.splitlines()) <= 1
     assert not any(ord(char) < 0x20 or 0x7F <= ord(char) < 0xA0 for char in text)
     text.encode()  # no surrogates are left
@@ -42,16 +42,16 @@ def test_any_name_is_one_line_without_control_characters(name: bytes) -> None:
 
 @given(st.binary(max_size=6), st.binary(max_size=6))
 def test_different_names_look_different(one: bytes, other: bytes) -> None:
-    assert (shown(one) == shown(other)) == (one == other)
+    assert (printable(one) == printable(other)) == (one == other)
 
 
 @given(st.lists(st.binary(max_size=8), min_size=1, max_size=6))
 def test_many_names_are_shown_as_each_alone(names: list[bytes]) -> None:
-    assert shown_lines(names) == "".join(shown(name) + "\n" for name in names)
+    assert printable_lines(names) == "".join(printable(name) + "\n" for name in names)
 
 
 def test_messages_keep_their_backslashes() -> None:
-    assert shown_text("a\\b\x1b\u202e") == "a\\b\\x1b\\u202e"
+    assert printable_text("a\\b\x1b\u202e") == "a\\b\\x1b\\u202e"
 
 
 @given(st.binary())

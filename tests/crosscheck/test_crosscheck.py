@@ -19,16 +19,16 @@ import pytest
 import ext4kit as library
 from ext4kit.crosscheck import (
     CrossCheck,
+    CrossCheckOptions,
     Difference,
-    Options,
-    Right,
+    LikelyRight,
     bytes_held,
     contents,
     crosscheck,
     usual_limit,
     worker,
 )
-from ext4kit.crosscheck.second import Second
+from ext4kit.crosscheck.second import TskClient
 from ext4kit.journal import ReplayedBlocks
 from sample_images.recipes import machine
 from tests.conftest import Cli
@@ -57,7 +57,9 @@ def compared(image: Path, patience: float = 60.0, limit: float = 600.0) -> Cross
         volume = opened.volume()
         now, raw = volume.filesystem(), volume.filesystem(replay=False)
         before = raw if isinstance(now.blocks, ReplayedBlocks) else None
-        result = crosscheck(volume.facts.source, now, before, Options(True, None, patience, limit))
+        result = crosscheck(
+            volume.facts.source, now, before, CrossCheckOptions(True, None, patience, limit)
+        )
         result.groups = [
             replace(group, one=dict(enumerate(map(group.one, range(len(group.cause))))).__getitem__)
             for group in result.groups
@@ -134,7 +136,7 @@ def test_the_kernel_says_the_same_as_the_one_who_is_called_right(
 def kernel_says(built: Built, difference: Difference) -> object:
     """The kernel's value where it tells one; None where it does not."""
     tree = built.tree
-    assert difference.cause.right is Right.EXT4KIT
+    assert difference.cause.right is LikelyRight.EXT4KIT
     if difference.field == "name":
         there = tree.paths.get(difference.path)
         assert (there is None) == (difference.ext4kit is None), difference
@@ -203,7 +205,9 @@ def between(plain: Path, other: Path) -> list[Difference]:
     """What differs when The Sleuth Kit is given another image than ext4kit."""
     with library.open(plain) as ours, library.open(other) as theirs:
         source = theirs.volume().facts.source
-        result = crosscheck(source, ours.volume().filesystem(), None, Options(hashes=True))
+        result = crosscheck(
+            source, ours.volume().filesystem(), None, CrossCheckOptions(hashes=True)
+        )
         return list(result.differences())
 
 
@@ -334,7 +338,7 @@ def test_names_whose_inode_counts_as_free_are_told(plain: Path, tmp_path: Path) 
     found = [each for each in between(plain, other) if each.field == "name"]
     assert [each.path for each in found] == [b"/folder/file-3"]
     assert found[0].tsk is None
-    assert found[0].cause.right is Right.OPEN
+    assert found[0].cause.right is LikelyRight.OPEN
 
 
 def test_what_it_cannot_open_is_told_with_the_reason(ext4kit: Cli, tmp_path: Path) -> None:
@@ -369,14 +373,14 @@ def test_a_reader_that_dies_or_hangs_ends_nothing(
 def test_what_there_was_no_time_for_is_told(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its time is over after the first folder, then after the first batch of contents."""
     with monkeypatch.context() as patch:
-        patch.setattr(Second, "listing", _ends_time(Second.listing))
+        patch.setattr(TskClient, "listing", _ends_time(TskClient.listing))
         result = compared(plain)
         assert (result.directories, result.entries) == (1, 4)
         assert result.left_out == {
             NO_TIME.format("names"): 20,
             NO_TIME.format("contents"): 1,
         }
-    monkeypatch.setattr(Second, "digests", _ends_time(Second.digests))
+    monkeypatch.setattr(TskClient, "digests", _ends_time(TskClient.digests))
     monkeypatch.setattr(contents, "_FILES_AT_ONCE", 8)
     result = compared(plain)
     assert (result.entries, result.contents, result.total) == (24, 8, 0)
@@ -385,7 +389,7 @@ def test_what_there_was_no_time_for_is_told(plain: Path, monkeypatch: pytest.Mon
 
 
 def _ends_time(method: Callable[..., Any]) -> Callable[..., Any]:
-    def last(self: Second, *arguments: Any) -> Any:
+    def last(self: TskClient, *arguments: Any) -> Any:
         answer = method(self, *arguments)
         self._left = 0.0
         return answer

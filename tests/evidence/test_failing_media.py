@@ -24,7 +24,7 @@ from ext4kit.cli.main import run
 from ext4kit.errors import AccessError
 from ext4kit.evidence import open_evidence
 from ext4kit.evidence.hashing import hash_evidence
-from ext4kit.evidence.lost import lost_ranges
+from ext4kit.evidence.lost import unreadable_ranges
 from ext4kit.evidence.source import Source
 from sample_images import Built
 from sample_images.recipes import machine
@@ -81,7 +81,7 @@ def _read_all(source: Source, data: bytes, step: int) -> None:
             assert source.read(at, len(wanted)) == wanted
         except AccessError as error:
             assert "cannot be read" in str(error)
-            lost = lost_ranges(source).tolist()
+            lost = unreadable_ranges(source).tolist()
             assert any(start < at + len(wanted) and at < end for start, end in lost)
 
 
@@ -94,7 +94,7 @@ def test_bad_sectors_are_lost_by_the_page_and_nothing_else(fail: Fail, tmp_path:
     with open_evidence(fail(image, bad)) as evidence:
         for step in (MIB, 11 * SECTOR, PAGE):
             _read_all(evidence.source, data, step)
-        assert _in_pages(lost_ranges(evidence.source).tolist()) == _pages(bad)
+        assert _in_pages(unreadable_ranges(evidence.source).tolist()) == _pages(bad)
         told = [(problem.where, problem.what) for problem in evidence.problems]
         assert {what for _, what in told} == {"cannot be read: Input/output error"}
         named = [where.removeprefix("image, bytes ").replace(",", "").split(" to ")
@@ -129,7 +129,7 @@ def test_a_container_on_bad_sectors_loses_the_chunks_on_them(sample: Built, tmp_
         open_evidence(disk) as evidence,
     ):
         _read_all(evidence.source, data, CHUNK)
-        lost = lost_ranges(evidence.source)
+        lost = unreadable_ranges(evidence.source)
         assert 2 * CHUNK <= (lost[:, 1] - lost[:, 0]).sum() <= 8 * CHUNK
         told = "".join(problem.what for problem in evidence.problems)
         assert "rm_rf_tree.E01: bytes" in told
@@ -146,7 +146,7 @@ def test_a_file_that_becomes_shorter_is_lost_from_there_on(tmp_path: Path, end: 
         with image.open("r+b") as file:
             file.truncate(end)
         _read_all(evidence.source, data, MIB)
-        assert lost_ranges(evidence.source).tolist() == [[end, len(data)]]
+        assert unreadable_ranges(evidence.source).tolist() == [[end, len(data)]]
         hashes, _ = hash_evidence(evidence)
         assert [(each.offset, each.length) for each in hashes.unreadable] == [
             (end, len(data) - end)
@@ -162,7 +162,7 @@ def test_a_piece_that_becomes_shorter_is_lost_where_it_is_in_the_image(tmp_path:
         with (tmp_path / "image.001").open("r+b") as file:
             file.truncate(5000)
         _read_all(evidence.source, data, 70_000)
-        assert lost_ranges(evidence.source).tolist() == [[MIB + 5000, 2 * MIB]]
+        assert unreadable_ranges(evidence.source).tolist() == [[MIB + 5000, 2 * MIB]]
         assert {problem.where for problem in evidence.problems} == {
             f"image, bytes {MIB + 5000:,} to {2 * MIB - 1:,}"
         }
@@ -176,7 +176,7 @@ def test_a_device_whose_end_is_gone_is_read_up_to_there(needs_kernel: None, tmp_
         machine.truncate(image, 5 * MIB)
         _drop_cache(device)
         _read_all(evidence.source, data, MIB)
-        assert lost_ranges(evidence.source).tolist() == [[5 * MIB, 8 * MIB]]
+        assert unreadable_ranges(evidence.source).tolist() == [[5 * MIB, 8 * MIB]]
 
 
 def _drop_cache(device: Path) -> None:

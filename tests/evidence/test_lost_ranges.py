@@ -9,7 +9,7 @@ import pytest
 
 from ext4kit.errors import AccessError
 from ext4kit.evidence.containers.lvm import LogicalVolume, Run
-from ext4kit.evidence.lost import LostRanges, joined, lost_ranges
+from ext4kit.evidence.lost import UnreadableRanges, merge_ranges, unreadable_ranges
 from ext4kit.evidence.source import Source, Window, check_range
 
 UNIT = 512
@@ -23,8 +23,8 @@ class Holed:
     def __init__(self, size: int, ranges: list[tuple[int, int]]) -> None:
         self.size, self.ranges = size, ranges
 
-    def lost(self) -> Any:
-        return joined(self.ranges)
+    def unreadable(self) -> Any:
+        return merge_ranges(self.ranges)
 
     def read(self, offset: int, length: int) -> memoryview:
         check_range(self, offset, length)
@@ -49,7 +49,7 @@ def refused(source: Source) -> list[int]:
 
 def claimed(source: Source) -> list[int]:
     """Units that the source says are lost."""
-    return [unit for start, end in lost_ranges(source).tolist()
+    return [unit for start, end in unreadable_ranges(source).tolist()
             for unit in range(start // UNIT, -(-end // UNIT))]  # fmt: skip
 
 
@@ -82,7 +82,7 @@ def test_windows_and_logical_volumes_tell_what_is_below_them(seed: int) -> None:
 
 
 def test_ranges_that_become_known_one_by_one() -> None:
-    noise, known, units = random.Random(4), LostRanges(), set[int]()
+    noise, known, units = random.Random(4), UnreadableRanges(), set[int]()
     for _ in range(500):
         start = noise.randrange(0, 3000, 3)
         known.add(start, start + 3)

@@ -12,7 +12,7 @@ import pytest
 import ext4kit
 from ext4kit.evidence import open_evidence
 from ext4kit.evidence.raw import RawFile
-from ext4kit.evidence.signatures import Signature, identify
+from ext4kit.evidence.signatures import VolumeSignature, identify
 from ext4kit.parsers.superblock import SUPERBLOCK
 
 Run = Callable[..., str]
@@ -63,7 +63,7 @@ def _blkid(run: Run, path: Path) -> dict[str, str]:
     return dict(line.split("=", 1) for line in lines)
 
 
-def _identify(path: Path) -> Signature:
+def _identify(path: Path) -> VolumeSignature:
     source = RawFile(path)
     try:
         return identify(source)
@@ -117,7 +117,7 @@ def test_an_lvm_member_is_what_blkid_says(run: Run, make: Make, loop: Callable[.
 def test_nothing_known_is_unknown(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "volume"
     path.write_bytes(content)
-    assert _identify(path) == Signature("unknown")
+    assert _identify(path) == VolumeSignature("unknown")
 
 
 @pytest.mark.heavy

@@ -103,7 +103,7 @@ def _all(fs: FileSystem) -> Iterator[Place]:
         block = int(descriptor_blocks(superblock)[group // per_block])
         offset = block * size + group % per_block * superblock.descriptor_size
         yield Place("descriptor", offset, superblock.descriptor_size, group)
-    for table in fs.inode_chunks():
+    for table in fs.inode_batches():
         used = np.flatnonzero((table.mode != 0) | (table.number < 12))
         used = used if len(used) < INODES_WANTED else used[: INODES_WANTED // 2]
         some = table.take(used)
@@ -121,7 +121,9 @@ def _of_inodes(fs: FileSystem, table: Any) -> Iterator[Place]:
         mark = int(table.number[row]), int(table.generation[row])
         return Place(kind, block * size, size, *mark)
 
-    for row, block in zip(*(column.tolist() for column in fs.map_table(table).nodes), strict=True):
+    for row, block in zip(
+        *(column.tolist() for column in fs.map_table(table).tree_blocks), strict=True
+    ):
         yield place("extents", row, block)
     folders = table.take(np.flatnonzero((table.mode & 0xF000) == 0x4000))
     rows = np.flatnonzero((table.mode & 0xF000) == 0x4000)

@@ -14,7 +14,7 @@ import pytest
 
 from ext4kit.filesystem.content import Chunk
 from ext4kit.filesystem.maps import map_inodes
-from ext4kit.output import RootedOutput, UnwritableError
+from ext4kit.output import OutputDirectory, UnwritableError
 from tests.fuzz import images
 from tests.fuzz.commands import called
 from tests.hostile.victim import FLAGS, MAP, Victim
@@ -92,7 +92,7 @@ def test_a_file_gives_no_more_than_the_evidence_holds(tmp_path: Path) -> None:
 
 
 def test_an_output_ends_at_its_limit(tmp_path: Path) -> None:
-    output = RootedOutput(tmp_path / "out", limit=5000)
+    output = OutputDirectory(tmp_path / "out", limit=5000)
     output.write([b"first"], [Chunk(0, 3000, bytes(3000))])
     with pytest.raises(UnwritableError, match="limit of 5,000 bytes"):
         output.write([b"second"], [Chunk(0, 2000, bytes(2000)), Chunk(2000, 1000, bytes(1000))])
@@ -166,5 +166,5 @@ def test_a_giant_quota_file_takes_no_more_memory_than_the_evidence(tmp_path: Pat
 def test_inodes_without_a_map_give_runs_of_the_same_types(count: int) -> None:
     flags, none = np.zeros(count, np.int64), np.zeros(count, bool)
     i_block = np.zeros((count, 60), np.uint8)
-    runs = map_inodes(i_block, flags, none, 100, 1024, lambda *_: (i_block, none)).data
+    runs = map_inodes(i_block, flags, none, 100, 1024, lambda *_: (i_block, none)).runs
     assert (len(runs), runs.unwritten.dtype) == (0, np.dtype(bool))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ext4kit.filesystem import FileSystem
 from ext4kit.journal import Log, ReplayedBlocks, replay
-from ext4kit.journal.fast_commits.reading import read_fast_commits
+from ext4kit.journal.fast_commits.reading import scan_fast_commits
 from ext4kit.parsers.inode import Inode
 from sample_images.recipes import machine
 from tests.filesystem.matrix_oracle import Node, Tree, kernel_tree
@@ -285,7 +285,7 @@ def replayed(image: Path) -> View:
     log = Log.open(fs)
     assert log is not None
     blocks = replay(log, fs)
-    return View(fs.over(blocks), blocks, len(read_fast_commits(log).due))
+    return View(fs.with_blocks(blocks), blocks, len(scan_fast_commits(log).to_replay))
 
 
 def write_copy(image: Path, view: View) -> Path:

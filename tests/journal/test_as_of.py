@@ -23,7 +23,7 @@ import ext4kit
 from ext4kit.errors import AccessError, RequestError
 from ext4kit.filesystem import FileSystem
 from ext4kit.journal import Log
-from ext4kit.journal.as_of import Reach, reach_of
+from ext4kit.journal.as_of import AsOfRange, as_of_range
 from ext4kit.parsers.inode import Inode
 from sample_images.recipes import machine
 from sample_images.recipes.ondisk import Disk
@@ -138,7 +138,7 @@ class Verdict:
             self.unknown += 1
 
     def _add_content(self, fs: FileSystem, path: bytes, inode: Inode, node: Node) -> None:
-        if fs.content_doubt(inode):
+        if fs.content_uncertainty(inode):
             self.doubtful += 1
             return
         self.vouched += 1
@@ -155,7 +155,7 @@ def _shown(fs: FileSystem) -> Shown:
     if not fs.inodes_known(root)[0]:
         return {b"/": (2, None)}
     tree = fs.tree()
-    numbers = np.append(root, tree.number)
+    numbers = np.append(root, tree.inode)
     table, known = fs.inode_table(numbers), fs.inodes_known(numbers).tolist()
     rows = zip([b"/", *tree.paths], numbers.tolist(), known, strict=True)
     return {
@@ -164,11 +164,11 @@ def _shown(fs: FileSystem) -> Shown:
     }
 
 
-def reach(image: Path) -> Reach:
+def reach(image: Path) -> AsOfRange:
     with ext4kit.open(image) as opened:
         log = Log.open(opened.volume().filesystem())
         assert log is not None
-        return reach_of(log)
+        return as_of_range(log)
 
 
 def judge(session: Session, count: int) -> Verdict:

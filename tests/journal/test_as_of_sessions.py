@@ -8,10 +8,15 @@ import numpy as np
 import pytest
 
 from ext4kit.errors import RequestError
-from ext4kit.journal import History, Log, replay
-from ext4kit.journal.as_of import AsOfFileSystem, UnknownStateError, file_system_as_of, reach_of
-from ext4kit.journal.as_of.blocks import ContentBlocks, Moment, MomentBlocks, fixed_blocks
-from ext4kit.journal.as_of.tenure import Tenure
+from ext4kit.journal import BlockHistory, Log, replay
+from ext4kit.journal.as_of import AsOfFileSystem, UnknownStateError, as_of_range, file_system_as_of
+from ext4kit.journal.as_of.blocks import (
+    AsOfContentBlocks,
+    AsOfMetadataBlocks,
+    PointInTime,
+    layout_blocks,
+)
+from ext4kit.journal.as_of.tenure import AllocationHistory
 from tests.journal.debugfs_session import FIRST, NOW, SECONDS, SIZE, Session, content, tree
 from tests.journal.kernel_log import opened
 from tests.journal.log_writer import LOG_START
@@ -31,7 +36,9 @@ def as_of(session: Session, transaction: int) -> AsOfFileSystem:
 def read(fs: AsOfFileSystem, path: str) -> tuple[bytes, str]:
     (found,) = [one for one in fs.walk(b"/") if one.path.decode() == path]
     assert found.inode is not None
-    return bytes(fs.content(found.inode).read(0, found.inode.size)), fs.content_doubt(found.inode)
+    return bytes(fs.content(found.inode).read(0, found.inode.size)), fs.content_uncertainty(
+        found.inode
+    )
 
 
 @pytest.fixture
@@ -64,7 +71,7 @@ def test_the_tree_is_that_of_the_time(session: Session, step: int, replayed: int
     if replayed is not None:
         log = Log.open(fs)
         assert log is not None
-        fs = fs.over(replay(log, fs))
+        fs = fs.with_blocks(replay(log, fs))
     then = file_system_as_of(fs, FIRST + step)
     found = tree(then)
     assert found.keys() == TREES[step]
@@ -128,9 +135,9 @@ def test_reach_tells_times_and_floor(session: Session) -> None:
     fs = session.finish()
     log = Log.open(fs)
     assert log is not None
-    reach = reach_of(log)
+    reach = as_of_range(log)
     assert reach.orders.tolist() == list(range(FIRST, FIRST + 5))
-    assert (reach.floor, reach.time_before) == (FIRST, -1)
+    assert (reach.complete_since, reach.time_before) == (FIRST, -1)
     times = [(NOW + SECONDS * step + 5) * 10**9 + 5 for step in range(5)]
     assert reach.commit_times.tolist() == times
     assert [reach.commit_time(FIRST + step) for step in range(5)] == times
@@ -144,10 +151,10 @@ def test_a_first_transaction_that_is_damaged_leaves_those_behind_it(session: Ses
     fs = session.finish()
     log = Log.open(fs)
     assert log is not None
-    reach = reach_of(log)
+    reach = as_of_range(log)
     assert reach.orders.tolist() == list(range(FIRST + 1, FIRST + 5))
     assert reach.time_before == (NOW + 5) * 10**9 + 5
-    assert reach.floor == FIRST
+    assert reach.complete_since == FIRST
     with pytest.raises(RequestError, match="transactions 12 to 15"):
         as_of(session, FIRST)
     assert tree(as_of(session, FIRST + 1)).keys() == TREES[1]
@@ -234,20 +241,20 @@ def test_blocks_whose_state_is_not_known_cannot_be_read(session: Session) -> Non
     fs = session.finish()
     log = Log.open(fs)
     assert log is not None
-    moment = Moment(fs, History(log), reach_of(log), FIRST)
+    moment = PointInTime(fs, BlockHistory(log), as_of_range(log), FIRST)
     assert moment.transaction == FIRST
-    blocks = MomentBlocks(moment, fixed_blocks(fs))
+    blocks = AsOfMetadataBlocks(moment, layout_blocks(fs))
     logged = set(log.tags.block.tolist())
     assert block in logged
-    assert blocks.known(np.array([block])).tolist() == [True]
-    assert moment.copies(np.array([block, 1, 0]))[0] >= 0
-    assert moment.copies(np.array([4000])).tolist() == [-1]
+    assert blocks.is_known(np.array([block])).tolist() == [True]
+    assert moment.copies_as_of(np.array([block, 1, 0]))[0] >= 0
+    assert moment.copies_as_of(np.array([4000])).tolist() == [-1]
     later = set(log.tags.block[log.tags.order > FIRST].tolist())
     for each in (block, 1, 4000, *sorted(later)[:3]):
         assert moment.changed_later(np.array([each])).tolist() == [each in later]
     newer = sorted(later - set(log.tags.block[log.tags.order == FIRST].tolist()) - {1, 2})
     unknown = np.array(newer)
-    assert not blocks.known(unknown).any()
+    assert not blocks.is_known(unknown).any()
     with pytest.raises(
         UnknownStateError, match=f"block {newer[0]:,}: its state right after transaction 11"
     ):
@@ -260,7 +267,7 @@ def test_blocks_whose_state_is_not_known_cannot_be_read(session: Session) -> Non
 
 def test_superblock_and_descriptors_are_always_read(session: Session) -> None:
     fs = session.finish()
-    assert fixed_blocks(fs).tolist() == [1, 2]
+    assert layout_blocks(fs).tolist() == [1, 2]
 
 
 def test_blocks_are_held_while_their_bit_stays_set(session: Session) -> None:
@@ -268,15 +275,21 @@ def test_blocks_are_held_while_their_bit_stays_set(session: Session) -> None:
     fs = session.finish()
     log = Log.open(fs)
     assert log is not None
-    tenure = Tenure(fs, History(log))
+    tenure = AllocationHistory(fs, BlockHistory(log))
     gone, stays = session.blocks("/first", 2)[-1], session.blocks("/linked")[0]
     both = np.array([gone, stays])
-    assert tenure.held(both, FIRST, FIRST + 1).tolist() == [True, True]
-    assert tenure.held(both, FIRST, FIRST + 2).tolist() == [False, True]
-    assert tenure.held(both, FIRST + 1, FIRST + 1).tolist() == [True, True]
-    assert tenure.held(both, np.array([FIRST + 2, FIRST + 1]), FIRST + 2).tolist() == [True, True]
-    assert tenure.held(both, np.array([FIRST, FIRST - 1]), FIRST + 3).tolist() == [False, False]
-    assert tenure.held(np.array([stays, 1, 5000, -1]), FIRST + 1).tolist() == [
+    assert tenure.stayed_allocated(both, FIRST, FIRST + 1).tolist() == [True, True]
+    assert tenure.stayed_allocated(both, FIRST, FIRST + 2).tolist() == [False, True]
+    assert tenure.stayed_allocated(both, FIRST + 1, FIRST + 1).tolist() == [True, True]
+    assert tenure.stayed_allocated(both, np.array([FIRST + 2, FIRST + 1]), FIRST + 2).tolist() == [
+        True,
+        True,
+    ]
+    assert tenure.stayed_allocated(both, np.array([FIRST, FIRST - 1]), FIRST + 3).tolist() == [
+        False,
+        False,
+    ]
+    assert tenure.stayed_allocated(np.array([stays, 1, 5000, -1]), FIRST + 1).tolist() == [
         True, True, False, False
     ]  # fmt: skip
 
@@ -291,12 +304,15 @@ def test_a_revoked_copy_is_no_state(tmp_path: Path) -> None:
     fs = made.finish()
     log = Log.open(fs)
     assert log is not None
-    history, reach = History(log), reach_of(log)
+    history, reach = BlockHistory(log), as_of_range(log)
     states = [
-        Moment(fs, history, reach, FIRST + step).copies(np.array([block])) for step in range(4)
+        PointInTime(fs, history, reach, FIRST + step).copies_as_of(np.array([block]))
+        for step in range(4)
     ]
     assert [int(state[0]) >= 0 for state in states] == [True, False, False, True]
-    assert ContentBlocks(Moment(fs, history, reach, FIRST)).copies_of(np.array([4000])) == -1
+    assert (
+        AsOfContentBlocks(PointInTime(fs, history, reach, FIRST)).copies_of(np.array([4000])) == -1
+    )
 
 
 def test_orphans_of_today_are_none_of_then(tmp_path: Path) -> None:

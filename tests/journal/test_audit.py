@@ -16,7 +16,16 @@ import pytest
 
 from ext4kit.evidence import open_evidence
 from ext4kit.findings import Severity
-from ext4kit.journal.audit import Audit, Finding, Findings, Part, Tally, Verdict, audit, audit_log
+from ext4kit.journal.audit import (
+    Audit,
+    Finding,
+    Findings,
+    Part,
+    Verdict,
+    VerdictCounts,
+    audit,
+    audit_log,
+)
 from tests.cases import MISSING, records, unpack
 from tests.conftest import Cli
 from tests.environment import everything, missing
@@ -409,8 +418,10 @@ def test_larger_damage_is_found_with_its_transaction(
     assert changed > tries // 2
 
 
-def checked(writer: LogWriter, sequence: int = 1, start: int = 1) -> tuple[list[Finding], Tally]:
-    findings, tally = Findings(), Tally()
+def checked(
+    writer: LogWriter, sequence: int = 1, start: int = 1
+) -> tuple[list[Finding], VerdictCounts]:
+    findings, tally = Findings(), VerdictCounts()
     audit_log(writer.log(sequence, start), findings, tally)
     return findings.kept, tally
 

@@ -9,7 +9,7 @@ import pytest
 
 from ext4kit.findings import Severity
 from ext4kit.journal import Log
-from ext4kit.journal.audit import Audit, Finding, Findings, Part, Tally, audit_log
+from ext4kit.journal.audit import Audit, Finding, Findings, Part, VerdictCounts, audit_log
 from ext4kit.journal.audit.mending import NOWHERE
 from ext4kit.journal.audit.result import VERDICTS
 from ext4kit.journal.audit.survey import Fault, _plausible, survey
@@ -38,8 +38,10 @@ def written(length: int = 32, *, checksums: bool = True) -> LogWriter:
     return writer
 
 
-def audited(writer: LogWriter, limit: int = 1000, **of_log: int) -> tuple[Findings, Tally, Audit]:
-    findings, tally = Findings(limit), Tally()
+def audited(
+    writer: LogWriter, limit: int = 1000, **of_log: int
+) -> tuple[Findings, VerdictCounts, Audit]:
+    findings, tally = Findings(limit), VerdictCounts()
     return (
         findings,
         tally,
@@ -54,7 +56,7 @@ def byte_of(finding: Finding) -> int:
     return finding.byte_offset - finding.fs_block * BLOCK_SIZE
 
 
-def counted(tally: Tally, verdict: int) -> list[int]:
+def counted(tally: VerdictCounts, verdict: int) -> list[int]:
     return [tally.of(part, VERDICTS[verdict]) for part in PARTS]
 
 
@@ -528,7 +530,7 @@ def test_findings_do_not_depend_on_the_size_of_a_chunk(chunk: int) -> None:
     log = writer.log(6)
     log.reader.chunk = chunk
     findings = Findings()
-    audit_log(log, findings, Tally())
+    audit_log(log, findings, VerdictCounts())
     assert findings.kept == whole
 
 
@@ -538,5 +540,5 @@ def test_blocks_that_cannot_be_read_are_no_damage() -> None:
     blocks = MemoryBlocks(writer.rows)
     blocks.broken = {LOG_START + 2, LOG_START + 8}
     findings = Findings()
-    audit_log(Log(blocks, writer.log_blocks), findings, Tally())
+    audit_log(Log(blocks, writer.log_blocks), findings, VerdictCounts())
     assert findings.kept == []

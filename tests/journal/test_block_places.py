@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from ext4kit.filesystem.maps import Maps, Runs
+from ext4kit.filesystem.maps import BlockMaps, Runs
 from ext4kit.journal import Log
 from ext4kit.journal.contents import owners as owners_module
 from ext4kit.journal.contents.geometry import by_place, first_inodes
@@ -127,12 +127,12 @@ def states(*rows: tuple[int, int, int, int]) -> Any:
     return Table(number=number, generation=generation, mode=mode, file_acl=file_acl)
 
 
-def maps(runs: list[tuple[int, int, int]], nodes: list[tuple[int, int]]) -> Maps:
+def maps(runs: list[tuple[int, int, int]], nodes: list[tuple[int, int]]) -> BlockMaps:
     """Runs as (owner, first block, length), tree blocks as (owner, block)."""
     owner, first, length = np.array(runs, np.int64).reshape(-1, 3).T
     table = np.array(nodes, np.int64).reshape(-1, 2)
     data = Runs(owner, first * 0, length, first, first < 0)
-    return cast(Maps, SimpleNamespace(data=data, nodes=(table[:, 0], table[:, 1])))
+    return cast(BlockMaps, SimpleNamespace(runs=data, tree_blocks=(table[:, 0], table[:, 1])))
 
 
 FILE, DIRECTORY, LINK, PIPE = 0o100644, 0o040755, 0o120777, 0o010644

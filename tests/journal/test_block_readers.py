@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ext4kit.filesystem import FileSystem
-from ext4kit.journal.versions import Change, Reader, reader_of
-from ext4kit.journal.versions.differences import _by_content
+from ext4kit.journal.versions import FieldChange, StructureReader, reader_for_block
+from ext4kit.journal.versions.differences import _reader_by_content
 from tests.journal.kernel_log import opened
 from tests.journal.test_directory_index import node, root
 from tests.journal.test_directory_records import block, record
@@ -26,7 +26,7 @@ def fs(tmp_path_factory: pytest.TempPathFactory) -> FileSystem:
     return opened(make(folder, "-b 1024 -g 1024 -N 4096 -O ^flex_bg,^resize_inode").image)
 
 
-def facts(changes: list[Change]) -> Facts:
+def facts(changes: list[FieldChange]) -> Facts:
     return {(one.what, one.which): (one.before, one.after) for one in changes}
 
 
@@ -42,7 +42,7 @@ def extent_block(*rows: tuple[int, int, int], depth: int = 0) -> bytes:
 
 def test_extents_and_index_entries(fs: FileSystem) -> None:
     one = extent_block((0, 4, 1000), (10, 32768 + 2, 2000), (20, 1, 1 << 33))
-    reader = _by_content(fs, one)
+    reader = _reader_by_content(fs, one)
     assert reader.kind == "extent tree block"
     assert facts(reader.first(one)) == {
         ("extent", 0): (None, (4, 1000, False)),
@@ -65,19 +65,19 @@ def test_extents_and_index_entries(fs: FileSystem) -> None:
 def test_where_no_fact_differs_bytes_do(fs: FileSystem) -> None:
     one = extent_block((0, 4, 1000))
     two = one[:600] + b"xyz" + one[603:]
-    reader = _by_content(fs, one)
+    reader = _reader_by_content(fs, one)
     assert reader.changes(one, one) == []
-    assert reader.changes(one, two) == [Change("bytes", (600, 602), bytes(3), b"xyz")]
+    assert reader.changes(one, two) == [FieldChange("bytes", (600, 602), bytes(3), b"xyz")]
 
 
 def test_hashes_of_an_index(fs: FileSystem) -> None:
     one, two = root([(0, 1), (100, 2)]), root([(0, 1), (100, 3), (200, 4)])
-    reader = _by_content(fs, one)
+    reader = _reader_by_content(fs, one)
     assert reader.kind == "directory index root"
     assert facts(reader.changes(one, two)) == {("hash", 100): (2, 3), ("hash", 200): (None, 4)}
     below = node([(0, 5), (7, 6)])
-    assert _by_content(fs, below).kind == "directory index node"
-    assert facts(_by_content(fs, below).first(below)) == {
+    assert _reader_by_content(fs, below).kind == "directory index node"
+    assert facts(_reader_by_content(fs, below).first(below)) == {
         ("hash", 0): (None, 5), ("hash", 7): (None, 6)
     }  # fmt: skip
 
@@ -85,7 +85,7 @@ def test_hashes_of_an_index(fs: FileSystem) -> None:
 def test_entries_of_a_directory(fs: FileSystem) -> None:
     one = bytes(block(record(12, 12, b"a"), record(13, SIZE - 12, b"dir", 2)))
     two = bytes(block(record(12, 12, b"a", 7), record(0, SIZE - 12, b"", 0)))
-    reader = _by_content(fs, one)
+    reader = _reader_by_content(fs, one)
     assert reader.kind == "directory block"
     assert facts(reader.changes(one, two)) == {
         ("entry", b"a"): ((12, "file"), (12, "symlink")),
@@ -105,14 +105,14 @@ def test_entries_of_a_directory(fs: FileSystem) -> None:
     ],
 )  # fmt: skip
 def test_what_a_block_holds_is_seen_by_its_bytes(fs: FileSystem, data: bytes, kind: str) -> None:
-    assert _by_content(fs, data).kind == kind
+    assert _reader_by_content(fs, data).kind == kind
 
 
 def test_users_of_an_attribute_block(fs: FileSystem) -> None:
     one, two = (
         struct.pack("<IIII", 0xEA020000, users, 1, 0).ljust(SIZE, b"\0") for users in (2, 1)
     )
-    reader = _by_content(fs, one)
+    reader = _reader_by_content(fs, one)
     assert facts(reader.changes(one, two)) == {("users", None): (2, 1)}
 
 
@@ -129,9 +129,9 @@ def test_blocks_with_a_place_are_read_by_it(fs: FileSystem) -> None:
         table + 63: "inodes 1021 to 1024",
     }
     for place, kind in kinds.items():
-        assert reader_of(fs, place)(bytes(SIZE)).kind == kind
-    assert reader_of(fs, table + 64)(bytes(SIZE)).kind == "other content"
-    assert reader_of(fs, table - 1)(bytes(SIZE)).kind == "inode bitmap of group 3"
+        assert reader_for_block(fs, place)(bytes(SIZE)).kind == kind
+    assert reader_for_block(fs, table + 64)(bytes(SIZE)).kind == "other content"
+    assert reader_for_block(fs, table - 1)(bytes(SIZE)).kind == "inode bitmap of group 3"
 
 
 def test_bits_of_a_bitmap_are_blocks_or_inodes(fs: FileSystem) -> None:
@@ -140,29 +140,31 @@ def test_bits_of_a_bitmap_are_blocks_or_inodes(fs: FileSystem) -> None:
     before[0] = 0b1000_0001
     after = bytearray(SIZE)
     after[0], after[1], after[127] = 0b0000_0111, 0b1, 0x80
-    blocks = reader_of(fs, int(fs.groups.block_bitmap[5]))(bytes(SIZE))
+    blocks = reader_for_block(fs, int(fs.groups.block_bitmap[5]))(bytes(SIZE))
     base = 1 + 5 * 1024
     assert blocks.changes(bytes(before), bytes(after)) == [
-        Change("block", (base + 1, base + 2), 0, 1),
-        Change("block", (base + 8, base + 8), 0, 1),
-        Change("block", (base + 1023, base + 1023), 0, 1),
-        Change("block", (base + 7, base + 7), 1, 0),
+        FieldChange("block", (base + 1, base + 2), 0, 1),
+        FieldChange("block", (base + 8, base + 8), 0, 1),
+        FieldChange("block", (base + 1023, base + 1023), 0, 1),
+        FieldChange("block", (base + 7, base + 7), 1, 0),
     ]
-    inodes = reader_of(fs, int(fs.groups.inode_bitmap[5]))(bytes(SIZE))
+    inodes = reader_for_block(fs, int(fs.groups.inode_bitmap[5]))(bytes(SIZE))
     base = 1 + 5 * 256
     assert [one.which for one in inodes.changes(bytes(before), bytes(after))] == [
         (base + 1, base + 2), (base + 8, base + 8), (base + 7, base + 7)
     ]  # fmt: skip
     behind = bytearray(SIZE)
     behind[128] = 1  # no bit of a block
-    assert blocks.changes(bytes(SIZE), bytes(behind)) == [Change("bytes", (128, 128), b"\0", b"\1")]
+    assert blocks.changes(bytes(SIZE), bytes(behind)) == [
+        FieldChange("bytes", (128, 128), b"\0", b"\1")
+    ]
 
 
 def test_a_cluster_of_a_bitmap_is_its_blocks(tmp_path: Path) -> None:
     fs = opened(make(tmp_path, "-b 1024 -O bigalloc -C 4096").image)
-    reader = reader_of(fs, int(fs.groups.block_bitmap[0]))(bytes(SIZE))
+    reader = reader_for_block(fs, int(fs.groups.block_bitmap[0]))(bytes(SIZE))
     after = bytes([0b110]).ljust(SIZE, b"\0")
-    assert reader.changes(bytes(SIZE), after) == [Change("block", (4, 11), 0, 1)]
+    assert reader.changes(bytes(SIZE), after) == [FieldChange("block", (4, 11), 0, 1)]
 
 
 def inode_row(mode: int, i_block: bytes, flags: int = 0, size: int = 0) -> bytes:
@@ -188,7 +190,7 @@ def inode_row(mode: int, i_block: bytes, flags: int = 0, size: int = 0) -> bytes
 def test_what_i_block_says_depends_on_the_kind_of_inode(
     fs: FileSystem, row: bytes, found: Facts
 ) -> None:
-    reader: Reader = reader_of(fs, int(fs.groups.inode_table[0]))(bytes(SIZE))
+    reader: StructureReader = reader_for_block(fs, int(fs.groups.inode_table[0]))(bytes(SIZE))
     changes = reader.changes(bytes(SIZE), bytes(256) + row + bytes(512))
     assert {one.inode for one in changes} == {2}
     told = {(one.what, one.which): one.after for one in changes}

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from ext4kit.errors import CorruptError
-from ext4kit.journal.fast_commits.index import Index
+from ext4kit.journal.fast_commits.index import HtreeEditor
 
 SIZE = 1024
 SEED = 0xCAFE_F00D
@@ -52,7 +52,7 @@ class Directory:
 
     def __init__(self, *blocks: bytes, seed: int | None = SEED, most_levels: int = 1) -> None:
         self.blocks = [np.frombuffer(block, np.uint8).copy() for block in blocks]
-        self.index = Index(self.blocks.__getitem__, self.append, seed, most_levels)
+        self.index = HtreeEditor(self.blocks.__getitem__, self.append, seed, most_levels)
 
     def append(self) -> tuple[int, Any]:
         self.blocks.append(np.zeros(SIZE, np.uint8))
@@ -76,7 +76,7 @@ def same(block: Any, expected: bytes, front: int, seed: int | None) -> None:
 def test_a_name_belongs_into_the_last_leaf_that_begins_not_behind_it(
     wanted: int, leaf: int, seed: int | None
 ) -> None:
-    steps = Directory(root([(0, 5), (100, 7), (200, 3)], 0, seed), seed=seed).index.way(wanted)
+    steps = Directory(root([(0, 5), (100, 7), (200, 3)], 0, seed), seed=seed).index.path_to(wanted)
     assert [step.child for step in steps] == [leaf]
     assert [step.block for step in steps] == [0]
     assert not steps[0].is_full
@@ -99,16 +99,16 @@ TWO_LEVELS = (
      (1500, [2, 6])],
 )  # fmt: skip
 def test_the_way_goes_through_the_nodes(wanted: int, way: list[int]) -> None:
-    steps = Directory(*TWO_LEVELS).index.way(wanted)
+    steps = Directory(*TWO_LEVELS).index.path_to(wanted)
     assert [step.child for step in steps] == way
     assert [step.block for step in steps] == [0, way[0]]
 
 
 def test_a_damaged_node_is_corrupt() -> None:
     with pytest.raises(CorruptError):
-        Directory(TWO_LEVELS[0], bytes(SIZE), TWO_LEVELS[2]).index.way(0)
+        Directory(TWO_LEVELS[0], bytes(SIZE), TWO_LEVELS[2]).index.path_to(0)
     with pytest.raises(CorruptError):
-        Directory(bytes(SIZE)).index.way(0)
+        Directory(bytes(SIZE)).index.path_to(0)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_damaged_node_is_corrupt() -> None:
 def test_equal_hashes_go_on_in_the_next_leaf_where_its_lowest_bit_says_so(
     pairs: Pairs, wanted: int, leaves: list[int]
 ) -> None:
-    assert Directory(root(pairs)).index.leaves(wanted) == leaves
+    assert Directory(root(pairs)).index.leaves_for(wanted) == leaves
 
 
 @pytest.mark.parametrize(
@@ -140,30 +140,30 @@ def test_equal_hashes_go_on_in_the_next_leaf_where_its_lowest_bit_says_so(
 )
 def test_equal_hashes_go_on_in_the_next_node(above: int, wanted: int, leaves: list[int]) -> None:
     blocks = root([(0, 1), (above, 2)], 1), TWO_LEVELS[1], TWO_LEVELS[2]
-    assert Directory(*blocks).index.leaves(wanted) == leaves
+    assert Directory(*blocks).index.leaves_for(wanted) == leaves
 
 
 def test_equal_hashes_go_on_through_a_whole_node() -> None:
     blocks = root([(0, 1), (601, 2), (601, 7)], 1), TWO_LEVELS[1], node([(0, 5), (601, 6)])
     rest = [bytes(SIZE)] * 4
     directory = Directory(*blocks, *rest, node([(0, 8), (700, 9)]))
-    assert directory.index.leaves(600) == [4, 5, 6, 8]
+    assert directory.index.leaves_for(600) == [4, 5, 6, 8]
 
 
 def test_equal_hashes_go_on_below_two_levels_of_nodes() -> None:
     tops = root([(0, 1), (901, 2)], 2), node([(0, 3)]), node([(0, 4), (950, 5)])
     low = node([(0, 6), (800, 7)]), node([(0, 8), (901, 9), (920, 10)]), node([(0, 11)])
-    assert Directory(*tops, *low, most_levels=2).index.leaves(900) == [7, 8, 9]
+    assert Directory(*tops, *low, most_levels=2).index.leaves_for(900) == [7, 8, 9]
 
 
 @pytest.mark.parametrize("seed", [None, SEED])
 def test_a_new_leaf_stands_behind_the_one_that_was_split(seed: int | None) -> None:
     pairs: Pairs = [(0, 1), (100, 2), (200, 3)]
     directory = Directory(root(pairs, 0, seed), seed=seed)
-    directory.index.add(directory.index.way(150), 160, 9)
+    directory.index.add(directory.index.path_to(150), 160, 9)
     made = [(0, 1), (100, 2), (160, 9), (200, 3)]
     same(directory.blocks[0], root(made, 0, seed), 32, seed)
-    directory.index.add(directory.index.way(0xFFFFFFF0), 0xFFFFFF00, 10)
+    directory.index.add(directory.index.path_to(0xFFFFFFF0), 0xFFFFFF00, 10)
     same(directory.blocks[0], root([*made, (0xFFFFFF00, 10)], 0, seed), 32, seed)
 
 
@@ -175,20 +175,20 @@ def many(count: int, first: int = 1, step: int = 10) -> Pairs:
 def test_a_full_root_gets_a_node_below_it(seed: int | None) -> None:
     pairs = many(ROOT_LIMIT[seed], 100)
     directory = Directory(root(pairs, 0, seed), seed=seed)
-    steps = directory.index.way(55)
+    steps = directory.index.path_to(55)
     assert steps[-1].is_full
-    directory.index.make_room(steps)
+    directory.index.split_full_node(steps)
     same(directory.blocks[0], root([(0, 1)], 1, seed), 32, seed)
     same(directory.blocks[1], node(pairs, seed), 8, seed)
     assert len(directory.blocks) == 2
-    assert [step.child for step in directory.index.way(55)] == [1, 105]
+    assert [step.child for step in directory.index.path_to(55)] == [1, 105]
 
 
 def test_a_root_that_is_one_short_of_full_is_not_full() -> None:
     directory = Directory(root(many(ROOT_LIMIT[SEED] - 1, 100)))
-    assert not directory.index.way(0)[-1].is_full
-    directory.index.add(directory.index.way(0), 5, 7)
-    assert directory.index.way(0)[-1].is_full
+    assert not directory.index.path_to(0)[-1].is_full
+    directory.index.add(directory.index.path_to(0), 5, 7)
+    assert directory.index.path_to(0)[-1].is_full
 
 
 @pytest.mark.parametrize("seed", [None, SEED])
@@ -198,8 +198,8 @@ def test_a_full_node_gives_its_upper_half_to_a_new_one(seed: int | None) -> None
     directory = Directory(
         root([(0, 1), upper], 1, seed), node(pairs, seed), node([(0, 3)], seed), seed=seed
     )
-    steps = directory.index.way(1255)
-    directory.index.make_room(steps)
+    steps = directory.index.path_to(1255)
+    directory.index.split_full_node(steps)
     half = len(pairs) // 2
     same(directory.blocks[0], root([(0, 1), (10 * half, 3), upper], 1, seed), 32, seed)
     same(directory.blocks[1], node(pairs[:half], seed), 8, seed)
@@ -212,7 +212,7 @@ def test_a_full_node_gives_its_upper_half_to_a_new_one(seed: int | None) -> None
         used = data[: 8 + 8 * len(moved)]
         assert data[-4:] == struct.pack("<I", register(register(seed, used), bytes(8)))
     for place, (name_hash, leaf) in enumerate(pairs):
-        assert directory.index.way(name_hash)[-1].child == leaf, place
+        assert directory.index.path_to(name_hash)[-1].child == leaf, place
 
 
 def test_where_the_parent_is_full_too_it_is_split_first() -> None:
@@ -220,16 +220,16 @@ def test_where_the_parent_is_full_too_it_is_split_first() -> None:
     low = many(NODE_LIMIT[SEED], 500)
     middle: Pairs = [(0, 2), *((1 << 20 | n, 300 + n) for n in range(1, NODE_LIMIT[SEED]))]
     directory = Directory(root([(0, 1)], 2), node(middle), node(low), most_levels=2)
-    directory.index.make_room(directory.index.way(5))
+    directory.index.split_full_node(directory.index.path_to(5))
     half = len(middle) // 2
     same(directory.blocks[0], root([(0, 1), (middle[half][0], 3)], 2), 32, SEED)
     same(directory.blocks[1], node(middle[:half]), 8, SEED)
     same(directory.blocks[2], node(low), 8, SEED)
     assert len(directory.blocks) == 4
-    directory.index.make_room(directory.index.way(5))  # now its parent has room
+    directory.index.split_full_node(directory.index.path_to(5))  # now its parent has room
     half = len(low) // 2
     same(directory.blocks[2], node(low[:half]), 8, SEED)
-    assert [step.child for step in directory.index.way(low[half][0])] == [1, 4, low[half][1]]
+    assert [step.child for step in directory.index.path_to(low[half][0])] == [1, 4, low[half][1]]
 
 
 def test_where_all_are_full_a_level_is_added_below_the_root() -> None:
@@ -237,19 +237,19 @@ def test_where_all_are_full_a_level_is_added_below_the_root() -> None:
     top: Pairs = [(0, 1), *((1 << 20 | n, 300 + n) for n in range(1, ROOT_LIMIT[SEED]))]
     blocks = root(top, 1), node(low)
     directory = Directory(*blocks, most_levels=2)
-    directory.index.make_room(directory.index.way(5))
+    directory.index.split_full_node(directory.index.path_to(5))
     same(directory.blocks[0], root([(0, 2)], 2), 32, SEED)
     same(directory.blocks[2], node(top), 8, SEED)
-    assert [step.child for step in directory.index.way(5)] == [2, 1, 500]
+    assert [step.child for step in directory.index.path_to(5)] == [2, 1, 500]
     with pytest.raises(CorruptError, match="full"):
         small = Directory(*blocks, most_levels=1)
-        small.index.make_room(small.index.way(5))
+        small.index.split_full_node(small.index.path_to(5))
 
 
 @pytest.mark.parametrize(("size", "stored"), [(32768, 32768), (65536, 65535)])
 def test_a_node_of_64_kib_stores_its_length_as_all_ones(size: int, stored: int) -> None:
     row = np.zeros(size, np.uint8)
-    index = Index(lambda _: row, lambda: (4, row), None, 1)
+    index = HtreeEditor(lambda _: row, lambda: (4, row), None, 1)
     assert index._new_node(np.array([0, 77]), np.array([9, 8])) == 4
     wanted = struct.pack("<IHBBHHIII", 0, stored, 0, 0, (size - 8) // 8, 2, 9, 77, 8)
     assert row[:24].tobytes() == wanted

@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 
 from ext4kit.errors import AccessError, CorruptError
-from ext4kit.journal.fast_commits.draft import ChangedBlocks, Draft, no_changes
+from ext4kit.journal.fast_commits.draft import BlockOverlay, ChangedBlocks, no_changes
 from ext4kit.journal.fast_commits.entries import (
-    NewEntry,
-    Slot,
-    Stretch,
-    leaf_end,
-    needed,
-    seal_leaf,
+    DirentArea,
+    DirentRecord,
+    NewDirent,
+    dirent_size,
+    entries_end,
+    write_tail,
 )
-from ext4kit.journal.fast_commits.fields import get, put
+from ext4kit.journal.fast_commits.fields import get_field, set_fields
 from ext4kit.parsers.inode import INODE
 from tests.journal.log_writer import MemoryBlocks
 
@@ -38,29 +38,29 @@ def block(*records: bytes) -> bytearray:
     return data
 
 
-def stretch(data: bytearray, *, end: int = SIZE, typed: bool = True) -> Stretch:
-    return Stretch(data, 0, end, SIZE, typed)
+def stretch(data: bytearray, *, end: int = SIZE, typed: bool = True) -> DirentArea:
+    return DirentArea(data, 0, end, SIZE, typed)
 
 
 @pytest.mark.parametrize(
     ("name", "size"), [(0, 8), (1, 12), (4, 12), (5, 16), (8, 16), (9, 20), (255, 264)]
 )
 def test_a_record_takes_its_name_up_to_four_bytes(name: int, size: int) -> None:
-    assert needed(name) == size
+    assert dirent_size(name) == size
 
 
 THREE = (record(12, 12, b"one"), record(13, 40, b"three", 2), record(14, SIZE - 52, b"six", 7))
 
 
 def test_every_record_is_read() -> None:
-    assert list(stretch(block(*THREE)).slots()) == [
-        Slot(0, 12, 12, 1, b"one"),
-        Slot(12, 13, 40, 2, b"three"),
-        Slot(52, 14, SIZE - 52, 7, b"six"),
+    assert list(stretch(block(*THREE)).records()) == [
+        DirentRecord(0, 12, 12, 1, b"one"),
+        DirentRecord(12, 13, 40, 2, b"three"),
+        DirentRecord(52, 14, SIZE - 52, 7, b"six"),
     ]
-    assert [slot.file_type for slot in stretch(block(*THREE), typed=False).slots()] == [0, 0, 0]
+    assert [slot.file_type for slot in stretch(block(*THREE), typed=False).records()] == [0, 0, 0]
     unused = block(record(0, 12, b"old"), record(0, 20, b""), record(9, SIZE - 32, b"in use"))
-    assert [slot.used for slot in stretch(unused).slots()] == [0, 0, 16]
+    assert [slot.used for slot in stretch(unused).records()] == [0, 0, 16]
     assert [slot.name for slot in stretch(unused).entries()] == [b"in use"]
     nameless = block(record(9, 12, b""), record(9, SIZE - 12, b"x"))
     assert [slot.name for slot in stretch(nameless).entries()] == [b"x"]
@@ -68,10 +68,10 @@ def test_every_record_is_read() -> None:
 
 def test_a_rest_too_short_for_a_record_is_none() -> None:
     data = block(record(12, SIZE - 4, b"one"), bytes(4))
-    assert len(list(stretch(data, end=SIZE - 4).slots())) == 1
-    assert len(list(stretch(data).slots())) == 1
+    assert len(list(stretch(data, end=SIZE - 4).records())) == 1
+    assert len(list(stretch(data).records())) == 1
     whole = block(record(12, SIZE - 8, b"one"), record(0, 8, b""))
-    assert [slot.length for slot in stretch(whole).slots()] == [SIZE - 8, 8]
+    assert [slot.length for slot in stretch(whole).records()] == [SIZE - 8, 8]
 
 
 @pytest.mark.parametrize("length", [0, 4, 7, 10, 14, SIZE + 4])
@@ -79,7 +79,7 @@ def test_an_impossible_length_is_corrupt(length: int) -> None:
     data = block(record(12, SIZE, b""))
     struct.pack_into("<H", data, 4, length)
     with pytest.raises(CorruptError, match=f"record length {length}"):
-        list(stretch(data).slots())
+        list(stretch(data).records())
 
 
 @pytest.mark.parametrize(("name", "fits"), [(4, True), (5, False), (12, False)])
@@ -87,15 +87,15 @@ def test_a_name_longer_than_its_record_is_corrupt(name: int, fits: bool) -> None
     data = block(record(12, 12, b""), record(13, SIZE - 12, b"next"))
     data[6] = name
     if fits:
-        assert len(list(stretch(data).slots())) == 2
+        assert len(list(stretch(data).records())) == 2
         return
     with pytest.raises(CorruptError, match=f"name length {name}"):
-        list(stretch(data).slots())
+        list(stretch(data).records())
 
 
 def test_an_entry_goes_behind_one_that_has_room() -> None:
     data = block(*THREE)
-    assert stretch(data).insert(NewEntry(b"between", 77, 3))
+    assert stretch(data).insert(NewDirent(b"between", 77, 3))
     between = record(13, 16, b"three", 2) + record(77, 24, b"between", 3)
     assert data == THREE[0] + between + THREE[2]
 
@@ -103,27 +103,27 @@ def test_an_entry_goes_behind_one_that_has_room() -> None:
 @pytest.mark.parametrize(("name", "place"), [(b"n" * 16, 12 + 16), (b"n" * 17, 52 + 12)])
 def test_room_that_is_just_enough_is_used(name: bytes, place: int) -> None:
     data = block(*THREE)  # the second record has 40 - 16 bytes to spare
-    assert stretch(data).insert(NewEntry(name, 77, 1))
+    assert stretch(data).insert(NewDirent(name, 77, 1))
     assert struct.unpack_from("<I", data, place)[0] == 77
     assert [slot.name for slot in stretch(data).entries()].count(name) == 1
 
 
 def test_an_unused_record_is_filled_whole() -> None:
     data = block(record(0, 32, b"old"), record(9, SIZE - 32, b"n" * 250))
-    assert stretch(data).insert(NewEntry(b"new", 5, 2))
+    assert stretch(data).insert(NewDirent(b"new", 5, 2))
     assert data[:32] == struct.pack("<IHBB", 5, 32, 3, 2) + b"new" + bytes(21)
 
 
 def test_a_full_stretch_takes_nothing() -> None:
     data = block(*(record(9, 256, b"n" * 240) for _ in range(4)))
     before = bytes(data)
-    assert not stretch(data).insert(NewEntry(b"n", 5, 1))
+    assert not stretch(data).insert(NewDirent(b"n", 5, 1))
     assert data == before
 
 
 def test_without_types_none_is_written() -> None:
     data = block(record(0, SIZE, b""))
-    assert stretch(data, typed=False).insert(NewEntry(b"name", 5, 2))
+    assert stretch(data, typed=False).insert(NewDirent(b"name", 5, 2))
     assert data[:12] == struct.pack("<IHBB", 5, SIZE, 4, 0) + b"name"
 
 
@@ -146,21 +146,21 @@ def test_the_first_record_stays_and_is_unused() -> None:
 @pytest.mark.parametrize("end", [SIZE, SIZE - 12])
 def test_filling_writes_these_entries_alone(end: int) -> None:
     data = bytearray(b"\xff" * SIZE)
-    new = [NewEntry(b"a", 5, 1), NewEntry(b"bb bb", 6, 2), NewEntry(b"c", 7, 7)]
-    stretch(data, end=end).fill(new)
+    new = [NewDirent(b"a", 5, 1), NewDirent(b"bb bb", 6, 2), NewDirent(b"c", 7, 7)]
+    stretch(data, end=end).rewrite(new)
     wanted = record(5, 12, b"a") + record(6, 16, b"bb bb", 2) + record(7, end - 28, b"c", 7)
     assert data == wanted + b"\xff" * (SIZE - end)
-    stretch(data, end=end).fill([])
+    stretch(data, end=end).rewrite([])
     assert data == struct.pack("<IH", 0, end).ljust(end, b"\0") + b"\xff" * (SIZE - end)
 
 
 def test_a_stretch_in_the_middle_of_bytes_leaves_the_others() -> None:
     data = bytearray(b"\xff" * 200)
-    part = Stretch(data, 40, 100, SIZE)
-    part.fill([NewEntry(b"x", 3, 1)])
+    part = DirentArea(data, 40, 100, SIZE)
+    part.rewrite([NewDirent(b"x", 3, 1)])
     assert data == b"\xff" * 40 + record(3, 60, b"x") + b"\xff" * 100
-    assert part.insert(NewEntry(b"y", 4, 1))
-    assert [(slot.offset, slot.name) for slot in part.slots()] == [(40, b"x"), (52, b"y")]
+    assert part.insert(NewDirent(b"y", 4, 1))
+    assert [(slot.offset, slot.name) for slot in part.records()] == [(40, b"x"), (52, b"y")]
 
 
 @pytest.mark.parametrize(
@@ -168,33 +168,33 @@ def test_a_stretch_in_the_middle_of_bytes_leaves_the_others() -> None:
 )
 def test_lengths_in_64_kib_blocks_are_stored_as_the_kernel_does(length: int, stored: int) -> None:
     """The lowest two bits of the field hold bits 16 and 17; all ones are the whole block."""
-    part = Stretch(bytearray(65536), 0, 65536, 65536)
+    part = DirentArea(bytearray(65536), 0, 65536, 65536)
     part._set_length(0, length)
     assert struct.unpack_from("<H", part.data, 4)[0] == stored
 
 
 def test_the_tail_closes_a_leaf_with_its_checksum() -> None:
-    assert leaf_end(SIZE, tailed=True) == SIZE - 12
-    assert leaf_end(SIZE, tailed=False) == SIZE
+    assert entries_end(SIZE, tailed=True) == SIZE - 12
+    assert entries_end(SIZE, tailed=False) == SIZE
     data = block(*THREE)
     before = bytes(data)
-    seal_leaf(data, None)
+    write_tail(data, None)
     assert data == before
-    seal_leaf(data, 0x1234)
+    write_tail(data, 0x1234)
     value = crc32c.crc32c(before[:-12], 0x1234 ^ 0xFFFFFFFF) ^ 0xFFFFFFFF
     assert data == before[:-12] + struct.pack("<IHBBI", 0, 12, 0, 0xDE, value)
 
 
 def test_fields_are_little_endian_and_drop_what_does_not_fit() -> None:
     data = bytearray(b"\xaa" * 300)
-    put(INODE, data, 100, i_mode=0x1_8123, i_size_lo=0x1_0203_0405, i_generation=-1)
+    set_fields(INODE, data, 100, i_mode=0x1_8123, i_size_lo=0x1_0203_0405, i_generation=-1)
     assert data[100:102] == b"\x23\x81"
     assert data[104:108] == b"\x05\x04\x03\x02"
     assert data[200:204] == b"\xff" * 4
     assert (data[99], data[102], data[103], data[108], data[199], data[204]) == (0xAA,) * 6
-    assert get(INODE, data, "i_mode", 100) == 0x8123
-    assert get(INODE, data, "i_size_lo", 100) == 0x02030405
-    assert get(INODE, data, "i_mode") == 0xAAAA
+    assert get_field(INODE, data, "i_mode", 100) == 0x8123
+    assert get_field(INODE, data, "i_size_lo", 100) == 0x02030405
+    assert get_field(INODE, data, "i_mode") == 0xAAAA
 
 
 # --- blocks changed in memory ---------------------------------------------------------------
@@ -208,11 +208,11 @@ def base() -> MemoryBlocks:
 
 
 def test_a_draft_reads_changes_in_front_of_what_is_there(base: MemoryBlocks) -> None:
-    draft = Draft(base)
+    draft = BlockOverlay(base)
     assert (draft.block_size, draft.blocks_count) == (SIZE, 10)
-    draft.edit(3)[1] = 33
-    draft.edit(3)[2] = 44
-    draft.fresh(5)[7] = 55
+    draft.writable(3)[1] = 33
+    draft.writable(3)[2] = 44
+    draft.zeroed(5)[7] = 55
     assert draft.read(3)[:3].tolist() == [3, 33, 44]
     assert draft.read(5)[:8].tolist() == [0] * 7 + [55]
     rows = draft.read_many(np.array([5, 4, 3, 3]))
@@ -228,24 +228,24 @@ def test_a_draft_reads_changes_in_front_of_what_is_there(base: MemoryBlocks) -> 
 @pytest.mark.parametrize(("first", "count"), [(-1, 1), (10, 1), (9, 2), (3, -1)])
 def test_a_draft_has_no_blocks_outside(base: MemoryBlocks, first: int, count: int) -> None:
     with pytest.raises(AccessError):
-        Draft(base).read(first, count)
+        BlockOverlay(base).read(first, count)
 
 
 @pytest.mark.parametrize("number", [-1, 10])
 def test_no_block_outside_is_made_anew(base: MemoryBlocks, number: int) -> None:
     with pytest.raises(AccessError):
-        Draft(base).fresh(number)
-    assert not Draft(base).fresh(0).any()
-    assert not Draft(base).fresh(9).any()
+        BlockOverlay(base).zeroed(number)
+    assert not BlockOverlay(base).zeroed(0).any()
+    assert not BlockOverlay(base).zeroed(9).any()
 
 
 def test_only_what_differs_is_a_change(base: MemoryBlocks) -> None:
-    draft = Draft(base)
+    draft = BlockOverlay(base)
     assert len(draft.changes()) == 0
-    draft.edit(8)[0] = 99
-    draft.edit(4)[0] = 4  # as it was
-    draft.fresh(0)  # zeros as before
-    draft.fresh(2)
+    draft.writable(8)[0] = 99
+    draft.writable(4)[0] = 4  # as it was
+    draft.zeroed(0)  # zeros as before
+    draft.zeroed(2)
     changed = draft.changes()
     assert changed.blocks.tolist() == [2, 8]
     assert changed.rows[:, 0].tolist() == [0, 99]
@@ -254,9 +254,9 @@ def test_only_what_differs_is_a_change(base: MemoryBlocks) -> None:
 
 
 def test_a_block_that_cannot_be_read_differs(base: MemoryBlocks) -> None:
-    draft = Draft(base)
+    draft = BlockOverlay(base)
     base.broken = {6}
-    draft.fresh(6)
+    draft.zeroed(6)
     assert draft.changes().blocks.tolist() == [6]
 
 

@@ -14,20 +14,20 @@ import numpy as np
 import pytest
 
 from ext4kit.filesystem.maps import Runs
-from ext4kit.journal.fast_commits.mapping import Extents, build_tree
+from ext4kit.journal.fast_commits.mapping import ExtentList, build_extent_tree
 
 Row = tuple[int, int, int, bool]
 SIZE = 1024
 MOST = (SIZE - 12) // 12  # entries of a tree block
 
 
-def extents(*rows: Row) -> Extents:
+def extents(*rows: Row) -> ExtentList:
     columns = list(zip(*rows, strict=True)) or [()] * 4
     kinds = (np.int64, np.int64, np.int64, bool)
-    return Extents(*(np.array(one, kind) for one, kind in zip(columns, kinds, strict=True)))
+    return ExtentList(*(np.array(one, kind) for one, kind in zip(columns, kinds, strict=True)))
 
 
-def rows_of(some: Extents) -> list[Row]:
+def rows_of(some: ExtentList) -> list[Row]:
     columns = (some.logical, some.length, some.physical, some.unwritten)
     return list(zip(*(one.tolist() for one in columns), strict=True))
 
@@ -36,19 +36,19 @@ THREE = extents((0, 4, 100, False), (10, 5, 200, True), (20, 1, 300, False))
 
 
 def test_the_map_of_an_empty_file_has_nothing() -> None:
-    none = Extents.empty()
+    none = ExtentList.empty()
     assert len(none) == 0
     assert none.blocks().tolist() == []
-    assert rows_of(none.entries()) == []
+    assert rows_of(none.merged()) == []
     assert rows_of(none.without(0, 10)) == []
-    assert none.neighbour_in_cluster(3, 4) == 0
+    assert none.block_in_cluster(3, 4) == 0
     assert none.logical.dtype.kind == "i"
     assert none.unwritten.dtype == bool
 
 
 def test_runs_of_a_map_are_extents() -> None:
     runs = Runs(*(np.array(one) for one in ([0, 0], [3, 9], [1, 2], [30, 90], [0, 1])))
-    assert rows_of(Extents.of(runs)) == [(3, 1, 30, False), (9, 2, 90, True)]
+    assert rows_of(ExtentList.from_rows(runs)) == [(3, 1, 30, False), (9, 2, 90, True)]
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_a_block_of_a_cluster_that_is_there_has_its_place(
     logical: int, ratio: int, block: int
 ) -> None:
     some = extents((10, 5, 200, True), (20, 1, 300, False))
-    assert some.neighbour_in_cluster(logical, ratio) == block
+    assert some.block_in_cluster(logical, ratio) == block
 
 
 @pytest.mark.parametrize(
@@ -138,10 +138,10 @@ def test_a_block_of_a_cluster_that_is_there_has_its_place(
 def test_neighbours_are_joined_and_none_is_too_long(
     before: list[Row], after: list[Row] | None
 ) -> None:
-    assert rows_of(extents(*before).entries()) == (before if after is None else after)
+    assert rows_of(extents(*before).merged()) == (before if after is None else after)
 
 
-def scattered(count: int) -> Extents:
+def scattered(count: int) -> ExtentList:
     return extents(*((2 * number, 1, 1000 + 3 * number, False) for number in range(count)))
 
 
@@ -171,14 +171,14 @@ def register(seed: int, data: bytes) -> int:
 @pytest.mark.parametrize("count", [0, 1, 4])
 def test_four_extents_fit_into_the_inode(count: int) -> None:
     taken, take = taking()
-    tree = build_tree(scattered(count), SIZE, take, 99)
+    tree = build_extent_tree(scattered(count), SIZE, take, 99)
     assert tree.root == (header(count, 4, 0) + leaf(count)).ljust(60, b"\0")
     assert (tree.nodes, taken) == ({}, [])
 
 
 def test_an_unwritten_extent_beyond_32_bits_is_stored_in_parts() -> None:
     block = 0x1234_89AB_CDEF
-    tree = build_tree(extents((7, 3, block, True)), SIZE, taking()[1], None)
+    tree = build_extent_tree(extents((7, 3, block, True)), SIZE, taking()[1], None)
     stored = struct.pack("<IHHI", 7, 0x8000 + 3, 0x1234, 0x89ABCDEF)
     assert tree.root == (header(1, 4, 0) + stored).ljust(60, b"\0")
 
@@ -187,7 +187,7 @@ def test_an_unwritten_extent_beyond_32_bits_is_stored_in_parts() -> None:
 @pytest.mark.parametrize("count", [5, MOST, MOST + 1, 4 * MOST])
 def test_more_go_into_leaves_that_the_inode_names(count: int, seed: int | None) -> None:
     taken, take = taking()
-    tree = build_tree(scattered(count), SIZE, take, seed)
+    tree = build_extent_tree(scattered(count), SIZE, take, seed)
     starts = range(0, count, MOST)
     assert taken == [500 + number for number in range(len(starts))] == list(tree.nodes)
     named = b"".join(
@@ -205,7 +205,7 @@ def test_more_go_into_leaves_that_the_inode_names(count: int, seed: int | None) 
 def test_a_tree_of_two_levels_has_its_index_blocks_behind_the_leaves() -> None:
     count = 4 * MOST + 1
     taken, take = taking(1 << 33)
-    tree = build_tree(scattered(count), SIZE, take, None)
+    tree = build_extent_tree(scattered(count), SIZE, take, None)
     assert len(taken) == 6
     *leaves, top = taken
     assert tree.root == (header(1, 4, 2) + struct.pack("<IIHH", 0, top & 0xFFFFFFFF, 2, 0)).ljust(
@@ -222,7 +222,7 @@ def test_a_tree_of_two_levels_has_its_index_blocks_behind_the_leaves() -> None:
 def test_a_block_without_room_for_a_checksum_gets_none() -> None:
     """12 + 340 entries of 12 bytes end 4 bytes before 4,096; blocks of other sizes at 4 or 8."""
     for size in (1024, 2048, 4096):
-        tree = build_tree(scattered(5), size, taking()[1], 7)
+        tree = build_extent_tree(scattered(5), size, taking()[1], 7)
         (node,) = tree.nodes.values()
         covered = 12 + (size - 12) // 12 * 12
         expected = struct.pack("<I", register(7, node[:covered]))

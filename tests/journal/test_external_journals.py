@@ -86,7 +86,7 @@ def test_the_tree_is_the_kernels_after_its_own_recovery(cut: Crash, tmp_path: Pa
     fs.journal_device = open_evidence(cut.journal).source
     own = Log.open(fs)
     assert own is not None
-    assert our_tree(fs.over(replay(own, fs))) == expected
+    assert our_tree(fs.with_blocks(replay(own, fs))) == expected
 
 
 def test_without_the_device_the_rest_is_read_and_the_lack_is_told(one: Crash) -> None:

@@ -16,9 +16,9 @@ from ext4kit.journal import Log
 from ext4kit.journal.fast_commits import reading
 from ext4kit.journal.fast_commits.reading import (
     NONE,
+    added_ranges,
     fast_commit_positions,
-    given_ranges,
-    read_fast_commits,
+    scan_fast_commits,
 )
 from tests.journal.log_writer import BLOCK_SIZE, LOG_START, LogWriter
 from tests.journal.written_fast_commits import (
@@ -69,11 +69,11 @@ def more(*tags: bytes, tid: int = TID) -> bytes:
 
 
 def why(log: Log) -> list[str]:
-    return [each.why for each in read_fast_commits(log).commits]
+    return [each.reason for each in scan_fast_commits(log).commits]
 
 
 def told(log: Log) -> list[tuple[Severity, str]]:
-    read_fast_commits(log)
+    scan_fast_commits(log)
     return [(each.severity, each.what) for each in log.problems]
 
 
@@ -82,16 +82,16 @@ def test_a_log_without_an_area_has_none() -> None:
     writer.transaction(3, (40, b"one"))
     log = writer.log(3, start=1)
     assert fast_commit_positions(log).tolist() == []
-    found = read_fast_commits(log)
-    assert (found.commits, found.due, found.newest_tid, len(found.tags)) == ((), (), NONE, 0)
+    found = scan_fast_commits(log)
+    assert (found.commits, found.to_replay, found.newest_tid, len(found.tags)) == ((), (), NONE, 0)
 
 
 def test_the_area_is_what_lies_behind_one_unused_block() -> None:
     log = log_of()
     assert fast_commit_positions(log).tolist() == list(range(FIRST, LENGTH))
-    found = read_fast_commits(log)
+    found = scan_fast_commits(log)
     assert found.positions.tolist() == list(range(FIRST, LENGTH))
-    assert (found.commits, found.newest_tid, found.expected) == ((), NONE, TID)
+    assert (found.commits, found.newest_tid, found.expected_tid) == ((), NONE, TID)
     assert told(log) == []
 
 
@@ -104,39 +104,39 @@ def test_an_area_that_leaves_no_ring_is_none() -> None:
 
 def test_each_tail_closes_a_fast_commit() -> None:
     log = log_of(one(NEW), more(del_range(12, 0, 1)), more(NEW, NEW))
-    found = read_fast_commits(log)
+    found = scan_fast_commits(log)
     assert [(each.first, each.end, each.position) for each in found.commits] == [
         (0, 3, FIRST), (3, 5, FIRST + 1), (5, 8, FIRST + 2)
     ]  # fmt: skip
     assert [each.head_tid for each in found.commits] == [TID, NONE, NONE]
     assert [each.tid for each in found.commits] == [TID] * 3
     assert [each.crc_ok for each in found.commits] == [True] * 3
-    assert found.due == found.commits
+    assert found.to_replay == found.commits
     assert found.commit.tolist()[:8] == [0, 0, 0, 1, 1, 2, 2, 2]
     assert set(found.commit.tolist()[8:]) == {NONE}  # a block of zeros begins with no tag
-    assert (found.newest_tid, found.expected, found.refused) == (TID, TID, "")
+    assert (found.newest_tid, found.expected_tid, found.refusal) == (TID, TID, "")
     assert told(log) == []
 
 
 def test_values_come_with_the_block_they_stand_in() -> None:
     long = inode(12, raw_inode().ljust(600, b"i"))
     log = log_of(one(NEW, long, long, add_range(12, 0, 1, 50)), more(NEW))
-    found = read_fast_commits(log)
+    found = scan_fast_commits(log)
     assert [(each.position, each.end - each.first) for each in found.commits] == [
         (FIRST, 7), (FIRST + 2, 2)
     ]  # fmt: skip
-    values = list(found.values(log, found.commits[:1]))
+    values = list(found.tag_values(log, found.commits[:1]))
     assert [(position - FIRST, kind) for position, kind, _ in values] == [
         (0, HEAD), (0, CREAT), (0, INODE), (0, PAD), (1, INODE), (1, ADD_RANGE), (1, TAIL)
     ]  # fmt: skip
     assert values[1][2] == NEW[4:]
     assert [value for _, kind, value in values if kind == INODE] == [long[4:]] * 2
-    assert [place for place, _, _ in found.values(log, found.commits[1:])] == [FIRST + 2] * 2
+    assert [place for place, _, _ in found.tag_values(log, found.commits[1:])] == [FIRST + 2] * 2
 
 
 def test_a_second_head_of_the_same_transaction_begins_another() -> None:
     log = log_of(one(NEW), one(NEW))
-    assert [each.head_tid for each in read_fast_commits(log).due] == [TID, TID]
+    assert [each.head_tid for each in scan_fast_commits(log).to_replay] == [TID, TID]
 
 
 @pytest.mark.parametrize(
@@ -154,9 +154,9 @@ def test_a_sound_area_ends_where_the_newest_ones_end(
 ) -> None:
     log = log_of(*blocks)
     assert why(log) == reasons
-    found = read_fast_commits(log)
-    assert found.due == found.commits[:due]
-    assert found.refused == ""
+    found = scan_fast_commits(log)
+    assert found.to_replay == found.commits[:due]
+    assert found.refusal == ""
     assert {severity for severity, _ in told(log)} <= {Severity.NOTE}
 
 
@@ -168,22 +168,22 @@ def test_a_bad_checksum_ends_them_and_is_an_error() -> None:
     log = log_of(one(NEW), spoiled(more(NEW), 6), more(NEW))
     assert why(log) == ["", "bad checksum", BEHIND]
     assert told(log) == [(Severity.ERROR, "bad checksum; it and those behind it were not applied")]
-    assert read_fast_commits(log).refused == ""
+    assert scan_fast_commits(log).refusal == ""
 
 
 def test_a_bad_first_one_makes_a_recovery_refuse_the_log() -> None:
     log = log_of(spoiled(one(NEW), 20), more(NEW))
-    found = read_fast_commits(log)
-    assert [each.why for each in found.commits] == ["bad checksum", BEHIND]
-    assert found.refused == f"fast commits, log block {FIRST:,}: bad checksum"
+    found = scan_fast_commits(log)
+    assert [each.reason for each in found.commits] == ["bad checksum", BEHIND]
+    assert found.refusal == f"fast commits, log block {FIRST:,}: bad checksum"
     assert told(log)[0] == (Severity.ERROR, "bad checksum; none was applied")
-    assert found.due == ()
+    assert found.to_replay == ()
 
 
 def test_a_first_one_without_an_end_is_a_warning_and_no_refusal() -> None:
     log = log_of((head(TID) + NEW).ljust(BLOCK_SIZE, b"\0"))
     assert told(log) == [(Severity.WARNING, f"{TORN}; none was applied")]
-    assert read_fast_commits(log).refused == ""
+    assert scan_fast_commits(log).refusal == ""
 
 
 @pytest.mark.parametrize(("first", "reason"), [(more(NEW), "no HEAD at the start of the area")])
@@ -191,20 +191,20 @@ def test_without_a_head_nothing_is_applied(first: bytes, reason: str) -> None:
     log = log_of(first, one(NEW))
     assert why(log) == [reason, reason]
     assert told(log) == []
-    assert read_fast_commits(log).newest_tid == NONE
+    assert scan_fast_commits(log).newest_tid == NONE
 
 
 def test_a_head_behind_the_areas_first_block_opens_nothing() -> None:
     log = log_of(one(NEW), at=FIRST + 1)
     assert why(log) == ["no HEAD at the start of the area"]
-    assert read_fast_commits(log).newest_tid == NONE
+    assert scan_fast_commits(log).newest_tid == NONE
 
 
 def test_features_that_nobody_knows_end_them() -> None:
     body = head(TID, 4) + NEW
     log = log_of(sealed(body, BLOCK_SIZE, TID))
     assert why(log) == ["unknown features 0x4"]
-    assert read_fast_commits(log).refused.endswith("unknown features 0x4")
+    assert scan_fast_commits(log).refusal.endswith("unknown features 0x4")
 
 
 def test_a_tail_of_another_transaction_under_a_head_was_given_up() -> None:
@@ -249,15 +249,15 @@ def test_an_unknown_tag_right_behind_the_last_one_is_a_note() -> None:
 
 def test_without_a_recovery_none_is_due() -> None:
     log = log_of(one(NEW), more(NEW), start=0)
-    found = read_fast_commits(log)
-    assert (found.expected, found.due, found.newest_tid) == (NONE, (), TID)
-    assert {each.why for each in found.commits} == {"no recovery is due"}
+    found = scan_fast_commits(log)
+    assert (found.expected_tid, found.to_replay, found.newest_tid) == (NONE, (), TID)
+    assert {each.reason for each in found.commits} == {"no recovery is due"}
     assert told(log) == []
 
 
 def test_a_first_block_that_is_no_fast_commit_hides_none_behind_it() -> None:
     log = log_of(b"\xff" * BLOCK_SIZE, one(NEW))
-    found = read_fast_commits(log)
+    found = scan_fast_commits(log)
     assert [each.position for each in found.commits] == [FIRST + 1]
     assert found.commit.tolist()[0] == NONE
     assert found.newest_tid == NONE
@@ -265,23 +265,23 @@ def test_a_first_block_that_is_no_fast_commit_hides_none_behind_it() -> None:
 
 def test_the_transaction_that_follows_the_last_id_is_0() -> None:
     log = log_of(one(NEW, tid=0), last=0xFFFFFFFF)
-    assert read_fast_commits(log).expected == 0
-    assert len(read_fast_commits(log).due) == 1
+    assert scan_fast_commits(log).expected_tid == 0
+    assert len(scan_fast_commits(log).to_replay) == 1
 
 
 @pytest.mark.heavy
 def test_areas_are_read_alike_in_pieces_of_any_size() -> None:
     long = inode(12, raw_inode().ljust(600, b"i"))
     blocks = one(NEW, long, long), more(NEW), spoiled(more(NEW, long), 6)
-    whole = read_fast_commits(log_of(*blocks))
+    whole = scan_fast_commits(log_of(*blocks))
     for size in (1, 2, 3):
         log = log_of(*blocks)
         log.reader.chunk = size
-        found = read_fast_commits(log)
+        found = scan_fast_commits(log)
         assert found.commits == whole.commits
         assert found.tags.row.tolist() == whole.tags.row.tolist()
         assert found.tags.offset.tolist() == whole.tags.offset.tolist()
-    assert len(whole.due) == 2
+    assert len(whole.to_replay) == 2
 
 
 def test_ranges_that_files_get_are_given_with_number_and_generation() -> None:
@@ -290,9 +290,9 @@ def test_ranges_that_files_get_are_given_with_number_and_generation() -> None:
         more(add_range(13, 0, 1, 950, unwritten=True)),
         more(add_range(12, 9, 1, 990)),
     )
-    columns = [column.tolist() for column in given_ranges(log)]
+    columns = [column.tolist() for column in added_ranges(log)]
     assert columns == [[900, 950, 990], [3, 1, 1], [12, 13, 12], [77, NONE, NONE]]
-    nothing = [column.tolist() for column in given_ranges(log_of())]
+    nothing = [column.tolist() for column in added_ranges(log_of())]
     assert nothing == [[], [], [], []]
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from ext4kit.errors import CorruptError
 from ext4kit.filesystem import FileSystem
-from ext4kit.journal.fast_commits.draft import Draft
-from ext4kit.journal.fast_commits.inodes import Subjects
-from ext4kit.journal.fast_commits.space import Space, _Descriptor, inode_slot
+from ext4kit.journal.fast_commits.draft import BlockOverlay
+from ext4kit.journal.fast_commits.inodes import InodeEditors
+from ext4kit.journal.fast_commits.space import BlockAllocator, _GroupDescriptor, writable_inode
 from ext4kit.parsers.group import GroupFlags
 from tests.journal.kernel_log import opened, run
 from tests.journal.written_fast_commits import (
@@ -201,9 +201,9 @@ def fs(image: Path) -> FileSystem:
     return opened(image)
 
 
-def space_of(fs: FileSystem, *reserved: tuple[int, int]) -> Space:
+def space_of(fs: FileSystem, *reserved: tuple[int, int]) -> BlockAllocator:
     table = np.array(reserved, np.int64).reshape(-1, 2)
-    return Space(fs, Draft(fs.blocks), (table[:, 0], table[:, 1]))
+    return BlockAllocator(fs, BlockOverlay(fs.blocks), (table[:, 0], table[:, 1]))
 
 
 def free_in(image: Path, group: int) -> list[int]:
@@ -259,7 +259,7 @@ def column(*numbers: int) -> Any:
 
 def test_clusters_are_counted_once(tmp_path: Path) -> None:
     space = space_of(opened(make(tmp_path, "-b 1024 -O bigalloc -C 4096").image))
-    count = space.clusters_of
+    count = space.count_clusters
     assert count(*NONE) == 0
     assert count(column(8), column(1)) == 1
     assert count(column(8), column(4)) == 1
@@ -281,33 +281,33 @@ def test_spans_are_cut_at_the_borders_of_groups(fs: FileSystem) -> None:
         0: ([1020, 0], [1024, 2]), 1: ([0], [1024]), 2: ([0], [4]), 4: ([903], [904])
     }  # fmt: skip
     assert space._by_group([]) == {}
-    covered = space._covered((column(0, 3, 4), column(2, 6, 5)))
+    covered = space._clusters_of_runs((column(0, 3, 4), column(2, 6, 5)))
     assert np.flatnonzero(covered).tolist() == [0, 1, 3, 4, 5]
     assert len(covered) == 1024
-    assert not space._covered(None).any()
-    assert space._covered((column(1020), column(1024)))[-4:].all()
+    assert not space._clusters_of_runs(None).any()
+    assert space._clusters_of_runs((column(1020), column(1024)))[-4:].all()
 
 
 def test_a_block_that_comes_back_to_the_same_file_changes_nothing(fs: FileSystem) -> None:
-    draft = Draft(fs.blocks)
-    space = Space(fs, draft, NONE)
+    draft = BlockOverlay(fs.blocks)
+    space = BlockAllocator(fs, draft, NONE)
     used = np.flatnonzero(fs.bitmaps.block_bitmap(0))[:3] + 1
-    space.free(used, np.ones_like(used))
-    space.take(used, np.ones_like(used))
-    assert space.finish() == 0
+    space.note_freed(used, np.ones_like(used))
+    space.note_used(used, np.ones_like(used))
+    assert space.write_all() == 0
     assert len(draft.changes()) == 0
 
 
 def test_blocks_that_others_have_are_counted(fs: FileSystem, image: Path) -> None:
-    space = Space(fs, Draft(fs.blocks), NONE)
-    space.take(column(7 * 1024 + 1, free_in(image, 9)[0]), column(3, 1))
-    assert space.finish() == 3
+    space = BlockAllocator(fs, BlockOverlay(fs.blocks), NONE)
+    space.note_used(column(7 * 1024 + 1, free_in(image, 9)[0]), column(3, 1))
+    assert space.write_all() == 3
 
 
 def test_the_slot_of_an_inode(fs: FileSystem) -> None:
-    draft = Draft(fs.blocks)
+    draft = BlockOverlay(fs.blocks)
     number = 3 * PER_GROUP + 6  # the second slot of the second block of the table
-    inode_slot(fs, draft, number)[:2] = (7, 8)
+    writable_inode(fs, draft, number)[:2] = (7, 8)
     changed = draft.changes()
     assert changed.blocks.tolist() == [int(fs.groups.inode_table[3]) + 1]
     assert np.flatnonzero(changed.rows[0]).tolist() == [256, 257]
@@ -317,7 +317,7 @@ def test_the_slot_of_an_inode(fs: FileSystem) -> None:
 def test_a_count_is_kept_in_two_halves(fs: FileSystem, width: int, kept: int) -> None:
     """`bg_free_blocks_count` has its low half at byte 12, its high half at byte 44."""
     row = np.zeros(width, np.uint8)
-    descriptor = _Descriptor(fs, 3, row)
+    descriptor = _GroupDescriptor(fs, 3, row)
     descriptor.set("bg_free_blocks_count", 0x12345)
     assert row[12:14].tobytes() == b"\x45\x23"
     assert width == 32 or row[44:46].tobytes() == b"\x01\x00"
@@ -347,11 +347,11 @@ def test_blocks_of_an_inode_are_counted_in_sectors(
 ) -> None:
     """From 2**48 sectors on in blocks, here of two sectors, with the flag that says so."""
     fs = opened(make(tmp_path, PLAIN if feature else f"{PLAIN} -O ^huge_file").image)
-    draft = Draft(fs.blocks)
-    subjects = Subjects(fs, draft, Space(fs, draft, NONE), 1)
+    draft = BlockOverlay(fs.blocks)
+    subjects = InodeEditors(fs, draft, BlockAllocator(fs, draft, NONE), 1)
     subject = subjects.get(ROOT)
     subject.put(i_flags=subject.flags | HUGE_FILE, i_blocks_high=7)
-    subjects._count(subject, sectors)
+    subjects._set_block_count(subject, sectors)
     assert subject.get("i_blocks_lo") == (low if feature else sectors & 0xFFFFFFFF)
     assert subject.get("i_blocks_high") == (high if feature else 7)
     assert bool(subject.flags & HUGE_FILE) is (huge if feature else True)
@@ -362,8 +362,8 @@ def test_free_blocks_of_the_superblock_have_two_halves(
     options: str, high: int, tmp_path: Path
 ) -> None:
     fs = opened(make(tmp_path, f"{PLAIN} -O {options}").image)
-    draft = Draft(fs.blocks)
-    space = Space(fs, draft, NONE)
+    draft = BlockOverlay(fs.blocks)
+    space = BlockAllocator(fs, draft, NONE)
     space._free_blocks[:] = 0
     space._free_blocks[0] = (5 << 32) + 7
     space._finish_superblock()

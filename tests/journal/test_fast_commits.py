@@ -16,7 +16,7 @@ import pytest
 
 from ext4kit.filesystem import FileSystem
 from ext4kit.journal import Log
-from ext4kit.journal.fast_commits.reading import read_fast_commits
+from ext4kit.journal.fast_commits.reading import scan_fast_commits
 from ext4kit.parsers.fast_commit import CHECKED_IN_TAIL, TAG, TagKind, checksum
 from sample_images.recipes import machine
 from tests.cases import MISSING, records, unpack
@@ -257,8 +257,8 @@ def _tail_places(image: Path) -> list[int]:
     fs = opened(image)
     log = Log.open(fs)
     assert log is not None
-    found = read_fast_commits(log)
-    rows = [one.end - 1 for one in found.due]
+    found = scan_fast_commits(log)
+    rows = [one.end - 1 for one in found.to_replay]
     blocks = log.reader.log_blocks[found.positions[found.tags.row[rows]]]
     places: list[int] = (blocks * fs.superblock.block_size + found.tags.offset[rows]).tolist()
     return places
@@ -289,9 +289,9 @@ def test_hostile_values_behind_a_good_checksum_do_no_harm(
     fs = opened(image)
     log = Log.open(fs)
     assert log is not None
-    found, size = read_fast_commits(log), fs.superblock.block_size
+    found, size = scan_fast_commits(log), fs.superblock.block_size
     with image.open("r+b") as file:
-        for one in found.due:
+        for one in found.to_replay:
             row = int(found.tags.row[one.first])
             place = int(log.reader.log_blocks[found.positions[row]]) * size
             file.seek(place)
@@ -304,7 +304,7 @@ def test_hostile_values_behind_a_good_checksum_do_no_harm(
     paths = {entry.path for entry in view.fs.walk(b"/")}
     assert len(before) > 3
     assert before <= paths
-    assert len(paths - before) <= len(found.due)  # each of them makes one file
+    assert len(paths - before) <= len(found.to_replay)  # each of them makes one file
 
 
 def _spoil(block: bytearray, found: Any, first: int, end: int, chance: random.Random) -> None:

@@ -10,8 +10,8 @@ from ext4kit.errors import CorruptError
 from ext4kit.filesystem import FileSystem
 from ext4kit.journal import Log, replay
 from ext4kit.journal.fast_commits import interludes
-from ext4kit.journal.fast_commits.apply import Applier, Record
-from ext4kit.journal.fast_commits.interludes import Interlude, find_interludes
+from ext4kit.journal.fast_commits.apply import FastCommitRecord, FastCommitReplayer
+from ext4kit.journal.fast_commits.interludes import IntermediateState, find_intermediate_states
 from tests.journal.kernel_log import opened
 from tests.journal.written_fast_commits import (
     CREAT,
@@ -40,13 +40,13 @@ def created(number: int, name: str, generation: int = 1) -> list[bytes]:
     ]  # fmt: skip
 
 
-def found(made: Written) -> tuple[list[Interlude], FileSystem, Log]:
+def found(made: Written) -> tuple[list[IntermediateState], FileSystem, Log]:
     made.finish()
     fs = opened(made.image)
     log = Log.open(fs)
     assert log is not None
-    before = fs.over(replay(log, fs).before_fast_commits)
-    return find_interludes(log, before), before, log
+    before = fs.with_blocks(replay(log, fs).before_fast_commits)
+    return find_intermediate_states(log, before), before, log
 
 
 def test_what_one_made_and_the_next_removes_is_seen_between(made: Written) -> None:
@@ -115,22 +115,22 @@ def test_one_that_cannot_be_applied_leaves_the_others(
     made.commit(*created(A, "a"), *created(B, "b"))
     made.commit(entry(UNLINK, ROOT, B, "b"))
     made.commit(entry(UNLINK, ROOT, A, "a"))
-    real, calls = Applier.run, []
+    real, calls = FastCommitReplayer.run, []
 
-    def run(self: Applier, records: list[Record]) -> object:
+    def run(self: FastCommitReplayer, records: list[FastCommitRecord]) -> object:
         calls.append(len(records))
         if len(calls) == 2:  # the first is that of the replay of all of them
             raise CorruptError("block bitmaps", None, "no free block is left")
         return real(self, records)
 
-    monkeypatch.setattr(Applier, "run", run)
+    monkeypatch.setattr(FastCommitReplayer, "run", run)
     (one,) = found(made)[0]
     assert one.numbers.tolist() == [A]
 
 
 def test_only_the_last_ones_are_followed(made: Written, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert interludes.MOST_INTERLUDES == 64
-    monkeypatch.setattr(interludes, "MOST_INTERLUDES", 1)
+    assert interludes.MAX_INTERMEDIATE == 64
+    monkeypatch.setattr(interludes, "MAX_INTERMEDIATE", 1)
     made.commit(*created(A, "a"), *created(B, "b"))
     made.commit(entry(UNLINK, ROOT, B, "b"))
     made.commit(entry(UNLINK, ROOT, A, "a"))

@@ -14,8 +14,8 @@ from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.maps import Runs
 from ext4kit.findings import Severity
 from ext4kit.journal import Log, replay
-from ext4kit.journal.aftermath import aftermath
-from ext4kit.journal.location import _expanded, journal_place
+from ext4kit.journal.aftermath import post_recovery_patches
+from ext4kit.journal.location import _expanded, locate_journal
 from tests.journal.kernel_log import opened, run
 from tests.journal.log_writer import LOG_START, LogWriter
 from tests.journal.written_fast_commits import register
@@ -53,7 +53,7 @@ def seal(path: Path) -> None:
 
 def place_of(image: Path, device: Path) -> tuple[Any, list[str]]:
     fs = opened(image)
-    place = journal_place(fs, open_evidence(device).source)
+    place = locate_journal(fs, open_evidence(device).source)
     return place, [str(problem) for problem in fs.problems]
 
 
@@ -69,7 +69,7 @@ def test_without_the_device_its_absence_is_told(needs: bool, pair: tuple[Path, P
     if needs:
         run("debugfs", "-w", "-R", "feature needs_recovery", pair[0])
     fs = opened(pair[0])
-    assert journal_place(fs) is None
+    assert locate_journal(fs) is None
     (problem,) = fs.problems
     assert problem.severity is (Severity.ERROR if needs else Severity.NOTE)
     assert UUID in problem.what
@@ -79,7 +79,7 @@ def test_without_the_device_its_absence_is_told(needs: bool, pair: tuple[Path, P
 def test_a_uuid_alone_leads_to_another_device(pair: tuple[Path, Path]) -> None:
     run("debugfs", "-w", "-R", "ssv journal_dev 0", pair[0])
     fs = opened(pair[0])
-    assert journal_place(fs) is None
+    assert locate_journal(fs) is None
     assert [UUID in problem.what for problem in fs.problems] == [True]
 
 
@@ -90,7 +90,7 @@ def test_a_journal_that_nothing_leads_to_is_told(pair: tuple[Path, Path]) -> Non
     ):
         run("debugfs", "-w", "-R", request, pair[0])
     fs = opened(pair[0])
-    assert journal_place(fs) is None
+    assert locate_journal(fs) is None
     assert [problem.what for problem in fs.problems] == ["the journal has no inode"]
 
 
@@ -166,7 +166,7 @@ def test_a_log_on_a_device_is_replayed_and_emptied_there(pair: tuple[Path, Path]
     blocks = replay(log, fs)
     assert blocks.plan.blocks.tolist() == [4000]
     assert blocks.read(4000)[:4].tobytes() == b"copy"
-    after = aftermath(fs, blocks)
+    after = post_recovery_patches(fs, blocks)
     (emptied,) = after.journal
     assert emptied.offset == BEHIND * SIZE
     assert struct.unpack_from(">II", emptied.data, 0x18) == (9, 0)

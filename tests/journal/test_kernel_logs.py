@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ext4kit.journal import History, Log, inode_versions, replay
+from ext4kit.journal import BlockHistory, Log, inode_versions, replay
 from tests.journal.kernel_log import (
     KINDS,
     ROUNDS,
@@ -133,7 +133,7 @@ def test_a_replayed_file_system_shows_the_last_round(built: Built) -> None:
     fs = opened(built.dirty)
     log = Log.open(fs)
     assert log is not None
-    after = fs.over(replay(log))
+    after = fs.with_blocks(replay(log))
     names = {entry.name for entry in after.entries(2)}
     assert f"folder-{ROUNDS - 1:03}".encode() in names
     assert after.inode(built.inode).mtime == (TIME_BASE + ROUNDS - 1) * 1_000_000_000
@@ -143,7 +143,7 @@ def test_inode_versions_tell_the_rounds_that_are_still_in_the_log(built: Built) 
     fs = opened(built.clean)
     log = Log.open(fs)
     assert log is not None
-    versions = inode_versions(fs, History(log))
+    versions = inode_versions(fs, BlockHistory(log))
     mine = versions.number == built.inode
     assert (np.diff(versions.order[mine]) >= 0).all()
     seconds = np.ascontiguousarray(versions.rows[mine, 0x10:0x14]).view("<u4")[:, 0].tolist()
@@ -160,7 +160,7 @@ def test_inode_versions_do_not_depend_on_the_size_of_a_chunk(built: Built) -> No
     assert logs[0] is not None
     assert logs[1] is not None
     logs[1].reader.chunk = 3
-    whole, pieces = (inode_versions(fs, History(log)) for log in logs if log is not None)
+    whole, pieces = (inode_versions(fs, BlockHistory(log)) for log in logs if log is not None)
     assert np.array_equal(whole.number, pieces.number)
     assert np.array_equal(whole.tag, pieces.tag)
     assert np.array_equal(whole.rows, pieces.rows)
@@ -170,8 +170,8 @@ def test_versions_of_a_journaled_block_are_the_rounds_written_to_it(built: Built
     if "data=journal" not in built.kind.mount:
         pytest.skip("content is in the log with data=journal only")
     log = opened_log(built.clean)
-    history = History(log)
-    versions = history.versions(built.block)
+    history = BlockHistory(log)
+    versions = history.copies_of_block(built.block)
     contents = [row.tobytes() for row in log.read_copies(versions)]
     distinct = [after for before, after in pairwise([b"", *contents]) if before != after]
     expected = [round_content(number) for number in range(ROUNDS)]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ext4kit.errors import CorruptError
-from ext4kit.journal import AsOfBlocks, History, Log, inode_versions, replay
+from ext4kit.journal import BlockHistory, CopiesAsOf, Log, inode_versions, replay
 from ext4kit.journal.epochs import Epoch, Epochs
 from tests.journal.log_writer import BLOCK_SIZE, LOG_START, LogWriter, MemoryBlocks
 
@@ -54,7 +54,7 @@ def test_ids_that_wrap_at_32_bits_stay_in_order(checksums: bool) -> None:
     assert [transaction.id for transaction in log.transactions] == ids
     orders = [transaction.order for transaction in log.transactions]
     assert np.diff(orders).tolist() == [1, 1, 1]
-    versions = History(log).versions(50)
+    versions = BlockHistory(log).copies_of_block(50)
     assert first_bytes(log.read_copies(versions), 8) == [b"%08x" % number for number in ids]
 
 
@@ -192,8 +192,8 @@ def test_history_knows_copies_that_were_written_for_certain(checksums: bool) -> 
     writer = LogWriter(checksums=checksums)
     writer.transaction(3, (40, b"old"))
     writer.descriptor(4, [(40, b"new")])  # without its commit only a checksum tells
-    history = History(writer.log(3, start=1))
-    assert history.orders.tolist() == ([3, 4] if checksums else [3])
+    history = BlockHistory(writer.log(3, start=1))
+    assert history.tids.tolist() == ([3, 4] if checksums else [3])
 
 
 def test_a_bad_copy_is_left_out_alone() -> None:
@@ -254,13 +254,13 @@ def test_latest_and_versions_follow_the_transactions() -> None:
     writer.transaction(5, (40, b"a5"))
     writer.transaction(8, (41, b"b8"), (40, b"a8"))
     log = writer.log(9)
-    history = History(log)
+    history = BlockHistory(log)
     asked = np.array([40, 40, 40, 40, 41, 41, 39, 42, 40])
     at = np.array([2, 3, 4, 7, 7, 8, 9, 9, 99])
-    found = history.latest(asked, at)
+    found = history.newest_copies(asked, at)
     got = [b"" if t < 0 else bytes(log.read_copies(np.array([t]))[0, :2]) for t in found.tolist()]
     assert got == [b"", b"a3", b"a3", b"a5", b"b3", b"b8", b"", b"", b"a8"]
-    assert first_bytes(log.read_copies(history.versions(40)), 2) == [b"a3", b"a5", b"a8"]
+    assert first_bytes(log.read_copies(history.copies_of_block(40)), 2) == [b"a3", b"a5", b"a8"]
 
 
 def test_blocks_as_of_a_transaction_fall_back_to_the_disk() -> None:
@@ -269,7 +269,7 @@ def test_blocks_as_of_a_transaction_fall_back_to_the_disk() -> None:
     writer.transaction(3, (40, b"a3"))
     writer.transaction(5, (40, b"a5"))
     log = writer.log(9)
-    view = AsOfBlocks(log.home, History(log), 4)
+    view = CopiesAsOf(log.home, BlockHistory(log), 4)
     rows, logged = view.read_at(np.array([40, 41]))
     assert first_bytes(rows, 2) == [b"a3", b"dd"]
     assert logged.tolist() == [True, False]
@@ -278,9 +278,9 @@ def test_blocks_as_of_a_transaction_fall_back_to_the_disk() -> None:
 
 def test_an_empty_log_has_nothing_and_says_so_without_failing() -> None:
     log = LogWriter().log(1)
-    history = History(log)
+    history = BlockHistory(log)
     assert (len(log.transactions), len(log.tags), len(log.revokes)) == (0, 0, 0)
-    assert history.latest(np.array([1, 2]), 9).tolist() == [-1, -1]
+    assert history.newest_copies(np.array([1, 2]), 9).tolist() == [-1, -1]
     assert log.unclaimed.tolist() == list(range(1, 64))
 
 
@@ -313,7 +313,7 @@ def test_damage_anywhere_in_the_log_never_ends_in_an_exception() -> None:
             read += 1
             replayed += len(replay(log).plan) > 0
             assert replay(log).read_many(np.array([40])).shape == (1, BLOCK_SIZE)
-            assert all(0 <= tag < len(log.tags) for tag in History(log).tags.tolist())
+            assert all(0 <= tag < len(log.tags) for tag in BlockHistory(log).tag_rows.tolist())
             assert all(transaction.start in log.ring for transaction in log.transactions)
     assert read > 200
     assert replayed > 5
@@ -358,7 +358,7 @@ def test_inode_versions_are_the_distinct_states_of_each_slot(chunk: int) -> None
     log.reader.chunk = chunk
     geometry = SimpleNamespace(inode_size=256, block_size=1024, inodes_per_group=6)
     groups = SimpleNamespace(inode_table=np.array([50, 30]))  # 6 inodes: a block and a half
-    history, none = History(log), np.zeros(0, np.int64)
+    history, none = BlockHistory(log), np.zeros(0, np.int64)
     history.epochs = Epochs(cast(Any, geometry), (Epoch(256, None),), none, none)
     versions = inode_versions(
         cast(Any, SimpleNamespace(superblock=geometry, groups=groups)), history

@@ -11,12 +11,12 @@ import pytest
 
 from ext4kit.errors import CorruptError
 from ext4kit.findings import Problems, Severity
-from ext4kit.journal import History, Log, replay
+from ext4kit.journal import BlockHistory, Log, replay
 from ext4kit.journal.ring import LogReader, Ring, order_of, ring_of
 from ext4kit.journal.scan import Revokes, Tags, _Collected
-from ext4kit.journal.transactions import State
+from ext4kit.journal.transactions import TransactionState
 from ext4kit.journal.versions.differences import _ranges, byte_changes
-from ext4kit.journal.walk import empty_walk
+from ext4kit.journal.walk import empty_pass
 from tests.journal.log_writer import BLOCK_SIZE, LOG_START, MAGIC, LogWriter, MemoryBlocks
 
 BOTH = pytest.mark.parametrize("checksums", [True, False])
@@ -211,7 +211,7 @@ def test_a_revoke_block_that_counts_past_its_end_stops_a_recovery(count: int, ov
     assert log.headers.overflow.tolist() == [over, False, False]
     plan = replay(log).plan
     assert len(plan) == (not over)
-    assert ("counts past its end" in plan.walk.refused) is over
+    assert ("counts past its end" in plan.walk.refusal) is over
 
 
 def some_tags(count: int) -> Tags:
@@ -279,7 +279,7 @@ def test_a_transaction_is_a_row_of_plain_values(checksums: bool) -> None:
     assert (two.start, two.commit_index, two.blocks, two.descriptors) == (5, 8, 1, 1)
     assert (two.revoke_blocks, two.revokes) == (1, 3)
     assert last.start == 9
-    assert {each.state for each in log.transactions} == {State.CHECKPOINTED}
+    assert {each.state for each in log.transactions} == {TransactionState.CHECKPOINTED}
     assert log.transactions[-1] == last
     assert log.transactions[1:] == (two, last)
     assert log.transactions[::-2] == (last, one)
@@ -300,7 +300,12 @@ def test_states_of_a_log_that_asks_for_recovery(checksums: bool) -> None:
     writer = three(checksums=checksums)
     writer.descriptor(6, [(44, b"e")])  # cut off before its commit block
     states = [each.state for each in writer.log(4, start=5).transactions]
-    assert states == [State.CHECKPOINTED, State.TO_REPLAY, State.TO_REPLAY, State.UNCOMMITTED]
+    assert states == [
+        TransactionState.CHECKPOINTED,
+        TransactionState.TO_REPLAY,
+        TransactionState.TO_REPLAY,
+        TransactionState.UNCOMMITTED,
+    ]
 
 
 @BOTH
@@ -314,7 +319,8 @@ def test_states_of_earlier_laps(checksums: bool) -> None:
         writer.transaction(number, (41, b"b"))  # 1 to 3, 4 to 6
     states = {each.id: each.state for each in writer.log(7).transactions}
     assert states == {
-        3: State.STALE, 4: State.STALE, 5: State.CHECKPOINTED, 6: State.CHECKPOINTED
+        3: TransactionState.STALE, 4: TransactionState.STALE, 5: TransactionState.CHECKPOINTED, 6:
+            TransactionState.CHECKPOINTED
     }  # fmt: skip
 
 
@@ -324,7 +330,7 @@ def test_a_transaction_without_its_commit_block_is_torn(checksums: bool) -> None
     writer.rows[LOG_START + 8] = 0
     log = writer.log(6)
     assert [each.state for each in log.transactions] == [
-        State.CHECKPOINTED, State.TORN, State.CHECKPOINTED
+        TransactionState.CHECKPOINTED, TransactionState.TORN, TransactionState.CHECKPOINTED
     ]  # fmt: skip
     two = log.transactions[1]
     assert (two.commit_index, two.commit_time_ns, two.committed) == (None, None, False)
@@ -335,7 +341,7 @@ def test_a_transaction_with_a_bad_block_is_torn_also_when_it_is_the_newest() -> 
     writer = three()
     writer.rows[LOG_START + 9, 900] ^= 1  # the descriptor of 5
     log = writer.log(6)
-    assert [each.state for each in log.transactions][-1] is State.TORN
+    assert [each.state for each in log.transactions][-1] is TransactionState.TORN
     assert [each.checksum_ok for each in log.transactions] == [True, True, False]
     assert [each.committed for each in log.transactions] == [True, True, True]
 
@@ -367,7 +373,7 @@ def test_a_commit_without_a_checksum_in_a_log_that_has_them_is_not_judged() -> N
     writer.transaction(4, (41, b"b"))
     one, two = writer.log(5).transactions
     assert (one.checksum_ok, two.checksum_ok) == (None, True)
-    assert (one.state, two.state) == (State.CHECKPOINTED, State.CHECKPOINTED)
+    assert (one.state, two.state) == (TransactionState.CHECKPOINTED, TransactionState.CHECKPOINTED)
 
 
 # --- how far a recovery goes ----------------------------------------------------------------
@@ -378,12 +384,12 @@ def test_a_walk_says_what_it_contains_and_why_it_ended() -> None:
     walk = log.walk
     assert (walk.first_order, walk.end_order) == (3, 6)
     assert walk.headers.tolist() == list(range(7))
-    assert walk.ended == "log block 12 is no journal block"
+    assert walk.end_reason == "log block 12 is no journal block"
     assert [order in walk for order in (2, 3, 5, 6)] == [False, True, True, False]
-    assert (walk.refused, walk.bad_commit, walk.is_corrupt) == ("", None, False)
-    nothing = empty_walk(7, "because")
-    assert (nothing.first_order, nothing.end_order, nothing.ended) == (7, 7, "because")
-    assert (len(nothing.headers), nothing.refused) == (0, "")
+    assert (walk.refusal, walk.bad_commit, walk.is_corrupt) == ("", None, False)
+    nothing = empty_pass(7, "because")
+    assert (nothing.first_order, nothing.end_order, nothing.end_reason) == (7, 7, "because")
+    assert (len(nothing.headers), nothing.refusal) == (0, "")
     assert 7 not in nothing
 
 
@@ -392,11 +398,11 @@ def test_a_walk_ends_where_an_earlier_lap_begins(checksums: bool) -> None:
     writer = three(checksums=checksums)
     writer.transaction(2, (40, b"old"))
     walk = writer.log(3, start=1).walk
-    assert (walk.end_order, walk.ended) == (6, "log block 12 belongs to another lap")
+    assert (walk.end_order, walk.end_reason) == (6, "log block 12 belongs to another lap")
     writer = three(checksums=False)
     writer.put(struct.pack(">III", MAGIC, 7, 6))
     walk = writer.log(3, start=1).walk
-    assert walk.ended == "log block 12 is of an unknown type"
+    assert walk.end_reason == "log block 12 is of an unknown type"
 
 
 @BOTH
@@ -405,7 +411,7 @@ def test_a_walk_goes_once_round(checksums: bool) -> None:
     for number in range(3, 7):
         writer.transaction(number, (40, b"a"))  # all of 1 to 12
     walk = writer.log(3, start=1).walk
-    assert (walk.end_order, walk.ended) == (7, "the log has been read once round")
+    assert (walk.end_order, walk.end_reason) == (7, "the log has been read once round")
     writer = LogWriter(13, checksums=checksums)
     writer.head = 10
     for number in range(3, 7):
@@ -420,7 +426,7 @@ def test_a_bad_commit_block_ends_the_walk_before_its_transaction() -> None:
     log = writer.log(3, start=1)
     walk = log.walk
     assert (walk.end_order, walk.bad_commit, walk.is_corrupt) == (4, 4, True)
-    assert walk.ended == "bad checksum in a commit block"
+    assert walk.end_reason == "bad checksum in a commit block"
     (problem,) = log.problems
     assert (problem.where, problem.severity) == ("transaction 4", Severity.ERROR)
     assert replay(log).plan.blocks.tolist() == [40, 41]
@@ -451,7 +457,7 @@ def test_a_commit_block_older_than_the_one_before_is_an_earlier_laps() -> None:
     writer.commit(4, 2)
     writer.rows[LOG_START + 6, 20] ^= 1
     log = writer.log(3, start=1)
-    assert (log.walk.ended, log.walk.bad_commit) == ("an earlier lap's block", None)
+    assert (log.walk.end_reason, log.walk.bad_commit) == ("an earlier lap's block", None)
     assert list(log.problems) == []
     writer.rows[LOG_START + 6, 20] ^= 1  # sound: an older time alone ends nothing
     assert writer.log(3, start=1).walk.end_order == 5
@@ -465,7 +471,7 @@ def test_a_bad_block_of_a_committed_transaction_is_named_in_the_refusal(
     writer.rows[LOG_START + place, 500] ^= 1
     walk = writer.log(3, start=1).walk
     reason = f"bad checksum of the {kind} at log block {place}"
-    assert (walk.refused, walk.ended) == (reason, reason)
+    assert (walk.refusal, walk.end_reason) == (reason, reason)
     assert 3 not in walk
 
 
@@ -473,11 +479,11 @@ def test_no_walk_without_a_need() -> None:
     writer = three()
     log = Log(MemoryBlocks(writer.log(3, start=1).home.read_many(np.arange(len(writer.rows)))),
               writer.log_blocks)  # fmt: skip
-    assert log.walk.ended == "the file system does not ask for recovery"
+    assert log.walk.end_reason == "the file system does not ask for recovery"
     (problem,) = log.problems
     assert problem.severity is Severity.WARNING
     clean = three().log(6)
-    assert clean.walk.ended == "the log is empty: the file system was unmounted cleanly"
+    assert clean.walk.end_reason == "the log is empty: the file system was unmounted cleanly"
     assert list(clean.problems) == []
 
 
@@ -527,12 +533,12 @@ def test_the_newest_copy_that_is_not_newer() -> None:
     writer.transaction(7, (41, b"41 7"), (41, b"41 again"), (44, b"44 7"))
     writer.transaction(9, (40, b"40 9"))
     log = writer.log(10)
-    history = History(log)
+    history = BlockHistory(log)
     assert history.blocks.tolist() == [40, 40, 41, 41, 41, 44]
-    assert history.orders.tolist() == [3, 9, 3, 7, 7, 7]
+    assert history.tids.tolist() == [3, 9, 3, 7, 7, 7]
 
     def at(order: Any, *blocks: int) -> list[bytes]:
-        found = history.latest(np.array(blocks), order)
+        found = history.newest_copies(np.array(blocks), order)
         return [
             bytes(log.read_copies(np.array([row]))[0]).rstrip(b"\0") if row >= 0 else b""
             for row in found.tolist()
@@ -543,8 +549,8 @@ def test_the_newest_copy_that_is_not_newer() -> None:
     assert at(8, 40, 41, 44) == [b"40 3", b"41 again", b"44 7"]
     assert at(9, 40, 44) == [b"40 9", b"44 7"]
     assert at(np.array([9, 8, 6]), 40, 40, 44) == [b"40 9", b"40 3", b""]
-    assert len(history.versions(41)) == 3
-    assert history.versions(42).tolist() == []
+    assert len(history.copies_of_block(41)) == 3
+    assert history.copies_of_block(42).tolist() == []
 
 
 # --- bytes that differ ----------------------------------------------------------------------

@@ -8,7 +8,7 @@ import crc32c
 import numpy as np
 import pytest
 
-from ext4kit.journal.audit.mending import NOWHERE, explain
+from ext4kit.journal.audit.mending import NOWHERE, find_bit_repairs
 from ext4kit.journal.audit.survey import _bit_counts, _highest_bit
 
 
@@ -25,14 +25,14 @@ def test_one_changed_bit_is_found_from_the_checksums_alone(length: int) -> None:
             changed = bytearray(data)
             changed[byte] ^= 1 << bit
             syndrome = register(data) ^ register(bytes(changed))
-            mends = explain(np.array([syndrome]), length, -1)
+            mends = find_bit_repairs(np.array([syndrome]), length, -1)
             assert (mends.byte.tolist(), mends.mask.tolist()) == ([byte], [1 << bit])
 
 
 def test_a_change_of_more_bits_is_found_nowhere() -> None:
     data = bytes(64)
     syndrome = register(data) ^ register(b"\x03" + bytes(63))
-    mends = explain(np.array([syndrome]), 64, -1)
+    mends = find_bit_repairs(np.array([syndrome]), 64, -1)
     assert (mends.byte.tolist(), mends.mask.tolist()) == ([NOWHERE], [0])
 
 
@@ -44,18 +44,18 @@ def test_a_changed_header_word_or_seed_is_found() -> None:
         value = int.from_bytes(changed[4 * word : 4 * word + 4], "big") ^ change
         changed[4 * word : 4 * word + 4] = value.to_bytes(4, "big")
         syndrome = register(data) ^ register(bytes(changed))
-        assert explain(np.array([syndrome]), 100, -1).words[0, word] == change
+        assert find_bit_repairs(np.array([syndrome]), 100, -1).words[0, word] == change
     syndrome = register(data, 5) ^ register(data, 0x1234)
-    assert explain(np.array([syndrome]), 100, -1).seed.tolist() == [5 ^ 0x1234]
+    assert find_bit_repairs(np.array([syndrome]), 100, -1).seed.tolist() == [5 ^ 0x1234]
 
 
 def test_a_changed_bit_of_the_stored_checksum_is_found_there() -> None:
     """Big-endian: the lowest bit of the number lies in its last byte."""
     for bit in range(32):
-        mends = explain(np.array([1 << bit]), 1024, 1020)
+        mends = find_bit_repairs(np.array([1 << bit]), 1024, 1020)
         assert mends.byte.tolist() == [1023 - bit // 8]
         assert mends.mask.tolist() == [1 << bit % 8]
-    many = explain(np.array([0b11, 1 << 31]), 1024, 16)
+    many = find_bit_repairs(np.array([0b11, 1 << 31]), 1024, 16)
     assert many.byte.tolist()[1] == 16
     assert many.byte.tolist()[0] == NOWHERE
 
@@ -66,13 +66,13 @@ def test_a_bit_within_the_checksum_field_explains_nothing() -> None:
     changed = bytearray(data)
     changed[18] = 4
     syndrome = np.array([register(data) ^ register(bytes(changed))])
-    assert explain(syndrome, 1024, -1).byte.tolist() == [18]
-    assert explain(syndrome, 1024, 16).byte.tolist() == [NOWHERE]
+    assert find_bit_repairs(syndrome, 1024, -1).byte.tolist() == [18]
+    assert find_bit_repairs(syndrome, 1024, 16).byte.tolist() == [NOWHERE]
     for byte in (15, 20):
         changed = bytearray(data)
         changed[byte] = 4
         syndrome = np.array([register(data) ^ register(bytes(changed))])
-        assert explain(syndrome, 1024, 16).byte.tolist() == [byte]
+        assert find_bit_repairs(syndrome, 1024, 16).byte.tolist() == [byte]
 
 
 def test_bits_are_counted() -> None:

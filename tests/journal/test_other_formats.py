@@ -7,8 +7,8 @@ import struct
 import numpy as np
 import pytest
 
-from ext4kit.journal.audit import Audit, Findings, Tally, audit_log
-from ext4kit.journal.audit.claims import NOBODY, believed_tags, claims, find_breaks
+from ext4kit.journal.audit import Audit, Findings, VerdictCounts, audit_log
+from ext4kit.journal.audit.claims import NOBODY, claims, find_breaks, plausible_tags
 from ext4kit.journal.audit.survey import UNKNOWN_TAGS, Fault, Survey, survey
 from tests.journal.log_writer import LOG_START, LogWriter
 
@@ -26,7 +26,7 @@ class WidthWriter(LogWriter):
 
 def audited(writer: LogWriter, sequence: int, incompat: int = 0) -> tuple[Findings, Audit]:
     findings = Findings()
-    return findings, audit_log(writer.log(sequence, incompat=incompat), findings, Tally())
+    return findings, audit_log(writer.log(sequence, incompat=incompat), findings, VerdictCounts())
 
 
 COPIES = tuple((40 + number, b"%d" % number) for number in range(5))
@@ -117,7 +117,7 @@ def test_the_newest_claim_on_every_block() -> None:
     assert newest[1:5] == [9, 9, 9, 5]
     assert set(newest[5:13]) == {NOBODY}
     assert not claimed.taken.any()
-    assert believed_tags(log, found).all()
+    assert plausible_tags(log, found).all()
 
 
 def test_a_damaged_block_takes_its_place_and_its_tags_are_not_believed() -> None:
@@ -129,7 +129,7 @@ def test_a_damaged_block_takes_its_place_and_its_tags_are_not_believed() -> None
     found = survey(log)
     claimed = claims(log, found)
     assert np.flatnonzero(claimed.taken).tolist() == [1]
-    assert believed_tags(log, found).tolist() == [False, False, True]
+    assert plausible_tags(log, found).tolist() == [False, False, True]
     # its tags are not known: all up to the next block of metadata is its own
     assert claimed.newest[1:8].tolist() == [3, 3, 3, 3, 4, 4, 4]
 

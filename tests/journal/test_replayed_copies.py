@@ -117,7 +117,7 @@ def test_the_tree_is_the_kernels_after_its_own_recovery(cut: Crash, tmp_path: Pa
     fs = opened(cut.image)
     log = Log.open(fs)
     assert log is not None
-    assert our_tree(fs.over(replay(log, fs))) == expected
+    assert our_tree(fs.with_blocks(replay(log, fs))) == expected
     assert kernel_tree(ours, "ro,noload") == expected
     assert not len(fs.problems)
 

@@ -9,10 +9,16 @@ import numpy as np
 import pytest
 
 from ext4kit.errors import RequestError
-from ext4kit.journal import History, Log, ReplayedBlocks, inode_versions, replay
+from ext4kit.journal import BlockHistory, Log, ReplayedBlocks, inode_versions, replay
 from ext4kit.journal.contents.kinds import Content
-from ext4kit.journal.contents.touched import Touched, touched
-from ext4kit.journal.versions import Change, block_versions, compared, inode_reader, reader_of
+from ext4kit.journal.contents.touched import Touched, classify_copies
+from ext4kit.journal.versions import (
+    FieldChange,
+    block_versions,
+    diff_versions,
+    inode_reader,
+    reader_for_block,
+)
 from tests.journal.debugfs_session import FIRST, NOW, SECONDS, SIZE, Session, content, tree
 from tests.journal.kernel_log import opened
 
@@ -55,7 +61,7 @@ def test_a_replay_gives_every_block_its_newest_copy(session: Session, replayed: 
     for block in range(len(newest)):
         expected = newest if block in logged else on_disk
         assert rows[block].tobytes() == expected[block].tobytes(), block
-    assert tree(fs.over(blocks)) == tree(opened(session.state(4)))
+    assert tree(fs.with_blocks(blocks)) == tree(opened(session.state(4)))
     assert [each.to_replay for each in log.transactions] == [n >= replayed for n in range(4)]
     assert [str(problem) for problem in fs.problems] == []
 
@@ -128,7 +134,7 @@ def test_versions_of_a_block_are_its_copies_and_the_disk(session: Session) -> No
         assert image[one.offset : one.offset + SIZE] == one.data
     assert versions[-1].log_block is None
     assert versions[-1].offset == block * SIZE
-    part = versions[0].part(12, 20)
+    part = versions[0].slice(12, 20)
     assert (part.data, part.offset) == (versions[0].data[12:32], versions[0].offset + 12)
     assert (part.transaction, part.log_block) == (FIRST, versions[0].log_block)
     log.reader.chunk = 1
@@ -147,16 +153,16 @@ def test_a_replay_in_front_is_passed_by(session: Session) -> None:
     log = Log.open(fs)
     assert log is not None
     (block,) = session.blocks("/dir")
-    versions = list(block_versions(fs.over(replay(log, fs)), log, block))
+    versions = list(block_versions(fs.with_blocks(replay(log, fs)), log, block))
     state = np.frombuffer(session.states[1], np.uint8).reshape(-1, SIZE)
     assert versions[-1].data == state[block].tobytes()
 
 
-def changes_of(session: Session, block: int) -> list[tuple[int | None, str, list[Change]]]:
+def changes_of(session: Session, block: int) -> list[tuple[int | None, str, list[FieldChange]]]:
     fs = session.finish()
     log = Log.open(fs)
     assert log is not None
-    found = compared(block_versions(fs, log, block), reader_of(fs, block))
+    found = diff_versions(block_versions(fs, log, block), reader_for_block(fs, block))
     return [(one.version.transaction, one.kind, one.changes) for one in found]
 
 
@@ -200,8 +206,8 @@ def test_one_inode_is_read_by_its_number(session: Session) -> None:
     assert log is not None
     number = session.number("/dir/second", 2)
     block, offset = session.table_block(number)
-    versions = (one.part(offset, 256) for one in block_versions(fs, log, block))
-    found = list(compared(versions, lambda _: inode_reader(fs, number)))
+    versions = (one.slice(offset, 256) for one in block_versions(fs, log, block))
+    found = list(diff_versions(versions, lambda _: inode_reader(fs, number)))
     made = next(one for one in found if one.version.transaction == FIRST + 1)
     facts = {(one.what, one.which): one.after for one in made.changes}
     assert facts[("size", None)] == len(TWO)
@@ -257,9 +263,9 @@ def test_a_block_that_becomes_another_thing_changes_its_kind(tmp_path: Path) -> 
     fs = made.finish()
     log = Log.open(fs)
     assert log is not None
-    rows = list(compared(block_versions(fs, log, block), reader_of(fs, block)))
+    rows = list(diff_versions(block_versions(fs, log, block), reader_for_block(fs, block)))
     assert [row.kind for row in rows] == ["directory block", "other content"]
-    assert rows[-1].changes == [Change("kind", None, "directory block", "other content")]
+    assert rows[-1].changes == [FieldChange("kind", None, "directory block", "other content")]
     assert [row.is_first for row in rows] == [True, False]
     assert [row.is_changed for row in rows] == [False, True]
 
@@ -294,7 +300,7 @@ def test_extent_blocks_and_attribute_blocks_are_known_by_their_magic(tmp_path: P
 def test_versions_of_inodes_are_their_states(session: Session, chunk: int) -> None:
     log = log_of(session)
     log.reader.chunk = chunk
-    found = inode_versions(opened(session.image), History(log))
+    found = inode_versions(opened(session.image), BlockHistory(log))
     states: dict[int, list[tuple[int, bytes]]] = {}
     for number, order, row in zip(
         found.number.tolist(), found.order.tolist(), found.rows, strict=True
@@ -327,7 +333,7 @@ def test_every_copy_is_named_after_what_it_was(session: Session) -> None:
     fs = session.finish()
     log = Log.open(fs)
     assert log is not None
-    found = touched(fs, log)
+    found = classify_copies(fs, log)
     kinds = named(found)
     bitmap, inodes = int(fs.groups.block_bitmap[0]), int(fs.groups.inode_bitmap[0])
     root, table = session.blocks("/")[0], session.table_block(1)[0]
@@ -362,7 +368,7 @@ def test_contents_of_files_in_the_log_are_data_of_their_inode(tmp_path: Path) ->
     fs = made.finish()
     log = Log.open(fs)
     assert log is not None
-    found = touched(fs, log)
+    found = classify_copies(fs, log)
     kinds = named(found)
     first, second = made.number("/first", 1), made.number("/second")
     for block in blocks:

@@ -12,9 +12,9 @@ import pytest
 from ext4kit.evidence import open_evidence
 from ext4kit.findings import Severity
 from ext4kit.journal import Log, replay
-from ext4kit.journal.aftermath import Aftermath, aftermath
+from ext4kit.journal.aftermath import PostRecovery, post_recovery_patches
 from ext4kit.journal.audit import audit
-from ext4kit.journal.location import journal_place
+from ext4kit.journal.location import locate_journal
 from tests.journal.debugfs_session import FIRST, SIZE, Session
 from tests.journal.kernel_log import opened, run
 from tests.journal.log_writer import LOG_START, MemoryBlocks
@@ -43,7 +43,7 @@ def recovered(session: Session) -> Path:
     log = Log.open(fs)
     assert log is not None
     blocks = replay(log, fs)
-    after = aftermath(fs, blocks)
+    after = post_recovery_patches(fs, blocks)
     assert after.journal == ()
     copy = session.copy("recovered")
     for block in blocks.plan.blocks.tolist():
@@ -133,7 +133,7 @@ def test_without_a_recovery_nothing_is_left_behind(session: Session) -> None:
     fs = session.finish()
     log = Log.open(fs)
     assert log is not None
-    assert aftermath(fs, replay(log, fs)) == Aftermath()
+    assert post_recovery_patches(fs, replay(log, fs)) == PostRecovery()
 
 
 # --- the superblock of the journal ----------------------------------------------------------
@@ -194,7 +194,7 @@ def test_a_superblock_that_no_kernel_would_load_is_refused(session: Session) -> 
 
 
 def test_the_log_lies_where_debugfs_says(session: Session) -> None:
-    place = journal_place(session.finish())
+    place = locate_journal(session.finish())
     assert place is not None
     assert place.log_blocks.tolist() == session.log_blocks.tolist()
     assert place.superblock_at == 0
@@ -204,7 +204,7 @@ def test_a_lost_journal_inode_is_read_from_its_copy_in_the_superblock(session: S
     session.finish()
     run("debugfs", "-w", "-R", "clri <8>", session.image)
     fs = opened(session.image)
-    place = journal_place(fs)
+    place = locate_journal(fs)
     assert place is not None
     assert place.log_blocks.tolist() == session.log_blocks.tolist()
     (problem,) = (each for each in fs.problems if "copy in the superblock" in each.what)
@@ -223,7 +223,7 @@ def test_without_a_copy_there_is_no_log(session: Session) -> None:
     run("debugfs", "-w", "-R", "clri <8>", session.image)
     no_backup(session.image)
     fs = opened(session.image)
-    assert journal_place(fs) is None
+    assert locate_journal(fs) is None
     assert any("no journal superblock" in each.what for each in fs.problems)
     assert Log.open(fs) is None
 
@@ -233,11 +233,11 @@ def test_a_log_whose_first_block_cannot_be_read_is_none(session: Session) -> Non
     rows = np.frombuffer(session.image.read_bytes(), np.uint8).reshape(-1, SIZE)
     blocks = MemoryBlocks(rows)
     blocks.broken = {int(session.log_blocks[0])}
-    fs = opened(session.image).over(blocks)
-    assert journal_place(fs) is None
+    fs = opened(session.image).with_blocks(blocks)
+    assert locate_journal(fs) is None
     assert any("no journal superblock" in each.what for each in fs.problems)
     blocks.broken = {int(session.log_blocks[1])}
-    assert journal_place(fs) is not None
+    assert locate_journal(fs) is not None
 
 
 def test_a_log_with_a_hole_is_read_as_far_as_it_goes(session: Session) -> None:
@@ -245,7 +245,7 @@ def test_a_log_with_a_hole_is_read_as_far_as_it_goes(session: Session) -> None:
     run("debugfs", "-w", "-R", "punch <8> 500 501", session.image)
     no_backup(session.image)
     fs = opened(session.image)
-    place = journal_place(fs)
+    place = locate_journal(fs)
     assert place is not None
     blocks = session.log_blocks.copy()
     blocks[500:502] = -1
@@ -261,7 +261,7 @@ def test_a_file_system_without_a_journal_has_no_place_for_one(tmp_path: Path) ->
     image = tmp_path / "image"
     run("mke2fs", "-q", "-F", "-t", "ext2", "-b", "1024", image, "4M")
     fs = opened(image)
-    assert journal_place(fs) is None
+    assert locate_journal(fs) is None
     assert list(fs.problems) == []
     assert Log.open(fs) is None
 
@@ -284,7 +284,7 @@ def test_a_journal_in_a_file_has_to_be_that_of_the_file_system(
     session.finish()
     path = exported(session, uuid=b"s" * 16 if stranger else None)
     fs = opened(session.image)
-    found = journal_place(fs, open_evidence(path).source)
+    found = locate_journal(fs, open_evidence(path).source)
     assert found is not None
     told = [each.what for each in fs.problems]
     if stranger:

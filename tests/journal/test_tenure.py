@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ext4kit.journal import History
+from ext4kit.journal import BlockHistory
 from ext4kit.journal.as_of import tenure as tenure_module
-from ext4kit.journal.as_of.tenure import Tenure
+from ext4kit.journal.as_of.tenure import AllocationHistory
 from tests.journal.log_writer import LogWriter
 
 BITMAPS = (10, 20, 30)
@@ -49,7 +49,7 @@ def bitmap(*bits: int) -> bytes:
     return bytes(data)
 
 
-def tenure(*in_use: int, ratio: int = 1) -> Tenure:
+def tenure(*in_use: int, ratio: int = 1) -> AllocationHistory:
     """Copies of transactions 3 to 6; bit n of group g is block 1 + 64 * g + n."""
     writer = LogWriter()
     writer.transaction(3, (10, bitmap(0, 1, 9)), (20, bitmap(0, 5)))
@@ -57,7 +57,7 @@ def tenure(*in_use: int, ratio: int = 1) -> Tenure:
     writer.transaction(5, (20, bitmap(5)), (30, bitmap(3)))
     writer.transaction(6, (10, bitmap(0, 1)))
     now: Any = Now(*in_use, ratio=ratio)
-    return Tenure(now, History(writer.log(7)))
+    return AllocationHistory(now, BlockHistory(writer.log(7)))
 
 
 FIRST, SECOND, TENTH = 1, 2, 10  # bits 0, 1 and 9 of group 0
@@ -86,30 +86,47 @@ def test_a_block_is_held_that_is_set_in_every_copy_behind_a_transaction(
     since: int, until: int, held: list[int], at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tenure_module, "COPIES_AT_ONCE", at_once)
-    assert tenure().held(BLOCKS, since, until).tolist() == [bool(one) for one in held]
+    assert tenure().stayed_allocated(BLOCKS, since, until).tolist() == [bool(one) for one in held]
 
 
 def test_each_block_can_have_a_transaction_of_its_own() -> None:
     since = np.array([2, 4, 5, 5, 2, 2])
-    assert tenure().held(BLOCKS, since, 6).tolist() == [True, True, False, True, True, True]
+    assert tenure().stayed_allocated(BLOCKS, since, 6).tolist() == [
+        True,
+        True,
+        False,
+        True,
+        True,
+        True,
+    ]
     again = np.array([SECOND, SECOND, SECOND])
-    assert tenure().held(again, np.array([4, 3, 2]), 6).tolist() == [True, False, False]
+    assert tenure().stayed_allocated(again, np.array([4, 3, 2]), 6).tolist() == [True, False, False]
 
 
 def test_without_an_end_the_present_counts() -> None:
     in_use = tenure(FIRST, SECOND, OTHER, THIRD)
-    assert in_use.held(BLOCKS, 5).tolist() == [True, True, False, True, False, True]
-    assert in_use.held(BLOCKS, 4).tolist() == [True, True, False, False, False, True]
-    assert tenure(FIRST).held(np.array([FIRST, 0, -1, COUNT, COUNT - 1]), 6).tolist() == [
-        True, False, False, False, False
-    ]  # fmt: skip
-    assert tenure(FIRST, COUNT - 1, COUNT).held(np.array([COUNT - 1, COUNT]), 6).tolist() == [
-        True, False
-    ]  # fmt: skip
+    assert in_use.stayed_allocated(BLOCKS, 5).tolist() == [True, True, False, True, False, True]
+    assert in_use.stayed_allocated(BLOCKS, 4).tolist() == [True, True, False, False, False, True]
+    assert tenure(FIRST).stayed_allocated(
+        np.array([FIRST, 0, -1, COUNT, COUNT - 1]), 6
+    ).tolist() == [True, False, False, False, False]
+    assert tenure(FIRST, COUNT - 1, COUNT).stayed_allocated(
+        np.array([COUNT - 1, COUNT]), 6
+    ).tolist() == [True, False]
 
 
 def test_a_bit_of_clusters_stands_for_all_its_blocks() -> None:
     """With four blocks to a cluster, blocks 1 to 4 are bit 0, blocks 5 to 8 bit 1."""
     blocks = np.array([1, 4, 5, 8, 9])
-    assert tenure(ratio=4).held(blocks, 3, 4).tolist() == [True, True, False, False, False]
-    assert tenure(ratio=4).held(np.array([37, 40, 41]), 2, 4).tolist() == [True, True, False]
+    assert tenure(ratio=4).stayed_allocated(blocks, 3, 4).tolist() == [
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]
+    assert tenure(ratio=4).stayed_allocated(np.array([37, 40, 41]), 2, 4).tolist() == [
+        True,
+        True,
+        False,
+    ]

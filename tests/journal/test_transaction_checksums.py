@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ext4kit.journal import Log, replay
-from ext4kit.journal.audit import Findings, Part, Tally, Verdict, audit_log
-from ext4kit.journal.transactions import State
+from ext4kit.journal.audit import Findings, Part, Verdict, VerdictCounts, audit_log
+from ext4kit.journal.transactions import TransactionState
 from tests.journal.log_writer import LOG_START, MAGIC, LogWriter, MemoryBlocks
 
 CRC32, BYTES = 1, 4  # h_chksum_type, h_chksum_size
@@ -98,9 +98,9 @@ def test_a_changed_block_breaks_its_transaction_alone(place: int) -> None:
     assert fits(log) == [True, False, True]
     assert [each.committed for each in log.transactions] == [True, False, True]
     assert [each.state for each in log.transactions] == [
-        State.CHECKPOINTED, State.TORN, State.CHECKPOINTED
+        TransactionState.CHECKPOINTED, TransactionState.TORN, TransactionState.CHECKPOINTED
     ]  # fmt: skip
-    findings, tally = Findings(), Tally()
+    findings, tally = Findings(), VerdictCounts()
     audit_log(log, findings, tally)
     (finding,) = findings.kept
     assert (finding.code, finding.transaction, finding.log_block) == ("transaction-checksum", 4, 10)
@@ -113,7 +113,7 @@ def test_a_recovery_ends_before_it() -> None:
     writer.rows[LOG_START + 5, 500] ^= 1
     log = writer.opened(3, start=1)
     assert (log.walk.end_order, log.walk.bad_commit) == (4, 4)
-    assert log.walk.ended == "bad checksum in a commit block"
+    assert log.walk.end_reason == "bad checksum in a commit block"
     assert replay(log).plan.blocks.tolist() == [40]
 
 
@@ -148,7 +148,7 @@ def test_what_the_commit_block_says_of_its_checksum_decides(
     assert fits(log) == [True, good]
     assert len(replay(log).plan) == (1 if reason else 2)
     if reason:
-        assert log.walk.ended == reason
+        assert log.walk.end_reason == reason
 
 
 def test_a_transaction_of_which_the_start_is_gone_cannot_be_checked() -> None:

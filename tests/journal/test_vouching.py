@@ -23,7 +23,7 @@ def as_of(session: Session, transaction: int) -> AsOfFileSystem:
 
 
 def doubt(fs: AsOfFileSystem, path: bytes) -> str:
-    return fs.content_doubt(fs.inode(fs.lookup(path)))
+    return fs.content_uncertainty(fs.inode(fs.lookup(path)))
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ext4kit.journal.fast_commits.draft import Draft
-from ext4kit.journal.fast_commits.folders import Folder
-from ext4kit.journal.fast_commits.inodes import Subjects
-from ext4kit.journal.fast_commits.space import Space
+from ext4kit.journal.fast_commits.draft import BlockOverlay
+from ext4kit.journal.fast_commits.folders import DirectoryEditor
+from ext4kit.journal.fast_commits.inodes import InodeEditors
+from ext4kit.journal.fast_commits.space import BlockAllocator
 from tests.journal.fast_commit_images import replayed as view_of
 from tests.journal.kernel_log import opened, run
 from tests.journal.written_fast_commits import (
@@ -302,12 +302,12 @@ def test_a_full_index_gets_another_level(options: str, tmp_path: Path) -> None:
     assert len(names(made.replayed().fs, b"/big")) == 390
 
 
-def directory_of(made: Written, number: int) -> Folder:
+def directory_of(made: Written, number: int) -> DirectoryEditor:
     """The directory in memory, for changes."""
     fs = opened(made.image)
-    draft, none = Draft(fs.blocks), np.zeros(0, np.int64)
-    subjects = Subjects(fs, draft, Space(fs, draft, (none, none)), 1)
-    return Folder(subjects, subjects.get(number))
+    draft, none = BlockOverlay(fs.blocks), np.zeros(0, np.int64)
+    subjects = InodeEditors(fs, draft, BlockAllocator(fs, draft, (none, none)), 1)
+    return DirectoryEditor(subjects, subjects.get(number))
 
 
 @pytest.mark.parametrize(("options", "levels"), [("-b 1024", 1), ("-b 1024 -O large_dir", 2)])

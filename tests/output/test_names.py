@@ -13,7 +13,7 @@ from urllib.parse import unquote_to_bytes
 import pytest
 
 from ext4kit.filesystem.content import Chunk
-from ext4kit.output import RootedOutput, names
+from ext4kit.output import OutputDirectory, names
 
 REFUSED = {  # by Windows, as its documentation of file names has it
     b"CON": "%43ON",
@@ -85,7 +85,7 @@ def case_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("case_ignored")
 def test_names_that_differ_in_case_alone_are_told_apart(tmp_path: Path) -> None:
-    output = RootedOutput(tmp_path / "out")
+    output = OutputDirectory(tmp_path / "out")
     paths = [(b"Docs", b"Read"), (b"Docs", b"READ"), (b"docs", b"read"), (b"DOCS", b"x")]
     written = [
         output.write(parts, [Chunk(0, 1, b"%d" % place)], "mark").path
@@ -97,7 +97,7 @@ def test_names_that_differ_in_case_alone_are_told_apart(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("on_windows")
 def test_a_file_s_record_leads_to_it_under_its_harmless_name(tmp_path: Path) -> None:
-    output = RootedOutput(tmp_path / "out")
+    output = OutputDirectory(tmp_path / "out")
     written = output.write((b"files", b"aux", b"con.txt"), [Chunk(0, 1, b"x")])
     assert written.path == "files/%61ux/%63on.txt"
     assert (tmp_path / "out" / written.path).read_bytes() == b"x"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ext4kit.parsers.directory import Names, parse_entries, parse_remnants
+from ext4kit.parsers.directory import Names, parse_entries, parse_slack_entries
 from ext4kit.parsers.made import packed_entries
 from tests.parsers.reference import Image, make_image
 
@@ -52,7 +52,7 @@ def test_entries_in_use_and_removed_ones_are_those_that_debugfs_lists(image: Ima
     assert {name for _, name in removed} == set(REMOVED)
     blocks = root_blocks(image)
     entries, broken = parse_entries(blocks, has_file_type=True)
-    remnants = parse_remnants(blocks, int(image.header["Inode count"]), entries)
+    remnants = parse_slack_entries(blocks, int(image.header["Inode count"]), entries)
     for table, expected in ((entries, in_use), (remnants, removed)):
         names = [name.decode() for name in table.names(blocks)]
         assert sorted(zip(table.inode.tolist(), names, strict=True)) == sorted(expected)
@@ -64,7 +64,7 @@ def test_entries_in_use_and_removed_ones_are_those_that_debugfs_lists(image: Ima
 def test_what_names_a_number_beyond_the_last_is_no_removed_entry(image: Image) -> None:
     _, removed = listed(image)
     blocks, last = root_blocks(image), max(removed)[0] - 1
-    found = parse_remnants(blocks, last, parse_entries(blocks, True)[0])
+    found = parse_slack_entries(blocks, last, parse_entries(blocks, True)[0])
     assert set(found.inode.tolist()) == {number for number, _ in removed if number <= last}
 
 
@@ -80,7 +80,7 @@ def with_remnant(
 
 def found_in(block: np.ndarray, has_file_type: bool = True) -> list[bytes]:
     entries, _ = parse_entries(block, has_file_type)
-    return parse_remnants(block, INODE, entries, has_file_type).names(block)
+    return parse_slack_entries(block, INODE, entries, has_file_type).names(block)
 
 
 @pytest.mark.parametrize(

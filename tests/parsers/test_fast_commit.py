@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ext4kit.journal import Log
-from ext4kit.journal.fast_commits.reading import read_fast_commits
+from ext4kit.journal.fast_commits.reading import scan_fast_commits
 from ext4kit.parsers import fast_commit
 from ext4kit.parsers.fast_commit import (
     EntryValue,
@@ -49,8 +49,8 @@ def _told(image: Path) -> list[str]:
     """The tags to apply, in debugfs's words."""
     log = Log.open(opened(image))
     assert log is not None
-    found = read_fast_commits(log)
-    return [_line(kind, value) for _, kind, value in found.values(log, found.due)]
+    found = scan_fast_commits(log)
+    return [_line(kind, value) for _, kind, value in found.tag_values(log, found.to_replay)]
 
 
 def _line(kind: int, value: bytes) -> str:

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from ext4kit.parsers.traces import (
-    dots_in,
+    find_dirblock_tails,
+    find_dot_entries,
     first_blocks,
     inline_extents,
     is_index_block,
     plausible_inodes,
-    tails_in,
 )
 from tests.parsers.reference import Image, make_image, run
 
@@ -119,7 +119,7 @@ def test_extents_in_an_inode_are_those_that_debugfs_maps(image: Image) -> None:
 
 
 def test_directories_are_found_by_their_dots(image: Image) -> None:
-    row, number, parent, typed = dots_in(units(image)[:, :24])
+    row, number, parent, typed = find_dot_entries(units(image)[:, :24])
     found = dict(zip(row.tolist(), zip(number.tolist(), parent.tolist(), strict=True), strict=True))
     expected = {}
     for path in (*DIRECTORIES, "lost+found"):
@@ -157,7 +157,7 @@ DOTS = struct.pack("<IHBB4sIHBB4s", 12, 12, 1, 2, b".\0\0\0", 2, 1012, 2, 2, b".
 )
 def test_what_are_no_dots_begins_no_directory(at: int, data: bytes, is_one: bool) -> None:
     changed = DOTS[:at] + data + DOTS[at + len(data) :]
-    row, _, _, _ = dots_in(np.frombuffer(bytes(24) + changed, np.uint8).reshape(2, 24))
+    row, _, _, _ = find_dot_entries(np.frombuffer(bytes(24) + changed, np.uint8).reshape(2, 24))
     assert row.tolist() == [1] * is_one
 
 
@@ -171,7 +171,7 @@ def test_blocks_of_an_index_and_leaves_are_told_apart(image: Image) -> None:
 
 
 def test_tails_of_directory_blocks_are_where_checksums_are(image: Image) -> None:
-    tails = set(tails_in(units(image)).tolist())
+    tails = set(find_dirblock_tails(units(image)).tolist())
     with_tails = "metadata_csum" in image.header["Filesystem features"].split()
     leaves = {
         one

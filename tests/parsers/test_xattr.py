@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ext4kit.errors import AccessError, CorruptError
-from ext4kit.filesystem.xattrs import FetchValue, encryption_context, inline_tail, read_xattrs
+from ext4kit.filesystem.xattrs import FetchValue, encryption_context, inline_data_tail, read_xattrs
 from ext4kit.findings import Problems
 from ext4kit.parsers import xattr
 from ext4kit.parsers.checksums import crc32c
@@ -248,7 +248,7 @@ def test_inline_data_is_not_an_attribute_but_the_tail_of_the_file(tmp_path: Path
         os.setxattr(root / "long", "user.a", b"1")
     for name, tail in (("long", content[60:]), ("short", b"")):
         raw, extra = image.inode_raw(f"/{name}"), image.extra_isize(f"/{name}")
-        assert inline_tail(raw, extra) == tail
+        assert inline_data_tail(raw, extra) == tail
     assert attributes_of(image, "/long") == ({b"user.a": b"1"}, Problems())
 
 
@@ -401,12 +401,12 @@ def test_the_encryption_context_is_found_in_body_and_block_but_not_listed() -> N
 def test_an_inode_without_room_for_a_body_has_none() -> None:
     assert read_xattrs(bytes(128), 0, None, no_value_inode, Problems(), "") == {}
     assert read_xattrs(bytes(256), 65535, None, no_value_inode, Problems(), "") == {}
-    assert inline_tail(bytes(128), 0) == b""
+    assert inline_data_tail(bytes(128), 0) == b""
 
 
 def test_a_broken_inline_tail_is_corrupt() -> None:
     with pytest.raises(CorruptError):
-        inline_tail(inode_with(entry_bytes(7, b"data", 200, 8)), EXTRA)
+        inline_data_tail(inode_with(entry_bytes(7, b"data", 200, 8)), EXTRA)
 
 
 @given(st.binary(max_size=92), st.binary(max_size=120))

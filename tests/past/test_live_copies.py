@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ext4kit.past import Past
+from ext4kit.past import History
 from ext4kit.recovery import find_deleted
 from sample_images.recipes.contents import noise
 from sample_images.recipes.machine import copy_sparse, run, sync
@@ -75,7 +75,7 @@ def test_a_log_that_went_on_behind_its_superblock_tells_a_live_copy(tmp_path: Pa
     moments = [tmp_path / str(number) for number in range(10)]
     in_use(disk, moments)
     put_together(disk.image, moments[-1], moments[-1], superblock=moments[0])
-    assert "where the journal superblock says" in Past(disk.file_system()).live_copy
+    assert "where the journal superblock says" in History(disk.file_system()).live_copy
 
 
 def test_a_power_cut_is_no_live_copy(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_power_cut_is_no_live_copy(tmp_path: Path) -> None:
     in_use(disk, moments)
     for moment in moments:
         moment.replace(disk.image)
-        past = Past(disk.file_system())
+        past = History(disk.file_system())
         assert past.log is not None
         assert past.log.needs_recovery
         assert not past.live_copy

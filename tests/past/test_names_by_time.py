@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from ext4kit.past.beginnings import TICK, Beginnings
-from ext4kit.past.breaks import NOWHERE
-from ext4kit.past.directories import BEFORE
+from ext4kit.past.breaks import NO_RESTART
+from ext4kit.past.directories import TID_BEFORE_LOG
 from ext4kit.past.names import NameHistory
-from ext4kit.past.states import NOW
+from ext4kit.past.states import TID_ON_DISK
 
 SECOND = 1_000_000_000
 COMMITS = {7: 100 * SECOND, 8: 200 * SECOND}
@@ -21,16 +21,19 @@ COMMITS = {7: 100 * SECOND, 8: 200 * SECOND}
 @pytest.mark.parametrize(
     ("time", "order"),
     [
-        (100 * SECOND - 1, BEFORE),
-        (100 * SECOND + TICK // 2, BEFORE),  # the commit's clock may have stood still that long
+        (100 * SECOND - 1, TID_BEFORE_LOG),
+        (
+            100 * SECOND + TICK // 2,
+            TID_BEFORE_LOG,
+        ),  # the commit's clock may have stood still that long
         (100 * SECOND + TICK + 1, 7),
         (200 * SECOND + TICK // 2, 7),
-        (200 * SECOND + TICK + 1, NOW - 1),
+        (200 * SECOND + TICK + 1, TID_ON_DISK - 1),
     ],
 )
 def test_a_commit_counts_as_over_a_tick_after_its_time(time: int, order: int) -> None:
     history: Any = NameHistory.__new__(NameHistory)
-    states: Any = SimpleNamespace(order=np.zeros(0, np.int64))
-    breaks = SimpleNamespace(anew=NOWHERE)
-    history.past = SimpleNamespace(beginnings=Beginnings(COMMITS, states), breaks=breaks)
+    states: Any = SimpleNamespace(tid=np.zeros(0, np.int64))
+    breaks = SimpleNamespace(restarted_at=NO_RESTART)
+    history.past = SimpleNamespace(beginnings=Beginnings(COMMITS, states), gaps=breaks)
     assert history.before(time) == order

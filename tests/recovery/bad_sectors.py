@@ -27,7 +27,7 @@ import numpy as np
 
 import ext4kit
 from ext4kit.errors import Ext4kitError
-from ext4kit.evidence.lost import joined, lost_ranges
+from ext4kit.evidence.lost import merge_ranges, unreadable_ranges
 from ext4kit.journal import Log
 from sample_images.recipes import machine
 from sample_images.recipes.history_book import Book, Key
@@ -102,10 +102,10 @@ class Places:
             fs = opened.volume().filesystem()
             block_size, log = fs.superblock.block_size, Log.open(fs)
             tree, groups = fs.tree(), fs.groups
-            folders = fs.inode_table(np.unique(tree.number[tree.file_type == 2]))
-            runs = fs.quiet_map_table(folders).data
+            folders = fs.inode_table(np.unique(tree.inode[tree.file_type == 2]))
+            runs = fs.map_table_silently(folders).runs
             per_block = block_size // fs.superblock.inode_size
-            used = tree.number[tree.number > 0] - 1
+            used = tree.inode[tree.inode > 0] - 1
             group, slot = np.divmod(used, fs.superblock.inodes_per_group)
             first = fs.superblock.first_data_block
             self.head = (first + 1) * block_size + len(groups) * DESCRIPTOR
@@ -155,7 +155,7 @@ def judge_disk(
         try:
             with ext4kit.open(disk) as opened:
                 tally.add_verdict(judged(opened, book, living))
-                lost, told = lost_ranges(opened.evidence.source), opened.problems
+                lost, told = unreadable_ranges(opened.evidence.source), opened.problems
                 if _in_pages(lost) != _in_pages(_told(map(str, told))):
                     tally.counts["untold"] += 1
                     tally.findings.append(f"lost {lost.tolist()}, told {list(map(str, told))}")
@@ -176,7 +176,7 @@ def _told(problems: Iterable[str]) -> Any:
     found = [re.match(r"image, bytes ([0-9,]+) to ([0-9,]+): cannot be read", one)
              for one in problems]  # fmt: skip
     ends = [[int(number.replace(",", "")) for number in one.groups()] for one in found if one]
-    return joined([(first, last + 1) for first, last in ends])
+    return merge_ranges([(first, last + 1) for first, last in ends])
 
 
 def _in_pages(ranges: Any) -> set[int]:

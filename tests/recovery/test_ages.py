@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ext4kit.past.breaks import Breaks
-from ext4kit.past.states import NOW
+from ext4kit.past.breaks import JournalGaps
+from ext4kit.past.states import TID_ON_DISK
 from ext4kit.past.writes import Writes
 from ext4kit.recovery.ages import Ages
 from ext4kit.units import NANOSECONDS
@@ -58,22 +58,22 @@ def test_one_step_of_i_version_is_what_a_change_of_attributes_takes(changes: Sta
     explained = bool(changes)
     for steps in (0, 1, 2):
         ages = second_of(state(), version=2 + steps, ctime=LATER, **changes)
-        assert ages.steps.tolist() == [0, steps]
-        assert ages.unexplained.tolist() == [0, steps - explained]
-        assert ages.wrote.tolist() == [False, steps > explained]
+        assert ages.version_step.tolist() == [0, steps]
+        assert ages.unexplained_version_steps.tolist() == [0, steps - explained]
+        assert ages.may_have_written.tolist() == [False, steps > explained]
 
 
 def test_a_truncation_may_hide_a_write_in_the_same_tick() -> None:
     for steps in (1, 2):
         ages = second_of(state(), version=2 + steps, ctime=LATER, mtime=LATER, size=50)
-        assert ages.unexplained.tolist() == [0, steps]
-        assert ages.wrote.tolist() == [False, True]
+        assert ages.unexplained_version_steps.tolist() == [0, steps]
+        assert ages.may_have_written.tolist() == [False, True]
 
 
 def test_the_states_of_another_file_say_nothing_of_this_one() -> None:
     ages = second_of(state(), life=1, version=9, size=5000, mtime=LATER, place=900)
-    assert ages.follows.tolist() == ages.wrote.tolist() == [False, False]
-    assert ages.steps.tolist() == ages.unexplained.tolist() == [0, 0]
+    assert ages.follows.tolist() == ages.may_have_written.tolist() == [False, False]
+    assert ages.version_step.tolist() == ages.unexplained_version_steps.tolist() == [0, 0]
 
 
 def test_a_life_without_states_has_none_that_follow() -> None:
@@ -83,17 +83,17 @@ def test_a_life_without_states_has_none_that_follow() -> None:
 @pytest.mark.parametrize(("version", "counts"), [(0, False), (1, False), (2, True)])
 def test_where_a_kernel_does_not_count_mtime_tells(version: int, counts: bool) -> None:
     same = second_of(state(version=version))
-    assert same.counts.tolist() == [counts] * 2
-    assert not same.wrote.any()
+    assert same.version_is_counted.tolist() == [counts] * 2
+    assert not same.may_have_written.any()
     moved = second_of(state(version=version), mtime=LATER, ctime=LATER)
-    assert moved.wrote.tolist() == [False, not counts]
-    assert second_of(state(version=1), version=9).steps.tolist() == [0, 8]
+    assert moved.may_have_written.tolist() == [False, not counts]
+    assert second_of(state(version=1), version=9).version_step.tolist() == [0, 8]
 
 
 @pytest.mark.parametrize("extra", [0, FINE_TIMES - 4, FINE_TIMES - 1, FINE_TIMES, 32])
 def test_times_of_whole_seconds_hide_a_second_write(extra: int) -> None:
     ages = second_of(state(extra_isize=extra))
-    assert ages.wrote.tolist() == [False, extra < FINE_TIMES]
+    assert ages.may_have_written.tolist() == [False, extra < FINE_TIMES]
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_a_file_that_grew_was_written_to_unless_writeback_came_further(
     before: State, after: State, appended: bool
 ) -> None:
     ages = second_of(state(**before), **after)
-    assert ages.wrote.tolist() == [False, appended]
+    assert ages.may_have_written.tolist() == [False, appended]
 
 
 @pytest.mark.parametrize(
@@ -134,9 +134,9 @@ def test_a_file_whose_first_block_is_another_was_written_anew(
     flags: int, depth: int, size: int, told: bool
 ) -> None:
     before = state(flags=flags, depth=depth, size=size)
-    assert second_of(before, place=900).wrote.tolist() == [False, told]
-    assert second_of(before).wrote.tolist() == [False, False]
-    assert not second_of(state(depth=1), depth=0, place=900).wrote.any()
+    assert second_of(before, place=900).may_have_written.tolist() == [False, told]
+    assert second_of(before).may_have_written.tolist() == [False, False]
+    assert not second_of(state(depth=1), depth=0, place=900).may_have_written.any()
 
 
 @pytest.mark.parametrize(("flags", "place"), [(EXTENTS, range(18, 24)), (0, range(6))])
@@ -147,20 +147,20 @@ def test_where_the_content_begins_is_told_by_the_first_entry_of_the_map(
     for at in range(60):
         past = past_of(state(flags=flags), state(flags=flags, order=6))
         past.states.table.i_block[1, at] ^= 0x81
-        assert Ages(past).wrote.tolist() == [False, at in place], at
+        assert Ages(past).may_have_written.tolist() == [False, at in place], at
 
 
 def test_a_write_in_place_is_one_into_blocks_that_the_file_had() -> None:
     in_place = second_of(state(), version=3)
-    assert in_place.written_in_place(np.array([0])).tolist() == [False, True]
-    assert in_place.written_in_place(np.array([1])).tolist() == [False, False]
+    assert in_place.overwritten_in_place(np.array([0])).tolist() == [False, True]
+    assert in_place.overwritten_in_place(np.array([1])).tolist() == [False, False]
     anew = second_of(state(), version=3, place=900)
-    assert anew.wrote.tolist() == [False, True]
-    assert not anew.written_in_place(np.array([0])).any()
+    assert anew.may_have_written.tolist() == [False, True]
+    assert not anew.overwritten_in_place(np.array([0])).any()
     for broken in (0, 1):
         states = [state(), state(order=6, version=3)]
         states[broken]["whole"] = False
-        assert not Ages(past_of(*states)).written_in_place(np.array([0])).any()
+        assert not Ages(past_of(*states)).overwritten_in_place(np.array([0])).any()
 
 
 # --- one state ----------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ def test_a_write_in_place_is_one_into_blocks_that_the_file_had() -> None:
 def test_a_file_was_written_in_one_go_where_its_times_and_version_say_so(
     changes: State, once: bool
 ) -> None:
-    assert Ages(past_of(state(**changes))).in_one_go.tolist() == [once]
+    assert Ages(past_of(state(**changes))).written_once.tolist() == [once]
 
 
 EMPTY = {"size": 0, "blocks": 0, "mtime": LATER, "ctime": LATER}
@@ -203,16 +203,16 @@ EMPTY = {"size": 0, "blocks": 0, "mtime": LATER, "ctime": LATER}
     ],
 )
 def test_an_empty_file_that_was_written_to_awaits_its_bytes(changes: State, awaits: bool) -> None:
-    assert Ages(past_of(state(**changes))).awaits_bytes.tolist() == [awaits]
+    assert Ages(past_of(state(**changes))).awaits_writeback.tolist() == [awaits]
 
 
 def test_a_file_awaits_blocks_when_it_was_written_and_got_none_since() -> None:
-    assert second_of(state(), version=3).awaits_blocks.tolist() == [False, True]
-    assert second_of(state(), version=3, blocks=16).awaits_blocks.tolist() == [False, False]
+    assert second_of(state(), version=3).may_await_allocation.tolist() == [False, True]
+    assert second_of(state(), version=3, blocks=16).may_await_allocation.tolist() == [False, False]
     empty = second_of(state(size=0, blocks=0), version=3, mtime=LATER, ctime=LATER)
-    assert empty.awaits_blocks.tolist() == [False, True]
+    assert empty.may_await_allocation.tolist() == [False, True]
     waits = [state(), state(order=6, version=3), state(order=7, version=3, blocks=16)]
-    assert Ages(past_of(*waits)).awaits_blocks.tolist() == [False, True, False]
+    assert Ages(past_of(*waits)).may_await_allocation.tolist() == [False, True, False]
 
 
 def test_the_last_change_is_that_of_the_same_life() -> None:
@@ -220,14 +220,14 @@ def test_the_last_change_is_that_of_the_same_life() -> None:
         state(), state(order=6, version=3), state(order=7, version=3),
         state(life=1), state(life=1, order=6), state(life=1, order=7, version=3),
     ))  # fmt: skip
-    assert ages.changed.tolist() == [0, 1, 1, 3, 3, 5]
-    assert ages.dirtied(np.array([0, 1])).tolist() == [-1, 1, 1, -1, -1, 5]
+    assert ages.last_write_row.tolist() == [0, 1, 1, 3, 3, 5]
+    assert ages.last_in_place_write_row(np.array([0, 1])).tolist() == [-1, 1, 1, -1, -1, 5]
 
 
-def flushed(*states: State, breaks: Breaks = NO_BREAKS) -> list[bool]:
+def flushed(*states: State, breaks: JournalGaps = NO_BREAKS) -> list[bool]:
     """Per state whether its bytes had blocks before the next one; the last is gone at once."""
     commits = [(one["order"], one["ctime"]) for one in states]
-    following = [*(one["order"] for one in states[1:]), int(NOW)]
+    following = [*(one["order"] for one in states[1:]), int(TID_ON_DISK)]
     past = past_of(*states, commits=commits, following=following, breaks=breaks)
     found: list[bool] = Ages(past).are_flushed.tolist()
     return found
@@ -287,8 +287,8 @@ OLD_LOG = ((40, MADE), (41, LATER))
 def test_of_a_file_older_than_the_log_earlier_writes_are_not_known(made: int, known: bool) -> None:
     written = state(crtime=made, mtime=LATER + 1, ctime=LATER + 1, version=5)
     ages = Ages(past_of(written, commits=OLD_LOG))
-    assert ages.dirtied(np.array([0])).tolist() == [-1 if known else 0]
-    assert ages.made_and_rewritten.tolist() == [0 if known else -1]
+    assert ages.last_in_place_write_row(np.array([0])).tolist() == [-1 if known else 0]
+    assert ages.rewritten_before_first_state.tolist() == [0 if known else -1]
 
 
 @pytest.mark.parametrize(
@@ -306,7 +306,7 @@ def test_a_log_that_was_never_begun_anew_has_what_its_first_transaction_was_open
     for made, known in ((oldest, False), (oldest + 1, True)):
         one = state(crtime=made, mtime=LATER, ctime=LATER, version=5)
         ages = Ages(past_of(one, commits=((first, MADE), (9, LATER)), mkfs_time=mkfs))
-        assert ages.made_and_rewritten.tolist() == [0 if known else -1]
+        assert ages.rewritten_before_first_state.tolist() == [0 if known else -1]
 
 
 @pytest.mark.parametrize(
@@ -327,7 +327,7 @@ def test_a_file_that_is_first_seen_with_blocks_may_have_been_rewritten_since_it_
 ) -> None:
     made = {"crtime": LATER, "mtime": LATER, "ctime": LATER, **changes}
     ages = Ages(past_of(state(**made), commits=OLD_LOG))
-    assert ages.made_and_rewritten.tolist() == [0 if again else -1]
+    assert ages.rewritten_before_first_state.tolist() == [0 if again else -1]
 
 
 @pytest.mark.parametrize(
@@ -346,17 +346,17 @@ def test_what_an_old_file_was_written_before_the_log_begins_may_be_in_place(
     old = {"crtime": MADE - 10, "mtime": MADE, "ctime": MADE, "version": 5, **changes}
     states = [state(**old), state(**old, order=6)]
     ages = Ages(past_of(*states, commits=OLD_LOG))
-    assert ages.dirtied(np.array([0])).tolist() == [0 if unknown else -1] * 2
+    assert ages.last_in_place_write_row(np.array([0])).tolist() == [0 if unknown else -1] * 2
 
 
 def test_a_log_begins_with_the_first_commit_that_has_a_time() -> None:
     for made, known in ((MADE, False), (MADE + 1, True)):
         one = state(crtime=made, mtime=LATER, ctime=LATER, version=5)
         ages = Ages(past_of(one, commits=((40, -1), (41, MADE), (42, LATER))))
-        assert ages.made_and_rewritten.tolist() == [0 if known else -1]
+        assert ages.rewritten_before_first_state.tolist() == [0 if known else -1]
     untimed = Ages(past_of(state(crtime=1, version=5), commits=((40, -1),)))
-    assert untimed.made_and_rewritten.tolist() == [0]
-    assert Ages(past_of(state(crtime=0, version=5))).made_and_rewritten.tolist() == [-1]
+    assert untimed.rewritten_before_first_state.tolist() == [0]
+    assert Ages(past_of(state(crtime=0, version=5))).rewritten_before_first_state.tolist() == [-1]
 
 
 # --- come to the disk ---------------------------------------------------------------------------
@@ -364,7 +364,9 @@ def test_a_log_begins_with_the_first_commit_that_has_a_time() -> None:
 MINUTE = 60 * SECOND
 
 
-def unsettled(gone: int, breaks: Breaks = NO_BREAKS, following: int = 9, **changes: Any) -> bool:
+def unsettled(
+    gone: int, breaks: JournalGaps = NO_BREAKS, following: int = 9, **changes: Any
+) -> bool:
     """Whether a file that was changed at MADE in transaction 5 may not have come to the disk.
 
     Args:
@@ -377,14 +379,14 @@ def unsettled(gone: int, breaks: Breaks = NO_BREAKS, following: int = 9, **chang
         state(**changes), commits=((5, MADE), (following, gone)), following=[following],
         breaks=breaks,
     )  # fmt: skip
-    return bool(Ages(past).unsettled(np.array([0]), np.array([0]))[0])
+    return bool(Ages(past).may_not_be_flushed(np.array([0]), np.array([0]))[0])
 
 
 def test_a_minute_brings_bytes_to_the_disk() -> None:
     assert unsettled(MADE + MINUTE - 1)
     assert not unsettled(MADE + MINUTE)
     nothing = Ages(past_of(state(), commits=((5, MADE), (9, MADE)), following=[9]))
-    assert not nothing.unsettled(np.array([0]), np.array([-1])).any()
+    assert not nothing.may_not_be_flushed(np.array([0]), np.array([-1])).any()
 
 
 def test_a_deletion_time_ends_it_within_its_second() -> None:
@@ -392,21 +394,21 @@ def test_a_deletion_time_ends_it_within_its_second() -> None:
     for second, expected in ((1058, True), (1059, False), (0, False), (INODES, False)):
         states[1]["dtime"] = second
         past = past_of(
-            *states, commits=((5, MADE), (9, MADE + 2 * MINUTE)), following=[9, int(NOW)]
+            *states, commits=((5, MADE), (9, MADE + 2 * MINUTE)), following=[9, int(TID_ON_DISK)]
         )
-        assert Ages(past).unsettled(np.array([0]), np.array([0])).tolist() == [expected]
+        assert Ages(past).may_not_be_flushed(np.array([0]), np.array([0])).tolist() == [expected]
 
 
 def test_without_a_log_the_deletion_time_alone_tells() -> None:
     for second, expected in ((1058, True), (1059, False)):
         ages = Ages(past_of(state(dtime=second)))
-        assert ages.unsettled(np.array([0]), np.array([0])).tolist() == [expected]
+        assert ages.may_not_be_flushed(np.array([0]), np.array([0])).tolist() == [expected]
 
 
-def breaks(after: int, time: int, clean: bool) -> Breaks:
+def breaks(after: int, time: int, clean: bool) -> JournalGaps:
     """One break, behind transaction 5."""
     columns: Any = (np.array([one]) for one in (5, after, time, clean, False))
-    return Breaks(*columns)
+    return JournalGaps(*columns)
 
 
 def test_an_unmount_brings_everything_to_the_disk() -> None:
@@ -444,7 +446,7 @@ def counted(orders: tuple[int, ...], counted: tuple[int, ...], uncounted: tuple[
     writes = Writes(np.array([], int), np.array(counted, int), np.array(uncounted, int))
     states = [state(order=order, version=version) for order in orders]
     found: list[bool] = Ages(
-        past_of(*states, breaks=Breaks(*columns), writes=writes)
+        past_of(*states, breaks=JournalGaps(*columns), writes=writes)
     ).are_counted.tolist()
     return found
 
@@ -481,16 +483,16 @@ def test_of_a_state_that_shows_it_freed_the_deletion_time_ends_it_too() -> None:
             state(order=12, dtime=second, **freed),
         ]
         commits = ((5, MADE), (9, MADE + 3 * MINUTE), (12, MADE + 9 * MINUTE))
-        past = past_of(*states, commits=commits, following=[9, 12, int(NOW)])
+        past = past_of(*states, commits=commits, following=[9, 12, int(TID_ON_DISK)])
         for row in range(3):
-            assert Ages(past).unsettled(np.array([row]), np.array([0])).tolist() == [soon]
+            assert Ages(past).may_not_be_flushed(np.array([row]), np.array([0])).tolist() == [soon]
 
 
 def test_a_state_was_gone_with_the_next_one_whatever_the_log_has_later() -> None:
     for gone, soon in ((MADE + SECOND, True), (MADE + MINUTE, False)):
         commits = ((5, MADE), (9, gone), (12, MADE + 9 * MINUTE))
         past = past_of(state(), commits=commits, following=[9])
-        assert Ages(past).unsettled(np.array([0]), np.array([0])).tolist() == [soon]
+        assert Ages(past).may_not_be_flushed(np.array([0]), np.array([0])).tolist() == [soon]
 
 
 def test_an_unmount_before_a_file_was_unlinked_brought_its_bytes_to_the_disk() -> None:
@@ -503,15 +505,18 @@ def test_an_unmount_before_a_file_was_unlinked_brought_its_bytes_to_the_disk() -
         (8, False, True),
     ):
         past = past_of(
-            state(), orphan, following=[9, int(NOW)], breaks=breaks(after, MADE, clean=clean),
+            state(),
+            orphan,
+            following=[9, int(TID_ON_DISK)],
+            breaks=breaks(after, MADE, clean=clean),
             commits=((5, MADE), (9, MADE + SECOND), (12, MADE + 2 * SECOND)),
-        )  # fmt: skip
-        assert Ages(past).unsettled(np.array([1]), np.array([0])).tolist() == [soon]
+        )
+        assert Ages(past).may_not_be_flushed(np.array([1]), np.array([0])).tolist() == [soon]
 
 
 def test_where_a_transaction_has_no_commit_time_the_end_of_the_log_is_the_latest_moment() -> None:
     for last, soon in ((MADE + SECOND, True), (MADE + MINUTE, False)):
         past = past_of(state(), commits=((5, MADE), (9, -1), (12, last)), following=[9])
-        assert Ages(past).unsettled(np.array([0]), np.array([0])).tolist() == [soon]
-        past = past_of(state(), commits=((5, MADE), (12, last)), following=[int(NOW)])
-        assert Ages(past).unsettled(np.array([0]), np.array([0])).tolist() == [soon]
+        assert Ages(past).may_not_be_flushed(np.array([0]), np.array([0])).tolist() == [soon]
+        past = past_of(state(), commits=((5, MADE), (12, last)), following=[int(TID_ON_DISK)])
+        assert Ages(past).may_not_be_flushed(np.array([0]), np.array([0])).tolist() == [soon]

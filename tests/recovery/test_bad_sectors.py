@@ -16,7 +16,7 @@ import pytest
 import ext4kit
 from ext4kit.journal import Log
 from ext4kit.parsers.journal import BlockType
-from ext4kit.recovery import Deleted, Grade, find_deleted
+from ext4kit.recovery import DeletedFiles, Grade, find_deleted
 from ext4kit.recovery.sources import ALL_SOURCES, Source
 from ext4kit.recovery.unreadable import NEWER
 from sample_images.recipes import machine
@@ -35,7 +35,7 @@ OPERATIONS, DISKS, SEED = 250, 4, 7
 SOME_FILES, SOME_INTACT = 100, 10
 TICK = 0.05  # seconds, more than two clocks of the kernel differ
 LOST_SINCE = "the log lacks transactions since: others may have had its blocks"
-Fail = Callable[..., Deleted]
+Fail = Callable[..., DeletedFiles]
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def fail(tmp_path: Path) -> Iterator[Fail]:
 
         def give(
             image: Path, bad: Ranges, sources: frozenset[Source] = frozenset({Source.JOURNAL})
-        ) -> Deleted:
+        ) -> DeletedFiles:
             disk = stack.enter_context(failing_disk(image, tmp_path / "failing", bad))
             opened = stack.enter_context(ext4kit.open(disk))
             return find_deleted(opened.volume().filesystem(), sources=sources)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import ext4kit
-from ext4kit.recovery import Deleted, find_deleted
+from ext4kit.recovery import DeletedFiles, find_deleted
 from ext4kit.recovery.sources import ALL_SOURCES
 from sample_images.recipes.machine import run
 from tests.recovery.test_traps import BYSTANDER, STOOD_BY, Disk, content, remove
@@ -44,7 +44,7 @@ def _clear(disk: Disk, bitmap: str) -> None:
         file.write(bytes(size))
 
 
-def _deleted(disk: Disk) -> Deleted:
+def _deleted(disk: Disk) -> DeletedFiles:
     return find_deleted(disk.file_system(), sources=ALL_SOURCES)
 
 

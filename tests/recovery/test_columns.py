@@ -10,23 +10,30 @@ import numpy as np
 import pytest
 
 from ext4kit.filesystem.maps import Runs
-from ext4kit.past.breaks import Breaks
-from ext4kit.past.states import NEVER, NOW
+from ext4kit.past.breaks import JournalGaps
+from ext4kit.past.states import TID_NONE, TID_ON_DISK
 from ext4kit.recovery import columns as module
 from ext4kit.recovery import overwritten_copies
-from ext4kit.recovery.candidates import DISK, LOG, NONE, NOTHING, STALE_INDEX, Candidates
+from ext4kit.recovery.candidates import (
+    INODE_TABLE,
+    JOURNAL,
+    NO_MAP,
+    NO_ROW,
+    STALE_INDEX,
+    Candidates,
+)
 from ext4kit.recovery.columns import Columns
 from ext4kit.recovery.discarded import IN_UNITS
-from ext4kit.recovery.ownership import Claims
-from ext4kit.recovery.sources.loose_copies import LooseCopies
-from ext4kit.recovery.sources.lost_maps import LostMaps
+from ext4kit.recovery.ownership import BlockUses
+from ext4kit.recovery.sources.loose_copies import UntaggedBlocks
+from ext4kit.recovery.sources.lost_maps import RebuiltMaps
 from ext4kit.units import NANOSECONDS
 from tests.recovery.told_past import BLOCK, EXTENTS, Sized, State, past_of, state
 
 Row = tuple[int, ...]
 STATE, DEATH = 5, 9  # orders of a file's state, and of when it is seen dead
 AT = 700  # a block
-ON_DISK = int(NOW)
+ON_DISK = int(TID_ON_DISK)
 
 
 def table(*rows: Row, width: int) -> Any:
@@ -39,11 +46,11 @@ def runs(*rows: Row, unwritten: Sequence[int] = ()) -> Runs:
     return Runs(owner, logical, length, physical, np.isin(np.arange(len(rows)), unwritten))
 
 
-def claims(*rows: tuple[int, int, int, int], tree: Sequence[int] = ()) -> Claims:
+def claims(*rows: tuple[int, int, int, int], tree: Sequence[int] = ()) -> BlockUses:
     """(first block, blocks, life, order) of each; rows that are tree blocks."""
     start, length, life, order = table(*rows, width=4)
     number = np.where(life < 0, 0, life + 12)
-    return Claims(start, length, life, number, order, ~np.isin(np.arange(len(rows)), tree))
+    return BlockUses(start, length, life, number, order, ~np.isin(np.arange(len(rows)), tree))
 
 
 def copies(*rows: tuple[int, int]) -> Any:
@@ -58,7 +65,7 @@ def copies(*rows: tuple[int, int]) -> Any:
         return np.array([row[-1] if row else -1 for row in held], np.int64)
 
     return SimpleNamespace(
-        blocks=blocks, orders=orders, tags=100 + np.arange(len(rows)), latest=latest
+        blocks=blocks, tids=orders, tag_rows=100 + np.arange(len(rows)), newest_copies=latest
     )
 
 
@@ -67,13 +74,13 @@ def columns(
     blocks: Runs | None = None,
     states: Sequence[State] | None = None,
     disk: dict[int, bytes] | None = None,
-    logged: Claims | None = None,
-    journaled: Claims | None = None,
+    logged: BlockUses | None = None,
+    journaled: BlockUses | None = None,
     in_use: Sequence[int] = (),
     history: Any = None,
     nodes: Sequence[tuple[int, int]] = (),
-    maps: LostMaps | None = None,
-    loose: LooseCopies | None = None,
+    maps: RebuiltMaps | None = None,
+    loose: UntaggedBlocks | None = None,
     checksums: bool = True,
 ) -> Columns:
     """The columns of candidates that are seen in transaction 5 and dead in 9.
@@ -103,27 +110,37 @@ def columns(
 
     past.fs.fetch = fetch
     past.fs.superblock.has_metadata_checksums = checksums
-    past.fs.live_maps = lambda: []
+    past.fs.allocated_maps = lambda: []
     past.fs.bitmaps = SimpleNamespace(
         blocks_in_use=lambda at: np.isin(at, in_use), blocks_unknown=lambda at: at < 0
     )
-    past.last_order = lambda rows: np.full(len(rows), DEATH - 1)
+    past.last_valid_tid = lambda rows: np.full(len(rows), DEATH - 1)
     none = np.zeros(0, np.int64)
     findings = SimpleNamespace(
-        past=past, maps=maps or LostMaps.none(), marks=None,
-        loose=loose or LooseCopies(none, none, none),
+        history=past, maps=maps or RebuiltMaps.empty(), block_features=None,
+        untagged=loose or UntaggedBlocks(none, none, none),
     )  # fmt: skip
     usual = [
-        {"row": at, "source": LOG, "death": DEATH, "superseded": False, "lost_map": NONE} | one
+        {
+            "state_row": at,
+            "map_source": JOURNAL,
+            "freed_tid": DEATH,
+            "superseded": False,
+            "rebuilt_row": NO_ROW,
+        }  # fmt: skip
+        | one
         for at, one in enumerate(files)
     ]
     column = {name: np.array([one[name] for one in usual]) for name in usual[0]}
     owner, node = table(*nodes, width=2)
     found = Candidates(
-        **column, runs=blocks or runs(), damaged=column["row"] < 0, nodes=(owner, node)
+        **column,
+        runs=blocks or runs(),
+        map_damaged=column["state_row"] < 0,
+        tree_blocks=(owner, node),
     )
     made = Columns(cast(Any, findings), found)
-    parts = {"logged": logged, "journaled": journaled, "unreplayed": None}
+    parts = {"logged": logged, "uses_by_journal": journaled, "uses_by_fast_commits": None}
     vars(made.ownership).update({name: part or claims() for name, part in parts.items()})
     return made
 
@@ -163,7 +180,7 @@ def test_the_blocks_of_a_content_are_those_up_to_its_size(size: int, kept: list[
 
 def test_where_no_inode_tells_the_size_all_blocks_are_of_the_content() -> None:
     had = runs((0, 0, 1, 100), (0, 1, 2, 200), unwritten=[1])
-    found = columns({"source": STALE_INDEX}, blocks=had, states=[state(size=0)]).runs
+    found = columns({"map_source": STALE_INDEX}, blocks=had, states=[state(size=0)]).runs
     assert rows_of(found) == rows_of(had)
     assert found.unwritten.tolist() == [False, True]
 
@@ -179,17 +196,18 @@ def test_blocks_are_counted_for_each_file() -> None:
 
 def test_a_size_is_that_of_the_inode_or_of_the_bytes_that_are_left() -> None:
     none = np.zeros(0, np.int64)
-    maps = LostMaps(
+    maps = RebuiltMaps(
         np.array([8, 2]), np.array(["leaves", "leaves"]), runs(), (none, none),
         np.array([70, 7000]), [],
     )  # fmt: skip
     found = columns(
-        {}, {"source": STALE_INDEX}, {"lost_map": 1, "source": "leaves"}, {"source": STALE_INDEX},
+        {}, {"map_source": STALE_INDEX}, {"rebuilt_row": 1, "map_source": "leaves"},
+        {"map_source": STALE_INDEX},
         blocks=runs((0, 0, 1, 100), (1, 0, 2, 200), (2, 0, 2, 300), (3, 0, 1, 400)), maps=maps,
         disk={100: b"\1" * 9, 201: b"\1" * 30, 301: b"\1" * 50, 400: b"\1" * 60},
     )  # fmt: skip
     assert found.sizes == [100, BLOCK + 30, 7000, 60]
-    assert found.source_names == [LOG, STALE_INDEX, "leaves", STALE_INDEX]
+    assert found.source_names == [JOURNAL, STALE_INDEX, "leaves", STALE_INDEX]
 
 
 def freed_root(*starts: int) -> Any:
@@ -200,7 +218,7 @@ def freed_root(*starts: int) -> Any:
 
 
 def test_a_freed_root_tells_how_many_extents_there_were_and_where_the_last_began() -> None:
-    nothing = {"source": NOTHING}
+    nothing = {"map_source": NO_MAP}
     found = columns(nothing, {}, nothing, nothing, nothing, states=[
         state(life=at, links_count=0) for at in range(5)
     ])  # fmt: skip
@@ -231,23 +249,23 @@ def test_another_owner_is_later_after_the_state_and_a_copy_after_the_end(by: str
 
 @pytest.mark.parametrize("by", ["logged", "journaled"])
 def test_of_a_file_that_no_transaction_shows_dead_all_after_its_state_are_later(by: str) -> None:
-    unseen = {"death": ON_DISK}
+    unseen = {"freed_tid": ON_DISK}
     assert not is_taken(unseen, STATE, by)
     assert is_taken(unseen, STATE + 1, by)
-    on_disk = {"death": ON_DISK, "source": DISK}
+    on_disk = {"freed_tid": ON_DISK, "map_source": INODE_TABLE}
     assert not is_taken(on_disk, ON_DISK - 1, by, at=ON_DISK)
 
 
 @pytest.mark.parametrize("by", ["logged", "journaled"])
 def test_of_a_file_that_the_disk_tells_those_after_its_end_are_later(by: str) -> None:
-    assert not is_taken({"source": STALE_INDEX}, DEATH, by, at=ON_DISK)
-    assert is_taken({"source": STALE_INDEX}, DEATH + 1, by, at=ON_DISK)
+    assert not is_taken({"map_source": STALE_INDEX}, DEATH, by, at=ON_DISK)
+    assert is_taken({"map_source": STALE_INDEX}, DEATH + 1, by, at=ON_DISK)
 
 
 def test_an_earlier_version_may_be_written_over_in_the_transaction_that_ended_it() -> None:
     for order, taken in ((DEATH - 1, False), (DEATH, True)):
         assert is_taken({"superseded": True}, order, "journaled") == taken
-    assert not is_taken({"superseded": True, "death": STATE}, STATE, "journaled")
+    assert not is_taken({"superseded": True, "freed_tid": STATE}, STATE, "journaled")
 
 
 Rivals = list[tuple[int, int, int, int]]
@@ -269,7 +287,7 @@ def rivals(first: State, second: State, dtimes: tuple[int, int] = (50, 60), **li
             state(life=life, number=number, order=DEATH, dtime=dtime, ctime=55 * NANOSECONDS)
         )
     found = columns(
-        {"row": 0, **first}, {"row": 2, **second}, states=states,
+        {"state_row": 0, **first}, {"state_row": 2, **second}, states=states,
         blocks=runs((0, 0, 10, AT), (1, 0, 10, AT + 5)),
     )  # fmt: skip
     made = found.freed_rivals
@@ -280,9 +298,9 @@ def rivals(first: State, second: State, dtimes: tuple[int, int] = (50, 60), **li
 OF_FIRST, OF_SECOND = (0, AT + 5, 5, 13), (1, AT + 5, 5, 12)
 
 
-@pytest.mark.parametrize("source", [DISK, STALE_INDEX])
+@pytest.mark.parametrize("source", [INODE_TABLE, STALE_INDEX])
 def test_a_file_freed_later_may_have_had_the_blocks_last(source: str) -> None:
-    told = {"source": source}
+    told = {"map_source": source}
     assert rivals({}, told) == [OF_FIRST]
     assert rivals(told, {}, (60, 50)) == [OF_SECOND]
     assert rivals(told, told) == [OF_FIRST]
@@ -296,16 +314,16 @@ def test_where_the_log_tells_of_the_blocks_no_deletion_time_is_asked() -> None:
 
 
 def test_without_a_deletion_time_the_last_change_tells() -> None:
-    assert rivals({}, {"source": DISK}, (54, 0)) == [OF_FIRST]
-    assert rivals({}, {"source": DISK}, (56, 0)) == []
-    assert rivals({}, {"source": DISK}, (0, 54)) == []
-    assert rivals({}, {"source": DISK}, (0, 55)) == [OF_FIRST]
+    assert rivals({}, {"map_source": INODE_TABLE}, (54, 0)) == [OF_FIRST]
+    assert rivals({}, {"map_source": INODE_TABLE}, (56, 0)) == []
+    assert rivals({}, {"map_source": INODE_TABLE}, (0, 54)) == []
+    assert rivals({}, {"map_source": INODE_TABLE}, (0, 55)) == [OF_FIRST]
 
 
 def test_neither_a_file_that_holds_its_blocks_nor_the_same_file_is_a_rival() -> None:
-    assert rivals({}, {"source": DISK, "death": NEVER}) == []
-    assert rivals({"death": NEVER}, {"source": DISK}) == []
-    assert rivals({}, {"source": DISK}, life=0) == []
+    assert rivals({}, {"map_source": INODE_TABLE, "freed_tid": TID_NONE}) == []
+    assert rivals({"freed_tid": TID_NONE}, {"map_source": INODE_TABLE}) == []
+    assert rivals({}, {"map_source": INODE_TABLE}, life=0) == []
 
 
 # --- tree blocks ------------------------------------------------------------------------------
@@ -344,7 +362,7 @@ def test_a_tree_block_is_believed_as_the_log_has_it() -> None:
 # --- copies of content in the log -------------------------------------------------------------
 
 
-def copied(file: State, *held: tuple[int, int], owned: Claims | None = None) -> list[list[int]]:
+def copied(file: State, *held: tuple[int, int], owned: BlockUses | None = None) -> list[list[int]]:
     """[block, order] of the copies that count as content of a file of blocks 700 and 701."""
     first = claims((AT, 2, 0, STATE - 2), (AT, 2, 0, STATE))
     history = copies(*held)
@@ -356,9 +374,7 @@ def copied(file: State, *held: tuple[int, int], owned: Claims | None = None) -> 
         return []
     ((blocks, tags),) = found.values()
     assert blocks.tolist() == history.blocks[tags - 100].tolist()
-    return [
-        [block, int(history.orders[tag - 100])] for block, tag in zip(blocks, tags, strict=True)
-    ]
+    return [[block, int(history.tids[tag - 100])] for block, tag in zip(blocks, tags, strict=True)]
 
 
 def test_the_newest_copy_of_each_block_from_while_the_file_had_it_is_its_content() -> None:
@@ -370,8 +386,8 @@ def test_the_newest_copy_of_each_block_from_while_the_file_had_it_is_its_content
 
 def test_an_open_file_has_copies_of_any_time_and_one_not_seen_dead_those_up_to_its_state() -> None:
     held = ((AT, STATE), (AT, STATE + 1), (AT, 99))
-    assert copied({"death": NEVER}, *held) == [[AT, 99]]
-    assert copied({"death": ON_DISK}, *held) == [[AT, STATE]]
+    assert copied({"freed_tid": TID_NONE}, *held) == [[AT, 99]]
+    assert copied({"freed_tid": ON_DISK}, *held) == [[AT, STATE]]
 
 
 @pytest.mark.parametrize(
@@ -385,7 +401,7 @@ def test_an_open_file_has_copies_of_any_time_and_one_not_seen_dead_those_up_to_i
     ],
 )
 def test_a_copy_from_before_somebody_else_had_the_block_is_none_of_its_content(
-    between: Claims, first: int | None
+    between: BlockUses, first: int | None
 ) -> None:
     for order in range(1, 6):
         expected = [[AT, order]] * (first is not None and order >= first)
@@ -393,10 +409,10 @@ def test_a_copy_from_before_somebody_else_had_the_block_is_none_of_its_content(
 
 
 def test_what_a_file_on_disk_has_now_it_had_when_the_log_was_written() -> None:
-    """Claims of what the disk shows stand one before `NOW`."""
+    """Claims of what the disk shows stand one before `TID_ON_DISK`."""
     for own, held in ((claims((AT, 1, 0, ON_DISK - 1)), True), (claims((AT, 1, 1, 9)), False)):
         found = columns(
-            {"death": NEVER}, blocks=runs((0, 0, 1, AT)), states=[state(order=ON_DISK)],
+            {"freed_tid": TID_NONE}, blocks=runs((0, 0, 1, AT)), states=[state(order=ON_DISK)],
             history=copies((AT, ON_DISK - 1)), logged=own,
         )  # fmt: skip
         assert bool(found.journaled) == held
@@ -419,8 +435,8 @@ Copy = tuple[int, int, int]  # log block, order, bytes up to the last one that i
 TWO = BLOCK + 10  # size of a file of two blocks
 
 
-def loosely(*rows: Copy) -> LooseCopies:
-    return LooseCopies(*table(*rows, width=3))
+def loosely(*rows: Copy) -> UntaggedBlocks:
+    return UntaggedBlocks(*table(*rows, width=3))
 
 
 def with_loose(*changes: State, held: Sequence[Copy] = (), **file: Any) -> Columns:
@@ -456,7 +472,7 @@ def test_a_file_that_nobody_wrote_over_is_read_from_the_disk() -> None:
     [
         ({"mode": 0o120777}, {}),
         ({}, {"superseded": True}),
-        ({}, {"source": STALE_INDEX}),
+        ({}, {"map_source": STALE_INDEX}),
         ({"size": 2 * BLOCK + 10}, {}),  # not all of its blocks are mapped
         ({"size": 0}, {}),
     ],
@@ -489,7 +505,7 @@ def test_copies_of_nobody_are_contents_where_their_transaction_has_those_of_file
 
 def judged(made: Columns, monkeypatch: pytest.MonkeyPatch, zeros: Runs | None = None) -> Columns:
     """The columns, with no other reason than those that are worked out in them."""
-    monkeypatch.setattr(module, "find_doubts", lambda *_: ([], []))
+    monkeypatch.setattr(module, "run_checks", lambda *_: ([], []))
     monkeypatch.setattr(module, "find_discarded", lambda *_: (runs(), zeros or runs()))
     return made
 
@@ -536,10 +552,10 @@ def test_what_speaks_against_a_found_map_speaks_against_its_file(
 ) -> None:
     none = np.zeros(0, np.int64)
     doubts = [(np.array([True, False]), "first"), (np.array([True, True]), "both")]
-    maps = LostMaps(
+    maps = RebuiltMaps(
         np.array([0, 1]), np.array(["x", "x"]), runs(), (none, none), np.array([1, 1]), doubts
     )
-    made = columns({}, {"lost_map": 1}, {"lost_map": 0}, maps=maps)
+    made = columns({}, {"rebuilt_row": 1}, {"rebuilt_row": 0}, maps=maps)
     judged(made, monkeypatch)
     assert made.reasons == {1: ["both"], 2: ["first", "both"]}
     assert made.unrecorded == {}
@@ -555,17 +571,19 @@ def test_a_copy_that_the_disk_contradicts_speaks_against_the_file_unless_another
             states=[state(), state(life=1, number=13, order=ON_DISK, dtime=2000)], **changes,
         )  # fmt: skip
         past: Any = made.past
-        past.breaks = Breaks(*(cast(Any, np.array([one])) for one in (6, 8, 0, True, False)))
+        past.gaps = JournalGaps(*(cast(Any, np.array([one])) for one in (6, 8, 0, True, False)))
         past.log = SimpleNamespace(
             tags=Sized(order=np.full(101, STATE)),
             read_copies=lambda tags: np.full((len(tags), BLOCK), 2, np.uint8),
         )
         return list(judged(made, monkeypatch).reasons)
 
-    orphan = {"death": NEVER, "source": DISK}
+    orphan = {"freed_tid": TID_NONE, "map_source": INODE_TABLE}
     assert contradicted({}, orphan) == [0]
     assert contradicted({}, orphan, in_use=(AT,)) == []
-    assert contradicted({}, {"source": DISK, "death": ON_DISK}) == []  # freed later, it may have it
+    assert (
+        contradicted({}, {"map_source": INODE_TABLE, "freed_tid": ON_DISK}) == []
+    )  # freed later, it may have it
     assert overwritten_copies.REASON
 
 
@@ -584,7 +602,7 @@ def test_transactions_are_told_by_id_and_commit_time() -> None:
 def test_the_paths_of_those_who_took_blocks_are_told() -> None:
     made = columns({}, blocks=runs((0, 0, 1, AT)), logged=claims((AT, 1, 5, DEATH + 1)))
     tree = SimpleNamespace(
-        number=np.array([2, 17, 18]), paths_of=lambda rows: [b"/%d" % row for row in rows]
+        inode=np.array([2, 17, 18]), paths_of=lambda rows: [b"/%d" % row for row in rows]
     )
     cast(Any, made.fs).tree = lambda: tree
     assert made.owner_paths == {17: b"/1"}

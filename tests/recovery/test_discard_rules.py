@@ -66,7 +66,7 @@ class Case:
         )
         monkeypatch.setattr(module, "first_byte", lambda _: self.base)
         states = SimpleNamespace(table=SimpleNamespace(mode=np.array([self.mode, MODE])))
-        found = Sized(order=np.arange(2), row=np.arange(2), unsized=np.array([self.unsized, False]))
+        found = Sized(state_row=np.arange(2), size_unknown=np.array([self.unsized, False]))
         rows = self.runs + ((1, at, 1),) * self.others
         owner, start, length = np.array(rows, np.int64).T
         runs = Runs(owner, start + 5, length, start, (owner == 0) & self.unwritten)

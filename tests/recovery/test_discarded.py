@@ -13,7 +13,7 @@ from ext4kit.recovery import DeletedFile, Grade, find_deleted
 from ext4kit.recovery.discarded import IN_UNITS, UNIT
 from ext4kit.recovery.engine import DISCARDED
 from ext4kit.recovery.sources import ALL_SOURCES, Source
-from ext4kit.recovery.sources.carving.lists import DIRECT
+from ext4kit.recovery.sources.carving.lists import DIRECT_BLOCKS
 from sample_images.recipes.contents import noise, text
 from sample_images.recipes.machine import loop_device, run, sync
 from tests.recovery.test_traps import BLOCK, Disk, content, remove
@@ -165,7 +165,8 @@ def test_what_was_discarded_is_overwritten(
     assert told
     assert len(told) >= ENOUGH * len(gone) or not _has_all_in_log(layout)
     if not HERE.log_goes_on and layout == "ext3":  # the indirect blocks are discarded as well
-        told = [file for file in told if file.size is not None and file.size <= DIRECT * BLOCK]
+        direct = DIRECT_BLOCKS * BLOCK
+        told = [file for file in told if file.size is not None and file.size <= direct]
     assert all(sum(piece.length for piece in file.lost) == file.size for file in told)
 
 

@@ -13,14 +13,14 @@ import pytest
 from ext4kit.filesystem.maps import Runs
 from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.inode import InodeFlags
-from ext4kit.past import Past
-from ext4kit.past.breaks import NOWHERE, Breaks
-from ext4kit.past.states import NEVER, NOW, UNREPLAYED
+from ext4kit.past import History
+from ext4kit.past.breaks import NO_RESTART, JournalGaps
+from ext4kit.past.states import TID_NONE, TID_ON_DISK, UNREPLAYED
 from ext4kit.past.writes import Writes
 from ext4kit.recovery import doubts
-from ext4kit.recovery.candidates import DISK, LOG, Candidates
-from ext4kit.recovery.doubts import find_doubts
-from ext4kit.recovery.ownership import Claims, Ownership, Reuse
+from ext4kit.recovery.candidates import INODE_TABLE, JOURNAL, Candidates
+from ext4kit.recovery.doubts import run_checks
+from ext4kit.recovery.ownership import BlockReuse, BlockUses, Ownership
 from ext4kit.recovery.unreadable import NEWER
 from ext4kit.recovery.unrecorded import EARLIER, SAME_TICK, UNCOUNTED, UNFLUSHED, UNSEEN_END
 from ext4kit.recovery.unseen import CUT
@@ -74,7 +74,7 @@ class Case:
     gone: int = GONE
     following: int = 9
     found: Mapping[str, Any] = field(default_factory=dict)
-    breaks: Breaks = NO_BREAKS
+    breaks: JournalGaps = NO_BREAKS
     sequence: int = LAST + 2  # of the log's superblock: as an unmount leaves it
     writes: Writes = COUNTED
     check_time: int = 0
@@ -85,8 +85,8 @@ class Case:
     blocks_count: int = 10_000
     unknown: tuple[int, ...] = ()
     open_ones: tuple[int, ...] = ()
-    last_fast_commit: int = NEVER
-    logged: Claims | None = None
+    last_fast_commit: int = TID_NONE
+    logged: BlockUses | None = None
     lost: tuple[tuple[int, int], ...] = ()
     copies: tuple[tuple[int, int, bytes], ...] = ()
     earlier: tuple[State, ...] = ()
@@ -96,7 +96,7 @@ class Case:
     others: int = 1
     copied: int = 0
 
-    def past(self) -> Past:
+    def past(self) -> History:
         freed = state(**{
             **self.before, "order": 9, "links_count": 0, "whole": False, "size": 0, "blocks": 0,
             "dtime": self.gone // SECOND, "mtime": self.gone, "ctime": self.gone, **self.freed,
@@ -106,11 +106,22 @@ class Case:
         ended = state(**beside, order=LAST, links_count=0, whole=False, size=0, blocks=0,
                       dtime=GONE // SECOND, mtime=GONE, ctime=GONE)  # fmt: skip
         past: Any = past_of(
-            state(**beside), ended, *self.earlier, self.before, freed, commits=commits,
-            following=[LAST, int(NOW), *(one["order"] for one in (*self.earlier, self.before)[1:]),
-                       self.following, int(NOW)],
-            breaks=self.breaks, writes=self.writes,
-        )  # fmt: skip
+            state(**beside),
+            ended,
+            *self.earlier,
+            self.before,
+            freed,
+            commits=commits,
+            following=[
+                LAST,
+                int(TID_ON_DISK),
+                *(one["order"] for one in (*self.earlier, self.before)[1:]),
+                self.following,
+                int(TID_ON_DISK),
+            ],
+            breaks=self.breaks,
+            writes=self.writes,
+        )
         past.log = self._log(commits)
         past.live_copy = self.live_copy
         past.history, past.mounts, past.last_fast_commit = None, None, self.last_fast_commit
@@ -125,7 +136,7 @@ class Case:
         )
         past.fs.blocks = _Blocks(self.blocks_count, self.lost)
         past.fs.fetch = self._fetch
-        return cast(Past, past)
+        return cast(History, past)
 
     def _log(self, commits: list[tuple[int, int]]) -> Any:
         log = log_of(commits)
@@ -161,21 +172,21 @@ class Case:
         owner = np.minimum(np.arange(len(rows)), self.others)
         runs = Runs(owner, logical, length, first, np.array([row[3] for row in rows], bool))
         given = dict(self.found)
-        owners, blocks = given.pop("nodes", (none, none))
+        owners, blocks = given.pop("tree_blocks", (none, none))
         usual: Mapping[str, Any] = {
-            "row": 2 + len(self.earlier), "death": 9, "source": LOG, "damaged": False,
-            "unsized": False, "superseded": False,
+            "state_row": 2 + len(self.earlier), "freed_tid": 9, "map_source": JOURNAL,
+            "map_damaged": False, "size_unknown": False, "superseded": False,
         }  # fmt: skip
-        beside = {**usual, "row": 0, "death": LAST}
+        beside = {**usual, "state_row": 0, "freed_tid": LAST}
         columns = {
             name: np.concatenate([[beside[name]] * self.others, given.get(name, [value])])
             for name, value in usual.items()
         }
         nodes = owners + self.others, blocks
-        sized = Sized(order=columns["row"], runs=runs, nodes=nodes, **columns)
+        sized = Sized(**columns, runs=runs, tree_blocks=nodes)
         found = cast(Candidates, sized)
         ownership = SimpleNamespace(logged=self.logged or _claims())
-        against, possible = find_doubts(
+        against, possible = run_checks(
             past, found, runs, cast(Ownership, ownership), self._journaled(), self._reuse()
         )
         first, second = (
@@ -190,9 +201,9 @@ class Case:
         found = dict.fromkeys(range(self.copied), beside)
         return found | ({self.others: (blocks, np.arange(len(blocks)))} if self.copies else {})
 
-    def _reuse(self) -> Reuse:
+    def _reuse(self) -> BlockReuse:
         start, length = np.array(self.taken, np.int64).reshape(-1, 2).T
-        return Reuse(start * 0 + self.others, start, length, start * 0, start * 0 + LAST)
+        return BlockReuse(start * 0 + self.others, start, length, start * 0, start * 0 + LAST)
 
 
 class _Listed(Sized):
@@ -217,10 +228,10 @@ class _Blocks:
         return np.array(self._lost, np.int64).reshape(-1, 2)
 
 
-def _claims(*rows: tuple[int, int, int, int, int]) -> Claims:
+def _claims(*rows: tuple[int, int, int, int, int]) -> BlockUses:
     """(first block, blocks, life, inode number, order) of each."""
     start, length, life, number, order = np.array(rows, np.int64).reshape(-1, 5).T
-    return Claims(start, length, life, number, order, np.ones(len(rows), bool))
+    return BlockUses(start, length, life, number, order, np.ones(len(rows), bool))
 
 
 def says(reasons: list[str], start: str) -> bool:
@@ -253,7 +264,7 @@ def test_an_inode_whose_checksum_does_not_fit_is_not_believed(
 @pytest.mark.parametrize(
     ("case", "reason"),
     [
-        (candidate(damaged=True), "a part of its block map could not be read"),
+        (candidate(map_damaged=True), "a part of its block map could not be read"),
         (with_state(undescribed=True), "its state is from a copy that neither log"),
         (with_state(blocks=16), "its block map holds fewer blocks than its inode counts"),
         (with_state(blocks=15), None),  # 7.5 KiB: sectors that are no whole block
@@ -272,7 +283,7 @@ def test_an_inode_whose_checksum_does_not_fit_is_not_believed(
         (Case(open_ones=(FIRST, 9)), None),
         (Case(last_fast_commit=6), "a later fast commit may have changed its blocks unseen"),
         (Case(last_fast_commit=5), None),
-        (Case(last_fast_commit=6, found={"source": np.array([DISK])}), None),
+        (Case(last_fast_commit=6, found={"map_source": np.array([INODE_TABLE])}), None),
     ],
 )
 def test_what_is_wrong_with_its_description_is_told(case: Case, reason: str | None) -> None:
@@ -291,7 +302,7 @@ def test_lost_bytes_that_were_never_written_are_zeros_anyway() -> None:
 def test_blocks_of_its_tree_count_as_well() -> None:
     for blocks, whole in ((16, True), (24, True), (32, False)):
         case = with_state(blocks=blocks)
-        case.found = {"nodes": (np.array([0, 0]), np.array([800, 801]))}
+        case.found = {"tree_blocks": (np.array([0, 0]), np.array([800, 801]))}
         assert (case.reasons() == []) == whole
     directory = Case(before=state(blocks=16, mode=0o040755))  # its map is judged by its entries
     assert directory.reasons() == []
@@ -484,7 +495,7 @@ def test_a_size_of_whole_blocks_may_be_as_far_as_writeback_had_come(
 
 def test_nothing_shows_how_a_file_of_the_last_transaction_went_on() -> None:
     reason = "its size may be how far"
-    on_disk: Any = {"freed": {"order": int(NOW)}, "following": int(NOW), **SOON}
+    on_disk: Any = {"freed": {"order": int(TID_ON_DISK)}, "following": int(TID_ON_DISK), **SOON}
     whole = {"size": BLOCK, "blocks": 8}
     for order, told in ((LAST, True), (5, False)):
         assert says(Case(before=state(**whole, order=order), **on_disk).reasons(), reason) == told
@@ -495,10 +506,12 @@ def test_nothing_shows_how_a_file_of_the_last_transaction_went_on() -> None:
 # --- unseen users -----------------------------------------------------------------------------
 
 
-def breaks(after: int, clean: bool, lost: bool, before: int = 9, anew: int = NOWHERE) -> Breaks:
+def breaks(
+    after: int, clean: bool, lost: bool, before: int = 9, anew: int = NO_RESTART
+) -> JournalGaps:
     """One break."""
-    row = Breaks(*(cast(Any, np.array([one])) for one in (before, after, GONE, clean, lost)))
-    return replace(row, anew=anew)
+    row = JournalGaps(*(cast(Any, np.array([one])) for one in (before, after, GONE, clean, lost)))
+    return replace(row, restarted_at=anew)
 
 
 @pytest.mark.parametrize(
@@ -528,9 +541,9 @@ def test_a_file_without_blocks_loses_none_to_transactions_that_were_lost() -> No
     assert case.reasons() == []
 
 
-@pytest.mark.parametrize(("anew", "told"), [(5, True), (4, True), (6, False), (NOWHERE, False)])
+@pytest.mark.parametrize(("anew", "told"), [(5, True), (4, True), (6, False), (NO_RESTART, False)])
 def test_a_state_from_before_the_log_counted_anew_has_no_sure_order(anew: int, told: bool) -> None:
-    found = Case(breaks=replace(NO_BREAKS, anew=anew)).reasons()
+    found = Case(breaks=replace(NO_BREAKS, restarted_at=anew)).reasons()
     assert [one.startswith("the log counts anew") for one in found] == [True] * told
 
 
@@ -547,7 +560,7 @@ def test_what_was_free_at_a_power_cut_may_have_been_written_to() -> None:
     assert cut(breaks=breaks(11, clean=False, lost=False))
     assert not cut(breaks=breaks(12, clean=True, lost=False))
     assert not cut(breaks=breaks(8, clean=False, lost=False, before=6))  # before it went
-    assert not cut(sequence=LAST + 1, found={"death": np.array([NEVER])})
+    assert not cut(sequence=LAST + 1, found={"freed_tid": np.array([TID_NONE])})
 
 
 def test_a_copy_of_a_mounted_file_system_counts_as_cut() -> None:
@@ -574,7 +587,7 @@ def test_a_power_cut_counts_against_contents_on_the_disk_alone() -> None:
 
 
 def test_what_is_on_disk_comes_after_all_that_was_lost() -> None:
-    for order in (int(NOW), UNREPLAYED):
+    for order in (int(TID_ON_DISK), UNREPLAYED):
         before = state(order=order)
         case = Case(before=before, breaks=breaks(20, False, True, LAST))
         assert not any("lacks" in one for one in case.reasons())
@@ -713,7 +726,7 @@ def test_blocks_that_a_later_state_has_too_are_read_from_the_log() -> None:
 @pytest.mark.parametrize(
     "case",
     [
-        candidate(damaged=True),
+        candidate(map_damaged=True),
         with_state(undescribed=True),
         with_state(blocks=16),
         Case(unknown=(AT,)),
@@ -726,7 +739,7 @@ def test_blocks_that_a_later_state_has_too_are_read_from_the_log() -> None:
         Case(copies=((AT, 4, DATA),)),
         Case(**TWO, **SOON, copies=((AT, 5, DATA),)),
         Case(before=state(size=BLOCK), disk={AT: b"\1" * BLOCK}, following=6, **SOON),
-        candidate(death=NEVER, source=DISK),
+        candidate(freed_tid=TID_NONE, map_source=INODE_TABLE),
     ],
 )
 def test_what_speaks_against_one_file_says_nothing_of_the_one_beside_it(case: Case) -> None:

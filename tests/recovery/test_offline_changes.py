@@ -20,7 +20,7 @@ from ext4kit.journal.epochs import Epoch, size_told
 from ext4kit.parsers.checksums import ONES, crc32c
 from ext4kit.parsers.inode import inode_seeds
 from ext4kit.parsers.superblock import SUPERBLOCK, Superblock
-from ext4kit.recovery.sources.owners import Owners
+from ext4kit.recovery.sources.owners import SeedIndex
 from sample_images.recipes import machine
 from tests.conftest import Cli
 
@@ -265,9 +265,9 @@ def test_a_block_with_the_seed_of_another_uuid_names_its_owner() -> None:
     then = Epoch(256, crc32c(ONES, b"\1" * 16)).superblock(now)
     pair = np.array([12]), np.array([34])
     seeds = [int(inode_seeds(each, *pair)[0]) for each in (now, then)]
-    number, generation = Owners(now, *pair, (then,)).names(np.array([*seeds, 77]))
+    number, generation = SeedIndex(now, *pair, (then,)).inodes_of(np.array([*seeds, 77]))
     assert (number.tolist(), generation.tolist()) == ([12, 12, 0], [34, 34, 0])
-    assert Owners(now, *pair).names(np.array(seeds))[0].tolist() == [12, 0]
+    assert SeedIndex(now, *pair).inodes_of(np.array(seeds))[0].tolist() == [12, 0]
 
 
 def test_a_table_tells_its_inode_size_where_it_can() -> None:

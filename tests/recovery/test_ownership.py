@@ -10,10 +10,10 @@ import pytest
 
 from ext4kit.filesystem.maps import Runs
 from ext4kit.journal.replay import ReplayedBlocks
-from ext4kit.past import Past
-from ext4kit.past.states import NEVER, NOW
+from ext4kit.past import History
+from ext4kit.past.states import TID_NONE, TID_ON_DISK
 from ext4kit.recovery import ownership as module
-from ext4kit.recovery.ownership import Claims, Ownership
+from ext4kit.recovery.ownership import BlockUses, Ownership
 
 BLOCKS = 2000
 OWN, OTHER = 3, 4  # lives
@@ -31,16 +31,16 @@ def runs(*rows: tuple[int, int, int]) -> Runs:
     return Runs(owner, owner * 0, length, start, owner < 0)
 
 
-def claims(*rows: tuple[int, int, int, int, int]) -> Claims:
+def claims(*rows: tuple[int, int, int, int, int]) -> BlockUses:
     """(first block, blocks, life, inode number, order) of each."""
     start, length, life, number, order = table(*rows, columns=5)
-    return Claims(start, length, life, number, order, np.ones(len(rows), bool))
+    return BlockUses(start, length, life, number, order, np.ones(len(rows), bool))
 
 
 def ownership(
-    logged: Claims | None = None,
-    journaled: Claims | None = None,
-    unreplayed: Claims | None = None,
+    logged: BlockUses | None = None,
+    journaled: BlockUses | None = None,
+    unreplayed: BlockUses | None = None,
     in_use: tuple[int, ...] = (),
     unknown: tuple[int, ...] = (),
     live: tuple[tuple[int, int, int], ...] = (),
@@ -68,15 +68,18 @@ def ownership(
         first = np.arange(len(number))
         data = SimpleNamespace(owner=first, physical=start, length=length)
         return [
-            (every, SimpleNamespace(data=data, nodes=(len(first) + np.arange(len(node)), node)))
+            (
+                every,
+                SimpleNamespace(runs=data, tree_blocks=(len(first) + np.arange(len(node)), node)),
+            )
         ]
 
     bitmaps = SimpleNamespace(
         blocks_in_use=lambda at: marks[at], blocks_unknown=lambda at: dark[at]
     )
-    fs = SimpleNamespace(bitmaps=bitmaps, live_maps=live_maps)
-    found = Ownership(cast(Past, SimpleNamespace(fs=fs)))
-    parts = {"logged": logged, "journaled": journaled, "unreplayed": unreplayed}
+    fs = SimpleNamespace(bitmaps=bitmaps, allocated_maps=live_maps)
+    found = Ownership(cast(History, SimpleNamespace(fs=fs)))
+    parts = {"logged": logged, "uses_by_journal": journaled, "uses_by_fast_commits": unreplayed}
     vars(found).update({name: part or claims() for name, part in parts.items()})
     return found
 
@@ -85,7 +88,7 @@ def taken(known: Ownership, *blocks: tuple[int, int, int], death: int = DEATH) -
     """What others took of candidates of the one life."""
     count = 1 + max(row[0] for row in blocks)
     every = np.ones(count, np.int64)
-    found = known.reuse(runs(*blocks), every * OWN, every * STATE, every * death)
+    found = known.find_reuse(runs(*blocks), every * OWN, every * STATE, every * death)
     columns = (found.candidate, found.start, found.length, found.number, found.order)
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
@@ -118,7 +121,7 @@ def test_what_it_had_itself_later_is_not_taken_from_it() -> None:
 def test_an_orphan_holds_its_blocks_still() -> None:
     other = claims((100, 10, OTHER, 77, DEATH + 5))
     known = ownership(other, other, other, in_use=tuple(range(100, 110)))
-    assert taken(known, (0, 100, 10), death=NEVER) == []
+    assert taken(known, (0, 100, 10), death=TID_NONE) == []
 
 
 @pytest.mark.parametrize(
@@ -140,7 +143,7 @@ def test_blocks_in_use_now_are_taken_by_the_live_file_that_has_them() -> None:
     known = ownership(
         in_use=(100, 101, 102, 105, 200, 201), live=((77, 99, 4), (78, 200, 1)), nodes=((79, 201),)
     )
-    now = int(NOW)
+    now = int(TID_ON_DISK)
     assert taken(known, (0, 100, 10)) == [(0, 100, 3, 77, now), (0, 105, 1, 0, now)]
     assert taken(known, (0, 201, 1)) == [(0, 201, 1, 79, now)]
     assert taken(known, (0, 106, 5)) == []
@@ -154,13 +157,13 @@ def test_blocks_in_use_now_are_taken_by_the_live_file_that_has_them() -> None:
 def test_a_bitmap_that_cannot_be_read_takes_nothing_by_itself() -> None:
     known = ownership(in_use=(100, 101), unknown=(102, 103, 104), live=((77, 104, 1),))
     (first,) = taken(known, (0, 100, 4))
-    assert first == (0, 100, 2, 0, int(NOW))
+    assert first == (0, 100, 2, 0, int(TID_ON_DISK))
     assert taken(known, (0, 102, 2)) == []
-    assert taken(known, (0, 104, 1)) == [(0, 104, 1, 77, int(NOW))]
+    assert taken(known, (0, 104, 1)) == [(0, 104, 1, 77, int(TID_ON_DISK))]
 
 
 def test_a_candidate_without_blocks_has_none_taken() -> None:
-    found = ownership().reuse(runs(), np.array([OWN]), np.array([STATE]), np.array([DEATH]))
+    found = ownership().find_reuse(runs(), np.array([OWN]), np.array([STATE]), np.array([DEATH]))
     assert len(found.candidate) == 0
 
 
@@ -172,7 +175,7 @@ def test_what_was_taken_comes_by_candidate_and_place_the_newest_first() -> None:
     )
     found = taken(known, (0, 200, 10), (1, 100, 10))
     assert found == [
-        (0, 205, 1, 0, int(NOW)), (0, 208, 1, 5, 30),
+        (0, 205, 1, 0, int(TID_ON_DISK)), (0, 208, 1, 5, 30),
         (1, 100, 1, 7, 33), (1, 100, 1, 0, 32), (1, 100, 1, 6, 31),
     ]  # fmt: skip
 
@@ -192,13 +195,13 @@ def test_more_runs_than_are_looked_at_together_are_all_looked_at(
 Claim = tuple[int, int, int, int, int, bool]  # first block, blocks, life, inode number, order
 
 
-def told(found: Claims) -> list[Claim]:
-    names = ("start", "length", "life", "number", "order", "content")
+def told(found: BlockUses) -> list[Claim]:
+    names = ("start", "length", "instance", "inode", "order", "is_content")
     return list(zip(*(getattr(found, name).tolist() for name in names), strict=True))
 
 
 def of_past(**parts: Any) -> Ownership:
-    return Ownership(cast(Past, SimpleNamespace(**parts)))
+    return Ownership(cast(History, SimpleNamespace(**parts)))
 
 
 def test_states_that_tell_a_content_claim_its_blocks_and_their_tree() -> None:
@@ -208,18 +211,19 @@ def test_states_that_tell_a_content_claim_its_blocks_and_their_tree() -> None:
     def map_states(rows: Any) -> Any:
         asked.append(rows.tolist())
         return SimpleNamespace(
-            data=runs((0, 100, 4), (1, 200, 2), (2, 300, 1)),
-            nodes=tuple(table((1, 250), (2, 350), columns=2)),
+            runs=runs((0, 100, 4), (1, 200, 2), (2, 300, 1)),
+            tree_blocks=tuple(table((1, 250), (2, 350), columns=2)),
         )
 
     states = SimpleNamespace(
-        whole=np.array([True, False, True, True]), order=np.array([5, 6, 7, int(NOW)]),
+        describes_content=np.array([True, False, True, True]),
+        tid=np.array([5, 6, 7, int(TID_ON_DISK)]),
         life=np.array([0, 0, 1, 2]), table=SimpleNamespace(number=np.array([12, 12, 13, 14])),
     )  # fmt: skip
     number, start, length = table((20, 900, 8), (21, 950, 9), columns=3)
-    settled = [SimpleNamespace(number=number, start=start, length=length)]
+    settled = [SimpleNamespace(inode=number, start=start, length=length)]
     found = of_past(states=states, map_states=map_states, settled=settled).logged
-    disk = int(NOW) - 1  # before what bitmaps show now
+    disk = int(TID_ON_DISK) - 1  # before what bitmaps show now
     assert asked == [[0, 2, 3]]
     assert told(found) == [
         (100, 4, 0, 12, 5, True), (200, 2, 1, 13, 7, True), (300, 1, 2, 14, disk, True),
@@ -229,10 +233,10 @@ def test_states_that_tell_a_content_claim_its_blocks_and_their_tree() -> None:
 
 
 def test_each_copy_in_the_log_claims_its_block_for_nobody_known() -> None:
-    history = SimpleNamespace(blocks=np.array([70, 70, 71]), orders=np.array([5, 9, 6]))
-    found = told(of_past(history=history).journaled)
+    history = SimpleNamespace(blocks=np.array([70, 70, 71]), tids=np.array([5, 9, 6]))
+    found = told(of_past(history=history).uses_by_journal)
     assert found == [(70, 1, -1, 0, 5, False), (70, 1, -1, 0, 9, False), (71, 1, -1, 0, 6, False)]
-    assert told(of_past(history=None).journaled) == []
+    assert told(of_past(history=None).uses_by_journal) == []
 
 
 def test_fast_commits_claim_ranges_for_the_lives_that_they_name(
@@ -242,15 +246,15 @@ def test_fast_commits_claim_ranges_for_the_lives_that_they_name(
     rows = ((100, 4, 12, 7), (200, 5, 12, 8), (300, 6, 12, -1), (400, 1, 13, 7), (500, 1, 99, 7),
             (600, 2, 11, 7))  # fmt: skip
     given = tuple(table(*rows, columns=4))
-    monkeypatch.setattr(module, "given_ranges", lambda log: given if log == "log" else None)
+    monkeypatch.setattr(module, "added_ranges", lambda log: given if log == "log" else None)
     blocks: Any = ReplayedBlocks.__new__(ReplayedBlocks)
     blocks.log, blocks.changed = "log", [1]
     lives = {"number": np.array([12, 12, 13]), "generation": np.array([7, 9, 7])}
-    now = int(NOW)
-    assert told(of_past(fs=SimpleNamespace(blocks=blocks), **lives).unreplayed) == [
+    now = int(TID_ON_DISK)
+    assert told(of_past(fs=SimpleNamespace(blocks=blocks), **lives).uses_by_fast_commits) == [
         (100, 4, 0, 12, now, True), (200, 5, -1, 12, now, True), (300, 6, -1, 12, now, True),
         (400, 1, 2, 13, now, True), (500, 1, -1, 99, now, True), (600, 2, -1, 11, now, True),
     ]  # fmt: skip
     blocks.changed = []
-    assert told(of_past(fs=SimpleNamespace(blocks=blocks), **lives).unreplayed) == []
-    assert told(of_past(fs=SimpleNamespace(blocks=None), **lives).unreplayed) == []
+    assert told(of_past(fs=SimpleNamespace(blocks=blocks), **lives).uses_by_fast_commits) == []
+    assert told(of_past(fs=SimpleNamespace(blocks=None), **lives).uses_by_fast_commits) == []

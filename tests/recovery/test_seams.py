@@ -12,8 +12,8 @@ from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.maps import Runs
 from ext4kit.recovery import seams
 from ext4kit.recovery.lost import strangers
-from ext4kit.recovery.lost.strangers import may_be_others
-from ext4kit.recovery.seams import may_have_seams
+from ext4kit.recovery.lost.strangers import may_hold_foreign_metadata
+from ext4kit.recovery.seams import may_hold_foreign_data
 
 SIZE = 64  # bytes of a block
 ZEROS = 4  # that are more than chance
@@ -45,7 +45,7 @@ def runs(*rows: tuple[int, int, int, int]) -> Runs:
 
 def has_seams(size: int, *blocks: bytes) -> bool:
     """Whether a file in one run of these blocks may have been written into."""
-    (found,) = may_have_seams(
+    (found,) = may_hold_foreign_data(
         disk(*blocks), np.array([size]), runs((0, 0, len(blocks), 0)), np.array([True])
     )
     return bool(found)
@@ -94,7 +94,9 @@ def test_the_last_block_of_a_piece_within_a_file_has_to_show_its_end(
 ) -> None:
     image = disk(FULL, inner, EMPTY, ENDS)
     pieces = runs((0, 0, 2, 0), (0, 2, 1, 3))
-    assert may_have_seams(image, np.array([SOUND]), pieces, np.array([True])).tolist() == [suspect]
+    assert may_hold_foreign_data(image, np.array([SOUND]), pieces, np.array([True])).tolist() == [
+        suspect
+    ]
 
 
 def test_each_file_is_judged_by_its_own_blocks_and_only_where_asked() -> None:
@@ -102,9 +104,14 @@ def test_each_file_is_judged_by_its_own_blocks_and_only_where_asked() -> None:
     pieces = runs((0, 0, 2, 0), (1, 0, 2, 2), (2, 0, 3, 4))
     size = np.array([SIZE + 20, SIZE + 20, SOUND, 5 * SIZE])
     wanted = np.array([True, True, True, True])
-    assert may_have_seams(image, size, pieces, wanted).tolist() == [False, False, True, False]
+    assert may_hold_foreign_data(image, size, pieces, wanted).tolist() == [
+        False,
+        False,
+        True,
+        False,
+    ]
     wanted[2] = False
-    assert not may_have_seams(image, size, pieces, wanted).any()
+    assert not may_hold_foreign_data(image, size, pieces, wanted).any()
 
 
 def test_what_is_not_read_any_more_stays_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,12 +119,12 @@ def test_what_is_not_read_any_more_stays_in_doubt(monkeypatch: pytest.MonkeyPatc
     pieces, wanted = runs((0, 0, 2, 0), (1, 0, 2, 2)), np.array([True, True])
     for affordable, expected in ((4, [False, False]), (3, [False, True]), (1, [True, True])):
         with monkeypatch.context() as patch:
-            patch.setattr(seams, "MOST_BYTES", affordable * SIZE)
-            assert may_have_seams(image, size, pieces, wanted).tolist() == expected
-            assert may_be_others(image, size, pieces).tolist() == expected
+            patch.setattr(seams, "MAX_BYTES_READ", affordable * SIZE)
+            assert may_hold_foreign_data(image, size, pieces, wanted).tolist() == expected
+            assert may_hold_foreign_metadata(image, size, pieces).tolist() == expected
         with monkeypatch.context() as patch:
-            patch.setattr(strangers, "MOST_BYTES", affordable * SIZE)
-            assert may_be_others(image, size, pieces).tolist() == expected
+            patch.setattr(strangers, "MAX_BYTES_READ", affordable * SIZE)
+            assert may_hold_foreign_metadata(image, size, pieces).tolist() == expected
 
 
 def test_more_blocks_than_are_read_at_once_are_all_looked_at(
@@ -138,7 +145,9 @@ def test_more_blocks_than_are_read_at_once_are_all_looked_at(
 
 def is_strange(size: int, *blocks: bytes) -> bool:
     """Whether others may have written into a file in one run of these blocks."""
-    (found,) = may_be_others(disk(*blocks), np.array([size]), runs((0, 0, len(blocks), 0)))
+    (found,) = may_hold_foreign_metadata(
+        disk(*blocks), np.array([size]), runs((0, 0, len(blocks), 0))
+    )
     return bool(found)
 
 

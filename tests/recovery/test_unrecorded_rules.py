@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from ext4kit.parsers.inode import InodeFlags
-from ext4kit.past import Past
-from ext4kit.past.states import NOW
+from ext4kit.past import History
+from ext4kit.past.states import TID_ON_DISK
 from ext4kit.past.writes import Writes
 from ext4kit.recovery.ages import Ages
 from ext4kit.recovery.unrecorded import (
@@ -39,7 +39,7 @@ FILE, DIRECTORY, SYMLINK = 0o100755, 0o040755, 0o120777
 def candidates(*rows: int, superseded: bool = False) -> Any:
     """Candidates of these states."""
     every = np.array(rows)
-    return SimpleNamespace(row=every, superseded=np.full(len(rows), superseded))
+    return SimpleNamespace(state_row=every, superseded=np.full(len(rows), superseded))
 
 
 def reasons(
@@ -47,7 +47,7 @@ def reasons(
 ) -> list[str]:
     """What leaves no record of the first state's file, which is gone with the second one."""
     commits = [(5, MADE), (9, MADE + 2 * MINUTE * NANOSECONDS)]
-    following = [*(one["order"] for one in states[1:]), int(NOW)]
+    following = [*(one["order"] for one in states[1:]), int(TID_ON_DISK)]
     changes: dict[str, Any] = {} if writes is None else {"writes": writes}
     past = past_of(*states, commits=commits, following=following, **changes)
     found = find_unrecorded(
@@ -118,7 +118,7 @@ def test_a_file_that_went_within_a_minute_of_its_last_change_may_have_another(
 # --- which state shows the end --------------------------------------------------------------------
 
 
-def life(*rows: State) -> Past:
+def life(*rows: State) -> History:
     """A past with states of one file, or of those that they say."""
     return past_of(*(state(order=5 + at, **row) for at, row in enumerate(rows)))
 

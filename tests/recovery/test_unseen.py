@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from ext4kit.filesystem.maps import Runs
-from ext4kit.past import Past
-from ext4kit.past.breaks import Breaks
-from ext4kit.past.states import NEVER, NOW, UNREPLAYED
+from ext4kit.past import History
+from ext4kit.past.breaks import JournalGaps
+from ext4kit.past.states import TID_NONE, TID_ON_DISK, UNREPLAYED
 from ext4kit.past.writes import Writes
 from ext4kit.recovery.ages import Ages
-from ext4kit.recovery.candidates import DISK, LOG, STALE_INDEX, Candidates
-from ext4kit.recovery.unseen import CUT, WRITTEN, find_unseen_users, lost_meanwhile
+from ext4kit.recovery.candidates import INODE_TABLE, JOURNAL, STALE_INDEX, Candidates
+from ext4kit.recovery.unseen import CUT, WRITTEN, check_unlogged_reuse, lost_meanwhile
 from ext4kit.units import NANOSECONDS
 from tests.recovery.told_past import MADE, NO_BREAKS, Sized, State, log_of, past_of, state
 
@@ -51,7 +51,7 @@ class Case:
     order: int = STATE
     runs: tuple[tuple[int, int], ...] = ((FIRST + PER_GROUP + 5, 1),)
     death: int = DEATH
-    source: str = LOG
+    source: str = JOURNAL
     others: tuple[State, ...] = ()
     written: tuple[int, ...] = ()
     counted: Any = field(default_factory=lambda: COUNTED)
@@ -59,7 +59,7 @@ class Case:
     has_log: bool = True
     has_history: bool = True
     needs_recovery: bool = False
-    breaks: Breaks = NO_BREAKS
+    breaks: JournalGaps = NO_BREAKS
     sequence: int = LAST + 2
     mounts: tuple[tuple[int, int], ...] | None = None
     mount_count: int = 0
@@ -67,14 +67,14 @@ class Case:
     mkfs_time: int = 0
     check_time: int = 0
 
-    def past(self) -> Past:
+    def past(self) -> History:
         freed = state(
             order=DEATH, links_count=0, whole=False, size=0, blocks=0, mode=self.mode, dtime=2000,
             ctime=MADE + 9 * MINUTE, mtime=MADE + 9 * MINUTE,
         )  # fmt: skip
         states = [state(order=self.order, mode=self.mode), freed, *self.others]
         following = [
-            after["order"] if after["life"] == one["life"] else int(NOW)
+            after["order"] if after["life"] == one["life"] else int(TID_ON_DISK)
             for one, after in zip(states, [*states[1:], state(life=-1)], strict=True)
         ]
         past: Any = past_of(
@@ -88,7 +88,7 @@ class Case:
         past.live_copy, past.mounts = "", None
         if self.mounts is not None:
             tid, count = np.array(self.mounts, np.int64).reshape(-1, 2).T
-            past.mounts = Sized(order=tid, tid=tid, counts=lambda rows: count[rows])
+            past.mounts = Sized(tid=tid, counts=lambda rows: count[rows])
         vars(past.fs.superblock).update(
             first_data_block=FIRST, blocks_per_group=PER_GROUP, mount_count=self.mount_count,
             mount_time=self.mount_time, mkfs_time=self.mkfs_time, check_time=self.check_time,
@@ -96,8 +96,8 @@ class Case:
         past.fs.groups = Sized(order=np.arange(3), block_bitmap=np.array(BITMAPS))
         blocks = sorted((BITMAPS[group], tid) for group, tid in self.bitmaps)
         block, orders = np.array([(10, LAST), *blocks], np.int64).T  # and one that is no bitmap
-        past.history = SimpleNamespace(blocks=block, orders=orders) if self.has_history else None
-        return cast(Past, past)
+        past.history = SimpleNamespace(blocks=block, tids=orders) if self.has_history else None
+        return cast(History, past)
 
     def reasons(self) -> list[str]:
         """Why it is consistent at most."""
@@ -105,12 +105,12 @@ class Case:
         start, length = np.array(self.runs, np.int64).reshape(-1, 2).T
         zeros = start * 0
         found = cast(Candidates, Sized(
-            order=np.array([0]), row=np.array([0]), death=np.array([self.death]),
-            source=np.array([self.source]),
+            state_row=np.array([0]), freed_tid=np.array([self.death]),
+            map_source=np.array([self.source]),
         ))  # fmt: skip
         runs = Runs(zeros, zeros, length, start, zeros > 0)
         files = np.array([self.mode & 0xF000 == 0x8000])
-        told = find_unseen_users(past, found, runs, Ages(past), files)
+        told = check_unlogged_reuse(past, found, runs, Ages(past), files)
         return [reason for doubtful, reason in told if doubtful[0]]
 
 
@@ -144,9 +144,9 @@ def test_blocks_may_have_been_taken_where_a_later_write_changed_the_bitmap_of_th
 def test_only_what_was_written_after_its_end_may_have_its_blocks(tid: int, later: bool) -> None:
     changes: Any = {"written": (tid,), "bitmaps": ((1, tid),)}
     assert written(**changes) == later
-    assert written(**changes, death=int(NOW))  # it is not seen dead: after its state
-    assert not written(**changes, death=NEVER)  # it is open, and holds them
-    assert not written(written=(STATE,), bitmaps=((1, STATE),), death=int(NOW))
+    assert written(**changes, death=int(TID_ON_DISK))  # it is not seen dead: after its state
+    assert not written(**changes, death=TID_NONE)  # it is open, and holds them
+    assert not written(written=(STATE,), bitmaps=((1, STATE),), death=int(TID_ON_DISK))
 
 
 def test_the_newest_bitmap_of_a_group_counts() -> None:
@@ -259,18 +259,18 @@ def test_a_file_whose_bytes_waited_for_blocks_may_have_got_them() -> None:
 # --- lost transactions ----------------------------------------------------------------------------
 
 
-def one_break(before: int, after: int, *, clean: bool = False, lost: bool = False) -> Breaks:
-    return Breaks(*(cast(Any, np.array([one])) for one in (before, after, MADE, clean, lost)))
+def one_break(before: int, after: int, *, clean: bool = False, lost: bool = False) -> JournalGaps:
+    return JournalGaps(*(cast(Any, np.array([one])) for one in (before, after, MADE, clean, lost)))
 
 
 @pytest.mark.parametrize(
-    "changes", [{"source": DISK}, {"source": STALE_INDEX}, {"order": UNREPLAYED}]
+    "changes", [{"source": INODE_TABLE}, {"source": STALE_INDEX}, {"order": UNREPLAYED}]
 )
 def test_what_is_on_the_disk_came_after_all_lost_transactions(changes: dict[str, Any]) -> None:
     lost = one_break(LAST, LAST + 9, clean=True, lost=True)
     assert len(Case(breaks=lost).reasons()) == 1
     assert Case(breaks=lost, **changes).reasons() == []
-    anew = replace(NO_BREAKS, anew=STATE)
+    anew = replace(NO_BREAKS, restarted_at=STATE)
     assert len(Case(breaks=anew).reasons()) == 1
     assert Case(breaks=anew, **changes).reasons() == []
 
@@ -279,9 +279,9 @@ def test_lost_transactions_count_from_the_asked_one_to_the_next_state() -> None:
     """Of copies of data the oldest is asked: it may stand long before the state."""
     for before, told in ((2, False), (3, True), (STATE, True), (DEATH - 1, True), (DEATH, False)):
         past = Case(breaks=one_break(before, 30, lost=True)).past()
-        found = SimpleNamespace(row=np.array([0]), source=np.array([LOG]))
+        found = SimpleNamespace(state_row=np.array([0]), map_source=np.array([JOURNAL]))
         assert lost_meanwhile(past, cast(Any, found), np.array([3])).tolist() == [told]
-        cast(Any, past).following[0] = NEVER
+        cast(Any, past).next_tid[0] = TID_NONE
         until_now = lost_meanwhile(past, cast(Any, found), np.array([3]))
         assert until_now.tolist() == [before >= 3]
 
@@ -303,11 +303,11 @@ def test_a_log_that_is_not_replayed_was_cut_off() -> None:
 
 def test_a_file_that_went_before_the_last_power_cut_lay_free_at_it() -> None:
     two: Sequence[Sequence[Any]] = ((7, 11), (9, 14), (MADE, MADE), (False, False), (False, False))
-    breaks = Breaks(*(cast(Any, np.array(column)) for column in two))
+    breaks = JournalGaps(*(cast(Any, np.array(column)) for column in two))
     assert cut(breaks=breaks)
     assert cut(breaks=breaks, death=11)
     assert not cut(breaks=breaks, death=14)
-    clean = replace(breaks, clean=np.array([False, True]))
+    clean = replace(breaks, unmounted=np.array([False, True]))
     assert not cut(breaks=clean)
     assert cut(breaks=clean, death=7)
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from ext4kit.filesystem.maps import Runs
 from ext4kit.parsers.inode import InodeFlags
-from ext4kit.past import Past
+from ext4kit.past import History
 from ext4kit.past.beginnings import Beginnings
-from ext4kit.past.breaks import Breaks
-from ext4kit.past.states import NEVER, UNREPLAYED
+from ext4kit.past.breaks import JournalGaps
+from ext4kit.past.states import TID_NONE, UNREPLAYED
 from ext4kit.past.writes import Writes
 from ext4kit.units import NANOSECONDS
 
@@ -23,7 +23,7 @@ LATER = MADE + 10 * NANOSECONDS
 EXTENTS = int(InodeFlags.EXTENTS)
 State = dict[str, Any]
 _NONE: Any = np.zeros(0, np.int64)
-NO_BREAKS = Breaks(_NONE, _NONE, _NONE, _NONE.astype(bool), _NONE.astype(bool))
+NO_BREAKS = JournalGaps(_NONE, _NONE, _NONE, _NONE.astype(bool), _NONE.astype(bool))
 
 INODES = 500  # a lower number in the field of the deletion time is of the next orphan
 COUNTED = Writes(_NONE, np.array([0]), _NONE)
@@ -45,10 +45,10 @@ def past_of(
     *states: State,
     commits: Sequence[tuple[int, int]] = (),
     following: Sequence[int] = (),
-    breaks: Breaks = NO_BREAKS,
+    breaks: JournalGaps = NO_BREAKS,
     mkfs_time: int = 0,
     writes: Writes = COUNTED,
-) -> Past:
+) -> History:
     """What `Ages` asks of a past.
 
     Args:
@@ -71,18 +71,23 @@ def past_of(
     def map_states(wanted: Any) -> Any:
         one = np.ones(len(wanted), np.int64)
         start = columns["place"][wanted]
-        return SimpleNamespace(data=Runs(np.arange(len(wanted)), one * 0, one, start, one == 0))
+        return SimpleNamespace(runs=Runs(np.arange(len(wanted)), one * 0, one, start, one == 0))
 
-    kept = {name: columns[name] for name in ("life", "order", "whole", "undescribed")}
-    states_of: Any = Sized(table=table, **kept)
+    states_of: Any = Sized(
+        tid=columns["order"],
+        life=columns["life"],
+        describes_content=columns["whole"],
+        untagged=columns["undescribed"],
+        table=table,
+    )
     return cast(
-        Past,
+        History,
         SimpleNamespace(
             states=states_of,
             fs=SimpleNamespace(superblock=SimpleNamespace(block_size=BLOCK, mkfs_time=mkfs_time)),
             log=log_of(commits) if commits else None,
-            following=np.array(following or [NEVER] * rows),
-            breaks=breaks,
+            next_tid=np.array(following or [TID_NONE] * rows),
+            gaps=breaks,
             map_states=map_states,
             writes=writes,
             begun=lambda orders: Beginnings(dict(commits), states_of).of(orders, UNREPLAYED),
@@ -104,7 +109,7 @@ def log_of(commits: Sequence[tuple[int, int]]) -> Any:
 
 
 class Sized(SimpleNamespace):
-    """Columns with the length of the one named `order`."""
+    """Columns with the length of the first one."""
 
     def __len__(self) -> int:
-        return len(self.order)
+        return len(next(iter(vars(self).values())))

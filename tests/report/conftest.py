@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ext4kit.report.summary import Case
+from ext4kit.report.summary import TriageReport
 from sample_images.intrusion import unpack
 from sample_images.recipes import machine
 from sample_images.screenshots import collected
@@ -37,7 +37,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def story_case(story: Path) -> Case:
+def story_case(story: Path) -> TriageReport:
     """What is known of it."""
     return collected(story)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ext4kit.report.summary import Case
+from ext4kit.report.summary import TriageReport
 from ext4kit.report.summary.page import page_pieces
 from sample_images.screenshots import browser
 from tests.conftest import Cli
@@ -47,7 +47,7 @@ def title(dom: str) -> str:
 
 
 @pytest.fixture
-def text(story_case: Case) -> str:
+def text(story_case: TriageReport) -> str:
     return "".join(page_pieces(story_case))
 
 

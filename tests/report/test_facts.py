@@ -12,8 +12,8 @@ import pytest
 import ext4kit
 from ext4kit.recovery import Grade, find_deleted
 from ext4kit.recovery.sources import ALL_SOURCES
-from ext4kit.report.summary import Case
-from ext4kit.summary import Bins, Summary, Use, summarize
+from ext4kit.report.summary import TriageReport
+from ext4kit.summary import Bins, MapCategory, Triage, triage
 from sample_images.recipes.truth import load
 from tests.conftest import Cli, Images
 
@@ -33,13 +33,13 @@ def free_blocks(image: Path) -> int:
 
 
 @pytest.fixture(scope="module")
-def tree(unpacked: Images) -> tuple[Path, Summary]:
+def tree(unpacked: Images) -> tuple[Path, Triage]:
     image = unpacked("rm_rf_tree").image
     with ext4kit.open(image) as opened:
-        return image, summarize(opened.volume().filesystem())
+        return image, triage(opened.volume().filesystem())
 
 
-def test_the_identity_is_what_dumpe2fs_says(tree: tuple[Path, Summary]) -> None:
+def test_the_identity_is_what_dumpe2fs_says(tree: tuple[Path, Triage]) -> None:
     image, summary = tree
     told, identity = dumpe2fs(image), summary.identity
     assert identity.uuid == told["Filesystem UUID"]
@@ -50,16 +50,19 @@ def test_the_identity_is_what_dumpe2fs_says(tree: tuple[Path, Summary]) -> None:
     assert set(identity.features) == set(told["Filesystem features"].split())
 
 
-def test_the_map_of_the_disk_has_each_block_once(tree: tuple[Path, Summary]) -> None:
+def test_the_map_of_the_disk_has_each_block_once(tree: tuple[Path, Triage]) -> None:
     image, summary = tree
     totals = summary.disk.totals
     assert sum(totals.values()) == summary.identity.blocks
-    assert summary.identity.blocks - free_blocks(image) == totals[Use.METADATA] + totals[Use.FILES]
+    assert (
+        summary.identity.blocks - free_blocks(image)
+        == totals[MapCategory.METADATA] + totals[MapCategory.FILES]
+    )
     assert all((counts >= 0).all() for counts in summary.disk.counts.values())
 
 
 def test_what_can_be_got_back_lies_where_the_recipe_wrote_it(
-    tree: tuple[Path, Summary], unpacked: Images
+    tree: tuple[Path, Triage], unpacked: Images
 ) -> None:
     _, summary = tree
     truth = load(unpacked("rm_rf_tree").truth)
@@ -72,12 +75,12 @@ def test_what_can_be_got_back_lies_where_the_recipe_wrote_it(
     }
     disk = summary.disk
     cells = {block // disk.cell for block in blocks}
-    shown = (disk.counts[Use.INTACT] + disk.counts[Use.PARTIAL]).nonzero()[0]
+    shown = (disk.counts[MapCategory.INTACT] + disk.counts[MapCategory.PARTIAL]).nonzero()[0]
     assert cells <= set(shown.tolist())
-    assert disk.totals[Use.INTACT] + disk.totals[Use.PARTIAL] >= len(blocks)
+    assert disk.totals[MapCategory.INTACT] + disk.totals[MapCategory.PARTIAL] >= len(blocks)
 
 
-def test_the_grades_are_those_of_the_deleted_files(tree: tuple[Path, Summary]) -> None:
+def test_the_grades_are_those_of_the_deleted_files(tree: tuple[Path, Triage]) -> None:
     image, summary = tree
     with ext4kit.open(image) as opened:
         files = list(find_deleted(opened.volume().filesystem(), sources=ALL_SOURCES))
@@ -93,7 +96,7 @@ def test_the_grades_are_those_of_the_deleted_files(tree: tuple[Path, Summary]) -
 
 
 @pytest.mark.heavy
-def test_the_story_lies_in_its_week(story_case: Case) -> None:
+def test_the_story_lies_in_its_week(story_case: TriageReport) -> None:
     summary = story_case.summary
     assert summary.log.since is not None
     assert summary.log.until is not None
@@ -110,7 +113,7 @@ def test_the_story_lies_in_its_week(story_case: Case) -> None:
     assert last - hours.width <= summary.log.until < last
 
 
-def test_bins_hold_what_is_asked_for(story_case: Case) -> None:
+def test_bins_hold_what_is_asked_for(story_case: TriageReport) -> None:
     when: Bins | None = story_case.summary.deletions.when
     assert when is not None
     assert set(when.series) == set(map(str, Grade))

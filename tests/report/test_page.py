@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ext4kit.report.safe import shown
-from ext4kit.report.summary import Case
+from ext4kit.report.safe import printable
+from ext4kit.report.summary import TriageReport
 from ext4kit.report.summary.page import page_pieces
 from tests.conftest import Cli
 from tests.report.conftest import HOSTILE
@@ -48,7 +48,7 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def page_text(story_case: Case) -> str:
+def page_text(story_case: TriageReport) -> str:
     return "".join(page_pieces(story_case))
 
 
@@ -84,7 +84,7 @@ def test_the_page_asks_for_nothing_else(page_text: str) -> None:
     assert "@import" not in page_text
 
 
-def test_the_charts_are_drawn_of_the_figures(page_text: str, story_case: Case) -> None:
+def test_the_charts_are_drawn_of_the_figures(page_text: str, story_case: TriageReport) -> None:
     summary = story_case.summary
     assert page_text.count('<svg class="chart"') == 3
     assert page_text.count('<svg class="map"') == 2
@@ -102,7 +102,7 @@ def test_hostile_names_stay_text(hostile_page: str) -> None:
     assert not [name for name, _ in page.attributes if name.startswith("on")]
     texts = "\n".join(page.texts)
     for name in HOSTILE:
-        assert shown(name) in texts, name
+        assert printable(name) in texts, name
     assert "49" not in re.findall(r"/tmp/(\d+)", texts)  # the engine read no name as a template
     assert "<b>image.img" in texts
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e]", hostile_page)

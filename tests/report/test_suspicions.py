@@ -9,20 +9,20 @@ import pytest
 
 import ext4kit
 from ext4kit.recovery.sources import Source
-from ext4kit.summary import RULES, Extent, Summary, summarize
+from ext4kit.summary import RULES, Triage, TriageOptions, triage
 from sample_images.intrusion import unpack
 from sample_images.recipes import machine
 from tests.report.scenes import ACTS, GROUPS, acting, broken_into, fresh, plain, put
 
-QUICK = Extent(sources=frozenset({Source.JOURNAL}), verify=False)
+QUICK = TriageOptions(sources=frozenset({Source.JOURNAL}), verify=False)
 
 
-def summary_of(image: Path) -> Summary:
+def summary_of(image: Path) -> Triage:
     with ext4kit.open(image) as opened:
-        return summarize(opened.volume().filesystem(), QUICK)
+        return triage(opened.volume().filesystem(), QUICK)
 
 
-def found(summary: Summary) -> dict[str, set[bytes | None]]:
+def found(summary: Triage) -> dict[str, set[bytes | None]]:
     return {one.rule.code: {seen.path for seen in one.sightings} for one in summary.suspicions}
 
 

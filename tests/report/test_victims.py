@@ -51,7 +51,7 @@ def test_content_that_never_came_to_the_disk_is_missed(tmp_path: Path) -> None:
     count, victims = summary_of(cut).victims
     assert [victim.path for victim in victims] == [b"/notes.txt"]
     assert count == 1
-    assert victims[0].was_made
+    assert victims[0].was_new
     assert size_in(cut, "/notes.txt") == "0"
 
 

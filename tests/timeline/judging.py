@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 import ext4kit
-from ext4kit.timeline import Event, Kind, Timeline, build_timeline
+from ext4kit.timeline import Event, EventKind, Timeline, build_timeline
 from tests.session import Node, Operation, Session, Step, Tree
 
 TICK = 10_000_000  # ns; the kernel dates commits by a clock this coarse at worst
@@ -28,7 +28,7 @@ class Expected:
         old_path: of a renaming.
     """
 
-    kind: Kind
+    kind: EventKind
     inode: int
     paths: frozenset[bytes]
     old_path: bytes | None = None
@@ -39,43 +39,43 @@ class Expected:
         return same and event.path in self.paths
 
 
-def _one(kind: Kind, inode: int, path: bytes, old_path: bytes | None = None) -> Expected:
+def _one(kind: EventKind, inode: int, path: bytes, old_path: bytes | None = None) -> Expected:
     return Expected(kind, inode, frozenset([path]), old_path)
 
 
-def _changed(operation: Operation, before: Node, after: Node) -> Kind | None:
+def _changed(operation: Operation, before: Node, after: Node) -> EventKind | None:
     """What an operation on an existing inode changed, as the kernel shows it."""
     if operation.kind in ("setxattr", "removexattr"):
-        return Kind.XATTR if before.xattrs != after.xattrs else None
+        return EventKind.XATTR if before.xattrs != after.xattrs else None
     if operation.kind == "utimes":
-        return Kind.TIMES
+        return EventKind.TIMES
     if before.size != after.size:
-        return Kind.SIZE if after.size > before.size else Kind.TRUNCATED
+        return EventKind.SIZE if after.size > before.size else EventKind.TRUNCATED
     if (before.uid, before.gid) != (after.uid, after.gid):
-        return Kind.OWNER
+        return EventKind.OWNER
     if before.mode != after.mode:
-        return Kind.MODE
+        return EventKind.MODE
     if before.mtime != after.mtime:
-        return Kind.CONTENT
-    return Kind.STATUS if before.ctime != after.ctime else None
+        return EventKind.CONTENT
+    return EventKind.STATUS if before.ctime != after.ctime else None
 
 
 def expected_events(operation: Operation, before: Tree, after: Tree) -> list[Expected]:
     """The events of one operation, in any order."""
     path, other, inode = operation.path, operation.other, operation.inode
     if operation.kind in ("create", "symlink"):
-        return [_one(Kind.CREATED, inode, path)]
+        return [_one(EventKind.CREATED, inode, path)]
     if operation.kind == "mkdir":
-        return [_one(Kind.DIRECTORY_MADE, inode, path)]
+        return [_one(EventKind.DIRECTORY_MADE, inode, path)]
     if operation.kind == "rmdir":
-        return [_one(Kind.DIRECTORY_REMOVED, inode, path)]
+        return [_one(EventKind.DIRECTORY_REMOVED, inode, path)]
     if operation.kind == "unlink":
         return [_one(_loss(before[path]), inode, path)]
     if operation.kind == "link":
-        return [_one(Kind.LINKED, inode, other)]
+        return [_one(EventKind.LINKED, inode, other)]
     if operation.kind == "rename":
         same = path.rpartition(b"/")[0] == other.rpartition(b"/")[0]
-        events = [_one(Kind.RENAMED if same else Kind.MOVED, inode, other, path)]
+        events = [_one(EventKind.RENAMED if same else EventKind.MOVED, inode, other, path)]
         if operation.replaced:
             events.append(_one(_loss(before[other]), operation.replaced, other))
         return events
@@ -84,8 +84,8 @@ def expected_events(operation: Operation, before: Tree, after: Tree) -> list[Exp
     return [Expected(kind, inode, names)] if kind else []
 
 
-def _loss(node: Node) -> Kind:
-    return Kind.UNLINKED if node.links > 1 else Kind.DELETED
+def _loss(node: Node) -> EventKind:
+    return EventKind.UNLINKED if node.links > 1 else EventKind.DELETED
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +116,10 @@ def compare(session: Session, timeline: Timeline) -> Verdict:
     """Compare event by event, transaction by transaction."""
     found: dict[int, list[Event]] = defaultdict(list)
     for event in timeline:
-        if event.kind is not Kind.HINT and event.transaction is not None:
+        if event.kind is not EventKind.HINT and event.transaction is not None:
             found[event.transaction].append(event)
-    clock = timeline.clock
-    first = int(clock.baseline(clock.orders[-1:])[0])
+    clock = timeline.commits
+    first = int(clock.complete_since(clock.tids[-1:])[0])
     verdict = Verdict(0, [], [], [])
     looked_at = 0
     dated = int(clock.times_of(np.array([first]))[0]) + 2 * TICK
@@ -135,7 +135,7 @@ def compare(session: Session, timeline: Timeline) -> Verdict:
         label = f"{step.transaction}: {step.operation}"
         for wanted in _wanted(before, step):
             fitting = [event for event in happened if wanted.fits(event)]
-            bare = [event for event in happened if _is_vague(wanted, event, clock.is_whole)]
+            bare = [event for event in happened if _is_vague(wanted, event, clock.is_complete)]
             if fitting or bare:
                 happened.remove((fitting or bare)[0])
             if not fitting:
@@ -150,10 +150,12 @@ def _is_vague(wanted: Expected, event: Event, whole: bool) -> bool:
     The log has come round over the copies that show how it was before: a name that went is not
     known then, or that the inode changed is all that is left.
     """
-    renamed = {wanted.kind, event.kind} <= {Kind.RENAMED, Kind.MOVED}
+    renamed = {wanted.kind, event.kind} <= {EventKind.RENAMED, EventKind.MOVED}
     nameless = (event.kind is wanted.kind or renamed) and event.old_path is None
     nameless &= event.path in wanted.paths | {None}
-    return not whole and event.inode == wanted.inode and (event.kind is Kind.STATUS or nameless)
+    return (
+        not whole and event.inode == wanted.inode and (event.kind is EventKind.STATUS or nameless)
+    )
 
 
 def _wanted(before: Step, step: Step) -> list[Expected]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import ext4kit
-from ext4kit.timeline import Event, Kind, build_timeline
+from ext4kit.timeline import Event, EventKind, build_timeline
 from sample_images.recipes import machine
 from tests.session import CommitWatch
 
@@ -66,7 +66,7 @@ def told(events: list[Event], marks: list[int], step: int) -> list[Told]:
         for event in events
         if event.transaction is not None
         and first < event.transaction <= last
-        and event.kind is not Kind.HINT
+        and event.kind is not EventKind.HINT
     ]
     rows = [(str(event.kind), _text(event.path), _text(event.old_path)) for event in chosen]
     return sorted(rows, key=str)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ext4kit.timeline import Event, Kind
+from ext4kit.timeline import Event, EventKind
 from sample_images.recipes import machine
 from tests.timeline.scripts import events_of, mounted
 
@@ -45,7 +45,7 @@ def edited(image: Path, *commands: str) -> None:
 
 
 def hints(image: Path) -> list[Event]:
-    return [event for event in events_of(image) if event.kind is Kind.HINT]
+    return [event for event in events_of(image) if event.kind is EventKind.HINT]
 
 
 def test_a_file_system_left_alone_gives_no_hint(image: Path) -> None:

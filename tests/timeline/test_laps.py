@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ext4kit.timeline import Kind
+from ext4kit.timeline import EventKind
 from sample_images.recipes import machine
 from tests.timeline.scripts import events_of, mounted, told
 
@@ -46,9 +46,9 @@ def test_what_was_there_before_the_log_is_not_created_in_it(tmp_path: Path, kind
         (script.root / "old/new").write_bytes(b"")
         script.commit()
     events = events_of(image)
-    created = {event.path for event in events if event.kind is Kind.CREATED}
+    created = {event.path for event in events if event.kind is EventKind.CREATED}
     assert created == {b"/old/new"}
-    paths = {event.path for event in events if event.kind is not Kind.HINT}
+    paths = {event.path for event in events if event.kind is not EventKind.HINT}
     assert not paths & {b"/old/file-5", b"/old/file-6"}
     assert told(events, marks, 2) == [("status", "/old/moved", None)]  # its old name is lost
     assert told(events, marks, 3) == [("deleted", "/old/file-3", None)]
@@ -71,9 +71,9 @@ def test_an_unmount_loses_no_transaction(tmp_path: Path) -> None:
             (script.root / f"new-{mode:o}").write_bytes(b"x")
             script.commit()
     events = events_of(image)
-    changed = [event for event in events if event.kind is Kind.MODE]
+    changed = [event for event in events if event.kind is EventKind.MODE]
     assert [event.new & 0o777 for event in changed] == list(modes)
     assert [event.transaction for event in changed] == marks[1::2]
-    created = [event for event in events if event.kind is Kind.CREATED][-3:]
+    created = [event for event in events if event.kind is EventKind.CREATED][-3:]
     assert [event.path for event in created] == [f"/new-{mode:o}".encode() for mode in modes]
     assert all(event.exact for event in changed + created)

@@ -11,9 +11,9 @@ import ext4kit
 import ext4kit.journal.ring
 import ext4kit.past.appearances
 import ext4kit.past.directories
-from ext4kit.past import Past
-from ext4kit.past.appearances import Appearances, find_appearances
-from ext4kit.past.directories import DirectoryBlocks
+from ext4kit.past import History
+from ext4kit.past.appearances import EntryIntervals, find_entry_intervals
+from ext4kit.past.directories import DirectoryBlockHistory
 from ext4kit.timeline import Event, build_timeline
 from tests.conftest import Images
 from tests.recovery.test_traps import Disk, remove
@@ -29,20 +29,30 @@ def image(request: pytest.FixtureRequest, unpacked: Images) -> Path:
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ext4kit.journal.ring, "CHUNK_BYTES", 3 * 4096)
-    monkeypatch.setattr(ext4kit.past.directories, "BYTES_AT_ONCE", 2 * 4096)
+    monkeypatch.setattr(ext4kit.past.directories, "BATCH_BYTES", 2 * 4096)
 
 
-def rows(found: Appearances) -> list[tuple[object, ...]]:
-    columns = (found.child, found.directory, found.block, found.first, found.shown, found.gone,
-               found.seen, found.before, found.first_source, found.gone_source)  # fmt: skip
+def rows(found: EntryIntervals) -> list[tuple[object, ...]]:
+    columns = (
+        found.inode,
+        found.directory,
+        found.block,
+        found.valid_from,
+        found.first_seen,
+        found.removed,
+        found.last_seen,
+        found.last_absent,
+        found.first_source,
+        found.removal_source,
+    )
     plain = [column.tolist() for column in columns]
     return sorted(zip(*plain, found.name, strict=True))
 
 
 def appearances(path: Path) -> list[tuple[object, ...]]:
     with ext4kit.open(path) as image:
-        past = Past(image.volume().filesystem(), directories_only=True, committed_only=True)
-        return rows(find_appearances(DirectoryBlocks(past)))
+        past = History(image.volume().filesystem(), directories_only=True, committed_only=True)
+        return rows(find_entry_intervals(DirectoryBlockHistory(past)))
 
 
 def events(path: Path) -> list[Event]:
@@ -80,10 +90,12 @@ def test_the_order_of_events_is_the_same_in_each_run(
             (root / f"{number}").hardlink_to(root / "file")
     with disk.mounted() as root:
         remove(*(root / f"{number}" for number in range(9)))
-    weights = ext4kit.past.appearances._WEIGHTS
+    weights = ext4kit.past.appearances._HASH_WEIGHTS
     every = []
     for run in range(3):
-        monkeypatch.setattr(ext4kit.past.appearances, "_WEIGHTS", np.roll(weights, 2 * run + 1))
+        monkeypatch.setattr(
+            ext4kit.past.appearances, "_HASH_WEIGHTS", np.roll(weights, 2 * run + 1)
+        )
         every.append([(event.kind, event.path) for event in events(disk.image)])
     assert every[0][0] == ("created", b"/file")
     assert len(every[0]) == 10

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import ext4kit
-from ext4kit.timeline import Kind, build_timeline
+from ext4kit.timeline import EventKind, build_timeline
 from sample_images.recipes import machine
 from tests.timeline.scripts import events_of, mounted, told
 
@@ -211,7 +211,7 @@ def test_a_large_transaction_in_a_directory_of_several_levels(tmp_path: Path) ->
     gone = [("deleted", f"/folder/{name}", None) for name in names[::2]]
     moved = [("moved", f"/{name}", f"/folder/{name}") for name in names[1:200:2]]
     assert told(events, marks, 2) == [*gone, *moved]
-    assert all(event.exact for event in events if event.kind is not Kind.HINT)
+    assert all(event.exact for event in events if event.kind is not EventKind.HINT)
 
 
 def test_what_only_fast_commits_hold_is_left_out_and_said_to_be(tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ def test_what_only_fast_commits_hold_is_left_out_and_said_to_be(tmp_path: Path) 
         fs = opened.volume().filesystem()
         timeline = build_timeline(fs)
         events = list(timeline)
-        known = set(timeline.clock.orders.tolist())
+        known = set(timeline.commits.tids.tolist())
     assert {event.transaction for event in events} <= known
     assert any("fast commits" in problem.what for problem in fs.problems)
     paths = {event.path for event in events}

@@ -13,7 +13,7 @@ import pytest
 from ext4kit.findings import Severity
 from ext4kit.verify import CODES, Findings
 from ext4kit.verify.findings import KEPT_EACH
-from ext4kit.verify.scene import Visited
+from ext4kit.verify.scene import VisitedBlocks
 from tests.conftest import Cli
 from tests.environment import ROOT
 from tests.filesystem.matrix import run
@@ -50,7 +50,7 @@ def test_findings_are_bounded_and_counts_true() -> None:
 
 
 def test_each_block_is_visited_once() -> None:
-    visited, seen, rng = Visited(), set(), np.random.default_rng(3)
+    visited, seen, rng = VisitedBlocks(), set(), np.random.default_rng(3)
     for _ in range(50):
         blocks = rng.integers(0, 300, 20)
         for block, fresh in zip(blocks.tolist(), visited.visit(blocks).tolist(), strict=True):

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 import ext4kit
-from ext4kit.filesystem.ahead import AHEAD, AT_ONCE, Errand, ahead
+from ext4kit.filesystem.ahead import AHEAD, AT_ONCE, BackgroundCall, prefetch_map
 from ext4kit.verify import Findings, directories, inodes, verify
 from ext4kit.verify.findings import KEPT_EACH
-from ext4kit.verify.plain import Piece, read_piece
-from ext4kit.verify.scene import Scene
+from ext4kit.verify.plain import InodeBatch, read_batch
+from ext4kit.verify.scene import VerifyContext
 from tests.environment import needs
 from tests.filesystem.matrix import run
 from tests.verify.places import debugfs
@@ -49,7 +49,7 @@ def test_pieces_come_in_order_and_few_at_once() -> None:
             taken.append(number)
             yield number
 
-    for place, made in enumerate(ahead(make, numbers())):
+    for place, made in enumerate(prefetch_map(make, numbers())):
         assert made == place * place
         assert len(taken) <= place + 1 + AHEAD
     assert len(taken) == 40
@@ -57,12 +57,12 @@ def test_pieces_come_in_order_and_few_at_once() -> None:
 
 
 def test_an_error_is_raised_where_its_piece_is_wanted() -> None:
-    pieces = ahead(lambda number: 60 // number, (3, 2, 0, 1))
+    pieces = prefetch_map(lambda number: 60 // number, (3, 2, 0, 1))
     assert [next(pieces), next(pieces)] == [20, 30]
     with pytest.raises(ZeroDivisionError):
         next(pieces)
     with pytest.raises(ZeroDivisionError):
-        Errand(lambda number: 1 // number, 0).wait()
+        BackgroundCall(lambda number: 1 // number, 0).wait()
 
 
 def test_findings_of_two_collectors_are_bounded_and_counts_true() -> None:
@@ -102,9 +102,9 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make(folder / "image", "-O ^metadata_csum,^has_journal,^orphan_file")
 
 
-def piece_of(image: Path, numbers: range) -> Piece:
+def piece_of(image: Path, numbers: range) -> InodeBatch:
     with ext4kit.open(image) as opened:
-        return read_piece(Scene(opened.volume().filesystem()), np.array(numbers))
+        return read_batch(VerifyContext(opened.volume().filesystem()), np.array(numbers))
 
 
 def number_of(image: Path, path: str) -> int:
@@ -143,7 +143,7 @@ def test_a_bit_of_a_plain_file_is_wrong_where_e2fsck_says_so(bare: Path) -> None
     at = int(told[1]) * 1024 + int(told[2], 16)
     plain = piece_of(bare, range(number, number + 1))
     assert len(plain.number) == 1
-    assert not len(plain.others)
+    assert not len(plain.special_files)
     chance, verdicts = random.Random("plain"), []
     for bit in sorted(chance.sample(range(EXTRA_END * 8), FLIPS)):
         flip(bare, at * 8 + bit)

@@ -6,7 +6,7 @@ import click
 
 from ext4kit.cli.journal.logs import need_journal
 from ext4kit.cli.progress import progress
-from ext4kit.cli.session import CONTEXT, Options, opened, shared
+from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared
 from ext4kit.journal.audit import audit
 from ext4kit.report.journal_audit import audit_lines, audit_records, verdict_lines, verdict_records
 from ext4kit.report.records import write_records
@@ -21,7 +21,7 @@ Examples:
 @click.command("audit", context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared()
 @click.option("-a", "--all", "every", is_flag=True, help="The verdict on each block as well.")
-def command(options: Options, every: bool) -> None:
+def command(options: CommonOptions, every: bool) -> None:
     """A verdict on every block of the journal of IMAGE, earlier laps included.
 
     Each finding says where it is, what was read and what was expected, and what follows from

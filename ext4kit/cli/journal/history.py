@@ -12,22 +12,22 @@ import click
 import numpy as np
 
 from ext4kit.cli.outputs import check_new_file
-from ext4kit.cli.session import CONTEXT, Options, Session, opened, shared
+from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared
 from ext4kit.errors import OutputError, RequestError
 from ext4kit.fields import json_name
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.directories import directory_blocks
-from ext4kit.journal import History as Copies
+from ext4kit.journal import BlockHistory as Copies
 from ext4kit.journal import Log
 from ext4kit.journal.as_of import AsOfFileSystem
 from ext4kit.journal.epochs import epochs_of
 from ext4kit.journal.versions import (
-    Reader,
-    Version,
+    BlockVersion,
+    StructureReader,
     block_versions,
-    compared,
+    diff_versions,
     inode_reader,
-    reader_of,
+    reader_for_block,
 )
 from ext4kit.parsers.features import Compat
 from ext4kit.report.journal_history import BlockTarget, InodeTarget, history_lines, history_records
@@ -48,8 +48,8 @@ Examples:
 class _History:
     """The versions asked for, how they are read, and what says so in a record."""
 
-    versions: Iterator[Version]
-    reader_for: Callable[[bytes], Reader]
+    versions: Iterator[BlockVersion]
+    reader_for: Callable[[bytes], StructureReader]
     target: BlockTarget | InodeTarget
 
 
@@ -61,7 +61,7 @@ class _History:
 @click.option("--raw", metavar="FILE", help="Write the bytes of one version; - for stdout.")
 @click.option("--transaction", type=click.IntRange(0), metavar="T", help="The version for --raw.")
 def command(
-    options: Options,
+    options: CommonOptions,
     target: str | None,
     block: int | None,
     entries: bool,
@@ -93,8 +93,8 @@ def command(
             _show(options, _block(now, log, each))
 
 
-def _show(options: Options, history: _History) -> None:
-    found = compared(history.versions, history.reader_for)
+def _show(options: CommonOptions, history: _History) -> None:
+    found = diff_versions(history.versions, history.reader_for)
     if options.json:
         write_records(history_records(found, history.target))
     else:
@@ -105,7 +105,7 @@ def _log(session: Session) -> tuple[FileSystem, Log | None]:
     """(the file system as it is now, its log or None with a problem that says why)."""
     fs = session.fs
     if isinstance(fs, AsOfFileSystem):
-        return fs.moment.now, fs.moment.log
+        return fs.moment.present, fs.moment.log
     if Compat.HAS_JOURNAL not in fs.superblock.features:
         raise RequestError(f"{session.options.image}: the file system has no journal")
     return fs, Log.open(fs)
@@ -113,7 +113,9 @@ def _log(session: Session) -> tuple[FileSystem, Log | None]:
 
 def _block(now: FileSystem, log: Log, block: int | None) -> _History:
     number = block or 0
-    return _History(block_versions(now, log, number), reader_of(now, number), {"block": number})
+    return _History(
+        block_versions(now, log, number), reader_for_block(now, number), {"block": number}
+    )
 
 
 def _inode(session: Session, now: FileSystem, log: Log, target: str) -> _History:
@@ -123,7 +125,7 @@ def _inode(session: Session, now: FileSystem, log: Log, target: str) -> _History
     block, offset = (int(part[0]) for part in now.inode_location(np.array([number])))
     size, reader = now.superblock.inode_size, inode_reader(now, number)
     since = epochs_of(now, Copies(log)).first_of_layout
-    versions = (one.part(offset, size) for one in block_versions(now, log, block, since))
+    versions = (one.slice(offset, size) for one in block_versions(now, log, block, since))
     names: InodeTarget = {"inode": number} if by_number else {"inode": number, **json_name(path)}
     return _History(versions, lambda _: reader, names)
 

@@ -6,7 +6,7 @@ import click
 
 from ext4kit.cli.journal.logs import opened_log
 from ext4kit.cli.progress import progress
-from ext4kit.cli.session import CONTEXT, Options, opened, shared
+from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared
 from ext4kit.report.journal_list import transaction_lines, transaction_records
 from ext4kit.report.records import write_records
 
@@ -19,7 +19,7 @@ Examples:
 
 @click.command("list", context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared()
-def command(options: Options) -> None:
+def command(options: CommonOptions) -> None:
     """The transactions in the journal of IMAGE, oldest first, and what each touched.
 
     \b

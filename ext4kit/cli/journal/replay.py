@@ -9,11 +9,11 @@ import click
 
 from ext4kit.cli.outputs import check_new_file
 from ext4kit.cli.progress import progress
-from ext4kit.cli.session import CONTEXT, Options, Session, opened, shared
+from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared
 from ext4kit.errors import RequestError
 from ext4kit.evidence.source import Source
 from ext4kit.journal import Log, ReplayedBlocks, replay
-from ext4kit.journal.aftermath import Aftermath, Patch, aftermath
+from ext4kit.journal.aftermath import Patch, PostRecovery, post_recovery_patches
 from ext4kit.output.replayed_copy import replayed_changes, write_copy
 from ext4kit.parsers.features import Compat
 from ext4kit.report.journal_replay import (
@@ -39,7 +39,7 @@ Examples:
               help="Write the volume as a recovery would leave it to this new file.")  # fmt: skip
 @click.option("--journal-copy", metavar="FILE", type=click.Path(path_type=Path),
               help="The same of what --journal names: its log is empty then.")  # fmt: skip
-def command(options: Options, copy: Path | None, journal_copy: Path | None) -> None:
+def command(options: CommonOptions, copy: Path | None, journal_copy: Path | None) -> None:
     """What a recovery of IMAGE's journal would do; with -o, a replayed copy.
 
     IMAGE itself is never changed. The copy is the file system's volume, block for block.
@@ -58,10 +58,10 @@ def command(options: Options, copy: Path | None, journal_copy: Path | None) -> N
         _tell(options, session, replayed)
         if copy is None:
             return
-        if log.refusal and log.walk.refused:
+        if log.refusal and log.walk.refusal:
             session.fs.problems.add(str(copy), "not written: no recovery would accept this log")
             return
-        after = aftermath(session.fs, replayed)
+        after = post_recovery_patches(session.fs, replayed)
         _write_copies(session, replayed, after, copy, journal_copy)
 
 
@@ -72,7 +72,7 @@ def _log(session: Session) -> Log | None:
     return Log.open(session.fs)
 
 
-def _tell(options: Options, session: Session, replayed: ReplayedBlocks) -> None:
+def _tell(options: CommonOptions, session: Session, replayed: ReplayedBlocks) -> None:
     facts = replay_facts(session.fs, replayed)
     if options.json:
         write_records(replay_records(facts, replayed))
@@ -83,7 +83,7 @@ def _tell(options: Options, session: Session, replayed: ReplayedBlocks) -> None:
 def _write_copies(
     session: Session,
     replayed: ReplayedBlocks,
-    after: Aftermath,
+    after: PostRecovery,
     copy: Path,
     journal_copy: Path | None,
 ) -> None:

@@ -18,8 +18,8 @@ import numpy as np
 
 from ext4kit.errors import AccessError, CorruptError
 from ext4kit.evidence.containers.opened import Opened
-from ext4kit.evidence.containers.pieces import Cache, Pieces
-from ext4kit.evidence.lost import joined
+from ext4kit.evidence.containers.pieces import ChunkCache, ChunkedSource
+from ext4kit.evidence.lost import merge_ranges
 from ext4kit.evidence.raw import RawFile
 from ext4kit.evidence.source import peek
 from ext4kit.findings import Problems, Severity
@@ -47,7 +47,7 @@ _MOST_UNREAD = 1 << 16  # runs of sectors in one list
 _SUFFIX = 4  # ".E01"
 
 
-class Ewf(Pieces):
+class Ewf(ChunkedSource):
     """The media in a set of segments, a chunk a piece.
 
     Args:
@@ -77,16 +77,16 @@ class Ewf(Pieces):
         self._files, self._unread = files, unread
         self._starts, self._ends, self._packed = starts, ends, packed
         self._firsts = firsts
-        self._unpacked = Cache()
+        self._unpacked = ChunkCache()
 
     def close(self) -> None:
         """Close every segment."""
         for file in self._files:
             file.close()
 
-    def lost(self) -> Any:
+    def unreadable(self) -> Any:
         """What is missing or was never imaged, and the damage met so far: first byte, end."""
-        return joined(np.concatenate([self._missing, super().lost()]))
+        return merge_ranges(np.concatenate([self._missing, super().unreadable()]))
 
     @cached_property
     def _missing(self) -> Any:
@@ -97,7 +97,7 @@ class Ewf(Pieces):
         chunks = np.flatnonzero((length <= 0) | (self._starts + length > sizes[segment]))
         cut = np.stack([chunks, chunks + 1], axis=1) * self._piece
         behind = [[len(self._starts) * self._piece, self.size]]
-        return np.minimum(joined(np.concatenate([self._unread, cut, behind])), self.size)
+        return np.minimum(merge_ranges(np.concatenate([self._unread, cut, behind])), self.size)
 
     @property
     def _most(self) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 from ext4kit.errors import AccessError
 from ext4kit.evidence.containers.beside import find_beside
 from ext4kit.evidence.containers.opened import Opened
-from ext4kit.evidence.containers.pieces import Cache, Pieces
+from ext4kit.evidence.containers.pieces import ChunkCache, ChunkedSource
 from ext4kit.findings import Problems
 
 _PIECE = 64 << 10
@@ -20,7 +20,7 @@ _AT_ONCE = 16 << 20
 _DEPTH = 32  # of chains of differencing images
 
 
-class LibrarySource(Pieces):
+class LibrarySource(ChunkedSource):
     """A disk that a library reads; what is small is kept, what is large is passed on.
 
     Args:
@@ -34,7 +34,7 @@ class LibrarySource(Pieces):
         super().__init__(name, size, _PIECE, problems)
         self.sector_size = int(getattr(handles[0], "bytes_per_sector", 0))
         self._handles = handles
-        self._kept = Cache()
+        self._kept = ChunkCache()
 
     def close(self) -> None:
         """Close the library's handles."""

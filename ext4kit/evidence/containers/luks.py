@@ -14,8 +14,8 @@ import numpy as np
 
 from ext4kit.errors import CorruptError, UnsupportedError
 from ext4kit.evidence.containers.ciphers import UNIT, Decrypt, make_decrypt
-from ext4kit.evidence.containers.pieces import Cache, Pieces
-from ext4kit.evidence.lost import joined, lost_ranges
+from ext4kit.evidence.containers.pieces import ChunkCache, ChunkedSource
+from ext4kit.evidence.lost import merge_ranges, unreadable_ranges
 from ext4kit.evidence.source import Source, Window, peek
 from ext4kit.findings import Problems
 from ext4kit.parsers.luks import (
@@ -34,7 +34,7 @@ _PIECE = 64 << 10
 _AT_ONCE = 4 << 20
 
 
-class LuksVolume(Pieces):
+class LuksVolume(ChunkedSource):
     """The decrypted payload.
 
     Args:
@@ -48,14 +48,14 @@ class LuksVolume(Pieces):
         super().__init__(payload.name, whole, _PIECE, Problems())
         self._payload, self._decrypt = payload, decrypt
         self._tweak = header.tweak
-        self._kept = Cache()
+        self._kept = ChunkCache()
 
-    def lost(self) -> Any:
+    def unreadable(self) -> Any:
         """The bytes known to be lost below, in whole pieces: first byte, end."""
-        table = np.concatenate([lost_ranges(self._payload), super().lost()])
+        table = np.concatenate([unreadable_ranges(self._payload), super().unreadable()])
         table[:, 0] -= table[:, 0] % _PIECE
         table[:, 1] += -table[:, 1] % _PIECE
-        return np.minimum(joined(table), self.size)
+        return np.minimum(merge_ranges(table), self.size)
 
     def _load(self, index: int, wanted: int) -> memoryview:
         return self._kept.get(index, lambda at: self._plain(at * _PIECE, wanted))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ext4kit.errors import AccessError, CorruptError, Ext4kitError
-from ext4kit.evidence.lost import joined, lost_ranges, moved
+from ext4kit.evidence.lost import merge_ranges, shift_ranges, unreadable_ranges
 from ext4kit.evidence.source import Source, check_range, fileno_range, peek
 from ext4kit.findings import Problems, Severity
 from ext4kit.parsers.lvm import SECTOR, Group, parse_label, parse_text, text_place
@@ -109,10 +109,10 @@ class LogicalVolume:
         found = self._alone(offset, length)
         return fileno_range(found[0], found[1], length) if found else None
 
-    def lost(self) -> Any:
+    def unreadable(self) -> Any:
         """What is on missing volumes, and what others know to be lost: first byte, end."""
         found = [_lost_of(run, column) for run in self._runs for column in range(len(run.places))]
-        return joined(np.concatenate([np.empty((0, 2), np.int64), *found]))
+        return merge_ranges(np.concatenate([np.empty((0, 2), np.int64), *found]))
 
     def close(self) -> None:
         """Nothing to do: the evidence below it is closed by its owner."""
@@ -123,7 +123,11 @@ def _lost_of(run: Run, column: int) -> Any:
     _, source, base = run.places[column]
     stripe, width = run.stripe, len(run.places)
     size = -(-run.length // (stripe * width)) * stripe
-    lost = np.array([[0, size]]) if source is None else moved(lost_ranges(source), -base, size)
+    lost = (
+        np.array([[0, size]])
+        if source is None
+        else shift_ranges(unreadable_ranges(source), -base, size)
+    )
     first, end = lost[:, 0] // stripe, -(-lost[:, 1] // stripe)
     if (end - first).sum() > _MOST_STRIPES:
         lost, first, end = np.array([[0, run.length]]), np.zeros(1, int), np.ones(1, int)

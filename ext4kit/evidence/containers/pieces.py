@@ -8,14 +8,14 @@ from threading import Lock
 from typing import Any
 
 from ext4kit.errors import AccessError
-from ext4kit.evidence.lost import LostRanges
+from ext4kit.evidence.lost import UnreadableRanges
 from ext4kit.evidence.source import check_range
 from ext4kit.findings import Problems
 
 CACHE_BYTES = 32 << 20
 
 
-class Cache:
+class ChunkCache:
     """The pieces used last, bounded in bytes.
 
     Args:
@@ -41,7 +41,7 @@ class Cache:
         return made
 
 
-class Pieces:
+class ChunkedSource:
     """A source whose bytes come in pieces of one size; subclasses say how to get one.
 
     One thread at a time reads: neither the cache nor the libraries behind it take more.
@@ -59,9 +59,9 @@ class Pieces:
         self.problems = problems
         self._piece = piece
         self._lock = Lock()
-        self._lost = LostRanges()
+        self._lost = UnreadableRanges()
 
-    def lost(self) -> Any:
+    def unreadable(self) -> Any:
         """The bytes known to be lost, int64 (n, 2): first byte, end."""
         return self._lost.table()
 

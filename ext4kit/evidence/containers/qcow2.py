@@ -15,8 +15,8 @@ import numpy as np
 
 from ext4kit.errors import AccessError, Ext4kitError
 from ext4kit.evidence.containers.extras import extra
-from ext4kit.evidence.containers.pieces import Cache, Pieces
-from ext4kit.evidence.lost import joined, lost_ranges
+from ext4kit.evidence.containers.pieces import ChunkCache, ChunkedSource
+from ext4kit.evidence.lost import merge_ranges, unreadable_ranges
 from ext4kit.evidence.source import Source, peek
 from ext4kit.findings import Problems
 from ext4kit.parsers.qcow2 import (
@@ -32,7 +32,7 @@ _TABLES_BYTES = 16 << 20
 _DEFLATE_WINDOW = -12  # raw deflate, a window of 4 KiB
 
 
-class Qcow2(Pieces):
+class Qcow2(ChunkedSource):
     """A QCOW2 image, a cluster a piece.
 
     Args:
@@ -55,8 +55,8 @@ class Qcow2(Pieces):
         self._file = file
         self._header = header
         self._backing = backing
-        self._tables = Cache(_TABLES_BYTES)
-        self._unpacked = Cache()
+        self._tables = ChunkCache(_TABLES_BYTES)
+        self._unpacked = ChunkCache()
         self._zeros = memoryview(bytes(self._piece))
 
     def close(self) -> None:
@@ -90,17 +90,17 @@ class Qcow2(Pieces):
         rows = self._tables.get(table, self._second_level)
         return bytes(rows[row * size : row * size + size])
 
-    def lost(self) -> Any:
+    def unreadable(self) -> Any:
         """What the tables place behind the end of the file, and the damage met so far."""
-        behind = joined([]) if self._backing is None else lost_ranges(self._backing)
-        found = [super().lost()]
+        behind = merge_ranges([]) if self._backing is None else unreadable_ranges(self._backing)
+        found = [super().unreadable()]
         try:
             first = np.frombuffer(self._first_level, ">u8") & np.uint64(OFFSET)
         except AccessError:
             return np.array([[0, self.size]])
         tables = range(len(first)) if len(behind) else np.flatnonzero(first).tolist()
         found += [self._lost_in(table, behind) for table in tables]
-        return np.minimum(joined(np.concatenate(found)), self.size)
+        return np.minimum(merge_ranges(np.concatenate(found)), self.size)
 
     def _lost_in(self, table: int, behind: Any) -> Any:
         """What is lost of the clusters that a table of the second level places."""

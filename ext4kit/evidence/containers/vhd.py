@@ -13,8 +13,8 @@ import numpy as np
 
 from ext4kit.arrays.intervals import Intervals
 from ext4kit.errors import AccessError, CorruptError
-from ext4kit.evidence.containers.pieces import Cache, Pieces
-from ext4kit.evidence.lost import joined, lost_ranges
+from ext4kit.evidence.containers.pieces import ChunkCache, ChunkedSource
+from ext4kit.evidence.lost import merge_ranges, unreadable_ranges
 from ext4kit.evidence.source import Source, peek
 from ext4kit.findings import Problems
 from ext4kit.parsers.vhd import (
@@ -33,7 +33,7 @@ from ext4kit.parsers.vhd import (
 _PIECE = 64 << 10
 
 
-class Vhd(Pieces):
+class Vhd(ChunkedSource):
     """A disk in blocks, each with a bitmap of its sectors in front.
 
     Args:
@@ -65,7 +65,7 @@ class Vhd(Pieces):
         self._bitmap = -(-(header.block // SECTOR) // (8 * SECTOR)) * SECTOR
         self._places = np.frombuffer(raw, ">u4").astype(np.int64) * SECTOR
         self._absent = self._places == ABSENT * SECTOR
-        self._mixed = Cache()
+        self._mixed = ChunkCache()
         self._zeros = memoryview(bytes(self._piece))
 
     def close(self) -> None:
@@ -74,14 +74,14 @@ class Vhd(Pieces):
         if self._parent is not None:
             self._parent.close()
 
-    def lost(self) -> Any:
+    def unreadable(self) -> Any:
         """Blocks placed behind the end of the file, what the parent lost, damage met so far."""
         ends = self._places + self._bitmap + self._block
         cut = np.flatnonzero(~self._absent & (ends > self._file.size))
-        found = [super().lost(), np.stack([cut, cut + 1], axis=1) * self._block]
+        found = [super().unreadable(), np.stack([cut, cut + 1], axis=1) * self._block]
         if self._parent is not None:
-            found.append(self._left_behind(lost_ranges(self._parent)))
-        return np.minimum(joined(np.concatenate(found)), self.size)
+            found.append(self._left_behind(unreadable_ranges(self._parent)))
+        return np.minimum(merge_ranges(np.concatenate(found)), self.size)
 
     def _left_behind(self, lost: Any) -> Any:
         """What the parent lost of the blocks that are left to it, whole or in part."""

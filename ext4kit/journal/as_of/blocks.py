@@ -12,10 +12,10 @@ from ext4kit.arrays.types import NO_ROW
 from ext4kit.errors import AccessError
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.geometry import descriptor_blocks
-from ext4kit.journal.as_of.reach import IDS, Reach
-from ext4kit.journal.as_of.tenure import Tenure
-from ext4kit.journal.history import History
-from ext4kit.journal.overlay import CopiesInFront
+from ext4kit.journal.as_of.reach import TID_MODULUS, AsOfRange
+from ext4kit.journal.as_of.tenure import AllocationHistory
+from ext4kit.journal.history import BlockHistory
+from ext4kit.journal.overlay import JournalOverlay
 from ext4kit.parsers.superblock import SUPERBLOCK_OFFSET
 
 
@@ -23,50 +23,52 @@ class UnknownStateError(AccessError):
     """What was asked for was not the same at all times, and the log does not say what it was."""
 
 
-class Moment:
+class PointInTime:
     """The log's view of one point in time: right after a transaction.
 
     Args:
-        now: the file system as it is, what fast commits change left out.
+        present: the file system as it is, what fast commits change left out.
         history: the copies.
-        reach: the transactions that can be asked for.
+        range: the transactions that can be asked for.
         order: the transaction's order, one of them.
 
     Attributes:
-        tenure: since when blocks were in use.
+        allocation: since when blocks were in use.
     """
 
-    def __init__(self, now: FileSystem, history: History, reach: Reach, order: int) -> None:
-        self.now = now
+    def __init__(
+        self, now: FileSystem, history: BlockHistory, reach: AsOfRange, order: int
+    ) -> None:
+        self.present = now
         self.history = history
         self.log = history.log
-        self.reach = reach
+        self.range = reach
         self.order = order
-        self.tenure = Tenure(now, history)
+        self.allocation = AllocationHistory(now, history)
 
     @property
     def transaction(self) -> int:
         """The transaction's id."""
-        return self.order % IDS
+        return self.order % TID_MODULUS
 
-    def copies(self, blocks: Any) -> Any:
+    def copies_as_of(self, blocks: Any) -> Any:
         """Row of `log.tags` with each block's state then; -1 where no copy gives it.
 
         A copy older than the reach's floor need not be the block's last one, and a revoked one
         was given up: neither counts.
         """
-        copies = self.history.latest(blocks, self.order)
+        copies = self.history.newest_copies(blocks, self.order)
         order = self.log.tags.order[copies] if len(self.log.tags) else copies
-        fits = (copies >= 0) & (order >= self.reach.floor)
+        fits = (copies >= 0) & (order >= self.range.complete_since)
         fits &= ~self._is_revoked(blocks, order)
         return np.where(fits, copies, -1)
 
     def changed_later(self, blocks: Any) -> Any:
         """Per block (bool): some later transaction has a copy of it, or may have."""
-        return is_member(blocks, self._later)
+        return is_member(blocks, self._later_copies)
 
     @cached_property
-    def _later(self) -> Any:
+    def _later_copies(self) -> Any:
         tags = self.log.tags
         return np.unique(tags.block[tags.order > self.order])
 
@@ -86,7 +88,7 @@ class Moment:
         return (row != NO_ROW) & (values_at(at, row) > order)
 
 
-class MomentBlocks(CopiesInFront):
+class AsOfMetadataBlocks(JournalOverlay):
     """Metadata as of a moment; a block whose state then is not known cannot be read.
 
     A block's state is its newest copy. One that no copy speaks of is on disk as it was, where
@@ -97,20 +99,20 @@ class MomentBlocks(CopiesInFront):
         fixed: blocks (int64) that are taken from the present rather than refused.
     """
 
-    def __init__(self, moment: Moment, fixed: Any) -> None:
-        super().__init__(moment.now.blocks, moment.log)
+    def __init__(self, moment: PointInTime, fixed: Any) -> None:
+        super().__init__(moment.present.blocks, moment.log)
         self.moment = moment
         self.fixed = fixed
 
     def copies_of(self, blocks: Any) -> Any:
         """Row of `log.tags` of each block's state then, -1 where the disk has it."""
-        return self.moment.copies(blocks)
+        return self.moment.copies_as_of(blocks)
 
-    def known(self, blocks: Any) -> Any:
+    def is_known(self, blocks: Any) -> Any:
         """Per block (bool): its state then is known."""
         known = (self.copies_of(blocks) >= 0) | is_member(blocks, self.fixed)
         rest = np.flatnonzero(~known & ~self.moment.changed_later(blocks))
-        known[rest] = self.moment.tenure.held(blocks[rest], self.moment.order)
+        known[rest] = self.moment.allocation.stayed_allocated(blocks[rest], self.moment.order)
         return known
 
     def read(self, block: int, count: int = 1) -> memoryview:
@@ -133,33 +135,33 @@ class MomentBlocks(CopiesInFront):
         return super().read_many(blocks)
 
     def _check(self, blocks: Any) -> None:
-        unknown = blocks[~self.known(blocks)]
+        unknown = blocks[~self.is_known(blocks)]
         if len(unknown):
             moment = f"right after transaction {self.moment.transaction}"
             raise UnknownStateError(f"block {unknown[0]:,}: its state {moment} is not known")
 
 
-class ContentBlocks(CopiesInFront):
+class AsOfContentBlocks(JournalOverlay):
     """Blocks of files: a copy counts only while its block stayed in use since.
 
     A block may have been metadata before, and ordered data leaves no copy when it takes over.
     """
 
-    def __init__(self, moment: Moment) -> None:
-        super().__init__(moment.now.blocks, moment.log)
+    def __init__(self, moment: PointInTime) -> None:
+        super().__init__(moment.present.blocks, moment.log)
         self.moment = moment
 
     def copies_of(self, blocks: Any) -> Any:
         """Row of `log.tags` of each block's content then, -1 without one."""
-        copies = self.moment.copies(blocks)
+        copies = self.moment.copies_as_of(blocks)
         logged = np.flatnonzero(copies >= 0)
         since = self.log.tags.order[copies[logged]] - 1
-        held = self.moment.tenure.held(blocks[logged], since, self.moment.order)
+        held = self.moment.allocation.stayed_allocated(blocks[logged], since, self.moment.order)
         copies[logged[~held]] = -1
         return copies
 
 
-def fixed_blocks(now: FileSystem) -> Any:
+def layout_blocks(now: FileSystem) -> Any:
     """Blocks of the superblock and the group descriptors, which say where things lie: ascending."""
     places = descriptor_blocks(now.superblock, 0, now.blocks.blocks_count)
     return np.unique(np.append(places, SUPERBLOCK_OFFSET // now.blocks.block_size))

@@ -17,11 +17,16 @@ from ext4kit.filesystem.content import Content
 from ext4kit.filesystem.directories import directory_blocks
 from ext4kit.filesystem.maps import Runs
 from ext4kit.findings import Problems, Severity
-from ext4kit.journal.as_of.blocks import Moment, MomentBlocks, UnknownStateError, fixed_blocks
-from ext4kit.journal.as_of.reach import reach_of
-from ext4kit.journal.as_of.vouching import Vouching
+from ext4kit.journal.as_of.blocks import (
+    AsOfMetadataBlocks,
+    PointInTime,
+    UnknownStateError,
+    layout_blocks,
+)
+from ext4kit.journal.as_of.reach import as_of_range
+from ext4kit.journal.as_of.vouching import ContentCertainty
 from ext4kit.journal.epochs import epochs_of
-from ext4kit.journal.history import History
+from ext4kit.journal.history import BlockHistory
 from ext4kit.journal.log import Log
 from ext4kit.journal.replay import ReplayedBlocks
 from ext4kit.parsers.features import Compat
@@ -44,16 +49,16 @@ class AsOfFileSystem(FileSystem):
         problems: collects what is found wrong or not known.
     """
 
-    def __init__(self, moment: Moment, problems: Problems) -> None:
-        blocks = MomentBlocks(moment, fixed_blocks(moment.now))
-        super().__init__(blocks, _superblock_then(moment, blocks), problems)
+    def __init__(self, moment: PointInTime, problems: Problems) -> None:
+        blocks = AsOfMetadataBlocks(moment, layout_blocks(moment.present))
+        super().__init__(blocks, _superblock_as_of(moment, blocks), problems)
         self.moment = moment
         self.as_of = TransactionId(moment.transaction)
         self.unreadable = f"is not known as of transaction {self.as_of}"
-        self.journal_device = moment.now.journal_device
-        self._known = blocks.known
-        self._vouching = Vouching(moment, self)
-        _tell_unseen(moment, problems)
+        self.journal_device = moment.present.journal_device
+        self._known = blocks.is_known
+        self._vouching = ContentCertainty(moment, self)
+        _report_limits(moment, problems)
 
     def fetch(self, blocks: Any) -> tuple[Any, Any]:
         """(uint8 (n, block size), known (n,)): blocks whose state is not known come as zeros."""
@@ -65,7 +70,7 @@ class AsOfFileSystem(FileSystem):
     def inode_table(self, numbers: Any) -> InodeTable:
         """The inodes `numbers` as columns; one that is not known is all zeros."""
         table = super().inode_table(numbers)
-        self._vouching.expect(table)
+        self._vouching.expect_inodes(table)
         return table
 
     def inodes_known(self, numbers: Any) -> Any:
@@ -78,21 +83,21 @@ class AsOfFileSystem(FileSystem):
         return [None] * len(table)
 
     def content(self, inode: Inode, runs: Runs | None = None) -> Content:
-        """The bytes of a file, a directory or a symlink; `content_doubt` says how certain."""
+        """The bytes of a file, a directory or a symlink; `content_uncertainty` says how certain."""
         if inode.is_inline or inode.kind != "file" or inode.flags & int(InodeFlags.EA_INODE):
             return super().content(inode, runs)
-        judged = self._vouching.judged(inode)
+        judged = self._vouching.judge(inode)
         return Content(judged.blocks, inode.size, judged.runs)
 
-    def content_doubt(self, inode: Inode) -> str:
+    def content_uncertainty(self, inode: Inode) -> str:
         """Why the bytes that `content` gives cannot be vouched for, or ""."""
         if inode.is_inline or inode.kind != "file":
             return ""
-        return self._vouching.judged(inode).doubt
+        return self._vouching.judge(inode).reason
 
-    def _child(self, number: int, name: bytes, path: bytes) -> int:
+    def _lookup_child(self, number: int, name: bytes, path: bytes) -> int:
         try:
-            return super()._child(number, name, path)
+            return super()._lookup_child(number, name, path)
         except RequestError as error:
             if not self._is_complete(number):
                 raise UnknownStateError(
@@ -105,13 +110,13 @@ class AsOfFileSystem(FileSystem):
         table = self.inode_table(np.array([number]))
         if (table.mode[0] & 0xF000) != 0x4000 or table.flags[0] & int(InodeFlags.INLINE_DATA):
             return True
-        whole = not self.quiet_map_table(table).damaged.any()
+        whole = not self.map_table_silently(table).damaged.any()
         return whole and bool(self._known(directory_blocks(self, table)[1]).all())
 
 
-def _superblock_then(moment: Moment, blocks: MomentBlocks) -> Superblock:
+def _superblock_as_of(moment: PointInTime, blocks: AsOfMetadataBlocks) -> Superblock:
     """The superblock's copy, else the present one without its orphans, which go with the time."""
-    now = moment.now.superblock
+    now = moment.present.superblock
     block, offset = divmod(SUPERBLOCK_OFFSET, blocks.block_size)
     place = np.array([block])
     if now.group_number == 0 and blocks.copies_of(place)[0] >= 0:
@@ -121,10 +126,10 @@ def _superblock_then(moment: Moment, blocks: MomentBlocks) -> Superblock:
     return replace(now, last_orphan=0) if moment.changed_later(place)[0] else now
 
 
-def _tell_unseen(moment: Moment, problems: Problems) -> None:
+def _report_limits(moment: PointInTime, problems: Problems) -> None:
     """Notes of what may have been written since without a trace in the log."""
-    superblock, where = moment.now.superblock, f"transaction {moment.transaction}"
-    committed = moment.reach.commit_time(moment.order)
+    superblock, where = moment.present.superblock, f"transaction {moment.transaction}"
+    committed = moment.range.commit_time(moment.order)
     if committed >= 0 and superblock.check_time * NANOSECONDS > committed:
         what = "the file system was checked afterwards: what that changed is not in the log"
         problems.add(where, what, Severity.WARNING)
@@ -147,14 +152,14 @@ def file_system_as_of(now: FileSystem, transaction: int) -> AsOfFileSystem:
     log = Log.open(now)
     if log is None:
         raise RequestError(f"transaction {transaction}: there is no journal that can be read")
-    history = History(log)
-    reach = reach_of(log).since(epochs_of(now, history).first_present)
-    order = reach.order_of(transaction)
-    moment = Moment(_without_fast_commits(now), history, reach, order)
+    history = BlockHistory(log)
+    reach = as_of_range(log).since(epochs_of(now, history).first_present)
+    order = reach.tid_of(transaction)
+    moment = PointInTime(_without_fast_commits(now), history, reach, order)
     return AsOfFileSystem(moment, now.problems)
 
 
 def _without_fast_commits(now: FileSystem) -> FileSystem:
     if isinstance(now.blocks, ReplayedBlocks) and len(now.blocks.changed.blocks):
-        return now.over(now.blocks.before_fast_commits)
+        return now.with_blocks(now.blocks.before_fast_commits)
     return now

@@ -19,54 +19,54 @@ from ext4kit.errors import RequestError
 from ext4kit.journal.log import Log
 from ext4kit.parsers.journal import BlockType
 
-IDS = 1 << 32
-IDS_PASSED_OVER = 1  # by an unmount
+TID_MODULUS = 1 << 32
+UNMOUNT_TID_SKIP = 1  # by an unmount
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class AsOfRange:
     """The transactions that are wholly in the log, and so is every one behind them.
 
     Attributes:
         orders: int64, ascending; none where the log tells nothing.
-        floor: order from which on a copy is its block's last one until the next copy.
+        complete_since: order from which on a copy is its block's last one until the next copy.
         commit_times: int64 ns, one an order; -1 when not known.
         time_before: the same of the transaction before the first one; -1 when not known.
-        why_none: why the log tells nothing, where it does not.
+        reason: why the log tells nothing, where it does not.
     """
 
     orders: Any
-    floor: int
+    complete_since: int
     commit_times: Any
     time_before: int
-    why_none: str = ""
+    reason: str = ""
 
-    def order_of(self, transaction: int) -> int:
+    def tid_of(self, transaction: int) -> int:
         """The order of a transaction by its id.
 
         Raises:
             RequestError: the log cannot tell what the file system was then.
         """
-        place = np.flatnonzero(self.orders % IDS == transaction)
+        place = np.flatnonzero(self.orders % TID_MODULUS == transaction)
         if len(place):
             return int(self.orders[place[0]])
-        raise RequestError(f"transaction {transaction}: {self._range()}")
+        raise RequestError(f"transaction {transaction}: {self._range_text()}")
 
-    def since(self, order: int) -> Reach:
+    def since(self, order: int) -> AsOfRange:
         """The same without the transactions before an order."""
         first = int(np.searchsorted(self.orders, order))
         if not first:
             return self
         if first == len(self.orders):
-            return _nothing("inode size, UUID or features were changed since")
+            return _empty_range("inode size, UUID or features were changed since")
         times = self.commit_times
         floor, before = int(self.orders[first]), int(times[first - 1])
-        return Reach(self.orders[first:], floor, times[first:], before, self.why_none)
+        return AsOfRange(self.orders[first:], floor, times[first:], before, self.reason)
 
-    def _range(self) -> str:
+    def _range_text(self) -> str:
         if not len(self.orders):
-            return self.why_none
-        first, last = (int(self.orders[end]) % IDS for end in (0, -1))
+            return self.reason
+        first, last = (int(self.orders[end]) % TID_MODULUS for end in (0, -1))
         told = f"the log can tell the state after transactions {first} to {last}"
         return told + (" (some ids between have none)" if self._has_gaps() else "")
 
@@ -84,7 +84,7 @@ class Reach:
 
 
 @dataclass(frozen=True, slots=True)
-class _Spans:
+class _TransactionSpans:
     """Where each transaction lies in the ring: first log block, blocks, and nothing missing."""
 
     start: Any
@@ -92,41 +92,41 @@ class _Spans:
     whole: Any
 
 
-def reach_of(log: Log) -> Reach:
+def as_of_range(log: Log) -> AsOfRange:
     """How far back the log tells everything."""
     known = log.transactions
-    end = int(np.count_nonzero(known.order < _end_order(log)))
+    end = int(np.count_nonzero(known.order < _end_tid(log)))
     while end and not known.committed[end - 1]:
         end -= 1
-    if reason := _gap_at_the_end(log, end):
-        return _nothing(reason)
-    first = _oldest(log, _spans(log), end)
+    if reason := _missing_newest_reason(log, end):
+        return _empty_range(reason)
+    first = _oldest_complete_row(log, _spans(log), end)
     if first == end:
-        return _nothing("the newest transaction in the log is not whole")
+        return _empty_range("the newest transaction in the log is not whole")
     if log.superblock.start and known.to_replay[:first].any():
-        return _nothing("a transaction that is not yet written in place is not whole")
+        return _empty_range("a transaction that is not yet written in place is not whole")
     before = first - 1
     joins = before >= 0 and known.order[before] == known.order[first] - 1
     joins = bool(joins and known.committed[before])
-    return Reach(
+    return AsOfRange(
         orders=known.order[first:end],
-        floor=int(known.order[before if joins else first]),
+        complete_since=int(known.order[before if joins else first]),
         commit_times=known.commit_time_ns[first:end],
         time_before=int(known.commit_time_ns[before]) if joins else -1,
     )
 
 
-def _nothing(reason: str) -> Reach:
+def _empty_range(reason: str) -> AsOfRange:
     none = np.zeros(0, np.int64)
-    return Reach(none, 0, none, -1, f"nothing can be shown as of a transaction: {reason}")
+    return AsOfRange(none, 0, none, -1, f"nothing can be shown as of a transaction: {reason}")
 
 
-def _end_order(log: Log) -> int:
+def _end_tid(log: Log) -> int:
     """Behind the newest order that took effect: what follows was written by nobody, or left."""
     return log.superblock.sequence if log.superblock.start == 0 else log.walk.end_order
 
 
-def _gap_at_the_end(log: Log, end: int) -> str:
+def _missing_newest_reason(log: Log, end: int) -> str:
     """Why the newest transaction in the log is not the newest that there was, or "".
 
     A clean log says where it goes on, or at least with which id; another one ends where a
@@ -140,11 +140,11 @@ def _gap_at_the_end(log: Log, end: int) -> str:
     goes_on = int(log.ring.wrap(known.commit[end - 1] + 1))
     if superblock.start == 0 and superblock.head == goes_on:
         return ""
-    missing = _end_order(log) - known.order[end - 1]
-    return "the newest transactions are not in the log" if missing > 1 + IDS_PASSED_OVER else ""
+    missing = _end_tid(log) - known.order[end - 1]
+    return "the newest transactions are not in the log" if missing > 1 + UNMOUNT_TID_SKIP else ""
 
 
-def _spans(log: Log) -> _Spans:
+def _spans(log: Log) -> _TransactionSpans:
     """A transaction is whole when its blocks follow each other up to the commit block."""
     headers, known = log.headers, log.transactions
     size = log.ring.end - log.ring.first
@@ -164,15 +164,15 @@ def _spans(log: Log) -> _Spans:
     lost = np.searchsorted(known.order, log.tags.order[~log.tags.valid])
     whole[lost] = False
     whole &= known.committed & (known.checksum != 0)
-    return _Spans(known.start, distance[last] + 1, whole)
+    return _TransactionSpans(known.start, distance[last] + 1, whole)
 
 
-def _oldest(log: Log, spans: _Spans, end: int) -> int:
+def _oldest_complete_row(log: Log, spans: _TransactionSpans, end: int) -> int:
     """Row of the oldest transaction from which on nothing is missing; `end` for none."""
     taken = np.zeros(log.ring.end, bool)
     row = end
-    while row and spans.whole[row - 1] and _begins(log, spans, row - 1, taken):
-        if row < end and not _is_followed(log, spans, row - 1, taken):
+    while row and spans.whole[row - 1] and _starts_complete(log, spans, row - 1, taken):
+        if row < end and not _is_contiguous(log, spans, row - 1, taken):
             break
         row -= 1
         blocks = log.ring.wrap(spans.start[row] + np.arange(spans.length[row]))
@@ -180,7 +180,7 @@ def _oldest(log: Log, spans: _Spans, end: int) -> int:
     return row
 
 
-def _begins(log: Log, spans: _Spans, row: int, taken: Any) -> bool:
+def _starts_complete(log: Log, spans: _TransactionSpans, row: int, taken: Any) -> bool:
     """Whether its first block in the log is its first at all.
 
     The block before it is the commit block of an older one, unless it lies at the ring's start
@@ -199,7 +199,7 @@ def _begins(log: Log, spans: _Spans, row: int, taken: Any) -> bool:
     )
 
 
-def _is_followed(log: Log, spans: _Spans, row: int, taken: Any) -> bool:
+def _is_contiguous(log: Log, spans: _TransactionSpans, row: int, taken: Any) -> bool:
     """Whether the next transaction in the log is the next that there was.
 
     It begins behind this one's commit block, or anew at the ring's start; then one that was
@@ -207,10 +207,10 @@ def _is_followed(log: Log, spans: _Spans, row: int, taken: Any) -> bool:
     """
     behind = int(log.ring.wrap(spans.start[row] + spans.length[row]))
     if spans.start[row + 1] == behind:
-        return bool(behind != log.ring.first or _follows_at_once(log, row))
+        return bool(behind != log.ring.first or _next_tid_follows(log, row))
     return bool(spans.start[row + 1] == log.ring.first and not taken[behind])
 
 
-def _follows_at_once(log: Log, row: int) -> bool:
+def _next_tid_follows(log: Log, row: int) -> bool:
     order = log.transactions.order
     return bool(order[row + 1] == order[row] + 1)

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from ext4kit.filesystem import FileSystem
-from ext4kit.journal.history import History
+from ext4kit.journal.history import BlockHistory
 
 COPIES_AT_ONCE = 256
 
 
-class Tenure:
+class AllocationHistory:
     """Asks the bitmaps, now and in the log, whether blocks stayed in use.
 
     Args:
@@ -27,11 +27,11 @@ class Tenure:
         history: the copies.
     """
 
-    def __init__(self, now: FileSystem, history: History) -> None:
+    def __init__(self, now: FileSystem, history: BlockHistory) -> None:
         self.now = now
         self.history = history
 
-    def held(self, blocks: Any, since: Any, until: int | None = None) -> Any:
+    def stayed_allocated(self, blocks: Any, since: Any, until: int | None = None) -> Any:
         """Per block (bool): in use in every copy of its bitmap behind `since`.
 
         Args:
@@ -41,15 +41,15 @@ class Tenure:
         """
         held = np.ones(len(blocks), bool) if until is not None else self._in_use(blocks)
         since = np.broadcast_to(since, len(blocks))
-        for rows, group, bit in self._by_group(blocks):
-            held[rows] &= self._set_in_copies(group, bit, since[rows], until)
+        for rows, group, bit in self._copies_by_group(blocks):
+            held[rows] &= self._bits_in_copies(group, bit, since[rows], until)
         return held
 
     def _in_use(self, blocks: Any) -> Any:
         inside = (blocks >= 0) & (blocks < self.now.superblock.blocks_count)
         return inside & self.now.bitmaps.blocks_in_use(blocks)
 
-    def _by_group(self, blocks: Any) -> Iterator[tuple[Any, int, Any]]:
+    def _copies_by_group(self, blocks: Any) -> Iterator[tuple[Any, int, Any]]:
         """(rows of `blocks`, their group, their bits in its bitmap)."""
         superblock = self.now.superblock
         index = blocks - superblock.first_data_block
@@ -59,9 +59,9 @@ class Tenure:
             rows = np.flatnonzero(group == each)
             yield rows, each, bit[rows]
 
-    def _set_in_copies(self, group: int, bit: Any, since: Any, until: int | None) -> Any:
+    def _bits_in_copies(self, group: int, bit: Any, since: Any, until: int | None) -> Any:
         tags = self.history.log.tags
-        copies = self.history.versions(int(self.now.groups.block_bitmap[group]))
+        copies = self.history.copies_of_block(int(self.now.groups.block_bitmap[group]))
         order = tags.order[copies]
         wanted = order > since.min()
         if until is not None:

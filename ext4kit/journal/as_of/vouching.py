@@ -23,36 +23,46 @@ import numpy as np
 
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.blocks import BlockReader
-from ext4kit.filesystem.maps import Maps, Runs, has_map
-from ext4kit.journal.as_of.blocks import ContentBlocks, Moment
+from ext4kit.filesystem.maps import BlockMaps, Runs, has_map
+from ext4kit.journal.as_of.blocks import AsOfContentBlocks, PointInTime
 from ext4kit.parsers.inode import Inode, InodeTable, parse_inode, parse_inodes
 from ext4kit.parsers.superblock import Superblock
 from ext4kit.units import NANOSECONDS
 
-SAME = ("mode", "generation", "size", "flags", "i_block", "mtime", "ctime", "crtime", "version")
+COMPARED_FIELDS = (
+    "mode",
+    "generation",
+    "size",
+    "flags",
+    "i_block",
+    "mtime",
+    "ctime",
+    "crtime",
+    "version",
+)
 NANOSECOND_TIMES = 8  # i_extra_isize from which on i_ctime has nanoseconds
 INODE_CHANGED = "its inode changed afterwards, and file data is not in the log"
 MAP_CHANGED = "its block map changed afterwards, and file data is not in the log"
-UNSETTLED = "it was changed shortly before, and a write in the same instant leaves no trace"
+RECENT_CHANGE = "it was changed shortly before, and a write in the same instant leaves no trace"
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedContent:
     """A content and how certain it is.
 
     Attributes:
         blocks: where it is read.
         runs: its map as of the moment.
-        doubt: why it cannot be vouched for, or "".
+        reason: why it cannot be vouched for, or "".
     """
 
     blocks: BlockReader
     runs: Runs
-    doubt: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class _Compared:
+class _ThenAndNow:
     """Files as of the moment beside what they are now.
 
     Attributes:
@@ -64,7 +74,7 @@ class _Compared:
 
     table: InodeTable
     row: dict[int, int]
-    maps: Maps
+    maps: BlockMaps
     first: Any
     end: Any
     same_inode: Any
@@ -78,19 +88,19 @@ class _Compared:
 
     def runs(self, row: int) -> Runs:
         """The map of one of them."""
-        return self.maps.data.take(slice(int(self.first[row]), int(self.end[row])))
+        return self.maps.runs.take(slice(int(self.first[row]), int(self.end[row])))
 
     def doubt(self, row: int) -> str:
         """Why the content now need not be the content then, or ""."""
         checks = (
             (self.same_inode, INODE_CHANGED),
             (self.same_map, MAP_CHANGED),
-            (self.settled, UNSETTLED),
+            (self.settled, RECENT_CHANGE),
         )
         return next((reason for fine, reason in checks if not fine[row]), "")
 
 
-class Vouching:
+class ContentCertainty:
     """Judges contents as of a moment, and says where to read them.
 
     Args:
@@ -98,18 +108,18 @@ class Vouching:
         then: the file system as of it.
     """
 
-    def __init__(self, moment: Moment, then: FileSystem) -> None:
+    def __init__(self, moment: PointInTime, then: FileSystem) -> None:
         self.moment = moment
         self.then = then
-        self.blocks = ContentBlocks(moment)
+        self.blocks = AsOfContentBlocks(moment)
         self._expected: InodeTable | None = None
-        self._compared: _Compared | None = None
+        self._compared: _ThenAndNow | None = None
 
-    def expect(self, table: InodeTable) -> None:
+    def expect_inodes(self, table: InodeTable) -> None:
         """Inodes of whose contents some are likely to be asked for: they are judged together."""
         self._expected = table
 
-    def judged(self, inode: Inode) -> Judged:
+    def judge(self, inode: Inode) -> JudgedContent:
         """The content of a regular file that is not in the inode itself.
 
         Args:
@@ -119,56 +129,58 @@ class Vouching:
         row = found.row[inode.number]
         runs = found.runs(row)
         if found.maps.damaged[row]:
-            return Judged(self.blocks, runs, f"a part of its block map {self.then.unreadable}")
+            return JudgedContent(
+                self.blocks, runs, f"a part of its block map {self.then.unreadable}"
+            )
         written = runs.take(~runs.unwritten)
         if not len(written):
-            return Judged(self.blocks, runs)
+            return JudgedContent(self.blocks, runs)
         doubt = found.doubt(row)
         if not doubt:
-            return Judged(self.moment.now.blocks, runs)
-        return Judged(self.blocks, runs, "" if self._is_journaled(inode, written) else doubt)
+            return JudgedContent(self.moment.present.blocks, runs)
+        return JudgedContent(self.blocks, runs, "" if self._is_journaled(inode, written) else doubt)
 
     # -- then and now -----------------------------------------------------------------------
 
-    def _comparison(self, inode: Inode) -> _Compared:
+    def _comparison(self, inode: Inode) -> _ThenAndNow:
         """The comparison that has an inode: with those it was read with, else its own."""
         if self._compared is None or not self._compared.has(inode):
             table, self._expected = self._expected, None
             if table is not None:
-                self._compared = self._compare(_files(table))
+                self._compared = self._compare(_mapped_files(table))
             if self._compared is None or not self._compared.has(inode):
-                self._compared = self._compare(_table_of(inode, self.then.superblock))
+                self._compared = self._compare(_single_row_table(inode, self.then.superblock))
         return self._compared
 
-    def _compare(self, table: InodeTable) -> _Compared:
-        maps = self.then.quiet_map_table(table)
-        rows, readable = self.moment.now.inode_rows(table.number)
+    def _compare(self, table: InodeTable) -> _ThenAndNow:
+        maps = self.then.map_table_silently(table)
+        rows, readable = self.moment.present.inode_rows(table.number)
         now = parse_inodes(rows, table.number, self.then.superblock)
         same = readable.copy()
-        for name in SAME:
+        for name in COMPARED_FIELDS:
             equal = getattr(table, name) == getattr(now, name)
             same &= equal if equal.ndim == 1 else equal.all(axis=1)
-        mapped = self.moment.now.quiet_map_table(now).data
+        mapped = self.moment.present.map_table_silently(now).runs
         numbers = np.arange(len(table))
-        return _Compared(
+        return _ThenAndNow(
             table=table,
             row={number: row for row, number in enumerate(table.number.tolist())},
             maps=maps,
-            first=np.searchsorted(maps.data.owner, numbers),
-            end=np.searchsorted(maps.data.owner, numbers, side="right"),
+            first=np.searchsorted(maps.runs.owner, numbers),
+            end=np.searchsorted(maps.runs.owner, numbers, side="right"),
             same_inode=same,
-            same_map=_same_runs(maps.data, mapped, len(table)),
-            settled=self._settled(table),
+            same_map=_same_runs(maps.runs, mapped, len(table)),
+            settled=self._changed_before_close(table),
         )
 
-    def _settled(self, table: InodeTable) -> Any:
+    def _changed_before_close(self, table: InodeTable) -> Any:
         """Whether the last change came before the transaction can have begun to close.
 
         So it did in the newest transaction that is known of, be others torn.
         """
         if not (self.moment.log.headers.order > self.moment.order).any():
             return np.ones(len(table), bool)
-        closed = self.moment.reach.commit_time_before(self.moment.order)
+        closed = self.moment.range.commit_time_before(self.moment.order)
         fine = table.extra_isize >= NANOSECOND_TIMES
         coarse = table.ctime // NANOSECONDS < closed // NANOSECONDS
         return np.where(fine, table.ctime < closed, coarse)
@@ -189,34 +201,34 @@ class Vouching:
         if not (copies >= 0).all():
             return False
         newest = int(self.moment.log.tags.order[copies].max())
-        before = self._logged(inode.number, newest)
-        return before is not None and _is_same(inode, before)
+        before = self._inode_in_journal(inode.number, newest)
+        return before is not None and _same_inode(inode, before)
 
-    def _logged(self, number: int, order: int) -> Inode | None:
+    def _inode_in_journal(self, number: int, order: int) -> Inode | None:
         """The inode as of an earlier transaction, where a copy that counts has it."""
         block, offset = self.then.inode_location(np.array([number]))
-        copy = self.moment.history.latest(block, order)
-        if copy[0] < 0 or self.moment.log.tags.order[copy[0]] < self.moment.reach.floor:
+        copy = self.moment.history.newest_copies(block, order)
+        if copy[0] < 0 or self.moment.log.tags.order[copy[0]] < self.moment.range.complete_since:
             return None
         superblock, start = self.then.superblock, int(offset[0])
         row = self.moment.log.read_copies(copy)[0, start : start + superblock.inode_size]
         return parse_inode(row.tobytes(), number, superblock)
 
 
-def _table_of(inode: Inode, superblock: Superblock) -> InodeTable:
+def _single_row_table(inode: Inode, superblock: Superblock) -> InodeTable:
     rows = np.frombuffer(inode.raw, np.uint8)[None, :]
     return parse_inodes(rows, np.array([inode.number]), superblock)
 
 
-def _files(table: InodeTable) -> InodeTable:
+def _mapped_files(table: InodeTable) -> InodeTable:
     """The regular files that have a map, each once."""
     mapped = has_map(table.mode, table.size, table.flags) & ((table.mode & 0xF000) == 0x8000)
     rows = np.flatnonzero(mapped)
     return table.take(rows[np.unique(table.number[rows], return_index=True)[1]])
 
 
-def _is_same(one: Inode, other: Inode) -> bool:
-    return all(getattr(one, name) == getattr(other, name) for name in SAME)
+def _same_inode(one: Inode, other: Inode) -> bool:
+    return all(getattr(one, name) == getattr(other, name) for name in COMPARED_FIELDS)
 
 
 def _same_runs(one: Runs, other: Runs, count: int) -> Any:

@@ -10,14 +10,14 @@ import numpy as np
 from ext4kit.journal.audit.claims import claims, find_breaks, judge_copies
 from ext4kit.journal.audit.damage import (
     PARTS_OF_KINDS,
-    Places,
+    FindingBuilder,
     judge_metadata,
     tell_breaks,
     tell_copies,
     tell_metadata,
 )
 from ext4kit.journal.audit.fast_commits import tell_fast_commits
-from ext4kit.journal.audit.result import PARTS, Audit, Findings, Part, Tally, Verdicts
+from ext4kit.journal.audit.result import PARTS, Audit, Findings, Part, VerdictCounts, Verdicts
 from ext4kit.journal.audit.rules import (
     find_gaps,
     tell_escapes,
@@ -41,7 +41,7 @@ def audit(fs: FileSystem) -> Audit:
 
     What stands in the way of reading the log becomes problems of `fs`.
     """
-    findings, tally = Findings(), Tally()
+    findings, tally = Findings(), VerdictCounts()
     readable = check_superblock(fs, findings, tally)
     log = Log.open(readable)
     if log is None:
@@ -52,9 +52,9 @@ def audit(fs: FileSystem) -> Audit:
     return result if as_it_is is None else replace(result, replayed=replay(as_it_is, fs))
 
 
-def audit_log(log: Log, findings: Findings, tally: Tally) -> Audit:
+def audit_log(log: Log, findings: Findings, tally: VerdictCounts) -> Audit:
     """Check all of a log but its superblock, into `findings` and `tally`."""
-    places, found = Places(log, findings), survey(log)
+    places, found = FindingBuilder(log, findings), survey(log)
     metadata, copies = judge_metadata(log, found), judge_copies(log, found, claims(log, found))
     tell_metadata(places, found, metadata, tally)
     tell_copies(places, copies, tally)

@@ -21,7 +21,7 @@ UNUSABLE = (Fault.BODY, Fault.MAGIC, Fault.TYPE, Fault.SEQUENCE, Fault.STRANGER)
 
 
 @dataclass(frozen=True, slots=True)
-class Claims:
+class LogBlockClaims:
     """What each log block holds, as far as metadata tells.
 
     Attributes:
@@ -33,20 +33,20 @@ class Claims:
     taken: Any
 
 
-def claims(log: Log, found: Survey) -> Claims:
+def claims(log: Log, found: Survey) -> LogBlockClaims:
     """The newest claim on every log block."""
     newest = np.full(log.ring.end, NOBODY)
     np.maximum.at(newest, found.position, found.order)
     tags = log.tags
-    believed = np.flatnonzero(believed_tags(log, found))
+    believed = np.flatnonzero(plausible_tags(log, found))
     np.maximum.at(newest, tags.position[believed], tags.order[believed])
     _claim_up_to_the_next(log, found, newest)
     taken = np.zeros(log.ring.end, bool)
     taken[found.position[np.isin(found.fault, UNUSABLE)]] = True
-    return Claims(newest, taken)
+    return LogBlockClaims(newest, taken)
 
 
-def believed_tags(log: Log, found: Survey) -> Any:
+def plausible_tags(log: Log, found: Survey) -> Any:
     """Which tags stand in a descriptor whose tags can be believed."""
     row = found.row_at(log.tags.descriptor)
     return (row >= 0) & (found.fault[row] == Fault.NONE) & (found.tags[row] != UNKNOWN_TAGS)
@@ -61,24 +61,24 @@ def _claim_up_to_the_next(log: Log, found: Survey, newest: Any) -> None:
         np.maximum(newest[start:end], found.order[row], out=newest[start:end])
 
 
-def judge_copies(log: Log, found: Survey, claimed: Claims) -> Any:
+def judge_copies(log: Log, found: Survey, claimed: LogBlockClaims) -> Any:
     """A verdict for each tag's copy, int64 (n,)."""
     tags = log.tags
     overwritten = (claimed.newest[tags.position] > tags.order) | claimed.taken[tags.position]
     there = tags.matches & (found.row_at(tags.position) < 0)
     verdict = np.where(there, OK, UNCHECKED)
-    believed = believed_tags(log, found)
+    believed = plausible_tags(log, found)
     verdict[overwritten & believed] = OVERWRITTEN
     if not log.features.has_block_checksums:
         verdict[verdict == OK] = UNCHECKED
     due = believed & np.isin(tags.order, found.committed_orders)
     missing = ~overwritten & ~there & due & ~log.reader.unreadable[tags.position]
     verdict[missing] = BAD
-    _excuse(log, found, verdict, missing)
+    _mark_overwritten(log, found, verdict, missing)
     return verdict
 
 
-def _excuse(log: Log, found: Survey, verdict: Any, missing: Any) -> None:
+def _mark_overwritten(log: Log, found: Survey, verdict: Any, missing: Any) -> None:
     """Lost copies between overwritten ones and a newer lap were overwritten as well.
 
     What overwrote them has lost its own descriptor. Where sound copies follow it cannot have
@@ -107,7 +107,7 @@ def _excuse(log: Log, found: Survey, verdict: Any, missing: Any) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Breaks:
+class TransactionBreaks:
     """Places where a transaction of the log does not go on as it must.
 
     Attributes:
@@ -121,12 +121,12 @@ class Breaks:
     commit: Any
 
 
-def find_breaks(log: Log, found: Survey) -> Breaks:
+def find_breaks(log: Log, found: Survey) -> TransactionBreaks:
     """Metadata blocks that must have been there and cannot be recognised any more."""
     usable = np.flatnonzero(found.tags != UNKNOWN_TAGS)
     if len(found) < 2 or not len(usable):
         none = np.zeros(0, np.int64)
-        return Breaks(none, none, none.astype(bool))
+        return TransactionBreaks(none, none, none.astype(bool))
     behind = (usable + 1) % len(found)
     size = log.ring.end - log.ring.first
     distance = (found.position[behind] - found.position[usable]) % size
@@ -146,4 +146,4 @@ def find_breaks(log: Log, found: Survey) -> Breaks:
     place = log.ring.wrap(found.position[usable[rows]] + due[rows])
     readable = ~log.reader.unreadable[place]
     rows, place = rows[readable], place[readable]
-    return Breaks(place, np.where(begins, order + 1, order)[rows], open_end[rows])
+    return TransactionBreaks(place, np.where(begins, order + 1, order)[rows], open_end[rows])

@@ -8,8 +8,8 @@ import numpy as np
 
 from ext4kit.findings import Severity
 from ext4kit.journal.audit import wording
-from ext4kit.journal.audit.claims import UNUSABLE, Breaks
-from ext4kit.journal.audit.mending import NOWHERE, explain
+from ext4kit.journal.audit.claims import UNUSABLE, TransactionBreaks
+from ext4kit.journal.audit.mending import NOWHERE, find_bit_repairs
 from ext4kit.journal.audit.result import (
     BAD,
     OK,
@@ -17,7 +17,7 @@ from ext4kit.journal.audit.result import (
     Finding,
     Findings,
     Part,
-    Tally,
+    VerdictCounts,
 )
 from ext4kit.journal.audit.survey import Fault, Survey
 from ext4kit.journal.log import Log
@@ -32,7 +32,7 @@ PARTS_OF_KINDS = {
 HEADER_FAULTS = (Fault.MAGIC, Fault.TYPE, Fault.SEQUENCE)
 
 
-class Places:
+class FindingBuilder:
     """Makes findings, with log blocks turned into places of the image.
 
     Args:
@@ -98,7 +98,9 @@ def judge_metadata(log: Log, found: Survey) -> Any:
     return verdict
 
 
-def tell_metadata(places: Places, found: Survey, verdict: Any, tally: Tally) -> None:
+def tell_metadata(
+    places: FindingBuilder, found: Survey, verdict: Any, tally: VerdictCounts
+) -> None:
     """Damaged descriptor, revoke and commit blocks."""
     for kind, part in PARTS_OF_KINDS.items():
         tally.add(part, verdict[found.kind == kind])
@@ -107,7 +109,7 @@ def tell_metadata(places: Places, found: Survey, verdict: Any, tally: Tally) -> 
         _tell_block(places, found, row)
 
 
-def _tell_block(places: Places, found: Survey, row: int) -> None:
+def _tell_block(places: FindingBuilder, found: Survey, row: int) -> None:
     position, order = int(found.position[row]), int(found.order[row])
     kind, fault, byte = int(found.kind[row]), int(found.fault[row]), int(found.byte[row])
     name = wording.kind_name(kind)
@@ -134,7 +136,9 @@ def _tell_block(places: Places, found: Survey, row: int) -> None:
     )  # fmt: skip
 
 
-def tell_breaks(places: Places, found: Survey, breaks: Breaks, tally: Tally) -> None:
+def tell_breaks(
+    places: FindingBuilder, found: Survey, breaks: TransactionBreaks, tally: VerdictCounts
+) -> None:
     """Blocks of transactions that are gone, and those that stand in their place."""
     free = ~np.isin(breaks.position, found.position[np.isin(found.fault, UNUSABLE)])
     rows = np.flatnonzero(free)
@@ -146,13 +150,13 @@ def tell_breaks(places: Places, found: Survey, breaks: Breaks, tally: Tally) -> 
             "commit-missing" if is_commit else "block-missing",
             int(breaks.order[row]),
             int(breaks.position[row]),
-            read=_what_stands_there(places.log, int(breaks.position[row])),
+            read=_actual_content(places.log, int(breaks.position[row])),
             expected="a commit block" if is_commit else "a descriptor, revoke or commit block",
             meaning=wording.NO_COMMIT if is_commit else wording.BREAK,
         )
 
 
-def _what_stands_there(log: Log, position: int) -> str:
+def _actual_content(log: Log, position: int) -> str:
     data = log.reader.read(np.array([position]))[0]
     if not data.any():
         return "zeros"
@@ -165,7 +169,7 @@ def _words(data: Any) -> list[int]:
     return [int(widen(raw[name])[0]) for name in raw.dtype.names]
 
 
-def tell_copies(places: Places, verdict: Any, tally: Tally) -> None:
+def tell_copies(places: FindingBuilder, verdict: Any, tally: VerdictCounts) -> None:
     """Copies that are not what their tag says."""
     tally.add(Part.COPY, verdict)
     log, tags = places.log, places.log.tags
@@ -199,7 +203,7 @@ def _holds_older(log: Log, index: Any) -> Any:
     return held
 
 
-def _tell_copies(places: Places, index: Any, older: Any) -> None:
+def _tell_copies(places: FindingBuilder, index: Any, older: Any) -> None:
     log, tags = places.log, places.log.tags
     rows = log.reader.read(tags.position[index])
     byte, mask, computed = _located(log, rows, index)
@@ -233,5 +237,5 @@ def _located(log: Log, rows: Any, index: Any) -> tuple[Any, Any, Any]:
     if log.features.checksum_version != 3:
         return none, none, computed
     difference = computed ^ tags.checksum[index]
-    mends = explain(np.where(difference == 0, 1, difference), rows.shape[1], -1)
+    mends = find_bit_repairs(np.where(difference == 0, 1, difference), rows.shape[1], -1)
     return np.where(difference == 0, NOWHERE, mends.byte), mends.mask, computed

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from ext4kit.arrays.intervals import Intervals
-from ext4kit.journal.audit.damage import Places, changed_bit
-from ext4kit.journal.audit.mending import NOWHERE, explain
-from ext4kit.journal.audit.result import BAD, OK, UNCHECKED, Part, Tally
-from ext4kit.journal.fast_commits.reading import NONE, FastCommit, FastCommits, read_fast_commits
+from ext4kit.journal.audit.damage import FindingBuilder, changed_bit
+from ext4kit.journal.audit.mending import NOWHERE, find_bit_repairs
+from ext4kit.journal.audit.result import BAD, OK, UNCHECKED, Part, VerdictCounts
+from ext4kit.journal.fast_commits.reading import NONE, FastCommit, FastCommits, scan_fast_commits
 from ext4kit.journal.log import Log
 from ext4kit.parsers.fast_commit import CHECKED_IN_TAIL, TAG, TAIL, TagKind, checksum
 
@@ -43,10 +43,10 @@ class _Damaged:
     mask: int
 
 
-def tell_fast_commits(places: Places, tally: Tally) -> None:
+def tell_fast_commits(places: FindingBuilder, tally: VerdictCounts) -> None:
     """Judge every fast commit of the log, stale ones included."""
     log = places.log
-    found = read_fast_commits(log)
+    found = scan_fast_commits(log)
     if not len(found.positions):
         return
     verdicts, tids = _by_checksum(found)
@@ -65,7 +65,9 @@ def _runs_left(tids: Any) -> list[tuple[int, int]]:
     return list(zip(left.start.tolist(), left.end.tolist(), strict=True))
 
 
-def _judge_run(places: Places, found: FastCommits, tids: Any, first: int, end: int) -> list[int]:
+def _judge_run(
+    places: FindingBuilder, found: FastCommits, tids: Any, first: int, end: int
+) -> list[int]:
     """Verdicts on what stands in blocks that no fast commit accounts for.
 
     All fast commits of one transaction lie side by side from the area's first block on, so what
@@ -74,7 +76,7 @@ def _judge_run(places: Places, found: FastCommits, tids: Any, first: int, end: i
     inside = [one for one in found.commits if first <= _rows(found, one)[0] < end]
     before = int(tids[first - 1]) if first else NONE
     behind = int(tids[end]) if end < len(tids) else NONE
-    if behind != NONE and (before == behind or (first == 0 and not _begun_anew(inside, behind))):
+    if behind != NONE and (before == behind or (first == 0 and not _restarted_run(inside, behind))):
         position = int(found.positions[first])
         places.add(
             "fast-commit-missing", behind, position, expected="a fast commit whose checksum fits",
@@ -93,7 +95,7 @@ def _judge_run(places: Places, found: FastCommits, tids: Any, first: int, end: i
     return verdicts
 
 
-def _begun_anew(inside: list[FastCommit], behind: int) -> bool:
+def _restarted_run(inside: list[FastCommit], behind: int) -> bool:
     """Whether fast commits of another transaction were being written over the old ones."""
     return any(one.head_tid not in (NONE, behind) for one in inside)
 
@@ -176,7 +178,7 @@ def _check(data: Any, first: int, last: int, tail: int) -> _Damaged | None:
     difference = checksum(0, data[:end].tobytes()) ^ stored
     if not difference:
         return None
-    mends = explain(np.array([difference]), end, NONE)
+    mends = find_bit_repairs(np.array([difference]), end, NONE)
     byte, mask = int(mends.byte[0]), int(mends.mask[0])
     if byte == NOWHERE and difference & (difference - 1) == 0:
         bit = difference.bit_length() - 1
@@ -189,7 +191,7 @@ def _check(data: Any, first: int, last: int, tail: int) -> _Damaged | None:
     return _Damaged(first, last, int.from_bytes(tid, "little"), byte, mask)
 
 
-def _tell(places: Places, found: FastCommits, damaged: _Damaged) -> None:
+def _tell(places: FindingBuilder, found: FastCommits, damaged: _Damaged) -> None:
     size = places.log.reader.blocks.block_size
     row, byte = damaged.first + damaged.byte // size, damaged.byte % size
     position = int(found.positions[row])

@@ -19,7 +19,7 @@ NOWHERE = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Mends:
+class BitRepairs:
     """Explanations of failed checksums, a row each.
 
     Attributes:
@@ -36,7 +36,7 @@ class Mends:
     seed: Any
 
 
-def explain(syndromes: Any, length: int, hole: int) -> Mends:
+def find_bit_repairs(syndromes: Any, length: int, hole: int) -> BitRepairs:
     """Where in a block the damage would have to lie.
 
     Args:
@@ -54,7 +54,7 @@ def explain(syndromes: Any, length: int, hole: int) -> Mends:
     for word in range(3):
         words[:, word] = _apply(_power(length - 4 * word, True), register).byteswap()
     seed = _apply(_power(length, True), register)
-    return Mends(byte, np.where(stored, stored_mask, mask), words, seed.astype(np.int64))
+    return BitRepairs(byte, np.where(stored, stored_mask, mask), words, seed.astype(np.int64))
 
 
 def _apply(columns: Any, registers: Any) -> Any:

@@ -97,7 +97,7 @@ class Findings:
 
 
 @dataclass(slots=True)
-class Tally:
+class VerdictCounts:
     """How many of each part got which verdict."""
 
     counts: dict[Part, list[int]] = field(default_factory=dict)
@@ -114,7 +114,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class TidGap:
     """Transaction ids that are missing between two neighbours: the log was begun anew there.
 
     A clean unmount skips one id, a recovery one or two; more come from mounts without a change.
@@ -167,9 +167,9 @@ class Audit:
     """
 
     findings: Findings
-    tally: Tally
+    tally: VerdictCounts
     log: Log | None = None
-    gaps: tuple[Gap, ...] = ()
+    gaps: tuple[TidGap, ...] = ()
     verdicts: Verdicts | None = None
     replayed: ReplayedBlocks | None = None
 

@@ -9,9 +9,9 @@ import numpy as np
 from ext4kit.arrays.lookup import is_member
 from ext4kit.findings import Severity
 from ext4kit.journal.audit import wording
-from ext4kit.journal.audit.claims import believed_tags
-from ext4kit.journal.audit.damage import Places
-from ext4kit.journal.audit.result import BAD, OK, UNCHECKED, Gap, Part, Tally
+from ext4kit.journal.audit.claims import plausible_tags
+from ext4kit.journal.audit.damage import FindingBuilder
+from ext4kit.journal.audit.result import BAD, OK, UNCHECKED, Part, TidGap, VerdictCounts
 from ext4kit.journal.audit.survey import Fault, Survey
 from ext4kit.journal.log import Log
 from ext4kit.journal.transactions import Transactions
@@ -19,10 +19,10 @@ from ext4kit.parsers.journal import BlockType
 from ext4kit.units import TransactionId
 
 
-def tell_tags(places: Places, found: Survey) -> None:
+def tell_tags(places: FindingBuilder, found: Survey) -> None:
     """Tags that name a block outside the file system, or one of the log's own."""
     log, tags = places.log, places.log.tags
-    believed = believed_tags(log, found)
+    believed = plausible_tags(log, found)
     outside = believed & ((tags.block < 0) | (tags.block >= log.home.blocks_count))
     due = log.transactions.to_replay[log.transactions.row_of(tags.order)]
     _tell(places, "tag-outside", np.flatnonzero(outside & due), wording.OUTSIDE)
@@ -40,7 +40,7 @@ def _is_own(log: Log) -> Any:
 
 
 def _tell(
-    places: Places, code: str, index: Any, meaning: str, severity: Severity = Severity.ERROR
+    places: FindingBuilder, code: str, index: Any, meaning: str, severity: Severity = Severity.ERROR
 ) -> None:
     tags = places.log.tags
     for tag in places.some(code, index, severity):
@@ -57,10 +57,10 @@ def _tell(
         )
 
 
-def tell_escapes(places: Places, found: Survey, verdict: Any) -> None:
+def tell_escapes(places: FindingBuilder, found: Survey, verdict: Any) -> None:
     """Copies that are there, said to be escaped, and do not begin with zeros."""
     log, tags = places.log, places.log.tags
-    there = tags.valid & believed_tags(log, found) & np.isin(verdict, (OK, UNCHECKED))
+    there = tags.valid & plausible_tags(log, found) & np.isin(verdict, (OK, UNCHECKED))
     index = np.flatnonzero(tags.escaped & there)
     index = index[np.isin(tags.order[index], log.transactions.order[log.transactions.committed])]
     for start in range(0, len(index), log.reader.chunk):
@@ -73,7 +73,7 @@ def tell_escapes(places: Places, found: Survey, verdict: Any) -> None:
             )  # fmt: skip
 
 
-def tell_revokes(places: Places, found: Survey) -> None:
+def tell_revokes(places: FindingBuilder, found: Survey) -> None:
     """Revoke blocks that count too far, and records of blocks outside the file system."""
     log, headers, revokes = places.log, places.log.headers, places.log.revokes
     sound = found.position[(found.kind == BlockType.REVOKE) & (found.fault == Fault.NONE)]
@@ -100,7 +100,7 @@ def tell_revokes(places: Places, found: Survey) -> None:
             )  # fmt: skip
 
 
-def tell_times(places: Places, transactions: Transactions) -> None:
+def tell_times(places: FindingBuilder, transactions: Transactions) -> None:
     """Commit times that run backwards; a time of 0 is none (kernels before 2.6.28)."""
     known = np.flatnonzero(transactions.committed & (transactions.commit_time_ns > 0))
     time = transactions.commit_time_ns[known]
@@ -117,7 +117,9 @@ def tell_times(places: Places, transactions: Transactions) -> None:
         )
 
 
-def tell_transactions(places: Places, transactions: Transactions, tally: Tally) -> None:
+def tell_transactions(
+    places: FindingBuilder, transactions: Transactions, tally: VerdictCounts
+) -> None:
     """Checksums over whole transactions (checksum v1)."""
     if places.log.features.checksum_version != 1:
         return
@@ -134,13 +136,13 @@ def tell_transactions(places: Places, transactions: Transactions, tally: Tally) 
         )
 
 
-def find_gaps(found: Survey) -> tuple[Gap, ...]:
+def find_gaps(found: Survey) -> tuple[TidGap, ...]:
     """Where transaction ids are missing between neighbours in time."""
     fine = found.take(np.flatnonzero(found.fault != Fault.BODY))
     orders, first = np.unique(fine.order, return_index=True)
     index = np.flatnonzero(np.diff(orders) > 1)
     return tuple(
-        Gap(
+        TidGap(
             TransactionId(int(orders[place]) % (1 << 32)),
             TransactionId(int(orders[place + 1]) % (1 << 32)),
             int(fine.position[first[place + 1]]),

@@ -12,8 +12,8 @@ from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.blocks import SourceBlocks
 from ext4kit.findings import Severity
 from ext4kit.journal.audit import wording
-from ext4kit.journal.audit.mending import NOWHERE, explain
-from ext4kit.journal.audit.result import BAD, OK, UNCHECKED, Finding, Findings, Part, Tally
+from ext4kit.journal.audit.mending import NOWHERE, find_bit_repairs
+from ext4kit.journal.audit.result import BAD, OK, UNCHECKED, Finding, Findings, Part, VerdictCounts
 from ext4kit.journal.log import Log
 from ext4kit.parsers.journal import SUPERBLOCK, JournalSuperblock
 from ext4kit.parsers.superblock import MAGIC as DEVICE_MAGIC
@@ -36,7 +36,7 @@ class Place:
         return self.block * self.block_size
 
 
-class MendedSource:
+class PatchedSource:
     """A byte source with some bytes in front of what is there; nothing is written.
 
     Args:
@@ -70,7 +70,7 @@ class MendedSource:
         """Nothing to do: the source is closed by its owner."""
 
 
-def check_superblock(fs: FileSystem, findings: Findings, tally: Tally) -> FileSystem:
+def check_superblock(fs: FileSystem, findings: Findings, tally: VerdictCounts) -> FileSystem:
     """Judge the journal superblock.
 
     Returns:
@@ -101,7 +101,7 @@ def _changed_bit(superblock: JournalSuperblock) -> tuple[int, int]:
     if not difference or not superblock.checksum:
         return NOWHERE, 0
     hole = SUPERBLOCK.offset_of("s_checksum")
-    mends = explain(np.array([difference]), SUPERBLOCK.size, hole)
+    mends = find_bit_repairs(np.array([difference]), SUPERBLOCK.size, hole)
     return int(mends.byte[0]), int(mends.mask[0])
 
 
@@ -187,9 +187,9 @@ def _first_block(fs: FileSystem) -> int:
 
 def _reading(fs: FileSystem, place: Place, data: bytes) -> FileSystem:
     """The file system with the mended superblock in front."""
-    mended = MendedSource(place.source, place.offset, data)
+    mended = PatchedSource(place.source, place.offset, data)
     if place.source is fs.journal_device:
-        other = fs.over(fs.blocks)
+        other = fs.with_blocks(fs.blocks)
         other.journal_device = mended
         return other
-    return fs.over(SourceBlocks(mended, fs.blocks.block_size, fs.blocks.blocks_count))
+    return fs.with_blocks(SourceBlocks(mended, fs.blocks.block_size, fs.blocks.blocks_count))

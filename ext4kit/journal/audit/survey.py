@@ -15,7 +15,7 @@ import numpy as np
 from ext4kit.arrays.lookup import SortedIndex
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Int64s
-from ext4kit.journal.audit.mending import NOWHERE, explain
+from ext4kit.journal.audit.mending import NOWHERE, find_bit_repairs
 from ext4kit.journal.log import Log
 from ext4kit.journal.ring import order_of
 from ext4kit.journal.scan import HEADER_KINDS
@@ -136,7 +136,7 @@ def _with_checksums(log: Log) -> Survey:
         piece = slice(start, start + log.reader.chunk)
         parts.append(_explained(log, doubtful[piece], marked[piece], span))
     result = _merged(parts)
-    result.fault[_strangers(log, result)] = Fault.STRANGER
+    result.fault[_foreign_blocks(log, result)] = Fault.STRANGER
     return result
 
 
@@ -149,7 +149,7 @@ def _plausible(log: Log, orders: Any) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Doubt:
+class _SuspectBlocks:
     """Blocks that are looked into: raw header words and where their checksum would lie."""
 
     words: Any  # int64 (n, 3)
@@ -169,8 +169,8 @@ def _explained(log: Log, positions: Any, marked: Any, span: tuple[int, int]) -> 
     tail = tail_offset(rows.shape[1])
     for hole, kinds in ((tail, TAILED), (COMMIT_CHECKSUM_OFFSET, (BlockType.COMMIT,))):
         sums, have = blocks_checksums(log.superblock.seed, rows, hole), stored_checksums(rows, hole)
-        mends = explain(np.where(sums == have, 1, sums ^ have), rows.shape[1], hole)
-        doubt = _Doubt(words, hole, kinds)
+        mends = find_bit_repairs(np.where(sums == have, 1, sums ^ have), rows.shape[1], hole)
+        doubt = _SuspectBlocks(words, hole, kinds)
         mended, true_kind, true_order = _by_header(doubt, mends.words, log, span)
         mended &= sums != have
         as_it_stands = np.isin(words[:, 1], kinds)
@@ -191,7 +191,7 @@ def _rest_only(log: Log, positions: Any) -> Any:
 
 
 def _by_header(
-    doubt: _Doubt, changes: Any, log: Log, span: tuple[int, int]
+    doubt: _SuspectBlocks, changes: Any, log: Log, span: tuple[int, int]
 ) -> tuple[Any, Any, Any]:
     """(one header word explains the checksum, the true type, the true order)."""
     words = doubt.words
@@ -212,12 +212,12 @@ def _header_faults(words: Any, kind: Any) -> Any:
     return np.where(words[:, 0] != MAGIC, Fault.MAGIC, fault)
 
 
-def _strangers(log: Log, found: Survey) -> Any:
+def _foreign_blocks(log: Log, found: Survey) -> Any:
     """Rows that another format explains: checksums of another UUID, or none at all."""
     doubtful = found.fault == Fault.BODY
     if not doubtful.any():
         return np.zeros(0, np.int64)
-    bare = _bare_commits(log)
+    bare = _commits_without_checksum(log)
     unstamped = doubtful & np.isin(found.order, bare)
     unstamped |= doubtful & (found.stored == 0) & ~np.isin(found.order, _proven(log))
     lone = doubtful & (found.byte == NOWHERE) & (found.stored != NOT_STORED) & ~unstamped
@@ -228,7 +228,7 @@ def _strangers(log: Log, found: Survey) -> Any:
     return np.flatnonzero(unstamped)
 
 
-def _bare_commits(log: Log) -> Any:
+def _commits_without_checksum(log: Log) -> Any:
     """Orders of the transactions whose commit block has no checksum."""
     headers = log.headers
     bare = (headers.kind == BlockType.COMMIT) & ~headers.commit_checksum.any(axis=1)
@@ -247,7 +247,7 @@ def _seeds(log: Log, found: Survey) -> Any:
     size = log.reader.blocks.block_size
     difference = found.stored ^ found.computed
     differs = difference != 0
-    seeds[differs] = explain(difference[differs], size, -1).seed ^ log.superblock.seed
+    seeds[differs] = find_bit_repairs(difference[differs], size, -1).seed ^ log.superblock.seed
     return seeds
 
 
@@ -258,17 +258,17 @@ def _without_checksums(log: Log) -> Survey:
     headers = log.headers
     found = _plain(log, np.arange(len(headers)))
     found.fault[~np.isin(headers.kind, HEADER_KINDS)] = Fault.TYPE
-    stamped = _stamped(log)
+    stamped = _with_checksum(log)
     found.fault[stamped] = Fault.STRANGER
     found.tags[stamped & (found.kind == BlockType.DESCRIPTOR)] = UNKNOWN_TAGS
     found.tags[_of_other_width(log, found)] = UNKNOWN_TAGS
     taken = log.tags.position[log.tags.valid]
     unmarked = log.unmarked[~np.isin(log.unmarked, taken)]
     span = _plausible(log, found.order[(found.fault == Fault.NONE)])
-    return _merged([found, *_near(log, unmarked, span)])
+    return _merged([found, *_near_magic(log, unmarked, span)])
 
 
-def _stamped(log: Log) -> Any:
+def _with_checksum(log: Log) -> Any:
     """Which headers carry a checksum: written when the log still had them, or by another one.
 
     The checksum fits with the log's seed, or with a seed that several blocks share.
@@ -289,7 +289,7 @@ def _stamped(log: Log) -> Any:
     stamped = stored == computed
     rest = np.flatnonzero(~stamped & (stored != 0))
     size = log.reader.blocks.block_size
-    changes = explain(stored[rest] ^ computed[rest], size, NOWHERE).seed
+    changes = find_bit_repairs(stored[rest] ^ computed[rest], size, NOWHERE).seed
     _, group, count = np.unique(changes, return_inverse=True, return_counts=True)
     stamped[rest[count[group] >= SHARED_BY]] = True
     return stamped
@@ -318,7 +318,7 @@ def _of_other_width(log: Log, found: Survey) -> Any:
     return np.flatnonzero((found.kind == BlockType.DESCRIPTOR) & (found.order <= newest))
 
 
-def _near(log: Log, positions: Any, span: tuple[int, int]) -> list[Survey]:
+def _near_magic(log: Log, positions: Any, span: tuple[int, int]) -> list[Survey]:
     """Blocks whose magic is nearly right and whose transaction is one of the log's."""
     parts = []
     for start in range(0, len(positions), log.reader.chunk):

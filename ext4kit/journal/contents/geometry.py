@@ -39,7 +39,7 @@ def by_place(fs: FileSystem, log: Log, blocks: Any) -> tuple[Any, Any]:
     inside = (blocks >= 0) & (blocks < superblock.blocks_count)
     kind[~inside] = Content.OUTSIDE
     wanted = np.unique(group[inside & (group >= 0) & (group < len(fs.groups))])
-    _overhead(fs, blocks, group, wanted, kind)
+    _classify_overhead(fs, blocks, group, wanted, kind)
     groups = fs.groups
     for content, places in (
         (Content.BLOCK_BITMAP, groups.block_bitmap),
@@ -56,7 +56,7 @@ def by_place(fs: FileSystem, log: Log, blocks: Any) -> tuple[Any, Any]:
     return kind, number
 
 
-def _overhead(fs: FileSystem, blocks: Any, group: Any, wanted: Any, kind: Any) -> None:
+def _classify_overhead(fs: FileSystem, blocks: Any, group: Any, wanted: Any, kind: Any) -> None:
     """Superblocks and group descriptors, of the groups that any of the blocks lies in."""
     superblock = fs.superblock
     if not len(wanted):

@@ -26,7 +26,7 @@ class Content(IntEnum):
     OUTSIDE = 15
 
 
-NAMES = {
+BLOCK_CONTENT_NAMES = {
     Content.UNKNOWN: "unknown",
     Content.SUPERBLOCK: "superblock",
     Content.DESCRIPTORS: "group descriptors",
@@ -44,8 +44,8 @@ NAMES = {
     Content.QUOTA: "quota file",
     Content.OUTSIDE: "outside the file system",
 }
-OF_GROUP = frozenset({Content.BLOCK_BITMAP, Content.INODE_BITMAP})
-OF_INODE = frozenset(
+WITH_GROUP = frozenset({Content.BLOCK_BITMAP, Content.INODE_BITMAP})
+WITH_INODE = frozenset(
     {
         Content.DIRECTORY,
         Content.MAP_NODE,

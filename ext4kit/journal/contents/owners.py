@@ -10,16 +10,16 @@ import numpy as np
 
 from ext4kit.arrays.grouping import expand
 from ext4kit.errors import AccessError
-from ext4kit.filesystem.maps import Maps, has_map, map_inodes
+from ext4kit.filesystem.maps import BlockMaps, has_map, map_inodes
 from ext4kit.journal.contents.kinds import Content
-from ext4kit.journal.history import AsOfBlocks, History, inode_version_pieces
+from ext4kit.journal.history import BlockHistory, CopiesAsOf, inode_version_batches
 from ext4kit.parsers.inode import InodeTable, parse_inodes
 
 if TYPE_CHECKING:
     from ext4kit.filesystem import FileSystem
 
 AT_ONCE = 1 << 20  # claims that are looked at together
-DISK = np.iinfo(np.int64).max  # the order of what is on disk: newer than all of the log
+TID_ON_DISK = np.iinfo(np.int64).max  # the order of what is on disk: newer than all of the log
 TYPES = ((0x4000, Content.DIRECTORY), (0xA000, Content.SYMLINK), (0x8000, Content.FILE_DATA))
 
 
@@ -42,12 +42,12 @@ class Owners:
         mask[self.claims[:, 0]] = False
         return self.blocks[mask]
 
-    def add(self, table: InodeTable, order: Any, maps: Maps) -> None:
+    def add(self, table: InodeTable, order: Any, maps: BlockMaps) -> None:
         """The maps of inodes as they were after the transactions `order` (int64, one an inode)."""
-        runs = maps.data
+        runs = maps.runs
         kind = self._kinds(table)
         self._claim(runs.physical, runs.length, runs.owner, kind[runs.owner], table, order)
-        owner, block = maps.nodes
+        owner, block = maps.tree_blocks
         nodes = np.full(len(block), int(Content.MAP_NODE))
         self._claim(block, np.ones_like(block), owner, nodes, table, order)
         xattrs = np.flatnonzero(table.file_acl > 0)
@@ -106,31 +106,31 @@ class Owners:
         return np.where(known, claims[row, 3], 0), np.where(known, claims[row, 2], -1)
 
 
-def owners_of(fs: FileSystem, history: History, blocks: Any) -> Owners:
+def find_block_owners(fs: FileSystem, history: BlockHistory, blocks: Any) -> Owners:
     """Who had some blocks (int64): by the inodes in the log, then by those on disk.
 
     The inodes on disk are read only for blocks of which no inode in the log tells.
     """
     owners = Owners(np.unique(blocks))
-    for table, order in _logged(fs, history):
-        as_of = AsOfBlocks(fs.blocks, history, 0)
-        maps = _maps(fs, table, _reader(as_of, order))
+    for table, order in _journal_inodes(fs, history):
+        as_of = CopiesAsOf(fs.blocks, history, 0)
+        maps = _block_maps(fs, table, _fetch_as_of(as_of, order))
         owners.add(table, order, maps)
     if len(owners.unowned):
-        for table in fs.inode_chunks():
-            maps = _maps(fs, table, lambda wanted, _: fs.fetch(wanted))
-            owners.add(table, np.full(len(table), DISK), maps)
+        for table in fs.inode_batches():
+            maps = _block_maps(fs, table, lambda wanted, _: fs.fetch(wanted))
+            owners.add(table, np.full(len(table), TID_ON_DISK), maps)
     return owners
 
 
-def _logged(fs: FileSystem, history: History) -> Iterator[tuple[InodeTable, Any]]:
+def _journal_inodes(fs: FileSystem, history: BlockHistory) -> Iterator[tuple[InodeTable, Any]]:
     """Every inode state of the log, with the order of the transaction that shows it first."""
-    for piece in inode_version_pieces(fs, history):
+    for piece in inode_version_batches(fs, history):
         if len(piece):
             yield parse_inodes(piece.rows, piece.number, fs.superblock), piece.order
 
 
-def _reader(as_of: AsOfBlocks, order: Any) -> Any:
+def _fetch_as_of(as_of: CopiesAsOf, order: Any) -> Any:
     """Reads tree blocks as they were when their owner was."""
 
     def fetch(blocks: Any, owners: Any) -> tuple[Any, Any]:
@@ -143,7 +143,7 @@ def _reader(as_of: AsOfBlocks, order: Any) -> Any:
     return fetch
 
 
-def _maps(fs: FileSystem, table: InodeTable, fetch: Any) -> Maps:
+def _block_maps(fs: FileSystem, table: InodeTable, fetch: Any) -> BlockMaps:
     return map_inodes(
         table.i_block,
         table.flags,

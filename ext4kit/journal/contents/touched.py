@@ -9,8 +9,8 @@ import numpy as np
 
 from ext4kit.journal.contents.geometry import by_place
 from ext4kit.journal.contents.kinds import Content
-from ext4kit.journal.contents.owners import owners_of
-from ext4kit.journal.history import History
+from ext4kit.journal.contents.owners import find_block_owners
+from ext4kit.journal.history import BlockHistory
 from ext4kit.parsers.features import Compat
 from ext4kit.parsers.orphan import MAGIC as ORPHAN_MAGIC
 
@@ -47,7 +47,7 @@ class Touched:
         return self.rows[first:end]
 
 
-def touched(fs: FileSystem, log: Log) -> Touched:
+def classify_copies(fs: FileSystem, log: Log) -> Touched:
     """Classify every copy that a descriptor of the log names.
 
     Args:
@@ -58,16 +58,16 @@ def touched(fs: FileSystem, log: Log) -> Touched:
     kind, number = by_place(fs, log, tags.block)
     open_ones = np.flatnonzero(kind == Content.UNKNOWN)
     if len(open_ones):
-        owners = owners_of(fs, History(log), tags.block[open_ones])
+        owners = find_block_owners(fs, BlockHistory(log), tags.block[open_ones])
         found, inode = owners.of(tags.block[open_ones], tags.order[open_ones])
         kind[open_ones], number[open_ones] = found, inode
-        _special(fs, kind, number)
-        _by_content(log, kind)
+        _mark_special_files(fs, kind, number)
+        _classify_by_content(log, kind)
     rows = np.lexsort((tags.block, number, kind, tags.order))
     return Touched(tags.order, tags.block, kind, number, rows)
 
 
-def _special(fs: FileSystem, kind: Any, number: Any) -> None:
+def _mark_special_files(fs: FileSystem, kind: Any, number: Any) -> None:
     """Files that are the file system's own."""
     superblock = fs.superblock
     data = kind == Content.FILE_DATA
@@ -81,20 +81,20 @@ def _special(fs: FileSystem, kind: Any, number: Any) -> None:
     kind[data & np.isin(number, [each for each in quotas if each])] = Content.QUOTA
 
 
-def _by_content(log: Log, kind: Any) -> None:
+def _classify_by_content(log: Log, kind: Any) -> None:
     """What nobody is known to have had: by what the copies themselves show."""
     unknown = np.flatnonzero((kind == Content.UNKNOWN) & log.tags.valid)
     for start in range(0, len(unknown), log.reader.chunk):
         index = unknown[start : start + log.reader.chunk]
         rows = log.read_copies(index)
-        kind[index[_begins(rows, XATTR_MAGIC)]] = Content.XATTR
-        kind[index[_begins(rows, EXTENT_MAGIC)]] = Content.MAP_NODE
+        kind[index[_starts_with(rows, XATTR_MAGIC)]] = Content.XATTR
+        kind[index[_starts_with(rows, EXTENT_MAGIC)]] = Content.MAP_NODE
         tails = np.ascontiguousarray(rows[:, -8:-4]).view("<u4")[:, 0]
         kind[index[tails == ORPHAN_MAGIC]] = Content.ORPHAN_FILE
         kind[index[_is_directory(rows)]] = Content.DIRECTORY
 
 
-def _begins(rows: Any, magic: bytes) -> Any:
+def _starts_with(rows: Any, magic: bytes) -> Any:
     return (rows[:, : len(magic)] == np.frombuffer(magic, np.uint8)).all(axis=1)
 
 

@@ -37,7 +37,7 @@ def no_changes(block_size: int) -> ChangedBlocks:
     return ChangedBlocks(np.zeros(0, np.int64), np.zeros((0, block_size), np.uint8))
 
 
-class Draft:
+class BlockOverlay:
     """A block reader whose blocks can be changed in memory.
 
     Args:
@@ -81,7 +81,7 @@ class Draft:
             rows[place] = self._edited[int(blocks[place])]
         return rows
 
-    def edit(self, block: int) -> Any:
+    def writable(self, block: int) -> Any:
         """The block's bytes, uint8 (block_size,), to be changed in place.
 
         Raises:
@@ -91,8 +91,8 @@ class Draft:
             self._edited[block] = np.frombuffer(self.read(block), np.uint8).copy()
         return self._edited[block]
 
-    def fresh(self, block: int) -> Any:
-        """As `edit`, for a block that is filled anew: zeros.
+    def zeroed(self, block: int) -> Any:
+        """As `writable`, for a block that is filled anew: zeros.
 
         Raises:
             AccessError: it lies outside.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ext4kit.errors import CorruptError
-from ext4kit.journal.fast_commits.fields import put
+from ext4kit.journal.fast_commits.fields import set_fields
 from ext4kit.parsers.checksums import crc32c
 from ext4kit.parsers.directory import DIRENT, DIRENT_TAIL, TAIL_FILE_TYPE, record_length
 
@@ -19,7 +19,7 @@ ALIGNMENT = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class DirentRecord:
     """One record of a directory; `inode` is 0 when it is not in use."""
 
     offset: int
@@ -31,11 +31,11 @@ class Slot:
     @property
     def used(self) -> int:
         """Bytes that the entry itself needs."""
-        return needed(len(self.name)) if self.inode else 0
+        return dirent_size(len(self.name)) if self.inode else 0
 
 
 @dataclass(frozen=True, slots=True)
-class NewEntry:
+class NewDirent:
     """What is to be put into a directory."""
 
     name: bytes
@@ -43,14 +43,14 @@ class NewEntry:
     file_type: int
 
 
-def needed(name_length: int) -> int:
+def dirent_size(name_length: int) -> int:
     """Bytes that an entry with a name of that length takes."""
     return -(-(DIRENT.size + name_length) // ALIGNMENT) * ALIGNMENT
 
 
 @dataclass(slots=True)
-class Stretch:
-    """Bytes that directory entries fill: a leaf block up to its tail, or a part of an inode.
+class DirentArea:
+    """Bytes that directory entries rewrite: a leaf block up to its tail, or a part of an inode.
 
     Attributes:
         data: bytearray or uint8 array, changed in place.
@@ -66,7 +66,7 @@ class Stretch:
     block_size: int
     typed: bool = True
 
-    def slots(self) -> Iterator[Slot]:
+    def records(self) -> Iterator[DirentRecord]:
         """Every record in order.
 
         Raises:
@@ -76,22 +76,22 @@ class Stretch:
         while at + DIRENT.size <= self.end:
             inode, stored, name, kind = DIRENT.table(view, 1, at)[0].item()
             length = int(record_length(stored, self.block_size))
-            if length < needed(0) or length % ALIGNMENT or at + length > self.end:
+            if length < dirent_size(0) or length % ALIGNMENT or at + length > self.end:
                 raise CorruptError(DIRENT.name, at, f"record length {length}")
             if DIRENT.size + name > length:
                 raise CorruptError(DIRENT.name, at, f"name length {name}")
             text = bytes(view[at + DIRENT.size : at + DIRENT.size + name])
-            yield Slot(at, inode, length, kind if self.typed else 0, text)
+            yield DirentRecord(at, inode, length, kind if self.typed else 0, text)
             at += length
 
-    def entries(self) -> list[Slot]:
+    def entries(self) -> list[DirentRecord]:
         """The records in use."""
-        return [slot for slot in self.slots() if slot.inode and slot.name]
+        return [slot for slot in self.records() if slot.inode and slot.name]
 
-    def insert(self, entry: NewEntry) -> bool:
+    def insert(self, entry: NewDirent) -> bool:
         """Put an entry where there is room; False when there is none."""
-        wanted = needed(len(entry.name))
-        for slot in self.slots():
+        wanted = dirent_size(len(entry.name))
+        for slot in self.records():
             if slot.length - slot.used < wanted:
                 continue
             if slot.used:
@@ -103,13 +103,13 @@ class Stretch:
     def remove(self, offset: int) -> None:
         """Take the entry at `offset` out and clear its bytes."""
         before = None
-        for slot in self.slots():
+        for slot in self.records():
             if slot.offset == offset:
                 self._clear(slot, before)
                 return
             before = slot
 
-    def fill(self, entries: list[NewEntry]) -> None:
+    def rewrite(self, entries: list[NewDirent]) -> None:
         """Write these entries alone, packed, the last one up to the end; they have to fit."""
         at = self.start
         memoryview(self.data)[self.start : self.end] = bytes(self.end - self.start)
@@ -117,11 +117,11 @@ class Stretch:
             self._set_length(at, self.end - at)
         for number, entry in enumerate(entries):
             last = number == len(entries) - 1
-            length = self.end - at if last else needed(len(entry.name))
+            length = self.end - at if last else dirent_size(len(entry.name))
             self._write(at, length, entry)
             at += length
 
-    def _clear(self, slot: Slot, before: Slot | None) -> None:
+    def _clear(self, slot: DirentRecord, before: DirentRecord | None) -> None:
         view = memoryview(self.data)
         view[slot.offset : slot.offset + slot.length] = bytes(slot.length)
         if before is None:
@@ -129,10 +129,10 @@ class Stretch:
         else:
             self._set_length(before.offset, before.length + slot.length)
 
-    def _write(self, at: int, length: int, entry: NewEntry) -> None:
+    def _write(self, at: int, length: int, entry: NewDirent) -> None:
         size = len(entry.name)
         kind = entry.file_type if self.typed else 0
-        put(DIRENT, self.data, at, inode=entry.inode, name_len=size, file_type=kind)
+        set_fields(DIRENT, self.data, at, inode=entry.inode, name_len=size, file_type=kind)
         self._set_length(at, length)
         memoryview(self.data)[at + DIRENT.size : at + DIRENT.size + size] = entry.name
 
@@ -140,20 +140,20 @@ class Stretch:
         stored = length
         if self.block_size >= 65536:
             stored = 65535 if length == self.block_size else (length & 65532) | (length >> 16 & 3)
-        put(DIRENT, self.data, at, rec_len=stored)
+        set_fields(DIRENT, self.data, at, rec_len=stored)
 
 
-def leaf_end(block_size: int, tailed: bool) -> int:
+def entries_end(block_size: int, tailed: bool) -> int:
     """Where the entries of a leaf block end."""
     return block_size - DIRENT_TAIL.size if tailed else block_size
 
 
-def seal_leaf(block: Any, seed: int | None) -> None:
+def write_tail(block: Any, seed: int | None) -> None:
     """Give a leaf block its checksum tail; nothing where blocks have none (`seed` None)."""
     if seed is None:
         return
     at = len(block) - DIRENT_TAIL.size
-    put(
+    set_fields(
         DIRENT_TAIL,
         block,
         at,

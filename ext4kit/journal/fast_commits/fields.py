@@ -7,7 +7,7 @@ from typing import Any
 from ext4kit.parsers.layout import Layout
 
 
-def put(layout: Layout, data: Any, at: int = 0, **values: int) -> None:
+def set_fields(layout: Layout, data: Any, at: int = 0, **values: int) -> None:
     """Write some little-endian fields of one structure.
 
     Args:
@@ -22,7 +22,7 @@ def put(layout: Layout, data: Any, at: int = 0, **values: int) -> None:
         view[place : place + size] = (value & ((1 << 8 * size) - 1)).to_bytes(size, "little")
 
 
-def get(layout: Layout, data: Any, name: str, at: int = 0) -> int:
+def get_field(layout: Layout, data: Any, name: str, at: int = 0) -> int:
     """One little-endian field of a structure that begins at `at`."""
     place = at + layout.offset_of(name)
     return int.from_bytes(memoryview(data)[place : place + _size(layout, name)], "little")

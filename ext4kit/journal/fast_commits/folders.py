@@ -12,18 +12,23 @@ from typing import Any
 import numpy as np
 
 from ext4kit.errors import CorruptError
-from ext4kit.filesystem.geometry import inode_place
+from ext4kit.filesystem.geometry import group_and_slot
 from ext4kit.journal.fast_commits.entries import (
-    NewEntry,
-    Slot,
-    Stretch,
-    leaf_end,
-    needed,
-    seal_leaf,
+    DirentArea,
+    DirentRecord,
+    NewDirent,
+    dirent_size,
+    entries_end,
+    write_tail,
 )
-from ext4kit.journal.fast_commits.index import Index
-from ext4kit.journal.fast_commits.inodes import I_BLOCK, Subject, Subjects, drop_inline
-from ext4kit.journal.fast_commits.mapping import Extents
+from ext4kit.journal.fast_commits.index import HtreeEditor
+from ext4kit.journal.fast_commits.inodes import (
+    I_BLOCK,
+    InodeEditor,
+    InodeEditors,
+    remove_inline_xattr,
+)
+from ext4kit.journal.fast_commits.mapping import ExtentList
 from ext4kit.parsers import xattr
 from ext4kit.parsers.directory import DIRENT, parse_entries
 from ext4kit.parsers.features import Compat, Incompat
@@ -39,7 +44,7 @@ BLOCKS_AT_ONCE = 4096
 MOST_BLOCKS = 1 << 22  # of a directory: no more than a believable one has
 
 
-class Folder:
+class DirectoryEditor:
     """One directory.
 
     Args:
@@ -50,8 +55,8 @@ class Folder:
         CorruptError: it is no directory, or its map is damaged.
     """
 
-    def __init__(self, subjects: Subjects, subject: Subject) -> None:
-        if not subject.live or not subject.is_directory:
+    def __init__(self, subjects: InodeEditors, subject: InodeEditor) -> None:
+        if not subject.in_use or not subject.is_directory:
             raise CorruptError(f"inode {subject.number}", None, "is no directory")
         self._subjects = subjects
         self.subject = subject
@@ -81,7 +86,7 @@ class Folder:
     def _edit(self, number: int) -> Any:
         if not 0 <= number < len(self.blocks):
             raise CorruptError(f"directory {self.subject.number}", None, f"no block {number}")
-        return self._subjects.draft.edit(self.blocks[number])
+        return self._subjects.draft.writable(self.blocks[number])
 
     def _append(self) -> tuple[int, Any]:
         """(number, bytes) of a new file block."""
@@ -91,24 +96,24 @@ class Folder:
             raise CorruptError(f"directory {subject.number}", None, what)
         number = len(self.blocks)
         ratio = self._superblock.cluster_ratio
-        block = subject.extents.neighbour_in_cluster(number, ratio)
+        block = subject.extents.block_in_cluster(number, ratio)
         if not block:
-            group = inode_place(self._superblock, subject.number)[0]
+            group = group_and_slot(self._superblock, subject.number)[0]
             block = self._subjects.space.allocate(group) + number % ratio
-        row = self._subjects.draft.fresh(block)
+        row = self._subjects.draft.zeroed(block)
         subject.extents = subject.extents.with_range(number, 1, block, False)
-        subject.remap = subject.changed = True
+        subject.map_changed = subject.changed = True
         self.blocks.append(block)
         subject.size = len(self.blocks) * self._size
         return number, row
 
-    def _leaf(self, number: int) -> Stretch:
+    def _leaf(self, number: int) -> DirentArea:
         row = self._edit(number)
-        end = leaf_end(self._size, self._seed is not None)
-        return Stretch(row, 0, end, self._size, self._typed)
+        end = entries_end(self._size, self._seed is not None)
+        return DirentArea(row, 0, end, self._size, self._typed)
 
-    def _seal(self, number: int) -> None:
-        seal_leaf(self._edit(number), self._seed)
+    def _write_tail(self, number: int) -> None:
+        write_tail(self._edit(number), self._seed)
 
     # -- names ----------------------------------------------------------------------------
 
@@ -126,24 +131,24 @@ class Folder:
         found = self._find(name)
         return found[1].inode if found else 0
 
-    def _find(self, name: bytes) -> tuple[int, Slot] | None:
+    def _find(self, name: bytes) -> tuple[int, DirentRecord] | None:
         """(file block or inline part, record) of a name."""
-        for number, stretch in self._candidates(name):
-            for slot in stretch.slots():
+        for number, stretch in self._areas_for(name):
+            for slot in stretch.records():
                 if slot.inode and slot.name == name:
                     return number, slot
         return None
 
-    def _candidates(self, name: bytes) -> list[tuple[int, Stretch]]:
+    def _areas_for(self, name: bytes) -> list[tuple[int, DirentArea]]:
         if self.subject.is_inline:
             return list(enumerate(self._inline_parts()))
         if self._indexed:
             index = self._index()
-            return [(one, self._leaf(one)) for one in index.leaves(self._hash(index, name))]
-        number = self._known_names().get(name)
+            return [(one, self._leaf(one)) for one in index.leaves_for(self._hash(index, name))]
+        number = self._linear_names().get(name)
         return [] if number is None else [(number, self._leaf(number))]
 
-    def _known_names(self) -> dict[bytes, int]:
+    def _linear_names(self) -> dict[bytes, int]:
         """The file block of each name of a directory without index; its blocks' room as well."""
         if self._names is None:
             self._names, rooms = {}, []
@@ -157,7 +162,7 @@ class Folder:
     def _read_names(self, rows: Any, first: int) -> Any:
         """Learn the names in some blocks; an upper bound of the room in each."""
         assert self._names is not None
-        end = leaf_end(self._size, self._seed is not None)
+        end = entries_end(self._size, self._seed is not None)
         table, broken = parse_entries(rows, self._typed, end=end)
         if (broken >= 0).any():
             raise CorruptError(f"directory {self.subject.number}", None, "entries break off")
@@ -184,13 +189,13 @@ class Folder:
             self.subject.changed = True
             return True
         self._leaf(number).remove(slot.offset)
-        self._seal(number)
+        self._write_tail(number)
         if self._names is not None:
             del self._names[name]
-            self._room[number] += needed(len(name))
+            self._room[number] += dirent_size(len(name))
         return True
 
-    def add(self, entry: NewEntry) -> None:
+    def add(self, entry: NewDirent) -> None:
         """Put a name in that is not there yet.
 
         Raises:
@@ -200,32 +205,32 @@ class Folder:
             if any(part.insert(entry) for part in self._inline_parts()):
                 self.subject.changed = True
                 return
-            self._leave_inode()
+            self._convert_inline()
         if self._indexed:
-            self._add_by_hash(entry)
+            self._add_indexed(entry)
         else:
-            self._add_anywhere(entry)
+            self._add_linear(entry)
 
-    def _add_anywhere(self, entry: NewEntry) -> None:
-        names, wanted = self._known_names(), needed(len(entry.name))
+    def _add_linear(self, entry: NewDirent) -> None:
+        names, wanted = self._linear_names(), dirent_size(len(entry.name))
         for number in np.flatnonzero(self._room >= wanted).tolist():
             if self._leaf(number).insert(entry):
                 break
         else:
             number, _ = self._append()
-            self._leaf(number).fill([entry])
+            self._leaf(number).rewrite([entry])
             self._room = np.append(self._room, self._leaf(number).end)
-        self._seal(number)
+        self._write_tail(number)
         names[entry.name] = number
         self._room[number] -= wanted
 
     # -- the hash index -------------------------------------------------------------------
 
-    def _index(self) -> Index:
+    def _index(self) -> HtreeEditor:
         large = Incompat.LARGE_DIR in self._superblock.features
-        return Index(self._edit, self._append, self._seed, 2 if large else 1)
+        return HtreeEditor(self._edit, self._append, self._seed, 2 if large else 1)
 
-    def _hash(self, index: Index, name: bytes) -> int:
+    def _hash(self, index: HtreeEditor, name: bytes) -> int:
         version = index.hash_version
         if version >= SIPHASH or self.subject.flags & InodeFlags.CASEFOLD:
             what = "its hashes need a key or a folding of names, or are of no known kind"
@@ -235,22 +240,22 @@ class Folder:
         seed = struct.pack("<4I", *self._superblock.hash_seed)
         return int(dirhash(name, version, seed)[0])
 
-    def _add_by_hash(self, entry: NewEntry) -> None:
+    def _add_indexed(self, entry: NewDirent) -> None:
         index = self._index()
         wanted = self._hash(index, entry.name)
         while True:
-            steps = index.way(wanted)
+            steps = index.path_to(wanted)
             leaf = steps[-1].child
             if self._leaf(leaf).insert(entry):
-                self._seal(leaf)
+                self._write_tail(leaf)
                 return
             if steps[-1].is_full:
-                index.make_room(steps)
+                index.split_full_node(steps)
                 continue
             number, value = self._split_leaf(index, leaf)
             index.add(steps, value, number)
 
-    def _split_leaf(self, index: Index, leaf: int) -> tuple[int, int]:
+    def _split_leaf(self, index: HtreeEditor, leaf: int) -> tuple[int, int]:
         """(new file block, its hash in the index): the upper half of a leaf's names moves."""
         slots = self._leaf(leaf).entries()
         hashed = sorted((self._hash(index, slot.name), at) for at, slot in enumerate(slots))
@@ -259,18 +264,18 @@ class Folder:
         cut = min(max(cut, 1), len(hashed) - 1)
         if cut < 1:
             raise CorruptError("htree", None, "a leaf that cannot be split")
-        moved = [NewEntry(*_fields(slots[at])) for _, at in hashed[cut:]]
-        kept = [NewEntry(*_fields(slots[at])) for _, at in hashed[:cut]]
+        moved = [NewDirent(*_fields(slots[at])) for _, at in hashed[cut:]]
+        kept = [NewDirent(*_fields(slots[at])) for _, at in hashed[:cut]]
         number, _ = self._append()
         for place, entries in ((number, moved), (leaf, kept)):
-            self._leaf(place).fill(entries)
-            self._seal(place)
+            self._leaf(place).rewrite(entries)
+            self._write_tail(place)
         value = hashed[cut][0]
         return number, value | (value == hashed[cut - 1][0])
 
     # -- new and inline directories -------------------------------------------------------
 
-    def start(self, parent: int) -> None:
+    def init_first_block(self, parent: int) -> None:
         """Give a new directory its first block with `.` and `..`, unless it has content.
 
         Raises:
@@ -283,16 +288,16 @@ class Folder:
         self._blocks = None
         number, _ = self._append()
         kind = DIRECTORY if self._typed else 0
-        dots = [NewEntry(b".", self.subject.number, kind), NewEntry(b"..", parent, kind)]
-        self._leaf(number).fill(dots)
-        self._seal(number)
+        dots = [NewDirent(b".", self.subject.number, kind), NewDirent(b"..", parent, kind)]
+        self._leaf(number).rewrite(dots)
+        self._write_tail(number)
 
-    def _inline_parts(self) -> list[Stretch]:
+    def _inline_parts(self) -> list[DirentArea]:
         """The stretches of the inode that hold entries: in i_block, then in an attribute."""
         raw = self.subject.raw
-        parts = [Stretch(raw, INLINE_ENTRIES, INLINE_END, self._size, self._typed)]
+        parts = [DirentArea(raw, INLINE_ENTRIES, INLINE_END, self._size, self._typed)]
         tail = self._inline_tail(self.subject.size - (INLINE_END - I_BLOCK))
-        return [*parts, Stretch(raw, *tail, self._size, self._typed)] if tail else parts
+        return [*parts, DirentArea(raw, *tail, self._size, self._typed)] if tail else parts
 
     def _inline_tail(self, size: int) -> tuple[int, int] | None:
         """(start, end) of the attribute with the rest of the entries, in the inode's bytes."""
@@ -307,23 +312,23 @@ class Folder:
                 return start, start + min(size, entry.value_size)
         return None
 
-    def _leave_inode(self) -> None:
+    def _convert_inline(self) -> None:
         """Move a directory out of its inode into a block of its own."""
         subject = self.subject
         parent = int.from_bytes(subject.raw[I_BLOCK:INLINE_ENTRIES], "little")
         slots = [slot for part in self._inline_parts() for slot in part.entries()]
-        entries = [NewEntry(*_fields(slot)) for slot in slots]
-        drop_inline(subject)
+        entries = [NewDirent(*_fields(slot)) for slot in slots]
+        remove_inline_xattr(subject)
         flags = subject.flags & ~int(InodeFlags.INLINE_DATA) | int(InodeFlags.EXTENTS)
         subject.put(i_flags=flags)
-        subject.extents, subject.remap, subject.size = Extents.empty(), True, 0
-        self.start(parent)
+        subject.extents, subject.map_changed, subject.size = ExtentList.empty(), True, 0
+        self.init_first_block(parent)
         number = 0
         for entry in entries:
             if not self._leaf(number).insert(entry):
                 raise CorruptError(f"directory {subject.number}", None, "too much for a block")
-        self._seal(number)
+        self._write_tail(number)
 
 
-def _fields(slot: Slot) -> tuple[bytes, int, int]:
+def _fields(slot: DirentRecord) -> tuple[bytes, int, int]:
     return slot.name, slot.inode, slot.file_type

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ext4kit.errors import CorruptError
-from ext4kit.journal.fast_commits.fields import put
+from ext4kit.journal.fast_commits.fields import set_fields
 from ext4kit.parsers.htree import (
     DX_COUNTLIMIT,
     DX_ENTRY,
@@ -27,12 +27,12 @@ from ext4kit.parsers.htree import (
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class HtreeStep:
     """One index block on the way to a leaf: its file block, entries, and the entry taken."""
 
     block: int
     entries: IndexEntries
-    place: int
+    slot: int
 
     @property
     def is_full(self) -> bool:
@@ -42,10 +42,10 @@ class Step:
     @property
     def child(self) -> int:
         """File block that the entry leads to."""
-        return int(self.entries.blocks[self.place])
+        return int(self.entries.blocks[self.slot])
 
 
-class Index:
+class HtreeEditor:
     """The index blocks of one directory.
 
     Args:
@@ -72,7 +72,7 @@ class Index:
         """As the root says."""
         return parse_root(self._edit(0)).hash_version
 
-    def way(self, wanted: int) -> list[Step]:
+    def path_to(self, wanted: int) -> list[HtreeStep]:
         """The steps to the leaf that a name with that hash belongs into.
 
         Raises:
@@ -85,31 +85,31 @@ class Index:
             steps.append(_step(block, parse_node(self._edit(block)).entries, wanted))
         return steps
 
-    def leaves(self, wanted: int) -> list[int]:
+    def leaves_for(self, wanted: int) -> list[int]:
         """The leaves that names with that hash can be in: equal hashes can go on behind one."""
-        steps, found = self.way(wanted), []
+        steps, found = self.path_to(wanted), []
         while True:
             found.append(steps[-1].child)
-            following = self._following(steps)
+            following = self._next_leaf(steps)
             if following is None:
                 return found
             steps = following
             last = steps[-1]
-            if int(last.entries.hashes[last.place]) != wanted | 1:
+            if int(last.entries.hashes[last.slot]) != wanted | 1:
                 return found
 
-    def _following(self, steps: list[Step]) -> list[Step] | None:
+    def _next_leaf(self, steps: list[HtreeStep]) -> list[HtreeStep] | None:
         """The way to the leaf behind the one that the steps lead to, None at the end."""
         for depth in range(len(steps) - 1, -1, -1):
             one = steps[depth]
-            if one.place + 1 < one.entries.count:
-                way = [*steps[:depth], Step(one.block, one.entries, one.place + 1)]
+            if one.slot + 1 < one.entries.count:
+                way = [*steps[:depth], HtreeStep(one.block, one.entries, one.slot + 1)]
                 if depth < len(steps) - 1:  # an entry above tells the hash its first leaf has
-                    return self._descend(way, len(steps), int(one.entries.hashes[one.place + 1]))
+                    return self._descend(way, len(steps), int(one.entries.hashes[one.slot + 1]))
                 return way
         return None
 
-    def _descend(self, way: list[Step], depth: int, first_hash: int) -> list[Step]:
+    def _descend(self, way: list[HtreeStep], depth: int, first_hash: int) -> list[HtreeStep]:
         """Down along first entries, the hash of which is the one that led there."""
         while len(way) < depth:
             block = way[-1].child
@@ -117,18 +117,18 @@ class Index:
             hashes = entries.hashes.copy()
             hashes[0] = first_hash
             known = IndexEntries(entries.offset, entries.limit, hashes, entries.blocks)
-            way = [*way, Step(block, known, 0)]
+            way = [*way, HtreeStep(block, known, 0)]
         return way
 
-    def add(self, steps: list[Step], value: int, leaf: int) -> None:
+    def add(self, steps: list[HtreeStep], value: int, leaf: int) -> None:
         """A new leaf behind the one that the steps lead to; its parent has to have room."""
         last = steps[-1]
-        at = last.place + 1
+        at = last.slot + 1
         hashes = np.insert(last.entries.hashes, at, value)
         blocks = np.insert(last.entries.blocks, at, leaf)
-        self._store(last.block, last.entries, hashes, blocks)
+        self._write_entries(last.block, last.entries, hashes, blocks)
 
-    def make_room(self, steps: list[Step]) -> None:
+    def split_full_node(self, steps: list[HtreeStep]) -> None:
         """Split the full index block whose parent has room, or add a level below a full root.
 
         Raises:
@@ -140,53 +140,57 @@ class Index:
         if depth:
             self._split(steps, depth)
         else:
-            self._grow(steps)
+            self._add_level(steps)
 
-    def _grow(self, steps: list[Step]) -> None:
+    def _add_level(self, steps: list[HtreeStep]) -> None:
         """The root's entries move into a new node, which becomes its only child."""
         if len(steps) > self._most_levels:
             raise CorruptError("htree", None, "the index is full")
         entries = steps[0].entries
         block = self._new_node(entries.hashes, entries.blocks)
         root = self._edit(0)
-        put(DX_ROOT, root, indirect_levels=len(steps))
-        self._store(0, entries, entries.hashes[:1], np.array([block]))
+        set_fields(DX_ROOT, root, indirect_levels=len(steps))
+        self._write_entries(0, entries, entries.hashes[:1], np.array([block]))
 
-    def _split(self, steps: list[Step], depth: int) -> None:
+    def _split(self, steps: list[HtreeStep], depth: int) -> None:
         """The upper half of a node's entries move into a new node beside it."""
         one = steps[depth]
         half = one.entries.count // 2
         block = self._new_node(one.entries.hashes[half:], one.entries.blocks[half:])
-        self._store(one.block, one.entries, one.entries.hashes[:half], one.entries.blocks[:half])
+        self._write_entries(
+            one.block, one.entries, one.entries.hashes[:half], one.entries.blocks[:half]
+        )
         self.add(steps[:depth], int(one.entries.hashes[half]), block)
 
     def _new_node(self, hashes: Any, blocks: Any) -> int:
         number, row = self._append()
-        put(FAKE_DIRENT, row, rec_len=len(row) if len(row) < 65536 else 65535)
+        set_fields(FAKE_DIRENT, row, rec_len=len(row) if len(row) < 65536 else 65535)
         tail = DX_TAIL.size if self._seed is not None else 0
         limit = (len(row) - FAKE_DIRENT.size - tail) // DX_ENTRY.size
-        self._store(number, IndexEntries(FAKE_DIRENT.size, limit, hashes, blocks), hashes, blocks)
+        self._write_entries(
+            number, IndexEntries(FAKE_DIRENT.size, limit, hashes, blocks), hashes, blocks
+        )
         return number
 
-    def _store(self, block: int, old: IndexEntries, hashes: Any, blocks: Any) -> None:
+    def _write_entries(self, block: int, old: IndexEntries, hashes: Any, blocks: Any) -> None:
         """Write an index block's entries, count and checksum."""
         row = self._edit(block)
         table = np.zeros(len(blocks), DX_ENTRY.dtype)
         table["hash"], table["block"] = hashes, blocks
         memoryview(row)[old.offset : old.offset + table.nbytes] = table.tobytes()
-        put(DX_COUNTLIMIT, row, old.offset, limit=old.limit, count=len(blocks))
-        self._seal(block, IndexEntries(old.offset, old.limit, hashes, blocks))
+        set_fields(DX_COUNTLIMIT, row, old.offset, limit=old.limit, count=len(blocks))
+        self._write_checksum(block, IndexEntries(old.offset, old.limit, hashes, blocks))
 
-    def _seal(self, block: int, entries: IndexEntries) -> None:
+    def _write_checksum(self, block: int, entries: IndexEntries) -> None:
         """Give an index block its checksum."""
         if self._seed is None:
             return
         row = self._edit(block)
         value = index_checksum(self._seed, row, entries)
-        put(DX_TAIL, row, entries.tail_offset, dt_checksum=value)
+        set_fields(DX_TAIL, row, entries.tail_offset, dt_checksum=value)
 
 
-def _step(block: int, entries: IndexEntries, wanted: int) -> Step:
+def _step(block: int, entries: IndexEntries, wanted: int) -> HtreeStep:
     """The last entry whose hash is not above `wanted`."""
     place = int(np.searchsorted(entries.hashes[1:], wanted, side="right"))
-    return Step(block, entries, place)
+    return HtreeStep(block, entries, place)

@@ -12,12 +12,12 @@ import numpy as np
 
 from ext4kit.errors import CorruptError
 from ext4kit.filesystem import FileSystem
-from ext4kit.filesystem.geometry import inode_place
+from ext4kit.filesystem.geometry import group_and_slot
 from ext4kit.filesystem.maps import has_map
-from ext4kit.journal.fast_commits.draft import Draft
-from ext4kit.journal.fast_commits.fields import get, put
-from ext4kit.journal.fast_commits.mapping import Extents, build_tree
-from ext4kit.journal.fast_commits.space import Space, inode_slot
+from ext4kit.journal.fast_commits.draft import BlockOverlay
+from ext4kit.journal.fast_commits.fields import get_field, set_fields
+from ext4kit.journal.fast_commits.mapping import ExtentList, build_extent_tree
+from ext4kit.journal.fast_commits.space import BlockAllocator, writable_inode
 from ext4kit.parsers import xattr
 from ext4kit.parsers.checksums import crc32c
 from ext4kit.parsers.features import RoCompat
@@ -29,40 +29,40 @@ SECTOR = 512
 STRUCTURE = int(InodeFlags.INDEX | InodeFlags.INLINE_DATA | InodeFlags.EXTENTS)
 
 
-class Subject:
+class InodeEditor:
     """One inode that a fast commit changes.
 
     Attributes:
         number: its number.
         raw: its bytes.
         extents: its map; None for one that is not mapped by extents.
-        nodes: blocks of the tree that it had.
-        fixed: a map that is no tree of extents; it stays as it is.
-        remap: the tree has to be written anew.
+        tree_blocks: blocks of the tree that it had.
+        indirect_map: a map that is no tree of extents; it stays as it is.
+        map_changed: the tree has to be written anew.
         changed: something about the inode has to be written.
-        live: it is in use.
-        listed: it is on the list of orphans, which keeps it in use.
+        in_use: it is in use.
+        on_orphan_list: it is on the list of orphans, which keeps it in use.
     """
 
     def __init__(self, number: int, raw: bytearray, live: bool, listed: bool) -> None:
         self.number = number
         self.raw = raw
-        self.live = live
-        self.listed = listed
-        self.extents: Extents | None = None
-        self.nodes: list[int] = []
-        self.fixed: Extents | None = None
-        self.remap = False
+        self.in_use = live
+        self.on_orphan_list = listed
+        self.extents: ExtentList | None = None
+        self.tree_blocks: list[int] = []
+        self.indirect_map: ExtentList | None = None
+        self.map_changed = False
         self.changed = False
 
     def get(self, field: str) -> int:
         """A field of the inode's first 128 bytes."""
-        return get(INODE, self.raw, field)
+        return get_field(INODE, self.raw, field)
 
     def put(self, **values: int) -> None:
         """Set fields of the inode's first 128 bytes."""
         self.changed = True
-        put(INODE, self.raw, **values)
+        set_fields(INODE, self.raw, **values)
 
     @property
     def is_directory(self) -> bool:
@@ -92,16 +92,16 @@ class Subject:
     def extra_isize(self) -> int:
         """Bytes of fields behind the first 128."""
         room = len(self.raw) >= INODE.size + INODE_EXTRA.size
-        return get(INODE_EXTRA, self.raw, "i_extra_isize", INODE.size) if room else 0
+        return get_field(INODE_EXTRA, self.raw, "i_extra_isize", INODE.size) if room else 0
 
     @property
-    def by_extents(self) -> bool:
+    def uses_extents(self) -> bool:
         """True when i_block is an extent tree's root."""
         return bool(self.flags & InodeFlags.EXTENTS)
 
-    def content(self) -> Extents:
+    def content(self) -> ExtentList:
         """The blocks of the content, whatever maps them."""
-        return self.extents or self.fixed or Extents.empty()
+        return self.extents or self.indirect_map or ExtentList.empty()
 
     @property
     def is_inline(self) -> bool:
@@ -109,7 +109,7 @@ class Subject:
         return bool(self.flags & InodeFlags.INLINE_DATA)
 
 
-class Subjects:
+class InodeEditors:
     """All inodes that fast commits change, each read when it is first met.
 
     Args:
@@ -119,15 +119,17 @@ class Subjects:
         moment: seconds since 1970 that freed inodes get as time of deletion.
     """
 
-    def __init__(self, fs: FileSystem, draft: Draft, space: Space, moment: int) -> None:
+    def __init__(
+        self, fs: FileSystem, draft: BlockOverlay, space: BlockAllocator, moment: int
+    ) -> None:
         self.fs = fs
         self.draft = draft
         self.space = space
         self._moment = moment
-        self._known: dict[int, Subject] = {}
+        self._known: dict[int, InodeEditor] = {}
         self._orphans = frozenset(fs.orphans)
 
-    def get(self, number: int) -> Subject:
+    def get(self, number: int) -> InodeEditor:
         """An inode by its number.
 
         Raises:
@@ -138,7 +140,7 @@ class Subjects:
             self._known[number] = self._read(number)
         return self._known[number]
 
-    def _read(self, number: int) -> Subject:
+    def _read(self, number: int) -> InodeEditor:
         fs = self.fs
         first = fs.superblock.first_usable_inode
         if not (number == 2 or first <= number <= fs.superblock.inodes_count):
@@ -146,44 +148,44 @@ class Subjects:
         inode = fs.inode(number)
         used = bool(fs.bitmaps.inodes_in_use(np.array([number]))[0])
         live = used and inode.mode != 0 and inode.links_count > 0
-        subject = Subject(number, bytearray(inode.raw), live, used and number in self._orphans)
+        subject = InodeEditor(number, bytearray(inode.raw), live, used and number in self._orphans)
         if used and inode.mode != 0:
             self._read_map(subject)
         return subject
 
-    def _read_map(self, subject: Subject) -> None:
+    def _read_map(self, subject: InodeEditor) -> None:
         """The map as it is before; its blocks count as given back until the end."""
         fs = self.fs
         table = fs.inode_table(np.array([subject.number]))
-        maps = fs.quiet_map_table(table)
+        maps = fs.map_table_silently(table)
         if maps.damaged[0]:
             raise CorruptError(f"inode {subject.number}", None, "its map is damaged")
-        data, nodes = maps.data, maps.nodes[1]
-        self.space.free(data.physical, data.length)
-        self.space.free(nodes, np.ones_like(nodes))
-        subject.nodes = nodes.tolist()
-        if subject.by_extents:
-            subject.extents = Extents.of(data)
+        data, nodes = maps.runs, maps.tree_blocks[1]
+        self.space.note_freed(data.physical, data.length)
+        self.space.note_freed(nodes, np.ones_like(nodes))
+        subject.tree_blocks = nodes.tolist()
+        if subject.uses_extents:
+            subject.extents = ExtentList.from_rows(data)
         elif has_map(table.mode, table.size, table.flags)[0]:
-            subject.fixed = Extents.of(data)
+            subject.indirect_map = ExtentList.from_rows(data)
 
     # -- what tags do ---------------------------------------------------------------------
 
-    def overwrite(self, number: int, raw: bytes) -> None:
+    def replay_inode_tag(self, number: int, raw: bytes) -> None:
         """An INODE tag: everything but the map; a directory's structure stays what it is here.
 
         Raises:
-            CorruptError: the tag is longer than an inode, or `get` says so.
-            AccessError: as `get`.
+            CorruptError: the tag is longer than an inode, or `get_field` says so.
+            AccessError: as `get_field`.
         """
         subject = self.get(number)
         if len(raw) > len(subject.raw):
             raise CorruptError("fast commit", None, f"inode {number} with {len(raw)} bytes")
-        fresh = not subject.live and not subject.listed
+        fresh = not subject.in_use and not subject.on_orphan_list
         old_flags, old_size, generation = subject.flags, subject.size, subject.get("i_generation")
         if fresh:
             subject.raw[:] = bytes(len(subject.raw))
-            subject.extents, subject.fixed, subject.nodes = None, None, []
+            subject.extents, subject.indirect_map, subject.tree_blocks = None, None, []
         keeps = subject.is_directory and not fresh
         tail = raw[BEHIND_I_BLOCK:]
         if keeps:
@@ -196,76 +198,76 @@ class Subjects:
             subject.put(i_flags=subject.flags & ~STRUCTURE | old_flags & STRUCTURE)
             subject.size = old_size
         else:
-            self._root(subject, raw, had_inline)
-        subject.remap |= subject.get("i_generation") != generation
-        subject.live = subject.get("i_links_count") > 0
+            self._set_map_root(subject, raw, had_inline)
+        subject.map_changed |= subject.get("i_generation") != generation
+        subject.in_use = subject.get("i_links_count") > 0
 
-    def _root(self, subject: Subject, raw: bytes, had_inline: bool) -> None:
+    def _set_map_root(self, subject: InodeEditor, raw: bytes, had_inline: bool) -> None:
         """i_block after an INODE tag: the tag has the map's root, but not the tree below it."""
-        if subject.by_extents:
+        if subject.uses_extents:
             if subject.extents is None:
-                subject.extents, subject.remap = Extents.empty(), True
+                subject.extents, subject.map_changed = ExtentList.empty(), True
                 if had_inline:
-                    drop_inline(subject)
+                    remove_inline_xattr(subject)
             return
-        subject.extents, subject.remap = None, False
+        subject.extents, subject.map_changed = None, False
         subject.raw[I_BLOCK:BEHIND_I_BLOCK] = raw[I_BLOCK:BEHIND_I_BLOCK]
 
-    def set_range(self, number: int, logical: int, length: int, physical: int, state: bool) -> None:
+    def add_range(self, number: int, logical: int, length: int, physical: int, state: bool) -> None:
         """An ADD_RANGE tag.
 
         Raises:
             CorruptError: a range outside the file system, or an inode not mapped by extents.
-            AccessError: as `get`.
+            AccessError: as `get_field`.
         """
-        subject = self._mapped(number)
+        subject = self._new_map(number)
         first, count = self.fs.superblock.first_data_block, self.fs.superblock.blocks_count
         if not (first < physical and physical + length <= count and length > 0):
             raise CorruptError("fast commit", None, f"range at block {physical:,} of {number}")
         assert subject.extents is not None
         subject.extents = subject.extents.with_range(logical, length, physical, state)
-        subject.remap = subject.changed = True
+        subject.map_changed = subject.changed = True
 
-    def cut_range(self, number: int, logical: int, length: int) -> None:
+    def remove_range(self, number: int, logical: int, length: int) -> None:
         """A DEL_RANGE tag.
 
         Raises:
             CorruptError: an inode not mapped by extents.
-            AccessError: as `get`.
+            AccessError: as `get_field`.
         """
-        subject = self._mapped(number)
+        subject = self._new_map(number)
         assert subject.extents is not None
         subject.extents = subject.extents.without(logical, logical + length)
-        subject.remap = subject.changed = True
+        subject.map_changed = subject.changed = True
 
-    def _mapped(self, number: int) -> Subject:
+    def _new_map(self, number: int) -> InodeEditor:
         subject = self.get(number)
         if subject.extents is None:
             what = "a range for it, but it is not mapped by extents"
             raise CorruptError(f"inode {number}", None, what)
         return subject
 
-    def unlink(self, subject: Subject) -> None:
+    def unlink(self, subject: InodeEditor) -> None:
         """One name less; without names it is freed."""
         links = max(subject.get("i_links_count") - 1, 0)
         subject.put(i_links_count=0 if subject.is_directory else links)
         if subject.get("i_links_count") == 0:
-            self._release(subject)
+            self._free_inode(subject)
 
-    def _release(self, subject: Subject) -> None:
+    def _free_inode(self, subject: InodeEditor) -> None:
         """Free an inode: type, owner and times stay, content and attributes go."""
-        subject.live = subject.listed = False
+        subject.in_use = subject.on_orphan_list = False
         subject.put(i_links_count=0, i_dtime=self._moment)
-        self._release_attributes(subject)
+        self._release_xattr_block(subject)
         if subject.extents is not None:
-            subject.extents, subject.remap = Extents.empty(), True
+            subject.extents, subject.map_changed = ExtentList.empty(), True
             subject.size = 0
-        if subject.fixed is not None:
+        if subject.indirect_map is not None:
             subject.raw[I_BLOCK:BEHIND_I_BLOCK] = bytes(BEHIND_I_BLOCK - I_BLOCK)
-            subject.fixed, subject.nodes, subject.size = None, [], 0
+            subject.indirect_map, subject.tree_blocks, subject.size = None, [], 0
         subject.put(i_blocks_lo=0, i_blocks_high=0)
 
-    def _release_attributes(self, subject: Subject) -> None:
+    def _release_xattr_block(self, subject: InodeEditor) -> None:
         """One inode less that shares its attribute block; the last one frees it."""
         block = subject.file_acl
         if not block:
@@ -273,60 +275,62 @@ class Subjects:
         subject.put(i_file_acl_lo=0, i_file_acl_high=0)
         header = xattr.parse_block_header(bytes(self.draft.read(block)))
         if header.reference_count <= 1:
-            self.space.free(np.array([block]), np.ones(1, np.int64))
+            self.space.note_freed(np.array([block]), np.ones(1, np.int64))
             return
-        row = self.draft.edit(block)
-        put(xattr.XATTR_BLOCK_HEADER, row, h_refcount=header.reference_count - 1, h_checksum=0)
+        row = self.draft.writable(block)
+        set_fields(
+            xattr.XATTR_BLOCK_HEADER, row, h_refcount=header.reference_count - 1, h_checksum=0
+        )
         if self.fs.superblock.has_metadata_checksums:
             register = crc32c(self.fs.superblock.seed, block.to_bytes(8, "little"))
-            put(xattr.XATTR_BLOCK_HEADER, row, h_checksum=crc32c(register, row))
+            set_fields(xattr.XATTR_BLOCK_HEADER, row, h_checksum=crc32c(register, row))
 
     # -- the end --------------------------------------------------------------------------
 
-    def finish(self) -> None:
+    def write_all(self) -> None:
         """Write every inode and its tree, and tell the space what each has.
 
         Raises:
             CorruptError: no block is left for a tree.
         """
         for subject in self._known.values():
-            dead = not subject.live and not subject.listed and subject.get("i_mode") != 0
+            dead = not subject.in_use and not subject.on_orphan_list and subject.get("i_mode") != 0
             if dead and subject.changed:
-                self._release(subject)
-            self._finish(subject)
+                self._free_inode(subject)
+            self._write_one(subject)
 
-    def _finish(self, subject: Subject) -> None:
+    def _write_one(self, subject: InodeEditor) -> None:
         if subject.extents is not None:
             self._write_map(subject, subject.extents)
-        elif subject.fixed is not None:
-            nodes = np.array(subject.nodes, np.int64)
-            self.space.take(subject.fixed.physical, subject.fixed.length)
-            self.space.take(nodes, np.ones_like(nodes))
-        used = subject.live or subject.listed
+        elif subject.indirect_map is not None:
+            nodes = np.array(subject.tree_blocks, np.int64)
+            self.space.note_used(subject.indirect_map.physical, subject.indirect_map.length)
+            self.space.note_used(nodes, np.ones_like(nodes))
+        used = subject.in_use or subject.on_orphan_list
         if used and subject.file_acl:
             self.space.keep(subject.file_acl)
         if not subject.changed:
             return
-        self.space.settle_inode(subject.number, used, subject.is_directory)
+        self.space.note_inode(subject.number, used, subject.is_directory)
         seal_inode(subject.raw, subject.number, self.fs.superblock)
-        slot = inode_slot(self.fs, self.draft, subject.number)
+        slot = writable_inode(self.fs, self.draft, subject.number)
         slot[:] = np.frombuffer(subject.raw, np.uint8)
 
-    def _write_map(self, subject: Subject, extents: Extents) -> None:
-        if subject.remap:
+    def _write_map(self, subject: InodeEditor, extents: ExtentList) -> None:
+        if subject.map_changed:
             self._write_tree(subject, extents)
-        nodes = np.array(subject.nodes, np.int64)
-        self.space.take(extents.physical, extents.length)
-        self.space.take(nodes, np.ones_like(nodes))
+        nodes = np.array(subject.tree_blocks, np.int64)
+        self.space.note_used(extents.physical, extents.length)
+        self.space.note_used(nodes, np.ones_like(nodes))
         if not subject.changed:
             return
-        clusters = self.space.clusters_of(extents.physical, extents.length)
-        clusters += self.space.clusters_of(nodes, np.ones_like(nodes))
+        clusters = self.space.count_clusters(extents.physical, extents.length)
+        clusters += self.space.count_clusters(nodes, np.ones_like(nodes))
         clusters += bool(subject.file_acl)
         ratio, block_size = self.fs.superblock.cluster_ratio, self.fs.superblock.block_size
-        self._count(subject, clusters * ratio * block_size // SECTOR)
+        self._set_block_count(subject, clusters * ratio * block_size // SECTOR)
 
-    def _count(self, subject: Subject, sectors: int) -> None:
+    def _set_block_count(self, subject: InodeEditor, sectors: int) -> None:
         if RoCompat.HUGE_FILE not in self.fs.superblock.features:
             subject.put(i_blocks_lo=sectors)
             return
@@ -336,21 +340,21 @@ class Subjects:
             subject.put(i_flags=subject.flags | int(InodeFlags.HUGE_FILE))
         subject.put(i_blocks_lo=sectors, i_blocks_high=sectors >> 32)
 
-    def _write_tree(self, subject: Subject, extents: Extents) -> None:
-        spare, used = list(reversed(subject.nodes)), []
-        group = inode_place(self.fs.superblock, subject.number)[0]
+    def _write_tree(self, subject: InodeEditor, extents: ExtentList) -> None:
+        spare, used = list(reversed(subject.tree_blocks)), []
+        group = group_and_slot(self.fs.superblock, subject.number)[0]
 
         def take() -> int:
             used.append(spare.pop() if spare else self.space.allocate(group))
             return used[-1]
 
-        tree = build_tree(extents, self.fs.superblock.block_size, take, self.seed(subject))
+        tree = build_extent_tree(extents, self.fs.superblock.block_size, take, self.seed(subject))
         for block, data in tree.nodes.items():
-            self.draft.fresh(block)[:] = np.frombuffer(data, np.uint8)
+            self.draft.zeroed(block)[:] = np.frombuffer(data, np.uint8)
         subject.raw[I_BLOCK:BEHIND_I_BLOCK] = tree.root
-        subject.nodes = used
+        subject.tree_blocks = used
 
-    def seed(self, subject: Subject) -> int | None:
+    def seed(self, subject: InodeEditor) -> int | None:
         """The crc32c register of the inode's own checksums, None where the format has none."""
         if not self.fs.superblock.has_metadata_checksums:
             return None
@@ -358,7 +362,7 @@ class Subjects:
         return inode_seed(self.fs.superblock, subject.number, generation)
 
 
-def drop_inline(subject: Subject) -> None:
+def remove_inline_xattr(subject: InodeEditor) -> None:
     """Take the attribute with inline content out of the inode's body; the others stay.
 
     Raises:
@@ -383,7 +387,7 @@ def drop_inline(subject: Subject) -> None:
             value = raw[first + entry.e_value_offs :][: entry.e_value_size]
             end -= -(-len(value) // 4) * 4
             area[end : end + len(value)] = value
-            put(xattr.XATTR_ENTRY, area, at, e_value_offs=end)
+            set_fields(xattr.XATTR_ENTRY, area, at, e_value_offs=end)
         at += -(-size // 4) * 4
     subject.changed = True
     subject.raw[first:] = area

@@ -14,17 +14,22 @@ import numpy as np
 from ext4kit.errors import AccessError, CorruptError, RequestError
 from ext4kit.filesystem import FileSystem
 from ext4kit.findings import Problems, Severity
-from ext4kit.journal.fast_commits.apply import Applier, Due, Record, records_of
+from ext4kit.journal.fast_commits.apply import (
+    FastCommitRecord,
+    FastCommitReplayer,
+    ReplayContext,
+    replay_records,
+)
 from ext4kit.journal.fast_commits.draft import ChangedBlocks
 from ext4kit.journal.fast_commits.reading import WHERE
 from ext4kit.journal.log import Log
 from ext4kit.parsers.fast_commit import InodeValue, TagKind
 
-MOST_INTERLUDES = 64  # each takes a replay of its own
+MAX_INTERMEDIATE = 64  # each takes a replay of its own
 
 
 @dataclass(frozen=True, slots=True)
-class Interlude:
+class IntermediateState:
     """The file system between two fast commits.
 
     Attributes:
@@ -36,7 +41,7 @@ class Interlude:
     numbers: Any
 
 
-def find_interludes(log: Log, before: FileSystem) -> list[Interlude]:
+def find_intermediate_states(log: Log, before: FileSystem) -> list[IntermediateState]:
     """The states right before fast commits that remove what earlier ones made or changed.
 
     What such inodes were last is in no transaction, and neither before the fast commits nor
@@ -47,55 +52,55 @@ def find_interludes(log: Log, before: FileSystem) -> list[Interlude]:
         before: the file system with the log's transactions replayed.
 
     Returns:
-        In order of time, the last `MOST_INTERLUDES` of them.
+        In order of time, the last `MAX_INTERMEDIATE` of them.
     """
-    records = records_of(log)
-    due, found = Due.of(log, records, before), []
-    removals = sorted(_removals(records).items())
-    if len(removals) > MOST_INTERLUDES:
+    records = replay_records(log)
+    due, found = ReplayContext.of(log, records, before), []
+    removals = sorted(_inodes_removed_later(records).items())
+    if len(removals) > MAX_INTERMEDIATE:
         what = (
-            f"{len(removals)} of them remove inodes; only the last {MOST_INTERLUDES} are followed"
+            f"{len(removals)} of them remove inodes; only the last {MAX_INTERMEDIATE} are followed"
         )
         log.problems.add(WHERE, what, Severity.WARNING)
-    for commit, numbers in removals[-MOST_INTERLUDES:]:
+    for commit, numbers in removals[-MAX_INTERMEDIATE:]:
         earlier = [one for one in records if one.commit < commit]
         try:
-            changed = Applier(Problems(), before, due).run(earlier)
+            changed = FastCommitReplayer(Problems(), before, due).run(earlier)
         except (AccessError, CorruptError, RequestError):
             continue  # it was told when all of them were applied
-        found.append(Interlude(changed, np.array(sorted(numbers), np.int64)))
+        found.append(IntermediateState(changed, np.array(sorted(numbers), np.int64)))
     return found
 
 
-def _removals(records: list[Record]) -> dict[int, set[int]]:
+def _inodes_removed_later(records: list[FastCommitRecord]) -> dict[int, set[int]]:
     """Commit -> inodes that earlier commits have made or changed and that it removes."""
     told: dict[int, tuple[int, int]] = {}  # inode -> (the last commit with it, its generation)
-    ends = {(one.commit, _child(one)): one for one in records if _lives(one)}
+    ends = {(one.commit, _inode_of(one)): one for one in records if _is_linked_inode(one)}
     removed: dict[int, set[int]] = {}
     for one in records:
-        number = _child(one)
+        number = _inode_of(one)
         if one.kind == TagKind.UNLINK and number in told:
             commit, generation = told[number]
             stays = _generation(ends.get((one.commit, number))) == generation
             if commit < one.commit and not stays:
                 removed.setdefault(one.commit, set()).add(number)
-        elif _lives(one):
+        elif _is_linked_inode(one):
             told[number] = one.commit, _generation(one)
     return removed
 
 
-def _child(record: Record) -> int:
+def _inode_of(record: FastCommitRecord) -> int:
     """The inode that a record is about, -1 for none."""
     return -1 if record.value is None else record.value.inode
 
 
-def _lives(record: Record) -> bool:
+def _is_linked_inode(record: FastCommitRecord) -> bool:
     """Whether it is an INODE tag of an inode that has names."""
     value = record.value
     return isinstance(value, InodeValue) and value.links_count > 0
 
 
-def _generation(record: Record | None) -> int:
+def _generation(record: FastCommitRecord | None) -> int:
     """i_generation of an INODE tag, -1 without one."""
     value = None if record is None else record.value
     return value.generation if isinstance(value, InodeValue) else -1

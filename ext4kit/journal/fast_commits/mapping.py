@@ -33,7 +33,7 @@ MOST_FILE_BLOCKS = 1 << 32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Extents(Table):
+class ExtentList(Table):
     """Extents as int64 columns (n,), by file block, none overlapping another.
 
     Attributes:
@@ -49,32 +49,32 @@ class Extents(Table):
     unwritten: Bools
 
     @classmethod
-    def of(cls, runs: Runs) -> Extents:
+    def from_rows(cls, runs: Runs) -> ExtentList:
         """The runs of one inode."""
         return cls(runs.logical, runs.length, runs.physical, runs.unwritten.astype(bool))
 
-    def _cut(self, start: int, end: int) -> Extents:
+    def _cut(self, start: int, end: int) -> ExtentList:
         """The parts that lie in file blocks `start` to `end` - 1."""
         first = np.maximum(self.logical, start)
         last = np.minimum(self.logical + self.length, end)
-        cut = Extents(first, last - first, self.physical + first - self.logical, self.unwritten)
+        cut = ExtentList(first, last - first, self.physical + first - self.logical, self.unwritten)
         return cut.take(cut.length > 0)
 
-    def up_to(self, end: int) -> Extents:
+    def up_to(self, end: int) -> ExtentList:
         """The parts in front of file block `end`."""
         return self._cut(0, end)
 
-    def without(self, start: int, end: int) -> Extents:
+    def without(self, start: int, end: int) -> ExtentList:
         """The same with nothing in file blocks `start` to `end` - 1."""
-        return Extents.concat([self._cut(0, start), self._cut(end, MOST_FILE_BLOCKS)])
+        return ExtentList.concat([self._cut(0, start), self._cut(end, MOST_FILE_BLOCKS)])
 
-    def with_range(self, logical: int, length: int, physical: int, unwritten: bool) -> Extents:
+    def with_range(self, logical: int, length: int, physical: int, unwritten: bool) -> ExtentList:
         """The same with these blocks there, whatever was there before."""
         end = logical + length
-        new = Extents(*(np.array([value]) for value in (logical, length, physical, unwritten)))
-        return Extents.concat([self._cut(0, logical), new, self._cut(end, MOST_FILE_BLOCKS)])
+        new = ExtentList(*(np.array([value]) for value in (logical, length, physical, unwritten)))
+        return ExtentList.concat([self._cut(0, logical), new, self._cut(end, MOST_FILE_BLOCKS)])
 
-    def neighbour_in_cluster(self, logical: int, ratio: int) -> int:
+    def block_in_cluster(self, logical: int, ratio: int) -> int:
         """The block that a file block has to get because its cluster is there, 0 for none."""
         start = logical - logical % ratio
         there = self._cut(start, start + ratio)
@@ -85,7 +85,7 @@ class Extents(Table):
         row, step = expand(self.length)
         return self.physical[row] + step
 
-    def entries(self) -> Extents:
+    def merged(self) -> ExtentList:
         """The same with neighbours joined and none longer than the format allows."""
         if not len(self):
             return self
@@ -100,7 +100,7 @@ class Extents(Table):
         most = MAX_INITIALISED - joined.unwritten
         row, step = expand(-(-total // most))
         skip = step * most[row]
-        return Extents(
+        return ExtentList(
             joined.logical[row] + skip,
             np.minimum(total[row] - skip, most[row]),
             joined.physical[row] + skip,
@@ -109,7 +109,7 @@ class Extents(Table):
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class ExtentTree:
     """An extent tree ready to be written.
 
     Attributes:
@@ -121,9 +121,9 @@ class Tree:
     nodes: dict[int, bytes]
 
 
-def build_tree(
-    extents: Extents, block_size: int, take: Callable[[], int], seed: int | None
-) -> Tree:
+def build_extent_tree(
+    extents: ExtentList, block_size: int, take: Callable[[], int], seed: int | None
+) -> ExtentTree:
     """The shortest tree for some extents.
 
     Args:
@@ -132,7 +132,7 @@ def build_tree(
         take: gives a block for each tree block that is needed.
         seed: of the owner's checksums, None where tree blocks have none.
     """
-    entries = extents.entries()
+    entries = extents.merged()
     table, first, depth = _leaf_table(entries), entries.logical, 0
     nodes: dict[int, bytes] = {}
     most = capacity(block_size)
@@ -140,13 +140,13 @@ def build_tree(
         starts = list(range(0, len(table), most))
         blocks = [take() for _ in starts]
         for block, start in zip(blocks, starts, strict=True):
-            nodes[block] = _node(table[start : start + most], most, depth, block_size, seed)
+            nodes[block] = _tree_block(table[start : start + most], most, depth, block_size, seed)
         first, depth = first[starts], depth + 1
         table = _index_table(first, np.array(blocks))
-    return Tree(_node(table, ROOT_ENTRIES, depth, ROOT_BYTES, None), nodes)
+    return ExtentTree(_tree_block(table, ROOT_ENTRIES, depth, ROOT_BYTES, None), nodes)
 
 
-def _leaf_table(entries: Extents) -> Any:
+def _leaf_table(entries: ExtentList) -> Any:
     table = np.zeros(len(entries), EXTENT.dtype)
     table["ee_block"] = entries.logical
     table["ee_len"] = entries.length + MAX_INITIALISED * entries.unwritten
@@ -163,7 +163,7 @@ def _index_table(first: Any, blocks: Any) -> Any:
     return table
 
 
-def _node(table: Any, most: int, depth: int, size: int, seed: int | None) -> bytes:
+def _tree_block(table: Any, most: int, depth: int, size: int, seed: int | None) -> bytes:
     header = {
         "eh_magic": MAGIC,
         "eh_entries": len(table),

@@ -35,7 +35,7 @@ from ext4kit.parsers.fast_commit import (
 NONE = -1
 WHERE = "fast commits"
 STALE = "stale"
-TORN = "no TAIL: it was interrupted, or given up for a full commit"
+INTERRUPTED = "no TAIL: it was interrupted, or given up for a full commit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ class FastCommit:
         features: of its HEAD; 0 without one.
         tid: transaction id of its TAIL, NONE without one.
         crc_ok: whether the tail's checksum fits; None without a tail.
-        due: a recovery applies it.
-        why: why it is not due, "" when it is.
+        to_replay: a recovery applies it.
+        reason: why it is not due, "" when it is.
     """
 
     first: int
@@ -61,8 +61,8 @@ class FastCommit:
     features: int
     tid: int
     crc_ok: bool | None
-    due: bool = False
-    why: str = ""
+    to_replay: bool = False
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,21 +74,21 @@ class FastCommits:
         tags: all tags of those blocks.
         commit: int64, row of `commits` that each tag belongs to, NONE for the blocks' rest.
         commits: in order of place; those that a recovery applies come first.
-        expected: the transaction id that a recovery looks for, NONE when none is due.
-        refused: damage in the first one, for which nothing at all is replayed, or "".
+        expected_tid: the transaction id that a recovery looks for, NONE when none is due.
+        refusal: damage in the first one, for which nothing at all is replayed, or "".
     """
 
     positions: Any
     tags: FastCommitTags
     commit: Any
     commits: tuple[FastCommit, ...]
-    expected: int
-    refused: str = ""
+    expected_tid: int
+    refusal: str = ""
 
     @property
-    def due(self) -> tuple[FastCommit, ...]:
+    def to_replay(self) -> tuple[FastCommit, ...]:
         """What a recovery applies, in order."""
-        return tuple(one for one in self.commits if one.due)
+        return tuple(one for one in self.commits if one.to_replay)
 
     @property
     def newest_tid(self) -> int:
@@ -96,7 +96,9 @@ class FastCommits:
         first = self.commits[0] if self.commits else None
         return NONE if first is None or self.tags.row[first.first] != 0 else first.head_tid
 
-    def values(self, log: Log, commits: tuple[FastCommit, ...]) -> Iterator[tuple[int, int, bytes]]:
+    def tag_values(
+        self, log: Log, commits: tuple[FastCommit, ...]
+    ) -> Iterator[tuple[int, int, bytes]]:
         """(log block, kind, value) of each tag of some commits, in order."""
         tags = self.tags
         for one in commits:
@@ -118,32 +120,32 @@ def _runs(values: Any) -> Iterator[tuple[int, int, int]]:
         yield start, end, int(values[start])
 
 
-def read_fast_commits(log: Log) -> FastCommits:
+def scan_fast_commits(log: Log) -> FastCommits:
     """The fast commits of a log; nothing when it has no area for them.
 
     What stands in the way of applying the newest ones is told in `log.problems`.
     """
     positions = fast_commit_positions(log)
     tags, marks = _read_tags(log, positions)
-    commits = tuple(_commits(log, positions, tags, marks))
-    expected = _expected(log)
-    commits, refused = _judge(log, tags, commits, expected)
+    commits = tuple(_split_commits(log, positions, tags, marks))
+    expected = _expected_tid(log)
+    commits, refused = _decide(log, tags, commits, expected)
     commit = np.full(len(tags), NONE)
     for number, one in enumerate(commits):
         commit[one.first : one.end] = number
     return FastCommits(positions, tags, commit, commits, expected, refused)
 
 
-def given_ranges(log: Log) -> tuple[Any, Any, Any, Any]:
+def added_ranges(log: Log) -> tuple[Any, Any, Any, Any]:
     """(first block, length, inode number, generation) of ranges that a recovery gives to files.
 
     int64 columns; the generation is -1 where no fast commit tells it. A later fast commit may
     take a range away again.
     """
-    found = read_fast_commits(log)
+    found = scan_fast_commits(log)
     ranges = []
-    for one in found.due:
-        values = [parse_value(kind, value) for _, kind, value in found.values(log, (one,))]
+    for one in found.to_replay:
+        values = [parse_value(kind, value) for _, kind, value in found.tag_values(log, (one,))]
         inodes = {
             value.inode: value.generation for value in values if isinstance(value, InodeValue)
         }
@@ -164,36 +166,38 @@ def fast_commit_positions(log: Log) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class _Marks(Table):
+class _HeadTailValues(Table):
     """Per tag, as the columns of `FastCommitTags`: what HEAD and TAIL say, NONE elsewhere."""
 
     tid: Int64s
     detail: Int64s  # a head's features, a tail's checksum
 
 
-def _read_tags(log: Log, positions: Any) -> tuple[FastCommitTags, _Marks]:
+def _read_tags(log: Log, positions: Any) -> tuple[FastCommitTags, _HeadTailValues]:
     """The tags of the whole area, read chunk by chunk."""
     parts, marks = [], []
     done = 0
     for _, rows in log.reader.stream(positions):
         tags = read_tags(rows)
-        marks.append(_marks(rows, tags))
+        marks.append(_head_tail_values(rows, tags))
         parts.append(replace(tags, row=tags.row + done))
         done += len(rows)
-    return FastCommitTags.concat(parts), _Marks.concat(marks)
+    return FastCommitTags.concat(parts), _HeadTailValues.concat(marks)
 
 
-def _marks(rows: Any, tags: FastCommitTags) -> _Marks:
+def _head_tail_values(rows: Any, tags: FastCommitTags) -> _HeadTailValues:
     tid, detail = np.full(len(tags), NONE), np.full(len(tags), NONE)
     for kind, read in ((TagKind.HEAD, read_heads), (TagKind.TAIL, read_tails)):
         which = np.flatnonzero(tags.sound & (tags.kind == kind))
         first, second = read(rows, tags.row[which], tags.offset[which])
         is_head = kind == TagKind.HEAD
         tid[which], detail[which] = (second, first) if is_head else (first, second)
-    return _Marks(tid, detail)
+    return _HeadTailValues(tid, detail)
 
 
-def _commits(log: Log, positions: Any, tags: FastCommitTags, marks: _Marks) -> Iterator[FastCommit]:
+def _split_commits(
+    log: Log, positions: Any, tags: FastCommitTags, marks: _HeadTailValues
+) -> Iterator[FastCommit]:
     """The tags cut behind each tail, before each head and at what is no tag."""
     is_head = tags.sound & (tags.kind == TagKind.HEAD)
     ends = np.flatnonzero(~tags.sound | (tags.kind == TagKind.TAIL)) + 1
@@ -229,37 +233,37 @@ def _checksum(log: Log, positions: Any, tags: FastCommitTags, first: int, tail: 
     return register
 
 
-def _expected(log: Log) -> int:
+def _expected_tid(log: Log) -> int:
     """The transaction id that fast commits have to carry to be applied, NONE without any."""
     walk = log.walk
-    if log.superblock.start == 0 or not log.needs_recovery or walk.refused:
+    if log.superblock.start == 0 or not log.needs_recovery or walk.refusal:
         return NONE
     return walk.end_order % (1 << 32)
 
 
-def _judge(
+def _decide(
     log: Log, tags: FastCommitTags, commits: tuple[FastCommit, ...], expected: int
 ) -> tuple[tuple[FastCommit, ...], str]:
     """(the same commits with what a recovery makes of each, why it refuses the log or "")."""
     judged: list[FastCommit] = []
     stopped, refused = "no recovery is due" if expected == NONE else "", ""
-    if not stopped and not _opens(tags, commits):
+    if not stopped and not _starts_with_head(tags, commits):
         stopped = "no HEAD at the start of the area"
     for one in commits:
-        why = stopped or _objection(tags, one, expected)
+        why = stopped or _stop_reason(tags, one, expected)
         if why and not stopped:
             stopped = "behind the end of the fast commits to apply"
-            if not judged and not why.startswith((STALE, TORN)):
+            if not judged and not why.startswith((STALE, INTERRUPTED)):
                 refused = f"{WHERE}, log block {one.position:,}: {why}"
-            _tell(log, one, why, bool(judged))
-        judged.append(_with_verdict(one, why))
-    due = [one for one in judged if one.due]
+            _report(log, one, why, bool(judged))
+        judged.append(_with_decision(one, why))
+    due = [one for one in judged if one.to_replay]
     if due and not refused:
-        _tell_strange(log, tags, due[-1])
+        _report_unknown_tag(log, tags, due[-1])
     return tuple(judged), refused
 
 
-def _tell_strange(log: Log, tags: FastCommitTags, last: FastCommit) -> None:
+def _report_unknown_tag(log: Log, tags: FastCommitTags, last: FastCommit) -> None:
     """A note when the block behind the last good tail opens with an unknown tag."""
     row = int(tags.row[last.end - 1]) + 1
     first = int(np.searchsorted(tags.row, row))
@@ -268,30 +272,30 @@ def _tell_strange(log: Log, tags: FastCommitTags, last: FastCommit) -> None:
         log.problems.add(f"{WHERE}, log block {last.position:,}", what, Severity.NOTE)
 
 
-def _opens(tags: FastCommitTags, commits: tuple[FastCommit, ...]) -> bool:
+def _starts_with_head(tags: FastCommitTags, commits: tuple[FastCommit, ...]) -> bool:
     """Whether the area begins with a HEAD."""
     return bool(commits and tags.row[commits[0].first] == 0 and commits[0].head_tid != NONE)
 
 
-def _with_verdict(one: FastCommit, why: str) -> FastCommit:
-    return replace(one, due=not why, why=why)
+def _with_decision(one: FastCommit, why: str) -> FastCommit:
+    return replace(one, to_replay=not why, reason=why)
 
 
-def _objection(tags: FastCommitTags, one: FastCommit, expected: int) -> str:
+def _stop_reason(tags: FastCommitTags, one: FastCommit, expected: int) -> str:
     """Why a recovery stops before this commit, or ""."""
     if one.features & ~SUPPORTED_FEATURES:
         return f"unknown features 0x{one.features:X}"
     if one.head_tid not in (NONE, expected):
         return f"{STALE}: written ahead of transaction {one.head_tid}"
     if one.tid == NONE:
-        return _unclosed(tags, one)
+        return _missing_tail_reason(tags, one)
     if one.tid != expected:
         stale = f"{STALE}: written ahead of transaction {one.tid}"
-        return stale if one.head_tid == NONE else TORN
+        return stale if one.head_tid == NONE else INTERRUPTED
     return "" if one.crc_ok else "bad checksum"
 
 
-def _unclosed(tags: FastCommitTags, one: FastCommit) -> str:
+def _missing_tail_reason(tags: FastCommitTags, one: FastCommit) -> str:
     if (
         one.end < len(tags)
         and not tags.sound[one.end]
@@ -300,15 +304,15 @@ def _unclosed(tags: FastCommitTags, one: FastCommit) -> str:
         kind = int(tags.kind[one.end])
         if kind:
             return f"unknown or impossible tag {tag_name(kind)}"
-    return TORN
+    return INTERRUPTED
 
 
-def _tell(log: Log, one: FastCommit, why: str, later: bool) -> None:
+def _report(log: Log, one: FastCommit, why: str, later: bool) -> None:
     """A problem, unless this is how the fast commits of a sound file system end."""
     if why.startswith(STALE):
         return
     lost = "it and those behind it were not applied" if later else "none was applied"
     severity = Severity.ERROR
-    if why == TORN:
+    if why == INTERRUPTED:
         severity = Severity.NOTE if later else Severity.WARNING
     log.problems.add(f"{WHERE}, log block {one.position:,}", f"{why}; {lost}", severity)

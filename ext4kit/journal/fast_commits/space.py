@@ -15,9 +15,9 @@ import numpy as np
 from ext4kit.arrays.grouping import expand
 from ext4kit.errors import CorruptError
 from ext4kit.filesystem import FileSystem
-from ext4kit.filesystem.geometry import descriptor_blocks, descriptors_per_block, inode_place
-from ext4kit.journal.fast_commits.draft import Draft
-from ext4kit.journal.fast_commits.fields import get, put
+from ext4kit.filesystem.geometry import descriptor_blocks, descriptors_per_block, group_and_slot
+from ext4kit.journal.fast_commits.draft import BlockOverlay
+from ext4kit.journal.fast_commits.fields import get_field, set_fields
 from ext4kit.parsers.checksums import ONES, crc32c
 from ext4kit.parsers.features import RoCompat
 from ext4kit.parsers.group import (
@@ -33,7 +33,7 @@ _NONE = np.zeros(0, np.int64)
 Spans = list[tuple[Any, Any]]  # (first blocks, lengths), int64 columns
 
 
-class Space:
+class BlockAllocator:
     """What is free, what was taken and what came back.
 
     Args:
@@ -42,7 +42,7 @@ class Space:
         reserved: (first blocks, lengths) that fast commits name: never given out.
     """
 
-    def __init__(self, fs: FileSystem, draft: Draft, reserved: tuple[Any, Any]) -> None:
+    def __init__(self, fs: FileSystem, draft: BlockOverlay, reserved: tuple[Any, Any]) -> None:
         self._fs = fs
         self._draft = draft
         superblock = fs.superblock
@@ -59,11 +59,11 @@ class Space:
 
     # -- blocks ---------------------------------------------------------------------------
 
-    def free(self, first: Any, length: Any) -> None:
+    def note_freed(self, first: Any, length: Any) -> None:
         """These blocks (int64 columns) belonged to an inode that is changed."""
         self._freed.append((first, length))
 
-    def take(self, first: Any, length: Any) -> None:
+    def note_used(self, first: Any, length: Any) -> None:
         """These blocks (int64 columns) belong to an inode after the change."""
         self._taken.append((first, length))
 
@@ -80,14 +80,14 @@ class Space:
         with_room = np.flatnonzero(self._fs.groups.free_blocks_count > 0)
         order = np.concatenate([with_room[with_room >= group], with_room[with_room < group]])
         for candidate in order.tolist():
-            busy = self._busy_bits(candidate)
+            busy = self._unavailable(candidate)
             place = int(np.argmin(busy))
             if not busy[place]:
                 busy[place] = 1
                 return self._first_block(candidate, place)
         raise CorruptError("block bitmaps", None, "no free block is left")
 
-    def _busy_bits(self, group: int) -> Any:
+    def _unavailable(self, group: int) -> Any:
         """The group's clusters that cannot be given out: in use, or named by a fast commit."""
         if group not in self._busy:
             bits = self._fs.bitmaps.block_bitmap(group).copy()
@@ -116,7 +116,7 @@ class Space:
         start = first - self._fs.superblock.first_data_block
         return start // self._ratio, -(-(start + length) // self._ratio)
 
-    def clusters_of(self, first: Any, length: Any) -> int:
+    def count_clusters(self, first: Any, length: Any) -> int:
         """How many clusters some blocks lie in."""
         start, end = self._clusters([(first, length)])
         order = np.argsort(start)
@@ -137,7 +137,7 @@ class Space:
         parts = np.split(order, edges) if len(order) else []
         return {int(group[part[0]]): (first[part], last[part]) for part in parts}
 
-    def _covered(self, spans: tuple[Any, Any] | None) -> Any:
+    def _clusters_of_runs(self, spans: tuple[Any, Any] | None) -> Any:
         """Per cluster of a group (bool): in one of the spans."""
         delta = np.zeros(self._per_group + 1, np.int64)
         if spans is not None:
@@ -147,13 +147,13 @@ class Space:
 
     # -- inodes ---------------------------------------------------------------------------
 
-    def settle_inode(self, number: int, used: bool, directory: bool) -> None:
+    def note_inode(self, number: int, used: bool, directory: bool) -> None:
         """What an inode is after the change: in use or not, a directory or not."""
         self._inodes[number] = (used, directory)
 
     # -- the end --------------------------------------------------------------------------
 
-    def finish(self) -> int:
+    def write_all(self) -> int:
         """Write bitmaps, descriptors and the superblock's counts.
 
         Returns:
@@ -170,13 +170,13 @@ class Space:
 
     def _finish_blocks(self, group: int, freed: Any, taken: Any, kept: Any) -> int:
         before = self._fs.bitmaps.block_bitmap(group)
-        given, now = self._covered(freed), self._covered(taken)
-        in_use = now | self._covered(kept)
+        given, now = self._clusters_of_runs(freed), self._clusters_of_runs(taken)
+        in_use = now | self._clusters_of_runs(kept)
         after = np.where(in_use, 1, np.where(given, 0, before)).astype(np.uint8)
         clashes = int((now & (before != 0) & ~given).sum())
         if (after == before).all():
             return clashes
-        uninitialised = self._is_lazy(group, GroupFlags.BLOCK_UNINIT)
+        uninitialised = self._is_uninitialised(group, GroupFlags.BLOCK_UNINIT)
         block = int(self._fs.groups.block_bitmap[group])
         row = self._write_bits(block, after, self._clusters_in(group), uninitialised)
         change = int(before.astype(np.int64).sum() - after.astype(np.int64).sum())
@@ -188,12 +188,12 @@ class Space:
             covered = row[: self._per_group // 8]
             checksum = bitmap_checksum(self._fs.superblock, covered.tobytes())
             descriptor.set("bg_block_bitmap_csum", checksum)
-        descriptor.seal()
+        descriptor.write_checksum()
         return clashes
 
     def _write_bits(self, block: int, bits: Any, there: int, anew: bool) -> Any:
         """Write a bitmap; one that was never written gets ones behind its last bit."""
-        row = self._draft.fresh(block) if anew else self._draft.edit(block)
+        row = self._draft.zeroed(block) if anew else self._draft.writable(block)
         whole = np.unpackbits(row, bitorder="little")
         whole[: len(bits)] = bits
         if anew:
@@ -201,22 +201,22 @@ class Space:
         row[:] = np.packbits(whole, bitorder="little")
         return row
 
-    def _is_lazy(self, group: int, flag: GroupFlags) -> bool:
+    def _is_uninitialised(self, group: int, flag: GroupFlags) -> bool:
         superblock = self._fs.superblock
         lazy = superblock.has_metadata_checksums or RoCompat.UNINIT_BG in superblock.features
         return lazy and bool(int(self._fs.groups.flags[group]) & flag)
 
-    def _descriptor(self, group: int) -> _Descriptor:
+    def _descriptor(self, group: int) -> _GroupDescriptor:
         superblock = self._fs.superblock
         index, slot = divmod(group, descriptors_per_block(superblock))
         block = int(descriptor_blocks(superblock)[index])
         at = slot * superblock.descriptor_size
-        row = self._draft.edit(block)[at : at + superblock.descriptor_size]
-        return _Descriptor(self._fs, group, row)
+        row = self._draft.writable(block)[at : at + superblock.descriptor_size]
+        return _GroupDescriptor(self._fs, group, row)
 
     def _finish_inodes(self) -> None:
         numbers = np.array(sorted(self._inodes), np.int64)
-        groups, slots = inode_place(self._fs.superblock, numbers)
+        groups, slots = group_and_slot(self._fs.superblock, numbers)
         for group in np.unique(groups).tolist():
             here = groups == group
             self._finish_inode_group(group, numbers[here], slots[here])
@@ -233,7 +233,7 @@ class Space:
         descriptor = self._descriptor(group)
         descriptor.add("bg_used_dirs_count", directories - int(was.sum()))
         if (after != before).any():
-            lazy = self._is_lazy(group, GroupFlags.INODE_UNINIT)
+            lazy = self._is_uninitialised(group, GroupFlags.INODE_UNINIT)
             block = int(fs.groups.inode_bitmap[group])
             row = self._write_bits(block, after, len(after), lazy)
             change = int(before.astype(np.int64).sum() - after.astype(np.int64).sum())
@@ -242,15 +242,17 @@ class Space:
             if fs.superblock.has_metadata_checksums:
                 checksum = bitmap_checksum(fs.superblock, row[: len(after) // 8].tobytes())
                 descriptor.set("bg_inode_bitmap_csum", checksum)
-            self._shrink_unused(descriptor, group, int(np.flatnonzero(after).max(initial=-1)) + 1)
-        descriptor.seal()
+            self._lower_itable_unused(
+                descriptor, group, int(np.flatnonzero(after).max(initial=-1)) + 1
+            )
+        descriptor.write_checksum()
 
-    def _shrink_unused(self, descriptor: _Descriptor, group: int, used: int) -> None:
+    def _lower_itable_unused(self, descriptor: _GroupDescriptor, group: int, used: int) -> None:
         """The inode table counts as written up to the last inode in use; new slots are zeros."""
         superblock = self._fs.superblock
         if not (superblock.has_metadata_checksums or RoCompat.UNINIT_BG in superblock.features):
             return
-        whole = self._is_lazy(group, GroupFlags.INODE_UNINIT)
+        whole = self._is_uninitialised(group, GroupFlags.INODE_UNINIT)
         unused = descriptor.get("bg_itable_unused")
         written = 0 if whole else superblock.inodes_per_group - unused
         descriptor.clear_flag(GroupFlags.INODE_UNINIT)
@@ -264,35 +266,37 @@ class Space:
         rows, _ = self._fs.inode_rows(numbers)
         for number in numbers[rows.any(axis=1)].tolist():
             if number not in self._inodes:
-                inode_slot(self._fs, self._draft, number)[:] = 0
+                writable_inode(self._fs, self._draft, number)[:] = 0
 
     def _finish_superblock(self) -> None:
         superblock = self._fs.superblock
         block, at = divmod(SUPERBLOCK_OFFSET, superblock.block_size)
-        row = self._draft.edit(block)[at : at + SUPERBLOCK.size]
+        row = self._draft.writable(block)[at : at + SUPERBLOCK.size]
         free = int(self._free_blocks.sum()) * self._ratio
-        put(
+        set_fields(
             SUPERBLOCK,
             row,
             s_free_blocks_count_lo=free,
             s_free_inodes_count=int(self._free_inodes.sum()),
         )
         if superblock.descriptor_size >= DESCRIPTOR_64.size:
-            put(SUPERBLOCK, row, s_free_blocks_count_hi=free >> 32)
+            set_fields(SUPERBLOCK, row, s_free_blocks_count_hi=free >> 32)
         if superblock.has_metadata_checksums:
-            put(SUPERBLOCK, row, s_checksum=crc32c(ONES, row[: SUPERBLOCK.offset_of("s_checksum")]))
+            set_fields(
+                SUPERBLOCK, row, s_checksum=crc32c(ONES, row[: SUPERBLOCK.offset_of("s_checksum")])
+            )
 
 
-def inode_slot(fs: FileSystem, draft: Draft, number: int) -> Any:
+def writable_inode(fs: FileSystem, draft: BlockOverlay, number: int) -> Any:
     """An inode's bytes in its table block, to be changed in place."""
     superblock = fs.superblock
-    group, slot = inode_place(superblock, number)
+    group, slot = group_and_slot(superblock, number)
     block, at = divmod(slot * superblock.inode_size, superblock.block_size)
-    row = draft.edit(int(fs.groups.inode_table[group]) + block)
+    row = draft.writable(int(fs.groups.inode_table[group]) + block)
     return row[at : at + superblock.inode_size]
 
 
-class _Descriptor:
+class _GroupDescriptor:
     """One group descriptor that is changed in place; fields are named without _lo and _hi."""
 
     def __init__(self, fs: FileSystem, group: int, row: Any) -> None:
@@ -302,22 +306,26 @@ class _Descriptor:
         self._wide = len(row) >= DESCRIPTOR_64.size
 
     def get(self, field: str) -> int:
-        low = get(DESCRIPTOR, self._row, f"{field}_lo")
-        high = get(DESCRIPTOR_64, self._row, f"{field}_hi") if self._wide else 0
+        low = get_field(DESCRIPTOR, self._row, f"{field}_lo")
+        high = get_field(DESCRIPTOR_64, self._row, f"{field}_hi") if self._wide else 0
         return high << 16 | low
 
     def set(self, field: str, value: int) -> None:
-        put(DESCRIPTOR, self._row, **{f"{field}_lo": value})
+        set_fields(DESCRIPTOR, self._row, **{f"{field}_lo": value})
         if self._wide:
-            put(DESCRIPTOR_64, self._row, **{f"{field}_hi": value >> 16})
+            set_fields(DESCRIPTOR_64, self._row, **{f"{field}_hi": value >> 16})
 
     def add(self, field: str, change: int) -> None:
         self.set(field, max(self.get(field) + change, 0))
 
     def clear_flag(self, flag: GroupFlags) -> None:
-        put(DESCRIPTOR, self._row, bg_flags=get(DESCRIPTOR, self._row, "bg_flags") & ~int(flag))
+        set_fields(
+            DESCRIPTOR,
+            self._row,
+            bg_flags=get_field(DESCRIPTOR, self._row, "bg_flags") & ~int(flag),
+        )
 
-    def seal(self) -> None:
+    def write_checksum(self) -> None:
         checksum = descriptor_checksum(self._superblock, self._group, self._row)
         if checksum >= 0:
-            put(DESCRIPTOR, self._row, bg_checksum=checksum)
+            set_fields(DESCRIPTOR, self._row, bg_checksum=checksum)

@@ -1,22 +1,22 @@
 """Every version of a block or an inode that the log holds, and what changed between them."""
 
 from ext4kit.journal.versions.differences import (
-    Change,
-    Compared,
-    Reader,
-    compared,
+    FieldChange,
+    StructureReader,
+    VersionDiff,
+    diff_versions,
     inode_reader,
-    reader_of,
+    reader_for_block,
 )
-from ext4kit.journal.versions.versions import Version, block_versions
+from ext4kit.journal.versions.versions import BlockVersion, block_versions
 
 __all__ = [
-    "Change",
-    "Compared",
-    "Reader",
-    "Version",
+    "FieldChange",
+    "VersionDiff",
+    "StructureReader",
+    "BlockVersion",
     "block_versions",
-    "compared",
+    "diff_versions",
     "inode_reader",
-    "reader_of",
+    "reader_for_block",
 ]

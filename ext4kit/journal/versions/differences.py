@@ -18,7 +18,7 @@ from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.geometry import descriptor_blocks, descriptors_per_block
 from ext4kit.filesystem.xattrs import read_xattrs
 from ext4kit.findings import Problems
-from ext4kit.journal.versions.versions import Version
+from ext4kit.journal.versions.versions import BlockVersion
 from ext4kit.parsers import directory, extents, htree, xattr
 from ext4kit.parsers.group import GroupTable, parse_groups
 from ext4kit.parsers.inode import Inode, InodeFlags, parse_inode
@@ -30,7 +30,7 @@ NOT_FACTS = {"number", "i_block", "raw", "checksum", "computed_checksum"}
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FieldChange:
     """One difference; what is not there before or after is None.
 
     Attributes:
@@ -50,7 +50,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class StructureReader:
     """How the bytes of one place are understood.
 
     Attributes:
@@ -61,22 +61,22 @@ class Reader:
 
     kind: str
     facts: Callable[[bytes], Facts] = lambda _: {}
-    compare: Callable[[bytes, bytes], list[Change]] | None = None
+    compare: Callable[[bytes, bytes], list[FieldChange]] | None = None
 
-    def changes(self, before: bytes, after: bytes) -> list[Change]:
+    def changes(self, before: bytes, after: bytes) -> list[FieldChange]:
         """What is different."""
         if before == after:
             return []
         if self.compare is not None:
             return self.compare(before, after)
-        found = _facts_changed(self._sound_facts(before), self._sound_facts(after))
+        found = _facts_changed(self._valid_facts(before), self._valid_facts(after))
         return found or byte_changes(before, after)
 
-    def first(self, data: bytes) -> list[Change]:
+    def first(self, data: bytes) -> list[FieldChange]:
         """All facts of the oldest version, as what came to be."""
-        return _facts_changed({}, self._sound_facts(data))
+        return _facts_changed({}, self._valid_facts(data))
 
-    def _sound_facts(self, data: bytes) -> Facts:
+    def _valid_facts(self, data: bytes) -> Facts:
         """The facts; none of a structure that contradicts its format."""
         try:
             return self.facts(data)
@@ -84,23 +84,23 @@ class Reader:
             return {}
 
 
-def _facts_changed(before: Facts, after: Facts) -> list[Change]:
+def _facts_changed(before: Facts, after: Facts) -> list[FieldChange]:
     keys = [*after, *(key for key in before if key not in after)]
     return [
-        Change(*key, before.get(key), after.get(key))
+        FieldChange(*key, before.get(key), after.get(key))
         for key in keys
         if before.get(key) != after.get(key)
     ]
 
 
-def byte_changes(before: bytes, after: bytes) -> list[Change]:
+def byte_changes(before: bytes, after: bytes) -> list[FieldChange]:
     """Stretches of bytes that differ, at most 64; the last one then reaches to the end."""
     old, new = (np.frombuffer(data, np.uint8) for data in (before, after))
     spans = _ranges(np.flatnonzero(old != new))
     if len(spans) > MOST_RANGES:
         spans = [*spans[: MOST_RANGES - 1], (spans[MOST_RANGES - 1][0], spans[-1][1])]
     return [
-        Change("bytes", span, before[span[0] : span[1] + 1], after[span[0] : span[1] + 1])
+        FieldChange("bytes", span, before[span[0] : span[1] + 1], after[span[0] : span[1] + 1])
         for span in spans
     ]
 
@@ -114,9 +114,9 @@ def _ranges(numbers: Any) -> list[tuple[int, int]]:
 # ------------------------------------------------------------------------------ inodes
 
 
-def inode_reader(fs: FileSystem, number: int) -> Reader:
+def inode_reader(fs: FileSystem, number: int) -> StructureReader:
     """Reads the slot of an inode."""
-    return Reader(f"inode {number}", lambda data: _inode_facts(fs, number, data))
+    return StructureReader(f"inode {number}", lambda data: _inode_facts(fs, number, data))
 
 
 def _inode_facts(fs: FileSystem, number: int, data: bytes) -> Facts:
@@ -127,11 +127,11 @@ def _inode_facts(fs: FileSystem, number: int, data: bytes) -> Facts:
         if part.name not in NOT_FACTS
     }
     facts |= _content_facts(inode)
-    body = read_xattrs(data, inode.extra_isize, None, _value_elsewhere, Problems(limit=0))
+    body = read_xattrs(data, inode.extra_isize, None, _external_value, Problems(limit=0))
     return facts | {("attribute", name): value for name, value in body.items()}
 
 
-def _value_elsewhere(number: int, size: int) -> bytes:
+def _external_value(number: int, size: int) -> bytes:
     """Stands for a value that has an inode of its own."""
     return b"<%d bytes in inode %d>" % (size, number)
 
@@ -153,21 +153,23 @@ def _content_facts(inode: Inode) -> Facts:
 # ------------------------------------------------------------------------------ blocks
 
 
-def reader_of(fs: FileSystem, block: int) -> Callable[[bytes], Reader]:
+def reader_for_block(fs: FileSystem, block: int) -> Callable[[bytes], StructureReader]:
     """How the versions of a block are read: by its place, else by what each version holds."""
-    fixed = _by_place(fs, block)
-    return (lambda _: fixed) if fixed else (lambda data: _by_content(fs, data))
+    fixed = _reader_by_location(fs, block)
+    return (lambda _: fixed) if fixed else (lambda data: _reader_by_content(fs, data))
 
 
-def _by_place(fs: FileSystem, block: int) -> Reader | None:
+def _reader_by_location(fs: FileSystem, block: int) -> StructureReader | None:
     superblock, groups, size = fs.superblock, fs.groups, fs.superblock.block_size
     if block == SUPERBLOCK_OFFSET // size:
-        return Reader("superblock", lambda data: _superblock_facts(data, SUPERBLOCK_OFFSET % size))
+        return StructureReader(
+            "superblock", lambda data: _superblock_facts(data, SUPERBLOCK_OFFSET % size)
+        )
     places = np.flatnonzero(descriptor_blocks(superblock, 0, len(groups)) == block)
     if len(places):
         first = int(places[0]) * descriptors_per_block(superblock)
         what = f"group descriptors from group {first} on"
-        return Reader(what, lambda data: _group_facts(superblock, data, first))
+        return StructureReader(what, lambda data: _group_facts(superblock, data, first))
     for name, column in (("block", groups.block_bitmap), ("inode", groups.inode_bitmap)):
         found = np.flatnonzero(column == block)
         if len(found):
@@ -178,13 +180,13 @@ def _by_place(fs: FileSystem, block: int) -> Reader | None:
 def _superblock_facts(data: bytes, offset: int) -> Facts:
     superblock = Superblock.parse(data[offset : offset + SUPERBLOCK.size])
     return {
-        (part.name, None): _plain(getattr(superblock, part.name))
+        (part.name, None): _plain_value(getattr(superblock, part.name))
         for part in fields(Superblock)
         if part.name not in NOT_FACTS
     }
 
 
-def _plain(value: Any) -> Any:
+def _plain_value(value: Any) -> Any:
     names = getattr(value, "names", None)
     return value if names is None else list(names)
 
@@ -201,7 +203,7 @@ def _group_facts(superblock: Superblock, data: bytes, first: int) -> Facts:
     }
 
 
-def _bitmap_reader(fs: FileSystem, name: str, group: int) -> Reader:
+def _bitmap_reader(fs: FileSystem, name: str, group: int) -> StructureReader:
     superblock = fs.superblock
     first, count, step = group * superblock.inodes_per_group + 1, superblock.inodes_per_group, 1
     if name == "block":
@@ -209,7 +211,7 @@ def _bitmap_reader(fs: FileSystem, name: str, group: int) -> Reader:
         first = superblock.first_data_block + group * superblock.blocks_per_group
         count = superblock.blocks_per_group // step
 
-    def compare(before: bytes, after: bytes) -> list[Change]:
+    def compare(before: bytes, after: bytes) -> list[FieldChange]:
         old, new = (
             np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")[:count]
             for data in (before, after)
@@ -218,13 +220,13 @@ def _bitmap_reader(fs: FileSystem, name: str, group: int) -> Reader:
         for was in (0, 1):
             for low, high in _ranges(np.flatnonzero((old == was) & (new != was))):
                 span = (first + low * step, first + high * step + step - 1)
-                found.append(Change(name, span, was, 1 - was))
+                found.append(FieldChange(name, span, was, 1 - was))
         return found or byte_changes(before, after)
 
-    return Reader(f"{name} bitmap of group {group}", compare=compare)
+    return StructureReader(f"{name} bitmap of group {group}", compare=compare)
 
 
-def _inode_table_reader(fs: FileSystem, block: int) -> Reader | None:
+def _inode_table_reader(fs: FileSystem, block: int) -> StructureReader | None:
     superblock, starts = fs.superblock, fs.groups.inode_table
     size = superblock.inode_size
     per_block = superblock.block_size // size
@@ -235,7 +237,7 @@ def _inode_table_reader(fs: FileSystem, block: int) -> Reader | None:
     group = int(found[0])
     first = group * superblock.inodes_per_group + (block - int(starts[group])) * per_block + 1
 
-    def compare(before: bytes, after: bytes) -> list[Change]:
+    def compare(before: bytes, after: bytes) -> list[FieldChange]:
         changes = []
         for row in range(per_block):
             place = slice(row * size, (row + 1) * size)
@@ -243,25 +245,29 @@ def _inode_table_reader(fs: FileSystem, block: int) -> Reader | None:
                 changes.append(replace(change, inode=first + row))
         return changes
 
-    return Reader(f"inodes {first} to {first + per_block - 1}", compare=compare)
+    return StructureReader(f"inodes {first} to {first + per_block - 1}", compare=compare)
 
 
 # ------------------------------------------------------------------------------ by content
 
 
-def _by_content(fs: FileSystem, data: bytes) -> Reader:
+def _reader_by_content(fs: FileSystem, data: bytes) -> StructureReader:
     """What a block holds can change when it is freed and given to something else."""
     if int.from_bytes(data[:2], "little") == extents.MAGIC:
-        return Reader("extent tree block", _node_facts)
+        return StructureReader("extent tree block", _node_facts)
     if int.from_bytes(data[:4], "little") == xattr.MAGIC:
-        return Reader("attribute block", _attribute_facts)
+        return StructureReader("attribute block", _attribute_facts)
     if htree.is_index_root(data):
-        return Reader("directory index root", lambda data: _index_facts(htree.parse_root, data))
+        return StructureReader(
+            "directory index root", lambda data: _index_facts(htree.parse_root, data)
+        )
     if _is_index_node(data):
-        return Reader("directory index node", lambda data: _index_facts(htree.parse_node, data))
+        return StructureReader(
+            "directory index node", lambda data: _index_facts(htree.parse_node, data)
+        )
     if _is_directory(fs, data):
-        return Reader("directory block", lambda data: _entry_facts(fs, data))
-    return Reader("other content")
+        return StructureReader("directory block", lambda data: _entry_facts(fs, data))
+    return StructureReader("other content")
 
 
 def _node_facts(node: bytes) -> Facts:
@@ -283,7 +289,7 @@ def _node_facts(node: bytes) -> Facts:
 
 def _attribute_facts(data: bytes) -> Facts:
     header = xattr.parse_block_header(data)
-    found = read_xattrs(bytes(128), 0, data, _value_elsewhere, Problems(limit=0))
+    found = read_xattrs(bytes(128), 0, data, _external_value, Problems(limit=0))
     facts: Facts = {("users", None): header.reference_count}
     return facts | {("attribute", name): value for name, value in found.items()}
 
@@ -326,7 +332,7 @@ def _entry_facts(fs: FileSystem, data: bytes) -> Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class VersionDiff:
     """A version beside the one before it.
 
     Attributes:
@@ -334,18 +340,18 @@ class Compared:
         changes: against the version before; of the first one, all that it says.
     """
 
-    version: Version
+    version: BlockVersion
     kind: str
-    changes: list[Change]
+    changes: list[FieldChange]
     is_first: bool
     is_changed: bool
 
 
-def compared(
-    versions: Iterable[Version], reader_for: Callable[[bytes], Reader]
-) -> Iterator[Compared]:
+def diff_versions(
+    versions: Iterable[BlockVersion], reader_for: Callable[[bytes], StructureReader]
+) -> Iterator[VersionDiff]:
     """Each version with what changed; a block that became another thing is not gone into."""
-    before: tuple[Reader, bytes] | None = None
+    before: tuple[StructureReader, bytes] | None = None
     for version in versions:
         data, reader = version.data, reader_for(version.data)
         if before is None:
@@ -353,7 +359,7 @@ def compared(
         elif before[0].kind == reader.kind:
             changes = reader.changes(before[1], data)
         else:
-            changes = [Change("kind", None, before[0].kind, reader.kind)]
+            changes = [FieldChange("kind", None, before[0].kind, reader.kind)]
         changed = before is not None and before[1] != data
-        yield Compared(version, reader.kind, changes, before is None, changed)
+        yield VersionDiff(version, reader.kind, changes, before is None, changed)
         before = reader, data

@@ -11,13 +11,13 @@ from ext4kit.errors import AccessError, RequestError
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.journal.log import Log
-from ext4kit.journal.overlay import CopiesInFront
+from ext4kit.journal.overlay import JournalOverlay
 from ext4kit.journal.transactions import Transaction
 from ext4kit.units import TransactionId
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class BlockVersion:
     """A block at one time.
 
     Attributes:
@@ -37,16 +37,16 @@ class Version:
     log_block: int | None = None
     is_committed: bool | None = None
 
-    def part(self, start: int, length: int) -> Version:
+    def slice(self, start: int, length: int) -> BlockVersion:
         """The same of a stretch of the block."""
         data = self.data[start : start + length]
         times = (self.transaction, self.commit_time_ns, self.log_block, self.is_committed)
-        return Version(data, self.offset + start, *times)
+        return BlockVersion(data, self.offset + start, *times)
 
 
 def block_versions(
     fs: FileSystem, log: Log, block: int, since: int | None = None
-) -> Iterator[Version]:
+) -> Iterator[BlockVersion]:
     """Every copy of a block that is still in the log, oldest first, then the disk's.
 
     Args:
@@ -71,13 +71,13 @@ def block_versions(
         copies, order = log.read_copies(piece), tags.order[piece]
         known = log.transactions.row_of(order).tolist()
         for row, copy, transaction in zip(piece.tolist(), copies, known, strict=True):
-            yield _logged(log, row, copy.tobytes(), log.transactions[transaction])
-    yield from _on_disk(fs, block)
+            yield _journal_version(log, row, copy.tobytes(), log.transactions[transaction])
+    yield from _disk_version(fs, block)
 
 
-def _logged(log: Log, row: int, data: bytes, transaction: Transaction) -> Version:
+def _journal_version(log: Log, row: int, data: bytes, transaction: Transaction) -> BlockVersion:
     position = int(log.tags.position[row])
-    return Version(
+    return BlockVersion(
         data,
         offset=int(log.reader.log_blocks[position]) * len(data),
         transaction=transaction.id,
@@ -87,11 +87,11 @@ def _logged(log: Log, row: int, data: bytes, transaction: Transaction) -> Versio
     )
 
 
-def _on_disk(fs: FileSystem, block: int) -> Iterator[Version]:
+def _disk_version(fs: FileSystem, block: int) -> Iterator[BlockVersion]:
     blocks: BlockReader = fs.blocks
-    while isinstance(blocks, CopiesInFront):
+    while isinstance(blocks, JournalOverlay):
         blocks = blocks.base
     try:
-        yield Version(bytes(blocks.read(block)), block * blocks.block_size)
+        yield BlockVersion(bytes(blocks.read(block)), block * blocks.block_size)
     except AccessError as error:
         fs.problems.add(f"block {block}", str(error))

@@ -13,17 +13,17 @@ from ext4kit.errors import AccessError
 from ext4kit.evidence.source import Source
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.bitmaps import Bitmaps
-from ext4kit.filesystem.blocks import BlockReader, SourceBlocks, lost_blocks
+from ext4kit.filesystem.blocks import BlockReader, SourceBlocks, unreadable_blocks
 from ext4kit.filesystem.inodes import INODES_AT_ONCE
-from ext4kit.filesystem.maps import MOST_BLOCKS, Maps, has_map, map_inodes
+from ext4kit.filesystem.maps import MOST_BLOCKS, BlockMaps, has_map, map_inodes
 from ext4kit.findings import Problems
 from ext4kit.parsers.group import GroupTable
 from ext4kit.parsers.inode import GOOD_OLD_SIZE, InodeTable, inode_checksums_ok, parse_inodes
 from ext4kit.parsers.superblock import Superblock
 from ext4kit.parsers.traces import plausible_inodes
-from ext4kit.recovery.lost.later import Later, in_blocks
-from ext4kit.recovery.lost.origins import Origin, records
-from ext4kit.recovery.lost.tables import Tables
+from ext4kit.recovery.lost.later import OverwritingFs, in_blocks
+from ext4kit.recovery.lost.origins import FsIdentity, read_records
+from ext4kit.recovery.lost.tables import InodeTableMap
 
 TAKEN = "is used by the file system that was made later"
 GONE = "is not there any more"
@@ -35,25 +35,25 @@ class LostBlocks:
     Attributes:
         block_size: bytes a block.
         blocks_count: blocks that can be asked for, the made ones included.
-        real: blocks that the file system had; the volume may have less.
+        disk_blocks_count: blocks that the file system had; the volume may have less.
     """
 
-    def __init__(self, base: BlockReader, count: int, later: Later) -> None:
+    def __init__(self, base: BlockReader, count: int, later: OverwritingFs) -> None:
         self.block_size = base.block_size
-        self.real = self.blocks_count = max(base.blocks_count, count)
+        self.disk_blocks_count = self.blocks_count = max(base.blocks_count, count)
         self._base = base
         self._later = later
-        self._taken = in_blocks(later.written, base.block_size)
+        self._taken = in_blocks(later.written_bytes, base.block_size)
         self._made = np.zeros((0, base.block_size), np.uint8)
 
-    def add(self, rows: Any) -> int:
+    def add_synthetic(self, rows: Any) -> int:
         """Take made blocks, uint8 (n, block size); the number of the first is given."""
         first = self.blocks_count
         self._made = np.concatenate([self._made, rows])
         self.blocks_count += len(rows)
         return first
 
-    def take_away(self, blocks: Any) -> None:
+    def exclude(self, blocks: Any) -> None:
         """Count these blocks as taken as well."""
         if len(blocks):
             start = np.concatenate([self._taken.start, blocks])
@@ -65,26 +65,26 @@ class LostBlocks:
 
         The present file system may have smaller blocks.
         """
-        written = self._later.written
+        written = self._later.written_bytes
         row, _ = overlap_pairs(blocks * self.block_size, used, written.start, written.length)
         free = np.ones(len(blocks), bool)
         free[row] = False
         given = Intervals.union(blocks[free], np.ones_like(blocks[free]))
         self._taken = self._taken.subtract(given)
 
-    def taken(self, start: Any, length: Any) -> tuple[Any, Any, Any]:
+    def overwritten_parts(self, start: Any, length: Any) -> tuple[Any, Any, Any]:
         """(row, first block, count) of the parts of runs that somebody took later."""
         return common_parts(start, length, self._taken.start, self._taken.length)
 
-    def are_taken(self, blocks: Any) -> Any:
+    def is_overwritten(self, blocks: Any) -> Any:
         """Per block (bool): somebody took it later."""
         found = np.zeros(len(blocks), bool)
-        found[self.taken(blocks, np.ones_like(blocks))[0]] = True
+        found[self.overwritten_parts(blocks, np.ones_like(blocks))[0]] = True
         return found
 
     def lost_blocks(self) -> Any:
         """What is known to be lost of the volume's blocks."""
-        return lost_blocks(self._base)
+        return unreadable_blocks(self._base)
 
     def read(self, block: int, count: int = 1) -> memoryview:
         """`count` blocks from `block` on.
@@ -92,7 +92,7 @@ class LostBlocks:
         Raises:
             AccessError: one lies outside, is taken, or cannot be read.
         """
-        if block + count <= self.real:
+        if block + count <= self.disk_blocks_count:
             self._check(np.array([block]), np.array([count]))
             return self._base.read(block, count)
         return memoryview(self.read_many(np.arange(block, block + count)).reshape(-1)).toreadonly()
@@ -103,17 +103,17 @@ class LostBlocks:
         Raises:
             AccessError: as `read`.
         """
-        made = (blocks >= self.real) & (blocks < self.blocks_count)
+        made = (blocks >= self.disk_blocks_count) & (blocks < self.blocks_count)
         self._check(blocks, np.ones_like(blocks))
         if not made.any():
             return self._base.read_many(blocks)
         rows = np.empty((len(blocks), self.block_size), np.uint8)
         rows[~made] = self._base.read_many(blocks[~made])
-        rows[made] = self._made[blocks[made] - self.real]
+        rows[made] = self._made[blocks[made] - self.disk_blocks_count]
         return rows
 
     def _check(self, start: Any, length: Any) -> None:
-        _, first, _ = self.taken(start, length)
+        _, first, _ = self.overwritten_parts(start, length)
         if len(first):
             raise AccessError(f"block {first[0]:,} {TAKEN}")
 
@@ -126,9 +126,9 @@ class LostFileSystem(FileSystem):
     own name is lost stand in the root as `inode-NUMBER-GENERATION`.
 
     Attributes:
-        origin: what it rests on.
-        tables: where its inode tables lie.
-        later: the file system that is there now.
+        identity: what it rests on.
+        inode_tables: where its inode tables lie.
+        overwriting: the file system that is there now.
         unnamed: inode number of each name in the root that was made up.
     """
 
@@ -138,45 +138,45 @@ class LostFileSystem(FileSystem):
     def __init__(
         self,
         source: Source,
-        origin: Origin,
-        tables: Tables,
-        later: Later,
+        origin: FsIdentity,
+        tables: InodeTableMap,
+        later: OverwritingFs,
         under: BlockReader | None = None,
     ) -> None:
         # Not through the base: there are no group descriptors to be read.
         superblock = origin.superblock
         self.source = source
-        self.origin = origin
-        self.tables = tables
-        self.later = later
+        self.identity = origin
+        self.inode_tables = tables
+        self.overwriting = later
         self.unnamed: dict[bytes, int] = {}
         self.problems = Problems()
         size = superblock.block_size
         reader = under or SourceBlocks(source, size, source.size // size)
         self._replayed = under
         self.blocks = LostBlocks(reader, min(superblock.blocks_count, MOST_BLOCKS), later)
-        last = len(tables.place) * self._per_block(superblock)
+        last = len(tables.byte) * self._inodes_per_block(superblock)
         counted = min(superblock.inodes_count, source.size // superblock.inode_size)
         self.superblock = replace(superblock, inodes_count=max(counted, last))
-        self.groups = groups_of(self.superblock, tables)
-        self.bitmaps = _NoBitmaps(self.blocks, self.superblock, self.groups, self.problems)
+        self.groups = synthetic_groups(self.superblock, tables)
+        self.bitmaps = _AllAllocated(self.blocks, self.superblock, self.groups, self.problems)
         self._made: dict[int, bytes] = {}
 
     @staticmethod
-    def _per_block(superblock: Superblock) -> int:
+    def _inodes_per_block(superblock: Superblock) -> int:
         return superblock.block_size // superblock.inode_size
 
-    def make(self, number: int, row: bytes) -> None:
+    def set_inode(self, number: int, row: bytes) -> None:
         """Let an inode read as these bytes."""
         self._made[number] = row
         count = max(number, self.superblock.inodes_count)
         self.superblock = replace(self.superblock, inodes_count=count)
 
-    def is_made_up(self, number: int) -> bool:
+    def is_synthetic(self, number: int) -> bool:
         """Whether nothing but the number of an inode is known: a directory made from its blocks."""
-        return number in self._made and not self.real_inode(number)
+        return number in self._made and not self.exists_on_disk(number)
 
-    def real_inode(self, number: int) -> bool:
+    def exists_on_disk(self, number: int) -> bool:
         """Whether an inode itself is still there."""
         return bool(self._rows_on_disk(np.array([number]))[1][0])
 
@@ -184,12 +184,12 @@ class LostFileSystem(FileSystem):
 
     def fetch(self, blocks: Any) -> tuple[Any, Any]:
         """(uint8 (n, block size), readable (n,)): taken blocks come as zeros."""
-        own = ~self.blocks.are_taken(blocks)
+        own = ~self.blocks.is_overwritten(blocks)
         rows = np.zeros((len(blocks), self.blocks.block_size), np.uint8)
         rows[own], own[own] = super().fetch(blocks[own])
         return rows, own
 
-    def quiet_map_table(self, table: InodeTable) -> Maps:
+    def map_table_silently(self, table: InodeTable) -> BlockMaps:
         """The block maps of many inodes, of no more blocks together than the volume can hold."""
         return map_inodes(
             table.i_block,
@@ -205,18 +205,18 @@ class LostFileSystem(FileSystem):
 
     def inode_location(self, numbers: Any) -> tuple[Any, Any]:
         """(block, byte offset in it) of the inodes `numbers` (int64); block -1 for none."""
-        place = self._places(numbers)
+        place = self._inode_bytes(numbers)
         size = self.superblock.block_size
         return np.where(place >= 0, place // size, -1), np.where(place >= 0, place % size, 0)
 
-    def _places(self, numbers: Any) -> Any:
+    def _inode_bytes(self, numbers: Any) -> Any:
         """Byte of each inode in the volume, -1 where that is not known."""
-        if not len(self.tables.place):
+        if not len(self.inode_tables.byte):
             return np.full(len(numbers), -1)
-        per_block = self._per_block(self.superblock)
+        per_block = self._inodes_per_block(self.superblock)
         index, slot = (numbers - 1) // per_block, (numbers - 1) % per_block
-        known = (numbers > 0) & (index < len(self.tables.place))
-        block = self.tables.place[np.where(known, index, 0)]
+        known = (numbers > 0) & (index < len(self.inode_tables.byte))
+        block = self.inode_tables.byte[np.where(known, index, 0)]
         return np.where(known & (block >= 0), block + slot * self.superblock.inode_size, -1)
 
     def inode_rows(self, numbers: Any) -> tuple[Any, Any]:
@@ -231,10 +231,10 @@ class LostFileSystem(FileSystem):
 
     def _rows_on_disk(self, numbers: Any) -> tuple[Any, Any]:
         rows = np.zeros((len(numbers), self.superblock.inode_size), np.uint8)
-        place = self._places(numbers)
+        place = self._inode_bytes(numbers)
         there = np.flatnonzero(place >= 0)
         found = self._read_rows(place[there])
-        sound = self._sound(found, numbers[there], place[there])
+        sound = self._verify(found, numbers[there], place[there])
         rows[there[sound]] = found[sound]
         known = np.zeros(len(numbers), bool)
         known[there[sound]] = True
@@ -244,41 +244,41 @@ class LostFileSystem(FileSystem):
         """The inodes at these bytes, out of the log where that was applied."""
         size, block_size = self.superblock.inode_size, self.superblock.block_size
         if self._replayed is None:
-            return records(self.source, places, size)
+            return read_records(self.source, places, size)
         blocks, back = np.unique(places // block_size, return_inverse=True)
         rows, _ = super().fetch(blocks)
         slot = back * (block_size // size) + places % block_size // size
         return rows.reshape(-1, size)[slot]
 
-    def _sound(self, rows: Any, numbers: Any, places: Any) -> Any:
+    def _verify(self, rows: Any, numbers: Any, places: Any) -> Any:
         """Per inode (bool): it is this file system's, by its checksum or as far as one can see."""
         sound = np.zeros(len(rows), bool)
         some = plausible_inodes(rows)
-        if self.origin.seed is None:
-            sound[some] = ~self.later.inodes_at(places[some])
+        if self.identity.seed is None:
+            sound[some] = ~self.overwriting.allocated_inodes_at(places[some])
             return sound
         table = parse_inodes(rows[some], numbers[some], self.superblock)
         sound[some] = inode_checksums_ok(table, self.superblock)
         if self.superblock.inode_size <= GOOD_OLD_SIZE:  # a checksum of 16 bits is not enough
-            sound[some] &= ~self.later.inodes_at(places[some])
+            sound[some] &= ~self.overwriting.allocated_inodes_at(places[some])
         return sound
 
     def inodes_known(self, numbers: Any) -> Any:
         """Per inode number (bool): the inode is still there."""
         return self.inode_rows(numbers)[1]
 
-    def copied(self, numbers: Any) -> Any:
+    def from_journal_copy(self, numbers: Any) -> Any:
         """Per inode number (bool): it is read from a copy in a log, not from its table."""
-        index = (numbers - 1) // self._per_block(self.superblock)
-        inside = (numbers > 0) & (index < len(self.tables.copied))
+        index = (numbers - 1) // self._inodes_per_block(self.superblock)
+        inside = (numbers > 0) & (index < len(self.inode_tables.from_journal))
         found = np.zeros(len(numbers), bool)
-        found[inside] = self.tables.copied[index[inside]]
+        found[inside] = self.inode_tables.from_journal[index[inside]]
         return found
 
     def inode_numbers(self) -> Iterator[Any]:
         """The numbers (int64) of the inodes that are in use, at most 65,536 at a time."""
-        per_block = self._per_block(self.superblock)
-        index = np.flatnonzero(self.tables.place >= 0)
+        per_block = self._inodes_per_block(self.superblock)
+        index = np.flatnonzero(self.inode_tables.byte >= 0)
         at_once = max(INODES_AT_ONCE // per_block, 1)
         for at in range(0, len(index), at_once):
             numbers = index[at : at + at_once, None] * per_block + 1 + np.arange(per_block)
@@ -286,7 +286,7 @@ class LostFileSystem(FileSystem):
             yield numbers[self.inode_rows(numbers)[1]]
 
 
-class _NoBitmaps(Bitmaps):
+class _AllAllocated(Bitmaps):
     """In use is what the inodes say; blocks are not told."""
 
     def _load(self, kind: str, group: int) -> Any:
@@ -295,15 +295,15 @@ class _NoBitmaps(Bitmaps):
         return np.ones(bits, np.uint8)
 
 
-def groups_of(superblock: Superblock, tables: Tables) -> GroupTable:
+def synthetic_groups(superblock: Superblock, tables: InodeTableMap) -> GroupTable:
     """Descriptors that tell where the tables begin, as far as that is known, and nothing more."""
     per_block = superblock.block_size // superblock.inode_size
     per_group = superblock.inodes_per_group
     count = -(-superblock.inodes_count // per_group)
     first = np.arange(count) * per_group // per_block
     place = np.full(count, -1)
-    inside = first < len(tables.place)
-    place[inside] = tables.place[first[inside]]
+    inside = first < len(tables.byte)
+    place[inside] = tables.byte[first[inside]]
     none = np.zeros(count, np.int64)
     values = {column.name: none for column in fields(GroupTable)}
     values["inode_table"] = np.where(place >= 0, place // superblock.block_size, -1)

@@ -19,96 +19,96 @@ from ext4kit.errors import AccessError, CorruptError
 from ext4kit.filesystem.content import Content
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.filesystem.inodes import INODES_AT_ONCE
-from ext4kit.filesystem.maps import Maps, Runs
+from ext4kit.filesystem.maps import BlockMaps, Runs
 from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.inode import GOOD_OLD_SIZE, Inode, InodeFlags, InodeTable, inode_seeds
-from ext4kit.parsers.traces import nodes_fit
-from ext4kit.recovery.deleted import Deleted, DeletedFile, Grade, LostRange, Sources
-from ext4kit.recovery.intervals import without
+from ext4kit.parsers.traces import node_checksums_ok
+from ext4kit.recovery.deleted import DeletedFile, DeletedFiles, Grade, ReusedRange, Sources
+from ext4kit.recovery.intervals import subtract_parts
 from ext4kit.recovery.lost.file_system import LostFileSystem
 from ext4kit.recovery.lost.later import in_blocks
-from ext4kit.recovery.lost.removed import find_removed
-from ext4kit.recovery.lost.strangers import may_be_others
-from ext4kit.recovery.unreadable import UNREADABLE, on_lost_bytes
+from ext4kit.recovery.lost.removed import find_deleted_in_lost
+from ext4kit.recovery.lost.strangers import may_hold_foreign_metadata
+from ext4kit.recovery.unreadable import UNREADABLE, on_unreadable_media
 
 SECTOR = 512
-OWNER = "the file system that was made later"
+LATER_FS = "the file system that was made later"
 NODES_AT_ONCE = 2048
 
 
 @dataclass(frozen=True, slots=True)
-class _Batch:
+class _FileBatch:
     """Some files at once.
 
     Attributes:
         table: their inodes.
         runs: their blocks up to their size, of rows of the table.
-        left: those of them that nobody took.
-        taken: (row of `runs`, first block, count) of the rest.
+        kept_runs: those of them that nobody took.
+        overwritten: (row of `runs`, first block, count) of the rest.
         reasons: per file, the reasons against intact.
     """
 
     table: InodeTable
     runs: Runs
-    left: Runs
-    taken: tuple[Any, Any, Any]
+    kept_runs: Runs
+    overwritten: tuple[Any, Any, Any]
     reasons: dict[int, list[str]]
 
 
-def find_lost_files(fs: LostFileSystem) -> Deleted:
+def find_lost_files(fs: LostFileSystem) -> DeletedFiles:
     """Everything that the lost file system had and is still known of, with its grade.
 
     What it had itself removed is among it, where its log still tells.
     """
-    places = _places(fs)
+    places = _paths_by_inode(fs)
     numbers = np.array(sorted(places), np.int64)
     pieces = range(0, len(numbers), INODES_AT_ONCE)
-    batches = [_batch(fs, fs.inode_table(numbers[at : at + INODES_AT_ONCE])) for at in pieces]
-    _tell_rivals(batches)
-    files = [file for batch in batches for file in _files(fs, batch, places)]
-    return Deleted(fs, sorted(files + find_removed(fs, files), key=_order))
+    batches = [_read_batch(fs, fs.inode_table(numbers[at : at + INODES_AT_ONCE])) for at in pieces]
+    _mark_shared_blocks(batches)
+    files = [file for batch in batches for file in _records(fs, batch, places)]
+    return DeletedFiles(fs, sorted(files + find_deleted_in_lost(fs, files), key=_sort_key))
 
 
-def _order(file: DeletedFile) -> tuple[bool, bytes, int]:
-    return file.path is None, file.path or file.below or b"", file.number or 0
+def _sort_key(file: DeletedFile) -> tuple[bool, bytes, int]:
+    return file.path is None, file.path or file.partial_path or b"", file.number or 0
 
 
-def _places(fs: LostFileSystem) -> dict[int, bytes]:
+def _paths_by_inode(fs: LostFileSystem) -> dict[int, bytes]:
     """The first path of each inode that is there; made-up directories are none of the files."""
     tree = fs.tree()
-    known = fs.inodes_known(tree.number)
-    rows = np.flatnonzero(known & (tree.number != ROOT))
-    _, first = np.unique(tree.number[rows], return_index=True)
+    known = fs.inodes_known(tree.inode)
+    rows = np.flatnonzero(known & (tree.inode != ROOT))
+    _, first = np.unique(tree.inode[rows], return_index=True)
     rows = rows[np.sort(first)]
-    pairs = zip(tree.number[rows].tolist(), tree.paths_of(rows), strict=True)
-    return {number: path for number, path in pairs if not fs.is_made_up(number)}
+    pairs = zip(tree.inode[rows].tolist(), tree.paths_of(rows), strict=True)
+    return {number: path for number, path in pairs if not fs.is_synthetic(number)}
 
 
 # ------------------------------------------------------------------------------- many at once
 
 
-def _batch(fs: LostFileSystem, table: InodeTable) -> _Batch:
-    maps = _maps(fs, table)
+def _read_batch(fs: LostFileSystem, table: InodeTable) -> _FileBatch:
+    maps = _verified_maps(fs, table)
     size = fs.superblock.block_size
-    length = np.clip(-(-table.size[maps.data.owner] // size) - maps.data.logical, 0, None)
-    length = np.minimum(length, maps.data.length)
-    runs = replace(maps.data, length=length).take(length > 0)
+    length = np.clip(-(-table.size[maps.runs.owner] // size) - maps.runs.logical, 0, None)
+    length = np.minimum(length, maps.runs.length)
+    runs = replace(maps.runs, length=length).take(length > 0)
     used = table.size[runs.owner] - (runs.logical + runs.length - 1) * size  # of each last block
     fs.blocks.give_back((runs.physical + runs.length - 1)[used < size], used[used < size])
-    taken = fs.blocks.taken(runs.physical, runs.length)
-    batch = _Batch(table, runs, without(runs, *taken), taken, defaultdict(list))
-    for doubtful, reason in _doubts(fs, table, maps, runs):
+    taken = fs.blocks.overwritten_parts(runs.physical, runs.length)
+    batch = _FileBatch(table, runs, subtract_parts(runs, *taken), taken, defaultdict(list))
+    for doubtful, reason in _checks(fs, table, maps, runs):
         for row in np.flatnonzero(doubtful).tolist():
             batch.reasons[row].append(reason)
     return batch
 
 
-def _maps(fs: LostFileSystem, table: InodeTable) -> Maps:
+def _verified_maps(fs: LostFileSystem, table: InodeTable) -> BlockMaps:
     """The block maps; a tree block that is not its owner's any more is taken away first."""
-    maps = fs.quiet_map_table(table)
-    owner, block = maps.nodes
+    maps = fs.map_table_silently(table)
+    owner, block = maps.tree_blocks
     proven = (table.flags[owner] & int(InodeFlags.EXTENTS)) != 0
-    if fs.origin.seed is None or not proven.any():
+    if fs.identity.seed is None or not proven.any():
         return maps
     owner, block = owner[proven], block[proven]
     seeds = inode_seeds(fs.superblock, table.number, table.generation).astype(np.int64)
@@ -116,57 +116,59 @@ def _maps(fs: LostFileSystem, table: InodeTable) -> Maps:
     for at in range(0, len(block), NODES_AT_ONCE):
         some = slice(at, at + NODES_AT_ONCE)
         rows, there = fs.fetch(block[some])
-        wrong.append(block[some][there & ~nodes_fit(rows, seeds[owner[some]])])
+        wrong.append(block[some][there & ~node_checksums_ok(rows, seeds[owner[some]])])
     foreign = np.unique(np.concatenate(wrong))
-    fs.blocks.take_away(foreign)
-    return fs.quiet_map_table(table) if len(foreign) else maps
+    fs.blocks.exclude(foreign)
+    return fs.map_table_silently(table) if len(foreign) else maps
 
 
-def _doubts(
-    fs: LostFileSystem, table: InodeTable, maps: Maps, runs: Runs
+def _checks(
+    fs: LostFileSystem, table: InodeTable, maps: BlockMaps, runs: Runs
 ) -> Iterator[tuple[Any, str]]:
     """(files (bool), reason) against intact."""
     every = np.ones(len(table), bool)
-    if fs.origin.seed is None:
+    if fs.identity.seed is None:
         yield every, "no checksum proves its inode"
     elif fs.superblock.inode_size <= GOOD_OLD_SIZE:
         yield every, "its inode's checksum has 16 bits only"
-    yield fs.copied(table.number), "its inode is read from a copy in the log"
+    yield fs.from_journal_copy(table.number), "its inode is read from a copy in the log"
     yield maps.damaged, "a part of its block map is gone"
-    yield on_lost_bytes(fs.blocks, runs, len(table)), UNREADABLE
+    yield on_unreadable_media(fs.blocks, runs, len(table)), UNREADABLE
     yield _incomplete(fs, table, maps), "its map has not all the blocks that it counts"
-    kept = in_blocks(fs.later.reserved, fs.superblock.block_size)
+    kept = in_blocks(fs.overwriting.reserved_bytes, fs.superblock.block_size)
     mine, _ = overlap_pairs(runs.physical, runs.length, kept.start, kept.length)
     reserved = np.zeros(len(table), bool)
     reserved[runs.owner[mine]] = True
-    yield reserved, f"some of its blocks belong to {OWNER}, which has not written them yet"
-    yield from _unseen(fs, table, runs)
+    yield reserved, f"some of its blocks belong to {LATER_FS}, which has not written them yet"
+    yield from _overwrite_checks(fs, table, runs)
 
 
-def _incomplete(fs: LostFileSystem, table: InodeTable, maps: Maps) -> Any:
+def _incomplete(fs: LostFileSystem, table: InodeTable, maps: BlockMaps) -> Any:
     """Per file (bool): i_blocks counts more than the map has."""
     superblock = fs.superblock
     if superblock.cluster_ratio > 1 or Incompat.EA_INODE in superblock.features:
         return np.zeros(len(table), bool)
-    owners = np.concatenate([maps.data.owner, maps.nodes[0]])
-    lengths = np.concatenate([maps.data.length, np.ones(len(maps.nodes[0]), np.int64)])
+    owners = np.concatenate([maps.runs.owner, maps.tree_blocks[0]])
+    lengths = np.concatenate([maps.runs.length, np.ones(len(maps.tree_blocks[0]), np.int64)])
     mapped = np.bincount(owners, lengths, len(table)) + (table.file_acl > 0)
     return table.blocks * SECTOR // superblock.block_size > mapped
 
 
-def _unseen(fs: LostFileSystem, table: InodeTable, runs: Runs) -> Iterator[tuple[Any, str]]:
+def _overwrite_checks(
+    fs: LostFileSystem, table: InodeTable, runs: Runs
+) -> Iterator[tuple[Any, str]]:
     """Who may have written into the blocks and left no trace in what is read here."""
     every = np.ones(len(table), bool)
-    if fs.origin.clean is False:
+    if fs.identity.was_unmounted is False:
         yield every, "the old file system was not unmounted, and what its log holds is not applied"
-    if fs.later.was_mounted:
-        yield every, f"{OWNER} was in use: what it freed again may have had its blocks"
-    if fs.origin.clean is None:
-        suspect = may_be_others(fs, table.size, runs)
+    if fs.overwriting.was_mounted:
+        yield every, f"{LATER_FS} was in use: what it freed again may have had its blocks"
+    if fs.identity.was_unmounted is None:
+        suspect = may_hold_foreign_metadata(fs, table.size, runs)
         yield suspect, "the old log is gone: whether all of it had come to the disk is not known"
 
 
-def _tell_rivals(batches: list[_Batch]) -> None:
+def _mark_shared_blocks(batches: list[_FileBatch]) -> None:
     """Blocks that two inodes have are of one of them at most."""
     sizes = [len(batch.runs) for batch in batches]
     if not sum(sizes):
@@ -189,23 +191,25 @@ def _tell_rivals(batches: list[_Batch]) -> None:
 # ------------------------------------------------------------------------------ one at a time
 
 
-def _files(fs: LostFileSystem, batch: _Batch, places: dict[int, bytes]) -> Iterator[DeletedFile]:
+def _records(
+    fs: LostFileSystem, batch: _FileBatch, places: dict[int, bytes]
+) -> Iterator[DeletedFile]:
     count = len(batch.table)
-    left = row_bounds(batch.left.owner, count).tolist()
-    row, start, length = batch.taken
+    left = row_bounds(batch.kept_runs.owner, count).tolist()
+    row, start, length = batch.overwritten
     order = np.lexsort((batch.runs.logical[row], batch.runs.owner[row]))
     row, start, length = row[order], start[order], length[order]
     logical = batch.runs.logical[row] + start - batch.runs.physical[row]
     lost = list(zip(logical.tolist(), length.tolist(), strict=True))
     ends = row_bounds(batch.runs.owner[row], count).tolist()
     blocks = np.bincount(batch.runs.owner, batch.runs.length, count).astype(np.int64).tolist()
-    copied = fs.copied(batch.table.number).tolist()
+    copied = fs.from_journal_copy(batch.table.number).tolist()
     for place, inode in enumerate(batch.table.each()):
-        yield _file(
+        yield _record(
             fs,
             inode,
             places[inode.number],
-            batch.left.take(slice(left[place], left[place + 1])),
+            batch.kept_runs.take(slice(left[place], left[place + 1])),
             lost[ends[place] : ends[place + 1]],
             blocks[place],
             batch.reasons.get(place, []),
@@ -213,7 +217,7 @@ def _files(fs: LostFileSystem, batch: _Batch, places: dict[int, bytes]) -> Itera
         )
 
 
-def _file(
+def _record(
     fs: LostFileSystem,
     inode: Inode,
     path: bytes,
@@ -229,7 +233,7 @@ def _file(
         grade = Grade.OVERWRITTEN
     size = fs.superblock.block_size
     ranges = tuple(
-        LostRange(at * size, min(length * size, inode.size - at * size), OWNER)
+        ReusedRange(at * size, min(length * size, inode.size - at * size), LATER_FS)
         for at, length in lost
     )
     top = path[1:].split(b"/", 1)[0]
@@ -252,13 +256,13 @@ def _file(
         sources=sources,
         problems=tuple(reasons),
         superseded=False,
-        link_target=_target(fs, inode, left) if not lost else None,
-        below=path[1:] if unnamed else None,
-        _content=_content(fs, inode, left),
+        link_target=_link_target(fs, inode, left) if not lost else None,
+        partial_path=path[1:] if unnamed else None,
+        _content=_open_content(fs, inode, left),
     )
 
 
-def _content(fs: LostFileSystem, inode: Inode, left: Runs) -> Content | None:
+def _open_content(fs: LostFileSystem, inode: Inode, left: Runs) -> Content | None:
     """The bytes of a file that are its own still; those of others read as holes."""
     if inode.kind != "file":
         return None
@@ -270,7 +274,7 @@ def _content(fs: LostFileSystem, inode: Inode, left: Runs) -> Content | None:
     return Content(fs.blocks, inode.size, left)
 
 
-def _target(fs: LostFileSystem, inode: Inode, left: Runs) -> bytes | None:
+def _link_target(fs: LostFileSystem, inode: Inode, left: Runs) -> bytes | None:
     if inode.kind != "symlink":
         return None
     try:

@@ -6,14 +6,14 @@ from ext4kit.evidence.source import Source
 from ext4kit.evidence.streaming import Progress
 from ext4kit.filesystem import FileSystem
 from ext4kit.recovery.lost.file_system import LostFileSystem
-from ext4kit.recovery.lost.later import Later
-from ext4kit.recovery.lost.names import arrange
-from ext4kit.recovery.lost.origins import find_origins
-from ext4kit.recovery.lost.replaying import replayed
-from ext4kit.recovery.lost.tables import find_tables
-from ext4kit.recovery.lost.traces import find_traces
+from ext4kit.recovery.lost.later import OverwritingFs
+from ext4kit.recovery.lost.names import rebuild_tree
+from ext4kit.recovery.lost.origins import identify_file_systems
+from ext4kit.recovery.lost.replaying import replay_if_complete
+from ext4kit.recovery.lost.tables import locate_inode_tables
+from ext4kit.recovery.lost.traces import scan_for_artifacts
 
-MOST = 16  # file systems; of more it is likelier that somebody made them up
+MAX_FILE_SYSTEMS = 16  # file systems; of more it is likelier that somebody made them up
 
 
 def find_lost(
@@ -28,12 +28,12 @@ def find_lost(
         present: the file system that is there now, None when there is none that can be read.
         progress: called with (bytes done, bytes in all).
     """
-    traces = find_traces(source, progress)
-    later = Later(present, source.size)
+    traces = scan_for_artifacts(source, progress)
+    later = OverwritingFs(present, source.size)
     found = []
-    for origin in find_origins(source, traces, present)[:MOST]:
-        tables = find_tables(source, traces, origin)
-        fs = replayed(LostFileSystem(source, origin, tables, later))
-        arrange(fs, traces)
+    for origin in identify_file_systems(source, traces, present)[:MAX_FILE_SYSTEMS]:
+        tables = locate_inode_tables(source, traces, origin)
+        fs = replay_if_complete(LostFileSystem(source, origin, tables, later))
+        rebuild_tree(fs, traces)
         found.append(fs)
     return found

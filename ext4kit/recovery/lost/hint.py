@@ -6,16 +6,16 @@ import numpy as np
 
 from ext4kit.evidence.source import Source
 from ext4kit.filesystem import FileSystem
-from ext4kit.filesystem.superblocks import backups
+from ext4kit.filesystem.superblocks import backup_superblocks
 from ext4kit.parsers.traces import plausible_inodes
-from ext4kit.recovery.lost.later import unwritten_tables
+from ext4kit.recovery.lost.later import unwritten_inode_tables
 
-GROUPS_LOOKED_AT = 64
-BLOCKS_OF_EACH = 8
-CLEAR = 3  # inodes in parts of tables that this file system never wrote
+MAX_GROUPS = 64
+BLOCKS_PER_GROUP = 8
+MIN_INODES = 3  # inodes in parts of tables that this file system never wrote
 
 
-def was_another(fs: FileSystem, source: Source) -> bool:
+def has_former_file_system(fs: FileSystem, source: Source) -> bool:
     """Whether there is clear evidence of a file system that this one was made over.
 
     Looked at are the beginnings of what no inode of this one ever used in some inode tables,
@@ -25,12 +25,12 @@ def was_another(fs: FileSystem, source: Source) -> bool:
         fs: the file system that is there now.
         source: its volume.
     """
-    first, count = unwritten_tables(fs)
-    groups = np.flatnonzero(count)[:GROUPS_LOOKED_AT]
-    row = np.repeat(groups, np.minimum(count[groups], BLOCKS_OF_EACH))
+    first, count = unwritten_inode_tables(fs)
+    groups = np.flatnonzero(count)[:MAX_GROUPS]
+    row = np.repeat(groups, np.minimum(count[groups], BLOCKS_PER_GROUP))
     position = np.arange(len(row)) - np.searchsorted(row, row)
     blocks, _ = fs.fetch(first[row] + position)
     slots = blocks.reshape(-1, fs.superblock.inode_size)
-    if len(plausible_inodes(slots)) >= CLEAR:
+    if len(plausible_inodes(slots)) >= MIN_INODES:
         return True
-    return any(copy.uuid != fs.superblock.uuid for copy in backups(source))
+    return any(copy.uuid != fs.superblock.uuid for copy in backup_superblocks(source))

@@ -19,10 +19,12 @@ from ext4kit.parsers.features import RoCompat
 from ext4kit.parsers.group import GroupFlags
 from ext4kit.parsers.superblock import SUPERBLOCK, SUPERBLOCK_OFFSET
 
-WIPED_END = 1 << 16  # mke2fs clears so many bytes at the volume's end, where RAID keeps its own
+MKE2FS_WIPED_TAIL = (
+    1 << 16
+)  # mke2fs clears so many bytes at the volume's end, where RAID keeps its own
 
 
-class Later:
+class OverwritingFs:
     """The file system that is there now, as the later owner of what the lost one had.
 
     Args:
@@ -43,12 +45,12 @@ class Later:
         return bool(superblock.mount_count or superblock.mount_time)
 
     @cached_property
-    def written(self) -> Intervals:
+    def written_bytes(self) -> Intervals:
         """The bytes that it has and wrote, or may have written."""
         return self._spans[0]
 
     @cached_property
-    def reserved(self) -> Intervals:
+    def reserved_bytes(self) -> Intervals:
         """The bytes that it has and never wrote."""
         return self._spans[1]
 
@@ -56,17 +58,17 @@ class Later:
     def _spans(self) -> tuple[Intervals, Intervals]:
         if self.present is None:
             return Intervals.empty(), Intervals.empty()
-        kept = _union(*_columns(list(_unwritten(self.present))))
-        used = _columns(list(_in_use(self.present)))
+        kept = _union(*_make(list(_unwritten_bytes(self.present))))
+        used = _make(list(_allocated_bytes(self.present)))
         own = (
-            np.array([0, self.size - WIPED_END]),
+            np.array([0, self.size - MKE2FS_WIPED_TAIL]),
             np.array([SUPERBLOCK_OFFSET + SUPERBLOCK.size, self.size]),
         )
         written = _union(*used).subtract(kept)
         start, end = np.append(written.start, own[0]), np.append(written.end, own[1])
         return _union(start, end), kept
 
-    def inodes_at(self, place: Any) -> Any:
+    def allocated_inodes_at(self, place: Any) -> Any:
         """Per byte (bool): an inode of it that is in use begins there."""
         found = np.zeros(len(place), bool)
         if self.present is None or not len(place):
@@ -99,13 +101,13 @@ def in_blocks(ranges: Intervals, size: int) -> Intervals:
     return _union(ranges.start // size, -(-ranges.end // size))
 
 
-def _columns(pairs: list[tuple[Any, Any]]) -> tuple[Any, Any]:
+def _make(pairs: list[tuple[Any, Any]]) -> tuple[Any, Any]:
     none = np.zeros(0, np.int64)
     start = np.concatenate([none, *(first for first, _ in pairs)])
     return start, np.concatenate([none, *(end for _, end in pairs)])
 
 
-def _in_use(fs: FileSystem) -> Iterator[tuple[Any, Any]]:
+def _allocated_bytes(fs: FileSystem) -> Iterator[tuple[Any, Any]]:
     """(start, end) bytes of what the block bitmaps have in use, group by group."""
     superblock = fs.superblock
     size = superblock.block_size
@@ -116,13 +118,15 @@ def _in_use(fs: FileSystem) -> Iterator[tuple[Any, Any]]:
         yield (runs.start + first) * size, (runs.end + first) * size
 
 
-def unwritten_tables(fs: FileSystem) -> tuple[Any, Any]:
+def unwritten_inode_tables(fs: FileSystem) -> tuple[Any, Any]:
     """(first block, blocks) per group: the end of its inode table that nobody wrote yet."""
     superblock, groups = fs.superblock, fs.groups
     size, per_group = superblock.block_size, superblock.inodes_per_group
     table = -(-per_group * superblock.inode_size // size)
     zeroed = (groups.flags & int(GroupFlags.INODE_ZEROED)) != 0
-    used = np.where(_empty(fs), 0, np.clip(per_group - groups.itable_unused, 0, per_group))
+    used = np.where(
+        _uninitialised_groups(fs), 0, np.clip(per_group - groups.itable_unused, 0, per_group)
+    )
     used = -(-used * superblock.inode_size // size)
     used = np.where(zeroed | (not _is_lazy(fs)), table, used)
     return groups.inode_table + used, table - used
@@ -133,24 +137,24 @@ def _is_lazy(fs: FileSystem) -> bool:
     return superblock.has_metadata_checksums or RoCompat.UNINIT_BG in superblock.features
 
 
-def _empty(fs: FileSystem) -> Any:
+def _uninitialised_groups(fs: FileSystem) -> Any:
     """Per group (bool): its inode bitmap and table were never used."""
     return (fs.groups.flags & int(GroupFlags.INODE_UNINIT)) != 0
 
 
-def _unwritten(fs: FileSystem) -> Iterator[tuple[Any, Any]]:
+def _unwritten_bytes(fs: FileSystem) -> Iterator[tuple[Any, Any]]:
     """(start, end) bytes of what nobody wrote yet: the ends of tables, bitmaps, spare blocks."""
     size, groups = fs.superblock.block_size, fs.groups
-    first, count = unwritten_tables(fs)
+    first, count = unwritten_inode_tables(fs)
     yield first * size, (first + count) * size
     if _is_lazy(fs):
         blank = (groups.flags & int(GroupFlags.BLOCK_UNINIT)) != 0
-        for place in (groups.inode_bitmap[_empty(fs)], groups.block_bitmap[blank]):
+        for place in (groups.inode_bitmap[_uninitialised_groups(fs)], groups.block_bitmap[blank]):
             yield place * size, (place + 1) * size
-    yield _spare_descriptors(fs)
+    yield _reserved_gdt(fs)
 
 
-def _spare_descriptors(fs: FileSystem) -> tuple[Any, Any]:
+def _reserved_gdt(fs: FileSystem) -> tuple[Any, Any]:
     """The blocks for more descriptors behind the copies in later groups, which stay unwritten."""
     superblock = fs.superblock
     size, spare = superblock.block_size, superblock.reserved_gdt_blocks

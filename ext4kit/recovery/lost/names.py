@@ -21,10 +21,10 @@ from ext4kit.filesystem.inodes import INODES_AT_ONCE
 from ext4kit.parsers.checksums import crc32c, crc32c_words
 from ext4kit.parsers.directory import parse_entries
 from ext4kit.parsers.inode import InodeFlags, InodeTable, inode_seeds
-from ext4kit.parsers.made import made_directory, packed_entries
-from ext4kit.parsers.traces import directory_registers, is_index_block, tails_in
+from ext4kit.parsers.made import packed_entries, synthetic_directory
+from ext4kit.parsers.traces import directory_inode_seeds, find_dirblock_tails, is_index_block
 from ext4kit.recovery.lost.file_system import LostFileSystem
-from ext4kit.recovery.lost.traces import Traces
+from ext4kit.recovery.lost.traces import FsArtifacts
 
 BLOCKS_AT_ONCE = 2048
 FILE, DIRECTORY = 1, 2  # what an inode in use is
@@ -32,7 +32,7 @@ Entry = tuple[bytes, int, int]  # name, inode, file type
 
 
 @dataclass(frozen=True, slots=True)
-class _Block:
+class _OrphanedDirBlock:
     """A block of a directory that is lost.
 
     Attributes:
@@ -48,13 +48,13 @@ class _Block:
     good: int
 
 
-def arrange(fs: LostFileSystem, traces: Traces) -> None:
+def rebuild_tree(fs: LostFileSystem, traces: FsArtifacts) -> None:
     """Give a lost file system its root, and the directories whose inodes are gone."""
-    _Arrangement(fs, traces).run()
+    _TreeBuilder(fs, traces).run()
 
 
-class _Arrangement:
-    def __init__(self, fs: LostFileSystem, traces: Traces) -> None:
+class _TreeBuilder:
+    def __init__(self, fs: LostFileSystem, traces: FsArtifacts) -> None:
         self.fs = fs
         self.traces = traces
         self.limit = fs.source.size // fs.superblock.inode_size
@@ -71,18 +71,18 @@ class _Arrangement:
         mapped = [np.zeros(0, np.int64)]
         for at in range(0, len(folders), INODES_AT_ONCE):
             table = self.fs.inode_table(folders[at : at + INODES_AT_ONCE])
-            mapped.append(self._check_blocks(table))
-            self._name(read_directories(self.fs, table, dots=False).inode)
+            mapped.append(self._verify_dir_blocks(table))
+            self._mark_named(read_directories(self.fs, table, dots=False).inode)
         self.mapped = np.unique(np.concatenate(mapped))
         if self.used[ROOT] == DIRECTORY:
             self.broken.add(ROOT)  # it gets further entries
         self.known = self.used > 0
-        self._make_lost()
-        self._make_root()
+        self._rebuild_directories()
+        self._rebuild_root()
 
     def _read_inodes(self) -> None:
         special = {self.fs.superblock.orphan_file_inode, self.fs.superblock.journal_inode}
-        for table in self.fs.inode_chunks():
+        for table in self.fs.inode_batches():
             inner = (table.flags & int(InodeFlags.EA_INODE)) != 0
             inner |= (table.number < self.fs.superblock.first_usable_inode) & (table.number != ROOT)
             inner |= np.isin(table.number, list(special))
@@ -90,12 +90,12 @@ class _Arrangement:
             kind = np.where((kept.mode & 0xF000) == 0x4000, DIRECTORY, FILE)
             self.used[kept.number] = kind
 
-    def _name(self, numbers: Any) -> None:
+    def _mark_named(self, numbers: Any) -> None:
         self.named[numbers[(numbers > 0) & (numbers < len(self.named))]] = True
 
     # -- the directories that are there ---------------------------------------------------
 
-    def _check_blocks(self, table: InodeTable) -> Any:
+    def _verify_dir_blocks(self, table: InodeTable) -> Any:
         """The blocks of these directories; those that are not theirs any more are taken away."""
         owner, block = directory_blocks(self.fs, table)
         seeds = inode_seeds(self.fs.superblock, table.number, table.generation).astype(np.int64)
@@ -103,53 +103,53 @@ class _Arrangement:
             some = slice(at, at + BLOCKS_AT_ONCE)
             rows, there = self.fs.fetch(block[some])
             wrong = np.zeros(len(rows), bool)
-            if self.fs.origin.seed is not None:
-                wrong = there & ~_fits(rows, seeds[owner[some]])
-                self.fs.blocks.take_away(block[some][wrong])
+            if self.fs.identity.seed is not None:
+                wrong = there & ~_belongs_to_directory(rows, seeds[owner[some]])
+                self.fs.blocks.exclude(block[some][wrong])
             self.broken |= set(table.number[owner[some][wrong | ~there]].tolist())
         return block
 
     # -- the directories that are lost ----------------------------------------------------
 
-    def _make_lost(self) -> None:
+    def _rebuild_directories(self) -> None:
         """Make the directories anew of which a block is left, and no inode or not all blocks."""
-        found = self._found_blocks()
+        found = self._surviving_blocks()
         while new := [n for n in found if n < len(self.known) and not self.known[n]]:
             self.known[new] = True  # those that list only such as these are believed now
-            found = self._found_blocks()
-        further = self._further_blocks({blocks[0].register: n for n, blocks in found.items()})
+            found = self._surviving_blocks()
+        further = self._later_blocks({blocks[0].register: n for n, blocks in found.items()})
         for owner, block in further:
             found[owner].append(block)
         for number, blocks in sorted(found.items()):
-            self._choose(number, blocks)
+            self._merge_entries(number, blocks)
         for number, entries in self.entries.items():
             if number != ROOT:
-                self._make(number, entries, found[number])
+                self._add_directory(number, entries, found[number])
 
-    def _found_blocks(self) -> defaultdict[int, list[_Block]]:
+    def _surviving_blocks(self) -> defaultdict[int, list[_OrphanedDirBlock]]:
         """The blocks of lost directories, by inode number."""
         found = defaultdict(list)
-        for block in self._lost_blocks():
+        for block in self._first_blocks():
             found[block.owner].append(block)
         return found
 
-    def _choose(self, number: int, blocks: list[_Block]) -> None:
+    def _merge_entries(self, number: int, blocks: list[_OrphanedDirBlock]) -> None:
         """The entries of one directory: of its best block, and what the others add."""
-        entries, seen = self._own_entries(number), set()
+        entries, seen = self._surviving_entries(number), set()
         for block in sorted(blocks, key=lambda one: -one.good):
             fresh = [entry for entry in block.entries if entry[1] not in seen]
-            if not any(self._is_loose(entry[1]) for entry in fresh):
+            if not any(self._is_unnamed(entry[1]) for entry in fresh):
                 continue
             entries += fresh
             seen |= {entry[1] for entry in fresh}
-        self._name(np.array(sorted(seen), np.int64))
+        self._mark_named(np.array(sorted(seen), np.int64))
         self.entries[number] = entries
 
-    def _is_loose(self, number: int) -> bool:
+    def _is_unnamed(self, number: int) -> bool:
         """Whether an inode is in use and nobody names it yet."""
         return 0 < number < len(self.known) and bool(self.known[number] & ~self.named[number])
 
-    def _own_entries(self, number: int) -> list[Entry]:
+    def _surviving_entries(self, number: int) -> list[Entry]:
         """What the directory's own blocks that are left list."""
         if number >= len(self.used) or self.used[number] != DIRECTORY:
             return []
@@ -157,42 +157,42 @@ class _Arrangement:
         columns = (listing.names.tolist(), listing.inode.tolist(), listing.file_type.tolist())
         return list(zip(*columns, strict=True))
 
-    def _lost_blocks(self) -> Iterator[_Block]:
+    def _first_blocks(self) -> Iterator[_OrphanedDirBlock]:
         """Blocks that name in `.` a directory that is not there, or not whole."""
         size = self.fs.superblock.block_size
-        place, number, _ = self.traces.dots
+        place, number, _ = self.traces.dot_blocks
         state = np.where(
             number < len(self.used), self.used[np.minimum(number, len(self.used) - 1)], 0
         )
         wanted = (state == 0) | np.isin(number, list(self.broken))
         wanted &= (state != FILE) & (number <= self.limit) & (place % size == 0)
-        yield from self._read(place[wanted] // size, number[wanted])
+        yield from self._read_blocks(place[wanted] // size, number[wanted])
 
-    def _further_blocks(self, owners: dict[int, int]) -> Iterator[tuple[int, _Block]]:
+    def _later_blocks(self, owners: dict[int, int]) -> Iterator[tuple[int, _OrphanedDirBlock]]:
         """(owner, block) of the blocks behind the first one, by the register in their tails."""
         size = self.fs.superblock.block_size
-        block = self.traces.tails // size - 1
-        block = block[(self.traces.tails % size == 0) & (block >= 0)]
+        block = self.traces.dirblock_tails // size - 1
+        block = block[(self.traces.dirblock_tails % size == 0) & (block >= 0)]
         none = np.zeros(len(block), np.int64)
         owners.pop(-1, None)
-        if owners and self.fs.origin.seed is not None:
-            for found in self._read(block, none):
+        if owners and self.fs.identity.seed is not None:
+            for found in self._read_blocks(block, none):
                 if found.register in owners:
                     yield owners[found.register], found
 
-    def _read(self, block: Any, owner: Any) -> Iterator[_Block]:
+    def _read_blocks(self, block: Any, owner: Any) -> Iterator[_OrphanedDirBlock]:
         """The blocks that list something which nobody else names."""
-        own = ~np.isin(block, self.mapped) & (block < self.fs.blocks.real)
+        own = ~np.isin(block, self.mapped) & (block < self.fs.blocks.disk_blocks_count)
         block, owner = block[own], owner[own]
         for at in range(0, len(block), BLOCKS_AT_ONCE):
             rows, there = self.fs.fetch(block[at : at + BLOCKS_AT_ONCE])
-            yield from self._judged(rows[there], owner[at : at + BLOCKS_AT_ONCE][there])
+            yield from self._plausible_blocks(rows[there], owner[at : at + BLOCKS_AT_ONCE][there])
 
-    def _judged(self, rows: Any, owner: Any) -> Iterator[_Block]:
+    def _plausible_blocks(self, rows: Any, owner: Any) -> Iterator[_OrphanedDirBlock]:
         register = np.full(len(rows), -1)
-        if self.fs.origin.seed is not None:
-            tailed = tails_in(rows)
-            register[tailed] = directory_registers(rows[tailed])
+        if self.fs.identity.seed is not None:
+            tailed = find_dirblock_tails(rows)
+            register[tailed] = directory_inode_seeds(rows[tailed])
         table, broken = parse_entries(rows, self.fs.has_file_types, dots=False)
         inside = (table.inode > 0) & (table.inode < len(self.used))
         child = np.where(inside, table.inode, 0)
@@ -200,7 +200,7 @@ class _Arrangement:
         count = np.bincount(table.block, minlength=len(rows))
         good = np.bincount(table.block[loose], minlength=len(rows))
         fits = (broken < 0) & (good > 0) & (good * 2 >= count)
-        fits |= (register == self._root_register) & (good > 0)
+        fits |= (register == self._root_seed) & (good > 0)
         kept = fits[table.block] & (loose | ~self.known[child])
         table = table.take(kept)
         columns = (table.names(rows), table.inode.tolist(), table.file_type.tolist())
@@ -208,36 +208,38 @@ class _Arrangement:
         ends = row_bounds(table.block, len(rows)).tolist()
         for row in np.flatnonzero(fits).tolist():
             listed = entries[ends[row] : ends[row + 1]]
-            yield _Block(int(owner[row]), int(register[row]), listed, int(good[row]))
+            yield _OrphanedDirBlock(int(owner[row]), int(register[row]), listed, int(good[row]))
 
     @property
-    def _root_register(self) -> int:
+    def _root_seed(self) -> int:
         """The seed in the tails of the root, whose generation is 0; -2 without checksums."""
-        seed = self.fs.origin.seed
+        seed = self.fs.identity.seed
         return -2 if seed is None else crc32c(crc32c(seed, ROOT.to_bytes(4, "little")), bytes(4))
 
-    def _make(self, number: int, entries: list[Entry], blocks: list[_Block]) -> None:
+    def _add_directory(
+        self, number: int, entries: list[Entry], blocks: list[_OrphanedDirBlock]
+    ) -> None:
         rows, there = self.fs.inode_rows(np.array([number]))
         generation = 0
-        seed, register = self.fs.origin.seed, blocks[0].register if blocks else -1
+        seed, register = self.fs.identity.seed, blocks[0].register if blocks else -1
         if seed is not None and register >= 0 and not there[0]:
             start = crc32c(seed, number.to_bytes(4, "little"))
             generation = int(crc32c_words(start, np.array([register]))[0])
         packed = packed_entries(entries, self.fs.superblock.block_size)
-        first = self.fs.blocks.add(packed)
+        first = self.fs.blocks.add_synthetic(packed)
         size = self.fs.superblock.block_size
-        made = made_directory(rows[0].tobytes(), first, len(packed), size, generation)
-        self.fs.make(number, made)
+        made = synthetic_directory(rows[0].tobytes(), first, len(packed), size, generation)
+        self.fs.set_inode(number, made)
 
     # -- the root -------------------------------------------------------------------------
 
-    def _make_root(self) -> None:
+    def _rebuild_root(self) -> None:
         """The root's own entries that are left, and a made-up name for what nobody names."""
         loose = (self.used > 0) & ~self.named
         made = [n for n in self.entries if n >= len(self.named) or not self.named[n]]
         numbers = np.union1d(np.flatnonzero(loose), np.array(made, np.int64))
         numbers = numbers[numbers != ROOT].astype(np.int64)
-        entries = self.entries.get(ROOT) or self._own_entries(ROOT)
+        entries = self.entries.get(ROOT) or self._surviving_entries(ROOT)
         for at in range(0, len(numbers), INODES_AT_ONCE):
             table = self.fs.inode_table(numbers[at : at + INODES_AT_ONCE])
             folder = (table.mode & 0xF000) == 0x4000
@@ -247,12 +249,12 @@ class _Arrangement:
                 name = b"inode-%d-%d" % (number, generation)
                 self.fs.unnamed[name] = number
                 entries.append((name, number, kind if self.fs.has_file_types else 0))
-        self._make(ROOT, entries, [])
+        self._add_directory(ROOT, entries, [])
 
 
-def _fits(rows: Any, seeds: Any) -> Any:
+def _belongs_to_directory(rows: Any, seeds: Any) -> Any:
     """Per block (bool): it is the directory's, by its tail or as a block of its index."""
     fits = is_index_block(rows)
-    tailed = tails_in(rows)
-    fits[tailed] |= directory_registers(rows[tailed]) == seeds[tailed]
+    tailed = find_dirblock_tails(rows)
+    fits[tailed] |= directory_inode_seeds(rows[tailed]) == seeds[tailed]
     return fits

@@ -24,8 +24,8 @@ from ext4kit.parsers.checksums import ONES, crc32c
 from ext4kit.parsers.features import Compat, Features, Incompat, RoCompat
 from ext4kit.parsers.inode import GOOD_OLD_SIZE, inode_checksums_ok, parse_inodes
 from ext4kit.parsers.superblock import MAGIC, SUPERBLOCK, Superblock
-from ext4kit.parsers.traces import directory_marks, directory_registers, inode_marks
-from ext4kit.recovery.lost.traces import Traces
+from ext4kit.parsers.traces import directory_checksum_residues, directory_inode_seeds, inode_marks
+from ext4kit.recovery.lost.traces import FsArtifacts
 
 BLOCK_SIZES = (4096, 1024, 2048, 8192, 16384, 32768, 65536)
 INODE_SIZES = (256, 128, 512, 1024, 2048, 4096)
@@ -34,7 +34,7 @@ AGREEING = 2  # directories that have to say the same seed when nothing else doe
 
 
 @dataclass(frozen=True, slots=True)
-class Pairs(Table):
+class DirectoryPairs(Table):
     """Directories whose inode and first block were both found, int64 columns (n,).
 
     Attributes:
@@ -49,20 +49,20 @@ class Pairs(Table):
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class FsIdentity:
     """A file system that the traces speak of.
 
     Attributes:
         superblock: a copy of its own where one was found, else made from what was worked out.
         pairs: what it rests on.
-        is_copy: the superblock is a copy that was found.
-        clean: whether its log says that it was unmounted; None when no log of it was found.
+        superblock_found: the superblock is a copy that was found.
+        was_unmounted: whether its log says that it was unmounted; None when no log of it was found.
     """
 
     superblock: Superblock
-    pairs: Pairs
-    is_copy: bool
-    clean: bool | None
+    pairs: DirectoryPairs
+    superblock_found: bool
+    was_unmounted: bool | None
 
     @property
     def seed(self) -> int | None:
@@ -70,7 +70,9 @@ class Origin:
         return self.superblock.seed if self.superblock.has_metadata_checksums else None
 
 
-def find_origins(source: Source, traces: Traces, present: FileSystem | None) -> list[Origin]:
+def identify_file_systems(
+    source: Source, traces: FsArtifacts, present: FileSystem | None
+) -> list[FsIdentity]:
     """The file systems that were there before the present one, the best proven first.
 
     Args:
@@ -80,16 +82,16 @@ def find_origins(source: Source, traces: Traces, present: FileSystem | None) -> 
     """
     found = []
     for size in BLOCK_SIZES:
-        pairs = _pairs(traces, size, source.size // GOOD_OLD_SIZE)
+        pairs = _match_directories(traces, size, source.size // GOOD_OLD_SIZE)
         if len(pairs):
-            found += list(_of_block_size(source, traces, pairs, size, present))
-    kept = [origin for origin in found if not _is(origin, present)]
+            found += list(_with_block_size(source, traces, pairs, size, present))
+    kept = [origin for origin in found if not _is_present(origin, present)]
     kept.sort(key=lambda origin: -len(origin.pairs))
     seeds = [origin.seed for origin in kept]  # a seed that comes again is a chance of sizes
     return [one for at, one in enumerate(kept) if one.seed is None or one.seed not in seeds[:at]]
 
 
-def _is(origin: Origin, present: FileSystem | None) -> bool:
+def _is_present(origin: FsIdentity, present: FileSystem | None) -> bool:
     """Whether this is the file system that is there now."""
     if present is None:
         return False
@@ -109,7 +111,7 @@ def _is(origin: Origin, present: FileSystem | None) -> bool:
     return int(own.sum()) * 2 > len(own)
 
 
-def _pairs(traces: Traces, size: int, most: int) -> Pairs:
+def _match_directories(traces: FsArtifacts, size: int, most: int) -> DirectoryPairs:
     """The directories whose first block, in blocks of `size` bytes, begins with a `.`.
 
     Args:
@@ -117,70 +119,74 @@ def _pairs(traces: Traces, size: int, most: int) -> Pairs:
         size: bytes.
         most: inodes that it has room for.
     """
-    place, block, generation = traces.folders
-    at, number, _ = traces.dots
+    place, block, generation = traces.directory_inodes
+    at, number, _ = traces.dot_blocks
     if not len(at):
-        return Pairs.empty()
+        return DirectoryPairs.empty()
     byte = np.where(block < (1 << 62) // size, block, 0) * size
     row = np.minimum(np.searchsorted(at, byte), len(at) - 1)
     fits = (at[row] == byte) & (number[row] <= most)
-    return Pairs(place[fits], number[row[fits]], byte[fits], generation[fits])
+    return DirectoryPairs(place[fits], number[row[fits]], byte[fits], generation[fits])
 
 
-def _of_block_size(
-    source: Source, traces: Traces, pairs: Pairs, size: int, present: FileSystem | None
-) -> Iterator[Origin]:
+def _with_block_size(
+    source: Source,
+    traces: FsArtifacts,
+    pairs: DirectoryPairs,
+    size: int,
+    present: FileSystem | None,
+) -> Iterator[FsIdentity]:
     """The file systems with blocks of that size: one a seed, and what has no checksums."""
     uuid = None if present is None else present.superblock.uuid
-    traces = replace(traces, superblocks=_others(traces.superblocks, uuid))
+    traces = replace(traces, superblocks=_without_uuid(traces.superblocks, uuid))
     reader = SourceBlocks(source, size, source.size // size)
-    seeds = _seeds(reader, traces, pairs)
+    seeds = _derive_seeds(reader, traces, pairs)
     for seed in np.unique(seeds[seeds >= 0]).tolist():
         own = pairs.take(seeds == seed)
         inode_size = _inode_size_by_checksums(source, own, size, seed)
         if inode_size:
-            yield _origin(source, traces, own, (size, inode_size, seed))
-    plain = (seeds < 0) & ~np.isin(pairs.block + size, traces.tails)
-    rest = pairs.take(plain & ~traces.in_logs(pairs.place))
-    inode_size = _inode_size_by_places(rest, size) if len(rest) >= AGREEING else 0
+            yield _identity(source, traces, own, (size, inode_size, seed))
+    plain = (seeds < 0) & ~np.isin(pairs.block + size, traces.dirblock_tails)
+    rest = pairs.take(plain & ~traces.in_journals(pairs.place))
+    inode_size = _inode_size_by_positions(rest, size) if len(rest) >= AGREEING else 0
     if inode_size:
-        yield _origin(source, traces, rest, (size, inode_size, None))
+        yield _identity(source, traces, rest, (size, inode_size, None))
 
 
-def _others(
+def _without_uuid(
     superblocks: tuple[tuple[int, Superblock], ...], uuid: bytes | None
 ) -> tuple[tuple[int, Superblock], ...]:
     """The superblocks that are not of the file system with that UUID."""
     return tuple(found for found in superblocks if found[1].uuid != uuid)
 
 
-def _stored_seeds(traces: Traces) -> dict[int, bytes]:
+def _known_seeds(traces: FsArtifacts) -> dict[int, bytes]:
     """The seeds, with their UUIDs, of all superblocks and logs that were found."""
     seeds = {superblock.seed: superblock.uuid for _, superblock in traces.superblocks}
     return seeds | {crc32c(ONES, log.uuid): log.uuid for _, log in traces.journals}
 
 
-def _seeds(reader: SourceBlocks, traces: Traces, pairs: Pairs) -> Any:
+def _derive_seeds(reader: SourceBlocks, traces: FsArtifacts, pairs: DirectoryPairs) -> Any:
     """Per pair: the seed that its block or its inode says and others agree on; -1 for none."""
-    sure = np.array(list(_stored_seeds(traces)), np.int64)
+    sure = np.array(list(_known_seeds(traces)), np.int64)
     said = np.full(len(pairs), -1)
-    tailed = np.flatnonzero(np.isin(pairs.block + reader.block_size, traces.tails))
+    tailed = np.flatnonzero(np.isin(pairs.block + reader.block_size, traces.dirblock_tails))
     for at in range(0, len(tailed), BLOCKS_AT_ONCE):
         some = tailed[at : at + BLOCKS_AT_ONCE]
-        rows = records(reader.source, pairs.block[some], reader.block_size)
-        marks = directory_marks(directory_registers(rows), pairs.generation[some])
+        rows = read_records(reader.source, pairs.block[some], reader.block_size)
+        marks = directory_checksum_residues(directory_inode_seeds(rows), pairs.generation[some])
         said[some] = marks ^ pairs.number[some]
-    seeds = _agreed(said, pairs.number, sure)
+    seeds = _keep_agreeing(said, pairs.number, sure)
     for size in INODE_SIZES:  # the root of an index has its checksum elsewhere
         rest = np.flatnonzero((seeds < 0) & (pairs.place % size == 0))
-        marks, whole = inode_marks(records(reader.source, pairs.place[rest], size))
+        marks, whole = inode_marks(read_records(reader.source, pairs.place[rest], size))
         said = np.where(whole, marks ^ pairs.number[rest], -1)
         known = np.append(sure, np.unique(seeds[seeds >= 0]))
-        seeds[rest] = _agreed(said, pairs.number[rest], known)
+        seeds[rest] = _keep_agreeing(said, pairs.number[rest], known)
     return seeds
 
 
-def _agreed(seeds: Any, numbers: Any, known: Any) -> Any:
+def _keep_agreeing(seeds: Any, numbers: Any, known: Any) -> Any:
     """The seeds, -1 for those that are neither known nor told by several directories.
 
     Copies of an inode in the log count once.
@@ -190,7 +196,7 @@ def _agreed(seeds: Any, numbers: Any, known: Any) -> Any:
     return np.where(np.isin(seeds, np.append(known, values[counts >= AGREEING])), seeds, -1)
 
 
-def records(source: Source, places: Any, size: int) -> Any:
+def read_records(source: Source, places: Any, size: int) -> Any:
     """uint8 (n, size) of records at multiples of their size; zeros for what cannot be read."""
     reader = SourceBlocks(source, size, source.size // size)
     try:
@@ -205,7 +211,9 @@ def records(source: Source, places: Any, size: int) -> Any:
         return rows
 
 
-def _inode_size_by_checksums(source: Source, pairs: Pairs, block_size: int, seed: int) -> int:
+def _inode_size_by_checksums(
+    source: Source, pairs: DirectoryPairs, block_size: int, seed: int
+) -> int:
     """The inode size with which the most checksums fit; 0 when they do with none."""
     best, result = 0, 0
     for size in INODE_SIZES:
@@ -213,15 +221,15 @@ def _inode_size_by_checksums(source: Source, pairs: Pairs, block_size: int, seed
         some = pairs.take(np.flatnonzero(fits)[: BLOCKS_AT_ONCE * 8])
         if size > block_size or not len(some):
             continue
-        superblock = made_superblock(source, (block_size, size, seed), 0)
-        table = parse_inodes(records(source, some.place, size), some.number, superblock)
+        superblock = synthetic_superblock(source, (block_size, size, seed), 0)
+        table = parse_inodes(read_records(source, some.place, size), some.number, superblock)
         right = int(inode_checksums_ok(table, superblock).sum())
         if right > best:
             best, result = right, size
     return result
 
 
-def _inode_size_by_places(pairs: Pairs, block_size: int) -> int:
+def _inode_size_by_positions(pairs: DirectoryPairs, block_size: int) -> int:
     """The inode size with which the pairs lie in the fewest tables; 0 when in no order."""
     fewest, result = len(pairs) + 1, 0
     for size in INODE_SIZES:
@@ -233,18 +241,20 @@ def _inode_size_by_places(pairs: Pairs, block_size: int) -> int:
     return result
 
 
-def _origin(
-    source: Source, traces: Traces, pairs: Pairs, shape: tuple[int, int, int | None]
-) -> Origin:
+def _identity(
+    source: Source, traces: FsArtifacts, pairs: DirectoryPairs, shape: tuple[int, int, int | None]
+) -> FsIdentity:
     """The origin of these pairs, with a superblock of its own where one was found."""
-    copy = _own_copy(traces, shape)
-    uuid = copy.uuid if copy else _stored_seeds(traces).get(-1 if shape[2] is None else shape[2])
+    copy = _matching_superblock(traces, shape)
+    uuid = copy.uuid if copy else _known_seeds(traces).get(-1 if shape[2] is None else shape[2])
     largest = int(pairs.number.max())
-    superblock = copy or made_superblock(source, shape, largest, uuid or bytes(16))
-    return Origin(superblock, pairs, copy is not None, _clean(traces, uuid, shape[0]))
+    superblock = copy or synthetic_superblock(source, shape, largest, uuid or bytes(16))
+    return FsIdentity(superblock, pairs, copy is not None, _was_unmounted(traces, uuid, shape[0]))
 
 
-def _own_copy(traces: Traces, shape: tuple[int, int, int | None]) -> Superblock | None:
+def _matching_superblock(
+    traces: FsArtifacts, shape: tuple[int, int, int | None]
+) -> Superblock | None:
     """The newest superblock that was found and can be this file system's."""
     size, inode_size, seed = shape
     fits = [
@@ -258,14 +268,14 @@ def _own_copy(traces: Traces, shape: tuple[int, int, int | None]) -> Superblock 
     return max(fits, key=lambda one: one.write_time, default=None)
 
 
-def _clean(traces: Traces, uuid: bytes | None, size: int) -> bool | None:
+def _was_unmounted(traces: FsArtifacts, uuid: bytes | None, size: int) -> bool | None:
     if uuid is None:
         return None
     starts = [log.start for _, log in traces.journals if (log.uuid, log.block_size) == (uuid, size)]
     return all(start == 0 for start in starts) if starts else None
 
 
-def made_superblock(
+def synthetic_superblock(
     source: Source,
     shape: tuple[int, int, int | None],
     largest: int,

@@ -15,13 +15,13 @@ from ext4kit.arrays.grouping import expand
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.maps import Runs
 from ext4kit.parsers.extents import parse_headers
-from ext4kit.parsers.traces import tails_in
-from ext4kit.recovery.seams import MOST_BYTES, ZEROS, may_have_seams
+from ext4kit.parsers.traces import find_dirblock_tails
+from ext4kit.recovery.seams import MAX_BYTES_READ, ZEROS, may_hold_foreign_data
 
 BLOCKS_AT_ONCE = 2048
 
 
-def may_be_others(fs: FileSystem, size: Any, runs: Runs) -> Any:
+def may_hold_foreign_metadata(fs: FileSystem, size: Any, runs: Runs) -> Any:
     """Per file (bool): its bytes do not rule out that others wrote some of them.
 
     Args:
@@ -29,10 +29,10 @@ def may_be_others(fs: FileSystem, size: Any, runs: Runs) -> Any:
         size: of each file, bytes.
         runs: their blocks up to their size.
     """
-    suspect = may_have_seams(fs, size, runs, np.ones(len(size), bool))
+    suspect = may_hold_foreign_data(fs, size, runs, np.ones(len(size), bool))
     block_size = fs.superblock.block_size
     judged = runs.take(~suspect[runs.owner])
-    affordable = np.cumsum(judged.length) * block_size <= MOST_BYTES
+    affordable = np.cumsum(judged.length) * block_size <= MAX_BYTES_READ
     suspect[judged.owner[~affordable]] = True
     judged = judged.take(affordable)
     row, position = expand(judged.length)
@@ -41,20 +41,20 @@ def may_be_others(fs: FileSystem, size: Any, runs: Runs) -> Any:
     for at in range(0, len(row), BLOCKS_AT_ONCE):
         some = slice(at, at + BLOCKS_AT_ONCE)
         data, there = fs.fetch(judged.physical[row[some]] + position[some])
-        strange = _is_metadata(data) | _ends_elsewhere(data, end[some])
+        strange = _looks_like_metadata(data) | _ends_off_size(data, end[some])
         suspect[owner[some][there & strange]] = True
     return suspect
 
 
-def _is_metadata(blocks: Any) -> Any:
+def _looks_like_metadata(blocks: Any) -> Any:
     """Per block (bool): it may be one of a directory or of an extent tree."""
     sound, _, most, _ = parse_headers(blocks)
     found = sound & (most > 0)
-    found[tails_in(blocks)] = True
+    found[find_dirblock_tails(blocks)] = True
     return found
 
 
-def _ends_elsewhere(blocks: Any, end: Any) -> Any:
+def _ends_off_size(blocks: Any, end: Any) -> Any:
     """Per block (bool): what is written in it ends before or behind byte `end` of it."""
     found = np.zeros(len(blocks), bool)
     last = np.flatnonzero((end > 0) & (end < blocks.shape[1]))

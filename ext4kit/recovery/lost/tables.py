@@ -17,8 +17,8 @@ from ext4kit.arrays.grouping import group_sizes, starts_group
 from ext4kit.evidence.source import Source
 from ext4kit.parsers.inode import GOOD_OLD_SIZE, INODE, inode_checksums_ok, parse_inodes
 from ext4kit.parsers.traces import inode_marks, plausible_inodes
-from ext4kit.recovery.lost.origins import Origin, records
-from ext4kit.recovery.lost.traces import Traces
+from ext4kit.recovery.lost.origins import FsIdentity, read_records
+from ext4kit.recovery.lost.traces import FsArtifacts
 from ext4kit.units import widen
 
 BLOCKS_AT_ONCE = 1024
@@ -26,7 +26,7 @@ FIRM = 2  # inodes of a block, or blocks in a row, that agree
 
 
 @dataclass(frozen=True, slots=True)
-class Claims:
+class TableClaims:
     """Blocks that say which block of the inode tables they are, int64 columns (n,).
 
     Attributes:
@@ -43,19 +43,19 @@ class Claims:
 
 
 @dataclass(frozen=True, slots=True)
-class Tables:
+class InodeTableMap:
     """Where the blocks of the inode tables lie, a row a block, counted over all groups.
 
     Attributes:
-        place: byte of the block in the volume, -1 where nothing of it was found.
-        copied: bool, that is a copy in the log, the block itself is gone.
+        byte: byte of the block in the volume, -1 where nothing of it was found.
+        from_journal: bool, that is a copy in the log, the block itself is gone.
     """
 
-    place: Any
-    copied: Any
+    byte: Any
+    from_journal: Any
 
 
-def find_tables(source: Source, traces: Traces, origin: Origin) -> Tables:
+def locate_inode_tables(source: Source, traces: FsArtifacts, origin: FsIdentity) -> InodeTableMap:
     """Where the inode tables of a file system lie.
 
     Where several blocks claim to be the same one, that one counts which lies in order with the
@@ -64,19 +64,19 @@ def find_tables(source: Source, traces: Traces, origin: Origin) -> Tables:
     superblock = origin.superblock
     size = superblock.block_size
     by_marks = origin.seed is not None and superblock.inode_size > GOOD_OLD_SIZE
-    places = np.unique(traces.tables // size * size)
+    places = np.unique(traces.inode_units // size * size)
     places = places[places + size <= source.size]
-    parts = [Claims(*np.zeros((4, 0), np.int64))]
+    parts = [TableClaims(*np.zeros((4, 0), np.int64))]
     for at in range(0, len(places), BLOCKS_AT_ONCE):
         some = places[at : at + BLOCKS_AT_ONCE]
-        read = _by_marks if by_marks else _by_neighbours
+        read = _claims_by_checksum if by_marks else _claims_by_neighbours
         parts.append(read(source, origin, some))
     columns = [(part.place, part.index, part.inodes, part.changed) for part in parts]
-    claims = Claims(*(np.concatenate(column) for column in zip(*columns, strict=True)))
-    return _settled(claims, traces, origin)
+    claims = TableClaims(*(np.concatenate(column) for column in zip(*columns, strict=True)))
+    return _choose(claims, traces, origin)
 
 
-def _settled(claims: Claims, traces: Traces, origin: Origin) -> Tables:
+def _choose(claims: TableClaims, traces: FsArtifacts, origin: FsIdentity) -> InodeTableMap:
     """For each block of the tables the claim that lies in order with the most others."""
     size = origin.superblock.block_size
     start = claims.place - claims.index * size
@@ -84,7 +84,7 @@ def _settled(claims: Claims, traces: Traces, origin: Origin) -> Tables:
     per_block = size // origin.superblock.inode_size
     known = origin.pairs.place - (origin.pairs.number - 1) * origin.superblock.inode_size
     firm = (claims.inodes >= FIRM) | (count[group] >= FIRM) | np.isin(start, known)
-    in_log = traces.in_logs(claims.place)
+    in_log = traces.in_journals(claims.place)
     rank = np.lexsort((claims.inodes, claims.changed, count[group] * ~in_log, ~in_log))
     rank = rank[firm[rank]]  # the best last, so that it stays
     last = int(max(claims.index.max(initial=0), (origin.pairs.number.max() - 1) // per_block))
@@ -92,35 +92,35 @@ def _settled(claims: Claims, traces: Traces, origin: Origin) -> Tables:
     copied = np.zeros(last + 1, bool)
     found[claims.index[rank]] = claims.place[rank]
     copied[claims.index[rank]] = in_log[rank]
-    return Tables(found, copied)
+    return InodeTableMap(found, copied)
 
 
-def _slots(source: Source, origin: Origin, places: Any) -> tuple[Any, Any, Any, Any]:
+def _inode_slots(source: Source, origin: FsIdentity, places: Any) -> tuple[Any, Any, Any, Any]:
     """(rows, row of the block, slot, place) of what reads as an inode in the blocks."""
     superblock = origin.superblock
     per_block = superblock.block_size // superblock.inode_size
-    rows = records(source, places, superblock.block_size).reshape(-1, superblock.inode_size)
+    rows = read_records(source, places, superblock.block_size).reshape(-1, superblock.inode_size)
     found = plausible_inodes(rows)
     return rows[found], found // per_block, found % per_block, places[found // per_block]
 
 
-def _by_marks(source: Source, origin: Origin, places: Any) -> Claims:
+def _claims_by_checksum(source: Source, origin: FsIdentity, places: Any) -> TableClaims:
     superblock = origin.superblock
-    rows, block, slot, place = _slots(source, origin, places)
+    rows, block, slot, place = _inode_slots(source, origin, places)
     marks, whole = inode_marks(rows)
     number = marks ^ superblock.seed
     per_block = superblock.block_size // superblock.inode_size
     fits = whole & (number > 0) & (number <= source.size // superblock.inode_size)
     fits &= (number - 1) % per_block == slot
     index = (number - 1) // per_block
-    return _counted(block[fits], place[fits], index[fits], _changed(rows)[fits])
+    return _majority_claims(block[fits], place[fits], index[fits], _ctime(rows)[fits])
 
 
-def _changed(rows: Any) -> Any:
+def _ctime(rows: Any) -> Any:
     return widen(INODE.columns(rows)["i_ctime"]) & 0xFFFFFFFF
 
 
-def _counted(block: Any, place: Any, index: Any, changed: Any) -> Claims:
+def _majority_claims(block: Any, place: Any, index: Any, changed: Any) -> TableClaims:
     """One claim a block: the one that the most of its inodes make."""
     order = np.lexsort((index, block))
     block, place, index, changed = (part[order] for part in (block, place, index, changed))
@@ -131,16 +131,16 @@ def _counted(block: Any, place: Any, index: Any, changed: Any) -> Claims:
     order = np.lexsort((-count, block))
     _, kept = np.unique(block[order], return_index=True)
     kept = order[kept]
-    return Claims(place[kept], index[kept], count[kept], changed[kept])
+    return TableClaims(place[kept], index[kept], count[kept], changed[kept])
 
 
-def _by_neighbours(source: Source, origin: Origin, places: Any) -> Claims:
+def _claims_by_neighbours(source: Source, origin: FsIdentity, places: Any) -> TableClaims:
     """Blocks counted on from the directories on both sides of them."""
     superblock = origin.superblock
     size = superblock.block_size
-    rows, block, slot, place = _slots(source, origin, places)
+    rows, block, slot, place = _inode_slots(source, origin, places)
     claims = []
-    for start in _starts(origin, place):
+    for start in _table_starts(origin, place):
         index = (place - start) // size
         number = index * (size // superblock.inode_size) + slot + 1
         fits = (place >= start) & ((place - start) % size == 0)
@@ -148,11 +148,11 @@ def _by_neighbours(source: Source, origin: Origin, places: Any) -> Claims:
         if origin.seed is not None:
             table = parse_inodes(rows, np.where(fits, number, 0), superblock)
             fits &= inode_checksums_ok(table, superblock)
-        claims.append((block[fits], place[fits], index[fits], _changed(rows)[fits]))
-    return _counted(*(np.concatenate(column) for column in zip(*claims, strict=True)))
+        claims.append((block[fits], place[fits], index[fits], _ctime(rows)[fits]))
+    return _majority_claims(*(np.concatenate(column) for column in zip(*claims, strict=True)))
 
 
-def _starts(origin: Origin, place: Any) -> Iterator[Any]:
+def _table_starts(origin: FsIdentity, place: Any) -> Iterator[Any]:
     """Where the tables would begin if they were in one piece, as the nearest pairs have it.
 
     Without checksums that is one start for each place, and one that neither side speaks for

@@ -22,11 +22,11 @@ from ext4kit.parsers.journal import JournalSuperblock
 from ext4kit.parsers.journal import judge as judge_log
 from ext4kit.parsers.superblock import MAGIC, SUPERBLOCK, Superblock, judge
 from ext4kit.parsers.traces import (
-    dots_in,
+    find_dirblock_tails,
+    find_dot_entries,
     first_blocks,
     inline_extents,
     plausible_inodes,
-    tails_in,
 )
 
 UNIT = 1024  # bytes; everything that is looked for begins at a multiple of it
@@ -35,41 +35,41 @@ MOST_SUPERBLOCKS = 1 << 12  # of which more are images within files
 
 
 @dataclass(frozen=True, slots=True)
-class Traces:
+class FsArtifacts:
     """What was found; places are bytes of the volume, ascending, int64.
 
     Attributes:
-        tables: units that hold something which reads as an inode in use.
-        folders: (place, first block, generation) of inodes that read as directories; the block
-            in blocks of a size not known here.
-        dots: (place, inode, parent) of blocks that begin with `.` and `..`.
-        tails: ends of blocks that end in a directory block's checksum.
+        inode_units: units that hold something which reads as an inode in use.
+        directory_inodes: (place, first block, generation) of inodes that read as directories; the
+            block in blocks of a size not known here.
+        dot_blocks: (place, inode, parent) of blocks that begin with `.` and `..`.
+        dirblock_tails: ends of blocks that end in a directory block's checksum.
         superblocks: (place, superblock) of those that can be used.
         journals: (place, journal superblock).
-        logs: (byte, length) of the pieces of the logs that were found.
-        typed: some `.` says that it is a directory: the filetype feature.
+        journal_runs: (byte, length) of the pieces of the logs that were found.
+        has_file_types: some `.` says that it is a directory: the filetype feature.
     """
 
-    tables: Any
-    folders: tuple[Any, Any, Any]
-    dots: tuple[Any, Any, Any]
-    tails: Any
+    inode_units: Any
+    directory_inodes: tuple[Any, Any, Any]
+    dot_blocks: tuple[Any, Any, Any]
+    dirblock_tails: Any
     superblocks: tuple[tuple[int, Superblock], ...]
     journals: tuple[tuple[int, JournalSuperblock], ...]
-    typed: bool
-    logs: tuple[tuple[int, int], ...]
+    has_file_types: bool
+    journal_runs: tuple[tuple[int, int], ...]
 
-    def in_logs(self, places: Any) -> Any:
+    def in_journals(self, places: Any) -> Any:
         """Per place (bool): it lies in a log that was found."""
         inside = np.zeros(len(places), bool)
-        for start, length in self.logs:
+        for start, length in self.journal_runs:
             inside |= (places >= start) & (places < start + length)
         return inside
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
-    """What one piece of the volume shows: as in `Traces`, superblocks by place alone.
+class _ScanPiece:
+    """What one piece of the volume shows: as in `FsArtifacts`, superblocks by place alone.
 
     Attributes:
         large: (place, first block, generation) of inodes of large files; the log is one.
@@ -85,60 +85,60 @@ class _Piece:
     typed: bool
 
 
-def find_traces(source: Source, progress: Progress | None = None) -> Traces:
+def scan_for_artifacts(source: Source, progress: Progress | None = None) -> FsArtifacts:
     """Look at all that the volume has data in, two pieces at a time.
 
     Args:
         source: the volume.
         progress: called with (bytes done, bytes in all).
     """
-    pieces = list(_pieces(source, progress))
+    pieces = list(_scan_pieces(source, progress))
     superblocks = np.concatenate([_NONE, *(piece.superblocks for piece in pieces)])
     places = np.concatenate([_NONE, *(piece.journals for piece in pieces)])
     journals = tuple(_journals(source, places[:MOST_SUPERBLOCKS].tolist()))
-    large = _columns([piece.large for piece in pieces])
-    return Traces(
+    large = _make([piece.large for piece in pieces])
+    return FsArtifacts(
         np.concatenate([_NONE, *(piece.tables for piece in pieces)]),
-        _columns([piece.folders for piece in pieces]),
-        _columns([piece.dots for piece in pieces]),
+        _make([piece.folders for piece in pieces]),
+        _make([piece.dots for piece in pieces]),
         np.concatenate([_NONE, *(piece.tails for piece in pieces)]),
         tuple(_superblocks(source, superblocks[:MOST_SUPERBLOCKS].tolist())),
         journals,
         any(piece.typed for piece in pieces),
-        tuple(piece for log in journals for piece in _log_pieces(source, log, large)),
+        tuple(piece for log in journals for piece in _journal_runs(source, log, large)),
     )
 
 
 _NONE = np.zeros(0, np.int64)
 
 
-def _columns(parts: list[tuple[Any, Any, Any]]) -> tuple[Any, Any, Any]:
+def _make(parts: list[tuple[Any, Any, Any]]) -> tuple[Any, Any, Any]:
     first, second, third = zip(*[(_NONE, _NONE, _NONE), *parts], strict=True)
     return np.concatenate(first), np.concatenate(second), np.concatenate(third)
 
 
-def _pieces(source: Source, progress: Progress | None) -> Iterator[_Piece]:
+def _scan_pieces(source: Source, progress: Progress | None) -> Iterator[_ScanPiece]:
     places = list(data_pieces(source, UNIT))
-    return stream(places, lambda place, length: _look(source, place, length), progress)
+    return stream(places, lambda place, length: _scan_piece(source, place, length), progress)
 
 
-def _look(source: Source, place: int, length: int) -> _Piece:
+def _scan_piece(source: Source, place: int, length: int) -> _ScanPiece:
     units = read_with_zeros(source, place, length).reshape(-1, UNIT)
     begins = np.ascontiguousarray(units[:, :60]).view("<u2")
     superblocks = np.flatnonzero(begins[:, SUPERBLOCK.offset_of("s_magic") // 2] == MAGIC)
     magic = np.frombuffer(JOURNAL_MAGIC, "<u2")
     journals = np.flatnonzero((begins[:, : len(magic)] == magic).all(axis=1))
-    row, number, parent, typed = dots_in(units)
+    row, number, parent, typed = find_dot_entries(units)
     slots = units.reshape(-1, GOOD_OLD_SIZE)
     found = plausible_inodes(slots)
     tables = np.unique(found * GOOD_OLD_SIZE // UNIT)
     folder, block, generation = first_blocks(slots, found, stat.S_IFDIR)
     large, *of_large = first_blocks(slots, found, stat.S_IFREG, SMALLEST_LOG)
-    return _Piece(
+    return _ScanPiece(
         tables * UNIT + place,
         (folder * GOOD_OLD_SIZE + place, block, generation),
         (row * UNIT + place, number, parent),
-        (tails_in(units) + 1) * UNIT + place,
+        (find_dirblock_tails(units) + 1) * UNIT + place,
         superblocks * UNIT + place,
         journals * UNIT + place,
         (large * GOOD_OLD_SIZE + place, of_large[0], of_large[1]),
@@ -171,7 +171,7 @@ _JOURNAL_KINDS = (3, 4)  # superblock v1, v2
 _BLOCK_SIZES = tuple(1 << shift for shift in range(10, 17))
 
 
-def _log_pieces(
+def _journal_runs(
     source: Source, found: tuple[int, JournalSuperblock], large: tuple[Any, Any, Any]
 ) -> list[tuple[int, int]]:
     """(byte, length) of the pieces of a log, as an inode that begins with it has them.

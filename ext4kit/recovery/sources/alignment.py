@@ -15,148 +15,165 @@ from typing import Any
 
 import numpy as np
 
-from ext4kit.recovery.sources.laying import EARLIER, NOTHING, Habits, Laying, Link
+from ext4kit.recovery.sources.laying import (
+    BACKWARD,
+    NOTHING,
+    Adjacency,
+    TransitionModel,
+    TransitionParams,
+)
 
 Mentions = dict[int, tuple[Any, Any]]  # content -> (files, how much likelier each is for it)
 Progress = Callable[[int, int], None]
 
-_ROUNDS = 12
-_SETTLED = 0.004  # no pair changes by more in a round
-_LEARN = 5  # rounds in which habits and rows are looked at anew
-_DAMPED = 0.5
-_LEAST = 1e-4  # pairs that are less likely are left out
-_SHARP, _MILD = 0.3, 1.0  # how a file is less likely, each one further from where it should be
+_MAX_ITERATIONS = 12
+_CONVERGED = 0.004  # no pair changes by more in a round
+_REESTIMATE_ITERATIONS = 5  # rounds in which habits and rows are looked at anew
+_DAMPING = 0.5
+_MIN_PROBABILITY = 1e-4  # pairs that are less likely are left out
+_DECAY_NEAREST, _DECAY = (
+    0.3,
+    1.0,
+)  # how a file is less likely, each one further from where it should be
 _FLOOR = 0.01  # however far it is
-_AHEAD = 0.1  # of files lie on the wrong side of a known one that another wrote
-_AHEAD_OF_OWN = 0.002  # the same of one in the same folder
-_JUMP_ON, _JUMP_BACK = 64, 8  # files; a row of contents ends where it goes further
-_LIKELY = 0.3
-_TINY = 1e-9
+_P_WRONG_SIDE = 0.1  # of files lie on the wrong side of a known one that another wrote
+_P_WRONG_SIDE_SAME_DIR = 0.002  # the same of one in the same folder
+_SEGMENT_JUMP_FORWARD, _SEGMENT_JUMP_BACK = (
+    64,
+    8,
+)  # files; a row of contents ends where it goes further
+_MIN_ASSIGNED = 0.3
+_EPSILON = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
+class FileStates:
     """Files that are asked for, in the order in which they were made.
 
     Attributes:
-        called: int64 (n,), row of the table of fits.
-        absent: float (n,), how likely its content is not there.
-        folder: int64 (n,), a number for each folder, NOTHING where it is not known.
+        name_class: int64 (n,), row of the table of fits.
+        p_absent: float (n,), how likely its content is not there.
+        directory: int64 (n,), a number for each folder, NOTHING where it is not known.
     """
 
-    called: Any
-    absent: Any
-    folder: Any
+    name_class: Any
+    p_absent: Any
+    directory: Any
 
     def __len__(self) -> int:
-        return len(self.called)
+        return len(self.name_class)
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class NeighbourFiles:
     """The nearest known file in front of each content, or behind it.
 
     Attributes:
-        made: int64 (m,), how many of the files asked for were made before it; NOTHING for none.
-        between: int64 (m,), contents from there up to this one, itself not counted.
-        close: bool (m,), they lie in one row, and all of them are small or all large.
-        folder: int64 (m,), its folder, numbered as in `Files`.
+        rank: int64 (m,), how many of the files asked for were made before it; NOTHING for none.
+        contents_between: int64 (m,), contents from there up to this one, itself not counted.
+        same_group: bool (m,), they lie in one row, and all of them are small or all large.
+        folder: int64 (m,), its folder, numbered as in `FileStates`.
     """
 
-    made: Any
-    between: Any
-    close: Any
+    rank: Any
+    contents_between: Any
+    same_group: Any
     folder: Any
 
 
 @dataclass(frozen=True, slots=True)
-class Lying:
+class Observations:
     """Contents in the order of the disk.
 
     Attributes:
-        like: int64 (m,), column of the table of fits.
-        link: int64 (m,), a `Link` to the content in front.
-        strange: float (m,), how likely it is of no file that is asked for.
-        front, behind: known files beside it.
-        known: int64 (m,), the file that this is a run of when that is known, NOTHING for contents.
+        content_class: int64 (m,), column of the table of fits.
+        adjacency: int64 (m,), a `Adjacency` to the content in front.
+        p_unassigned: float (m,), how likely it is of no file that is asked for.
+        previous, next: known files beside it.
+        known_file: int64 (m,), the file that this is a run of when that is known, NOTHING for
+            contents.
     """
 
-    like: Any
-    link: Any
-    strange: Any
-    front: Beside
-    behind: Beside
-    known: Any
+    content_class: Any
+    adjacency: Any
+    p_unassigned: Any
+    previous: NeighbourFiles
+    next: NeighbourFiles
+    known_file: Any
 
     def __len__(self) -> int:
-        return len(self.like)
+        return len(self.content_class)
 
     @property
-    def anew(self) -> Any:
+    def restart_rank(self) -> Any:
         """Files made before the known one right in front of each content, NOTHING for none."""
-        return np.where(self.front.between == 0, self.front.made, NOTHING)
+        return np.where(self.previous.contents_between == 0, self.previous.rank, NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
-class Aligned:
+class Posteriors:
     """Pairs of a content and a file, the likelier ones.
 
     Attributes:
-        content, file: int64 (k,), rows; `content` ascends.
-        chance: float (k,), probability of the pair.
-        claimed: float (files,), how likely each file has one of the contents.
-        disorder: of all steps, those back to a file that was made before.
+        observation, state: int64 (k,), rows; `observation` ascends.
+        probability: float (k,), probability of the pair.
+        expected_count: float (files,), how likely each file has one of the contents.
+        backward_share: of all steps, those back to a file that was made before.
     """
 
-    content: Any
-    file: Any
-    chance: Any
-    claimed: Any
-    disorder: float
+    observation: Any
+    state: Any
+    probability: Any
+    expected_count: Any
+    backward_share: float
 
 
 @dataclass(slots=True)
-class _Told:
+class _Messages:
     """What the rows of contents tell each other of the files.
 
     Attributes:
-        usual: float (n,), how much likelier a file is for a row that does not claim it yet.
+        default: float (n,), how much likelier a file is for a row that does not claim it yet.
         keys: int64, row of contents * n + file, ascending; factor: how much likelier it is there.
-        row: int64 (m,), the row of each content.
+        segment: int64 (m,), the row of each content.
     """
 
-    usual: Any
+    default: Any
     keys: Any
     factor: Any
-    row: Any
+    segment: Any
     _of: dict[int, Any] = field(default_factory=dict)
 
-    def of(self, content: int) -> Any:
+    def for_observation(self, content: int) -> Any:
         """How much likelier each file is for a content."""
-        row, count = int(self.row[content]), len(self.usual)
+        row, count = int(self.segment[content]), len(self.default)
         if row not in self._of:
             low, high = np.searchsorted(self.keys, [row * count, (row + 1) * count])
-            every = self.usual.copy()
+            every = self.default.copy()
             every[self.keys[low:high] % count] = self.factor[low:high]
             self._of = {row: every}
         return self._of[row]
 
 
 @dataclass(frozen=True, slots=True)
-class _Pass:
+class _ForwardBackward:
     """What one way along the disk and back gives; pairs by content."""
 
     content: Any
     file: Any
     chance: Any
-    seen: Any
-    next_ones: Any
-    anew: Any
+    transition_counts: Any
+    successor_counts: Any
+    restart_counts: Any
 
 
-def align(
-    lying: Lying, files: Files, mentions: Mentions, fits: Any, progress: Progress | None = None
-) -> Aligned:
+def posterior_pairs(
+    lying: Observations,
+    files: FileStates,
+    mentions: Mentions,
+    fits: Any,
+    progress: Progress | None = None,
+) -> Posteriors:
     """How likely each content is that of each file.
 
     Args:
@@ -167,50 +184,59 @@ def align(
             like this than with any.
         progress: called with (rounds done, rounds in all).
     """
-    evidence = _evidence(lying, files, fits, mentions)
-    laying, usual = Laying(files.folder), Habits.usual()
+    evidence = _emission_matrix(lying, files, fits, mentions)
+    laying, usual = TransitionModel(files.directory), TransitionParams.usual()
     habits, count = usual, len(files)
-    odds = files.absent / (1 - files.absent)
+    odds = files.p_absent / (1 - files.p_absent)
     none = np.zeros(0, np.int64)
-    told = _Told(np.ones(count), none, none.astype(float), np.zeros(len(lying), np.int64))
+    told = _Messages(np.ones(count), none, none.astype(float), np.zeros(len(lying), np.int64))
     before = np.zeros(0)
-    for turn in range(_ROUNDS):
-        found = _along(lying, evidence, laying, habits, told)
-        if turn < _LEARN:
-            habits = usual.learnt(found.seen, found.next_ones, found.anew)
-            row = _rows(lying, found)
-        told = _told(found, row, told, odds)
+    for turn in range(_MAX_ITERATIONS):
+        found = _forward(lying, evidence, laying, habits, told)
+        if turn < _REESTIMATE_ITERATIONS:
+            habits = usual.reestimate(
+                found.transition_counts, found.successor_counts, found.restart_counts
+            )
+            row = _segments(lying, found)
+        told = _update_messages(found, row, told, odds)
         if progress:
-            progress(turn + 1, _ROUNDS)
-        if len(before) == len(found.chance) and np.abs(before - found.chance).max() < _SETTLED:
+            progress(turn + 1, _MAX_ITERATIONS)
+        if len(before) == len(found.chance) and np.abs(before - found.chance).max() < _CONVERGED:
             break
         before = found.chance
     if progress:
-        progress(_ROUNDS, _ROUNDS)
+        progress(_MAX_ITERATIONS, _MAX_ITERATIONS)
     claimed = np.bincount(found.file, found.chance, count)
-    disorder = float(found.seen[:, EARLIER].sum() / len(lying))
-    return Aligned(found.content, found.file, found.chance, claimed, disorder)
+    disorder = float(found.transition_counts[:, BACKWARD].sum() / len(lying))
+    return Posteriors(found.content, found.file, found.chance, claimed, disorder)
 
 
-def _evidence(lying: Lying, files: Files, fits: Any, mentions: Mentions) -> Any:
+def _emission_matrix(lying: Observations, files: FileStates, fits: Any, mentions: Mentions) -> Any:
     """float32 (m, n): how much likelier a content is that of a file than that of any."""
     count = len(files)
     found = np.empty((len(lying), count), np.float32)
-    names = fits[files.called]  # (n, columns)
-    taken = lying.known[lying.known != NOTHING]
-    first = np.append(lying.link[1:] > Link.LARGE, True), lying.link > Link.LARGE
+    names = fits[files.name_class]  # (n, columns)
+    taken = lying.known_file[lying.known_file != NOTHING]
+    first = (
+        np.append(lying.adjacency[1:] > Adjacency.CONTIGUOUS_LARGE, True),
+        lying.adjacency > Adjacency.CONTIGUOUS_LARGE,
+    )
     every = np.arange(count)
     for content in range(len(lying)):
-        if lying.known[content] != NOTHING:
-            found[content] = every == lying.known[content]
+        if lying.known_file[content] != NOTHING:
+            found[content] = every == lying.known_file[content]
             continue
-        one = names[:, lying.like[content]].copy()
-        if lying.front.close[content]:
-            place = every - lying.front.made[content]
-            one *= _nearness(place, lying.front, content, bool(first[1][content]), files.folder)
-        if lying.behind.close[content]:
-            place = lying.behind.made[content] - 1 - every
-            one *= _nearness(place, lying.behind, content, bool(first[0][content]), files.folder)
+        one = names[:, lying.content_class[content]].copy()
+        if lying.previous.same_group[content]:
+            place = every - lying.previous.rank[content]
+            one *= _neighbour_likelihood(
+                place, lying.previous, content, bool(first[1][content]), files.directory
+            )
+        if lying.next.same_group[content]:
+            place = lying.next.rank[content] - 1 - every
+            one *= _neighbour_likelihood(
+                place, lying.next, content, bool(first[0][content]), files.directory
+            )
         if content in mentions:
             file, likelier = mentions[content]
             one[file] *= likelier
@@ -219,7 +245,9 @@ def _evidence(lying: Lying, files: Files, fits: Any, mentions: Mentions) -> Any:
     return found
 
 
-def _nearness(place: Any, beside: Beside, content: int, alone: bool, folder: Any) -> Any:
+def _neighbour_likelihood(
+    place: Any, beside: NeighbourFiles, content: int, alone: bool, folder: Any
+) -> Any:
     """How well each file fits a known one beside a content.
 
     Args:
@@ -229,61 +257,79 @@ def _nearness(place: Any, beside: Beside, content: int, alone: bool, folder: Any
         alone: no other content in its row lies on that side; the others tell more.
         folder: of each file.
     """
-    off = np.abs(place - beside.between[content])
-    found = np.maximum((_SHARP if alone else _MILD) ** off, _FLOOR)
-    ahead = np.where(folder == beside.folder[content], _AHEAD_OF_OWN, _AHEAD)
-    ahead[folder == NOTHING] = _AHEAD
+    off = np.abs(place - beside.contents_between[content])
+    found = np.maximum((_DECAY_NEAREST if alone else _DECAY) ** off, _FLOOR)
+    ahead = np.where(folder == beside.folder[content], _P_WRONG_SIDE_SAME_DIR, _P_WRONG_SIDE)
+    ahead[folder == NOTHING] = _P_WRONG_SIDE
     return np.where(place < 0, found * ahead, found)
 
 
-def _along(lying: Lying, evidence: Any, laying: Laying, habits: Habits, told: _Told) -> _Pass:
+def _forward(
+    lying: Observations,
+    evidence: Any,
+    laying: TransitionModel,
+    habits: TransitionParams,
+    told: _Messages,
+) -> _ForwardBackward:
     """Forward and backward: how likely each pair is, and how often each way was gone."""
     count, files = evidence.shape
     last = np.empty((count + 1, files), np.float32)  # which file the last content was of
     last[0] = 1 / files
     scale = np.empty(count)
     for at in range(count):
-        before, strange = last[at].astype(float), lying.strange[at]
-        link, made = int(lying.link[at]), int(lying.anew[at])
-        own = laying.onward(before, link, habits)
+        before, strange = last[at].astype(float), lying.p_unassigned[at]
+        link, made = int(lying.adjacency[at]), int(lying.restart_rank[at])
+        own = laying.forward(before, link, habits)
         if made != NOTHING:
-            share = habits.anew[int(lying.front.close[at])]
+            share = habits.restart[int(lying.previous.same_group[at])]
             own *= 1 - share
-            own += share * laying.from_known(before, made, habits.left_out[0])
+            own += share * laying.restart_forward(before, made, habits.skip[0])
         own *= evidence[at]
-        own *= told.of(at)
+        own *= told.for_observation(at)
         own *= 1 - strange
         own += strange * before
         scale[at] = own.sum()
         last[at + 1] = own / scale[at]
-    return _back(lying, evidence, (laying, habits, told), last, scale)
+    return _backward(lying, evidence, (laying, habits, told), last, scale)
 
 
-def _back(
-    lying: Lying, evidence: Any, model: tuple[Laying, Habits, _Told], last: Any, scale: Any
-) -> _Pass:
+def _backward(
+    lying: Observations,
+    evidence: Any,
+    model: tuple[TransitionModel, TransitionParams, _Messages],
+    last: Any,
+    scale: Any,
+) -> _ForwardBackward:
     laying, habits, told = model
     count, files = evidence.shape
     ahead = np.ones(files)
     pairs: list[tuple[Any, Any, Any]] = []
-    seen, next_ones, anew = np.zeros((len(Link), 4)), np.zeros(len(Link)), np.zeros((2, 2))
+    seen, next_ones, anew = (
+        np.zeros((len(Adjacency), 4)),
+        np.zeros(len(Adjacency)),
+        np.zeros((2, 2)),
+    )
     for at in range(count - 1, -1, -1):
-        before, strange, link = last[at].astype(float), lying.strange[at], int(lying.link[at])
+        before, strange, link = (
+            last[at].astype(float),
+            lying.p_unassigned[at],
+            int(lying.adjacency[at]),
+        )
         passed = ahead * (strange / scale[at])
         chance = last[at + 1] * ahead - passed * before
-        kept = np.flatnonzero(chance > _LEAST)
+        kept = np.flatnonzero(chance > _MIN_PROBABILITY)
         pairs.append((np.full(len(kept), at), kept, chance[kept]))
         ahead *= evidence[at]
-        ahead *= told.of(at)
+        ahead *= told.for_observation(at)
         ahead *= (1 - strange) / scale[at]
-        made = int(lying.anew[at])
+        made = int(lying.restart_rank[at])
         share, known = 0.0, np.zeros(0)
         if made != NOTHING:
-            close = int(lying.front.close[at])
-            share = habits.anew[close]
-            known = share * laying.back_from_known(ahead, made, habits.left_out[0])
+            close = int(lying.previous.same_group[at])
+            share = habits.restart[close]
+            known = share * laying.restart_backward(ahead, made, habits.skip[0])
             anew[close] += known @ before, 0
-        ahead, ways, nearest = laying.back(ahead * (1 - share), before, link, habits)
+        ahead, ways, nearest = laying.backward(ahead * (1 - share), before, link, habits)
         if made != NOTHING:
             anew[close, 1] += ways.sum()
             ahead += known
@@ -291,27 +337,27 @@ def _back(
         seen[link] += ways
         next_ones[link] += nearest
     columns = [np.concatenate(column) for column in zip(*pairs[::-1], strict=True)]
-    chance = np.clip(columns[2], _TINY, 1 - _TINY)
-    return _Pass(columns[0], columns[1], chance, seen, next_ones, anew)
+    chance = np.clip(columns[2], _EPSILON, 1 - _EPSILON)
+    return _ForwardBackward(columns[0], columns[1], chance, seen, next_ones, anew)
 
 
-def _rows(lying: Lying, found: _Pass) -> Any:
+def _segments(lying: Observations, found: _ForwardBackward) -> Any:
     """int64 (m,): the row of contents that each is in; in one of them no file comes twice.
 
     A row ends where the files go far on or back, as it seems.
     """
     place = np.full(len(lying), NOTHING)
     order = np.argsort(found.chance, kind="stable")
-    order = order[found.chance[order] > _LIKELY]
+    order = order[found.chance[order] > _MIN_ASSIGNED]
     place[found.content[order]] = found.file[order]
     known = np.flatnonzero(place != NOTHING)
     step = np.diff(place[known])
-    cut = lying.link > Link.LARGE
-    cut[known[1:][(step > _JUMP_ON) | (step < -_JUMP_BACK)]] = True
+    cut = lying.adjacency > Adjacency.CONTIGUOUS_LARGE
+    cut[known[1:][(step > _SEGMENT_JUMP_FORWARD) | (step < -_SEGMENT_JUMP_BACK)]] = True
     return np.cumsum(cut)
 
 
-def _told(found: _Pass, row: Any, before: _Told, odds: Any) -> _Told:
+def _update_messages(found: _ForwardBackward, row: Any, before: _Messages, odds: Any) -> _Messages:
     """What rows tell each other after a pass.
 
     Args:
@@ -322,23 +368,23 @@ def _told(found: _Pass, row: Any, before: _Told, odds: Any) -> _Told:
     """
     count = len(odds)
     keys, back = np.unique(row[found.content] * count + found.file, return_inverse=True)
-    chance = np.clip(np.bincount(back, found.chance), _TINY, 1 - _TINY)
+    chance = np.clip(np.bincount(back, found.chance), _EPSILON, 1 - _EPSILON)
     file = keys % count
     earlier = np.empty(len(keys))
-    earlier[back] = _factors(before, found)
+    earlier[back] = _message_of_pairs(before, found)
     claim = chance / (1 - chance) / earlier
     every = np.bincount(file, claim, count)
     others = np.maximum(every[file] - claim, 0)
-    factor = (odds[file] + others) ** (_DAMPED - 1) * earlier**_DAMPED
-    usual = (odds + every) ** (_DAMPED - 1) * before.usual**_DAMPED
-    return _Told(usual, keys, factor, row)
+    factor = (odds[file] + others) ** (_DAMPING - 1) * earlier**_DAMPING
+    usual = (odds + every) ** (_DAMPING - 1) * before.default**_DAMPING
+    return _Messages(usual, keys, factor, row)
 
 
-def _factors(told: _Told, found: _Pass) -> Any:
+def _message_of_pairs(told: _Messages, found: _ForwardBackward) -> Any:
     """float: how much likelier each pair was said to be."""
-    usual = told.usual[found.file]
+    usual = told.default[found.file]
     if not len(told.keys):
         return usual
-    keys = told.row[found.content] * len(told.usual) + found.file
+    keys = told.segment[found.content] * len(told.default) + found.file
     at = np.minimum(np.searchsorted(told.keys, keys), len(told.keys) - 1)
     return np.where(told.keys[at] == keys, told.factor[at], usual)

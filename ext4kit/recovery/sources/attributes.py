@@ -20,11 +20,11 @@ from ext4kit.filesystem.xattrs import read_xattrs
 from ext4kit.findings import Problems, Severity
 from ext4kit.parsers import xattr
 from ext4kit.parsers.inode import Inode
-from ext4kit.past import Past
-from ext4kit.past.states import NEVER, NOW
-from ext4kit.recovery.sources.states import OLDEST
-from ext4kit.recovery.sources.structures import XATTR, Structures
-from ext4kit.recovery.sources.undescribed import orders_of
+from ext4kit.past import History
+from ext4kit.past.states import TID_NONE, TID_ON_DISK
+from ext4kit.recovery.sources.states import TID_UNDATED
+from ext4kit.recovery.sources.structures import XATTR, MetadataBlocks
+from ext4kit.recovery.sources.undescribed import tids_of_untagged
 from ext4kit.units import NANOSECONDS
 
 _NONE = -1
@@ -39,7 +39,7 @@ IN_INODE = "inode"
 
 
 @dataclass(frozen=True, slots=True)
-class Attributes:
+class FileXattrs:
     """The extended attributes of one file.
 
     Attributes:
@@ -53,10 +53,10 @@ class Attributes:
     missing: str
 
 
-NO_ATTRIBUTES = Attributes({}, "", "")
+NO_ATTRIBUTES = FileXattrs({}, "", "")
 
 
-class OldAttributes:
+class XattrReader:
     """Reads the attributes of states of the past.
 
     Args:
@@ -64,73 +64,75 @@ class OldAttributes:
         structures: blocks of metadata that were found in free space and in the log.
     """
 
-    def __init__(self, past: Past, structures: Structures) -> None:
+    def __init__(self, past: History, structures: MetadataBlocks) -> None:
         self._past, self._fs = past, past.fs
-        self._found = structures.of(XATTR)
-        self._read_place = lru_cache(_CACHED)(self._place)
-        self._read_log = lru_cache(_CACHED)(self._logged)
+        self._found = structures.of_kind(XATTR)
+        self._read_place = lru_cache(_CACHED)(self._read_in_place)
+        self._read_log = lru_cache(_CACHED)(self._read_journal_block)
         size = past.fs.blocks.blocks_count * past.fs.superblock.block_size
         self._left = max(_SHARED * size, _LEAST)
 
-    def of(self, inode: Inode, row: int) -> Attributes:
+    def read(self, inode: Inode, row: int) -> FileXattrs:
         """The attributes of the state `row`, whose inode is given."""
         has_body = xattr.has_body(inode.raw, inode.extra_isize)
         if not inode.file_acl and not has_body and self._left >= 0:
             return NO_ATTRIBUTES
-        block, source = self._block(inode.file_acl, row) if inode.file_acl else (None, "")
+        block, source = self._find_block(inode.file_acl, row) if inode.file_acl else (None, "")
         self._left -= len(block) if block else 0
         if self._left < 0:
-            return Attributes({}, "", "more of them than the evidence can hold")
+            return FileXattrs({}, "", "more of them than the evidence can hold")
         problems = Problems()
-        values = read_xattrs(inode.raw, inode.extra_isize, block, _value_inode, problems)
+        values = read_xattrs(inode.raw, inode.extra_isize, block, _external_value, problems)
         missing = "; ".join(one.what for one in problems.kept if one.severity is Severity.ERROR)
         if inode.file_acl and block is None:
             missing = f"attribute block {inode.file_acl:,} is not its own any more"
         where = [IN_INODE] if has_body else []
         told = ", ".join(where + ([source] if source else []))
-        return Attributes(values, told if values else "", missing)
+        return FileXattrs(values, told if values else "", missing)
 
     # -- which block ----------------------------------------------------------------------
 
-    def _block(self, home: int, row: int) -> tuple[bytes | None, str]:
+    def _find_block(self, home: int, row: int) -> tuple[bytes | None, str]:
         """(the attribute block of a state, what it was read from)."""
         past = self._past
-        at = int(past.last_order(np.array([row]))[0])
+        at = int(past.last_valid_tid(np.array([row]))[0])
         if past.history is not None:
-            tag = int(past.history.latest(np.array([home]), np.array([at]))[0])
+            tag = int(past.history.newest_copies(np.array([home]), np.array([at]))[0])
             if tag >= 0 and (data := self._read_log(int(past.history.log.tags.position[tag]))):
                 transaction = int(past.history.log.tags.order[tag]) % (1 << 32)
                 return data, f"journal transaction {transaction}"
-        if not self._is_contested(home, row) and (data := self._read_place(home)):
+        if not self._has_later_owner(home, row) and (data := self._read_place(home)):
             return data, IN_PLACE
-        for block, in_log in self._loose(home, at):
+        for block, in_log in self._untagged_copies_of(home, at):
             if data := self._read_log(block) if in_log else self._read_copy(block, home):
                 return data, OLD_COPY
         return None, ""
 
-    def _loose(self, home: int, at: int) -> list[tuple[int, bool]]:
+    def _untagged_copies_of(self, home: int, at: int) -> list[tuple[int, bool]]:
         """(block, of the log) of copies that nothing describes, up to `at`, newest first."""
-        copies, order = self._copies
-        low, high = np.searchsorted(copies.number, [home, home + 1]).tolist()
+        copies, order = self._untagged_copies
+        low, high = np.searchsorted(copies.stated_number, [home, home + 1]).tolist()
         some = np.arange(low, high)[order[low:high] <= at]
         found = copies.take(some[np.argsort(-order[some], kind="stable")])
-        return list(zip(found.block.tolist(), found.in_log.tolist(), strict=True))
+        return list(zip(found.block.tolist(), found.in_journal.tolist(), strict=True))
 
     @cached_property
-    def _copies(self) -> tuple[Structures, Any]:
+    def _untagged_copies(self) -> tuple[MetadataBlocks, Any]:
         """(the copies that nothing describes, their orders), by home; an old log's come first."""
         found = self._found
-        away = found.in_log | (found.number != found.block)
-        found = found.take(away & (found.number > 0))
-        found = found.take(np.argsort(found.number, kind="stable"))
-        return found, np.where(found.in_log, orders_of(self._past.log, found.block), OLDEST)
+        away = found.in_journal | (found.stated_number != found.block)
+        found = found.take(away & (found.stated_number > 0))
+        found = found.take(np.argsort(found.stated_number, kind="stable"))
+        return found, np.where(
+            found.in_journal, tids_of_untagged(self._past.log, found.block), TID_UNDATED
+        )
 
-    def _logged(self, position: int) -> bytes | None:
+    def _read_journal_block(self, position: int) -> bytes | None:
         assert self._past.log is not None
         data: bytes = self._past.log.reader.read(np.array([position]))[0].tobytes()
-        return data if _is_sound(data) else None
+        return data if _has_valid_header(data) else None
 
-    def _place(self, home: int) -> bytes | None:
+    def _read_in_place(self, home: int) -> bytes | None:
         return self._read_copy(home, home)
 
     def _read_copy(self, block: int, home: int) -> bytes | None:
@@ -138,7 +140,7 @@ class OldAttributes:
         superblock = self._fs.superblock
         rows, readable = self._fs.fetch(np.array([block]))
         data: bytes = rows[0].tobytes()
-        if not readable[0] or not _is_sound(data):
+        if not readable[0] or not _has_valid_header(data):
             return None
         if superblock.has_metadata_checksums:
             stored = xattr.parse_block_header(data).checksum
@@ -148,10 +150,10 @@ class OldAttributes:
 
     # -- who had it -----------------------------------------------------------------------
 
-    def _is_contested(self, home: int, row: int) -> bool:
+    def _has_later_owner(self, home: int, row: int) -> bool:
         """Whether the block may hold what a later owner wrote."""
         past, mine = self._past, int(self._past.states.life[row])
-        home_row, life, begin, end = self._holders
+        home_row, life, begin, end = self._block_owners
         low, high = np.searchsorted(home_row, [home, home + 1]).tolist()
         own = life[low:high] == mine
         gone = int(end[low:high][own].max(initial=0))
@@ -159,15 +161,15 @@ class OldAttributes:
         if (begin[low:high][others] > gone).any():
             return True
         if past.history is not None:
-            copies = past.history.orders[
+            copies = past.history.tids[
                 slice(*np.searchsorted(past.history.blocks, [home, home + 1]))
             ]
-            death = int(past.following[row])
-            return bool((copies > (NOW if death == NEVER else death)).any())
+            death = int(past.next_tid[row])
+            return bool((copies > (TID_ON_DISK if death == TID_NONE else death)).any())
         return False
 
     @cached_property
-    def _holders(self) -> tuple[Any, Any, Any, Any]:
+    def _block_owners(self) -> tuple[Any, Any, Any, Any]:
         """(block, life, since at the latest, until) of all who are known to have had a block.
 
         Times are ctimes, ns; a life that is there still has it for good.
@@ -180,12 +182,12 @@ class OldAttributes:
             (states.table.dtime[last] + 1) * NANOSECONDS,
             states.table.ctime[last],
         )
-        until = np.where(past.alive_now[states.life[rows]], _FOREVER, dead)
+        until = np.where(past.is_allocated[states.life[rows]], _FOREVER, dead)
         parts = [(states.table.file_acl[rows], states.life[rows], states.table.ctime[rows], until)]
         wanted = np.unique(states.table.file_acl[rows])
-        for table in self._fs.inode_chunks() if len(wanted) else ():
+        for table in self._fs.inode_batches() if len(wanted) else ():
             live = (table.links_count > 0) & np.isin(table.file_acl, wanted)
-            live &= ~np.isin(table.number, past.number[past.alive_now])
+            live &= ~np.isin(table.number, past.number[past.is_allocated])
             live = table.take(live)
             count = len(live)
             parts.append(
@@ -197,9 +199,11 @@ class OldAttributes:
 
     # -- what nobody had ------------------------------------------------------------------
 
-    def tell_unclaimed(self) -> None:
+    def report_ownerless(self) -> None:
         """Say how many attribute blocks in free space no known inode had, and their names."""
-        freed = self._found.block[~self._found.in_log & (self._found.number == self._found.block)]
+        freed = self._found.block[
+            ~self._found.in_journal & (self._found.stated_number == self._found.block)
+        ]
         freed = freed[~np.isin(freed, self._past.states.table.file_acl)]
         names: dict[str, None] = {}
         for block in freed[:_LOOKED_AT].tolist():
@@ -219,7 +223,7 @@ def _entries(data: bytes) -> list[xattr.XattrEntry]:
         return []
 
 
-def _is_sound(data: bytes) -> bool:
+def _has_valid_header(data: bytes) -> bool:
     try:
         xattr.parse_block_header(data)
     except CorruptError:
@@ -227,5 +231,5 @@ def _is_sound(data: bytes) -> bool:
     return True
 
 
-def _value_inode(number: int, size: int) -> bytes:
+def _external_value(number: int, size: int) -> bytes:
     raise AccessError(f"a value of {size:,} bytes in an inode of its own is not looked for")

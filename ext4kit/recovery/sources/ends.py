@@ -13,7 +13,7 @@ from ext4kit.filesystem.maps import Runs
 _AT_ONCE = 4096
 
 
-def last_bytes(fs: FileSystem, runs: Runs, files: int) -> Any:
+def sizes_to_last_nonzero(fs: FileSystem, runs: Runs, files: int) -> Any:
     """Bytes of each file up to the last one in its last written block that is not zero.
 
     Args:

@@ -18,32 +18,34 @@ from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Int64s
 from ext4kit.filesystem.geometry import first_block
 from ext4kit.filesystem.maps import Runs
-from ext4kit.journal import inode_version_pieces
+from ext4kit.journal import inode_version_batches
 from ext4kit.parsers.inode import InodeTable, parse_inodes
-from ext4kit.past import Past
+from ext4kit.past import History
 from ext4kit.past.states import UNREPLAYED
 from ext4kit.units import NANOSECONDS
 
-_GRACE = 2 * NANOSECONDS  # whole seconds are stored of a deletion, and clocks are read before
+_DTIME_TOLERANCE = (
+    2 * NANOSECONDS
+)  # whole seconds are stored of a deletion, and clocks are read before
 
 
 @dataclass(frozen=True, slots=True)
-class Freed(Table):
+class FreedRuns(Table):
     """Runs of blocks that were freed, as int64 columns by order and block.
 
     Attributes:
         start, length: the blocks.
         order: the first transaction that shows them free.
-        since: the last one before it that shows them in use.
+        last_used_tid: the last one before it that shows them in use.
     """
 
     start: Int64s
     length: Int64s
     order: Int64s
-    since: Int64s
+    last_used_tid: Int64s
 
 
-def find_freed(past: Past) -> Freed:
+def find_freed_runs(past: History) -> FreedRuns:
     """What the log's copies of block bitmaps tell of blocks that were freed."""
     parts = []
     history = past.history
@@ -52,17 +54,17 @@ def find_freed(past: Past) -> Freed:
         rows = np.flatnonzero(np.isin(history.blocks, homes))
         step = max(history.log.reader.chunk, 2)
         for at in range(0, len(rows), step - 1):
-            parts.append(_differences(past, rows[at : at + step]))
-    freed = Freed.concat(parts)
+            parts.append(_bitmap_differences(past, rows[at : at + step]))
+    freed = FreedRuns.concat(parts)
     return freed.take(np.lexsort((freed.start, freed.order)))
 
 
-def _differences(past: Past, rows: Any) -> Freed:
+def _bitmap_differences(past: History, rows: Any) -> FreedRuns:
     """What is free in a copy of a bitmap and in use in the one before."""
     history, superblock = past.history, past.fs.superblock
     assert history is not None
-    blocks, orders = history.blocks[rows], history.orders[rows]
-    copies = history.log.read_copies(history.tags[rows])
+    blocks, orders = history.blocks[rows], history.tids[rows]
+    copies = history.log.read_copies(history.tag_rows[rows])
     pairs = np.flatnonzero(blocks[1:] == blocks[:-1])
     gone = copies[pairs] & ~copies[pairs + 1]
     kept = gone.any(axis=1)
@@ -76,7 +78,7 @@ def _differences(past: Past, rows: Any) -> Freed:
     group = by_home[np.searchsorted(homes, blocks[pairs])]
     ratio = superblock.cluster_ratio
     first = first_block(superblock, 0) + group[row] * superblock.blocks_per_group
-    return Freed(
+    return FreedRuns(
         first + start * ratio,
         (end - start) * ratio,
         orders[pairs + 1][row],
@@ -84,12 +86,12 @@ def _differences(past: Past, rows: Any) -> Freed:
     )
 
 
-def sole_owners(past: Past, freed: Freed, metadata: Any) -> tuple[Any, Runs]:
+def runs_of_sole_freed_inode(past: History, freed: FreedRuns, metadata: Any) -> tuple[Any, Runs]:
     """Deleted lives that alone can have had what their transaction freed.
 
     Args:
         past: the lives.
-        freed: what `find_freed` gave.
+        freed: what `find_freed_runs` gave.
         metadata: int64, free blocks that hold metadata: they are left out.
 
     Returns:
@@ -99,32 +101,34 @@ def sole_owners(past: Past, freed: Freed, metadata: Any) -> tuple[Any, Runs]:
     nothing = Runs.empty()
     if not len(states) or not len(freed):
         return none, nothing
-    lost = np.flatnonzero((past.last_whole < 0) & ~past.alive_now)
+    lost = np.flatnonzero((past.last_content_row < 0) & ~past.is_allocated)
     first = np.searchsorted(states.life, lost)
-    order = states.order[first]
+    order = states.tid[first]
     window = _windows(past, order)
     died = states.table.dtime[first] * NANOSECONDS
-    there = (died >= window - _GRACE) & (window > 0) & (states.table.links_count[first] == 0)
+    there = (
+        (died >= window - _DTIME_TOLERANCE) & (window > 0) & (states.table.links_count[first] == 0)
+    )
     made = states.table.crtime[first]  # what it had before, it had when the one before ended
     there &= (made > 0) & (made < window)
     lost, order = lost[there], order[there]
     found, count = np.unique(order, return_counts=True)
     single = found[count == 1]
-    single = single[~np.isin(single, _unsure(past, single))]
+    single = single[~np.isin(single, _ambiguous_tids(past, single))]
     kept = np.isin(order, single)
     lost, order = lost[kept], order[kept]
     sort = np.argsort(order)
-    return _rest(past, freed, lost[sort], order[sort], metadata)
+    return _unexplained_runs(past, freed, lost[sort], order[sort], metadata)
 
 
-def _windows(past: Past, orders: Any) -> Any:
+def _windows(past: History, orders: Any) -> Any:
     """When the transaction before each order was committed, ns; 0 where that is not known."""
     times = past.commit_times
     known, place = np.unique(orders, return_inverse=True)
     return np.array([times.get(order - 1, 0) for order in known.tolist()], np.int64)[place]
 
 
-def _unsure(past: Past, orders: Any) -> Any:
+def _ambiguous_tids(past: History, orders: Any) -> Any:
     """Those of the transactions in which others may have lost blocks.
 
     Such a file changed in the transaction, was older, and the log does not show that it had no
@@ -133,13 +137,13 @@ def _unsure(past: Past, orders: Any) -> Any:
     if past.history is None or not len(orders):
         return orders
     unsure: list[Any] = [np.zeros(0, np.int64)]
-    for versions in inode_version_pieces(past.fs, past.history):
+    for versions in inode_version_batches(past.fs, past.history):
         table = parse_inodes(versions.rows, versions.number, past.fs.superblock)
-        unsure.append(_cut_short(past, table, versions.order, orders))
+        unsure.append(_may_have_lost_blocks(past, table, versions.order, orders))
     return np.unique(np.concatenate(unsure))
 
 
-def _cut_short(past: Past, table: InodeTable, order: Any, orders: Any) -> Any:
+def _may_have_lost_blocks(past: History, table: InodeTable, order: Any, orders: Any) -> Any:
     """The orders at which an inode of a piece may have lost blocks and lived on.
 
     One that was made then may have the number of another that went with all that it had.
@@ -148,7 +152,7 @@ def _cut_short(past: Past, table: InodeTable, order: Any, orders: Any) -> Any:
     sort = np.lexsort((order, table.number))
     same = table.number[sort[1:]] == table.number[sort[:-1]]
     size_before[sort[1:][same]] = table.size[sort[:-1][same]]
-    window = _windows(past, order) - _GRACE
+    window = _windows(past, order) - _DTIME_TOLERANCE
     changed = np.isin(order, orders) & (table.links_count > 0) & (table.ctime >= window)
     changed &= ((table.mode & 0xF000) == 0x8000) & (table.crtime < window)
     shorter = changed & ((size_before < 0) | (size_before > table.size))
@@ -157,7 +161,9 @@ def _cut_short(past: Past, table: InodeTable, order: Any, orders: Any) -> Any:
     return order[shorter | made]
 
 
-def _rest(past: Past, freed: Freed, lives: Any, orders: Any, metadata: Any) -> tuple[Any, Runs]:
+def _unexplained_runs(
+    past: History, freed: FreedRuns, lives: Any, orders: Any, metadata: Any
+) -> tuple[Any, Runs]:
     """What was freed in the orders, less what known states had before.
 
     What others took since makes the map no shorter: a life that lost a block to them is left out.
@@ -185,17 +191,17 @@ def _rest(past: Past, freed: Freed, lives: Any, orders: Any, metadata: Any) -> t
     return lives[has], Runs(owner[start], logical, length, block[start], written)
 
 
-def _had_before(past: Past, block: Any, order: Any, used: Any) -> Any:
+def _had_before(past: History, block: Any, order: Any, used: Any) -> Any:
     """Per freed block (bool): a state of a known life had it before, as content or in its tree.
 
     One that is seen only since the block was freed (`order`) took it later; so did one that the
     disk alone shows where the block is in use, as it was free in between.
     """
-    rows = np.flatnonzero(past.states.whole)
+    rows = np.flatnonzero(past.states.describes_content)
     maps = past.map_states(rows)
-    start = np.concatenate([maps.data.physical, maps.nodes[1]])
-    length = np.concatenate([maps.data.length, np.ones(len(maps.nodes[1]), np.int64)])
-    seen = past.states.order[rows][np.concatenate([maps.data.owner, maps.nodes[0]])]
+    start = np.concatenate([maps.runs.physical, maps.tree_blocks[1]])
+    length = np.concatenate([maps.runs.length, np.ones(len(maps.tree_blocks[1]), np.int64)])
+    seen = past.states.tid[rows][np.concatenate([maps.runs.owner, maps.tree_blocks[0]])]
     sort = np.lexsort((seen, length, start))  # of the states that have a run the first one counts
     sort = sort[starts_group(start[sort], length[sort])]
     mine, theirs = overlap_pairs(block, np.ones(len(block), np.int64), start[sort], length[sort])

@@ -15,7 +15,7 @@ import numpy as np
 
 from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.superblock import Superblock
-from ext4kit.recovery.sources.space import Stretch
+from ext4kit.recovery.sources.space import BlockBatch
 
 _STEP = 1 << 16  # blocks from one pointer to the next, at most, for nearly all that ascend
 _FEW_BREAKS, _BREAKS, _RARE_BREAKS = 4, 8, 16  # a few pointers begin a run, and one in so many
@@ -25,7 +25,7 @@ _FEW, _RARE = 4, 16  # pointers, at least, of one that lies elsewhere; with exte
 _AT_ONCE = 256  # candidates whose pointers are looked at together
 
 
-def indirect_look(superblock: Superblock) -> Callable[[Stretch], Any]:
+def indirect_scanner(superblock: Superblock) -> Callable[[BlockBatch], Any]:
     """A look for `survey`: the blocks (int64) that can be indirect blocks.
 
     Where files have extents, only those of an earlier time have indirect blocks: long ones alone
@@ -36,7 +36,7 @@ def indirect_look(superblock: Superblock) -> Callable[[Stretch], Any]:
     """
     rare = Incompat.EXTENT in superblock.features
 
-    def look(stretch: Stretch) -> Any:
+    def look(stretch: BlockBatch) -> Any:
         if stretch.in_log:
             return np.zeros(0, np.int64)
         words = stretch.data.view("<u4")
@@ -50,14 +50,14 @@ def indirect_look(superblock: Superblock) -> Callable[[Stretch], Any]:
         kept = [np.zeros(0, bool)]
         for at in range(0, len(hits), _AT_ONCE):
             some = hits[at : at + _AT_ONCE]
-            kept.append(are_pointers(words[some], stretch.blocks[some], superblock))
+            kept.append(is_indirect_block(words[some], stretch.blocks[some], superblock))
         found = stretch.blocks[hits[np.concatenate(kept)]]
         return found
 
     return look
 
 
-def are_pointers(words: Any, blocks: Any, superblock: Superblock) -> Any:
+def is_indirect_block(words: Any, blocks: Any, superblock: Superblock) -> Any:
     """Per block (bool): what it holds can be the pointers of an indirect block.
 
     Args:
@@ -76,13 +76,13 @@ def are_pointers(words: Any, blocks: Any, superblock: Superblock) -> Any:
     rising = np.bincount(place[(step > 0) & (step < _STEP)], minlength=len(words))
     flat = np.bincount(place[step == 0], minlength=len(words))
     distance = np.abs(words[:, 0].astype(np.int64) - blocks)
-    near = distance < np.where(_are_letters(words[:, 0]), _LETTERS_NEAR, _NEAR)
+    near = distance < np.where(_is_ascii(words[:, 0]), _LETTERS_NEAR, _NEAR)
     in_order = 10 * (held - 1 - rising) <= held
-    in_order |= are_steady(row, value, len(words), superblock)
+    in_order |= is_mostly_sequential(row, value, len(words), superblock)
     return fits & (flat == 0) & in_order & (held > 0) & (near | (held >= _FEW))
 
 
-def _are_letters(number: Any) -> Any:
+def _is_ascii(number: Any) -> Any:
     """Bool: the bytes of a number, up to the zeros at its end, are ASCII text."""
     found = np.ones(len(number), bool)
     for shift in (0, 8, 16, 24):
@@ -91,7 +91,7 @@ def _are_letters(number: Any) -> Any:
     return found
 
 
-def are_steady(node: Any, value: Any, nodes: int, superblock: Superblock) -> Any:
+def is_mostly_sequential(node: Any, value: Any, nodes: int, superblock: Superblock) -> Any:
     """Per node (bool): most pointers are one more than the one before, as those of content are.
 
     Args:

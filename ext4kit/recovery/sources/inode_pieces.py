@@ -27,7 +27,7 @@ _CHECKSUM_LO = INODE.offset_of("i_checksum_lo")
 _CHECKSUM_HI = GOOD_OLD_SIZE + INODE_EXTRA.offset_of("i_checksum_hi")
 
 
-def find_inode_pieces(superblock: Superblock, data: Any, words: Any) -> tuple[Any, Any, Any]:
+def find_inode_table_blocks(superblock: Superblock, data: Any, words: Any) -> tuple[Any, Any, Any]:
     """The blocks that are pieces of inode tables.
 
     Args:
@@ -44,28 +44,28 @@ def find_inode_pieces(superblock: Superblock, data: Any, words: Any) -> tuple[An
     slots = np.arange(min(per_block, _FIRST_SLOTS))
     hits = np.arange(len(words))
     for slot in slots[:2].tolist():
-        one = _used(words, hits, slots[slot : slot + 1], size)[:, 0]
+        one = _plausible_slots(words, hits, slots[slot : slot + 1], size)[:, 0]
         hits = hits[one | (words[hits, slot * size // 4] == 0)]
-    used = _used(words, hits, slots, size)
+    used = _plausible_slots(words, hits, slots, size)
     empty = words[hits[:, None], slots * size // 4] == 0
     hits = hits[used.any(axis=1) & (used | empty).all(axis=1)]
     if not len(hits):
         return hits, hits, hits
     every = np.arange(per_block)
-    used = _used(words, hits, every, size)
+    used = _plausible_slots(words, hits, every, size)
     fits = (used | (words[hits[:, None], every * size // 4] & 0xFFFF == 0)).all(axis=1)
     hits, used = hits[fits], used[fits]
     inodes = data[hits][:, : per_block * size].reshape(len(hits), per_block, size)
     if superblock.has_metadata_checksums and size > GOOD_OLD_SIZE:
-        first, held = _numbers(superblock, inodes, used)
+        first, held = _numbers_by_checksum(superblock, inodes, used)
         kept = held > 0
     else:
         first, held = np.zeros(len(hits), np.int64), used.sum(axis=1)
-        kept = _are_sane(superblock, inodes, used)
+        kept = _plausible_maps(superblock, inodes, used)
     return hits[kept], first[kept], held[kept]
 
 
-def _used(words: Any, rows: Any, slots: Any, size: int) -> Any:
+def _plausible_slots(words: Any, rows: Any, slots: Any, size: int) -> Any:
     """(rows, slots) bool: a slot may hold an inode: a known type, and zero where Linux has zero."""
     row, at = rows[:, None], slots * (size // 4)
     used = _MODES[words[row, at] >> 12 & 0xF] & (words[row, at + _OBSOLETE] == 0)
@@ -75,12 +75,12 @@ def _used(words: Any, rows: Any, slots: Any, size: int) -> Any:
     return used
 
 
-def _numbers(superblock: Superblock, inodes: Any, used: Any) -> tuple[Any, Any]:
+def _numbers_by_checksum(superblock: Superblock, inodes: Any, used: Any) -> tuple[Any, Any]:
     """(number of each block's first slot, slots whose checksums say so; 0: no two agree)."""
     per_block = used.shape[1]
     row, slot = np.nonzero(used)
     raw = inodes[row, slot]
-    number = _solve(superblock, raw)
+    number = _solve_inode_number(superblock, raw)
     first = number - slot
     sound = (first > 0) & (number <= superblock.inodes_count)
     sound &= (first - 1) % superblock.inodes_per_group % per_block == 0
@@ -95,7 +95,7 @@ def _numbers(superblock: Superblock, inodes: Any, used: Any) -> tuple[Any, Any]:
     return result, held
 
 
-def _solve(superblock: Superblock, raw: Any) -> Any:
+def _solve_inode_number(superblock: Superblock, raw: Any) -> Any:
     """The inode number that each inode's checksum covers; int64 (n,), -1 where it has 16 bits."""
     cleared = raw.copy()
     stored = raw[:, _CHECKSUM_LO : _CHECKSUM_LO + 2].copy().view("<u2")[:, 0].astype(np.int64)
@@ -109,7 +109,7 @@ def _solve(superblock: Superblock, raw: Any) -> Any:
     return np.where(extra >= 4, crc32c_words(superblock.seed, register), -1)
 
 
-def _are_sane(superblock: Superblock, inodes: Any, used: Any) -> Any:
+def _plausible_maps(superblock: Superblock, inodes: Any, used: Any) -> Any:
     """Per block (bool): the maps of all inodes in use are such as an inode can have."""
     row, slot = np.nonzero(used)
     base = INODE.columns(inodes[row, slot])

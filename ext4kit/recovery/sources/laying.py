@@ -18,48 +18,53 @@ from typing import Any
 import numpy as np
 
 NOTHING = -1
-LARGE = 16  # blocks up to which a file is a small one: s_mb_stream_request of the kernel
-NEAR = 64  # blocks between two files in a row, taken by directories and others' files
+STREAM_REQUEST_BLOCKS = (
+    16  # blocks up to which a file is a small one: s_mb_stream_request of the kernel
+)
+NEAR_BLOCKS = 64  # blocks between two files in a row, taken by directories and others' files
 _DOUBLINGS = 3  # files left out in a step that are counted one by one: up to 2 ** _DOUBLINGS - 1
-_FAR_ON = 128  # files a step goes on where it is no usual one
-_BACK = 8  # files that were begun later and lie in front
-_FADING = 0.7  # of those, each further one
+_MAX_SKIP = 128  # files a step goes on where it is no usual one
+_MAX_BACK = 8  # files that were begun later and lie in front
+_BACK_DECAY = 0.7  # of those, each further one
 _FAR_SHARE, _FAR_FADING = 0.15, 0.97  # of files behind a known one, those further on
-_ANEW = (0.7, 0.0)  # of contents right behind a known file, in another row and in one row with it
-_PRIOR = 30  # steps that the habits of other disks count for
+_RESTART = (
+    0.7,
+    0.0,
+)  # of contents right behind a known file, in another row and in one row with it
+_PRIOR_WEIGHT = 30  # steps that the habits of other disks count for
 _LEAST_LEFT_OUT, _MOST_LEFT_OUT = 0.005, 0.97
 
 
-class Link(IntEnum):
+class Adjacency(IntEnum):
     """How a content lies behind the one in front of it."""
 
-    SMALL = 0  # in one row with it, as all between, all of them small
-    LARGE = 1  # the same, all of them large
-    OTHER = 2  # in one row, small ones and large ones
+    CONTIGUOUS_SMALL = 0  # in one row with it, as all between, all of them small
+    CONTIGUOUS_LARGE = 1  # the same, all of them large
+    CONTIGUOUS_MIXED = 2  # in one row, small ones and large ones
     NEAR = 3  # not far behind
     FAR = 4
 
 
-_FOLLOWS, _ON, EARLIER, _ANYWHERE = range(4)  # columns of `Habits.share`
+NEXT, SKIP_AHEAD, BACKWARD, JUMP = range(4)  # columns of `TransitionParams.share`
 
 
 @dataclass(frozen=True, slots=True)
-class Habits:
-    """How likely each way on is, by `Link`.
+class TransitionParams:
+    """How likely each way on is, by `Adjacency`.
 
     Attributes:
-        share: float (links, 4): soon after, further on, made before, anywhere.
-        left_out: float (links,), of the files right after the last one, those that lie elsewhere.
-        anew: float (2,), of contents right behind a known file, those that follow from that;
+        weights: float (links, 4): soon after, further on, made before, anywhere.
+        skip: float (links,), of the files right after the last one, those that lie elsewhere.
+        restart: float (2,), of contents right behind a known file, those that follow from that;
             first where it is not in one row with it, then where it is.
     """
 
-    share: Any
-    left_out: Any
-    anew: Any
+    weights: Any
+    skip: Any
+    restart: Any
 
     @classmethod
-    def usual(cls) -> Habits:
+    def usual(cls) -> TransitionParams:
         """What is usual on disks."""
         rows = (
             (0.90, 0.04, 0.02, 0.04),
@@ -68,9 +73,9 @@ class Habits:
             (0.55, 0.15, 0.05, 0.25),
             (0.30, 0.15, 0.05, 0.50),
         )
-        return cls(np.array(rows), np.array((0.08, 0.6, 0.3, 0.3, 0.3)), np.array(_ANEW))
+        return cls(np.array(rows), np.array((0.08, 0.6, 0.3, 0.3, 0.3)), np.array(_RESTART))
 
-    def learnt(self, seen: Any, next_ones: Any, anew: Any) -> Habits:
+    def reestimate(self, seen: Any, next_ones: Any, anew: Any) -> TransitionParams:
         """Those of a disk.
 
         Args:
@@ -78,16 +83,16 @@ class Habits:
             next_ones: float (links,), of the first, those to the very next file.
             anew: float (2, 2), how often a content followed from a known file, and how often not.
         """
-        prior = self.share * _PRIOR
+        prior = self.weights * _PRIOR_WEIGHT
         share = seen + prior
-        first = prior[:, _FOLLOWS] * (1 - self.left_out)
-        left_out = 1 - (next_ones + first) / share[:, _FOLLOWS]
+        first = prior[:, NEXT] * (1 - self.skip)
+        left_out = 1 - (next_ones + first) / share[:, NEXT]
         share /= share.sum(axis=1, keepdims=True)
-        anew = (anew[:, 0] + self.anew * _PRIOR) / (anew.sum(axis=1) + _PRIOR)
-        return Habits(share, left_out.clip(_LEAST_LEFT_OUT, _MOST_LEFT_OUT), anew)
+        anew = (anew[:, 0] + self.restart * _PRIOR_WEIGHT) / (anew.sum(axis=1) + _PRIOR_WEIGHT)
+        return TransitionParams(share, left_out.clip(_LEAST_LEFT_OUT, _MOST_LEFT_OUT), anew)
 
 
-class Laying:
+class TransitionModel:
     """Steps between files, in the order in which they were made.
 
     Args:
@@ -98,25 +103,25 @@ class Laying:
     def __init__(self, folder: Any) -> None:
         count = self._count = len(folder)
         every = np.arange(count)
-        self._low = np.maximum(every - _FAR_ON, 0)
-        self._high = np.minimum(every + 1 + _FAR_ON, count)
+        self._low = np.maximum(every - _MAX_SKIP, 0)
+        self._high = np.minimum(every + 1 + _MAX_SKIP, count)
         self._apart = []
-        for back in range(1, min(_BACK, count - 1) + 1):
+        for back in range(1, min(_MAX_BACK, count - 1) + 1):
             apart = (folder[back:] != folder[:-back]) | (folder[back:] == NOTHING)
-            self._apart.append(apart * ((1 - _FADING) * _FADING ** (back - 1)))
+            self._apart.append(apart * ((1 - _BACK_DECAY) * _BACK_DECAY ** (back - 1)))
 
-    def onward(self, chance: Any, link: int, habits: Habits) -> Any:
+    def forward(self, chance: Any, link: int, habits: TransitionParams) -> Any:
         """How likely each file is next, from how likely each is the last one."""
-        share = habits.share[link]
-        found = self._soon(chance, habits.left_out[link]) * share[_FOLLOWS]
+        share = habits.weights[link]
+        found = self._geometric_step(chance, habits.skip[link]) * share[NEXT]
         sums = np.append(0.0, np.cumsum(chance))
-        found += (sums[:-1] - sums[self._low]) * (share[_ON] / _FAR_ON)
+        found += (sums[:-1] - sums[self._low]) * (share[SKIP_AHEAD] / _MAX_SKIP)
         for back, apart in enumerate(self._apart, 1):
-            found[:-back] += chance[back:] * (apart * share[EARLIER])
-        found += sums[-1] * (share[_ANYWHERE] / self._count)
+            found[:-back] += chance[back:] * (apart * share[BACKWARD])
+        found += sums[-1] * (share[JUMP] / self._count)
         return found
 
-    def from_known(self, chance: Any, made: int, left_out: float) -> Any:
+    def restart_forward(self, chance: Any, made: int, left_out: float) -> Any:
         """How likely each file is next, made after the last one and behind a known one.
 
         Args:
@@ -124,21 +129,23 @@ class Laying:
             made: files made before the known one.
             left_out: of those right after it, those that lie elsewhere.
         """
-        return self._behind(made, left_out) * np.append(0.0, np.cumsum(chance))[:-1]
+        return self._restart_distribution(made, left_out) * np.append(0.0, np.cumsum(chance))[:-1]
 
-    def back_from_known(self, ahead: Any, made: int, left_out: float) -> Any:
+    def restart_backward(self, ahead: Any, made: int, left_out: float) -> Any:
         """The same backwards."""
-        likely = self._behind(made, left_out) * ahead
+        likely = self._restart_distribution(made, left_out) * ahead
         return np.append(np.cumsum(likely[::-1])[::-1], 0.0)[1:]
 
-    def _behind(self, made: int, left_out: float) -> Any:
+    def _restart_distribution(self, made: int, left_out: float) -> Any:
         place = np.arange(self._count) - made
         found = (1 - left_out) * left_out ** np.maximum(place, 0)
         found *= 1 - _FAR_SHARE
         found += _FAR_SHARE * (1 - _FAR_FADING) * _FAR_FADING ** np.maximum(place, 0)
         return np.where(place < 0, 0.0, found)
 
-    def back(self, ahead: Any, last: Any, link: int, habits: Habits) -> tuple[Any, Any, float]:
+    def backward(
+        self, ahead: Any, last: Any, link: int, habits: TransitionParams
+    ) -> tuple[Any, Any, float]:
         """The same backwards.
 
         Args:
@@ -151,21 +158,21 @@ class Laying:
             (how likely all that follows is by the last file, how likely each way was gone, of the
             first way the step to the very next file).
         """
-        share = habits.share[link]
-        found = self._soon(ahead[::-1], habits.left_out[link])[::-1] * share[_FOLLOWS]
+        share = habits.weights[link]
+        found = self._geometric_step(ahead[::-1], habits.skip[link])[::-1] * share[NEXT]
         sums = np.append(0.0, np.cumsum(ahead))
-        further = (sums[self._high] - sums[1:]) * (share[_ON] / _FAR_ON)
+        further = (sums[self._high] - sums[1:]) * (share[SKIP_AHEAD] / _MAX_SKIP)
         earlier = np.zeros(self._count)
         for back, apart in enumerate(self._apart, 1):
-            earlier[back:] += ahead[:-back] * (apart * share[EARLIER])
-        anywhere = sums[-1] * share[_ANYWHERE] / self._count
+            earlier[back:] += ahead[:-back] * (apart * share[BACKWARD])
+        anywhere = sums[-1] * share[JUMP] / self._count
         ways = np.array([found @ last, further @ last, earlier @ last, anywhere * last.sum()])
-        nearest = share[_FOLLOWS] * (1 - habits.left_out[link]) * (ahead[1:] @ last[:-1])
+        nearest = share[NEXT] * (1 - habits.skip[link]) * (ahead[1:] @ last[:-1])
         found = found + further + earlier + anywhere
         return found, ways, float(nearest)
 
     @staticmethod
-    def _soon(chance: Any, left_out: float) -> Any:
+    def _geometric_step(chance: Any, left_out: float) -> Any:
         """The next file, and those behind it, each less likely than the one before."""
         found = np.zeros_like(chance)
         found[1:] = chance[:-1]

@@ -17,20 +17,25 @@ import numpy as np
 from ext4kit.arrays.grouping import ends_group
 from ext4kit.arrays.intervals import select_disjoint
 from ext4kit.filesystem.filesystem import ROOT
-from ext4kit.filesystem.maps import Runs, joined
+from ext4kit.filesystem.maps import Runs, merge_adjacent
 from ext4kit.parsers import extents
-from ext4kit.recovery.sources.ends import last_bytes
-from ext4kit.recovery.sources.nodes import Nodes, bounded, grouped, read_nodes
-from ext4kit.recovery.sources.owners import Owners
-from ext4kit.recovery.sources.space import Space
-from ext4kit.recovery.sources.structures import EXTENTS, NO_SEED, Structures
-from ext4kit.recovery.sources.undescribed import orders_of
+from ext4kit.recovery.sources.ends import sizes_to_last_nonzero
+from ext4kit.recovery.sources.nodes import (
+    ExtentNodes,
+    group_by_file,
+    limit_nodes,
+    read_extent_nodes,
+)
+from ext4kit.recovery.sources.owners import SeedIndex
+from ext4kit.recovery.sources.space import UnallocatedSpace
+from ext4kit.recovery.sources.structures import EXTENTS, NO_SEED, MetadataBlocks
+from ext4kit.recovery.sources.undescribed import tids_of_untagged
 
-_LISTED, _FREE, _LOGGED = 0, 1, 2  # the lower, the more a node's entries count
+LISTED, UNALLOCATED, JOURNAL = 0, 1, 2  # the lower, the more a node's entries count
 
 
 @dataclass(frozen=True, slots=True)
-class FoundMaps:
+class ExtentMaps:
     """Maps put together from what was found in free space and in the log, one row a file.
 
     Attributes:
@@ -63,7 +68,9 @@ class FoundMaps:
         return len(self.seed)
 
 
-def find_leaf_maps(space: Space, structures: Structures, owners: Owners) -> FoundMaps:
+def rebuild_extent_maps(
+    space: UnallocatedSpace, structures: MetadataBlocks, owners: SeedIndex
+) -> ExtentMaps:
     """The maps that extent nodes give.
 
     Args:
@@ -71,40 +78,44 @@ def find_leaf_maps(space: Space, structures: Structures, owners: Owners) -> Foun
         structures: what was found there.
         owners: the known inodes.
     """
-    found = bounded(space, structures.of(EXTENTS))
-    nodes = read_nodes(space, found)
-    file, rooted = grouped(space, nodes, found.seed)
+    found = limit_nodes(space, structures.of_kind(EXTENTS))
+    nodes = read_extent_nodes(space, found)
+    file, rooted = group_by_file(space, nodes, found.seed)
     seed = np.full(int(file.max()) + 1 if len(file) else 0, NO_SEED)
     seed[file] = found.seed
-    number, generation = _named(space, owners, seed, file, rooted)
+    number, generation = _owner_inodes(space, owners, seed, file, rooted)
     damaged = np.zeros(len(seed), bool)
-    rank = _ranked(nodes, file, found.in_log, damaged)
-    order = np.where(found.in_log, orders_of(space.log, found.block), 0)
-    kept = _kept(nodes, file, rank, order, damaged)
-    runs = _runs_of(nodes, file, kept)
+    rank = _node_ranks(nodes, file, found.in_journal, damaged)
+    order = np.where(found.in_journal, tids_of_untagged(space.log, found.block), 0)
+    kept = _select_leaves(nodes, file, rank, order, damaged)
+    runs = _content_runs(nodes, file, kept)
     room = extents.capacity(owners.superblock.block_size)
-    damaged |= (seed == NO_SEED) & (number == 0) & _are_open(nodes, file, runs, len(seed), room)
+    damaged |= (
+        (seed == NO_SEED) & (number == 0) & _is_open_ended(nodes, file, runs, len(seed), room)
+    )
     logged = np.zeros(len(seed), bool)
     logged[file[kept & (nodes.block < 0)]] = True
     free = (kept | (nodes.depth > 0)) & (nodes.block >= 0)
-    earlier, alive = _on_disk(space, number, generation, nodes, file)
-    size = last_bytes(space.fs, runs, len(seed))
+    earlier, alive = _compare_with_disk_inode(space, number, generation, nodes, file)
+    size = sizes_to_last_nonzero(space.fs, runs, len(seed))
     tree = (file[free], nodes.block[free])
-    return FoundMaps(
+    return ExtentMaps(
         seed, number, generation, runs, tree, logged, damaged, earlier, alive, size
     )  # fmt: skip
 
 
-def _named(space: Space, owners: Owners, seed: Any, file: Any, rooted: Any) -> tuple[Any, Any]:
+def _owner_inodes(
+    space: UnallocatedSpace, owners: SeedIndex, seed: Any, file: Any, rooted: Any
+) -> tuple[Any, Any]:
     """(number, generation) of each file's inode, by its seed or by the root that is left."""
-    number, generation = owners.names(seed)
+    number, generation = owners.inodes_of(seed)
     told = np.flatnonzero(rooted)
     number[file[told]] = rooted[told]
     generation[file[told]] = space.fs.inode_table(rooted[told]).generation
     return number, generation
 
 
-def _are_open(nodes: Nodes, file: Any, runs: Runs, files: int, room: int) -> Any:
+def _is_open_ended(nodes: ExtentNodes, file: Any, runs: Runs, files: int, room: int) -> Any:
     """Per file (bool): its start is not there, or its last leaf is full, so more may follow."""
     unsure = np.bincount(runs.owner[runs.logical == 0], minlength=files) == 0
     order = np.lexsort((nodes.end, file))
@@ -114,12 +125,12 @@ def _are_open(nodes: Nodes, file: Any, runs: Runs, files: int, room: int) -> Any
     return unsure
 
 
-def _runs_of(nodes: Nodes, file: Any, kept: Any) -> Runs:
+def _content_runs(nodes: ExtentNodes, file: Any, kept: Any) -> Runs:
     """The content that the kept leaves map."""
     used = np.flatnonzero(kept[nodes.node])
     owner = file[nodes.node[used]]
     used = used[np.lexsort((nodes.logical[used], owner))]
-    return joined(
+    return merge_adjacent(
         Runs(
             file[nodes.node[used]],
             nodes.logical[used],
@@ -130,8 +141,8 @@ def _runs_of(nodes: Nodes, file: Any, kept: Any) -> Runs:
     )
 
 
-def _ranked(nodes: Nodes, file: Any, in_log: Any, damaged: Any) -> Any:
-    """Per node: _LISTED when an index in a free block lists it, else _FREE or _LOGGED.
+def _node_ranks(nodes: ExtentNodes, file: Any, in_log: Any, damaged: Any) -> Any:
+    """Per node: LISTED when an index in a free block lists it, else UNALLOCATED or JOURNAL.
 
     An index that lists a node which was not found marks the file.
     """
@@ -141,10 +152,10 @@ def _ranked(nodes: Nodes, file: Any, in_log: Any, damaged: Any) -> Any:
     have = np.where(nodes.block >= 0, (nodes.block % shift) + file * shift, -1)
     wanted = child % shift + above * shift
     damaged[above[~np.isin(wanted, have)]] = True
-    return np.where(np.isin(have, wanted), _LISTED, np.where(in_log, _LOGGED, _FREE))
+    return np.where(np.isin(have, wanted), LISTED, np.where(in_log, JOURNAL, UNALLOCATED))
 
 
-def _kept(nodes: Nodes, file: Any, rank: Any, order: Any, damaged: Any) -> Any:
+def _select_leaves(nodes: ExtentNodes, file: Any, rank: Any, order: Any, damaged: Any) -> Any:
     """Per node (bool): its entries are part of the map.
 
     A leaf gives way to a better one whose part of the file overlaps its own: of a lower rank,
@@ -159,17 +170,17 @@ def _kept(nodes: Nodes, file: Any, rank: Any, order: Any, damaged: Any) -> Any:
     chosen, over = select_disjoint(start, end, better)
     lost = np.flatnonzero(over >= 0)
     one, other = leaves[lost], leaves[over[lost]]
-    damaged[file[one[(rank[one] == _FREE) & (rank[other] == _FREE)]]] = True
+    damaged[file[one[(rank[one] == UNALLOCATED) & (rank[other] == UNALLOCATED)]]] = True
     damaged[file[leaves[~chosen & (over < 0)]]] = True
     kept = np.zeros(len(file), bool)
     kept[leaves[chosen]] = True
     return kept
 
 
-def _on_disk(
-    space: Space, number: Any, generation: Any, nodes: Nodes, file: Any
+def _compare_with_disk_inode(
+    space: UnallocatedSpace, number: Any, generation: Any, nodes: ExtentNodes, file: Any
 ) -> tuple[Any, Any]:
-    """(earlier, alive) of `FoundMaps`.
+    """(earlier, alive) of `ExtentMaps`.
 
     A removal leaves the index entries of the root where they were, so the inode of a deleted
     file still lists the nodes that it had last.

@@ -8,14 +8,26 @@ from typing import Any
 
 import numpy as np
 
-from ext4kit.recovery.sources.carving.kinds import encoding_of
-from ext4kit.recovery.sources.carving.signatures import NAMES
+from ext4kit.recovery.sources.carving.kinds import text_encoding
+from ext4kit.recovery.sources.carving.signatures import SIGNATURE_NAMES
 
-TEXTS = ("prose", "json", "csv", "ini", "log", "c", "python", "perl", "shell", "markup", "roff")
-LIKE = (*NAMES[1:], *TEXTS, "binary")
-NUMBER = {name: at for at, name in enumerate(LIKE)}
-ANYTHING = 0  # row of the table of fits for a name that tells nothing
-STRAY = 0.04  # of the contents under a name are like none of what is expected
+TEXT_CLASSES = (
+    "prose",
+    "json",
+    "csv",
+    "ini",
+    "log",
+    "c",
+    "python",
+    "perl",
+    "shell",
+    "markup",
+    "roff",
+)
+CONTENT_CLASSES = (*SIGNATURE_NAMES[1:], *TEXT_CLASSES, "binary")
+CLASS_INDEX = {name: at for at, name in enumerate(CONTENT_CLASSES)}
+ANY_NAME = 0  # row of the table of fits for a name that tells nothing
+P_UNEXPECTED = 0.04  # of the contents under a name are like none of what is expected
 _MARKUP = frozenset(("html", "xml"))
 _PLAIN = frozenset(("script", "utf-16", "utf-32"))  # signatures that say no more than "text"
 _LINES = 40  # of a text that are looked at
@@ -23,7 +35,7 @@ _BRACKETS = re.compile(rb"\s*[{}\[\]\"]")
 _CLOCK = re.compile(rb".{0,40}\d\d:\d\d:\d\d")
 _MARKED = re.compile(rb"\s*<[/!?a-zA-Z]")
 _ROFF = re.compile(rb"[.'](?:\\\"|[A-Z][A-Za-z]\b)")
-_FIRST_ASKED = (  # kind, lines of it, share of such lines
+_EXCLUSIVE_PATTERNS = (  # kind, lines of it, share of such lines
     ("json", _BRACKETS, 0.7),
     ("log", _CLOCK, 0.6),
     ("markup", _MARKED, 0.4),
@@ -38,31 +50,31 @@ _SHELL = re.compile(
 )
 _C = re.compile(rb"\s*(?:#\s*(?:include|define|if|endif|pragma)|/\*|\*/|\*\s|//|.*[;{}]\s*$)")
 _SETTING = re.compile(rb"\s*(?:\[[^\]]*\]\s*$|[\w.\- ]{1,50}\s*[=:])")
-_COMPARED = (  # kind, lines of it, how many lines one such line stands for
+_SCORED_PATTERNS = (  # kind, lines of it, how many lines one such line stands for
     ("python", _PYTHON, 2),
     ("perl", _PERL, 2),
     ("c", _C, 1),
     ("ini", _SETTING, 1),
     ("shell", _SHELL, 1),
 )
-_ENOUGH = 0.45
+_MIN_SHARE = 0.45
 _INTERPRETERS = ((b"python", "python"), (b"perl", "perl"), (b"sh", "shell"))
 
 
-def like(head: bytes, signature: int) -> int:
-    """Number in `LIKE` of what a content looks like.
+def classify_content(head: bytes, signature: int) -> int:
+    """Number in `CONTENT_CLASSES` of what a content looks like.
 
     Args:
         head: its first bytes, a few KiB.
         signature: number of what it starts with, as carving found it.
     """
-    name = NAMES[signature]
+    name = SIGNATURE_NAMES[signature]
     if name and name not in _PLAIN:
-        return NUMBER["markup" if name in _MARKUP else name]
-    return NUMBER[_text(head) if head and encoding_of(head) else "binary"]
+        return CLASS_INDEX["markup" if name in _MARKUP else name]
+    return CLASS_INDEX[_classify_text(head) if head and text_encoding(head) else "binary"]
 
 
-def _text(head: bytes) -> str:
+def _classify_text(head: bytes) -> str:
     first, *lines = head.splitlines()[: _LINES + 1]
     if first.startswith(b"#!"):
         return next((kind for word, kind in _INTERPRETERS if word in first), "prose")
@@ -70,21 +82,23 @@ def _text(head: bytes) -> str:
     lines = [line for line in whole if line.strip()]
     if not lines:
         return "prose"
-    for kind, pattern, share in _FIRST_ASKED:
-        if _share(pattern, lines) > share:
+    for kind, pattern, share in _EXCLUSIVE_PATTERNS:
+        if _matching_share(pattern, lines) > share:
             return kind
-    if _is_table(lines):
+    if _is_delimited_table(lines):
         return "csv"
-    shares = {kind: times * _share(pattern, lines) for kind, pattern, times in _COMPARED}
+    shares = {
+        kind: times * _matching_share(pattern, lines) for kind, pattern, times in _SCORED_PATTERNS
+    }
     best = max(shares, key=shares.__getitem__)
-    return best if shares[best] >= _ENOUGH else "prose"
+    return best if shares[best] >= _MIN_SHARE else "prose"
 
 
-def _share(pattern: re.Pattern[bytes], lines: list[bytes]) -> float:
+def _matching_share(pattern: re.Pattern[bytes], lines: list[bytes]) -> float:
     return sum(1 for line in lines if pattern.match(line)) / len(lines)
 
 
-def _is_table(lines: list[bytes]) -> bool:
+def _is_delimited_table(lines: list[bytes]) -> bool:
     """Whether nearly all lines have as many fields."""
     for mark in (b",", b";", b"\t", b"|"):
         fields, times = Counter(line.count(mark) for line in lines).most_common(1)[0]
@@ -151,7 +165,7 @@ _WEIGHTS = (0.8, 0.15, 0.05)  # of the first, second, third that is expected
 _LONGEST = 8  # letters of an ending
 
 
-def ending(name: bytes | None) -> str:
+def name_class_of(name: bytes | None) -> str:
     """What of a name tells its content; empty for nothing."""
     text = (name or b"").decode("latin-1").lower()
     stem, _, last = text.rpartition(".")
@@ -160,21 +174,25 @@ def ending(name: bytes | None) -> str:
     return last if len(last) <= _LONGEST else ""
 
 
-def fits(endings: list[str], contents: Any) -> Any:
-    """Table (endings, LIKE): how much likelier a content like that is with such a name.
+def likelihood_ratios(endings: list[str], contents: Any) -> Any:
+    """Table (endings, CONTENT_CLASSES): how much likelier a content like that is with such a name.
 
     Args:
         endings: distinct ones; the first row is for any name, the others are one further on.
         contents: int64, what each content is like; the usual shares follow from them.
     """
-    usual = (np.bincount(contents, minlength=len(LIKE)) + 0.5) / (len(contents) + 0.5 * len(LIKE))
-    table = np.ones((len(endings) + 1, len(LIKE)))
-    for row, one in enumerate(endings, ANYTHING + 1):
+    usual = (np.bincount(contents, minlength=len(CONTENT_CLASSES)) + 0.5) / (
+        len(contents) + 0.5 * len(CONTENT_CLASSES)
+    )
+    table = np.ones((len(endings) + 1, len(CONTENT_CLASSES)))
+    for row, one in enumerate(endings, ANY_NAME + 1):
         expected = _EXPECTED.get(one)
         if expected is None:
             continue
-        share = STRAY * usual
+        share = P_UNEXPECTED * usual
         weights = np.array(_WEIGHTS[: len(expected)])
-        share[[NUMBER[kind] for kind in expected]] += (1 - STRAY) * weights / weights.sum()
+        share[[CLASS_INDEX[kind] for kind in expected]] += (
+            (1 - P_UNEXPECTED) * weights / weights.sum()
+        )
         table[row] = share / usual
     return table

@@ -23,50 +23,52 @@ from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Int64s
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.journal import Log
-from ext4kit.journal.overlay import CopiesInFront
-from ext4kit.recovery.sources.carving import Marks, look
-from ext4kit.recovery.sources.space import Stretch
-from ext4kit.recovery.sources.undescribed import orders_of
+from ext4kit.journal.overlay import JournalOverlay
+from ext4kit.recovery.sources.carving import BlockFeatures, feature_scanner
+from ext4kit.recovery.sources.space import BlockBatch
+from ext4kit.recovery.sources.undescribed import tids_of_untagged
 
 _NONE = -1
 _ROWS_AT_ONCE = 1024
-_NEARLY = 64  # bytes of zeros that a block in the middle of a file may end in
-_PLACES = 4  # places that fit a file; one that fits more is told by none
-_MOST = 1 << 16  # places that are looked at together
-_FILES = 3  # that follow each other: chance does not do that
+_MAX_ZERO_TAIL = 64  # bytes of zeros that a block in the middle of a file may end in
+_MAX_POSITIONS = 4  # places that fit a file; one that fits more is told by none
+_MAX_PAIRS = 1 << 16  # places that are looked at together
+_MIN_CHAIN = 3  # that follow each other: chance does not do that
 
 
 @dataclass(frozen=True, slots=True)
-class LooseCopies(Table):
+class UntaggedBlocks(Table):
     """Log blocks that no descriptor names and that are no metadata, by position.
 
     Attributes:
         position: int64 (n,), log blocks.
         order: int64 (n,), of the transaction that each was written in.
-        end: int64 (n,), bytes up to the last one that is not zero.
+        data_end: int64 (n,), bytes up to the last one that is not zero.
     """
 
     position: Int64s
     order: Int64s
-    end: Int64s
+    data_end: Int64s
 
     @classmethod
-    def of(cls, log: Log | None, ends: list[tuple[Any, Any]], metadata: Any) -> LooseCopies:
+    def from_scan(
+        cls, log: Log | None, ends: list[tuple[Any, Any]], metadata: Any
+    ) -> UntaggedBlocks:
         """The copies.
 
         Args:
             log: the log.
-            ends: what `ends_look` gave of each stretch.
+            ends: what `data_end_scanner` gave of each stretch.
             metadata: int64, log blocks that were recognised as metadata.
         """
         none = np.zeros(0, np.int64)
         position, end = (np.concatenate(part) for part in zip((none, none), *ends, strict=True))
         kept = ~np.isin(position, metadata) & (end > 0)
         position, end = position[kept], end[kept]
-        return cls(position, orders_of(log, position), end)
+        return cls(position, tids_of_untagged(log, position), end)
 
 
-def ends_look(stretch: Stretch) -> tuple[Any, Any] | None:
+def data_end_scanner(stretch: BlockBatch) -> tuple[Any, Any] | None:
     """(log blocks, bytes up to the last one that is not zero); a look for `survey`."""
     if not stretch.in_log:
         return None
@@ -82,22 +84,22 @@ def _ends(rows: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted(Table):
+class WantedFiles(Table):
     """Files whose contents are looked for, as int64 columns (n,).
 
     Attributes:
         size: bytes, above 0; all blocks up to there are mapped and written.
         order: of the transaction that shows the state.
-        made: when the file was made, ns; number: its inode's.
+        crtime: when the file was made, ns; number: its inode's.
     """
 
     size: Int64s
     order: Int64s
-    made: Int64s
+    crtime: Int64s
     number: Int64s
 
 
-def place_files(copies: LooseCopies, wanted: Wanted, block_size: int) -> Any:
+def place_contents(copies: UntaggedBlocks, wanted: WantedFiles, block_size: int) -> Any:
     """Where the contents of files lie.
 
     Returns:
@@ -105,55 +107,57 @@ def place_files(copies: LooseCopies, wanted: Wanted, block_size: int) -> Any:
         others follow in the rows behind.
     """
     found = np.full(len(wanted), -1)
-    file, first = _fitting(copies, wanted, block_size)
+    file, first = _candidate_positions(copies, wanted, block_size)
     count = -(-wanted.size // block_size)
     order, held = copies.order[first], np.sort(copies.order)
-    sort = np.lexsort((wanted.number[file], wanted.made[file], order))
+    sort = np.lexsort((wanted.number[file], wanted.crtime[file], order))
     edges = np.flatnonzero(np.diff(order[sort])) + 1
     for group in np.split(sort, edges) if len(sort) else ():
-        here = group[:_MOST]
-        chain = here[_chain(file[here], first[here], count[file[here]])]
+        here = group[:_MAX_PAIRS]
+        chain = here[_heaviest_increasing_chain(file[here], first[here], count[file[here]])]
         blocks = int(count[file[chain]].sum())
         low, high = np.searchsorted(held, [order[here[0]], order[here[0]] + 1]).tolist()
-        if len(chain) >= _FILES or 2 * blocks >= high - low:
+        if len(chain) >= _MIN_CHAIN or 2 * blocks >= high - low:
             found[file[chain]] = first[chain]
     return found
 
 
-def _fitting(copies: LooseCopies, wanted: Wanted, block_size: int) -> tuple[Any, Any]:
+def _candidate_positions(
+    copies: UntaggedBlocks, wanted: WantedFiles, block_size: int
+) -> tuple[Any, Any]:
     """(file, row of its first block) of all places whose ends are as a file has them."""
     count = -(-wanted.size // block_size)
     end = wanted.size - (count - 1) * block_size
-    by_end = np.argsort(copies.end, kind="stable")
-    low = np.searchsorted(copies.end[by_end], end)
-    high = np.searchsorted(copies.end[by_end], end, side="right")
-    several = (high - low > _PLACES) & (end < block_size)
+    by_end = np.argsort(copies.data_end, kind="stable")
+    low = np.searchsorted(copies.data_end[by_end], end)
+    high = np.searchsorted(copies.data_end[by_end], end, side="right")
+    several = (high - low > _MAX_POSITIONS) & (end < block_size)
     file, position = expand(np.where(several | (end == block_size), 0, high - low))
     last = by_end[low[file] + position]
     first = last - count[file] + 1
     kept = first >= 0
     file, first, last = file[kept], first[kept], last[kept]
-    short = np.concatenate([[0], np.cumsum(copies.end < block_size - _NEARLY)])
+    short = np.concatenate([[0], np.cumsum(copies.data_end < block_size - _MAX_ZERO_TAIL)])
     fits = short[last] == short[first]  # no block before the last one ends early
     before = np.maximum(first - 1, 0)
-    fits &= (first == 0) | (copies.end[before] < block_size) | _apart(copies, before)
+    fits &= (first == 0) | (copies.data_end[before] < block_size) | _is_gap_after(copies, before)
     fits &= (copies.order[first] == copies.order[last]) & (copies.order[last] <= wanted.order[file])
     return file[fits], first[fits]
 
 
-def _apart(copies: LooseCopies, row: Any) -> Any:
+def _is_gap_after(copies: UntaggedBlocks, row: Any) -> Any:
     """Per row (bool): between it and the next one lies something else."""
     after = np.minimum(row + 1, len(copies) - 1)
     return copies.position[after] != copies.position[row] + 1
 
 
-class _Front:
-    """The chains that no better one ends before: file, blocks, last place; the first two ascend."""
+class _ParetoFront:
+    """Chains of which none better ends before: file, blocks, last place; the first two ascend."""
 
     def __init__(self) -> None:
         self.files, self.blocks, self.places = [_NONE], [0], [_NONE]
 
-    def before(self, file: int) -> tuple[int, int]:
+    def best_before(self, file: int) -> tuple[int, int]:
         """(blocks, last place) of the best chain that ends with an earlier file."""
         at = bisect_left(self.files, file) - 1
         return self.blocks[at], self.places[at]
@@ -171,7 +175,7 @@ class _Front:
         self.files[here], self.blocks[here], self.places[here] = [file], [blocks], [place]
 
 
-def _chain(file: Any, first: Any, count: Any) -> list[int]:
+def _heaviest_increasing_chain(file: Any, first: Any, count: Any) -> list[int]:
     """The places that hold most blocks and follow each other as the files do.
 
     Args:
@@ -182,12 +186,12 @@ def _chain(file: Any, first: Any, count: Any) -> list[int]:
     rank = np.cumsum(np.append(False, file[1:] != file[:-1])[: len(file)]).tolist()
     starts, counts = first.tolist(), count.tolist()
     blocks, above = [0] * len(rank), [_NONE] * len(rank)
-    front, waiting = _Front(), list[tuple[int, int]]()
+    front, waiting = _ParetoFront(), list[tuple[int, int]]()
     for place in np.argsort(first, kind="stable").tolist():
         while waiting and waiting[0][0] <= starts[place]:
             done = heappop(waiting)[1]
             front.add(rank[done], blocks[done], done)
-        blocks[place], above[place] = front.before(rank[place])
+        blocks[place], above[place] = front.best_before(rank[place])
         blocks[place] += counts[place]
         heappush(waiting, (starts[place] + counts[place], place))
     for _, done in waiting:
@@ -199,7 +203,7 @@ def _chain(file: Any, first: Any, count: Any) -> list[int]:
     return chain
 
 
-class LooseData(CopiesInFront):
+class UntaggedContentBlocks(JournalOverlay):
     """The blocks of one file, those that were found in the log without a descriptor from there.
 
     Args:
@@ -216,7 +220,7 @@ class LooseData(CopiesInFront):
         """The log block with each of the blocks that has one, else -1."""
         return values_at(self._positions, SortedIndex(self._blocks).rows(blocks))
 
-    def read_chosen(self, blocks: Any, copies: Any) -> Any:
+    def read_with(self, blocks: Any, copies: Any) -> Any:
         """As `read_many`, with the answer of `copies_of` given."""
         logged = copies >= 0
         rows = np.empty((len(blocks), self.block_size), np.uint8)
@@ -226,7 +230,7 @@ class LooseData(CopiesInFront):
         return rows
 
 
-def log_marks(log: Log, positions: Any) -> tuple[Intervals, Marks]:
+def block_features_of_journal(log: Log, positions: Any) -> tuple[Intervals, BlockFeatures]:
     """Log blocks as blocks of the file system that can be cut into files.
 
     Args:
@@ -240,9 +244,9 @@ def log_marks(log: Log, positions: Any) -> tuple[Intervals, Marks]:
     positions = positions[order]
     blocks = log.reader.log_blocks[positions]
     marks = [
-        look(Stretch(blocks[at : at + _ROWS_AT_ONCE], log.reader.read(some)))
+        feature_scanner(BlockBatch(blocks[at : at + _ROWS_AT_ONCE], log.reader.read(some)))
         for at in range(0, len(positions), _ROWS_AT_ONCE)
         if len(some := positions[at : at + _ROWS_AT_ONCE])
     ]
-    found = Marks.joined([part for part in marks if part is not None])
+    found = BlockFeatures.concat([part for part in marks if part is not None])
     return Intervals.of_numbers(blocks), found

@@ -8,17 +8,21 @@ from typing import Any
 import numpy as np
 
 from ext4kit.filesystem.maps import Runs
-from ext4kit.past import Past
-from ext4kit.recovery.sources.carving.lists import DIRECT, Lists
-from ext4kit.recovery.sources.ends import last_bytes
-from ext4kit.recovery.sources.freed import find_freed, sole_owners
-from ext4kit.recovery.sources.leaves import FoundMaps
+from ext4kit.past import History
+from ext4kit.recovery.sources.carving.lists import DIRECT_BLOCKS, HeadlessBodies
+from ext4kit.recovery.sources.ends import sizes_to_last_nonzero
+from ext4kit.recovery.sources.freed import find_freed_runs, runs_of_sole_freed_inode
+from ext4kit.recovery.sources.leaves import ExtentMaps
 from ext4kit.recovery.sources.names import life_of
-from ext4kit.recovery.sources.space import Space
-from ext4kit.recovery.sources.stale_starts import arranged, stale_starts
-from ext4kit.recovery.sources.trees import FoundTrees
+from ext4kit.recovery.sources.space import UnallocatedSpace
+from ext4kit.recovery.sources.stale_starts import order_by_extent_starts, stale_extent_starts
+from ext4kit.recovery.sources.trees import IndirectMaps
 
-LEAVES, BITMAPS, INDIRECT = "extent leaves", "bitmap differences", "indirect blocks"
+EXTENT_LEAVES, BITMAP_DIFFERENCES, INDIRECT_BLOCKS = (
+    "extent leaves",
+    "bitmap differences",
+    "indirect blocks",
+)
 NOT_WHOLE = "a part of its map may be missing"
 EARLIER = "its map is that of an earlier time"
 ANY_ORDER = "pieces of its map may follow each other otherwise"
@@ -26,16 +30,16 @@ OLD_COPY = "its map comes from copies in the log that nothing describes"
 
 
 @dataclass(frozen=True, slots=True)
-class LostMaps:
+class RebuiltMaps:
     """Maps that were found, one row a file.
 
     Attributes:
         life: the life that had it, -1 for none that is known.
-        source: LEAVES, BITMAPS or INDIRECT.
+        source: EXTENT_LEAVES, BITMAP_DIFFERENCES or INDIRECT_BLOCKS.
         runs: `owner` is the row here.
         nodes: (row, block) of tree blocks.
         size: bytes up to the last one that is not zero.
-        doubts: (bool by row, what speaks against the map).
+        reasons: (bool by row, what speaks against the map).
     """
 
     life: Any
@@ -43,25 +47,25 @@ class LostMaps:
     runs: Runs
     nodes: tuple[Any, Any]
     size: Any
-    doubts: list[tuple[Any, str]]
+    reasons: list[tuple[Any, str]]
 
     def __len__(self) -> int:
         return len(self.life)
 
     @classmethod
-    def none(cls) -> LostMaps:
+    def empty(cls) -> RebuiltMaps:
         """No map at all."""
         none = np.zeros(0, np.int64)
         return cls(none, none.astype("U18"), Runs.empty(), (none, none), none, [])
 
     @classmethod
-    def joined(cls, parts: list[LostMaps]) -> LostMaps:
+    def concat(cls, parts: list[RebuiltMaps]) -> RebuiltMaps:
         """Several tables as one."""
         starts = np.cumsum([0, *(len(part) for part in parts)])
         pairs = list(zip(parts, starts.tolist(), strict=False))
         doubts = []
         for part, at in pairs:
-            for doubtful, reason in part.doubts:
+            for doubtful, reason in part.reasons:
                 every = np.zeros(int(starts[-1]), bool)
                 every[at : at + len(part)] = doubtful
                 doubts.append((every, reason))
@@ -77,22 +81,22 @@ class LostMaps:
             doubts,
         )
 
-    def take(self, kept: Any) -> LostMaps:
+    def take(self, kept: Any) -> RebuiltMaps:
         """The rows that a bool array selects."""
         row = np.cumsum(kept) - 1
         runs = self.runs.take(kept[self.runs.owner])
         owner, block = (column[kept[self.nodes[0]]] for column in self.nodes)
-        return LostMaps(
+        return RebuiltMaps(
             self.life[kept],
             self.source[kept],
             replace(runs, owner=row[runs.owner]),
             (row[owner], block),
             self.size[kept],
-            [(doubtful[kept], reason) for doubtful, reason in self.doubts],
+            [(doubtful[kept], reason) for doubtful, reason in self.reasons],
         )
 
 
-def leaf_maps(past: Past, found: FoundMaps) -> LostMaps:
+def from_extent_maps(past: History, found: ExtentMaps) -> RebuiltMaps:
     """What extent leaves give for the dead: for lives without a whole state, and for nobody.
 
     Maps of lives that live or that a whole state describes are left out.
@@ -100,17 +104,17 @@ def leaf_maps(past: Past, found: FoundMaps) -> LostMaps:
     known = found.number > 0
     life = np.where(known, life_of(past, found.number, np.where(known, found.generation, 0)), -1)
     described = np.zeros(len(found), bool)
-    if past.lives_count:
-        described = (life >= 0) & ((past.last_whole >= 0) | past.alive_now)[life]
+    if past.instance_count:
+        described = (life >= 0) & ((past.last_content_row >= 0) | past.is_allocated)[life]
     doubts = [
         (found.damaged, NOT_WHOLE), (found.earlier, EARLIER), (found.logged, OLD_COPY),
     ]  # fmt: skip
-    source = np.full(len(found), LEAVES)
-    maps = LostMaps(life, source, found.runs, found.nodes, found.size, doubts)
+    source = np.full(len(found), EXTENT_LEAVES)
+    maps = RebuiltMaps(life, source, found.runs, found.nodes, found.size, doubts)
     return maps.take(~found.alive & ~described & (found.size > 0))
 
 
-def freed_maps(past: Past, space: Space, metadata: Any) -> LostMaps:
+def from_freed_blocks(past: History, space: UnallocatedSpace, metadata: Any) -> RebuiltMaps:
     """What the bitmaps in the log give for files without a whole state.
 
     Several runs could follow each other in any order: they are taken where the root of the freed
@@ -121,42 +125,44 @@ def freed_maps(past: Past, space: Space, metadata: Any) -> LostMaps:
         space: whose blocks are read.
         metadata: int64, free blocks that are known to hold metadata, no content.
     """
-    life, runs = sole_owners(past, find_freed(past), metadata)
+    life, runs = runs_of_sole_freed_inode(past, find_freed_runs(past), metadata)
     none = np.zeros(0, np.int64)
     rows = np.searchsorted(past.states.life, life, side="right") - 1
     table = past.states.table.take(rows)
-    starts, count = stale_starts(table)
-    several, fits, alike = arranged(runs, starts, count)
+    starts, count = stale_extent_starts(table)
+    several, fits, alike = order_by_extent_starts(runs, starts, count)
     single = np.bincount(runs.owner, minlength=len(life)) == 1
     runs = Runs.stacked([(runs.take(single[runs.owner]), 0), (several, len(life))])
     runs = runs.take(np.argsort(runs.owner, kind="stable"))
-    size = last_bytes(space.fs, runs, len(life))
+    size = sizes_to_last_nonzero(space.fs, runs, len(life))
     plain = (table.mode & 0xF000) == 0x8000
     doubts = [(fits & alike | single & (count > 1), ANY_ORDER)]
-    maps = LostMaps(life, np.full(len(life), BITMAPS), runs, (none, none), size, doubts)
+    maps = RebuiltMaps(
+        life, np.full(len(life), BITMAP_DIFFERENCES), runs, (none, none), size, doubts
+    )
     return maps.take(plain & (single | fits))
 
 
-def tree_maps(found: FoundTrees) -> LostMaps:
+def from_indirect_maps(found: IndirectMaps) -> RebuiltMaps:
     """What freed indirect blocks give, of files whose start is known."""
-    life, source = np.full(len(found), -1), np.full(len(found), INDIRECT)
-    maps = LostMaps(life, source, found.runs, found.nodes, found.size, [])
-    return maps.take(~found.damaged & (found.size > 0))
+    life, source = np.full(len(found), -1), np.full(len(found), INDIRECT_BLOCKS)
+    maps = RebuiltMaps(life, source, found.runs, found.nodes, found.size, [])
+    return maps.take(~found.is_incomplete & (found.size > 0))
 
 
-def lists_of(found: FoundTrees) -> Lists:
+def headless_bodies(found: IndirectMaps) -> HeadlessBodies:
     """What freed indirect blocks give of the others: trees without holes, apart from each other."""
     files, runs = len(found), found.runs
     first, end = np.full(files, np.iinfo(np.int64).max), np.zeros(files, np.int64)
     np.minimum.at(first, runs.owner, runs.logical)
     np.maximum.at(end, runs.owner, runs.logical + runs.length)
     dense = np.bincount(runs.owner, runs.length, files) == end - first
-    kept = found.headless & ~found.reused & dense & are_apart(runs, files)
+    kept = found.headless & ~found.reused & dense & owners_without_overlap(runs, files)
     left = found.take(kept)
-    return Lists(left.runs, left.nodes, first[kept] == DIRECT)
+    return HeadlessBodies(left.runs, left.nodes, first[kept] == DIRECT_BLOCKS)
 
 
-def are_apart(runs: Runs, files: int) -> Any:
+def owners_without_overlap(runs: Runs, files: int) -> Any:
     """Per file (bool): none of its blocks is in the runs of another one."""
     order = np.argsort(runs.physical, kind="stable")
     start, end = runs.physical[order], (runs.physical + runs.length)[order]

@@ -20,11 +20,11 @@ from ext4kit.parsers.inode import InodeTable, inode_checksums_ok
 def count_mapped_as_used(fs: FileSystem) -> None:
     """Have all blocks that linked inodes map count as in use; report those marked free."""
     starts, lengths = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    for table in fs.inode_chunks():
-        maps = fs.quiet_map_table(_linked(fs, table))
-        nodes = maps.nodes[1]
-        starts += [maps.data.physical, nodes]
-        lengths += [maps.data.length, np.ones(len(nodes), np.int64)]
+    for table in fs.inode_batches():
+        maps = fs.map_table_silently(_linked(fs, table))
+        nodes = maps.tree_blocks[1]
+        starts += [maps.runs.physical, nodes]
+        lengths += [maps.runs.length, np.ones(len(nodes), np.int64)]
     free = _marked_free(fs, Intervals.union(np.concatenate(starts), np.concatenate(lengths)))
     if len(free):
         what = f"{len(free):,} blocks that inodes map are marked free; they count as allocated"

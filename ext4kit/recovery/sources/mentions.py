@@ -35,7 +35,7 @@ _LEAST = 1.5
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class NamesFound:
     """What the head of a content says.
 
     Attributes:
@@ -48,18 +48,18 @@ class Said:
     words: frozenset[bytes]
 
 
-def said(head: bytes) -> Said:
+def find_names_in(head: bytes) -> NamesFound:
     """What the first bytes of a content say of names."""
-    text, packed = _unpacked(head)
-    name = {_bare(packed)} if packed else set()
+    text, packed = _decompress_head(head)
+    name = {_normalise(packed)} if packed else set()
     name |= {title.lower() for title in _TITLE.findall(text, 0, HEAD // 2)[:1]}
     name |= {package.lower().rpartition(b"::")[2] for package in _PACKAGE.findall(text)[:1]}
     changes = _CHANGES.match(text)
     folder = frozenset([changes[1]]) if changes else frozenset()
-    return Said(frozenset(name), folder, frozenset(_words(text)))
+    return NamesFound(frozenset(name), folder, frozenset(_words(text)))
 
 
-def _unpacked(head: bytes) -> tuple[bytes, bytes]:
+def _decompress_head(head: bytes) -> tuple[bytes, bytes]:
     """(text, name of what was packed, empty for none)."""
     if head[: len(_GZIP)] != _GZIP or len(head) <= _FIXED:
         return head[:HEAD], b""
@@ -81,7 +81,7 @@ def _words(text: bytes) -> Iterable[bytes]:
                 yield from (part for part in word.split(mark) if len(part) >= _SHORTEST_PART)
 
 
-def _bare(name: bytes) -> bytes:
+def _normalise(name: bytes) -> bytes:
     """A name in lower case, without the ending of a packer."""
     name = name.lower()
     return next((name.removesuffix(one) for one in _PACKED if name.endswith(one)), name)
@@ -94,7 +94,7 @@ def _stem(name: bytes) -> bytes:
 
 
 @dataclass(slots=True)
-class _Names:
+class _NameIndex:
     """Files by what may be said of them."""
 
     full: dict[bytes, list[int]] = field(default_factory=lambda: defaultdict(list))
@@ -102,12 +102,12 @@ class _Names:
     folders: dict[bytes, list[int]] = field(default_factory=lambda: defaultdict(list))
 
     @classmethod
-    def of(cls, names: Sequence[tuple[bytes, bytes] | None]) -> _Names:
+    def rows_of(cls, names: Sequence[tuple[bytes, bytes] | None]) -> _NameIndex:
         found = cls()
         for file, known in enumerate(names):
             if known is None:
                 continue
-            name, folder = _bare(known[0]), known[1].lower()
+            name, folder = _normalise(known[0]), known[1].lower()
             found.full[name].append(file)
             stem = _stem(name)
             if len(stem) >= _SHORTEST_STEM and stem != name:
@@ -120,7 +120,7 @@ class _Names:
         return word in self.full or word in self.stems or word in self.folders
 
 
-class Mentions:
+class MentionIndex:
     """What contents say of the names of files.
 
     Args:
@@ -128,15 +128,15 @@ class Mentions:
     """
 
     def __init__(self, names: Sequence[tuple[bytes, bytes] | None]) -> None:
-        self._known = _Names.of(names)
-        self._said: list[Said] = []
+        self._known = _NameIndex.rows_of(names)
+        self._said: list[NamesFound] = []
 
-    def add(self, head: bytes) -> None:
+    def add_content(self, head: bytes) -> None:
         """Take in the first bytes of the next content; words that name nobody are forgotten."""
-        one = said(head)
+        one = find_names_in(head)
         self._said.append(replace(one, words=frozenset(filter(self._known.has, one.words))))
 
-    def found(self) -> dict[int, tuple[Any, Any]]:
+    def likelihood_ratios(self) -> dict[int, tuple[Any, Any]]:
         """Content -> (int64: files that it may be, float: how much likelier each is)."""
         known, count = self._known, len(self._said)
         often = Counter(word for one in self._said for word in one.words)
@@ -144,44 +144,48 @@ class Mentions:
         found: dict[int, tuple[Any, Any]] = {}
         for content, one in enumerate(self._said):
             worth: dict[int, list[float]] = defaultdict(list)
-            _told_by_itself(one, known, of_itself, count, worth)
+            _score_own_name(one, known, of_itself, count, worth)
             for word in one.words:
-                _told_by_word(word, known, _MENTIONED * count / often[word], worth)
+                _score_word(word, known, _MENTIONED * count / often[word], worth)
             if worth:
                 files = sorted(worth)
-                likelier = np.array([_together(worth[file]) for file in files])
+                likelier = np.array([_combine(worth[file]) for file in files])
                 found[content] = np.array(files, np.int64), likelier
         return found
 
 
-def _told_by_itself(
-    one: Said, known: _Names, often: Counter[bytes], count: int, worth: dict[int, list[float]]
+def _score_own_name(
+    one: NamesFound,
+    known: _NameIndex,
+    often: Counter[bytes],
+    count: int,
+    worth: dict[int, list[float]],
 ) -> None:
     for word in one.name:
         rare = _SAID_OF_ITSELF * count / often[word]
         if word in known.full:
-            _add(worth, known.full[word], min(_PACKED_NAME, rare))
+            _add_score(worth, known.full[word], min(_PACKED_NAME, rare))
         elif word in known.stems:
-            _add(worth, known.stems[word], min(_TITLES, rare))
+            _add_score(worth, known.stems[word], min(_TITLES, rare))
     for word in one.folder & known.folders.keys():
-        _add(worth, known.folders[word], min(_FOLDERS, _SAID_OF_ITSELF * count / often[word]))
+        _add_score(worth, known.folders[word], min(_FOLDERS, _SAID_OF_ITSELF * count / often[word]))
 
 
-def _told_by_word(word: bytes, known: _Names, rare: float, worth: dict[int, list[float]]) -> None:
+def _score_word(word: bytes, known: _NameIndex, rare: float, worth: dict[int, list[float]]) -> None:
     if word in known.full:
-        _add(worth, known.full[word], min(_FULL_NAME if b"." in word else _WORD_ALONE, rare))
+        _add_score(worth, known.full[word], min(_FULL_NAME if b"." in word else _WORD_ALONE, rare))
     if word in known.stems:
-        _add(worth, known.stems[word], min(_STEM, rare))
+        _add_score(worth, known.stems[word], min(_STEM, rare))
     if word in known.folders:
-        _add(worth, known.folders[word], min(_WORD_ALONE, rare))
+        _add_score(worth, known.folders[word], min(_WORD_ALONE, rare))
 
 
-def _add(worth: dict[int, list[float]], files: list[int], likelier: float) -> None:
+def _add_score(worth: dict[int, list[float]], files: list[int], likelier: float) -> None:
     if likelier > _LEAST:
         for file in files:
             worth[file].append(likelier)
 
 
-def _together(worth: list[float]) -> float:
+def _combine(worth: list[float]) -> float:
     best, *others = sorted(worth, reverse=True)
     return best * min(others[0], _TOGETHER) if others else best

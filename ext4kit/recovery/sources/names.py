@@ -18,12 +18,12 @@ from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Int64s
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.parsers.directory import MODES, Names, parse_entries
-from ext4kit.past import Past
+from ext4kit.past import History
 from ext4kit.past.first_lives import created
-from ext4kit.recovery.sources.owners import Owners
-from ext4kit.recovery.sources.space import Space
-from ext4kit.recovery.sources.structures import DIRECTORY, Structures, read_structures
-from ext4kit.recovery.sources.undescribed import orders_of
+from ext4kit.recovery.sources.owners import SeedIndex
+from ext4kit.recovery.sources.space import UnallocatedSpace
+from ext4kit.recovery.sources.structures import DIRECTORY, MetadataBlocks, read_metadata_blocks
+from ext4kit.recovery.sources.undescribed import tids_of_untagged
 from ext4kit.units import NANOSECONDS
 
 _AT_ONCE = 2048
@@ -31,25 +31,27 @@ _FOREVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)
-class FoundNames(Table):
+class FoundEntries(Table):
     """Entries of directories as columns (n,).
 
     Attributes:
         directory: inode number of the directory; generation: its own, -1 where not known.
-        child: inode number that the entry names; file_type: as the entry says, 0 for unknown.
+        inode: inode number that the entry names; file_type: as the entry says, 0 for unknown.
         order: that of the transaction of a log copy, -1 for a block on disk.
         name: the names.
     """
 
     directory: Int64s
     generation: Int64s
-    child: Int64s
+    inode: Int64s
     file_type: Int64s
     order: Int64s
     name: Names
 
 
-def find_names(space: Space, structures: Structures, owners: Owners, wanted: Any) -> FoundNames:
+def find_directory_entries(
+    space: UnallocatedSpace, structures: MetadataBlocks, owners: SeedIndex, wanted: Any
+) -> FoundEntries:
     """The entries of all directory blocks that were found and whose owner is known.
 
     Args:
@@ -58,31 +60,31 @@ def find_names(space: Space, structures: Structures, owners: Owners, wanted: Any
         owners: the known inodes.
         wanted: bool, by inode number: entries that name another are left out.
     """
-    blocks = structures.of(DIRECTORY)
-    number, generation = owners.names(blocks.seed)
-    told = (number == 0) & (blocks.number > 0)
-    number = np.where(told, blocks.number, number)
+    blocks = structures.of_kind(DIRECTORY)
+    number, generation = owners.inodes_of(blocks.seed)
+    told = (number == 0) & (blocks.stated_number > 0)
+    number = np.where(told, blocks.stated_number, number)
     generation = np.where(told, -1, generation)
-    order = np.where(blocks.in_log, orders_of(space.log, blocks.block), -1)
+    order = np.where(blocks.in_journal, tids_of_untagged(space.log, blocks.block), -1)
     parts = []
     owned = np.flatnonzero(number > 0)
     for at in range(0, len(owned), _AT_ONCE):
         rows = owned[at : at + _AT_ONCE]
-        data = read_structures(space, blocks.take(rows))
+        data = read_metadata_blocks(space, blocks.take(rows))
         entries, _ = parse_entries(data, space.fs.has_file_types, dots=False)
         entries = entries.take(wanted[np.minimum(entries.inode, len(wanted) - 1)])
         row = rows[entries.block]
         names = entries.packed_names(data)
         parts.append(
-            FoundNames(
+            FoundEntries(
                 number[row], generation[row], entries.inode, entries.file_type, order[row], names
             )
         )
-    return FoundNames.concat(parts)
+    return FoundEntries.concat(parts)
 
 
 @dataclass(frozen=True, slots=True)
-class Lives(Table):
+class InodeInstances(Table):
     """When each life of the past was, as columns by life; ns.
 
     Attributes:
@@ -96,17 +98,17 @@ class Lives(Table):
     kind: Int64s
 
     @classmethod
-    def of(cls, past: Past) -> Lives:
+    def of(cls, past: History) -> InodeInstances:
         """The lives of a past."""
         table = past.states.table
         last = past.last_rows
-        dead = (table.links_count[last] == 0) & (table.dtime[last] > 0) & ~past.alive_now
+        dead = (table.links_count[last] == 0) & (table.dtime[last] > 0) & ~past.is_allocated
         end = np.where(dead, (table.dtime[last] + 1) * NANOSECONDS, _FOREVER)
         begin = table.crtime[last] // NANOSECONDS * NANOSECONDS
         return cls(begin, end, table.mode[last] >> 12)
 
 
-def name_lives(past: Past, found: FoundNames) -> tuple[Any, Any]:
+def assign_entries(past: History, found: FoundEntries) -> tuple[Any, Any]:
     """Which entry is whose last name.
 
     An entry belongs to a life of the number that it names when the type is right and the
@@ -116,22 +118,22 @@ def name_lives(past: Past, found: FoundNames) -> tuple[Any, Any]:
     Returns:
         (life, row of `found`) columns, one row a life that has a name.
     """
-    lives = Lives.of(past)
-    entry, life = _pairs(past, found, lives)
+    lives = InodeInstances.of(past)
+    entry, life = _possible_instances(past, found, lives)
     count = np.bincount(entry, minlength=len(found))
-    sole = (count[entry] == 1) & ~past.alive_now[life]
+    sole = (count[entry] == 1) & ~past.is_allocated[life]
     entry, life = entry[sole], life[sole]
     order = np.lexsort((-found.order[entry], life))
     entry, life = entry[order], life[order]
     first = starts_group(life)
     several = np.flatnonzero(~first)
     leading = np.flatnonzero(first)[np.cumsum(first)[several] - 1]
-    differs = _differ(found.take(entry[several]), found.take(entry[leading]))
+    differs = _differs(found.take(entry[several]), found.take(entry[leading]))
     kept = first & ~np.isin(life, life[several[differs]])
     return life[kept], entry[kept]
 
 
-def _differ(one: FoundNames, other: FoundNames) -> Any:
+def _differs(one: FoundEntries, other: FoundEntries) -> Any:
     """Per row (bool): not the same name in the same directory."""
     names = zip(one.name.tolist(), other.name.tolist(), strict=True)
     differs = np.array([mine != theirs for mine, theirs in names], bool)
@@ -139,30 +141,32 @@ def _differ(one: FoundNames, other: FoundNames) -> Any:
     return differs | (one.generation != other.generation)
 
 
-def _pairs(past: Past, found: FoundNames, lives: Lives) -> tuple[Any, Any]:
+def _possible_instances(
+    past: History, found: FoundEntries, lives: InodeInstances
+) -> tuple[Any, Any]:
     """(entry, life) of all lives that an entry can mean.
 
     A directory of which nothing is left but blocks, its inode another's since, says too little of
     when: the numbers that it names may have been others' as well.
     """
-    low, high = SortedIndex(past.number).bounds(found.child)
+    low, high = SortedIndex(past.number).bounds(found.inode)
     entry, position = expand(high - low)
     life = low[entry] + position
-    directory = directories_of(past, found)
+    directory = directory_instances(past, found)
     known = directory >= 0
     begin = np.where(known, lives.begin[directory], 0)[entry]
-    replaced = _replaced(past, found)
+    replaced = _number_reused_time(past, found)
     end = np.where(known, lives.end[directory], replaced)[entry]
     kind = MODES[np.minimum(found.file_type[entry], len(MODES) - 1)]
     fits = (kind == 0) | (kind == lives.kind[life])
     fits &= (lives.begin[life] <= end) & (lives.end[life] >= begin)
     fits &= (known | (replaced == _FOREVER))[entry]
-    fits &= ~_is_later(past, life, found.order[entry])
+    fits &= ~_created_after_copy(past, life, found.order[entry])
     fits &= ~_is_earlier(past, life, found.order[entry])
     return entry[fits], life[fits]
 
 
-def _replaced(past: Past, found: FoundNames) -> Any:
+def _number_reused_time(past: History, found: FoundEntries) -> Any:
     """When another inode had the number of each entry's directory at the latest, ns.
 
     Far off where the present one may be that directory.
@@ -172,12 +176,12 @@ def _replaced(past: Past, found: FoundNames) -> Any:
     kinds, crtime = now.mode[place] >> 12, now.crtime[place]
     other = (kinds != 0) & (crtime > 0) & (number[place] != ROOT)
     same = np.where(found.generation >= 0, now.generation[place] == found.generation, kinds == 4)
-    same &= ~were_before(found, now.links_count[place] > 0)
+    same &= ~is_former_directory(found, now.links_count[place] > 0)
     coarse = NANOSECONDS * (crtime % NANOSECONDS == 0)  # e2fsck tells whole seconds
     return np.where(other & ~same, crtime + coarse, _FOREVER)
 
 
-def were_before(found: FoundNames, lives: Any) -> Any:
+def is_former_directory(found: FoundEntries, lives: Any) -> Any:
     """Per entry (bool): the directory that lives under its number now is a later one.
 
     A directory keeps its first block, the one that tells its number, for as long as it lives;
@@ -190,35 +194,35 @@ def were_before(found: FoundNames, lives: Any) -> Any:
     return lives & (found.generation < 0) & (found.order < 0)
 
 
-def directories_of(past: Past, found: FoundNames) -> Any:
+def directory_instances(past: History, found: FoundEntries) -> Any:
     """The life of each entry's directory, -1 where it is not known."""
     life = life_of(past, found.directory, found.generation)
-    other = were_before(found, np.append(past.alive_now, False)[life])
-    other |= (life >= 0) & (found.generation < 0) & _is_later(past, life, found.order)
+    other = is_former_directory(found, np.append(past.is_allocated, False)[life])
+    other |= (life >= 0) & (found.generation < 0) & _created_after_copy(past, life, found.order)
     return np.where(other, -1, life)
 
 
-def _is_later(past: Past, life: Any, order: Any) -> Any:
+def _created_after_copy(past: History, life: Any, order: Any) -> Any:
     """Per entry (bool): the life began after the copy in the log that it stands in was made."""
     return np.append(created(past), 0)[life] > past.times_of(order)
 
 
-def _is_earlier(past: Past, life: Any, order: Any) -> Any:
+def _is_earlier(past: History, life: Any, order: Any) -> Any:
     """Per entry (bool): the log shows the life unlinked before the copy that it stands in."""
     states = past.states
-    gone = np.full(past.lives_count + 1, _FOREVER)
-    rows = np.flatnonzero(~states.undescribed & (states.table.links_count == 0))
-    np.minimum.at(gone, states.life[rows], states.order[rows])
+    gone = np.full(past.instance_count + 1, _FOREVER)
+    rows = np.flatnonzero(~states.untagged & (states.table.links_count == 0))
+    np.minimum.at(gone, states.life[rows], states.tid[rows])
     return gone[life] < order
 
 
-def life_of(past: Past, number: Any, generation: Any) -> Any:
+def life_of(past: History, number: Any, generation: Any) -> Any:
     """The life with each number and generation, -1 for none; without one the only directory."""
     keys = past.number << 32 | past.generation
     if not len(keys):
         return np.full(len(number), -1)
     exact = SortedIndex(keys).rows(number << 32 | np.maximum(generation, 0))
-    folders = np.flatnonzero(Lives.of(past).kind == 4)
+    folders = np.flatnonzero(InodeInstances.of(past).kind == 4)
     low, high = SortedIndex(past.number[folders]).bounds(number)
     only = (high - low == 1) & (generation < 0)
     found = np.where(generation >= 0, exact, -1)

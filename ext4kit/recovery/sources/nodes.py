@@ -10,15 +10,15 @@ import numpy as np
 from ext4kit.arrays.grouping import expand
 from ext4kit.parsers import extents
 from ext4kit.parsers.inode import InodeFlags
-from ext4kit.recovery.sources.space import Space
-from ext4kit.recovery.sources.structures import NO_SEED, Structures, read_structures
+from ext4kit.recovery.sources.space import UnallocatedSpace
+from ext4kit.recovery.sources.structures import NO_SEED, MetadataBlocks, read_metadata_blocks
 
 _AT_ONCE = 4096
 _NONE = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Nodes:
+class ExtentNodes:
     """Nodes as columns, and their entries.
 
     Attributes:
@@ -41,13 +41,13 @@ class Nodes:
     unwritten: Any
 
 
-def bounded(space: Space, found: Structures) -> Structures:
+def limit_nodes(space: UnallocatedSpace, found: MetadataBlocks) -> MetadataBlocks:
     """The nodes, as far as they do not have many times the entries that there are blocks."""
-    room = space.mappings
+    room = space.max_mappings
     if len(found) * extents.capacity(space.fs.superblock.block_size) <= room:
         return found
     for at in range(0, len(found), _AT_ONCE):
-        rows = read_structures(space, found.take(slice(at, at + _AT_ONCE)))
+        rows = read_metadata_blocks(space, found.take(slice(at, at + _AT_ONCE)))
         sound, held, *_ = extents.parse_headers(rows)
         room -= int(held[sound].sum())
         if room < 0:
@@ -57,12 +57,12 @@ def bounded(space: Space, found: Structures) -> Structures:
     return found
 
 
-def read_nodes(space: Space, found: Structures) -> Nodes:
+def read_extent_nodes(space: UnallocatedSpace, found: MetadataBlocks) -> ExtentNodes:
     """Read the nodes again, a bounded number at a time."""
     parts: list[tuple[Any, ...]] = [(*[np.zeros(0, np.int64)] * 4, np.zeros(0, bool))]
     depths = [np.zeros(0, np.int64)]
     for at in range(0, len(found), _AT_ONCE):
-        rows = read_structures(space, found.take(slice(at, at + _AT_ONCE)))
+        rows = read_metadata_blocks(space, found.take(slice(at, at + _AT_ONCE)))
         sound, held, _, depth = extents.parse_headers(rows)
         row, slot = expand(np.where(sound, held, 0))
         logical, length, physical, unwritten = extents.parse_extents(rows, row, slot)
@@ -82,12 +82,12 @@ def read_nodes(space: Space, found: Structures) -> Nodes:
     start, end = np.full(len(found), np.iinfo(np.int64).max), np.zeros(len(found), np.int64)
     np.minimum.at(start, node, logical)
     np.maximum.at(end, node, logical + length)
-    block = np.where(found.in_log, _NONE, found.block)
+    block = np.where(found.in_journal, _NONE, found.block)
     depth = np.concatenate(depths)
-    return Nodes(block, depth, start, end, node, logical, length, physical, unwritten)
+    return ExtentNodes(block, depth, start, end, node, logical, length, physical, unwritten)
 
 
-def grouped(space: Space, nodes: Nodes, seed: Any) -> tuple[Any, Any]:
+def group_by_file(space: UnallocatedSpace, nodes: ExtentNodes, seed: Any) -> tuple[Any, Any]:
     """Tell the nodes of one file from those of others.
 
     With checksums the seed tells. Without, an index says what is below it, as does the root of
@@ -100,9 +100,9 @@ def grouped(space: Space, nodes: Nodes, seed: Any) -> tuple[Any, Any]:
     rooted = np.zeros(len(seed), np.int64)
     if (seed != NO_SEED).any() or not len(seed):
         return np.unique(seed, return_inverse=True)[1], rooted
-    rooted = _roots(space, nodes)
-    above = _parents(nodes)
-    above = np.where((above == _NONE) & (rooted == 0), _previous(nodes, above, rooted), above)
+    rooted = _nodes_listed_by_roots(space, nodes)
+    above = _parent_nodes(nodes)
+    above = np.where((above == _NONE) & (rooted == 0), _preceding_leaf(nodes, above, rooted), above)
     jump = np.where(above == _NONE, np.arange(len(above)), above)
     for _ in range(len(above).bit_length()):
         jump = jump[jump]
@@ -110,12 +110,12 @@ def grouped(space: Space, nodes: Nodes, seed: Any) -> tuple[Any, Any]:
     return np.unique(np.where(rooted > 0, -rooted, jump), return_inverse=True)[1], rooted
 
 
-def _roots(space: Space, nodes: Nodes) -> Any:
+def _nodes_listed_by_roots(space: UnallocatedSpace, nodes: ExtentNodes) -> Any:
     """Per node: the only deleted inode on disk whose root still points at it, 0 for none."""
     order = np.argsort(nodes.block, kind="stable")
     blocks = nodes.block[order]
     told, count = np.zeros((2, len(blocks)), np.int64)
-    for table in space.fs.inode_chunks():
+    for table in space.fs.inode_batches():
         dead = (table.links_count == 0) & (table.mode != 0)
         table = table.take(dead & ((table.flags & int(InodeFlags.EXTENTS)) != 0))
         every = np.arange(len(table))[:, None]
@@ -129,7 +129,7 @@ def _roots(space: Space, nodes: Nodes) -> Any:
     return np.where(count == 1, told, 0)
 
 
-def _parents(nodes: Nodes) -> Any:
+def _parent_nodes(nodes: ExtentNodes) -> Any:
     """Per node: the only index in a free block that points at it, one level up, else _NONE."""
     parent = np.full(len(nodes.block), _NONE)
     order = np.argsort(nodes.block, kind="stable")
@@ -147,7 +147,7 @@ def _parents(nodes: Nodes) -> Any:
     return parent
 
 
-def _previous(nodes: Nodes, above: Any, rooted: Any) -> Any:
+def _preceding_leaf(nodes: ExtentNodes, above: Any, rooted: Any) -> Any:
     """Per leaf that nothing lists: the one leaf that ends where it alone begins, else _NONE."""
     listed = (above != _NONE) | (rooted > 0)
     loose = np.flatnonzero(~listed & (nodes.depth == 0) & (nodes.block >= 0))

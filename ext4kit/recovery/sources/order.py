@@ -18,11 +18,11 @@ from ext4kit.arrays.grouping import group_sizes, rank_within, starts_group
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Bools, Int64s
 
-NOTHING = -1
+NO_ROW = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Placed(Table):
+class Placement(Table):
     """Files of which inode and blocks are known, as int64 columns.
 
     Attributes:
@@ -39,8 +39,8 @@ class Placed(Table):
     in_one_run: Bools
 
 
-def match_in_order(
-    known: Placed, wanted: tuple[Any, Any, Any], carved: tuple[Any, Any], taken: tuple[Any, Any]
+def match_by_neighbours(
+    known: Placement, wanted: tuple[Any, Any, Any], carved: tuple[Any, Any], taken: tuple[Any, Any]
 ) -> Any:
     """The carved file of each freed inode.
 
@@ -52,46 +52,46 @@ def match_in_order(
         taken: (first block, one past the last) of all runs that others have, ascending.
 
     Returns:
-        int64, per freed inode: row of the carved file, NOTHING where more than one answer or
+        int64, per freed inode: row of the carved file, NO_ROW where more than one answer or
         none is possible.
     """
     before, after = _neighbours(known, wanted)
-    rows = np.flatnonzero((before != NOTHING) & (after != NOTHING))
+    rows = np.flatnonzero((before != NO_ROW) & (after != NO_ROW))
     start, stop = _gaps(known, before[rows], after[rows], taken)
     low = np.searchsorted(carved[0], start)
     high = np.searchsorted(carved[1], stop, side="right")
-    place, size = _places(wanted, rows, before[rows])
+    place, size = _rank_in_gap(wanted, rows, before[rows])
     sure = (high - low == size) & (stop > start)
     lengths = np.append(0, np.cumsum(carved[1] - carved[0]))
     sure[sure] &= (lengths[high] - lengths[low] == stop - start)[sure]
-    found = np.full(len(wanted[2]), NOTHING)
+    found = np.full(len(wanted[2]), NO_ROW)
     found[rows[sure]] = (low + place)[sure]
     return found
 
 
-def _neighbours(known: Placed, wanted: tuple[Any, Any, Any]) -> tuple[Any, Any]:
-    """Rows of `known` right before and right after each wanted one, NOTHING without one."""
+def _neighbours(known: Placement, wanted: tuple[Any, Any, Any]) -> tuple[Any, Any]:
+    """Rows of `known` right before and right after each wanted one, NO_ROW without one."""
     group, time, number = (
         np.concatenate(pair)
         for pair in zip((known.group, known.time, known.number), wanted, strict=True)
     )
     order = np.lexsort((number, time, group))
-    row = np.where(order < len(known.number), order, NOTHING)
-    place = np.where(row != NOTHING, np.arange(len(order)), NOTHING)
+    row = np.where(order < len(known.number), order, NO_ROW)
+    place = np.where(row != NO_ROW, np.arange(len(order)), NO_ROW)
     last = np.maximum.accumulate(place) if len(order) else place
-    next_place = np.where(row != NOTHING, np.arange(len(order)), len(order))
+    next_place = np.where(row != NO_ROW, np.arange(len(order)), len(order))
     following = np.minimum.accumulate(next_place[::-1])[::-1] if len(order) else next_place
     position = np.empty(len(order), np.int64)
     position[order] = np.arange(len(order))
     mine = position[len(known.number) :]
-    before = np.where(last[mine] >= 0, row[last[mine]], NOTHING)
-    after = np.append(row, NOTHING)[following[mine]]
+    before = np.where(last[mine] >= 0, row[last[mine]], NO_ROW)
+    after = np.append(row, NO_ROW)[following[mine]]
     for found in (before, after):
-        found[np.append(known.group, NOTHING)[found] != wanted[0]] = NOTHING
+        found[np.append(known.group, NO_ROW)[found] != wanted[0]] = NO_ROW
     return before, after
 
 
-def _gaps(known: Placed, before: Any, after: Any, taken: tuple[Any, Any]) -> tuple[Any, Any]:
+def _gaps(known: Placement, before: Any, after: Any, taken: tuple[Any, Any]) -> tuple[Any, Any]:
     """(start, stop) of the blocks between two neighbours; empty where others lie between."""
     start = known.end[before]
     following = np.searchsorted(taken[0], start)
@@ -103,7 +103,7 @@ def _gaps(known: Placed, before: Any, after: Any, taken: tuple[Any, Any]) -> tup
     return start, np.where(sure, border, start)
 
 
-def _places(wanted: tuple[Any, Any, Any], rows: Any, before: Any) -> tuple[Any, Any]:
+def _rank_in_gap(wanted: tuple[Any, Any, Any], rows: Any, before: Any) -> tuple[Any, Any]:
     """(place in its gap, how many are in it) of each wanted one, by time and number."""
     order = np.lexsort((wanted[2][rows], wanted[1][rows], before))
     first = starts_group(before[order])

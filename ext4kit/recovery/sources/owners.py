@@ -18,20 +18,20 @@ from ext4kit.filesystem import FileSystem
 from ext4kit.parsers.checksums import crc32c_rows, crc32c_words
 from ext4kit.parsers.inode import inode_seeds, parse_inodes
 from ext4kit.parsers.superblock import Superblock
-from ext4kit.past import Past
-from ext4kit.recovery.sources.space import Space
+from ext4kit.past import History
+from ext4kit.recovery.sources.space import UnallocatedSpace
 from ext4kit.recovery.sources.structures import (
     INODES,
     NO_SEED,
-    Structures,
-    read_structures,
+    MetadataBlocks,
+    read_metadata_blocks,
 )
 
-NOBODY = -1
+NO_ROW = -1
 _PIECES_AT_ONCE = 2048
 
 
-class Owners:
+class SeedIndex:
     """Inodes by the seeds of their checksums.
 
     Args:
@@ -64,22 +64,24 @@ class Owners:
         self.number, self.generation = number[order], generation[order]
         self._seeds = keys >> 31
 
-    def find(self, seeds: Any) -> Any:
-        """Row of the only pair with each seed, NOBODY for none or several."""
+    def rows_of(self, seeds: Any) -> Any:
+        """Row of the only pair with each seed, NO_ROW for none or several."""
         low = np.searchsorted(self._seeds, seeds)
         high = np.searchsorted(self._seeds, seeds, side="right")
-        return np.where((high - low == 1) & (seeds != NO_SEED), low, NOBODY)
+        return np.where((high - low == 1) & (seeds != NO_SEED), low, NO_ROW)
 
-    def names(self, seeds: Any) -> tuple[Any, Any]:
+    def inodes_of(self, seeds: Any) -> tuple[Any, Any]:
         """(inode number, generation) of each seed's owner; number 0 where it is not known."""
-        row = self.find(seeds)
-        known = row != NOBODY
+        row = self.rows_of(seeds)
+        known = row != NO_ROW
         number, generation = np.zeros((2, len(row)), np.int64)
         number[known], generation[known] = self.number[row[known]], self.generation[row[known]]
         return number, generation
 
 
-def known_owners(past: Past, space: Space, structures: Structures) -> Owners:
+def index_known_inodes(
+    past: History, space: UnallocatedSpace, structures: MetadataBlocks
+) -> SeedIndex:
     """All inodes that anything tells of.
 
     Args:
@@ -89,48 +91,50 @@ def known_owners(past: Past, space: Space, structures: Structures) -> Owners:
     """
     superblock = past.fs.superblock
     numbers, generations = [past.states.table.number], [past.states.table.generation]
-    for number, generation in _on_disk(past.fs):
+    for number, generation in _disk_inodes(past.fs):
         numbers.append(number)
         generations.append(generation)
-    for number, generation in _in_pieces(space, structures):
+    for number, generation in _found_inodes(space, structures):
         numbers.append(number)
         generations.append(generation)
-    told = structures.take((structures.number > 0) & (structures.seed != NO_SEED))
-    numbers.append(told.number)
-    generations.append(_generations(superblock, told.number, told.seed))
+    told = structures.take((structures.stated_number > 0) & (structures.seed != NO_SEED))
+    numbers.append(told.stated_number)
+    generations.append(_solve_generations(superblock, told.stated_number, told.seed))
     pairs = np.concatenate(numbers), np.concatenate(generations)
-    return Owners(superblock, *pairs, past.epochs.superblocks[1:])
+    return SeedIndex(superblock, *pairs, past.epochs.superblocks[1:])
 
 
-def _on_disk(fs: FileSystem) -> Iterator[tuple[Any, Any]]:
-    for table in fs.inode_chunks():
+def _disk_inodes(fs: FileSystem) -> Iterator[tuple[Any, Any]]:
+    for table in fs.inode_batches():
         used = (table.mode != 0) | (table.generation != 0)
         yield table.number[used], table.generation[used]
 
 
-def _in_pieces(space: Space, structures: Structures) -> Iterator[tuple[Any, Any]]:
-    pieces = structures.of(INODES)
-    pieces = pieces.take(pieces.number > 0)
+def _found_inodes(space: UnallocatedSpace, structures: MetadataBlocks) -> Iterator[tuple[Any, Any]]:
+    pieces = structures.of_kind(INODES)
+    pieces = pieces.take(pieces.stated_number > 0)
     for at in range(0, len(pieces), _PIECES_AT_ONCE):
         some = pieces.take(slice(at, at + _PIECES_AT_ONCE))
-        number, rows = slots_of(space.fs.superblock, some, read_structures(space, some))
+        number, rows = inode_slots(space.fs.superblock, some, read_metadata_blocks(space, some))
         table = parse_inodes(rows, number, space.fs.superblock)
         used = table.mode != 0
         yield table.number[used], table.generation[used]
 
 
-def placed(fs: FileSystem, space: Space, structures: Structures) -> Structures:
+def number_inode_blocks(
+    fs: FileSystem, space: UnallocatedSpace, structures: MetadataBlocks
+) -> MetadataBlocks:
     """The structures, with the numbers of inode table pieces whose checksums do not tell them.
 
     The generations in a piece are compared with those on disk: a piece is told by the inodes
     that are the same still, when they agree. What is not told so may be no inodes at all: it
     is left out.
     """
-    open_rows = np.flatnonzero((structures.kind == INODES) & (structures.number == 0))
+    open_rows = np.flatnonzero((structures.kind == INODES) & (structures.stated_number == 0))
     if not len(open_rows):
         return structures
     nobody = np.zeros(1, np.int64), np.full(1, -1)  # a generation that no inode has
-    known = [nobody, *_on_disk(fs)]
+    known = [nobody, *_disk_inodes(fs)]
     numbers, generations = (np.concatenate(part) for part in zip(*known, strict=True))
     order = np.argsort(generations, kind="stable")
     numbers, generations = numbers[order], generations[order]
@@ -138,16 +142,18 @@ def placed(fs: FileSystem, space: Space, structures: Structures) -> Structures:
     single[1:] &= generations[1:] != generations[:-1]
     single[:-1] &= generations[1:] != generations[:-1]
     numbers, generations = numbers[single], generations[single]
-    found = structures.number.copy()
+    found = structures.stated_number.copy()
     for at in range(0, len(open_rows), _PIECES_AT_ONCE):
         rows = open_rows[at : at + _PIECES_AT_ONCE]
-        data = read_structures(space, structures.take(rows))
-        found[rows] = _told_by_generations(fs.superblock, data, numbers, generations)
-    told = replace(structures, number=found)
+        data = read_metadata_blocks(space, structures.take(rows))
+        found[rows] = _numbers_by_generation(fs.superblock, data, numbers, generations)
+    told = replace(structures, stated_number=found)
     return told.take((told.kind != INODES) | (found > 0))
 
 
-def _told_by_generations(superblock: Superblock, data: Any, numbers: Any, generations: Any) -> Any:
+def _numbers_by_generation(
+    superblock: Superblock, data: Any, numbers: Any, generations: Any
+) -> Any:
     """Number of the first slot of each piece, 0 where the inodes disagree or none is known."""
     size = superblock.inode_size
     per_block = superblock.block_size // size
@@ -165,16 +171,16 @@ def _told_by_generations(superblock: Superblock, data: Any, numbers: Any, genera
     return np.where(low == high, high, 0)
 
 
-def slots_of(superblock: Superblock, pieces: Structures, data: Any) -> tuple[Any, Any]:
+def inode_slots(superblock: Superblock, pieces: MetadataBlocks, data: Any) -> tuple[Any, Any]:
     """(inode number, uint8 rows) of all slots in pieces of inode tables."""
     size = superblock.inode_size
     per_block = superblock.block_size // size
-    number = pieces.number[:, None] + np.arange(per_block)
+    number = pieces.stated_number[:, None] + np.arange(per_block)
     rows = data[:, : per_block * size].reshape(-1, size)
     return number.reshape(-1), rows
 
 
-def _generations(superblock: Superblock, number: Any, seed: Any) -> Any:
+def _solve_generations(superblock: Superblock, number: Any, seed: Any) -> Any:
     """The generations with which the inodes `number` have the seeds."""
     raw = np.ascontiguousarray(number.astype("<u4")).view(np.uint8).reshape(-1, 4)
     return crc32c_words(crc32c_rows(superblock.seed, raw).astype(np.int64), seed)

@@ -9,40 +9,45 @@ from typing import Any
 import numpy as np
 
 from ext4kit.filesystem.filesystem import ROOT
-from ext4kit.past import Past
-from ext4kit.past.directories import BEFORE
+from ext4kit.past import History
+from ext4kit.past.directories import TID_BEFORE_LOG
 from ext4kit.past.names import NameHistory
 from ext4kit.past.places import Ground, Place
 from ext4kit.past.removed import changed
-from ext4kit.recovery.sources.names import FoundNames, directories_of, name_lives, were_before
+from ext4kit.recovery.sources.names import (
+    FoundEntries,
+    assign_entries,
+    directory_instances,
+    is_former_directory,
+)
 from ext4kit.units import NANOSECONDS
 
 FREED_BLOCK = "freed directory block"
 OLD_COPY = "old copy of a directory block in the journal"
-ONE_REMOVAL = 60 * NANOSECONDS  # between a file and its directory that go together
+SAME_DELETION_WINDOW = 60 * NANOSECONDS  # between a file and its directory that go together
 
 
 @dataclass(frozen=True, slots=True)
-class FoundName:
+class KnownName:
     """The last name of a life.
 
     Attributes:
         name: the name itself.
         path: with all directories above, None where one of them has no name.
-        below: without a path, the part of it that is known, below `inode-NUMBER-GENERATION` of
-            the directory whose name is not.
+        partial_path: without a path, the part of it that is known, below `inode-NUMBER-GENERATION`
+            of the directory whose name is not.
         source: what it was read from.
         ground: what the path rests on; None without one.
     """
 
     name: bytes
     path: bytes | None
-    below: bytes | None
+    partial_path: bytes | None
     source: str
     ground: Ground | None = None
 
 
-class FoundPaths:
+class FoundEntryPaths:
     """Names for lives that the log gives none.
 
     A directory can have got another name since a file in it went. A path goes through what it
@@ -57,10 +62,10 @@ class FoundPaths:
         found: entries of directory blocks found elsewhere.
     """
 
-    def __init__(self, past: Past, history: NameHistory, found: FoundNames) -> None:
+    def __init__(self, past: History, history: NameHistory, found: FoundEntries) -> None:
         self._past = past
         self._history = history
-        life, row = name_lives(past, found)
+        life, row = assign_entries(past, found)
         entries = found.take(row)
         self._row = {one: at for at, one in enumerate(life.tolist())}
         self._names = entries.name.tolist()
@@ -70,16 +75,18 @@ class FoundPaths:
             b"inode-%d-%d" % pair if pair[1] >= 0 else b"inode-%d" % pair[0]
             for pair in zip(self._number, entries.generation.tolist(), strict=True)
         ]
-        above = self._above_of(entries)
+        above = self._parent_instances(entries)
         now = past.fs.inode_table(entries.directory)
         lives = (now.links_count > 0) & (now.generation == entries.generation)
-        lives[above >= 0] = past.alive_now[above[above >= 0]]
-        root = (entries.directory == ROOT) & ~were_before(entries, np.ones(len(entries), bool))
+        lives[above >= 0] = past.is_allocated[above[above >= 0]]
+        root = (entries.directory == ROOT) & ~is_former_directory(
+            entries, np.ones(len(entries), bool)
+        )
         self._above, self._lives, self._root = above.tolist(), lives.tolist(), root.tolist()
 
-    def _above_of(self, entries: FoundNames) -> Any:
+    def _parent_instances(self, entries: FoundEntries) -> Any:
         """Life of each entry's directory, -1 where it is not known or may be another one."""
-        above = directories_of(self._past, entries)
+        above = directory_instances(self._past, entries)
         number, directory = self._past.number, entries.directory
         bearers = np.searchsorted(number, directory, side="right")
         bearers -= np.searchsorted(number, directory)
@@ -89,7 +96,7 @@ class FoundPaths:
     def __len__(self) -> int:
         return len(self._names)
 
-    def of(self, life: int) -> FoundName | None:
+    def name_of(self, life: int) -> KnownName | None:
         """The name of a life, None when none was found."""
         row = self._row.get(life)
         if row is None:
@@ -102,24 +109,24 @@ class FoundPaths:
             parts.append(self._names[row])
             last = row
             folder = self._known_place(row, life)
-            together = folder is None and self._went_together(row, life)
+            together = folder is None and self._deleted_together(row, life)
             life = self._above[row]
             row = self._row.get(life) if together else None
         tail = b"/".join(reversed(parts))
         if folder is not None:
             ground = folder.ground if len(parts) == 1 else Ground.PRESENT_PLACE
-            return FoundName(parts[0], folder.path + b"/" + tail, None, source, ground)
-        return FoundName(parts[0], None, self._top[last] + b"/" + tail, source)
+            return KnownName(parts[0], folder.path + b"/" + tail, None, source, ground)
+        return KnownName(parts[0], None, self._top[last] + b"/" + tail, source)
 
-    def _went_together(self, row: int, life: int) -> bool:
+    def _deleted_together(self, row: int, life: int) -> bool:
         """Whether the directory of an entry went soon after its bearer."""
         above = self._above[row]
         if self._lives[row] or above < 0:
             return False
-        return int(self._changed[above]) - int(self._changed[life]) < ONE_REMOVAL
+        return int(self._last_ctime[above]) - int(self._last_ctime[life]) < SAME_DELETION_WINDOW
 
     @cached_property
-    def _changed(self) -> Any:
+    def _last_ctime(self) -> Any:
         """Per life: when it changed last, ns; of a deleted one, when it went."""
         return changed(self._past)
 
@@ -131,7 +138,7 @@ class FoundPaths:
         place, above = self._place_then(row, life), self._above[row]
         if place is None and self._lives[row]:
             folder = above if above >= 0 else -self._number[row]
-            return self._history.folder_place(folder, int(self._changed[life]))
+            return self._history.folder_place(folder, int(self._last_ctime[life]))
         return place
 
     def _place_then(self, row: int, life: int) -> Place | None:
@@ -141,7 +148,7 @@ class FoundPaths:
         if self._order[row] < 0 and lives:
             live = self._history.live
             at = int(live.rows(np.array([number]))[0])
-            if at >= 0 and live.moved[at] <= self._changed[life]:
+            if at >= 0 and live.moved[at] <= self._last_ctime[life]:
                 path = live.path(number)
                 return None if path is None else Place(path, Ground.PROVEN)
         if above < 0 and not lives:
@@ -149,9 +156,9 @@ class FoundPaths:
         if self._order[row] >= 0:
             when = self._order[row]
         else:
-            when = self._history.before(int(self._changed[life]))
-            if when == BEFORE and not self._went_together(row, life):
+            when = self._history.before(int(self._last_ctime[life]))
+            if when == TID_BEFORE_LOG and not self._deleted_together(row, life):
                 return None
-        path = self._history.folder_path(above if above >= 0 else -number, when)
-        ground = Ground.PRESENT_PLACE if when == BEFORE else Ground.JOURNAL
+        path = self._history.directory_path(above if above >= 0 else -number, when)
+        ground = Ground.PRESENT_PLACE if when == TID_BEFORE_LOG else Ground.JOURNAL
         return None if path is None else Place(path, ground)

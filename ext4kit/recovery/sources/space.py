@@ -24,8 +24,8 @@ from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.blocks import BlockReader, SourceBlocks
 from ext4kit.filesystem.geometry import first_block
 from ext4kit.journal import Log
-from ext4kit.journal.overlay import CopiesInFront
-from ext4kit.past import Past
+from ext4kit.journal.overlay import JournalOverlay
+from ext4kit.past import History
 
 BYTES_AT_ONCE = 8 << 20
 _OWNERS, _MAPPINGS_AT_LEAST = 2, 1 << 20
@@ -36,7 +36,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class BlockBatch:
     """Some blocks that no live file has.
 
     Attributes:
@@ -53,26 +53,26 @@ class Stretch:
         return len(self.blocks)
 
 
-Look = Callable[[Stretch], Any]
+Scanner = Callable[[BlockBatch], Any]
 
 
-class Space:
+class UnallocatedSpace:
     """The space of a file system that no live file has.
 
     Args:
         past: what is known of the file system over time.
     """
 
-    def __init__(self, past: Past) -> None:
+    def __init__(self, past: History) -> None:
         self.past = past
         self.fs: FileSystem = past.fs
         self.log: Log | None = past.log
-        self.blocks: BlockReader = _in_place(past.fs.blocks)
+        self.blocks: BlockReader = below_replay(past.fs.blocks)
 
     @cached_property
-    def free(self) -> Intervals:
+    def runs_with_data(self) -> Intervals:
         """The free runs that the evidence has data in."""
-        return self.unused.intersect(self._data)
+        return self.unused.intersect(self._data_runs)
 
     @cached_property
     def unused(self) -> Intervals:
@@ -87,7 +87,7 @@ class Space:
         return Intervals.concat(parts)
 
     @cached_property
-    def mappings(self) -> int:
+    def max_mappings(self) -> int:
         """As many entries of block maps are believed, so that memory stays bounded.
 
         A block has one owner at a time, and the maps of earlier ones are overwritten by and by.
@@ -95,12 +95,12 @@ class Space:
         return max(_MAPPINGS_AT_LEAST, _OWNERS * int(self.unused.length.sum()))
 
     @cached_property
-    def unnamed_log(self) -> Any:
+    def untagged_positions(self) -> Any:
         """Log blocks (int64) that no descriptor names and that are no metadata of the log."""
         return np.zeros(0, np.int64) if self.log is None else self.log.unclaimed
 
     @cached_property
-    def _data(self) -> Intervals:
+    def _data_runs(self) -> Intervals:
         """The runs of blocks that do not wholly lie in holes."""
         size = self.blocks.block_size
         pieces = iter([range(self.blocks.blocks_count * size)])
@@ -116,7 +116,7 @@ class Space:
     def _groups_with_data(self) -> Iterator[tuple[int, int]]:
         """(first block, end) of the groups that have something else than holes."""
         superblock = self.fs.superblock
-        start, end = self._data.start, self._data.end
+        start, end = self._data_runs.start, self._data_runs.end
         per_group, origin = superblock.blocks_per_group, superblock.first_data_block
         low = np.maximum(start - origin, 0) // per_group
         high = np.maximum(end - 1 - origin, 0) // per_group
@@ -137,29 +137,29 @@ class Space:
         free: Bools = used[: end - first] == 0
         return free
 
-    def stretches(self) -> Iterator[Stretch]:
+    def batches(self) -> Iterator[BlockBatch]:
         """All of it: the free runs by block, then the log blocks that no descriptor names."""
-        yield from chain(self._free_stretches(), self._log_stretches())
+        yield from chain(self._unallocated_batches(), self._journal_batches())
 
     @cached_property
-    def size(self) -> int:
-        """Bytes that `stretches` gives."""
-        count = int(self.free.length.sum()) + len(self.unnamed_log)
+    def bytes(self) -> int:
+        """Bytes that `batches` gives."""
+        count = int(self.runs_with_data.length.sum()) + len(self.untagged_positions)
         return count * self.blocks.block_size
 
-    def _free_stretches(self) -> Iterator[Stretch]:
+    def _unallocated_batches(self) -> Iterator[BlockBatch]:
         most = max(BYTES_AT_ONCE // self.blocks.block_size, 1)
-        row, position, length = split(self.free.length, most)
-        start = self.free.start[row] + position
+        row, position, length = split(self.runs_with_data.length, most)
+        start = self.runs_with_data.start[row] + position
         ends = np.cumsum(length)
         at = 0
         while at < len(start):
             stop = int(np.searchsorted(ends, (ends[at - 1] if at else 0) + most, side="right"))
             stop = max(stop, at + 1)
-            yield from self._read(start[at:stop], length[at:stop])
+            yield from self._read_batch(start[at:stop], length[at:stop])
             at = stop
 
-    def _read(self, start: Any, length: Any) -> Iterator[Stretch]:
+    def _read_batch(self, start: Any, length: Any) -> Iterator[BlockBatch]:
         """The runs as one stretch, as they lie where it is one run; what fails block by block."""
         blocks = np.repeat(start - np.cumsum(length) + length, length) + np.arange(length.sum())
         try:
@@ -171,19 +171,19 @@ class Space:
         except AccessError:
             data, readable = self.fs.fetch(blocks)
             blocks, data = blocks[readable], data[readable]
-        yield Stretch(blocks, data)
+        yield BlockBatch(blocks, data)
 
-    def _log_stretches(self) -> Iterator[Stretch]:
+    def _journal_batches(self) -> Iterator[BlockBatch]:
         if self.log is None:
             return
         most = max(BYTES_AT_ONCE // self.log.reader.blocks.block_size, 1)
-        for at in range(0, len(self.unnamed_log), most):
-            positions = self.unnamed_log[at : at + most]
-            yield Stretch(positions, self.log.reader.read(positions), in_log=True)
+        for at in range(0, len(self.untagged_positions), most):
+            positions = self.untagged_positions[at : at + most]
+            yield BlockBatch(positions, self.log.reader.read(positions), in_log=True)
 
 
-def survey(
-    space: Space, looks: Sequence[Look], progress: Progress | None = None
+def scan(
+    space: UnallocatedSpace, looks: Sequence[Scanner], progress: Progress | None = None
 ) -> Iterator[tuple[Any, ...]]:
     """What each look makes of each stretch, in order; several stretches are looked at at once.
 
@@ -195,23 +195,23 @@ def survey(
     waiting: deque[tuple[int, Future[tuple[Any, ...]]]] = deque()
     done = 0
     with ThreadPoolExecutor(WORKERS) as pool:
-        for stretch in space.stretches():
+        for stretch in space.batches():
             future = pool.submit(lambda one: tuple(look(one) for look in looks), stretch)
             waiting.append((stretch.data.nbytes, future))
             while len(waiting) > AHEAD:
                 done += waiting[0][0]
                 yield waiting.popleft()[1].result()
                 if progress is not None:
-                    progress(done, space.size)
+                    progress(done, space.bytes)
         for size, future in waiting:
             done += size
             yield future.result()
             if progress is not None:
-                progress(done, space.size)
+                progress(done, space.bytes)
 
 
-def _in_place(blocks: BlockReader) -> BlockReader:
+def below_replay(blocks: BlockReader) -> BlockReader:
     """The blocks as the disk has them, without what a replay would put in front."""
-    while isinstance(blocks, CopiesInFront):
+    while isinstance(blocks, JournalOverlay):
         blocks = blocks.base
     return blocks

@@ -19,7 +19,7 @@ from ext4kit.parsers.inode import InodeFlags, InodeTable
 SLOTS = 4
 
 
-def stale_starts(table: InodeTable) -> tuple[Any, Any]:
+def stale_extent_starts(table: InodeTable) -> tuple[Any, Any]:
     """The first file blocks of the extents that freed inodes had.
 
     Args:
@@ -40,14 +40,14 @@ def stale_starts(table: InodeTable) -> tuple[Any, Any]:
     return start, np.where(told, np.cumprod(cleared, axis=1).sum(axis=1), 0)
 
 
-def arranged(runs: Runs, starts: Any, count: Any) -> tuple[Runs, Any, Any]:
+def order_by_extent_starts(runs: Runs, starts: Any, count: Any) -> tuple[Runs, Any, Any]:
     """Put the runs that each file had in the order in which its extents began.
 
     An extent reaches to where the next one begins, so the lengths of all but the last are known.
 
     Args:
         runs: by owner, in order of the disk.
-        starts: what `stale_starts` gave of the owners.
+        starts: what `stale_extent_starts` gave of the owners.
         count: likewise.
 
     Returns:
@@ -58,8 +58,8 @@ def arranged(runs: Runs, starts: Any, count: Any) -> tuple[Runs, Any, Any]:
     step = np.diff(starts, axis=1)
     file, slot = np.nonzero(np.arange(SLOTS - 1)[None, :] < count[:, None] - 1)
     length = step[file, slot]
-    mine, known = (_ranked(*part) for part in ((runs.owner, runs.length), (file, length)))
-    place, taken = _placed(mine, known)
+    mine, known = (_with_rank(*part) for part in ((runs.owner, runs.length), (file, length)))
+    place, taken = _find_rows(mine, known)
     logical = np.full(len(runs), -1)
     logical[place[taken]] = starts[file[taken], slot[taken]]
     fits = (np.bincount(runs.owner, minlength=files) == count) & (count > 1)
@@ -80,7 +80,7 @@ def arranged(runs: Runs, starts: Any, count: Any) -> tuple[Runs, Any, Any]:
     return put, fits, alike
 
 
-def _ranked(owner: Any, length: Any) -> Any:
+def _with_rank(owner: Any, length: Any) -> Any:
     """int64 (n, 3): owner, length, and how many of both the same are before."""
     order = np.lexsort((length, owner))
     rank = np.empty(len(order), np.int64)
@@ -88,7 +88,7 @@ def _ranked(owner: Any, length: Any) -> Any:
     return np.stack([owner, length, rank], axis=1)
 
 
-def _placed(rows: Any, wanted: Any) -> tuple[Any, Any]:
+def _find_rows(rows: Any, wanted: Any) -> tuple[Any, Any]:
     """(place in `rows` of each wanted row, bool: it is there); all rows differ."""
     both, back = np.unique(np.concatenate([rows, wanted]), axis=0, return_inverse=True)
     place = np.full(len(both), -1)

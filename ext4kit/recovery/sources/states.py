@@ -11,48 +11,50 @@ from typing import Any
 import numpy as np
 
 from ext4kit.parsers.inode import InodeTable, inode_checksums_ok, parse_inodes
-from ext4kit.past.states import are_ordinary
-from ext4kit.recovery.sources.owners import slots_of
-from ext4kit.recovery.sources.space import Space
-from ext4kit.recovery.sources.structures import INODES, Structures, read_structures
-from ext4kit.recovery.sources.undescribed import orders_of
+from ext4kit.past.states import is_user_inode
+from ext4kit.recovery.sources.owners import inode_slots
+from ext4kit.recovery.sources.space import UnallocatedSpace
+from ext4kit.recovery.sources.structures import INODES, MetadataBlocks, read_metadata_blocks
+from ext4kit.recovery.sources.undescribed import tids_of_untagged
 
-OLDEST = 0  # an order before that of every transaction
+TID_UNDATED = 0  # an order before that of every transaction
 _AT_ONCE = 2048
 
 
-def old_states(space: Space, structures: Structures) -> list[tuple[InodeTable, Any]]:
+def find_older_states(
+    space: UnallocatedSpace, structures: MetadataBlocks
+) -> list[tuple[InodeTable, Any]]:
     """(states, orders of the transactions that show them) that the described log lacks.
 
     Args:
         space: where the structures were found.
         structures: what was found there, pieces of inode tables with their numbers.
     """
-    pieces = structures.of(INODES)
-    pieces = pieces.take(pieces.number > 0)
+    pieces = structures.of_kind(INODES)
+    pieces = pieces.take(pieces.stated_number > 0)
     found = []
     epochs = space.past.epochs
     for in_log in (True, False):
-        some = pieces.take(pieces.in_log == in_log)
-        told = orders_of(space.log, some.block) if in_log else np.zeros(len(some), np.int64)
+        some = pieces.take(pieces.in_journal == in_log)
+        told = tids_of_untagged(space.log, some.block) if in_log else np.zeros(len(some), np.int64)
         if not epochs.has_one_size:  # what is older may be cut at other places
             kept = told >= epochs.first_of_layout
             some, told = some.take(kept), told[kept]
-        order = np.maximum(told, OLDEST)
+        order = np.maximum(told, TID_UNDATED)
         for at in range(0, len(some), _AT_ONCE):
             part = slice(at, at + _AT_ONCE)
-            table, piece = _read(space, some.take(part))
+            table, piece = _read_states(space, some.take(part))
             found.append((table, order[part][piece]))
-    return [_newest(table, order) for table, order in found if len(table)]
+    return [_last_linked_per_instance(table, order) for table, order in found if len(table)]
 
 
-def _read(space: Space, pieces: Structures) -> tuple[InodeTable, Any]:
+def _read_states(space: UnallocatedSpace, pieces: MetadataBlocks) -> tuple[InodeTable, Any]:
     """(sound inodes of users in the pieces, the piece that each is from)."""
     superblock = space.fs.superblock
-    number, rows = slots_of(superblock, pieces, read_structures(space, pieces))
+    number, rows = inode_slots(superblock, pieces, read_metadata_blocks(space, pieces))
     piece = np.arange(len(number)) // (superblock.block_size // superblock.inode_size)
     table = parse_inodes(rows, number, superblock)
-    kept = np.flatnonzero(are_ordinary(space.fs, table) & (number <= superblock.inodes_count))
+    kept = np.flatnonzero(is_user_inode(space.fs, table) & (number <= superblock.inodes_count))
     table = table.take(kept)
     if superblock.has_metadata_checksums:
         sound = inode_checksums_ok(table, superblock)
@@ -60,7 +62,7 @@ def _read(space: Space, pieces: Structures) -> tuple[InodeTable, Any]:
     return table, piece[kept]
 
 
-def _newest(table: InodeTable, order: Any) -> tuple[InodeTable, Any]:
+def _last_linked_per_instance(table: InodeTable, order: Any) -> tuple[InodeTable, Any]:
     """Of several states of one life at one time the last one that shows it linked.
 
     Only where none does, the last one: a freed inode tells of nothing that it had.

@@ -23,8 +23,8 @@ from ext4kit.parsers.checksums import crc32c_seeds, crc32c_words
 from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.journal import MAGIC_BYTES
 from ext4kit.parsers.superblock import Superblock
-from ext4kit.recovery.sources.inode_pieces import find_inode_pieces
-from ext4kit.recovery.sources.space import Space, Stretch
+from ext4kit.recovery.sources.inode_pieces import find_inode_table_blocks
+from ext4kit.recovery.sources.space import BlockBatch, UnallocatedSpace
 
 EXTENTS, DIRECTORY, HTREE, XATTR, INODES, LOG = range(1, 7)
 NO_SEED = -1
@@ -34,38 +34,38 @@ _LOG_KINDS = np.arange(1, 6) << 24  # big-endian numbers of block types, read as
 
 
 @dataclass(frozen=True, slots=True)
-class Structures(Table):
+class MetadataBlocks(Table):
     """Blocks of metadata as columns (n,).
 
     Attributes:
         kind: int8, EXTENTS, DIRECTORY, HTREE, XATTR, INODES, or LOG for what an old log had of
             its own.
         block: int64, file system block, or block of the log.
-        in_log: bool, it is a block of the log.
+        in_journal: bool, it is a block of the log.
         seed: int64, the register that the block's checksum was started at, NO_SEED without
             metadata_csum and for inodes and attributes.
-        number: int64, what the block says of itself: a directory's first block its inode
+        stated_number: int64, what the block says of itself: a directory's first block its inode
             number, inodes that of the first slot, attributes the block they belong in; 0 for
             nothing.
-        held: int32, entries in it: extents or index entries, names, used slots.
+        entries: int32, entries in it: extents or index entries, names, used slots.
     """
 
     kind: Codes
     block: Int64s
-    in_log: Bools
+    in_journal: Bools
     seed: Int64s
-    number: Int64s
-    held: Int32s
+    stated_number: Int64s
+    entries: Int32s
 
-    def of(self, kind: int) -> Structures:
+    def of_kind(self, kind: int) -> MetadataBlocks:
         """Those of one kind."""
         return self.take(self.kind == kind)
 
 
-def read_structures(space: Space, structures: Structures) -> Any:
+def read_metadata_blocks(space: UnallocatedSpace, structures: MetadataBlocks) -> Any:
     """The blocks of a table once more, uint8 (n, block size); what cannot be read is zeros."""
     data = np.zeros((len(structures), space.fs.superblock.block_size), np.uint8)
-    logged = structures.in_log
+    logged = structures.in_journal
     in_place = structures.block[~logged]
     try:
         data[~logged] = space.blocks.read_many(in_place)
@@ -76,11 +76,11 @@ def read_structures(space: Space, structures: Structures) -> Any:
     return data
 
 
-def _columns(
+def _make(
     kind: int, block: Any, in_log: bool, seed: Any = None, number: Any = None, held: Any = None
-) -> Structures:
+) -> MetadataBlocks:
     count = len(block)
-    return Structures(
+    return MetadataBlocks(
         np.full(count, kind, np.int8),
         block,
         np.full(count, in_log),
@@ -90,7 +90,7 @@ def _columns(
     )
 
 
-def structure_look(superblock: Superblock) -> Callable[[Stretch], Structures]:
+def metadata_scanner(superblock: Superblock) -> Callable[[BlockBatch], MetadataBlocks]:
     """A look for `survey` that finds the metadata of one file system.
 
     Args:
@@ -99,12 +99,12 @@ def structure_look(superblock: Superblock) -> Callable[[Stretch], Structures]:
     """
     finders = (
         *(_find_extents, _find_directories, _find_htree),
-        *(_find_xattrs, _find_inodes, _find_log),
+        *(_find_xattrs, _find_inodes, _find_journal_blocks),
     )
 
-    def look(stretch: Stretch) -> Structures:
+    def look(stretch: BlockBatch) -> MetadataBlocks:
         words = stretch.data.view("<u4")
-        return Structures.concat([find(superblock, stretch, words) for find in finders])
+        return MetadataBlocks.concat([find(superblock, stretch, words) for find in finders])
 
     return look
 
@@ -112,24 +112,24 @@ def structure_look(superblock: Superblock) -> Callable[[Stretch], Structures]:
 # -- extent tree nodes --------------------------------------------------------------------
 
 
-def _find_extents(superblock: Superblock, stretch: Stretch, words: Any) -> Structures:
+def _find_extents(superblock: Superblock, stretch: BlockBatch, words: Any) -> MetadataBlocks:
     room = extents.capacity(superblock.block_size)
     hits = np.flatnonzero(words[:, 0] & 0xFFFF == extents.MAGIC)
     hits = hits[words[hits, 1] & 0xFFFF == room]
     if not len(hits):
-        return _columns(EXTENTS, hits, stretch.in_log)
+        return _make(EXTENTS, hits, stretch.in_log)
     rows = stretch.data[hits]
-    sane, held = are_extent_nodes(rows, superblock.blocks_count)
+    sane, held = is_extent_node(rows, superblock.blocks_count)
     rows, hits, held = rows[sane], hits[sane], held[sane]
     seed = None
     if superblock.has_metadata_checksums:
         end = extents.HEADER.size + room * extents.EXTENT.size
         stored = extents.TAIL.columns(rows, end)["et_checksum"].astype(np.int64)
         seed = crc32c_seeds(stored, rows[:, :end], end)
-    return _columns(EXTENTS, stretch.blocks[hits], stretch.in_log, seed, None, held)
+    return _make(EXTENTS, stretch.blocks[hits], stretch.in_log, seed, None, held)
 
 
-def are_extent_nodes(rows: Any, blocks_count: int) -> tuple[Any, Any]:
+def is_extent_node(rows: Any, blocks_count: int) -> tuple[Any, Any]:
     """(bool (n,), entries (n,)): nodes whose entries ascend and point into the file system.
 
     Args:
@@ -153,23 +153,23 @@ def are_extent_nodes(rows: Any, blocks_count: int) -> tuple[Any, Any]:
 # -- directories --------------------------------------------------------------------------
 
 
-def _find_directories(superblock: Superblock, stretch: Stretch, words: Any) -> Structures:
+def _find_directories(superblock: Superblock, stretch: BlockBatch, words: Any) -> MetadataBlocks:
     typed = Incompat.FILETYPE in superblock.features
     size, data = superblock.block_size, stretch.data
-    hits = np.flatnonzero(_begins_with_entry(superblock, words))
+    hits = np.flatnonzero(_starts_with_dirent(superblock, words))
     seed = None
     if superblock.has_metadata_checksums:
         tail = words.shape[1] - directory.DIRENT_TAIL.size // 4
         mark = directory.DIRENT_TAIL.size | directory.TAIL_FILE_TYPE << 24
         hits = hits[(words[hits, tail] == 0) & (words[hits, tail + 1] == mark)]
     if not len(hits):
-        return _columns(DIRECTORY, hits, stretch.in_log)
+        return _make(DIRECTORY, hits, stretch.in_log)
     rows = data[hits]
     entries, broken = directory.parse_entries(rows, typed)
     held = np.bincount(entries.block, minlength=len(rows))
     sound = broken < 0
     if not superblock.has_metadata_checksums:
-        sound &= (held > 0) & ~(_are_first(words, hits) & _hide_index(words, hits))
+        sound &= (held > 0) & ~(_is_first_block(words, hits) & _has_index_root(words, hits))
         odd = (entries.inode > superblock.inodes_count) | ~directory.are_names(rows, entries)
         odd |= entries.file_type > 7
         sound[entries.block[odd]] = False
@@ -178,11 +178,11 @@ def _find_directories(superblock: Superblock, stretch: Stretch, words: Any) -> S
         end = size - directory.DIRENT_TAIL.size
         stored = words[hits, -1].astype(np.int64)
         seed = crc32c_seeds(stored, rows[:, :end], end)
-    number = np.where(_are_first(words, hits), words[hits, 0], 0).astype(np.int64)
-    return _columns(DIRECTORY, stretch.blocks[hits], stretch.in_log, seed, number, held)
+    number = np.where(_is_first_block(words, hits), words[hits, 0], 0).astype(np.int64)
+    return _make(DIRECTORY, stretch.blocks[hits], stretch.in_log, seed, number, held)
 
 
-def _begins_with_entry(superblock: Superblock, words: Any) -> Any:
+def _starts_with_dirent(superblock: Superblock, words: Any) -> Any:
     """Per block (bool): its first eight bytes can be those of a directory entry."""
     inode, head = words[:, 0], words[:, 1]
     fits = (inode <= superblock.inodes_count) & (head & 3 == 0) & (head != 0)
@@ -196,20 +196,20 @@ def _begins_with_entry(superblock: Superblock, words: Any) -> Any:
     return fits
 
 
-def _are_first(words: Any, hits: Any) -> Any:
+def _is_first_block(words: Any, hits: Any) -> Any:
     """Per hit (bool): a directory's first block, which begins with `.`."""
     return (words[hits, 1] & 0xFFFFFF == 12 | 1 << 16) & (words[hits, 2] == _DOT)
 
 
-def _find_htree(superblock: Superblock, stretch: Stretch, words: Any) -> Structures:
+def _find_htree(superblock: Superblock, stretch: BlockBatch, words: Any) -> MetadataBlocks:
     """Index roots, which hold `.` and `..`, and index nodes."""
     size = superblock.block_size
     root = (words[:, 1] & 0xFFFFFF == 12 | 1 << 16) & (words[:, 2] == _DOT)
     node = (words[:, 0] == 0) & (words[:, 1] == size % (1 << 16))
     hits = np.flatnonzero(root | node)
     if not len(hits):
-        return _columns(HTREE, hits, stretch.in_log)
-    hits = hits[~root[hits] | _hide_index(words, hits)]
+        return _make(HTREE, hits, stretch.in_log)
+    hits = hits[~root[hits] | _has_index_root(words, hits)]
     start = np.where(root[hits], htree.DX_ROOT.size, htree.FAKE_DIRENT.size)
     counts = words[hits, start // 4].astype(np.int64)
     limit, held = counts & 0xFFFF, counts >> 16
@@ -221,10 +221,10 @@ def _find_htree(superblock: Superblock, stretch: Stretch, words: Any) -> Structu
     if superblock.has_metadata_checksums:
         seed = _htree_seeds(stretch.data[hits], start, held, limit)
     number = np.where(root[hits], words[hits, 0], 0).astype(np.int64)
-    return _columns(HTREE, stretch.blocks[hits], stretch.in_log, seed, number, held)
+    return _make(HTREE, stretch.blocks[hits], stretch.in_log, seed, number, held)
 
 
-def _hide_index(words: Any, hits: Any) -> Any:
+def _has_index_root(words: Any, hits: Any) -> Any:
     """Per hit (bool): its `..` takes the rest of the block, where an index tells of itself."""
     size = words.shape[1] * 4
     head = words[hits, 4] & 0xFFFFFF == (size - 12) % (1 << 16) | 2 << 16
@@ -248,21 +248,21 @@ def _htree_seeds(rows: Any, start: Any, held: Any, limit: Any) -> Any:
 # -- attributes and inodes ----------------------------------------------------------------
 
 
-def _find_xattrs(superblock: Superblock, stretch: Stretch, words: Any) -> Structures:
+def _find_xattrs(superblock: Superblock, stretch: BlockBatch, words: Any) -> MetadataBlocks:
     hits = np.flatnonzero(words[:, 0] == xattr.MAGIC)
     hits = hits[(words[hits, 2] == 1) & (words[hits, 1] > 0)]
     if not len(hits):
-        return _columns(XATTR, hits, stretch.in_log)
+        return _make(XATTR, hits, stretch.in_log)
     blocks = stretch.blocks[hits]
     home = np.zeros(len(hits), np.int64) if stretch.in_log else blocks
     if superblock.has_metadata_checksums:
-        home = _xattr_homes(superblock, stretch.data[hits])
+        home = _xattr_block_numbers(superblock, stretch.data[hits])
         kept = (home > 0) & (home < superblock.blocks_count)
         blocks, home = blocks[kept], home[kept]
-    return _columns(XATTR, blocks, stretch.in_log, None, home)
+    return _make(XATTR, blocks, stretch.in_log, None, home)
 
 
-def _xattr_homes(superblock: Superblock, rows: Any) -> Any:
+def _xattr_block_numbers(superblock: Superblock, rows: Any) -> Any:
     """The block number (below 2**32) that each checksum covers before the block's own bytes."""
     at = xattr.XATTR_BLOCK_HEADER.offset_of("h_checksum")
     stored = xattr.XATTR_BLOCK_HEADER.columns(rows)["h_checksum"].astype(np.int64)
@@ -273,13 +273,13 @@ def _xattr_homes(superblock: Superblock, rows: Any) -> Any:
     return crc32c_words(superblock.seed, low)
 
 
-def _find_inodes(superblock: Superblock, stretch: Stretch, words: Any) -> Structures:
-    hits, first, held = find_inode_pieces(superblock, stretch.data, words)
-    return _columns(INODES, stretch.blocks[hits], stretch.in_log, None, first, held)
+def _find_inodes(superblock: Superblock, stretch: BlockBatch, words: Any) -> MetadataBlocks:
+    hits, first, held = find_inode_table_blocks(superblock, stretch.data, words)
+    return _make(INODES, stretch.blocks[hits], stretch.in_log, None, first, held)
 
 
-def _find_log(superblock: Superblock, stretch: Stretch, words: Any) -> Structures:
+def _find_journal_blocks(superblock: Superblock, stretch: BlockBatch, words: Any) -> MetadataBlocks:
     """Descriptors, commits and the like of a log that lay in what is free now."""
     hits = np.flatnonzero(words[:, 0] == _LOG_MAGIC)
     hits = hits[np.isin(words[hits, 1], _LOG_KINDS)]
-    return _columns(LOG, stretch.blocks[hits], stretch.in_log)
+    return _make(LOG, stretch.blocks[hits], stretch.in_log)

@@ -14,11 +14,11 @@ from typing import Any, Self
 import numpy as np
 
 from ext4kit.arrays.grouping import row_bounds
-from ext4kit.filesystem.maps import Runs, joined
-from ext4kit.recovery.sources.carving.lists import DIRECT
-from ext4kit.recovery.sources.ends import last_bytes
-from ext4kit.recovery.sources.indirect import are_steady
-from ext4kit.recovery.sources.space import Space
+from ext4kit.filesystem.maps import Runs, merge_adjacent
+from ext4kit.recovery.sources.carving.lists import DIRECT_BLOCKS
+from ext4kit.recovery.sources.ends import sizes_to_last_nonzero
+from ext4kit.recovery.sources.indirect import is_mostly_sequential
+from ext4kit.recovery.sources.space import UnallocatedSpace
 
 _AT_ONCE = 2048
 _FEW = 4  # so many pointers are none by chance
@@ -29,7 +29,7 @@ _WINDOW, _PERIODS = 24, 4  # pointers that tell how a file begins, and how far a
 
 
 @dataclass(frozen=True, slots=True)
-class FoundTrees:
+class IndirectMaps:
     """Files that indirect blocks map, one row a file.
 
     Attributes:
@@ -50,7 +50,7 @@ class FoundTrees:
         return len(self.size)
 
     @property
-    def damaged(self) -> Any:
+    def is_incomplete(self) -> Any:
         """Bool: the file is not all there, as far as the tree tells."""
         return self.headless | self.reused
 
@@ -64,7 +64,7 @@ class FoundTrees:
 
 
 @dataclass(frozen=True, slots=True)
-class _Pointers:
+class _PointerTable:
     """All pointers of all candidates, by node and slot: node, slot, block; their bounds."""
 
     node: Any
@@ -87,23 +87,23 @@ class _Pointers:
         return self.of(*columns, int(kept.sum()))
 
 
-def find_trees(space: Space, candidates: Any) -> FoundTrees:
+def rebuild_indirect_maps(space: UnallocatedSpace, candidates: Any) -> IndirectMaps:
     """Join the indirect blocks that a survey found.
 
     Args:
         space: where they were found.
         candidates: int64, what `indirect_look` gave.
     """
-    nodes = _bounded(space, np.unique(candidates))
-    level, pointers, nodes = _sorted_out(space, nodes)
-    parent = _parents(nodes, level, pointers)
-    head, base = _heads(space, nodes, level, parent, pointers)
-    return _files(space, nodes, level, parent, head, base, pointers)
+    nodes = _limit(space, np.unique(candidates))
+    level, pointers, nodes = _classify_levels(space, nodes)
+    parent = _parent_rows(nodes, level, pointers)
+    head, base = _find_heads(space, nodes, level, parent, pointers)
+    return _assemble(space, nodes, level, parent, head, base, pointers)
 
 
-def _bounded(space: Space, nodes: Any) -> Any:
+def _limit(space: UnallocatedSpace, nodes: Any) -> Any:
     """The nodes, as far as they do not name many times the blocks that there are."""
-    room = space.mappings
+    room = space.max_mappings
     if len(nodes) * (space.fs.superblock.block_size // 4) <= room:
         return nodes
     for at in range(0, len(nodes), _AT_ONCE):
@@ -116,7 +116,7 @@ def _bounded(space: Space, nodes: Any) -> Any:
     return nodes
 
 
-def _read(space: Space, nodes: Any) -> _Pointers:
+def _read_pointers(space: UnallocatedSpace, nodes: Any) -> _PointerTable:
     parts = [(*[np.zeros(0, np.int64)] * 3,)]
     for at in range(0, len(nodes), _AT_ONCE):
         data, _ = space.fs.fetch(nodes[at : at + _AT_ONCE])
@@ -124,17 +124,17 @@ def _read(space: Space, nodes: Any) -> _Pointers:
         row, slot = np.nonzero(words)
         parts.append((row + at, slot, words[row, slot].astype(np.int64)))
     node, slot, block = map(np.concatenate, zip(*parts, strict=True))
-    return _Pointers.of(node, slot, block, len(nodes))
+    return _PointerTable.of(node, slot, block, len(nodes))
 
 
-def _sorted_out(space: Space, nodes: Any) -> tuple[Any, _Pointers, Any]:
+def _classify_levels(space: UnallocatedSpace, nodes: Any) -> tuple[Any, _PointerTable, Any]:
     """(level, pointers, nodes) of the candidates that point at blocks nobody has.
 
     Level 1 points at content. What content holds can look like pointers: a candidate that
     another one of level 1 points at is content.
     """
-    pointers = _read(space, nodes)
-    kept = _believed(space, nodes, pointers)
+    pointers = _read_pointers(space, nodes)
+    kept = _is_plausible(space, nodes, pointers)
     nodes, pointers = nodes[kept], pointers.take(kept)
     held = np.bincount(pointers.node, minlength=len(nodes))
     inner = np.isin(pointers.block, nodes)
@@ -148,7 +148,7 @@ def _sorted_out(space: Space, nodes: Any) -> tuple[Any, _Pointers, Any]:
     return level[~content], pointers.take(~content), nodes[~content]
 
 
-def _believed(space: Space, nodes: Any, pointers: _Pointers) -> Any:
+def _is_plausible(space: UnallocatedSpace, nodes: Any, pointers: _PointerTable) -> Any:
     """Per candidate (bool): most of its pointers follow each other, or all are indirect blocks.
 
     Tables of ascending numbers, as programs hold them, are neither.
@@ -157,14 +157,16 @@ def _believed(space: Space, nodes: Any, pointers: _Pointers) -> Any:
     held = np.bincount(pointers.node, minlength=len(nodes))
     taken = np.bincount(pointers.node[used], minlength=len(nodes))
     free = (2 * taken < held) & (held > 0)
-    found = free & are_steady(pointers.node, pointers.block, len(nodes), space.fs.superblock)
+    found = free & is_mostly_sequential(
+        pointers.node, pointers.block, len(nodes), space.fs.superblock
+    )
     for _ in range(_LEVELS - 1):
         strange = ~np.isin(pointers.block, nodes[found])
         found |= free & (np.bincount(pointers.node[strange], minlength=len(nodes)) == 0)
     return found
 
 
-def _parents(nodes: Any, level: Any, pointers: _Pointers) -> Any:
+def _parent_rows(nodes: Any, level: Any, pointers: _PointerTable) -> Any:
     """Per node: the one that points at it, -1 for none."""
     parent = np.full(len(nodes), -1)
     if not len(nodes):
@@ -175,11 +177,11 @@ def _parents(nodes: Any, level: Any, pointers: _Pointers) -> Any:
     return parent
 
 
-def _heads(
-    space: Space, nodes: Any, level: Any, parent: Any, pointers: _Pointers
+def _find_heads(
+    space: UnallocatedSpace, nodes: Any, level: Any, parent: Any, pointers: _PointerTable
 ) -> tuple[Any, Any]:
     """(root that each root's file begins with, first of the 12 direct blocks or -1)."""
-    first, last = _bounds(nodes, level, parent, pointers)
+    first, last = _content_bounds(nodes, level, parent, pointers)
     file = np.arange(len(nodes))
     if not len(nodes):
         return file, first
@@ -192,12 +194,17 @@ def _heads(
         high = np.searchsorted(last[before], first[roots])
         sole = high - low == 1
         file[roots[sole]] = file[before[low[sole]]]
-    direct = np.where(first == nodes + 1, nodes, first) - DIRECT
-    known = (level == 1) & (parent < 0) & (first >= 0) & _direct_ones(nodes, pointers).any(axis=1)
+    direct = np.where(first == nodes + 1, nodes, first) - DIRECT_BLOCKS
+    known = (
+        (level == 1)
+        & (parent < 0)
+        & (first >= 0)
+        & _direct_block_pattern(nodes, pointers).any(axis=1)
+    )
     return file, np.where(known, direct, -1)
 
 
-def _direct_ones(nodes: Any, pointers: _Pointers) -> Any:
+def _direct_block_pattern(nodes: Any, pointers: _PointerTable) -> Any:
     """(n, 12) bool: which direct blocks a file has whose first indirect block this one is.
 
     Its first pointers have to lie on disk as they do in the file. Where some are left out at
@@ -207,23 +214,25 @@ def _direct_ones(nodes: Any, pointers: _Pointers) -> Any:
     place = np.arange(len(pointers.node)) - pointers.first[pointers.node]
     first = pointers.block[pointers.first][pointers.node]
     early = pointers.slot < _WINDOW
-    odd = (place < DIRECT) & (pointers.block - pointers.slot != first)
+    odd = (place < DIRECT_BLOCKS) & (pointers.block - pointers.slot != first)
     sound = np.bincount(pointers.node[odd], minlength=len(nodes)) == 0
     present = np.zeros((len(nodes), _WINDOW), bool)
     present[pointers.node[early], pointers.slot[early]] = True
     ends = pointers.slot[pointers.last] if len(nodes) else place
     told = np.arange(_WINDOW) <= ends[:, None]
-    direct, open_rows = np.zeros((len(nodes), DIRECT), bool), sound.copy()
+    direct, open_rows = np.zeros((len(nodes), DIRECT_BLOCKS), bool), sound.copy()
     for period in range(1, _PERIODS + 1):
         again = (present[:, period:] == present[:, :-period]) | ~told[:, period:]
-        fits = open_rows & again.all(axis=1) & ((period == 1) | (ends >= DIRECT))
-        pattern = present[:, (np.arange(DIRECT) - DIRECT) % period]
+        fits = open_rows & again.all(axis=1) & ((period == 1) | (ends >= DIRECT_BLOCKS))
+        pattern = present[:, (np.arange(DIRECT_BLOCKS) - DIRECT_BLOCKS) % period]
         direct[fits] = pattern[fits]
         open_rows &= ~fits
     return direct
 
 
-def _bounds(nodes: Any, level: Any, parent: Any, pointers: _Pointers) -> tuple[Any, Any]:
+def _content_bounds(
+    nodes: Any, level: Any, parent: Any, pointers: _PointerTable
+) -> tuple[Any, Any]:
     """(first, last) block of content below each node; -1 where that is not known."""
     first, last = np.full((2, len(nodes)), -1)
     ones = np.flatnonzero(level == 1)
@@ -240,17 +249,17 @@ def _bounds(nodes: Any, level: Any, parent: Any, pointers: _Pointers) -> tuple[A
     return first, last
 
 
-def _files(
-    space: Space,
+def _assemble(
+    space: UnallocatedSpace,
     nodes: Any,
     level: Any,
     parent: Any,
     head: Any,
     base: Any,
-    pointers: _Pointers,
-) -> FoundTrees:
+    pointers: _PointerTable,
+) -> IndirectMaps:
     """Lay the content of all nodes out by file block."""
-    logical = _logical(nodes, level, parent, pointers, space.fs.superblock.block_size // 4)
+    logical = _first_logical(nodes, level, parent, pointers, space.fs.superblock.block_size // 4)
     root = np.arange(len(nodes))
     for _ in range(_LEVELS):
         root = np.where(parent[root] >= 0, parent[root], root)
@@ -260,25 +269,29 @@ def _files(
     rows = [owner[node]]
     places = [logical[node] + pointers.slot[content]]
     blocks = [pointers.block[content]]
-    direct = _direct_ones(nodes, pointers)[file]
-    start = _direct_blocks(space, base[file], direct, pointers.block, nodes)
-    row, position = _written(space, start, direct)
+    direct = _direct_block_pattern(nodes, pointers)[file]
+    start = _check_direct_blocks(space, base[file], direct, pointers.block, nodes)
+    row, position = _nonzero_direct_blocks(space, start, direct)
     rows, places = [*rows, row], [*places, position]
     blocks.append(start[row] + position)
-    runs = _runs(*map(np.concatenate, (rows, places, blocks)))
+    runs = _to_runs(*map(np.concatenate, (rows, places, blocks)))
     used = space.fs.bitmaps.blocks_in_use(runs.physical)
     reused = np.zeros(len(file), bool)
     reused[runs.owner[used]] = True
     size = np.zeros(len(file), np.int64)
-    found = FoundTrees(joined(runs), (owner, nodes), start < 0, reused, size)
+    found = IndirectMaps(merge_adjacent(runs), (owner, nodes), start < 0, reused, size)
     held = np.bincount(owner[node], minlength=len(file))
     found = found.take((start >= 0) | (held >= _FEW))
-    return replace(found, size=last_bytes(space.fs, found.runs, len(found)))
+    return replace(found, size=sizes_to_last_nonzero(space.fs, found.runs, len(found)))
 
 
-def _logical(nodes: Any, level: Any, parent: Any, pointers: _Pointers, per_block: int) -> Any:
+def _first_logical(
+    nodes: Any, level: Any, parent: Any, pointers: _PointerTable, per_block: int
+) -> Any:
     """First file block below each node."""
-    roots = np.array([0, *(sum(per_block**k for k in range(1, n)) for n in (1, 2, 3))]) + DIRECT
+    roots = (
+        np.array([0, *(sum(per_block**k for k in range(1, n)) for n in (1, 2, 3))]) + DIRECT_BLOCKS
+    )
     logical = roots[level]
     if not len(nodes):
         return logical
@@ -291,34 +304,36 @@ def _logical(nodes: Any, level: Any, parent: Any, pointers: _Pointers, per_block
     return logical
 
 
-def _direct_blocks(space: Space, start: Any, direct: Any, content: Any, nodes: Any) -> Any:
+def _check_direct_blocks(
+    space: UnallocatedSpace, start: Any, direct: Any, content: Any, nodes: Any
+) -> Any:
     """`start` where the direct blocks from there on are free and of no other file, else -1."""
-    block = start[:, None] + np.arange(DIRECT)
+    block = start[:, None] + np.arange(DIRECT_BLOCKS)
     others = np.isin(block, content) | np.isin(block, nodes)
     others |= space.fs.bitmaps.blocks_in_use(block.reshape(-1)).reshape(block.shape)
     good = (start > space.fs.superblock.first_data_block) & ~(others & direct).any(axis=1)
     order = np.argsort(start, kind="stable")
     crowded = np.zeros(len(start), bool)
-    crowded[order[1:]] |= np.diff(start[order]) < DIRECT
-    crowded[order[:-1]] |= np.diff(start[order]) < DIRECT
+    crowded[order[1:]] |= np.diff(start[order]) < DIRECT_BLOCKS
+    crowded[order[:-1]] |= np.diff(start[order]) < DIRECT_BLOCKS
     good &= ~crowded
     return np.where(good, start, -1)
 
 
-def _written(space: Space, start: Any, direct: Any) -> tuple[Any, Any]:
+def _nonzero_direct_blocks(space: UnallocatedSpace, start: Any, direct: Any) -> tuple[Any, Any]:
     """(file, position) of the direct blocks that are not zeros: those are holes, or read so."""
     rows = np.flatnonzero(start >= 0)
     parts = [np.zeros((0, 2), np.int64)]
-    for at in range(0, len(rows), _AT_ONCE // DIRECT):
-        some = rows[at : at + _AT_ONCE // DIRECT]
-        data, _ = space.fs.fetch((start[some][:, None] + np.arange(DIRECT)).reshape(-1))
-        filled = np.argwhere(data.any(axis=1).reshape(-1, DIRECT) & direct[some])
+    for at in range(0, len(rows), _AT_ONCE // DIRECT_BLOCKS):
+        some = rows[at : at + _AT_ONCE // DIRECT_BLOCKS]
+        data, _ = space.fs.fetch((start[some][:, None] + np.arange(DIRECT_BLOCKS)).reshape(-1))
+        filled = np.argwhere(data.any(axis=1).reshape(-1, DIRECT_BLOCKS) & direct[some])
         parts.append(np.stack([some[filled[:, 0]], filled[:, 1]], axis=1))
     found = np.concatenate(parts)
     return found[:, 0], found[:, 1]
 
 
-def _runs(owner: Any, logical: Any, block: Any) -> Runs:
+def _to_runs(owner: Any, logical: Any, block: Any) -> Runs:
     """Single blocks as runs, by owner and file block."""
     order = np.lexsort((logical, owner))
     ones, written = np.ones(len(order), np.int64), np.zeros(len(order), bool)

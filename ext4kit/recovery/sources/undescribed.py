@@ -17,7 +17,7 @@ from ext4kit.journal import Log
 UNKNOWN = -1
 
 
-def orders_of(log: Log | None, positions: Any) -> Any:
+def tids_of_untagged(log: Log | None, positions: Any) -> Any:
     """The order of the transaction that each log block was written in.
 
     It is that of the next header behind it. Where what lies between cannot be read, another one

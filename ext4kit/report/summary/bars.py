@@ -15,7 +15,7 @@ _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _LABEL = 7  # characters of the scale at the left
 
 
-def strip_of(parts: Sequence[tuple[str, int]], width: int) -> Text:
+def map_strip(parts: Sequence[tuple[str, int]], width: int) -> Text:
     """(colour, count) pairs as one line; whatever there is of has a character at least."""
     total = sum(count for _, count in parts)
     text, used, seen = Text(no_wrap=True), 0, 0
@@ -27,7 +27,9 @@ def strip_of(parts: Sequence[tuple[str, int]], width: int) -> Text:
     return text
 
 
-def columns_of(bins: Bins, colours: dict[str, str], width: int, signs: Sequence[int] = ()) -> Text:
+def column_chart(
+    bins: Bins, colours: dict[str, str], width: int, signs: Sequence[int] = ()
+) -> Text:
     """Stacked columns over time, with a scale and the times of both ends below.
 
     Args:

@@ -11,13 +11,21 @@ from ext4kit.evidence import Evidence, Volume
 from ext4kit.findings import Problem, Severity
 from ext4kit.recovery import Grade
 from ext4kit.report.listing import mode_text
-from ext4kit.report.safe import shown, shown_text
+from ext4kit.report.safe import printable, printable_text
 from ext4kit.report.tables import human_size
 from ext4kit.report.timeline import event_words
 from ext4kit.report.times import iso_short
-from ext4kit.summary import Bins, Deletions, Identity, LogFacts, Sighting, Standing, Summary
-from ext4kit.summary.victims import Victim
-from ext4kit.timeline import Event, Kind
+from ext4kit.summary import (
+    Bins,
+    DeletionStats,
+    FileSystemFacts,
+    JournalFacts,
+    JournalState,
+    Sighting,
+    Triage,
+)
+from ext4kit.summary.victims import ZeroLengthFile
+from ext4kit.timeline import Event, EventKind
 from ext4kit.units import NANOSECONDS
 
 Rows = list[tuple[str, str]]
@@ -48,7 +56,7 @@ MAP_WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class TriageReport:
     """The evidence and what was found on one of its file systems.
 
     Attributes:
@@ -60,7 +68,7 @@ class Case:
 
     evidence: Evidence
     volume: Volume
-    summary: Summary
+    summary: Triage
     problems: tuple[Problem, ...]
     problems_total: int
     command: str
@@ -71,42 +79,42 @@ class Case:
     @property
     def title(self) -> str:
         """The name of the image."""
-        return shown_text(self.evidence.path.name)
+        return printable_text(self.evidence.path.name)
 
     @property
     def about(self) -> str:
         """The file system in a few words."""
         identity = self.summary.identity
-        label = f' "{shown(identity.label)}"' if identity.label else ""
+        label = f' "{printable(identity.label)}"' if identity.label else ""
         return f"{identity.kind}{label}, {human_size(identity.size)}"
 
 
-def when(moment: int | None) -> str:
+def time_text(moment: int | None) -> str:
     """A time in UTC to the second, "-" for none."""
     return "-" if moment is None else iso_short(moment)
 
 
-def path_grounds(found: Deletions) -> str:
+def path_grounds(found: DeletionStats) -> str:
     """How many files have a path, and what the paths rest on."""
     parts = [f"{ground} {count:,}" for ground, count in found.grounds.items() if count]
     total = sum(found.grounds.values())
     return f"{total:,} with a path" + (f": {', '.join(parts)}" if parts else "")
 
 
-def removed_names(found: Deletions) -> str:
+def removed_names(found: DeletionStats) -> str:
     """Names left in directories beside those of the deleted files, "" for none."""
     if not found.removed_names:
         return ""
-    names = counted(found.removed_names, "further removed name")
+    names = count_text(found.removed_names, "further removed name")
     return f"{names} in directories; deleted IMAGE --names lists them"
 
 
-def counted(number: int, word: str) -> str:
+def count_text(number: int, word: str) -> str:
     """`1 file`, `2 files`."""
     return f"{number:,} {word}{'s' * (number != 1)}"
 
 
-def length_of(span: int) -> str:
+def duration_text(span: int) -> str:
     """A span of ns in its largest unit: `6 days`."""
     seconds = span // NANOSECONDS
     if not seconds:
@@ -118,20 +126,20 @@ def length_of(span: int) -> str:
     return ""
 
 
-def evidence_rows(case: Case) -> Iterator[tuple[str, str]]:
+def evidence_rows(case: TriageReport) -> Iterator[tuple[str, str]]:
     """What was handed over."""
     evidence = case.evidence
-    yield "Image", shown_text(str(evidence.path))
+    yield "Image", printable_text(str(evidence.path))
     yield "Container", evidence.format
     yield "Disk", f"{human_size(evidence.source.size)} ({evidence.source.size:,} bytes)"
     files = evidence.files
     if len(files) > 1 or (files and files[0] != evidence.path):
         for file in files[:8]:
-            yield "File", f"{shown_text(str(file))}  {_file_size(file)}"
+            yield "File", f"{printable_text(str(file))}  {_file_size(file)}"
         if len(files) > 8:
             yield "", f"and {len(files) - 8:,} more"
     for name, value in evidence.facts.items():
-        yield shown_text(name).capitalize(), shown_text(value)
+        yield printable_text(name).capitalize(), printable_text(value)
     for name, value in evidence.hashes.items():
         yield f"Stored {name.upper()}", value
     if not evidence.hashes:
@@ -145,74 +153,74 @@ def _file_size(path: Path) -> str:
         return "cannot be looked at"
 
 
-def identity_rows(case: Case) -> Iterator[tuple[str, str]]:
+def identity_rows(case: TriageReport) -> Iterator[tuple[str, str]]:
     """The file system in facts."""
     identity = case.summary.identity
     yield "Kind", identity.kind + (", read from a backup superblock" if identity.is_backup else "")
-    yield "Label", shown(identity.label) or "none"
+    yield "Label", printable(identity.label) or "none"
     yield "UUID", identity.uuid
     used = identity.size - identity.free_blocks * identity.block_size
     yield "Size", f"{human_size(identity.size)}, {human_size(used)} in use"
     yield "Blocks", f"{identity.blocks:,} of {human_size(identity.block_size)}"
     yield "Inodes", f"{identity.inodes - identity.free_inodes:,} in use of {identity.inodes:,}"
-    yield "Made", when(identity.made)
+    yield "Made", time_text(identity.made)
     if case.was_another:
         yield "Before it", "another file system; `ext4kit deleted IMAGE --lost` has its files"
-    yield "Last mounted", f"{when(identity.mounted)}{_mounted_on(identity)}"
-    yield "Last written", when(identity.written)
+    yield "Last mounted", f"{time_text(identity.mounted)}{_mounted_on(identity)}"
+    yield "Last written", time_text(identity.written)
     yield "Written by", case.summary.writer.family
     yield "For recovery", "; ".join(case.summary.writer.effects) or "nothing tells the kernel"
     yield "Features", " ".join(identity.features)
 
 
-def _mounted_on(identity: Identity) -> str:
-    where = f" on {shown(identity.last_mounted)}" if identity.last_mounted else ""
-    return f"{where}, {counted(identity.mounts, 'mount')}"
+def _mounted_on(identity: FileSystemFacts) -> str:
+    where = f" on {printable(identity.last_mounted)}" if identity.last_mounted else ""
+    return f"{where}, {count_text(identity.mounts, 'mount')}"
 
 
-def log_rows(log: LogFacts) -> Iterator[tuple[str, str]]:
+def journal_rows(log: JournalFacts) -> Iterator[tuple[str, str]]:
     """The journal in facts."""
-    yield "State", standing(log)
-    if log.standing is Standing.NONE:
+    yield "State", journal_state_text(log)
+    if log.standing is JournalState.NONE:
         return
     yield "Size", human_size(log.size)
     if log.first is not None:
         yield "Transactions", f"{log.transactions:,}, from {log.first} to {log.last}"
     if log.since is not None and log.until is not None:
-        yield "Oldest commit", when(log.since)
-        yield "Newest commit", when(log.until)
-        yield "Span", length_of(log.until - log.since)
+        yield "Oldest commit", time_text(log.since)
+        yield "Newest commit", time_text(log.until)
+        yield "Span", duration_text(log.until - log.since)
     yield "Goes back to", "the making of the file system" if log.is_whole else "the oldest commit"
     breaks = [(log.unmounts, "unmount"), (log.power_cuts, "power cut"), (log.gaps, "gap")]
-    yield "Breaks", ", ".join(counted(*each) for each in breaks if each[0]) or "none"
+    yield "Breaks", ", ".join(count_text(*each) for each in breaks if each[0]) or "none"
     if log.backwards:
-        yield "Clock", f"went back {counted(log.backwards, 'time')} between commits"
+        yield "Clock", f"went back {count_text(log.backwards, 'time')} between commits"
 
 
-def standing(log: LogFacts) -> str:
+def journal_state_text(log: JournalFacts) -> str:
     """The state of the log in words."""
-    behind = f" and {counted(log.fast_commits, 'fast commit')}" if log.fast_commits else ""
+    behind = f" and {count_text(log.fast_commits, 'fast commit')}" if log.fast_commits else ""
     return {
-        Standing.NONE: "none, or none that could be read",
-        Standing.CLEAN: "clean: the file system was unmounted, or recovered",
-        Standing.TO_REPLAY: f"not unmounted: {counted(log.to_replay, 'transaction')}{behind} "
-        "replayed in memory",
-        Standing.LEFT: "not empty, though the file system does not ask for recovery",
+        JournalState.NONE: "none, or none that could be read",
+        JournalState.CLEAN: "clean: the file system was unmounted, or recovered",
+        JournalState.TO_REPLAY: "not unmounted: "
+        f"{count_text(log.to_replay, 'transaction')}{behind} replayed in memory",
+        JournalState.LEFT: "not empty, though the file system does not ask for recovery",
     }[log.standing]
 
 
-def health_words(case: Case) -> tuple[str, bool | None]:
+def check_text(case: TriageReport) -> tuple[str, bool | None]:
     """(verdict in words, whether it is good; None when it was not looked at)."""
     health = case.summary.health
     if health is None:
         return "not checked", None
     if health.wrong:
-        return counted(health.wrong, "finding"), False
+        return count_text(health.wrong, "finding"), False
     notes = sum(count for _, severity, count, _ in health.findings if severity is Severity.NOTE)
-    return "nothing wrong" + (f", {counted(notes, 'note')}" if notes else ""), True
+    return "nothing wrong" + (f", {count_text(notes, 'note')}" if notes else ""), True
 
 
-def size_of(size: int | None) -> str:
+def size_text(size: int | None) -> str:
     """A size for people, "?" where it is not known."""
     return "?" if size is None else human_size(size)
 
@@ -221,13 +229,13 @@ def sighting_path(one: Sighting) -> str:
     """Where it is, or that it is not known."""
     if one.path is None:
         return "(path unknown)" if one.inode is None else f"(path unknown, inode {one.inode})"
-    text = shown(one.path) or "/"
+    text = printable(one.path) or "/"
     return f'"{text}"' if text.endswith(" ") or "/ " in text or " /" in text else text
 
 
-def sighting_words(one: Sighting) -> str:
+def sighting_text(one: Sighting) -> str:
     """How it is known, how much is left of it, and what else there is to say."""
-    seen = ", ".join(SEEN.get(how, how) for how in one.seen if how != Kind.HINT)
+    seen = ", ".join(SEEN.get(how, how) for how in one.seen if how != EventKind.HINT)
     told = [seen + (f" ({one.grade})" if one.grade else "")] if seen else []
     if "there" in one.seen and one.mode is not None and stat.S_ISREG(one.mode):
         told.append(mode_text(one.mode))
@@ -238,15 +246,15 @@ def sighting_words(one: Sighting) -> str:
 
 def _changed(event: Event) -> str:
     """What an event changed, in short."""
-    if event.kind is Kind.TIMES:
-        return f"mtime set to {when(event.new['mtime'])}"
+    if event.kind is EventKind.TIMES:
+        return f"mtime set to {time_text(event.new['mtime'])}"
     return event_words(event)[1]
 
 
-def victim_words(one: Victim) -> str:
+def zero_length_text(one: ZeroLengthFile) -> str:
     """What happened to it."""
-    how = "new, written and never given blocks" if one.was_made else "cut to be written anew"
-    return f"{how}, {length_of(max(one.stopped - one.written, 0))} before the last commit"
+    how = "new, written and never given blocks" if one.was_new else "cut to be written anew"
+    return f"{how}, {duration_text(max(one.crash_time - one.written, 0))} before the last commit"
 
 
 def bin_width(bins: Bins) -> str:
@@ -256,13 +264,13 @@ def bin_width(bins: Bins) -> str:
     return f"{seconds // unit} {word}" if seconds > unit else f"1 {word[:-1]}"
 
 
-def has_hours(case: Case) -> bool:
+def has_hours(case: TriageReport) -> bool:
     """Whether the last hours say more than the whole span does."""
     span, hours = case.summary.activity.span, case.summary.activity.hours
     return bool(span and hours and hours.width < span.width)
 
 
-def signs_in(case: Case, bins: Bins) -> list[int]:
+def sightings_per_bin(case: TriageReport, bins: Bins) -> list[int]:
     """How many of the signs lie in each bin."""
     counts = [0] * len(bins)
     for one in case.summary.suspicions:
@@ -273,7 +281,7 @@ def signs_in(case: Case, bins: Bins) -> list[int]:
     return counts
 
 
-def left_out(total: int, kept: int, command: str) -> str:
+def truncation_note(total: int, kept: int, command: str) -> str:
     """What a bounded table says below, "" when nothing is left out."""
     if total <= kept:
         return ""

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from ext4kit.report.summary.case import MAP_WORDS
 from ext4kit.report.tables import human_size
 from ext4kit.report.times import iso_short
-from ext4kit.summary import Bins, DiskMap, Use
+from ext4kit.summary import Bins, DiskMap, MapCategory
 from ext4kit.units import NANOSECONDS
 
 HEIGHT = 160
@@ -22,8 +22,8 @@ UNIT = 10  # width of a column in the drawing's own measure
 MAP_COLUMNS = 48
 LABELS = 5
 FEWEST = 24  # columns that there is room for, so that a single one is no wall
-_USED = (Use.METADATA, Use.FILES)
-_BACK = (Use.INTACT, Use.CONSISTENT, Use.PARTIAL, Use.CARVED)
+_USED = (MapCategory.METADATA, MapCategory.FILES)
+_BACK = (MapCategory.INTACT, MapCategory.CONSISTENT, MapCategory.PARTIAL, MapCategory.CARVED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Chart:
     legend: tuple[tuple[str, str, str], ...]
 
 
-def columns(bins: Bins, name: str, signs: Sequence[int] = ()) -> Chart:
+def column_chart(bins: Bins, name: str, signs: Sequence[int] = ()) -> Chart:
     """Stacked columns over time.
 
     Args:
@@ -55,7 +55,7 @@ def columns(bins: Bins, name: str, signs: Sequence[int] = ()) -> Chart:
     width = UNIT * max(len(bins), FEWEST)
     shapes = [_line(HEIGHT * part // 4, width) for part in range(1, 4)]
     shapes += _columns(bins, top)
-    shapes += _marks(bins, signs)
+    shapes += _sighting_marks(bins, signs)
     legend = tuple(
         (f"c-{sort}", sort, f"{sum(counts):,}")
         for sort, counts in bins.series.items()
@@ -71,7 +71,7 @@ def _columns(bins: Bins, top: int) -> Iterator[str]:
         if not any(stack):
             continue
         told = ", ".join(f"{n:,} {sort}" for sort, n in zip(bins.series, stack, strict=True) if n)
-        yield f"<g><title>{_moment(bins, place)}: {told}</title>"
+        yield f"<g><title>{_time_label(bins, place)}: {told}</title>"
         below = 0.0
         for sort, count in zip(bins.series, stack, strict=True):
             height = HEIGHT * count / top
@@ -85,17 +85,17 @@ def _columns(bins: Bins, top: int) -> Iterator[str]:
         yield "</g>"
 
 
-def _marks(bins: Bins, signs: Sequence[int]) -> Iterator[str]:
+def _sighting_marks(bins: Bins, signs: Sequence[int]) -> Iterator[str]:
     """A mark above the columns wherever a sign lies."""
     for place, count in enumerate(signs):
         if count:
             yield (
                 f'<rect class="c-sign" x="{UNIT * place + 1}" y="-9" width="{UNIT - 2}" '
-                f'height="5"><title>{_moment(bins, place)}: {count:,} signs</title></rect>'
+                f'height="5"><title>{_time_label(bins, place)}: {count:,} signs</title></rect>'
             )
 
 
-def _moment(bins: Bins, place: int) -> str:
+def _time_label(bins: Bins, place: int) -> str:
     return iso_short(bins.start + bins.width * place)
 
 
@@ -109,7 +109,7 @@ def _labels(bins: Bins) -> tuple[str, ...]:
     if start == end:
         start = 0
     places = [count * step // (LABELS - 1) for step in range(LABELS)]
-    return tuple(_moment(bins, place)[start:end] for place in places)
+    return tuple(_time_label(bins, place)[start:end] for place in places)
 
 
 def _round_up(value: int) -> int:
@@ -134,7 +134,7 @@ def _svg(kind: str, width: int, height: int, name: str, shapes: Sequence[str]) -
     return Markup(head + "".join(shapes) + "</svg>")  # noqa: S704 -- numbers and own words
 
 
-def shares(counts: Sequence[tuple[str, int]], name: str) -> Markup:
+def share_bar(counts: Sequence[tuple[str, int]], name: str) -> Markup:
     """(class, count) pairs as one bar."""
     total = sum(count for _, count in counts)
     shapes, x = [], 0.0
@@ -149,18 +149,18 @@ def shares(counts: Sequence[tuple[str, int]], name: str) -> Markup:
     return _svg("share", 1000, 10, name, shapes)
 
 
-def used_map(disk: DiskMap, block_size: int) -> Chart:
+def allocated_map(disk: DiskMap, block_size: int) -> Chart:
     """What is in use, cell by cell; the fuller the stronger."""
     return _map(disk, block_size, _USED, "the blocks of the disk by use")
 
 
-def back_map(disk: DiskMap, block_size: int) -> Chart:
+def recoverable_map(disk: DiskMap, block_size: int) -> Chart:
     """What can be got back, cell by cell."""
     return _map(disk, block_size, _BACK, "the blocks of the disk by what can be got back")
 
 
-def _map(disk: DiskMap, block_size: int, uses: Sequence[Use], name: str) -> Chart:
-    cells = len(disk.counts[Use.FREE])
+def _map(disk: DiskMap, block_size: int, uses: Sequence[MapCategory], name: str) -> Chart:
+    cells = len(disk.counts[MapCategory.FREE])
     sizes = sum(disk.counts.values())
     shapes: list[str] = []
     for place in range(cells):
@@ -176,7 +176,7 @@ def _map(disk: DiskMap, block_size: int, uses: Sequence[Use], name: str) -> Char
     return Chart(svg, "", labels, tuple(legend))
 
 
-def _cell(disk: DiskMap, uses: Sequence[Use], place: int, size: int) -> Iterator[str]:
+def _cell(disk: DiskMap, uses: Sequence[MapCategory], place: int, size: int) -> Iterator[str]:
     """A cell in the colour of the use that has the most of it, as strong as all of them are."""
     row, column = divmod(place, MAP_COLUMNS)
     where = (

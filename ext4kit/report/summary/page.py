@@ -18,14 +18,14 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ext4kit.recovery import DeletedFile, Grade
-from ext4kit.report.deleted import deleted_when, path_of
-from ext4kit.report.safe import shown, shown_text
+from ext4kit.report.deleted import deletion_text, display_path
+from ext4kit.report.safe import printable, printable_text
 from ext4kit.report.summary import case as words
-from ext4kit.report.summary.case import Case
-from ext4kit.report.summary.charts import back_map, columns, shares, used_map
+from ext4kit.report.summary.case import TriageReport
+from ext4kit.report.summary.charts import allocated_map, column_chart, recoverable_map, share_bar
 from ext4kit.report.tables import human_size
 from ext4kit.report.timeline import event_words
-from ext4kit.summary import Bins, Suspicion, Weight
+from ext4kit.summary import Bins, Indicator, Weight
 from ext4kit.timeline import Event
 
 SHOWN = 6  # sightings of a rule that are open
@@ -34,7 +34,7 @@ VICTIMS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class TableCell:
     """A cell of a table: its text, what it is sorted by, and its class."""
 
     text: str
@@ -43,7 +43,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class HtmlTable:
     """A table that can be sorted and searched.
 
     Attributes:
@@ -53,11 +53,11 @@ class Listing:
 
     name: str
     headings: tuple[tuple[str, str], ...]
-    rows: list[tuple[Cell, ...]]
+    rows: list[tuple[TableCell, ...]]
     note: str
 
 
-def page_pieces(case: Case) -> Iterator[str]:
+def page_pieces(case: TriageReport) -> Iterator[str]:
     """The page, in pieces."""
     environment = _environment()
     script, style = (_part(environment, name) for name in ("page.js", "page.css"))
@@ -81,7 +81,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"size": human_size, "when": words.when, "shown": shown_text}
+    made.filters |= {"size": human_size, "when": words.time_text, "shown": printable_text}
     return made
 
 
@@ -102,35 +102,41 @@ def _policy(script: str, style: str) -> str:
     )
 
 
-def _facts(case: Case) -> dict[str, Any]:
+def _facts(case: TriageReport) -> dict[str, Any]:
     """What the template shows, in plain values."""
     summary = case.summary
     deletions, activity, size = summary.deletions, summary.activity, summary.identity.block_size
-    verdict, good = words.health_words(case)
+    verdict, good = words.check_text(case)
     grades = [(str(grade), count) for grade, count in deletions.grades.items()]
     sizes = [(str(grade), count) for grade, count in deletions.sizes.items()]
     hours = activity.hours if words.has_hours(case) else None
     return {
         "tiles": _tiles(case),
-        "signs": [_sign(one) for one in summary.suspicions],
-        "deleted_when": columns(deletions.when, "deletions over time") if deletions.when else None,
+        "signs": [_indicator(one) for one in summary.suspicions],
+        "deleted_when": column_chart(deletions.when, "deletions over time")
+        if deletions.when
+        else None,
         "deleted_width": _scale(deletions.when),
-        "by_count": shares(grades, "deleted files by grade"),
-        "by_size": shares(sizes, "bytes of deleted files by grade"),
+        "by_count": share_bar(grades, "deleted files by grade"),
+        "by_size": share_bar(sizes, "bytes of deleted files by grade"),
         "grades": [
             (str(grade), count, human_size(deletions.sizes[grade]), words.MEANING[grade])
             for grade, count in deletions.grades.items()
             if count
         ],
-        "span": columns(activity.span, "events over time", words.signs_in(case, activity.span))
+        "span": column_chart(
+            activity.span, "events over time", words.sightings_per_bin(case, activity.span)
+        )
         if activity.span
         else None,
         "span_width": _scale(activity.span),
-        "hours": columns(hours, "events by hour", words.signs_in(case, hours)) if hours else None,
+        "hours": column_chart(hours, "events by hour", words.sightings_per_bin(case, hours))
+        if hours
+        else None,
         "hours_width": _scale(hours),
-        "hours_title": words.counted(len(hours), "hour") if hours else "",
-        "used": used_map(summary.disk, size),
-        "back": back_map(summary.disk, size),
+        "hours_title": words.count_text(len(hours), "hour") if hours else "",
+        "used": allocated_map(summary.disk, size),
+        "back": recoverable_map(summary.disk, size),
         "path_grounds": words.path_grounds(deletions),
         "removed_names": words.removed_names(deletions),
         "largest": [_file_row(file) for file in deletions.largest],
@@ -139,7 +145,7 @@ def _facts(case: Case) -> dict[str, Any]:
         "verdict": (verdict, {True: "good", False: "bad", None: ""}[good]),
         "evidence_rows": list(words.evidence_rows(case)),
         "identity_rows": list(words.identity_rows(case)),
-        "log_rows": list(words.log_rows(summary.log)),
+        "log_rows": list(words.journal_rows(summary.log)),
         "whole": deletions.grades[Grade.INTACT] + deletions.grades[Grade.CONSISTENT],
     }
 
@@ -149,17 +155,17 @@ def _scale(bins: Bins | None) -> str:
     if bins is None:
         return ""
     before = f"; {bins.before:,} lie before" if bins.before else ""
-    return f"a column is {words.bin_width(bins)}, from {words.when(bins.start)} on{before}"
+    return f"a column is {words.bin_width(bins)}, from {words.time_text(bins.start)} on{before}"
 
 
-def _tiles(case: Case) -> list[tuple[str, str, str]]:
+def _tiles(case: TriageReport) -> list[tuple[str, str, str]]:
     """(value, label, class) of the first look."""
     summary = case.summary
     strong = sum(one.rule.weight is Weight.STRONG for one in summary.suspicions)
     deletions, log = summary.deletions, summary.log
-    verdict, good = words.health_words(case)
+    verdict, good = words.check_text(case)
     known = log.since is not None and log.until is not None
-    span = words.length_of((log.until or 0) - (log.since or 0)) if known else "nothing"
+    span = words.duration_text((log.until or 0) - (log.since or 0)) if known else "nothing"
     return [
         (str(len(summary.suspicions)), f"signs to look at, {strong} strong", "bad" * bool(strong)),
         (f"{deletions.total:,}", "deleted files known of", ""),
@@ -171,10 +177,10 @@ def _tiles(case: Case) -> list[tuple[str, str, str]]:
     ]  # fmt: skip
 
 
-def _sign(one: Suspicion) -> dict[str, Any]:
+def _indicator(one: Indicator) -> dict[str, Any]:
     """A rule that is met, and its sightings, some open and some folded."""
     rows = [
-        (words.when(seen.when), words.sighting_path(seen), words.sighting_words(seen))
+        (words.time_text(seen.when), words.sighting_path(seen), words.sighting_text(seen))
         for seen in one.sightings[:FOLDED]
     ]
     more = one.count - len(rows)
@@ -190,54 +196,56 @@ def _sign(one: Suspicion) -> dict[str, Any]:
     }
 
 
-def _file_row(file: DeletedFile) -> tuple[Cell, ...]:
+def _file_row(file: DeletedFile) -> tuple[TableCell, ...]:
     """A deleted file: when, grade, size, reused, owner, path."""
     grade = str(file.grade)
     reused = f"{file.blocks_reused:,} of {file.blocks:,}" if file.blocks_reused else ""
     owner = "" if file.uid is None else f"{file.uid}:{file.gid}"
     kind = "" if file.kind == "file" else file.kind
     return (
-        Cell(deleted_when(file), file.moment or 0, "time"),
-        Cell(grade, tuple(Grade).index(file.grade), f"grade g-{grade}"),
-        Cell(words.size_of(file.size), file.size or 0, "number"),
-        Cell(reused, file.blocks_reused, "number minor"),
-        Cell(owner, file.uid if file.uid is not None else -1, "number minor"),
-        Cell("" if file.number is None else str(file.number), file.number or 0, "number minor"),
-        Cell(path_of(file) + (f"  ({kind})" if kind else ""), "", "path"),
+        TableCell(deletion_text(file), file.deletion_time or 0, "time"),
+        TableCell(grade, tuple(Grade).index(file.grade), f"grade g-{grade}"),
+        TableCell(words.size_text(file.size), file.size or 0, "number"),
+        TableCell(reused, file.blocks_reused, "number minor"),
+        TableCell(owner, file.uid if file.uid is not None else -1, "number minor"),
+        TableCell(
+            "" if file.number is None else str(file.number), file.number or 0, "number minor"
+        ),
+        TableCell(display_path(file) + (f"  ({kind})" if kind else ""), "", "path"),
     )
 
 
-def _deleted(case: Case) -> Listing:
+def _deleted(case: TriageReport) -> HtmlTable:
     found = case.summary.deletions
     headings = (("deleted", "time"), ("grade", ""), ("size", "number"), ("reused", "number minor"),
                 ("owner", "number minor"), ("inode", "number minor"), ("path", "path"))  # fmt: skip
     rows = [_file_row(file) for file in found.listed]
-    note = words.left_out(found.total, len(rows), "deleted IMAGE --json")
-    return Listing("Deleted files", headings, rows, note)
+    note = words.truncation_note(found.total, len(rows), "deleted IMAGE --json")
+    return HtmlTable("Deleted files", headings, rows, note)
 
 
-def _event_row(event: Event) -> tuple[Cell, ...]:
+def _event_row(event: Event) -> tuple[TableCell, ...]:
     number = "-" if event.transaction is None else str(event.transaction)
     path, details = event_words(event)
     return (
-        Cell(words.when(event.time), event.time or 0, "time"),
-        Cell(str(event.kind), "", "kind"),
-        Cell(number if event.exact else f"<={number}", event.transaction or 0, "number minor"),
-        Cell(str(event.inode), event.inode, "number minor"),
-        Cell(path, "", "path"),
-        Cell(details, "", "details"),
+        TableCell(words.time_text(event.time), event.time or 0, "time"),
+        TableCell(str(event.kind), "", "kind"),
+        TableCell(number if event.exact else f"<={number}", event.transaction or 0, "number minor"),
+        TableCell(str(event.inode), event.inode, "number minor"),
+        TableCell(path, "", "path"),
+        TableCell(details, "", "details"),
     )
 
 
-def _events(case: Case) -> Listing:
+def _events(case: TriageReport) -> HtmlTable:
     found = case.summary.activity
     headings = (("committed", "time"), ("event", ""), ("transaction", "number minor"),
                 ("inode", "number minor"), ("path", "path"), ("from -> to", "details"))  # fmt: skip
     rows = [_event_row(event) for event in reversed(found.listed)]
-    note = words.left_out(found.events, len(rows), "timeline IMAGE --json")
-    return Listing("Events of the journal", headings, rows, note)
+    note = words.truncation_note(found.events, len(rows), "timeline IMAGE --json")
+    return HtmlTable("Events of the journal", headings, rows, note)
 
 
 def _victim(one: Any) -> Sequence[str]:
-    path = "(path unknown)" if one.path is None else shown(one.path)
-    return words.when(one.written), str(one.inode), path, words.victim_words(one)
+    path = "(path unknown)" if one.path is None else printable(one.path)
+    return words.time_text(one.written), str(one.inode), path, words.zero_length_text(one)

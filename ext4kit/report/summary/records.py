@@ -12,20 +12,20 @@ from ext4kit.recovery import DeletedFile, Grade
 from ext4kit.recovery.records import Trust
 from ext4kit.report.deleted import RemovedNames, deleted_record
 from ext4kit.report.hashes import evidence_record
-from ext4kit.report.summary.case import Case
+from ext4kit.report.summary.case import TriageReport
 from ext4kit.report.timeline import EventRecord, event_record
 from ext4kit.report.times import iso
 from ext4kit.report.volumes import volume_record
 from ext4kit.report.writer import writer_record
-from ext4kit.summary import Bins, Sighting, Suspicion
-from ext4kit.summary.activity import SORTS
+from ext4kit.summary import Bins, Indicator, Sighting
+from ext4kit.summary.activity import CATEGORIES
 from ext4kit.summary.deletions import GRADES
-from ext4kit.summary.facts import Sort, Use
+from ext4kit.summary.facts import MapCategory, Sort
 from ext4kit.summary.suspicions.rules import Weight
-from ext4kit.summary.victims import Victim
+from ext4kit.summary.victims import ZeroLengthFile
 
 
-def summary_records(case: Case) -> Iterator[Record]:
+def summary_records(case: TriageReport) -> Iterator[Record]:
     """Everything on the page; lists are as long as the page's tables."""
     summary = case.summary
     yield _report(case)
@@ -33,7 +33,7 @@ def summary_records(case: Case) -> Iterator[Record]:
     yield from map(volume_record, case.evidence.volumes)
     yield _identity(case)
     yield writer_record(summary.writer)
-    yield _health(case)
+    yield _check(case)
     yield {"record": "log", **asdict(summary.log), "standing": str(summary.log.standing)}
     yield _deletions(case)
     yield _activity(case)
@@ -58,7 +58,7 @@ class ReportRecord(TypedDict):
     version: str
 
 
-def _report(case: Case) -> ReportRecord:
+def _report(case: TriageReport) -> ReportRecord:
     return {
         "record": "report",
         "volume": case.volume.index,
@@ -95,7 +95,7 @@ class FileSystemRecord(TypedDict):
     was_another: Annotated[bool, "There are traces of a file system that this one was made over."]
 
 
-def _identity(case: Case) -> FileSystemRecord:
+def _identity(case: TriageReport) -> FileSystemRecord:
     facts = case.summary.identity
     return {
         "record": "file system",
@@ -132,7 +132,7 @@ class HealthRecord(TypedDict):
     blocks: NotRequired[int]
 
 
-def _health(case: Case) -> HealthRecord:
+def _check(case: TriageReport) -> HealthRecord:
     health = case.summary.health
     if health is None:
         return {"record": "health", "checked": False}
@@ -197,7 +197,7 @@ class DeletionsRecord(TypedDict):
     listed: int
 
 
-def _deletions(case: Case) -> DeletionsRecord:
+def _deletions(case: TriageReport) -> DeletionsRecord:
     found = case.summary.deletions
     return {
         "record": "deletions",
@@ -220,7 +220,7 @@ def _short(file: DeletedFile) -> LargeFile:
         "inode": file.number,
         "size": file.size,
         "grade": file.grade,
-        "deleted_ns": file.moment,
+        "deleted_ns": file.deletion_time,
     }
 
 
@@ -236,15 +236,15 @@ class ActivityRecord(TypedDict):
     listed: int
 
 
-def _activity(case: Case) -> ActivityRecord:
+def _activity(case: TriageReport) -> ActivityRecord:
     found = case.summary.activity
     return {
         "record": "activity",
         "events": found.events,
         "hints": found.hints,
         "kinds": found.kinds,
-        "histogram": _bins(found.span, SORTS),
-        "hours": _bins(found.hours, SORTS),
+        "histogram": _bins(found.span, CATEGORIES),
+        "hours": _bins(found.hours, CATEGORIES),
         "listed": len(found.listed),
     }
 
@@ -255,11 +255,11 @@ class DiskMapRecord(TypedDict):
     record: Literal["disk map"]
     blocks_a_cell: int
     block_size: int
-    totals: dict[Use, int]
-    cells: Annotated[dict[Use, list[int]], "Blocks of each use, a count a cell."]
+    totals: dict[MapCategory, int]
+    cells: Annotated[dict[MapCategory, list[int]], "Blocks of each use, a count a cell."]
 
 
-def _disk(case: Case) -> DiskMapRecord:
+def _disk(case: TriageReport) -> DiskMapRecord:
     disk = case.summary.disk
     return {
         "record": "disk map",
@@ -282,7 +282,7 @@ class SuspicionRecord(TypedDict):
     listed: int
 
 
-def _suspicion(one: Suspicion) -> SuspicionRecord:
+def _suspicion(one: Indicator) -> SuspicionRecord:
     rule = one.rule
     return {
         "record": "suspicion",
@@ -340,12 +340,12 @@ class VictimRecord(fields.PathOrNone):
     was_made: Annotated[bool, "It was new; else it was cut to be written anew."]
 
 
-def _victim(one: Victim) -> VictimRecord:
+def _victim(one: ZeroLengthFile) -> VictimRecord:
     return {
         "record": "crash victim",
         **json_name(one.path),
         "inode": one.inode,
         "written_ns": one.written,
-        "stopped_ns": one.stopped,
-        "was_made": one.was_made,
+        "stopped_ns": one.crash_time,
+        "was_made": one.was_new,
     }

@@ -18,33 +18,33 @@ from rich.text import Text
 
 from ext4kit.findings import Severity
 from ext4kit.recovery import DeletedFile, Grade
-from ext4kit.report.deleted import deleted_when, path_of
-from ext4kit.report.safe import shown, shown_text
-from ext4kit.report.summary.bars import columns_of, strip_of
+from ext4kit.report.deleted import deletion_text, display_path
+from ext4kit.report.safe import printable, printable_text
+from ext4kit.report.summary.bars import column_chart, map_strip
 from ext4kit.report.summary.case import (
     MAP_WORDS,
     MEANING,
-    Case,
+    TriageReport,
     bin_width,
-    counted,
+    check_text,
+    count_text,
+    duration_text,
     evidence_rows,
     has_hours,
-    health_words,
     identity_rows,
-    left_out,
-    length_of,
-    log_rows,
+    journal_rows,
     path_grounds,
     removed_names,
     sighting_path,
-    sighting_words,
-    signs_in,
-    size_of,
-    victim_words,
-    when,
+    sighting_text,
+    sightings_per_bin,
+    size_text,
+    time_text,
+    truncation_note,
+    zero_length_text,
 )
 from ext4kit.report.tables import human_size
-from ext4kit.summary import Bins, Suspicion, Use, Weight
+from ext4kit.summary import Bins, Indicator, MapCategory, Weight
 
 NARROWEST, WIDEST = 64, 132
 SHOWN = 5  # sightings a rule, findings, problems
@@ -56,13 +56,14 @@ SORT_COLOURS = {
     "made": "green", "written": "blue", "moved": "cyan", "changed": "yellow", "deleted": "red",
 }  # fmt: skip
 USE_COLOURS = {
-    Use.METADATA: "bright_black", Use.FILES: "blue", Use.INTACT: "green",
-    Use.CONSISTENT: "bright_green", Use.PARTIAL: "yellow", Use.CARVED: "cyan", Use.FREE: "grey30",
+    MapCategory.METADATA: "bright_black", MapCategory.FILES: "blue", MapCategory.INTACT: "green",
+    MapCategory.CONSISTENT: "bright_green", MapCategory.PARTIAL: "yellow",
+    MapCategory.CARVED: "cyan", MapCategory.FREE: "grey30",
 }  # fmt: skip
 _SEVERITY = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "bright_black"}
 
 
-def print_report(case: Case, console: Console | None = None) -> None:
+def print_report(case: TriageReport, console: Console | None = None) -> None:
     """Print all of it."""
     console = console or make_console()
     for part in parts(case, console.width):
@@ -76,7 +77,7 @@ def make_console(**settings: Any) -> Console:
     return console
 
 
-def parts(case: Case, width: int) -> Iterable[RenderableType]:
+def parts(case: TriageReport, width: int) -> Iterable[RenderableType]:
     """The report from top to bottom."""
     yield Line(Text(f" {case.title} ", "bold"), characters="━", style="blue")
     yield Padding(Text(f"{case.about}  ·  volume {case.volume.index}  ·  times in UTC", "dim"),
@@ -87,13 +88,13 @@ def parts(case: Case, width: int) -> Iterable[RenderableType]:
     yield from _section("What happened", _activity(case, width))
     yield from _section("Lost in the crash", _victims(case))
     yield from _section("The disk", _disk(case, width))
-    yield from _section("Journal", [_facts(log_rows(case.summary.log))])
+    yield from _section("Journal", [_facts(journal_rows(case.summary.log))])
     yield from _section("File system", [_facts(identity_rows(case))])
-    yield from _section("Health", _health(case))
+    yield from _section("Health", _check(case))
     yield from _section("Evidence", [_facts(evidence_rows(case)), _volumes(case)])
     yield from _section("Not read", _problems(case))
     yield Line(characters="━", style="blue")
-    yield Text(f"ext4kit {case.version}, {when(case.made)}", "dim", justify="right")
+    yield Text(f"ext4kit {case.version}, {time_text(case.made)}", "dim", justify="right")
 
 
 def _section(title: str, parts: Iterable[RenderableType]) -> Iterable[RenderableType]:
@@ -110,14 +111,14 @@ def _section(title: str, parts: Iterable[RenderableType]) -> Iterable[Renderable
 # -- the first look --------------------------------------------------------------------------
 
 
-def _tiles(case: Case, width: int) -> list[RenderableType]:
+def _tiles(case: TriageReport, width: int) -> list[RenderableType]:
     summary = case.summary
     strong = sum(one.rule.weight is Weight.STRONG for one in summary.suspicions)
     grades = summary.deletions.grades
     whole = grades[Grade.INTACT] + grades[Grade.CONSISTENT]
-    words, good = health_words(case)
+    words, good = check_text(case)
     log = summary.log
-    reach = length_of(log.until - log.since) if log.until and log.since else "none"
+    reach = duration_text(log.until - log.since) if log.until and log.since else "none"
     tiles = [
         (str(len(summary.suspicions)), ("signs", f"signs, {strong} strong"),
          "red" if strong else "green"),
@@ -164,7 +165,7 @@ def _table(headings: Sequence[str], right: Sequence[int] = ()) -> Table:
 # -- sections --------------------------------------------------------------------------------
 
 
-def _suspicions(case: Case) -> Iterable[RenderableType]:
+def _suspicions(case: TriageReport) -> Iterable[RenderableType]:
     found = case.summary.suspicions
     if not found:
         yield Text("none of the rules was met", "green")
@@ -174,7 +175,7 @@ def _suspicions(case: Case) -> Iterable[RenderableType]:
         yield from _suspicion(one)
 
 
-def _suspicion(one: Suspicion) -> Iterable[RenderableType]:
+def _suspicion(one: Indicator) -> Iterable[RenderableType]:
     strong = one.rule.weight is Weight.STRONG
     title = Text().append("● " if strong else "○ ", "bold red" if strong else "yellow")
     title.append(one.rule.title, "bold").append(f"  {one.count:,}", "dim")
@@ -184,14 +185,14 @@ def _suspicion(one: Suspicion) -> Iterable[RenderableType]:
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for seen in one.sightings[:SHOWN]:
-        line = Text(sighting_path(seen)).append(f"  {sighting_words(seen)}", "dim")
-        table.add_row(Text(when(seen.when), "dim"), line)
+        line = Text(sighting_path(seen)).append(f"  {sighting_text(seen)}", "dim")
+        table.add_row(Text(time_text(seen.when), "dim"), line)
     yield Padding(table, (0, 0, 0, 2))
     if one.count > SHOWN:
         yield Padding(Text(f"and {one.count - SHOWN:,} more", "dim"), (0, 0, 0, 2))
 
 
-def _deletions(case: Case, width: int) -> Iterable[RenderableType]:
+def _deletions(case: TriageReport, width: int) -> Iterable[RenderableType]:
     found = case.summary.deletions
     if not found.total:
         yield Text("nothing that is still known of")
@@ -207,11 +208,11 @@ def _deletions(case: Case, width: int) -> Iterable[RenderableType]:
     for title, files in (("Latest", found.latest), ("Largest", found.largest)):
         yield Text(f"\n{title}", "bold")
         yield _files(files)
-    if note := left_out(found.total, len(found.latest), "deleted IMAGE"):
+    if note := truncation_note(found.total, len(found.latest), "deleted IMAGE"):
         yield Text(note, "dim")
 
 
-def _grades(case: Case, width: int) -> RenderableType:
+def _grades(case: TriageReport, width: int) -> RenderableType:
     found = case.summary.deletions
     counts = [(GRADE_COLOURS[str(grade)], count) for grade, count in found.grades.items()]
     table = Table.grid(padding=(0, 2))
@@ -223,7 +224,7 @@ def _grades(case: Case, width: int) -> RenderableType:
                 Text(human_size(found.sizes[grade]), justify="right"),
                 Text(MEANING[grade], "dim"),
             )
-    return Group(strip_of(counts, width - 2), table)
+    return Group(map_strip(counts, width - 2), table)
 
 
 def _files(files: Sequence[DeletedFile]) -> Table:
@@ -232,8 +233,8 @@ def _files(files: Sequence[DeletedFile]) -> Table:
         colour = GRADE_COLOURS[str(file.grade)]
         kind = "" if file.kind == "file" else f"  {file.kind}"
         table.add_row(
-            Text(deleted_when(file)), Text(str(file.grade), colour), Text(size_of(file.size)),
-            Text(path_of(file)).append(kind, "dim"),
+            Text(deletion_text(file)), Text(str(file.grade), colour), Text(size_text(file.size)),
+            Text(display_path(file)).append(kind, "dim"),
         )  # fmt: skip
     return table
 
@@ -242,7 +243,7 @@ def _histogram(
     bins: Bins, colours: dict[str, str], width: int, what: str, signs: Sequence[int] = ()
 ) -> Iterable[RenderableType]:
     yield Text()
-    yield columns_of(bins, colours, width - 2, signs)
+    yield column_chart(bins, colours, width - 2, signs)
     legend = Text()
     for name, counts in bins.series.items():
         if any(counts):
@@ -253,43 +254,44 @@ def _histogram(
     yield legend
 
 
-def _activity(case: Case, width: int) -> Iterable[RenderableType]:
+def _activity(case: TriageReport, width: int) -> Iterable[RenderableType]:
     found = case.summary.activity
     if found.span is None:
         yield Text("the journal tells of no change")
         return
     yield Text(
-        f"{counted(found.events, 'event')} and {counted(found.hints, 'hint')} in the journal"
+        f"{count_text(found.events, 'event')} and {count_text(found.hints, 'hint')} in the journal"
     )
-    signs = signs_in(case, found.span)
+    signs = sightings_per_bin(case, found.span)
     yield from _histogram(found.span, SORT_COLOURS, width, "all events", signs)
     if found.hours is not None and has_hours(case):
         before = f", {found.hours.before:,} earlier" if found.hours.before else ""
-        hours = counted(len(found.hours), "hour")
-        what, signs = f"the last {hours}{before}", signs_in(case, found.hours)
+        hours = count_text(len(found.hours), "hour")
+        what, signs = f"the last {hours}{before}", sightings_per_bin(case, found.hours)
         yield from _histogram(found.hours, SORT_COLOURS, width, what, signs)
 
 
-def _victims(case: Case) -> Iterable[RenderableType]:
+def _victims(case: TriageReport) -> Iterable[RenderableType]:
     count, victims = case.summary.victims
     if not count:
         return
     yield Text(
-        f"{counted(count, 'file')} of size 0, written shortly before the power went: with delayed "
-        "allocation the content had no blocks yet. Earlier states may be in the journal.", "dim",
+        f"{count_text(count, 'file')} of size 0, written shortly before the power went: with "
+        "delayed allocation the content had no blocks yet. Earlier states may be in the "
+        "journal.", "dim",
     )  # fmt: skip
     table = _table(("written", "inode", "path"), right=(1,))
     for one in victims[: 2 * SHOWN]:
-        path = Text("(path unknown)" if one.path is None else shown(one.path))
+        path = Text("(path unknown)" if one.path is None else printable(one.path))
         table.add_row(
-            Text(when(one.written)),
+            Text(time_text(one.written)),
             Text(str(one.inode)),
-            path.append(f"  {victim_words(one)}", "dim"),
+            path.append(f"  {zero_length_text(one)}", "dim"),
         )
     yield table
 
 
-def _disk(case: Case, width: int) -> Iterable[RenderableType]:
+def _disk(case: TriageReport, width: int) -> Iterable[RenderableType]:
     disk, size = case.summary.disk, case.summary.identity.block_size
     rows = 4
     per_row = width - 2
@@ -300,7 +302,7 @@ def _disk(case: Case, width: int) -> Iterable[RenderableType]:
     for place, (first, last) in enumerate(pairwise(edges)):
         last = max(last, first + 1)
         sums = [int(disk.counts[use][first:last].sum()) for use in uses]
-        text.append("█", USE_COLOURS[_telling(uses, sums)])
+        text.append("█", USE_COLOURS[_dominant_use(uses, sums)])
         if place % per_row == per_row - 1 and place + 1 < rows * per_row:
             text.append("\n")
     yield text
@@ -312,17 +314,22 @@ def _disk(case: Case, width: int) -> Iterable[RenderableType]:
     yield table
 
 
-def _telling(uses: Sequence[Use], sums: Sequence[int]) -> Use:
+def _dominant_use(uses: Sequence[MapCategory], sums: Sequence[int]) -> MapCategory:
     """The use that a cell shows: what can be got back first, else the most."""
     total = sum(sums)
-    for use in (Use.INTACT, Use.CONSISTENT, Use.PARTIAL, Use.CARVED):
+    for use in (
+        MapCategory.INTACT,
+        MapCategory.CONSISTENT,
+        MapCategory.PARTIAL,
+        MapCategory.CARVED,
+    ):
         if sums[uses.index(use)] * 5 >= total > 0:
             return use
     return uses[max(range(len(uses)), key=lambda place: sums[place])]
 
 
-def _health(case: Case) -> Iterable[RenderableType]:
-    words, good = health_words(case)
+def _check(case: TriageReport) -> Iterable[RenderableType]:
+    words, good = check_text(case)
     yield Text(words, {True: "green", False: "yellow", None: "dim"}[good])
     health = case.summary.health
     if health is None or not health.findings:
@@ -336,7 +343,7 @@ def _health(case: Case) -> Iterable[RenderableType]:
     yield Text("`ext4kit verify IMAGE` says where", "dim")
 
 
-def _volumes(case: Case) -> RenderableType:
+def _volumes(case: TriageReport) -> RenderableType:
     table = _table(("", "volume", "size", "offset", "kind", "label", "what"), right=(1, 2, 3))
     for volume in case.evidence.volumes[: 8 * SHOWN]:
         mark = "▸" if volume.index == case.volume.index else ""
@@ -350,13 +357,13 @@ def _volumes(case: Case) -> RenderableType:
             volume.label,
             f"{volume.scheme} {volume.description}{inside}",
         )
-        table.add_row(*(Text(shown_text(value.strip())) for value in values))
+        table.add_row(*(Text(printable_text(value.strip())) for value in values))
     return Group(Text(), table)
 
 
-def _problems(case: Case) -> Iterable[RenderableType]:
+def _problems(case: TriageReport) -> Iterable[RenderableType]:
     for problem in case.problems[: 2 * SHOWN]:
         word = Text().append(f"{problem.severity}  ", _SEVERITY[problem.severity])
-        yield word.append(shown_text(str(problem)))
+        yield word.append(printable_text(str(problem)))
     if case.problems_total > 2 * SHOWN:
         yield Text(f"and {case.problems_total - 2 * SHOWN:,} more", "dim")

@@ -11,8 +11,8 @@ import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from ext4kit.timeline import Kind
-from ext4kit.timeline.hints import Hint
+from ext4kit.timeline import EventKind
+from ext4kit.timeline.hints import HintKind
 
 
 class Weight(StrEnum):
@@ -62,8 +62,8 @@ class Rule:
     unless: str = ""
     live: bool = False
     deleted: bool = False
-    events: tuple[Kind, ...] = ()
-    hints: tuple[Hint, ...] = ()
+    events: tuple[EventKind, ...] = ()
+    hints: tuple[HintKind, ...] = ()
     needs: frozenset[Trait] = frozenset()
     _patterns: tuple[re.Pattern[bytes] | None, ...] = field(init=False, repr=False)
 
@@ -72,16 +72,16 @@ class Rule:
         made = (re.compile(text.encode(), re.DOTALL) if text else None for text in texts)
         object.__setattr__(self, "_patterns", tuple(made))
 
-    def fits_folder(self, folder: bytes) -> bool:
+    def matches_directory(self, folder: bytes) -> bool:
         """Whether files in a folder can meet the rule; the root is b""."""
         pattern = self._patterns[0]
         return pattern is None or pattern.fullmatch(folder) is not None
 
-    def fits(self, path: bytes) -> bool:
+    def matches(self, path: bytes) -> bool:
         """Whether a whole path fits."""
-        return self.fits_folder(path.rpartition(b"/")[0]) and self.fits_name(path)
+        return self.matches_directory(path.rpartition(b"/")[0]) and self.matches_name(path)
 
-    def fits_name(self, path: bytes) -> bool:
+    def matches_name(self, path: bytes) -> bool:
         """Whether a path fits whose folder does."""
         _, pattern, unless = self._patterns
         if pattern is not None and not pattern.fullmatch(path.rpartition(b"/")[2]):
@@ -90,8 +90,15 @@ class Rule:
 
 
 _STRONG, _LOOK = Weight.STRONG, Weight.LOOK
-_WRITTEN = (Kind.CREATED, Kind.LINKED, Kind.RENAMED, Kind.MOVED, Kind.SIZE, Kind.TRUNCATED,
-            Kind.CONTENT)  # fmt: skip
+_WRITTEN = (
+    EventKind.CREATED,
+    EventKind.LINKED,
+    EventKind.RENAMED,
+    EventKind.MOVED,
+    EventKind.SIZE,
+    EventKind.TRUNCATED,
+    EventKind.CONTENT,
+)
 _TEMP = r"/(tmp|var/tmp|dev/shm|run/shm)"
 _BIN = r"/(usr/(local/)?)?s?bin"
 _WEB = (
@@ -120,7 +127,7 @@ _ODD = (
 )
 
 
-def _of(*traits: Trait) -> frozenset[Trait]:
+def _traits(*traits: Trait) -> frozenset[Trait]:
     return frozenset(traits)
 
 
@@ -129,40 +136,40 @@ RULES: tuple[Rule, ...] = (
         "upload-script", _STRONG, "Scripts where uploads go",
         "what visitors upload should never be a script that the server runs",
         folder=_WEB + r"(/.*)?/(uploads?|images?|img|media|files|cache|tmp|avatars?)(/.*)?",
-        name=_SCRIPT, live=True, deleted=True, needs=_of(Trait.REGULAR, Trait.STORED),
+        name=_SCRIPT, live=True, deleted=True, needs=_traits(Trait.REGULAR, Trait.STORED),
     ),
     Rule(
         "web-script", _LOOK, "Scripts removed from a web root",
         "a script that came and is gone again is how web shells look; an update of a site "
         "removes scripts as well, many at a time",
         folder=_WEB + r"(/.*)?", name=_SCRIPT, deleted=True,
-        needs=_of(Trait.GONE, Trait.STORED),
+        needs=_traits(Trait.GONE, Trait.STORED),
     ),
     Rule(
         "setuid-gained", _STRONG, "Programs that were given setuid or setgid",
         "whoever runs it has its owner's rights from then on; packages set it when they are "
         "unpacked, not later",
-        events=(Kind.MODE,), unless=_SETUID_KNOWN,
-        needs=_of(Trait.REGULAR, Trait.GAINED_SETUID),
+        events=(EventKind.MODE,), unless=_SETUID_KNOWN,
+        needs=_traits(Trait.REGULAR, Trait.GAINED_SETUID),
     ),
     Rule(
         "setuid-place", _STRONG, "Setuid programs outside the folders of the system",
         "packages keep setuid programs in the system's own folders; copies elsewhere are a way "
         "back to root",
         folder=r"(?!/(usr/)?(s?bin|lib\w*|libexec|games)(/|$)|/(opt|snap)/).*", live=True,
-        deleted=True, needs=_of(Trait.REGULAR, Trait.SETUID),
+        deleted=True, needs=_traits(Trait.REGULAR, Trait.SETUID),
     ),
     Rule(
         "shared-memory", _STRONG, "Files in the folder of shared memory, on the disk",
         "on a running system /dev/shm lies in memory: what is on the disk was put there before "
         "or below the mount, a favourite place for tools",
-        folder=r"/(dev|run)/shm(/.*)?", live=True, deleted=True, needs=_of(Trait.REGULAR),
+        folder=r"/(dev|run)/shm(/.*)?", live=True, deleted=True, needs=_traits(Trait.REGULAR),
     ),
     Rule(
         "running-deleted", _STRONG, "Programs deleted while they were open",
         "it was unlinked and still open when the system stopped: programs that hide run so; an "
         "update of a package leaves this too until the next start",
-        needs=_of(Trait.REGULAR, Trait.EXECUTABLE, Trait.STORED),
+        needs=_traits(Trait.REGULAR, Trait.EXECUTABLE, Trait.STORED),
     ),
     Rule(
         "preload", _STRONG, "A library forced into every program",
@@ -174,53 +181,53 @@ RULES: tuple[Rule, ...] = (
         "these logs are rotated under other names, not deleted or swapped for a shorter copy "
         "under their own: somebody edited or removed them",
         folder=r"/var/(log|run)(/.*)?", name=_LOGINS, deleted=True,
-        needs=_of(Trait.REGULAR, Trait.STORED),
+        needs=_traits(Trait.REGULAR, Trait.STORED),
     ),
     Rule(
         "log-swapped", _STRONG, "Another file took the name of a log",
         "rotation gives the old log another name and begins a new one; here a file that was "
         "made under another name was put in its place, as `sed -i` does when lines are taken out",
-        folder=r"/var/(log|run)(/.*)?", name=_LOGINS, events=(Kind.RENAMED, Kind.MOVED),
-        needs=_of(Trait.REGULAR),
+        folder=r"/var/(log|run)(/.*)?", name=_LOGINS, events=(EventKind.RENAMED, EventKind.MOVED),
+        needs=_traits(Trait.REGULAR),
     ),
     Rule(
         "log-emptied", _LOOK, "Logs cut to nothing",
         "what was in it is no longer in the file; some systems rotate logs by copying and "
         "cutting, which looks the same",
-        folder=r"/var/log(/.*)?", events=(Kind.TRUNCATED,), needs=_of(Trait.EMPTY),
+        folder=r"/var/log(/.*)?", events=(EventKind.TRUNCATED,), needs=_traits(Trait.EMPTY),
     ),
     Rule(
         "log-removed", _LOOK, "Logs deleted under their own name",
         "rotation deletes numbered or packed logs only; a removed package takes its log with it",
         folder=r"/var/log(/.*)?", name=r"(?!(bootstrap|install)\.log).*(\.log|_log|journal)",
-        unless=r".*/" + _LOGINS, deleted=True, needs=_of(Trait.GONE, Trait.STORED),
+        unless=r".*/" + _LOGINS, deleted=True, needs=_traits(Trait.GONE, Trait.STORED),
     ),
     Rule(
         "history-removed", _STRONG, "Shell histories deleted",
         "a history is hardly ever deleted but to hide what was typed",
-        folder=_HOME, name=_HISTORY, deleted=True, needs=_of(Trait.GONE, Trait.STORED),
+        folder=_HOME, name=_HISTORY, deleted=True, needs=_traits(Trait.GONE, Trait.STORED),
     ),
     Rule(
         "history-emptied", _STRONG, "Shell histories emptied",
         "nothing is left in it, and there was",
-        folder=_HOME, name=_HISTORY, events=(Kind.TRUNCATED,), needs=_of(Trait.EMPTY),
+        folder=_HOME, name=_HISTORY, events=(EventKind.TRUNCATED,), needs=_traits(Trait.EMPTY),
     ),
     Rule(
         "history-linked", _STRONG, "Shell histories that lead elsewhere",
         "a link, usually to /dev/null, in place of the history: nothing is kept",
-        folder=_HOME, name=_HISTORY, live=True, deleted=True, needs=_of(Trait.LINK),
+        folder=_HOME, name=_HISTORY, live=True, deleted=True, needs=_traits(Trait.LINK),
     ),
     Rule(
         "ssh-keys", _LOOK, "Keys for ssh, written in the time of the log",
         "a key in authorized_keys is a way in without a password",
         folder=r".*/\.ssh", name=r"authorized_keys2?|rc|environment", deleted=True,
-        events=_WRITTEN, needs=_of(Trait.REGULAR),
+        events=_WRITTEN, needs=_traits(Trait.REGULAR),
     ),
     Rule(
         "ssh-odd-home", _STRONG, "Keys for accounts that nobody logs in to",
         "services have no reason to be logged in to by ssh",
         folder=r"/(var/(www|lib|cache|mail|spool)|usr|bin|srv|nonexistent)(/.*)?/\.ssh",
-        name=r"authorized_keys2?", live=True, deleted=True, needs=_of(Trait.REGULAR),
+        name=r"authorized_keys2?", live=True, deleted=True, needs=_traits(Trait.REGULAR),
     ),
     Rule(
         "start-up", _LOOK, "Jobs that start by themselves, written in the time of the log",
@@ -231,13 +238,13 @@ RULES: tuple[Rule, ...] = (
         name=r"(?!\.placeholder|tmp\.)(?!.*\.(dpkg|ucf)-\w+$).*",
         unless=r"/etc/(?!(crontab|rc\.local|profile|inittab)$)[^/]*"
         r"|/etc/rc\d\.d/.*",
-        deleted=True, events=_WRITTEN, needs=_of(Trait.REGULAR, Trait.FRESH),
+        deleted=True, events=_WRITTEN, needs=_traits(Trait.REGULAR, Trait.FRESH),
     ),
     Rule(
         "temp-program", _LOOK, "Programs in folders for temporary files",
         "everybody may write there, so tools are unpacked and started there; installers do it too",
         folder=_TEMP + r"(/.*)?", unless=_TEMP_KNOWN, live=True, deleted=True,
-        needs=_of(Trait.REGULAR, Trait.EXECUTABLE, Trait.STORED),
+        needs=_traits(Trait.REGULAR, Trait.EXECUTABLE, Trait.STORED),
     ),
     Rule(
         "temp-hidden", _LOOK, "Hidden things in folders for temporary files",
@@ -260,34 +267,34 @@ RULES: tuple[Rule, ...] = (
         "file-in-dev", _LOOK, "Plain files among the devices",
         "/dev is made anew at every start, in memory: a file on the disk there is out of place",
         folder=r"/dev(?!/shm)(/.*)?", live=True, deleted=True,
-        needs=_of(Trait.REGULAR, Trait.STORED),
+        needs=_traits(Trait.REGULAR, Trait.STORED),
     ),
     Rule(
         "times-set-back", _LOOK, "Times set back long after the file was made",
         "packing programs set times at once when they unpack; later it is done by hand, to make "
         "a file look old",
-        events=(Kind.TIMES,), needs=_of(Trait.REGULAR, Trait.AGED),
+        events=(EventKind.TIMES,), needs=_traits(Trait.REGULAR, Trait.AGED),
     ),
     Rule(
         "locked", _LOOK, "Files that nobody can change or delete",
         "the immutable or append-only flag keeps a file from being cleaned away",
-        live=True, events=(Kind.FLAGS,), needs=_of(Trait.REGULAR, Trait.LOCKED),
+        live=True, events=(EventKind.FLAGS,), needs=_traits(Trait.REGULAR, Trait.LOCKED),
     ),
     Rule(
         "edited-outside", _STRONG, "Inodes changed behind the journal's back",
         "the disk says otherwise than the newest copy in a complete log: it was written to by "
         "something else than the kernel (debugfs, a hex editor, a repair)",
-        hints=(Hint.NOT_IN_LOG,),
+        hints=(HintKind.NOT_IN_LOG,),
     ),
     Rule(
         "creation-changed", _STRONG, "Creation times that changed",
         "no system call changes a creation time: the disk was edited",
-        hints=(Hint.CRTIME_CHANGED,),
+        hints=(HintKind.CRTIME_CHANGED,),
     ),
     Rule(
         "clock", _LOOK, "Times that the journal contradicts",
         "a change is dated after the commit that wrote it, or before the change that came first: "
         "the clock was set, or the times were edited",
-        hints=(Hint.AFTER_COMMIT, Hint.CTIME_BACK),
+        hints=(HintKind.AFTER_COMMIT, HintKind.CTIME_BACK),
     ),
 )  # fmt: skip

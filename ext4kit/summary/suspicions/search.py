@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from ext4kit.filesystem import FileSystem
-from ext4kit.filesystem.directories import Tree
+from ext4kit.filesystem.directories import DirTree
 from ext4kit.findings import Severity
 from ext4kit.parsers.inode import Inode, InodeFlags, InodeTable
-from ext4kit.recovery import Deleted, DeletedFile, Grade
+from ext4kit.recovery import DeletedFile, DeletedFiles, Grade
 from ext4kit.summary.suspicions.rules import RULES, Rule, Trait
-from ext4kit.timeline import Event, Kind, Timeline
+from ext4kit.timeline import Event, EventKind, Timeline
 from ext4kit.timeline.events import CODE, KINDS
-from ext4kit.timeline.hints import Hint
+from ext4kit.timeline.hints import HintKind
 from ext4kit.units import NANOSECONDS
 
 EVENTS_LOOKED_AT = 500_000  # the newest ones; each costs some microseconds
@@ -58,7 +58,7 @@ class Sighting:
 
 
 @dataclass(frozen=True, slots=True)
-class Suspicion:
+class Indicator:
     """A rule that is met.
 
     Attributes:
@@ -72,7 +72,7 @@ class Suspicion:
 
 
 @dataclass(slots=True)
-class _Book:
+class _SightingIndex:
     """Sightings by rule and life; a life is written down once a rule."""
 
     kept: dict[str, dict[tuple[int | None, int | None, bytes | None], Sighting]] = field(
@@ -91,9 +91,9 @@ class _Book:
         known.grade = known.grade or found.grade
 
 
-def find_suspicions(
-    fs: FileSystem, deleted: Deleted, timeline: Timeline, most: int
-) -> tuple[Suspicion, ...]:
+def find_indicators(
+    fs: FileSystem, deleted: DeletedFiles, timeline: Timeline, most: int
+) -> tuple[Indicator, ...]:
     """Everything that meets a rule, strong rules first.
 
     Args:
@@ -103,7 +103,7 @@ def find_suspicions(
         most: sightings a rule that are kept.
     """
     prefix = fs.superblock.last_mounted.rstrip(b"/")
-    search = _Search(fs, prefix if prefix in _MOUNT_POINTS else b"")
+    search = _RuleMatcher(fs, prefix if prefix in _MOUNT_POINTS else b"")
     search.events(timeline)
     search.live()
     search.deleted(deleted)
@@ -113,11 +113,11 @@ def find_suspicions(
         lives = search.book.kept.get(rule.code, {})
         newest = sorted(lives.values(), key=lambda one: -(one.when or 0))
         if newest:
-            found.append(Suspicion(rule, len(newest), tuple(newest[:most])))
+            found.append(Indicator(rule, len(newest), tuple(newest[:most])))
     return tuple(sorted(found, key=lambda one: one.rule.weight != "strong"))
 
 
-class _ByFolder:
+class _RulesByDirectory:
     """Rules by the folders that they fit, each folder tried once."""
 
     def __init__(self, rules: list[Rule]) -> None:
@@ -129,12 +129,12 @@ class _ByFolder:
         folder = path.rpartition(b"/")[0]
         rules = self._known.get(folder)
         if rules is None:
-            rules = [rule for rule in self._rules if rule.fits_folder(folder)]
+            rules = [rule for rule in self._rules if rule.matches_directory(folder)]
             self._known[folder] = rules
-        return [rule for rule in rules if rule.fits_name(path)] if rules else rules
+        return [rule for rule in rules if rule.matches_name(path)] if rules else rules
 
 
-class _Search:
+class _RuleMatcher:
     """One pass over each kind of thing.
 
     Args:
@@ -144,8 +144,8 @@ class _Search:
 
     def __init__(self, fs: FileSystem, prefix: bytes) -> None:
         self.fs, self.prefix = fs, prefix
-        self.book = _Book()
-        self.tree: Tree = fs.tree(path=prefix)
+        self.book = _SightingIndex()
+        self.tree: DirTree = fs.tree(path=prefix)
         self._inside: dict[int, dict[bytes, int]] = {}  # of each folder that was asked for
 
     # -- what is there --------------------------------------------------------------------
@@ -153,30 +153,32 @@ class _Search:
     def live(self) -> None:
         """Live files, by place and name, and by what the inode says."""
         rules = [rule for rule in RULES if rule.live]
-        rows = self._placed(rules)
-        special = self._special()
-        order = np.argsort(self.tree.number, kind="stable")
-        numbers = self.tree.number[order]
+        rows = self._rows_by_path(rules)
+        special = self._inodes_with_special_flags()
+        order = np.argsort(self.tree.inode, kind="stable")
+        numbers = self.tree.inode[order]
         low, high = np.searchsorted(numbers, special), np.searchsorted(numbers, special, "right")
         named = np.concatenate([rows, *(order[a:b] for a, b in zip(low, high, strict=True))])
         named = np.unique(named.astype(np.int64))
         for path, inode in self._files(named):
             traits = inode_traits(inode)
             for rule in rules:
-                if rule.needs <= traits and rule.fits(path):
+                if rule.needs <= traits and rule.matches(path):
                     note = "setuid root" if _is_root_setuid(inode) else ""
                     seen = Sighting(path, inode.number, inode.generation, inode.ctime, ["there"],
                                     inode.size, inode.mode, note=note)  # fmt: skip
                     self.book.add(rule, seen)
 
-    def _placed(self, rules: list[Rule]) -> Any:
+    def _rows_by_path(self, rules: list[Rule]) -> Any:
         """Rows of the tree that a rule may mean by its folder, or by a name that is odd."""
         placed = [rule for rule in rules if rule.folder and Trait.SETUID not in rule.needs]
-        fits = [any(rule.fits_folder(folder) for rule in placed) for folder in self.tree.folders]
+        fits = [
+            any(rule.matches_directory(folder) for rule in placed) for folder in self.tree.folders
+        ]
         rows = np.flatnonzero(np.array(fits, bool)[self.tree.folder])[:NAMES_LOOKED_AT]
-        return np.concatenate([rows, self._oddly_named()])
+        return np.concatenate([rows, self._rows_with_odd_names()])
 
-    def _oddly_named(self) -> Any:
+    def _rows_with_odd_names(self) -> Any:
         """Rows whose names have more than usual characters in usual places."""
         names = self.tree.names
         if not len(names):
@@ -193,10 +195,10 @@ class _Search:
         dotted &= (third == dot) | (third == blank) | (second == blank)
         return np.flatnonzero(inside | dotted | (first == blank))
 
-    def _special(self) -> Any:
+    def _inodes_with_special_flags(self) -> Any:
         """Numbers of live inodes that are setuid or locked."""
         found = [np.zeros(0, np.int64)]
-        for table in self.fs.inode_chunks():
+        for table in self.fs.inode_batches():
             alive = (table.links_count > 0) & (table.mode & 0xF000 == stat.S_IFREG)
             special = (table.mode & 0o6000 != 0) & (table.mode & 0o111 != 0)
             special |= (table.flags & LOCKS) != 0
@@ -205,26 +207,26 @@ class _Search:
 
     def _files(self, rows: Any) -> Iterator[tuple[bytes, Inode]]:
         """(path, inode) of some rows of the tree, those left out whose inode cannot be."""
-        numbers = self.tree.number[rows]
+        numbers = self.tree.inode[rows]
         rows = rows[(numbers > 0) & (numbers <= self.fs.superblock.inodes_count)]
-        table: InodeTable = self.fs.inode_table(self.tree.number[rows])
+        table: InodeTable = self.fs.inode_table(self.tree.inode[rows])
         yield from zip(self.tree.paths_of(rows), table.each(), strict=True)
 
     def inode_at(self, path: bytes) -> int:
         """Inode number of a live path, 0 for none."""
         folder, _, name = path.rpartition(b"/")
-        row = self._folders.get(folder)
+        row = self._directories.get(folder)
         if row is None:
             return 0
         if row not in self._inside:
             first, last = np.searchsorted(self._by_folder[1], [row, row + 1])
             rows = self._by_folder[0][first:last]
-            names, numbers = self.tree.names.take(rows).tolist(), self.tree.number[rows].tolist()
+            names, numbers = self.tree.names.take(rows).tolist(), self.tree.inode[rows].tolist()
             self._inside[row] = dict(zip(names, numbers, strict=True))
         return self._inside[row].get(name, 0)
 
     @cached_property
-    def _folders(self) -> dict[bytes, int]:
+    def _directories(self) -> dict[bytes, int]:
         return {folder: row for row, folder in enumerate(self.tree.folders)}
 
     @cached_property
@@ -235,9 +237,9 @@ class _Search:
 
     # -- what is gone ---------------------------------------------------------------------
 
-    def deleted(self, deleted: Deleted) -> None:
+    def deleted(self, deleted: DeletedFiles) -> None:
         """Deleted files, and those that were still open."""
-        rules = _ByFolder([rule for rule in RULES if rule.deleted])
+        rules = _RulesByDirectory([rule for rule in RULES if rule.deleted])
         orphans = set(self.fs.orphans)
         for file in deleted:
             if file.inode is None or file.superseded:
@@ -247,7 +249,9 @@ class _Search:
             if file.path is not None:
                 self._deleted(self.prefix + file.path, file, file.inode, rules)
 
-    def _deleted(self, path: bytes, file: DeletedFile, inode: Inode, rules: _ByFolder) -> None:
+    def _deleted(
+        self, path: bytes, file: DeletedFile, inode: Inode, rules: _RulesByDirectory
+    ) -> None:
         fitting = rules.of(path)
         if not fitting:
             return
@@ -255,32 +259,36 @@ class _Search:
         traits = inode_traits(inode) | (set() if now else {Trait.GONE})
         for rule in fitting:
             if rule.needs <= traits:
-                self.book.add(rule, _gone(path, file, "another file has its path now" * bool(now)))
+                self.book.add(
+                    rule, _deleted_sighting(path, file, "another file has its path now" * bool(now))
+                )
 
     def _running(self, file: DeletedFile) -> None:
         rule = next(rule for rule in RULES if rule.code == "running-deleted")
         assert file.inode is not None
         if rule.needs <= inode_traits(file.inode):
             path = None if file.path is None else self.prefix + file.path
-            self.book.add(rule, _gone(path, file, "on the list of orphans"))
+            self.book.add(rule, _deleted_sighting(path, file, "on the list of orphans"))
 
     # -- what happened --------------------------------------------------------------------
 
     def events(self, timeline: Timeline) -> None:
         """Events of the kinds that rules ask for, the newest ones."""
-        rows = _telling(timeline)
+        rows = _relevant_events(timeline)
         if len(rows) > EVENTS_LOOKED_AT:
             what = f"the newest {EVENTS_LOOKED_AT:,} of {len(rows):,} events were held against them"
             self.fs.problems.add("rules", what, Severity.NOTE)
         rows = rows[-EVENTS_LOOKED_AT:]
-        by_kind = [_ByFolder([rule for rule in RULES if kind in rule.events]) for kind in KINDS]
+        by_kind = [
+            _RulesByDirectory([rule for rule in RULES if kind in rule.events]) for kind in KINDS
+        ]
         kinds = timeline.events.kind[rows].tolist()
         fitting = [
             [] if path is None else by_kind[code].of(self.prefix + path)
             for path, code in zip(timeline.paths_at(rows), kinds, strict=True)
         ]
         chosen = np.flatnonzero([bool(each) for each in fitting])
-        events = zip(chosen.tolist(), timeline.at_rows(rows[chosen]), strict=True)
+        events = zip(chosen.tolist(), timeline.events_at(rows[chosen]), strict=True)
         self._judge([(rule, event) for place, event in events for rule in fitting[place]])
 
     def _judge(self, matched: list[tuple[Rule, Event]]) -> None:
@@ -288,7 +296,7 @@ class _Search:
         numbers = np.unique(np.array([event.inode for _, event in matched], np.int64))
         now = dict(zip(numbers.tolist(), self.fs.inode_table(numbers).each(), strict=True))
         aged: set[tuple[int, int]] = set()  # written here, whatever the times say now
-        for rule, event in sorted(matched, key=lambda pair: pair[1].kind is not Kind.TIMES):
+        for rule, event in sorted(matched, key=lambda pair: pair[1].kind is not EventKind.TIMES):
             inode, life = now[event.inode], (event.inode, event.generation)
             same = inode.generation == event.generation and inode.links_count > 0
             traits = inode_traits(inode) if same else set(_ASSUMED)
@@ -308,25 +316,29 @@ class _Search:
         """Hints that are more than what every unpacked file gives."""
         events = timeline.events
         codes = np.array([int(hint) for hint in _BY_HINT])
-        rows = (events.kind == CODE[Kind.HINT]) & np.isin(events.old_more, codes)
+        rows = (events.kind == CODE[EventKind.HINT]) & np.isin(events.old_second, codes)
         chosen = np.flatnonzero(rows)[-EVENTS_LOOKED_AT:]
-        hints = events.old_more[chosen].tolist()
-        for event, hint in zip(timeline.at_rows(chosen), hints, strict=True):
+        hints = events.old_second[chosen].tolist()
+        for event, hint in zip(timeline.events_at(chosen), hints, strict=True):
             path = None if event.path is None else self.prefix + (event.path or b"/")
-            self.book.add(_BY_HINT[Hint(hint)], Sighting(
+            self.book.add(_BY_HINT[HintKind(hint)], Sighting(
                 path, event.inode, event.generation, event.time, ["hint"], event=event
             ))  # fmt: skip
 
 
-def _telling(timeline: Timeline) -> Any:
+def _relevant_events(timeline: Timeline) -> Any:
     """Rows of the events that can meet a rule by their kind and their values."""
     events = timeline.events
     kinds = sorted({CODE[kind] for rule in RULES for kind in rule.events})
     wanted = np.isin(events.kind, kinds)
     gained = (events.new & ~events.old & 0o6000) != 0
-    aged = events.new < timeline.clock.times_of(events.order) - AGE
+    aged = events.new < timeline.commits.times_of(events.order) - AGE
     locked = (events.new & LOCKS) != 0
-    for kind, holds in ((Kind.MODE, gained), (Kind.TIMES, aged), (Kind.FLAGS, locked)):
+    for kind, holds in (
+        (EventKind.MODE, gained),
+        (EventKind.TIMES, aged),
+        (EventKind.FLAGS, locked),
+    ):
         wanted &= (events.kind != CODE[kind]) | holds
     return np.flatnonzero(wanted)
 
@@ -359,26 +371,26 @@ def event_traits(event: Event, made: int | None) -> set[Trait]:
         event: the event.
         made: when the inode was created, None when that is not known.
     """
-    if event.kind is Kind.MODE:
-        return {Trait.GAINED_SETUID} if _gained(event.old, event.new) else set()
-    if event.kind is Kind.TRUNCATED and event.new == 0:
+    if event.kind is EventKind.MODE:
+        return {Trait.GAINED_SETUID} if _gained_setid(event.old, event.new) else set()
+    if event.kind is EventKind.TRUNCATED and event.new == 0:
         return {Trait.EMPTY}
-    if event.kind is Kind.TIMES and event.time is not None and made is not None:
+    if event.kind is EventKind.TIMES and event.time is not None and made is not None:
         mtime = int(event.new["mtime"])
         late, past = event.time - made > AGE, mtime < made - AGE
         return {Trait.AGED} if late and past and mtime != event.old["mtime"] else set()
     return set()
 
 
-def _gained(old: int, new: int) -> bool:
+def _gained_setid(old: int, new: int) -> bool:
     """A setuid bit, or a setgid bit on what can be run, that was not there."""
     bits = new & ~old
     return bool(bits & stat.S_ISUID or (bits & stat.S_ISGID and new & 0o111))
 
 
-def _gone(path: bytes | None, file: DeletedFile, note: str) -> Sighting:
+def _deleted_sighting(path: bytes | None, file: DeletedFile, note: str) -> Sighting:
     return Sighting(
-        path, file.number, file.generation, file.moment, ["deleted"], file.size, file.mode,
+        path, file.number, file.generation, file.deletion_time, ["deleted"], file.size, file.mode,
         file.grade, note,
     )  # fmt: skip
 

@@ -12,7 +12,7 @@ import ext4kit
 from ext4kit.filesystem import FileSystem
 from ext4kit.recovery import DeletedFile, find_deleted
 from ext4kit.recovery.sources import ALL_SOURCES
-from ext4kit.report.listing import entry_records, find_names
+from ext4kit.report.listing import entry_records, list_names
 from sample_images.recipes.nist.case import Made
 from sample_images.recipes.nist.objects import CaseTruth, ItemTruth
 from sample_images.recipes.nist.placing import BLOCK, PARTS
@@ -269,7 +269,7 @@ class _Bench:
 
 def _judge_listing(verdict: Verdict, fs: FileSystem, truth: CaseTruth) -> None:
     """Hold the list of everything live against the truth."""
-    names = find_names(fs, b"/", recursive=True, hidden=False)
+    names = list_names(fs, b"/", recursive=True, hidden=False)
     entries = map(dict[str, object], entry_records(fs, names))
     records = {path_of(record): record for record in entries}
     for item in truth.live:

@@ -13,7 +13,7 @@ import pytest
 from ext4kit.cli.main import run
 from ext4kit.errors import AccessError, UnsupportedError
 from ext4kit.evidence import open_evidence
-from ext4kit.evidence.lost import lost_ranges
+from ext4kit.evidence.lost import unreadable_ranges
 from ext4kit.evidence.source import Source
 from tests.evidence.containers.conftest import Tool
 from tests.evidence.containers.test_disks_in_containers import CONTAINERS, MIB
@@ -108,7 +108,7 @@ def test_segments_missing_at_the_end_leave_what_the_first_ones_have(
         assert lost[-1] == sample.stat().st_size - CHUNK
         assert told.where == f"image, bytes {lost[0]:,} to {sample.stat().st_size - 1:,}"
     with open_evidence(image) as evidence:  # known before anything was read
-        assert lost_ranges(evidence.source).tolist() == [[lost[0], sample.stat().st_size]]
+        assert unreadable_ranges(evidence.source).tolist() == [[lost[0], sample.stat().st_size]]
 
 
 def test_a_cut_container_knows_what_is_behind_the_cut(
@@ -121,7 +121,7 @@ def test_a_cut_container_knows_what_is_behind_the_cut(
         with image.open("r+b") as file:
             file.truncate(image.stat().st_size * 2 // 3)
         with open_evidence(image) as evidence:
-            before = lost_ranges(evidence.source).tolist()
+            before = unreadable_ranges(evidence.source).tolist()
             told = {at for at in range(0, evidence.source.size, STEP)
                     if any(start < at + STEP and at < end for start, end in before)}  # fmt: skip
             lost = set(_compared(evidence.source, sample, STEP))

@@ -16,7 +16,7 @@ import ext4kit
 from ext4kit.errors import Ext4kitError
 from ext4kit.filesystem import FileSystem
 from ext4kit.report.extraction import extract
-from ext4kit.report.listing import entry_records, find_names, long_text
+from ext4kit.report.listing import entry_records, list_names, long_text
 from ext4kit.verify import verify
 from tests.filesystem.matrix_oracle import Tree, debugfs, debugfs_tree
 
@@ -72,7 +72,7 @@ def _told(finding: object) -> str:
 
 
 def _differences(fs: FileSystem, image: Path, work: Path, kernel: Tree | None) -> list[str]:
-    names = find_names(fs, b"/", recursive=True, hidden=False)
+    names = list_names(fs, b"/", recursive=True, hidden=False)
     listed = {_path(record): record for record in map(dict[str, Any], entry_records(fs, names))}
     if "".join(long_text(fs, names, numbered=False)).count("\n") != len(listed):
         return ["ls -r -l shows another number of lines than there are records"]

@@ -15,12 +15,12 @@ import numpy as np
 import ext4kit
 from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.intervals import Intervals
-from ext4kit.past import Past
-from ext4kit.recovery.sources.carving import Marks, carve, look, stated_sizes
-from ext4kit.recovery.sources.indirect import indirect_look
-from ext4kit.recovery.sources.lost_maps import LostMaps, lists_of, tree_maps
-from ext4kit.recovery.sources.space import Space, survey
-from ext4kit.recovery.sources.trees import find_trees
+from ext4kit.past import History
+from ext4kit.recovery.sources.carving import BlockFeatures, carve, feature_scanner, format_sizes
+from ext4kit.recovery.sources.indirect import indirect_scanner
+from ext4kit.recovery.sources.lost_maps import RebuiltMaps, from_indirect_maps, headless_bodies
+from ext4kit.recovery.sources.space import UnallocatedSpace, scan
+from ext4kit.recovery.sources.trees import rebuild_indirect_maps
 from sample_images.recipes import machine
 
 _AT_ONCE = 50  # files between two syncs
@@ -99,19 +99,19 @@ def carved_from(image: Path, contents: Sequence[bytes]) -> Score:
     wanted = {hashlib.sha256(content).digest() for content in contents}
     with ext4kit.open(image) as opened:
         fs = opened.volume().filesystem()
-        space = Space(Past(fs))
-        seen = list(survey(space, [look, indirect_look(fs.superblock)]))
-        trees = find_trees(space, np.concatenate([blocks for _, blocks in seen]))
-        maps = tree_maps(trees)
+        space = UnallocatedSpace(History(fs))
+        seen = list(scan(space, [feature_scanner, indirect_scanner(fs.superblock)]))
+        trees = rebuild_indirect_maps(space, np.concatenate([blocks for _, blocks in seen]))
+        maps = from_indirect_maps(trees)
         start = np.concatenate([maps.runs.physical, maps.nodes[1]])
         length = np.concatenate([maps.runs.length, np.ones(len(maps.nodes[1]), np.int64)])
-        marks = Marks.joined([one for one, _ in seen if one is not None])
+        marks = BlockFeatures.concat([one for one, _ in seen if one is not None])
         claimed = Intervals.union(start, length)
-        found = carve(space.blocks, marks, space.unused, claimed, lists_of(trees))
-        sizes, _ = stated_sizes(space.blocks, maps.runs, maps.size)
+        found = carve(space.blocks, marks, space.unused, claimed, headless_bodies(trees))
+        sizes, _ = format_sizes(space.blocks, maps.runs, maps.size)
         mapped = [_hashed(space, _runs_of(maps, row), sizes[row]) for row in range(len(maps))]
         cut = [_hashed(space, found.runs(row), found.size[row]) for row in range(len(found))]
-    sure = mapped + [one for one, good in zip(cut, found.sure.tolist(), strict=True) if good]
+    sure = mapped + [one for one, good in zip(cut, found.is_reliable.tolist(), strict=True) if good]
     first = np.concatenate([maps.runs.physical, found.run_first])
     row, position = expand(np.concatenate([maps.runs.length, found.run_count]))
     return Score(
@@ -121,11 +121,11 @@ def carved_from(image: Path, contents: Sequence[bytes]) -> Score:
     )
 
 
-def _runs_of(maps: LostMaps, row: int) -> list[tuple[int, int]]:
+def _runs_of(maps: RebuiltMaps, row: int) -> list[tuple[int, int]]:
     runs = maps.runs.take(maps.runs.owner == row)
     return list(zip(runs.physical.tolist(), runs.length.tolist(), strict=True))
 
 
-def _hashed(space: Space, runs: list[tuple[int, int]], size: int) -> bytes:
+def _hashed(space: UnallocatedSpace, runs: list[tuple[int, int]], size: int) -> bytes:
     blocks: Any = b"".join(bytes(space.blocks.read(*run)) for run in runs)
     return hashlib.sha256(blocks[: int(size)]).digest()

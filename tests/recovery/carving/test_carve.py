@@ -14,9 +14,16 @@ import pytest
 
 from ext4kit.arrays.intervals import Intervals
 from ext4kit.filesystem.maps import Runs
-from ext4kit.recovery.sources.carving import Carved, End, Lists, Marks, carve, look
-from ext4kit.recovery.sources.carving.ground import Ground
-from ext4kit.recovery.sources.space import Stretch
+from ext4kit.recovery.sources.carving import (
+    BlockFeatures,
+    CarvedFiles,
+    EndEvidence,
+    HeadlessBodies,
+    carve,
+    feature_scanner,
+)
+from ext4kit.recovery.sources.carving.ground import CarvingArea
+from ext4kit.recovery.sources.space import BlockBatch
 from tests.recovery.carving.held import BLOCK, Held
 
 CHANCE = random.Random(7)
@@ -29,16 +36,16 @@ def laid_out(*files: bytes) -> bytes:
 
 
 def carved_from(
-    disk: bytes, claimed: list[tuple[int, int]] | None = None, lists: Lists | None = None
-) -> tuple[Carved, list[bytes]]:
+    disk: bytes, claimed: list[tuple[int, int]] | None = None, lists: HeadlessBodies | None = None
+) -> tuple[CarvedFiles, list[bytes]]:
     """The files, and the content of each, of a disk that is wholly free but for the claimed."""
     held = Held(disk)
     data = np.frombuffer(held.data, np.uint8).reshape(-1, BLOCK)
-    marks = look(Stretch(np.arange(len(data)), data))
+    marks = feature_scanner(BlockBatch(np.arange(len(data)), data))
     table = np.array(claimed or [], np.int64).reshape(-1, 2)
     found = carve(
         held,
-        Marks.joined([marks] if marks else []),
+        BlockFeatures.concat([marks] if marks else []),
         Intervals(np.array([0]), np.array([held.blocks_count])),
         Intervals(table[:, 0], table[:, 1]),
         lists,
@@ -50,12 +57,12 @@ def carved_from(
     return found, contents
 
 
-def listed(node: int, *runs: tuple[int, int]) -> Lists:
+def listed(node: int, *runs: tuple[int, int]) -> HeadlessBodies:
     """One list of blocks at `node` that names runs of them, from the file's block 12 on."""
     first, count = np.array(runs, np.int64).T
     owner, leading = np.zeros(len(runs), np.int64), np.ones(1, bool)
     mapped = Runs(owner, 12 + np.cumsum(count) - count, count, first, np.zeros(len(runs), bool))
-    return Lists(mapped, (owner[:1], np.array([node])), leading)
+    return HeadlessBodies(mapped, (owner[:1], np.array([node])), leading)
 
 
 def test_files_of_many_kinds_come_back_as_they_were() -> None:
@@ -82,7 +89,7 @@ def test_a_stated_length_wins_over_zeros_in_the_middle() -> None:
         members.writestr("holes", holes)
     found, contents = carved_from(laid_out(packed.getvalue(), TEXT))
     assert contents == [packed.getvalue(), TEXT]
-    assert found.end.tolist() == [End.PROVEN, End.TEXT]
+    assert found.end.tolist() == [EndEvidence.FORMAT_END, EndEvidence.TEXT]
 
 
 def test_a_few_zeros_by_chance_do_not_end_binary_data() -> None:
@@ -117,7 +124,7 @@ def test_a_list_of_blocks_in_the_middle_is_left_out() -> None:
     disk = bytes(BLOCK) + content[: 12 * BLOCK] + CHANCE.randbytes(BLOCK) + content[12 * BLOCK :]
     found, contents = carved_from(disk, lists=listed(13, (14, 18)))
     assert contents == [content]
-    assert found.end.tolist() == [End.LISTED]
+    assert found.end.tolist() == [EndEvidence.BLOCK_LIST]
     assert found.runs(0) == [(1, 12), (14, 18)]
 
 
@@ -171,10 +178,10 @@ def blocks_of(start: Any, length: Any) -> set[int]:
 
 
 def test_positions_and_blocks_are_each_others_inverse() -> None:
-    ground = Ground(np.array([10, 40]), np.array([20, 5]), np.array([15, 16, 42]))
+    ground = CarvingArea(np.array([10, 40]), np.array([20, 5]), np.array([15, 16, 42]))
     places = np.arange(ground.size)
     blocks = ground.blocks(places)
     assert set(blocks.tolist()) == blocks_of([10, 17, 40, 43], [5, 13, 2, 2])
     assert (ground.positions(blocks) == places).all()
     assert ground.positions(np.array([9, 15, 30, 42, 45])).tolist() == [-1] * 5
-    assert ground.limits(np.array([0, 17, 18])).tolist() == [18, 18, 22]
+    assert ground.contiguous_end(np.array([0, 17, 18])).tolist() == [18, 18, 22]

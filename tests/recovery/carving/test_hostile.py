@@ -10,7 +10,7 @@ import zlib
 
 import pytest
 
-from ext4kit.recovery.sources.carving import Carved, End
+from ext4kit.recovery.sources.carving import CarvedFiles, EndEvidence
 from ext4kit.recovery.sources.carving.lengths import LENGTHS, Budget
 from ext4kit.recovery.sources.carving.signatures import SIGNATURES
 from tests.recovery.carving.held import BLOCK, Held, length, window_of
@@ -35,13 +35,13 @@ def carved(hostile: bytes) -> list[bytes]:
     proven = [
         content
         for content, end in zip(contents, found.end.tolist(), strict=True)
-        if end == End.PROVEN
+        if end == EndEvidence.FORMAT_END
     ]
     assert proven in ([], [EMPTY_ARCHIVE])
     return contents
 
 
-def _blocks(found: Carved) -> list[int]:
+def _blocks(found: CarvedFiles) -> list[int]:
     runs = [run for row in range(len(found)) for run in found.runs(row)]
     return [first + at for first, count in runs for at in range(count)]
 

@@ -17,8 +17,8 @@ import numpy as np
 import puremagic
 import pytest
 
-from ext4kit.recovery.sources.carving.kinds import HEAD_BYTES, Kind, encoding_of, identify
-from ext4kit.recovery.sources.carving.signatures import recognise
+from ext4kit.recovery.sources.carving.kinds import HEAD_BYTES, Kind, identify, text_encoding
+from ext4kit.recovery.sources.carving.signatures import match_signatures
 from tests.recovery.carving.held import found_on_this_machine
 
 SAMPLE = "Grüße, Welt: naïve café, 1 € für 2 Äpfel.\n" * 20
@@ -27,19 +27,19 @@ SAMPLE = "Grüße, Welt: naïve café, 1 € für 2 Äpfel.\n" * 20
 def named(content: bytes) -> Kind:
     """What the content is, by its start alone."""
     row = np.frombuffer(content[:4096].ljust(4096, b"\0"), np.uint8).reshape(1, -1)
-    return identify(content[:HEAD_BYTES], int(recognise(row)[0]))
+    return identify(content[:HEAD_BYTES], int(match_signatures(row)[0]))
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32", "cp1252"])
 def test_the_encoding_of_text_is_the_one_it_was_written_in(encoding: str) -> None:
     raw = SAMPLE.encode(encoding)
-    assert encoding_of(raw).replace("utf-8-sig", "utf-8") == encoding.replace("-sig", "")
-    assert raw.decode(encoding_of(raw)) == SAMPLE
+    assert text_encoding(raw).replace("utf-8-sig", "utf-8") == encoding.replace("-sig", "")
+    assert raw.decode(text_encoding(raw)) == SAMPLE
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "ascii"])
 def test_plain_letters_are_known_without_a_mark(encoding: str) -> None:
-    assert encoding_of("plain letters only\n".encode(encoding)) == encoding
+    assert text_encoding("plain letters only\n".encode(encoding)) == encoding
 
 
 @pytest.mark.parametrize("before", [SAMPLE.encode(), b"plain letters only "])
@@ -49,11 +49,11 @@ def test_a_character_cut_off_at_the_end_of_the_head_does_not_matter(
 ) -> None:
     whole = before + character.encode()
     for gone in range(1, len(character.encode())):
-        assert encoding_of(whole[:-gone]) == encoding_of(whole) == "utf-8"
+        assert text_encoding(whole[:-gone]) == text_encoding(whole) == "utf-8"
 
 
 def test_bytes_of_every_kind_are_no_text() -> None:
-    assert encoding_of(bytes(range(256))) == ""
+    assert text_encoding(bytes(range(256))) == ""
 
 
 @pytest.mark.parametrize(

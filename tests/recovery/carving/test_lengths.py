@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 from numpy.linalg import _umath_linalg
 
-from ext4kit.recovery.sources.carving.signatures import NAMES, recognise
+from ext4kit.recovery.sources.carving.signatures import SIGNATURE_NAMES, match_signatures
 from tests.recovery.carving.held import BLOCK, found_on_this_machine, length
 
 WORDS = b"the quick brown fox jumps over the lazy dog\n"
@@ -35,7 +35,7 @@ def stated(kind: str, made: bytes) -> int:
     behind = bytes(-len(made) % BLOCK) + WORDS * 300
     told = length(kind, made + behind)
     head = np.frombuffer(made[:BLOCK].ljust(BLOCK, b"\0"), np.uint8).reshape(1, -1)
-    assert NAMES[recognise(head)[0]] == kind
+    assert SIGNATURE_NAMES[match_signatures(head)[0]] == kind
     return told.size if told else -1
 
 
@@ -184,7 +184,7 @@ def test_files_of_this_machine_are_as_long_as_they_say(kind: str) -> None:
     for path in files:
         made = path.read_bytes()
         head = np.frombuffer(made[:BLOCK].ljust(BLOCK, b"\0"), np.uint8).reshape(1, -1)
-        if NAMES[recognise(head)[0]] != kind:
+        if SIGNATURE_NAMES[match_signatures(head)[0]] != kind:
             continue  # a suffix says little; that most are known is asked below
         asked += 1
         told = length(kind, made + bytes(-len(made) % BLOCK))

@@ -8,9 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ext4kit.recovery.sources.carving import Marks, look
-from ext4kit.recovery.sources.carving.signatures import LATER, NAMES, SIGNATURES, recognise
-from ext4kit.recovery.sources.space import Stretch
+from ext4kit.recovery.sources.carving import BlockFeatures, feature_scanner
+from ext4kit.recovery.sources.carving.signatures import (
+    OFFSET_SIGNATURES,
+    SIGNATURE_NAMES,
+    SIGNATURES,
+    match_signatures,
+)
+from ext4kit.recovery.sources.space import BlockBatch
 
 
 def blocks_of(*contents: bytes, size: int = 4096) -> Any:
@@ -19,9 +24,9 @@ def blocks_of(*contents: bytes, size: int = 4096) -> Any:
     return np.array(rows)
 
 
-def marked(data: Any, first: int = 1000) -> Marks:
+def marked(data: Any, first: int = 1000) -> BlockFeatures:
     """The marks of consecutive blocks."""
-    found = look(Stretch(np.arange(first, first + len(data)), data))
+    found = feature_scanner(BlockBatch(np.arange(first, first + len(data)), data))
     assert found is not None
     return found
 
@@ -46,10 +51,12 @@ def test_runs_leave_out_blocks_of_zeros() -> None:
 
 def test_each_signature_is_known_by_its_kind() -> None:
     for one in SIGNATURES:
-        kind = NAMES[recognise(blocks_of(one.magic + b"\x55" * 100))[0]]
+        kind = SIGNATURE_NAMES[match_signatures(blocks_of(one.magic + b"\x55" * 100))[0]]
         assert kind == one.kind, one
-    for name, at, magic in LATER:
-        assert NAMES[recognise(blocks_of(b"\x55" * at + magic + b"\x55"))[0]] == name
+    for name, at, magic in OFFSET_SIGNATURES:
+        assert (
+            SIGNATURE_NAMES[match_signatures(blocks_of(b"\x55" * at + magic + b"\x55"))[0]] == name
+        )
 
 
 def test_text_is_told_from_other_data() -> None:
@@ -62,6 +69,6 @@ def test_text_is_told_from_other_data() -> None:
 
 def test_log_blocks_and_zeros_have_no_marks() -> None:
     data = blocks_of(b"x")
-    assert look(Stretch(np.arange(1), data, in_log=True)) is None
-    assert look(Stretch(np.arange(3), blocks_of(b"", b"", b""))) is None
-    assert len(Marks.joined([]).block) == 0
+    assert feature_scanner(BlockBatch(np.arange(1), data, in_log=True)) is None
+    assert feature_scanner(BlockBatch(np.arange(3), blocks_of(b"", b"", b""))) is None
+    assert len(BlockFeatures.concat([]).block) == 0

@@ -18,12 +18,12 @@ def lost_blocks(start: int, count: int) -> LostBlocks:
     """Blocks of which the present file system wrote some."""
     written = Intervals(np.array([start * SIZE]), np.array([count * SIZE]))
     base = SimpleNamespace(block_size=SIZE, blocks_count=COUNT)
-    return LostBlocks(cast(Any, base), COUNT, cast(Any, SimpleNamespace(written=written)))
+    return LostBlocks(cast(Any, base), COUNT, cast(Any, SimpleNamespace(written_bytes=written)))
 
 
 def taken(blocks: LostBlocks) -> list[int]:
     """Numbers of the blocks that count as taken."""
-    return np.flatnonzero(blocks.are_taken(np.arange(COUNT))).tolist()
+    return np.flatnonzero(blocks.is_overwritten(np.arange(COUNT))).tolist()
 
 
 @pytest.mark.parametrize("again", [[5], [3, 5], [7, 5, 7], [2, 3, 4, 5, 6, 7, 8]])
@@ -31,8 +31,8 @@ def test_a_block_that_is_taken_twice_stays_taken_when_another_is_given_back(
     again: list[int],
 ) -> None:
     blocks = lost_blocks(3, 4)
-    blocks.take_away(np.array(again))
+    blocks.exclude(np.array(again))
     expected = sorted({3, 4, 5, 6, *again, 50})
-    blocks.take_away(np.array([50, 60]))
+    blocks.exclude(np.array([50, 60]))
     blocks.give_back(np.array([60]), np.array([10]))
     assert taken(blocks) == expected

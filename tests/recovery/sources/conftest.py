@@ -10,10 +10,10 @@ import pytest
 
 import ext4kit
 from ext4kit.filesystem import FileSystem
-from ext4kit.past import Past
-from ext4kit.recovery.sources.owners import Owners, known_owners, placed
-from ext4kit.recovery.sources.space import Space, survey
-from ext4kit.recovery.sources.structures import Structures, structure_look
+from ext4kit.past import History
+from ext4kit.recovery.sources.owners import SeedIndex, index_known_inodes, number_inode_blocks
+from ext4kit.recovery.sources.space import UnallocatedSpace, scan
+from ext4kit.recovery.sources.structures import MetadataBlocks, metadata_scanner
 from sample_images.recipes.truth import FileTruth, Truth, load
 from tests.environment.sharing import built_once
 
@@ -27,10 +27,10 @@ class Seen:
     image: Path
     truth: Truth
     fs: FileSystem
-    past: Past
-    space: Space
-    structures: Structures
-    owners: Owners
+    past: History
+    space: UnallocatedSpace
+    structures: MetadataBlocks
+    owners: SeedIndex
 
     def by_first_block(self) -> dict[int, FileTruth]:
         """The deleted files by their first block."""
@@ -43,12 +43,12 @@ Scenes = Callable[[str], Seen]
 def look_at(image: Path, truth: Truth) -> Seen:
     """Open an image and look through its free space and its log."""
     fs = ext4kit.open(str(image)).volume().filesystem()
-    past = Past(fs)
-    space = Space(past)
-    looks = [structure_look(fs.superblock)]
-    found = Structures.concat([one for (one,) in survey(space, looks)])
-    found = placed(fs, space, found)
-    return Seen(image, truth, fs, past, space, found, known_owners(past, space, found))
+    past = History(fs)
+    space = UnallocatedSpace(past)
+    looks = [metadata_scanner(fs.superblock)]
+    found = MetadataBlocks.concat([one for (one,) in scan(space, looks)])
+    found = number_inode_blocks(fs, space, found)
+    return Seen(image, truth, fs, past, space, found, index_known_inodes(past, space, found))
 
 
 @pytest.fixture(scope="session")

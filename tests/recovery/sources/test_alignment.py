@@ -8,10 +8,16 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from ext4kit.recovery.sources.alignment import Files, Lying, align
+from ext4kit.recovery.sources.alignment import FileStates, Observations, posterior_pairs
 from ext4kit.recovery.sources.laying import NOTHING
-from ext4kit.recovery.sources.likeness import LIKE, NUMBER, ending, fits, like
-from ext4kit.recovery.turns import beside
+from ext4kit.recovery.sources.likeness import (
+    CLASS_INDEX,
+    CONTENT_CLASSES,
+    classify_content,
+    likelihood_ratios,
+    name_class_of,
+)
+from ext4kit.recovery.turns import neighbours_of
 
 ENDINGS = ["png", "py", "txt", "sh", "html", "json"]
 KINDS = ["png", "python", "prose", "shell", "markup", "json"]
@@ -42,23 +48,23 @@ class _Disk:
         first, count = (np.array([one[at] for one in there], np.int64) for at in (0, 1))
         asked = np.array([at for at in range(len(self.files)) if at not in self.known])
         folder = np.array(self.folder or [NOTHING] * len(self.files))
-        likes = np.array([NUMBER[kind] for _, _, kind in there])
-        link, front, behind = beside((first, first + count), self._known_runs(asked, folder))
+        likes = np.array([CLASS_INDEX[kind] for _, _, kind in there])
+        link, front, behind = neighbours_of((first, first + count), self._known_runs(asked, folder))
         strange = np.full(len(first), max(0.005, 1 - len(asked) / len(first)))
         nobody = np.full(len(first), NOTHING)
         called = np.array([self.files[at][0] + 1 for at in asked])
-        aligned = align(
-            Lying(likes, link, strange, front, behind, nobody),
-            Files(called, np.full(len(asked), MISSING), folder[asked]),
+        aligned = posterior_pairs(
+            Observations(likes, link, strange, front, behind, nobody),
+            FileStates(called, np.full(len(asked), MISSING), folder[asked]),
             self._mentions(first, asked),
-            fits(ENDINGS, likes),
+            likelihood_ratios(ENDINGS, likes),
         )
-        odd = np.convolve(aligned.claimed > 1.1, np.ones(5), "same") > 0
-        sure = (aligned.chance >= (SURE if aligned.disorder < 0.05 else 0.999)) & (
-            aligned.claimed < 1.01
-        )[aligned.file]
-        sure &= ~odd[aligned.file]
-        pairs = zip(asked[aligned.file[sure]], first[aligned.content[sure]], strict=True)
+        odd = np.convolve(aligned.expected_count > 1.1, np.ones(5), "same") > 0
+        sure = (aligned.probability >= (SURE if aligned.backward_share < 0.05 else 0.999)) & (
+            aligned.expected_count < 1.01
+        )[aligned.state]
+        sure &= ~odd[aligned.state]
+        pairs = zip(asked[aligned.state[sure]], first[aligned.observation[sure]], strict=True)
         return {int(file): int(block) for file, block in pairs}
 
     def _known_runs(
@@ -199,7 +205,7 @@ def test_two_that_changed_places_are_not_told_when_they_are_alike(seed: int) -> 
     ],
 )
 def test_contents_are_told_apart_and_fit_their_names(name: bytes, text: bytes, kind: str) -> None:
-    assert LIKE[like(text, 0)] == kind
-    table = fits([ending(name)], np.arange(len(LIKE)))
+    assert CONTENT_CLASSES[classify_content(text, 0)] == kind
+    table = likelihood_ratios([name_class_of(name)], np.arange(len(CONTENT_CLASSES)))
     if kind != "binary":
-        assert table[1].argmax() == NUMBER[kind]
+        assert table[1].argmax() == CLASS_INDEX[kind]

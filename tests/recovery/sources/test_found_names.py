@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from ext4kit.parsers.directory import Names
-from ext4kit.past import Past
+from ext4kit.past import History
 from ext4kit.past.names import NameHistory
-from ext4kit.recovery.sources.names import FoundNames, find_names
-from ext4kit.recovery.sources.paths import FREED_BLOCK, FoundName, FoundPaths
+from ext4kit.recovery.sources.names import FoundEntries, find_directory_entries
+from ext4kit.recovery.sources.paths import FREED_BLOCK, FoundEntryPaths, KnownName
 from sample_images.recipes.syscalls import generation
 from sample_images.recipes.truth import FileTruth
 from tests.recovery.sources.conftest import Scenes, Seen
@@ -29,16 +29,16 @@ NAMES = [
 ]
 
 
-def _named(seen: Seen) -> list[tuple[FileTruth, FoundName]]:
+def _named(seen: Seen) -> list[tuple[FileTruth, KnownName]]:
     every = np.ones(seen.fs.superblock.inodes_count + 1, bool)
-    found = find_names(seen.space, seen.structures, seen.owners, every)
-    paths = FoundPaths(seen.past, NameHistory(seen.past), found)
+    found = find_directory_entries(seen.space, seen.structures, seen.owners, every)
+    paths = FoundEntryPaths(seen.past, NameHistory(seen.past), found)
     pairs = zip(seen.past.number.tolist(), seen.past.generation.tolist(), strict=True)
     lives = {pair: life for life, pair in enumerate(pairs)}
     named = []
     for one in seen.truth.files:
         life = lives.get((one.inode, one.generation))
-        name = None if life is None else paths.of(life)
+        name = None if life is None else paths.name_of(life)
         if name is not None:
             named.append((one, name))
     return named
@@ -49,7 +49,7 @@ def test_no_name_is_wrong(scene: Scenes, name: str) -> None:
     named = _named(scene(name))
     assert len(named) > len(scene(name).truth.files) // 2
     for one, found in named:
-        below = (found.below or b"").split(b"/", 1)[-1]
+        below = (found.partial_path or b"").split(b"/", 1)[-1]
         assert b"/" + one.path == found.path or one.path.endswith(b"/" + below)
         assert found.name == one.path.rsplit(b"/", 1)[-1]
         assert found.source == FREED_BLOCK
@@ -62,7 +62,7 @@ def test_every_file_whose_folder_was_removed_gets_its_name(scene: Scenes) -> Non
     below = [one for one in seen.truth.files if one.path.startswith(b"tree/")]
     assert below
     assert [one.path for one in below if one.path not in named] == []
-    parts = [(named[one.path].below or b"").split(b"/", 1) for one in below]
+    parts = [(named[one.path].partial_path or b"").split(b"/", 1) for one in below]
     assert len({top for top, _ in parts}) == 1
     assert [b"tree/" + rest for _, rest in parts] == [one.path for one in below]
 
@@ -81,13 +81,15 @@ def test_a_directory_that_may_have_moved_since_gives_no_path(tmp_path: Path, mov
             time.sleep(0.05)  # the kernel's clock for times of files moves in ticks
             (root / "folder").rename(root / "elsewhere")
     disk.forget()
-    past = Past(disk.file_system())
+    past = History(disk.file_system())
     directory, life, bearer, kind, order = np.array([[folder], [number], [child], [1], [-1]])
-    entry = FoundNames(directory, life, bearer, kind, order, Names.of([b"file"]))
-    name = FoundPaths(past, NameHistory(past), entry).of(int(np.searchsorted(past.number, child)))
+    entry = FoundEntries(directory, life, bearer, kind, order, Names.of([b"file"]))
+    name = FoundEntryPaths(past, NameHistory(past), entry).name_of(
+        int(np.searchsorted(past.number, child))
+    )
     assert name is not None
     below = b"inode-%d-%d/file" % (folder, number)
-    assert (name.path, name.below) == ((None, below) if moved else (b"/folder/file", None))
+    assert (name.path, name.partial_path) == ((None, below) if moved else (b"/folder/file", None))
 
 
 def test_a_directory_whose_inode_another_file_has_names_no_later_file(tmp_path: Path) -> None:
@@ -109,8 +111,8 @@ def test_a_directory_whose_inode_another_file_has_names_no_later_file(tmp_path: 
         assert (root / "and then").stat().st_ino == folder
         remove(root / "later")
     disk.forget()
-    past = Past(disk.file_system())
+    past = History(disk.file_system())
     directory, life, bearer, kind, order = np.array([[folder], [number], [child], [1], [-1]])
-    entry = FoundNames(directory, life, bearer, kind, order, Names.of([b"file"]))
-    paths = FoundPaths(past, NameHistory(past), entry)
-    assert paths.of(int(np.searchsorted(past.number, child))) is None
+    entry = FoundEntries(directory, life, bearer, kind, order, Names.of([b"file"]))
+    paths = FoundEntryPaths(past, NameHistory(past), entry)
+    assert paths.name_of(int(np.searchsorted(past.number, child))) is None

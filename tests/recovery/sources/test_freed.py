@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ext4kit.past import Past
-from ext4kit.recovery.sources.freed import find_freed, sole_owners
+from ext4kit.past import History
+from ext4kit.recovery.sources.freed import find_freed_runs, runs_of_sole_freed_inode
 from sample_images.recipes import syscalls
 from sample_images.recipes.machine import sync
 from sample_images.recipes.truth import FileTruth
@@ -33,9 +33,9 @@ def is_free(seen: Seen, one: FileTruth) -> bool:
 def test_a_file_removed_alone_gets_the_blocks_that_were_freed(scene: Scenes) -> None:
     seen = scene("one_by_one")
     past = seen.past
-    metadata = seen.structures.block[~seen.structures.in_log]
-    life, runs = sole_owners(past, find_freed(past), metadata)
-    lost = (past.last_whole < 0) & ~past.alive_now
+    metadata = seen.structures.block[~seen.structures.in_journal]
+    life, runs = runs_of_sole_freed_inode(past, find_freed_runs(past), metadata)
+    lost = (past.last_content_row < 0) & ~past.is_allocated
     assert lost.sum() >= len(seen.truth.files) // 2
     files = {(one.inode, one.generation): one for one in seen.truth.files}
     lives = np.flatnonzero(lost).tolist()
@@ -58,9 +58,9 @@ def test_a_file_removed_alone_gets_the_blocks_that_were_freed(scene: Scenes) -> 
 
 def test_several_files_in_one_transaction_get_nothing(scene: Scenes) -> None:
     seen = scene("descriptor_gone")
-    freed = find_freed(seen.past)
+    freed = find_freed_runs(seen.past)
     assert len(freed)
-    life, _ = sole_owners(seen.past, freed, np.zeros(0, np.int64))
+    life, _ = runs_of_sole_freed_inode(seen.past, freed, np.zeros(0, np.int64))
     assert len(life) == 0
 
 
@@ -83,10 +83,10 @@ def test_a_file_made_in_the_transaction_in_which_it_went_gets_nothing_of_others(
         assert (root / "passing").stat().st_ino == number
         (root / "passing").unlink()
         sync(root)
-    past = Past(disk.file_system())
-    freed = find_freed(past)
+    past = History(disk.file_system())
+    freed = find_freed_runs(past)
     assert freed.length.sum() >= 18
-    life, _ = sole_owners(past, freed, np.zeros(0, np.int64))
+    life, _ = runs_of_sole_freed_inode(past, freed, np.zeros(0, np.int64))
     assert len(life) == 0
 
 
@@ -110,10 +110,10 @@ def test_a_file_that_lost_blocks_to_a_later_one_gets_no_shorter_map(
         sync(root)
         if removed:
             remove(root / "in-between-0")
-    past = Past(disk.file_system())
-    freed = find_freed(past)
-    life, runs = sole_owners(past, freed, np.zeros(0, np.int64))
-    lost = np.flatnonzero((past.number == number) & (past.last_whole < 0))
+    past = History(disk.file_system())
+    freed = find_freed_runs(past)
+    life, runs = runs_of_sole_freed_inode(past, freed, np.zeros(0, np.int64))
+    lost = np.flatnonzero((past.number == number) & (past.last_content_row < 0))
     assert len(lost) == 1
     if removed:
         assert life.tolist() == lost.tolist()

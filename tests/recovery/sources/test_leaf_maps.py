@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ext4kit.filesystem.content import Content
-from ext4kit.recovery.sources.leaves import FoundMaps, find_leaf_maps
+from ext4kit.recovery.sources.leaves import ExtentMaps, rebuild_extent_maps
 from ext4kit.recovery.sources.structures import EXTENTS
 from tests.recovery.sources.conftest import Block, Scenes, Seen, blocks_of, look_at
 
@@ -26,7 +26,7 @@ NAMES = [
 ROOT_ENTRIES = 4  # a file with more extents had a leaf
 
 
-def _blocks(found: FoundMaps, row: int) -> set[Block]:
+def _blocks(found: ExtentMaps, row: int) -> set[Block]:
     runs = found.runs.take(found.runs.owner == row)
     columns = (runs.logical.tolist(), runs.physical.tolist(), runs.length.tolist())
     return {
@@ -36,7 +36,7 @@ def _blocks(found: FoundMaps, row: int) -> set[Block]:
     }
 
 
-def _digest(seen: Seen, found: FoundMaps, row: int) -> str:
+def _digest(seen: Seen, found: ExtentMaps, row: int) -> str:
     runs, size = found.runs.take(found.runs.owner == row), int(found.size[row])
     return hashlib.sha256(Content(seen.fs.blocks, size, runs).read(0, size)).hexdigest()
 
@@ -44,7 +44,7 @@ def _digest(seen: Seen, found: FoundMaps, row: int) -> str:
 @pytest.mark.parametrize("name", NAMES)
 def test_no_map_has_a_block_that_its_file_had_not(scene: Scenes, name: str) -> None:
     seen = scene(name)
-    found = find_leaf_maps(seen.space, seen.structures, seen.owners)
+    found = rebuild_extent_maps(seen.space, seen.structures, seen.owners)
     assert len(found)
     first = seen.by_first_block()
     for row in range(len(found)):
@@ -58,7 +58,7 @@ def test_no_map_has_a_block_that_its_file_had_not(scene: Scenes, name: str) -> N
 @pytest.mark.parametrize("name", NAMES)
 def test_every_file_with_leaves_comes_back_whole(scene: Scenes, name: str) -> None:
     seen = scene(name)
-    found = find_leaf_maps(seen.space, seen.structures, seen.owners)
+    found = rebuild_extent_maps(seen.space, seen.structures, seen.owners)
     digests = {_digest(seen, found, row) for row in range(len(found))}
     leaved = [
         one
@@ -71,7 +71,7 @@ def test_every_file_with_leaves_comes_back_whole(scene: Scenes, name: str) -> No
 
 def test_every_leaf_names_its_inode(scene: Scenes) -> None:
     seen = scene("leaves_wrapped")
-    found = find_leaf_maps(seen.space, seen.structures, seen.owners)
+    found = rebuild_extent_maps(seen.space, seen.structures, seen.owners)
     first = seen.by_first_block()
     whose = [first[min(_blocks(found, row))[1]] for row in range(len(found))]
     pairs = zip(found.number.tolist(), found.generation.tolist(), strict=True)
@@ -84,13 +84,13 @@ def test_a_leaf_that_only_an_old_log_copy_has_gives_the_map_too(
 ) -> None:
     """Its block was overwritten: the bytes are moved to log blocks that no descriptor names."""
     seen = scene("leaves_wrapped")
-    before = find_leaf_maps(seen.space, seen.structures, seen.owners)
-    leaves = seen.structures.of(EXTENTS)
-    count = min(len(leaves), len(seen.space.unnamed_log))
+    before = rebuild_extent_maps(seen.space, seen.structures, seen.owners)
+    leaves = seen.structures.of_kind(EXTENTS)
+    count = min(len(leaves), len(seen.space.untagged_positions))
     image = tmp_path / "moved.img"
     shutil.copyfile(seen.image, image)
     assert seen.past.log is not None
-    places = seen.past.log.reader.log_blocks[seen.space.unnamed_log[:count]]
+    places = seen.past.log.reader.log_blocks[seen.space.untagged_positions[:count]]
     size = seen.fs.superblock.block_size
     with image.open("r+b") as opened:
         for block, place in zip(leaves.block[:count].tolist(), places.tolist(), strict=True):
@@ -101,7 +101,7 @@ def test_a_leaf_that_only_an_old_log_copy_has_gives_the_map_too(
             opened.seek(place * size)
             opened.write(leaf)
     again = look_at(image, seen.truth)
-    after = find_leaf_maps(again.space, again.structures, again.owners)
+    after = rebuild_extent_maps(again.space, again.structures, again.owners)
     assert after.logged.any()
     for name in ("seed", "number", "size"):
         assert np.array_equal(getattr(before, name), getattr(after, name))

@@ -7,7 +7,7 @@ import io
 
 import pytest
 
-from ext4kit.recovery.sources.mentions import Mentions, said
+from ext4kit.recovery.sources.mentions import MentionIndex, find_names_in
 
 OTHERS = [b"plain words of no meaning %d\n" % number * 20 for number in range(40)]
 
@@ -32,20 +32,20 @@ def packed(name: str, text: bytes) -> bytes:
 def test_what_a_content_calls_itself_is_worth_much(name: bytes, folder: bytes, head: bytes) -> None:
     names = [(b"other-%d.txt" % number, b"") for number in range(20)]
     names[7] = (name, folder)
-    mentions = Mentions(names)
+    mentions = MentionIndex(names)
     for one in [*OTHERS, head]:
-        mentions.add(one)
-    files, likelier = mentions.found()[len(OTHERS)]
+        mentions.add_content(one)
+    files, likelier = mentions.likelihood_ratios()[len(OTHERS)]
     assert files[likelier.argmax()] == 7
     assert likelier.max() >= 10
 
 
 def test_a_word_that_names_a_file_is_worth_a_little_and_a_usual_one_nothing() -> None:
-    mentions = Mentions([(b"helpers.py", b""), (b"words", b""), None])
+    mentions = MentionIndex([(b"helpers.py", b""), (b"words", b""), None])
     for one in OTHERS:
-        mentions.add(one)
-    mentions.add(b"import os  # see helpers.py\n")
-    found = mentions.found()
+        mentions.add_content(one)
+    mentions.add_content(b"import os  # see helpers.py\n")
+    found = mentions.likelihood_ratios()
     files, likelier = found[len(OTHERS)]
     assert files.tolist() == [0]
     assert 1 < likelier[0] < 10
@@ -63,9 +63,9 @@ def test_a_word_that_names_a_file_is_worth_a_little_and_a_usual_one_nothing() ->
     ],
 )
 def test_damaged_heads_say_nothing_and_break_nothing(head: bytes) -> None:
-    assert said(head).folder == frozenset()
+    assert find_names_in(head).folder == frozenset()
 
 
 def test_a_packed_head_that_grows_without_end_is_read_so_far_only() -> None:
     bomb = packed("bomb", b"word " * 4_000_000)
-    assert said(bomb[:8192]).words <= {b"word", b"wor", b"ord"}
+    assert find_names_in(bomb[:8192]).words <= {b"word", b"wor", b"ord"}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ext4kit.parsers.inode import inode_checksums_ok
-from ext4kit.recovery.sources.states import old_states
+from ext4kit.recovery.sources.states import find_older_states
 from tests.recovery.sources.conftest import Scenes, blocks_of
 
 pytestmark = pytest.mark.kernel
@@ -17,9 +17,9 @@ def test_every_inode_that_an_undescribed_block_shows_is_found_with_its_map(scene
     wanted = {(one.inode, one.generation): one for one in seen.truth.files if one.inode_undescribed}
     assert len(wanted) > len(seen.truth.files) // 2
     missing = dict(wanted)
-    for table, _ in old_states(seen.space, seen.structures):
+    for table, _ in find_older_states(seen.space, seen.structures):
         assert inode_checksums_ok(table, seen.fs.superblock).all()
-        runs = seen.fs.quiet_map_table(table).data
+        runs = seen.fs.map_table_silently(table).runs
         pairs = zip(table.number.tolist(), table.generation.tolist(), strict=True)
         for row, pair in enumerate(pairs):
             one = wanted.get(pair)
@@ -40,7 +40,7 @@ def test_every_inode_that_an_undescribed_block_shows_is_found_with_its_map(scene
 
 def test_they_are_older_than_what_the_log_describes(scene: Scenes) -> None:
     seen = scene("descriptor_gone")
-    orders = np.concatenate([order for _, order in old_states(seen.space, seen.structures)])
+    orders = np.concatenate([order for _, order in find_older_states(seen.space, seen.structures)])
     assert seen.past.log is not None
     assert (orders <= seen.past.log.tags.order.min()).all()
     assert np.isin(orders, list(seen.past.commit_times)).all()
@@ -49,7 +49,7 @@ def test_they_are_older_than_what_the_log_describes(scene: Scenes) -> None:
 @pytest.mark.slow
 def test_without_checksums_the_generations_on_disk_tell_the_numbers(scene: Scenes) -> None:
     seen = scene("no_sums_wrapped")
-    states = old_states(seen.space, seen.structures)
+    states = find_older_states(seen.space, seen.structures)
     assert states
     for table, _ in states:
         disk = seen.fs.inode_table(table.number)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from ext4kit.recovery.sources.order import NOTHING, Placed, match_in_order
+from ext4kit.recovery.sources.order import NO_ROW, Placement, match_by_neighbours
 
 FILES = 40  # in each group
 
@@ -27,15 +27,15 @@ def _matched(
     taken = np.array(sorted((one[3], one[4]) for one in known), np.int64).reshape(-1, 2).T
     asked = [one[:3] for one in files if one[2] in wanted]
     columns = _columns(asked, 3)
-    found = match_in_order(
-        Placed(group, time, number, first, end, np.ones(len(known), bool)),
+    found = match_by_neighbours(
+        Placement(group, time, number, first, end, np.ones(len(known), bool)),
         (columns[0], columns[1], columns[2]),
         (np.array(carved, np.int64), np.array([places.get(one, one + 1) for one in carved])),
         (taken[0], taken[1]),
     )
     return {
         one[2]: carved[row] for one, row in zip(asked, found.tolist(), strict=True)
-        if row != NOTHING
+        if row != NO_ROW
     }  # fmt: skip
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from ext4kit.past.names import NameHistory
 from ext4kit.recovery.sources import Source
-from ext4kit.recovery.sources.lost_maps import LostMaps, are_apart
-from ext4kit.recovery.sources.paths import OLD_COPY, FoundPaths
-from ext4kit.recovery.sources.search import Findings, search
+from ext4kit.recovery.sources.lost_maps import RebuiltMaps, owners_without_overlap
+from ext4kit.recovery.sources.paths import OLD_COPY, FoundEntryPaths
+from ext4kit.recovery.sources.search import Artifacts, search
 from ext4kit.recovery.sources.structures import DIRECTORY
 from sample_images import packed_names, unpack
 from sample_images.recipes.truth import Truth
@@ -29,16 +29,16 @@ NAMES = [
 ]
 
 
-def _found(seen: Seen) -> Findings:
+def _found(seen: Seen) -> Artifacts:
     return search(seen.past, {Source.BLOCKS})
 
 
-def _paths(seen: Seen) -> FoundPaths:
+def _paths(seen: Seen) -> FoundEntryPaths:
     found = _found(seen)
-    return FoundPaths(found.past, NameHistory(found.past), found.names)
+    return FoundEntryPaths(found.history, NameHistory(found.history), found.names)
 
 
-def _blocks(maps: LostMaps, row: int) -> set[Block]:
+def _blocks(maps: RebuiltMaps, row: int) -> set[Block]:
     runs = maps.runs.take(maps.runs.owner == row)
     columns = (runs.logical.tolist(), runs.physical.tolist(), runs.length.tolist())
     return {
@@ -53,11 +53,11 @@ def _blocks(maps: LostMaps, row: int) -> set[Block]:
 def test_maps_are_right_and_what_still_holds_is_free(scene: Scenes, name: str) -> None:
     seen = scene(name)
     found = _found(seen)
-    maps, past = found.maps, found.past
+    maps, past = found.maps, found.history
     assert len(maps)
-    assert are_apart(maps.runs, len(maps)).all()
+    assert owners_without_overlap(maps.runs, len(maps)).all()
     first = seen.by_first_block()
-    doubtful = np.any([part for part, _ in maps.doubts], axis=0)
+    doubtful = np.any([part for part, _ in maps.reasons], axis=0)
     assert not doubtful.all()
     # Where others took the inodes, what is left of most lives is a map without a number.
     assert (maps.life >= 0).sum() > (0 if name == "roots_taken" else len(maps) // 2)
@@ -76,18 +76,18 @@ def test_maps_are_right_and_what_still_holds_is_free(scene: Scenes, name: str) -
 @pytest.mark.kernel
 def test_states_without_a_descriptor_make_the_past_wider(scene: Scenes) -> None:
     seen = scene("descriptor_gone")
-    past = _found(seen).past
-    whole = past.last_whole >= 0
+    past = _found(seen).history
+    whole = past.last_content_row >= 0
     described = set(zip(past.number[whole].tolist(), past.generation[whole].tolist(), strict=True))
     shown = [one for one in seen.truth.files if one.inode_undescribed or one.inode_known == "log"]
     assert [one.path for one in shown if (one.inode, one.generation) not in described] == []
     living = {(one.inode, one.generation) for one in seen.truth.live}
-    alive = past.alive_now
+    alive = past.is_allocated
     assert living >= set(
         pair
         for pair, kind in zip(
             zip(past.number[alive].tolist(), past.generation[alive].tolist(), strict=True),
-            past.states.table.mode[past.last_whole[alive]] >> 12,
+            past.states.table.mode[past.last_content_row[alive]] >> 12,
             strict=True,
         )
         if kind == 8
@@ -101,9 +101,9 @@ def test_directory_blocks_in_undescribed_log_blocks_give_the_same_names(
     """The freed blocks are overwritten; the log has their bytes without a descriptor."""
     seen = scene("leaves_wrapped")
     before = _paths(seen)
-    folders = seen.structures.of(DIRECTORY)
+    folders = seen.structures.of_kind(DIRECTORY)
     assert seen.past.log is not None
-    places = seen.past.log.reader.log_blocks[seen.space.unnamed_log]
+    places = seen.past.log.reader.log_blocks[seen.space.untagged_positions]
     count = min(len(folders), len(places))
     image, size = tmp_path / "moved.img", seen.fs.superblock.block_size
     shutil.copyfile(seen.image, image)
@@ -117,10 +117,14 @@ def test_directory_blocks_in_undescribed_log_blocks_give_the_same_names(
             opened.write(data)
     again = look_at(image, seen.truth)
     after = _paths(again)
-    lives = range(seen.past.lives_count)
-    both = [(one, after.of(life)) for life in lives if (one := before.of(life)) is not None]
+    lives = range(seen.past.instance_count)
+    both = [
+        (one, after.name_of(life)) for life in lives if (one := before.name_of(life)) is not None
+    ]
     assert both
-    assert all(two and (one.name, one.below) == (two.name, two.below) for one, two in both)
+    assert all(
+        two and (one.name, one.partial_path) == (two.name, two.partial_path) for one, two in both
+    )
     assert any(two and two.source == OLD_COPY for _, two in both)
 
 

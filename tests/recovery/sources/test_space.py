@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import ext4kit
-from ext4kit.past import Past
+from ext4kit.past import History
 from ext4kit.recovery.sources import space
-from ext4kit.recovery.sources.space import Space, survey
+from ext4kit.recovery.sources.space import UnallocatedSpace, scan
 from sample_images import packed_names, unpack
 from tests.fuzz import images
 
@@ -48,7 +48,7 @@ def test_the_stretches_are_the_free_blocks_that_hold_data(
         fs = opened.volume().filesystem(replay=False)
         size = fs.superblock.block_size
         looked = [(s.blocks, s.data.any(axis=1), s.data.copy(), s.in_log)
-                  for s in Space(Past(fs)).stretches()]  # fmt: skip
+                  for s in UnallocatedSpace(History(fs)).batches()]  # fmt: skip
     free, raw = _free_blocks(image), image.read_bytes()
     seen: list[int] = []
     for blocks, _, data, in_log in looked:
@@ -68,13 +68,13 @@ def test_a_survey_gives_every_stretch_in_order_to_every_look(
     monkeypatch.setattr(space, "BYTES_AT_ONCE", 32 << 10)
     told: list[tuple[int, int]] = []
     with ext4kit.open(image) as opened:
-        room = Space(Past(opened.volume().filesystem()))
+        room = UnallocatedSpace(History(opened.volume().filesystem()))
         looks = (lambda stretch: stretch.blocks, lambda stretch: int(stretch.data.sum()))
-        seen = list(survey(room, looks, lambda done, total: told.append((done, total))))
-        expected = list(room.stretches())
+        seen = list(scan(room, looks, lambda done, total: told.append((done, total))))
+        expected = list(room.batches())
         assert [(s.blocks.tolist(), int(s.data.sum())) for s in expected] == [
             (blocks.tolist(), total) for blocks, total in seen
         ]
-        assert told[-1] == (room.size, room.size)
+        assert told[-1] == (room.bytes, room.bytes)
         logged = np.concatenate([s.blocks for s in expected if s.in_log] or [np.zeros(0, np.int64)])
-        assert logged.tolist() == room.unnamed_log.tolist()
+        assert logged.tolist() == room.untagged_positions.tolist()

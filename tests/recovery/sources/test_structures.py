@@ -13,16 +13,16 @@ import pytest
 
 import ext4kit
 from ext4kit.filesystem import FileSystem
-from ext4kit.recovery.sources.owners import Owners
-from ext4kit.recovery.sources.space import Stretch
+from ext4kit.recovery.sources.owners import SeedIndex
+from ext4kit.recovery.sources.space import BlockBatch
 from ext4kit.recovery.sources.structures import (
     DIRECTORY,
     EXTENTS,
     HTREE,
     INODES,
     XATTR,
-    Structures,
-    structure_look,
+    MetadataBlocks,
+    metadata_scanner,
 )
 from sample_images.recipes.machine import run
 
@@ -40,7 +40,7 @@ class Made:
 
     image: Path
     fs: FileSystem
-    found: Structures
+    found: MetadataBlocks
     said: dict[int, str]
 
     def blocks(self, pattern: str, kind: str = "") -> dict[int, int]:
@@ -83,13 +83,13 @@ def made(request: pytest.FixtureRequest, tmp_path: Path) -> Made:
     _debugfs(image, "-w", "-R", f"ea_set -f {value} /small/7 user.note")
     subprocess.run(["e2fsck", "-fyD", image], capture_output=True, check=False)
     fs = ext4kit.open(str(image)).volume().filesystem()
-    used = [number for table in fs.inode_chunks() for number in table.number[table.mode != 0]]
+    used = [number for table in fs.inode_batches() for number in table.number[table.mode != 0]]
     (tmp_path / "commands").write_text("".join(f"stat <{number}>\n" for number in used))
     words = _debugfs(image, "-f", str(tmp_path / "commands"))
     parts = re.split(r"^Inode: (\d+)", words, flags=re.MULTILINE)[1:]
     said = {int(number): text for number, text in zip(parts[::2], parts[1::2], strict=True)}
     data, _ = fs.fetch(np.arange(fs.superblock.blocks_count))
-    found = structure_look(fs.superblock)(Stretch(np.arange(len(data)), data))
+    found = metadata_scanner(fs.superblock)(BlockBatch(np.arange(len(data)), data))
     return Made(image, fs, found, said)
 
 
@@ -100,20 +100,20 @@ def _debugfs(image: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def _owners(made: Made) -> Owners:
-    tables = list(made.fs.inode_chunks())
+def _owners(made: Made) -> SeedIndex:
+    tables = list(made.fs.inode_batches())
     numbers = np.concatenate([table.number for table in tables])
-    return Owners(
+    return SeedIndex(
         made.fs.superblock, numbers, np.concatenate([table.generation for table in tables])
     )
 
 
 def _is_told(made: Made, kind: int, wanted: dict[int, int]) -> None:
     """The blocks of a kind are the wanted ones, and with checksums each names its inode."""
-    found = made.found.of(kind)
+    found = made.found.of_kind(kind)
     assert set(found.block.tolist()) == set(wanted)
     if made.fs.superblock.has_metadata_checksums:
-        numbers, _ = _owners(made).names(found.seed)
+        numbers, _ = _owners(made).inodes_of(found.seed)
         assert dict(zip(found.block.tolist(), numbers.tolist(), strict=True)) == wanted
 
 
@@ -125,7 +125,7 @@ def test_extent_nodes(made: Made) -> None:
 
 def test_directory_blocks_and_index_blocks(made: Made) -> None:
     content = made.blocks(r"\(\d+(?:-\d+)?\):(\d+)(?:-(\d+))?", "directory")
-    index = set(made.found.of(HTREE).block.tolist())
+    index = set(made.found.of_kind(HTREE).block.tolist())
     assert index
     assert index <= content.keys()
     _is_told(made, HTREE, {block: content[block] for block in index})
@@ -146,19 +146,19 @@ def _is_empty(made: Made, block: int) -> bool:
 
 def test_attribute_blocks(made: Made) -> None:
     wanted = made.blocks(r"File ACL: ([1-9]\d*)()")
-    found = made.found.of(XATTR)
+    found = made.found.of_kind(XATTR)
     if made.fs.superblock.inode_size == 128 or wanted:
         assert wanted
     assert set(found.block.tolist()) == set(wanted)
-    assert (found.number == found.block).all()
+    assert (found.stated_number == found.block).all()
 
 
 def test_pieces_of_inode_tables(made: Made) -> None:
     superblock = made.fs.superblock
     if not _has_sums(made) or superblock.inode_size == 128:
         pytest.skip("their inodes tell nothing but by generations, which only the kernel gives")
-    first, held = superblock.first_usable_inode, made.found.of(INODES)
-    by_block = dict(zip(held.block.tolist(), held.number.tolist(), strict=True))
+    first, held = superblock.first_usable_inode, made.found.of_kind(INODES)
+    by_block = dict(zip(held.block.tolist(), held.stated_number.tolist(), strict=True))
     (made.image.parent / "imap").write_text("".join(f"imap <{one}>\n" for one in made.said))
     words = _debugfs(made.image, "-f", str(made.image.parent / "imap"))
     places = re.findall(r"Inode (\d+) is part.*\n\s*located at block (\d+), offset (\S+)", words)

@@ -12,26 +12,26 @@ import pytest
 import ext4kit
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.content import Content
-from ext4kit.past import Past
-from ext4kit.recovery.sources.carving.lists import DIRECT
-from ext4kit.recovery.sources.indirect import indirect_look
-from ext4kit.recovery.sources.space import Space, survey
-from ext4kit.recovery.sources.trees import FoundTrees, find_trees
+from ext4kit.past import History
+from ext4kit.recovery.sources.carving.lists import DIRECT_BLOCKS
+from ext4kit.recovery.sources.indirect import indirect_scanner
+from ext4kit.recovery.sources.space import UnallocatedSpace, scan
+from ext4kit.recovery.sources.trees import IndirectMaps, rebuild_indirect_maps
 from sample_images.recipes.contents import text
 from sample_images.recipes.machine import run
 from sample_images.recipes.truth import FileTruth
 from tests.recovery.sources.conftest import Scenes
 
 
-def _trees(fs: FileSystem) -> FoundTrees:
-    space = Space(Past(fs))
-    looks = [indirect_look(fs.superblock)]
-    return find_trees(space, np.concatenate([one for (one,) in survey(space, looks)]))
+def _trees(fs: FileSystem) -> IndirectMaps:
+    space = UnallocatedSpace(History(fs))
+    looks = [indirect_scanner(fs.superblock)]
+    return rebuild_indirect_maps(space, np.concatenate([one for (one,) in scan(space, looks)]))
 
 
-def _digests(fs: FileSystem, found: FoundTrees) -> set[str]:
+def _digests(fs: FileSystem, found: IndirectMaps) -> set[str]:
     digests = set()
-    for row in np.flatnonzero(~found.damaged).tolist():
+    for row in np.flatnonzero(~found.is_incomplete).tolist():
         runs, size = found.runs.take(found.runs.owner == row), int(found.size[row])
         digests.add(hashlib.sha256(Content(fs.blocks, size, runs).read(0, size)).hexdigest())
     return digests
@@ -42,7 +42,7 @@ def begin_together(files: list[FileTruth]) -> list[FileTruth]:
 
     Nothing tells where the others begin: one of all on 5.10, none on 6.18.
     """
-    together = [one for one in files if one.blocks[0][2] > DIRECT]
+    together = [one for one in files if one.blocks[0][2] > DIRECT_BLOCKS]
     assert len(together) >= len(files) - 1
     return together
 
@@ -52,7 +52,7 @@ def begin_together(files: list[FileTruth]) -> list[FileTruth]:
 def test_files_with_indirect_blocks_come_back_whole(scene: Scenes, name: str) -> None:
     seen = scene(name)
     digests = _digests(seen.fs, _trees(seen.fs))
-    mapped = {one.sha256: one for one in seen.truth.files if one.size > DIRECT * 4096}
+    mapped = {one.sha256: one for one in seen.truth.files if one.size > DIRECT_BLOCKS * 4096}
     assert mapped
     together = begin_together(list(mapped.values()))
     assert [one.path for one in together if one.sha256 not in digests] == []
@@ -83,7 +83,7 @@ def test_holes_and_scattered_blocks_give_no_wrong_file(scene: Scenes) -> None:
         ]
         paths = {whose[0] for _, whose in blocks if whose}
         assert len(paths) <= 1
-        if not found.damaged[row]:
+        if not found.is_incomplete[row]:
             assert all(whose and whose[1] == logical for logical, whose in blocks)
 
 

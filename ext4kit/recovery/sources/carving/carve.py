@@ -10,25 +10,29 @@ import numpy as np
 from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.intervals import Intervals
 from ext4kit.filesystem.blocks import BlockReader
-from ext4kit.recovery.sources.carving.carved import Carved
-from ext4kit.recovery.sources.carving.cuts import Events, Pieces, cut
-from ext4kit.recovery.sources.carving.ground import Ground
-from ext4kit.recovery.sources.carving.heads import Whole, paired, with_heads
+from ext4kit.recovery.sources.carving.carved import CarvedFiles
+from ext4kit.recovery.sources.carving.cuts import CarvedPieces, FeatureIndex, split_remaining
+from ext4kit.recovery.sources.carving.ground import CarvingArea
+from ext4kit.recovery.sources.carving.heads import (
+    AssembledFile,
+    attach_nearest_blocks,
+    attach_preceding_blocks,
+)
 from ext4kit.recovery.sources.carving.lengths import Budget
-from ext4kit.recovery.sources.carving.lists import Lists, Runs
-from ext4kit.recovery.sources.carving.marks import Marks
-from ext4kit.recovery.sources.carving.stated import READ_AT_LEAST, READ_TIMES, Measuring
+from ext4kit.recovery.sources.carving.lists import HeadlessBodies, PositionRuns
+from ext4kit.recovery.sources.carving.marks import BlockFeatures
+from ext4kit.recovery.sources.carving.stated import READ_AT_LEAST, READ_TIMES, FormatSizer
 
 _EVENTS_AT_ONCE = 1 << 21  # so that memory stays bounded
 
 
 def carve(
     reader: BlockReader,
-    marks: Marks,
+    marks: BlockFeatures,
     usable: Intervals,
     claimed: Intervals,
-    lists: Lists | None = None,
-) -> Carved:
+    lists: HeadlessBodies | None = None,
+) -> CarvedFiles:
     """Cut the free blocks that nobody claims into files.
 
     First come files whose lists of blocks are there (ext2 and ext3), then those whose format
@@ -42,38 +46,42 @@ def carve(
         lists: what is left of files of which the lists of blocks are there.
     """
     left = usable.subtract(claimed)
-    lists = (lists or Lists.none()).inside(left)
-    edges = [] if len(lists) else _slices(marks, left.start).tolist()
+    lists = (lists or HeadlessBodies.empty()).within(left)
+    edges = [] if len(lists) else _split_rows(marks, left.start).tolist()
     parts = [
-        _carve(reader, marks.between(int(runs.start[0]), int(runs.end[-1])), runs, lists)
+        _carve_slice(reader, marks.between(int(runs.start[0]), int(runs.end[-1])), runs, lists)
         for first, end in pairwise([0, *edges, len(left)])
         if len(runs := left.take(slice(first, end)))
     ]
-    return Carved.joined(parts)
+    return CarvedFiles.concat(parts)
 
 
-def _slices(marks: Marks, start: Any) -> Any:
+def _split_rows(marks: BlockFeatures, start: Any) -> Any:
     """Rows of runs, those before which a good many events have come since the last one."""
     slices = np.searchsorted(marks.block, start) // _EVENTS_AT_ONCE
     return np.flatnonzero(np.diff(slices)) + 1
 
 
-def _carve(reader: BlockReader, marks: Marks, runs: Intervals, lists: Lists) -> Carved:
+def _carve_slice(
+    reader: BlockReader, marks: BlockFeatures, runs: Intervals, lists: HeadlessBodies
+) -> CarvedFiles:
     """The files in some usable runs."""
     budget = Budget(max(int(runs.length.sum()) * reader.block_size * READ_TIMES, READ_AT_LEAST))
-    ground = Ground(runs.start, runs.length, np.unique(lists.nodes[1]))
-    events = Events.of(marks, ground)
-    measuring = Measuring(reader, ground, events, budget)
-    whole, headless = with_heads(lists.bodies(ground), lists.leading, measuring)
-    taken = _Taken.of([file.runs for file in whole] + headless)
-    measured = measuring.files(*taken.runs)
-    rest = cut(events, ground, *taken.with_pieces(measured).runs, reader.block_size)
-    further, used = paired(headless, rest)
-    parts = [_placed(measured, ground), _placed(rest, ground).without(used)]
-    return Carved.joined([*parts, _put_together(whole + further, measuring)])
+    ground = CarvingArea(runs.start, runs.length, np.unique(lists.nodes[1]))
+    events = FeatureIndex.from_features(marks, ground)
+    measuring = FormatSizer(reader, ground, events, budget)
+    whole, headless = attach_preceding_blocks(
+        lists.position_runs(ground), lists.lacks_direct_blocks, measuring
+    )
+    taken = _UsedPositions.from_runs([file.runs for file in whole] + headless)
+    measured = measuring.sized_files(*taken.runs)
+    rest = split_remaining(events, ground, *taken.with_files(measured).runs, reader.block_size)
+    further, used = attach_nearest_blocks(headless, rest)
+    parts = [_to_carved(measured, ground), _to_carved(rest, ground).drop(used)]
+    return CarvedFiles.concat([*parts, _join_runs(whole + further, measuring)])
 
 
-class _Taken:
+class _UsedPositions:
     """Positions that are a file's already, ascending."""
 
     def __init__(self, first: Any, count: Any) -> None:
@@ -81,19 +89,21 @@ class _Taken:
         self.runs = (first[order], count[order])
 
     @classmethod
-    def of(cls, files: list[Runs]) -> _Taken:
+    def from_runs(cls, files: list[PositionRuns]) -> _UsedPositions:
         pairs = [run for runs in files for run in runs]
         table = np.array(pairs, np.int64).reshape(-1, 2)
         return cls(table[:, 0], table[:, 1])
 
-    def with_pieces(self, pieces: Pieces) -> _Taken:
+    def with_files(self, pieces: CarvedPieces) -> _UsedPositions:
         first, count = self.runs
-        return _Taken(np.concatenate([first, pieces.first]), np.concatenate([count, pieces.count]))
+        return _UsedPositions(
+            np.concatenate([first, pieces.first]), np.concatenate([count, pieces.count])
+        )
 
 
-def _placed(pieces: Pieces, ground: Ground) -> Carved:
+def _to_carved(pieces: CarvedPieces, ground: CarvingArea) -> CarvedFiles:
     """Pieces of the ground as carved files, with their blocks."""
-    return Carved(
+    return CarvedFiles(
         ground.blocks(pieces.first),
         pieces.count,
         pieces.size,
@@ -105,7 +115,7 @@ def _placed(pieces: Pieces, ground: Ground) -> Carved:
     )
 
 
-def _blocks_of(start: Any, count: Any, ground: Ground) -> tuple[Any, Any, Any]:
+def _blocks_of(start: Any, count: Any, ground: CarvingArea) -> tuple[Any, Any, Any]:
     """(row of the run, first block, blocks) of the blocks at runs of positions."""
     low = np.searchsorted(ground.base, start, side="right") - 1
     high = np.searchsorted(ground.base, start + count, side="left")
@@ -118,7 +128,7 @@ def _blocks_of(start: Any, count: Any, ground: Ground) -> tuple[Any, Any, Any]:
     return run[filled], block[filled], (last - first)[filled]
 
 
-def _put_together(files: list[Whole], measuring: Measuring) -> Carved:
+def _join_runs(files: list[AssembledFile], measuring: FormatSizer) -> CarvedFiles:
     """Files of several runs as carved files, trimmed."""
     ground, events = measuring.ground, measuring.events
     table = np.array([run for file in files for run in file.runs], np.int64).reshape(-1, 2)
@@ -126,20 +136,20 @@ def _put_together(files: list[Whole], measuring: Measuring) -> Carved:
     count = np.bincount(owner, table[:, 1], len(files)).astype(np.int64)
     first = np.array([file.runs[0][0] for file in files], np.int64)
     last = np.array([sum(file.runs[-1]) - 1 for file in files], np.int64)
-    row, here = events.at(first)
+    row, here = events.at_positions(first)
     kind = np.where(here, np.append(events.kind, 0)[row], 0).astype(np.uint8)
-    size = count * measuring.reader.block_size - events.tails(last)
+    size = count * measuring.reader.block_size - events.zero_tails(last)
     for one, file in enumerate(files):
-        size[one] = measuring.fits(file.runs) or size[one]
+        size[one] = measuring.size_in_runs(file.runs) or size[one]
     run, block, blocks = _blocks_of(table[:, 0], table[:, 1], ground)
-    return Carved(
+    return CarvedFiles(
         ground.blocks(first),
         count,
         size,
         kind,
         np.append(events.text, False)[row],
         np.array([file.end for file in files], np.uint8),
-        events.fresh(first, ground),
+        events.at_boundary(first, ground),
         owner[run],
         block,
         blocks,

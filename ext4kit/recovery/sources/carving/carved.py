@@ -13,22 +13,26 @@ import numpy.typing as npt
 from ext4kit.arrays.types import Bools, Int64s
 
 
-class End(IntEnum):
+class EndEvidence(IntEnum):
     """How the end of a carved file is known, the best first."""
 
-    PROVEN = 0  # its format's own end was met, and only zeros are behind it in its last block
-    STATED = 1  # its format states the length, and only zeros are behind it in its last block
-    LISTED = 2  # its list of blocks ends
+    FORMAT_END = 0  # its format's own end was met, and only zeros are behind it in its last block
+    FORMAT_LENGTH = (
+        1  # its format states the length, and only zeros are behind it in its last block
+    )
+    BLOCK_LIST = 2  # its list of blocks ends
     TEXT = 3  # text up to the first zero
     DENSE = 4  # compressed or random data up to a block that ends in zeros
-    BEYOND = 5  # its format states the length, and a little more content is behind it
-    PAIRED = 6  # its list of blocks ends; that its first twelve blocks are its own is a guess
-    ZEROS = 7  # a block that ends in zeros
-    NEXT = 8  # something else starts, or the free blocks end
+    FORMAT_LENGTH_PLUS = 5  # its format states the length, and a little more content is behind it
+    BLOCK_LIST_GUESSED_HEAD = (
+        6  # its list of blocks ends; that its first twelve blocks are its own is a guess
+    )
+    ZERO_PADDING = 7  # a block that ends in zeros
+    NEXT_START = 8  # something else starts, or the free blocks end
 
 
 @dataclass(frozen=True, slots=True)
-class Carved:
+class CarvedFiles:
     """Carved files, ascending by first block.
 
     Attributes:
@@ -37,8 +41,8 @@ class Carved:
         size: int64 (n,), bytes, what is behind the end left out.
         kind: uint8 (n,), number in `signatures.NAMES` of what it starts like, 0 for nothing known.
         text: bool (n,), it starts like text.
-        end: uint8 (n,), an `End`.
-        fresh: bool (n,), what is in front of it has ended too: this looks like a start.
+        end: uint8 (n,), an `EndEvidence`.
+        at_boundary: bool (n,), what is in front of it has ended too: this looks like a start.
         run_file: int64 (r,), row of the file that a run of blocks belongs to, ascending.
         run_first: int64 (r,), first block of the run; in the order of the content.
         run_count: int64 (r,), its blocks.
@@ -50,7 +54,7 @@ class Carved:
     kind: npt.NDArray[np.uint8]
     text: Bools
     end: npt.NDArray[np.uint8]
-    fresh: Bools
+    at_boundary: Bools
     run_file: Int64s
     run_first: Int64s
     run_count: Int64s
@@ -59,25 +63,25 @@ class Carved:
         return len(self.first)
 
     @property
-    def proven(self) -> Any:
+    def end_proven(self) -> Any:
         """Bool (n,): its format tells where it ends."""
-        return np.isin(self.end, [End.PROVEN, End.STATED])
+        return np.isin(self.end, [EndEvidence.FORMAT_END, EndEvidence.FORMAT_LENGTH])
 
     @property
-    def fragment(self) -> Any:
+    def is_fragment(self) -> Any:
         """Bool (n,): likely a piece of a file: others begin before it ends."""
-        return self.end == End.NEXT
+        return self.end == EndEvidence.NEXT_START
 
     @property
-    def sure(self) -> Any:
+    def is_reliable(self) -> Any:
         """Bool (n,): good odds that this is exactly one whole file."""
-        known = self.proven | (self.end == End.LISTED)
-        return known | np.isin(self.end, [End.TEXT, End.DENSE]) & self.fresh
+        known = self.end_proven | (self.end == EndEvidence.BLOCK_LIST)
+        return known | np.isin(self.end, [EndEvidence.TEXT, EndEvidence.DENSE]) & self.at_boundary
 
     @classmethod
-    def joined(cls, parts: Sequence[Self]) -> Self:
+    def concat(cls, parts: Sequence[Self]) -> Self:
         """Several as one, ascending; empty for none."""
-        parts = parts or [cls._none()]
+        parts = parts or [cls.empty()]
         counts = np.cumsum([0, *(len(part) for part in parts)])
         columns = {
             field.name: np.concatenate([getattr(part, field.name) for part in parts])
@@ -85,14 +89,15 @@ class Carved:
         }
         moved = [part.run_file + at for part, at in zip(parts, counts, strict=False)]
         columns["run_file"] = np.concatenate(moved)
-        return cls(**columns).taken(np.argsort(columns["first"], kind="stable"))
+        return cls(**columns).take(np.argsort(columns["first"], kind="stable"))
 
     @classmethod
-    def _none(cls) -> Self:
+    def empty(cls) -> Self:
+        """No content."""
         number, small, flag = np.zeros(0, np.int64), np.zeros(0, np.uint8), np.zeros(0, bool)
         return cls(number, number, number, small, flag, small, flag, number, number, number)
 
-    def taken(self, rows: Any) -> Self:
+    def take(self, rows: Any) -> Self:
         """These files, in this order."""
         place = np.full(len(self), -1, np.int64)
         place[rows] = np.arange(len(rows))
@@ -107,9 +112,9 @@ class Carved:
             run_count=self.run_count[order],
         )
 
-    def without(self, rows: Any) -> Self:
+    def drop(self, rows: Any) -> Self:
         """All but these files."""
-        return self.taken(np.delete(np.arange(len(self)), rows))
+        return self.take(np.delete(np.arange(len(self)), rows))
 
     def runs(self, row: int) -> list[tuple[int, int]]:
         """(first block, number of blocks) pairs of one file, in the order of the content."""
@@ -118,4 +123,4 @@ class Carved:
         return [(int(first), int(count)) for first, count in pairs]
 
 
-_PER_FILE = ("first", "count", "size", "kind", "text", "end", "fresh")
+_PER_FILE = ("first", "count", "size", "kind", "text", "end", "at_boundary")

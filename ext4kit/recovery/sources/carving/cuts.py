@@ -11,17 +11,17 @@ import numpy.typing as npt
 from ext4kit.arrays.intervals import Intervals
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Bools, Int64s
-from ext4kit.recovery.sources.carving.carved import End
-from ext4kit.recovery.sources.carving.ground import Ground
-from ext4kit.recovery.sources.carving.marks import Marks
-from ext4kit.recovery.sources.carving.signatures import NAMES, WIDE
+from ext4kit.recovery.sources.carving.carved import EndEvidence
+from ext4kit.recovery.sources.carving.ground import CarvingArea
+from ext4kit.recovery.sources.carving.marks import BlockFeatures
+from ext4kit.recovery.sources.carving.signatures import CHARACTER_BYTES, SIGNATURE_NAMES
 
-_UNITS = np.array([WIDE.get(name, 1) for name in NAMES])
-CHANCE = 8  # so few zeros at the end of a full block of binary data are met by chance
+_CHARACTER_BYTES = np.array([CHARACTER_BYTES.get(name, 1) for name in SIGNATURE_NAMES])
+MAX_CHANCE_ZEROS = 8  # so few zeros at the end of a full block of binary data are met by chance
 
 
 @dataclass(frozen=True, slots=True)
-class Events:
+class FeatureIndex:
     """The marks by position.
 
     Attributes:
@@ -43,15 +43,15 @@ class Events:
     dense: Bools
 
     @classmethod
-    def of(cls, marks: Marks, ground: Ground) -> Events:
+    def from_features(cls, marks: BlockFeatures, ground: CarvingArea) -> FeatureIndex:
         """The marks of usable blocks."""
-        borders, before = _borders(marks, ground)
+        borders, before = _range_borders(marks, ground)
         places = ground.positions(np.concatenate([marks.block, borders]))
         row = np.concatenate([np.arange(len(marks.block)), before])
         order = np.flatnonzero(places >= 0)
         order = order[np.argsort(places[order], kind="stable")]
         row, itself = row[order], order < len(marks.block)
-        start, length = ground.clipped(marks.start, marks.length)
+        start, length = ground.clip(marks.start, marks.length)
         return cls(
             start,
             length,
@@ -62,30 +62,30 @@ class Events:
             marks.dense[row],
         )
 
-    def at(self, positions: Any) -> tuple[Any, Any]:
+    def at_positions(self, positions: Any) -> tuple[Any, Any]:
         """(row of the event at or before each position, whether it stands right there)."""
         row = np.searchsorted(self.position, positions, side="right") - 1
         here = (row >= 0) & (np.append(self.position, -1)[row] == positions)
         return row, here
 
-    def tails(self, positions: Any) -> Any:
+    def zero_tails(self, positions: Any) -> Any:
         """int64: zero bytes at the end of the block at each position; 0 for one of zeros."""
-        row, here = self.at(positions)
+        row, here = self.at_positions(positions)
         return np.where(here, np.append(self.tail, 0)[row], 0)
 
-    def filled(self, positions: Any) -> Any:
+    def is_nonzero(self, positions: Any) -> Any:
         """bool: the block at the position is not all zero."""
         row = np.searchsorted(self.start, positions, side="right") - 1
         return (row >= 0) & (positions < np.append(self.start + self.length, 0)[row])
 
-    def fresh(self, positions: Any, ground: Ground) -> Any:
+    def at_boundary(self, positions: Any, ground: CarvingArea) -> Any:
         """bool: what is in front of the position has ended: zeros, or a border."""
         before = positions - 1
-        border = (before < 0) | (ground.limits(np.maximum(before, 0)) <= positions)
-        return border | ~self.filled(before) | (self.tails(before) > 0)
+        border = (before < 0) | (ground.contiguous_end(np.maximum(before, 0)) <= positions)
+        return border | ~self.is_nonzero(before) | (self.zero_tails(before) > 0)
 
 
-def _borders(marks: Marks, ground: Ground) -> tuple[Any, Any]:
+def _range_borders(marks: BlockFeatures, ground: CarvingArea) -> tuple[Any, Any]:
     """(blocks that begin usable runs and are no events, the event before each).
 
     A border may lie within a run of data: what the blocks there look like, the last event tells.
@@ -101,7 +101,7 @@ def _borders(marks: Marks, ground: Ground) -> tuple[Any, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Pieces(Table):
+class CarvedPieces(Table):
     """Runs of positions that are taken for a file each; columns as in `Carved`."""
 
     first: Int64s
@@ -113,7 +113,9 @@ class Pieces(Table):
     fresh: Bools
 
 
-def cut(events: Events, ground: Ground, taken: Any, taken_count: Any, block_size: int) -> Pieces:
+def split_remaining(
+    events: FeatureIndex, ground: CarvingArea, taken: Any, taken_count: Any, block_size: int
+) -> CarvedPieces:
     """Cut what no known format has taken.
 
     Args:
@@ -123,25 +125,25 @@ def cut(events: Events, ground: Ground, taken: Any, taken_count: Any, block_size
         taken_count: int64, how many.
         block_size: bytes.
     """
-    start, length = _at_borders(ground, events.start, events.length)
+    start, length = _split_at_borders(ground, events.start, events.length)
     left = Intervals(start, length).subtract(Intervals(taken, taken_count))
     start, length = left.start, left.length
-    last = _last_blocks(events, start, length)
+    last = _final_blocks(events, start, length)
     ends = np.unique(np.concatenate([last + 1, start + length]))
     row = np.searchsorted(start, ends, side="left") - 1
     before = np.concatenate([[-1], ends[:-1]]) if len(ends) else ends
     first = np.maximum(start[row], before)
-    return _described(events, ground, first, ends - first, block_size)
+    return _describe(events, ground, first, ends - first, block_size)
 
 
-def _at_borders(ground: Ground, start: Any, length: Any) -> tuple[Any, Any]:
+def _split_at_borders(ground: CarvingArea, start: Any, length: Any) -> tuple[Any, Any]:
     """Runs of positions, those that go over a break cut there."""
     edges = np.unique(ground.limit)
-    start, length = _split(start, length, edges)
+    start, length = _split_at(start, length, edges)
     return start[length > 0], length[length > 0]
 
 
-def _split(start: Any, length: Any, edges: Any) -> tuple[Any, Any]:
+def _split_at(start: Any, length: Any, edges: Any) -> tuple[Any, Any]:
     ends = start + length
     row = np.searchsorted(start, edges, side="right") - 1
     inside = (row >= 0) & (edges > np.append(start, 0)[row]) & (edges < np.append(ends, 0)[row])
@@ -150,7 +152,7 @@ def _split(start: Any, length: Any, edges: Any) -> tuple[Any, Any]:
     return begins, stops - begins
 
 
-def _last_blocks(events: Events, start: Any, length: Any) -> Any:
+def _final_blocks(events: FeatureIndex, start: Any, length: Any) -> Any:
     """Positions of blocks behind which a file ends.
 
     A block of binary data may end in a few zeros by chance: it ends a file when something known
@@ -161,33 +163,37 @@ def _last_blocks(events: Events, start: Any, length: Any) -> Any:
     next_kind = np.append(events.kind[1:], 0) > 0
     next_text = np.append(events.text[1:], False) & ~events.text
     starts = next_here & (next_kind | next_text & (events.tail > 1))
-    ends = (events.tail > 0) & (events.text | (events.tail >= CHANCE) | starts)
+    ends = (events.tail > 0) & (events.text | (events.tail >= MAX_CHANCE_ZEROS) | starts)
     places = events.position[ends]
     row = np.searchsorted(start, places, side="right") - 1
     inside = (row >= 0) & (places < np.append(start + length, 0)[row])
     return places[inside]
 
 
-def _described(events: Events, ground: Ground, first: Any, count: Any, size: int) -> Pieces:
-    row, here = events.at(first)
-    tail = events.tails(first + count - 1)
+def _describe(
+    events: FeatureIndex, ground: CarvingArea, first: Any, count: Any, size: int
+) -> CarvedPieces:
+    row, here = events.at_positions(first)
+    tail = events.zero_tails(first + count - 1)
     text = np.append(events.text, False)[row]
     low = np.searchsorted(events.position, first, side="left")
     high = np.searchsorted(events.position, first + count, side="left")
     binary = np.concatenate([[0], np.cumsum(~events.text)])
     text &= binary[high] == binary[low]
-    final, _ = events.at(first + count - 1)
+    final, _ = events.at_positions(first + count - 1)
     dense = np.append(events.dense, False)[row] & np.append(events.dense, False)[final]
-    how = np.where(text, End.TEXT, np.where(dense, End.DENSE, End.ZEROS))
-    end = np.where(tail > 0, how, End.NEXT).astype(np.uint8)
+    how = np.where(
+        text, EndEvidence.TEXT, np.where(dense, EndEvidence.DENSE, EndEvidence.ZERO_PADDING)
+    )
+    end = np.where(tail > 0, how, EndEvidence.NEXT_START).astype(np.uint8)
     kind = np.where(here, np.append(events.kind, 0)[row], 0).astype(np.uint8)
-    unit = _UNITS[kind]
-    return Pieces(
+    unit = _CHARACTER_BYTES[kind]
+    return CarvedPieces(
         first,
         count,
         -(-(count * size - tail) // unit) * unit,
         kind,
         text,
         end,
-        events.fresh(first, ground),
+        events.at_boundary(first, ground),
     )

@@ -13,7 +13,7 @@ import numpy as np
 from ext4kit.arrays.grouping import expand
 
 
-class Ground:
+class CarvingArea:
     """Runs of usable blocks and the positions they have.
 
     Args:
@@ -60,7 +60,7 @@ class Ground:
         row = np.searchsorted(self.base, positions, side="right") - 1
         return self.start[row] + positions - self.base[row]
 
-    def limits(self, positions: Any) -> Any:
+    def contiguous_end(self, positions: Any) -> Any:
         """One past the last position that follows on without a break (int64)."""
         return self.limit[np.searchsorted(self.base, positions, side="right") - 1]
 
@@ -75,7 +75,7 @@ class Ground:
             first, count, row = first + here, count - here, row + 1
         return found
 
-    def clipped(self, start: Any, length: Any) -> tuple[Any, Any]:
+    def clip(self, start: Any, length: Any) -> tuple[Any, Any]:
         """(first position, count) of the usable parts of ascending runs of blocks."""
         ends = self.start + self.length
         low = np.searchsorted(ends, start, side="right")

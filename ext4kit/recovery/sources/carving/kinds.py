@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from types import ModuleType
 
-from ext4kit.recovery.sources.carving.signatures import NAMES
+from ext4kit.recovery.sources.carving.signatures import SIGNATURE_NAMES
 
 HEAD_BYTES = 64 << 10  # as much of a file's start as helps
 _TRUSTED = 0.4  # puremagic's confidence from which on its answer is taken
@@ -139,23 +139,23 @@ def identify(head: bytes, number: int = 0) -> Kind:
         head: its start, up to `HEAD_BYTES`; not empty.
         number: of its signature in `signatures.NAMES`, 0 for none.
     """
-    name = NAMES[number]
+    name = SIGNATURE_NAMES[number]
     if name in _BY_CONTENT:
         return Kind(*_BY_CONTENT[name](head))
-    encoding = encoding_of(head)
+    encoding = text_encoding(head)
     if encoding:
-        return _text(head, name, encoding)
+        return _text_type(head, name, encoding)
     if name in _BY_SIGNATURE:
         return Kind(*_BY_SIGNATURE[name])
-    return Kind(*(_by_library(head) or _UNKNOWN))
+    return Kind(*(_by_puremagic(head) or _UNKNOWN))
 
 
-def encoding_of(head: bytes) -> str:
+def text_encoding(head: bytes) -> str:
     """The encoding of text; empty when it is no text."""
     for mark, name in _BOMS:
         if head.startswith(mark):
             return name
-    if wide := _wide(head):
+    if wide := _utf16_without_bom(head):
         return wide
     if _CONTROLS.search(head):
         return ""
@@ -166,7 +166,7 @@ def encoding_of(head: bytes) -> str:
     return "ascii" if head.isascii() else "utf-8"
 
 
-def _wide(head: bytes) -> str:
+def _utf16_without_bom(head: bytes) -> str:
     """UTF-16 without a mark: every other byte of most is zero."""
     even, odd = head[::2], head[1::2]
     for zeros, letters, name in ((odd, even, "utf-16-le"), (even, odd, "utf-16-be")):
@@ -175,7 +175,7 @@ def _wide(head: bytes) -> str:
     return ""
 
 
-def _text(head: bytes, name: str, encoding: str) -> Kind:
+def _text_type(head: bytes, name: str, encoding: str) -> Kind:
     if name == "script":
         return Kind(*_script(head.split(b"\n", 1)[0]), encoding)
     if head.startswith(b"<svg") or (name == "xml" and b"<svg" in head[:4096]):
@@ -206,17 +206,17 @@ def _script(line: bytes) -> tuple[str, str]:
 
 
 @cache
-def _library() -> ModuleType:
+def _load_puremagic() -> ModuleType:
     import puremagic
 
     return puremagic
 
 
-def _by_library(head: bytes) -> tuple[str, str] | None:
+def _by_puremagic(head: bytes) -> tuple[str, str] | None:
     """(extension, MIME type) by the identification library, None when it is not sure enough."""
     if not _has_known_bytes(head):
         return None
-    library = _library()
+    library = _load_puremagic()
     try:
         matches = library.magic_string(head)
     except (library.PureError, ValueError):
@@ -236,7 +236,7 @@ def _has_known_bytes(head: bytes) -> bool:
 @cache
 def _known_bytes() -> tuple[tuple[slice, frozenset[bytes]], ...]:
     """The library's own rows by place, without those too short to be trusted on their own."""
-    library = _library()
+    library = _load_puremagic()
     known: dict[tuple[int, int], set[bytes]] = {}
     for row in (*library.magic_header_array, *library.magic_footer_array):
         if len(row.byte_match) >= _TRUSTED_BYTES or row.byte_match in library.multi_part_dict:
@@ -277,7 +277,7 @@ def _riff(head: bytes) -> tuple[str, str]:
     return forms.get(head[8:12], (".riff", "application/x-riff"))
 
 
-def _boxes(head: bytes) -> tuple[str, str]:
+def _iso_media(head: bytes) -> tuple[str, str]:
     brand = head[8:12] if head[4:8] == b"ftyp" else b"qt  "
     if brand == b"qt  ":
         return ".mov", "video/quicktime"
@@ -288,4 +288,4 @@ def _boxes(head: bytes) -> tuple[str, str]:
     return (".m4a", "audio/mp4") if brand[:3] == b"M4A" else (".mp4", "video/mp4")
 
 
-_BY_CONTENT = {"elf": _elf, "zip": _zip, "font": _font, "riff": _riff, "mp4": _boxes}
+_BY_CONTENT = {"elf": _elf, "zip": _zip, "font": _font, "riff": _riff, "mp4": _iso_media}

@@ -13,39 +13,42 @@ import numpy as np
 
 from ext4kit.arrays.intervals import Intervals
 from ext4kit.filesystem.maps import Runs as Mapped
-from ext4kit.recovery.sources.carving.ground import Ground
+from ext4kit.recovery.sources.carving.ground import CarvingArea
 
-DIRECT = 12
+DIRECT_BLOCKS = 12
 
 
-Runs = list[tuple[int, int]]  # (first position, number of positions), in the order of the content
+PositionRuns = list[
+    tuple[int, int]
+]  # (first position, number of positions), in the order of the content
 
 
 @dataclass(frozen=True, slots=True)
-class Lists:
+class HeadlessBodies:
     """What lists of blocks name, one row a file; without holes.
 
     Attributes:
         runs: `owner` is the row here; by owner, in the order of the content.
         nodes: (row, block) of the lists themselves.
-        leading: bool, the first twelve blocks of the file are missing, and nothing else in front.
+        lacks_direct_blocks: bool, the first twelve blocks of the file are missing, and nothing
+            else in front.
     """
 
     runs: Mapped
     nodes: tuple[Any, Any]
-    leading: Any
+    lacks_direct_blocks: Any
 
     def __len__(self) -> int:
-        return len(self.leading)
+        return len(self.lacks_direct_blocks)
 
     @classmethod
-    def none(cls) -> Self:
+    def empty(cls) -> Self:
         """No lists at all."""
         none = np.zeros(0, np.int64)
         flags = none.astype(bool)
         return cls(Mapped.empty(), (none, none), flags)
 
-    def inside(self, usable: Intervals) -> Self:
+    def within(self, usable: Intervals) -> Self:
         """Those of which all blocks lie in some intervals."""
         kept = np.ones(len(self), bool)
         owner, block = self.nodes
@@ -55,13 +58,15 @@ class Lists:
         runs = self.runs.take(kept[self.runs.owner])
         owner, block = owner[kept[owner]], block[kept[owner]]
         return type(self)(
-            replace(runs, owner=row[runs.owner]), (row[owner], block), self.leading[kept]
+            replace(runs, owner=row[runs.owner]),
+            (row[owner], block),
+            self.lacks_direct_blocks[kept],
         )
 
-    def bodies(self, ground: Ground) -> list[Runs]:
+    def position_runs(self, ground: CarvingArea) -> list[PositionRuns]:
         """The runs of positions of each file, of which all blocks are in the ground."""
         places = ground.positions(self.runs.physical).tolist()
-        found: list[Runs] = [[] for _ in range(len(self))]
+        found: list[PositionRuns] = [[] for _ in range(len(self))]
         columns = self.runs.owner.tolist(), places, self.runs.length.tolist()
         for owner, first, count in zip(*columns, strict=True):
             runs = found[owner]

@@ -14,15 +14,15 @@ import numpy.typing as npt
 
 from ext4kit.arrays.intervals import Intervals
 from ext4kit.arrays.types import Bools, Int64s
-from ext4kit.recovery.sources.carving.signatures import recognise
-from ext4kit.recovery.sources.space import Stretch
+from ext4kit.recovery.sources.carving.signatures import match_signatures
+from ext4kit.recovery.sources.space import BlockBatch
 
 _SAMPLE = 64  # bytes at the start, in the middle and at the end of a block that tell text
 _FEW_ZEROS = 3  # in three samples; one in 256 bytes of what is compressed is zero
 _WHOLE_AT_ONCE = 256  # blocks that are read whole at a time, so that they stay in the cache
 
 
-def _unlike_text() -> Any:
+def _control_characters() -> Any:
     table = np.zeros(256, bool)
     table[1:32] = True
     table[[7, 8, 9, 10, 11, 12, 13, 27]] = False
@@ -30,11 +30,11 @@ def _unlike_text() -> Any:
     return table
 
 
-_UNLIKE_TEXT = _unlike_text()  # control characters; 0 is looked at apart
+_UNLIKE_TEXT = _control_characters()  # control characters; 0 is looked at apart
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class BlockFeatures:
     """The free blocks of a piece of the disk, as far as carving needs them.
 
     A block is an event when it ends in zeros, starts with a signature, starts a run, or is text
@@ -59,7 +59,7 @@ class Marks:
     dense: Bools
 
     @classmethod
-    def joined(cls, parts: Sequence[Self]) -> Self:
+    def concat(cls, parts: Sequence[Self]) -> Self:
         """The marks of several stretches, ascending, as one; empty for none."""
         parts = parts or [cls._none()]
         names = [field.name for field in fields(cls)]
@@ -86,23 +86,23 @@ class Marks:
 _OF_EVENTS = ("block", "tail", "kind", "text", "dense")
 
 
-def look(stretch: Stretch) -> Marks | None:
+def feature_scanner(stretch: BlockBatch) -> BlockFeatures | None:
     """The marks of one stretch; None for blocks of the log, or zeros. A look for `survey`."""
     if stretch.in_log or not len(stretch):
         return None
-    tail = _tails(stretch.data)
+    tail = _zero_tails(stretch.data)
     filled = np.flatnonzero(tail < stretch.data.shape[1])
     if not len(filled):
         return None
     blocks, data = stretch.blocks, stretch.data
     if len(filled) < len(tail):
         blocks, tail = blocks[filled], tail[filled]
-    kind = _of_rows(recognise, data, filled)
-    text, dense = _looks(data, filled, tail)
+    kind = _apply_rows(match_signatures, data, filled)
+    text, dense = _text_and_density(data, filled, tail)
     runs = Intervals.of_numbers(blocks)
     event = (tail > 0) | (kind > 0) | (np.diff(blocks, prepend=-2) != 1)
     event[1:] |= text[1:] != text[:-1]
-    return Marks(
+    return BlockFeatures(
         runs.start,
         runs.length,
         blocks[event],
@@ -113,23 +113,23 @@ def look(stretch: Stretch) -> Marks | None:
     )
 
 
-def _of_rows(function: Any, data: Any, rows: Any) -> Any:
+def _apply_rows(function: Any, data: Any, rows: Any) -> Any:
     """`function` of all blocks, for the rows that count."""
     found = function(data)
     return found if len(rows) == len(data) else found[rows]
 
 
-def _tails(data: Any) -> Any:
+def _zero_tails(data: Any) -> Any:
     """int64 (n,): zero bytes at the end of each block; the block size for one of zeros."""
     tail = np.zeros(len(data), np.int64)
     rows = np.flatnonzero(data[:, -1] == 0)
     for at in range(0, len(rows), _WHOLE_AT_ONCE):
         some = rows[at : at + _WHOLE_AT_ONCE]
-        tail[some] = _whole_tails(data[some])
+        tail[some] = _full_block_zero_tails(data[some])
     return tail
 
 
-def _whole_tails(data: Any) -> Any:
+def _full_block_zero_tails(data: Any) -> Any:
     size = data.shape[1]
     words = data.view(np.uint64) != 0
     last = words.shape[1] - 1 - np.argmax(words[:, ::-1], axis=1)
@@ -140,7 +140,7 @@ def _whole_tails(data: Any) -> Any:
     return np.where(words[row, last], zeros, size)
 
 
-def _looks(data: Any, rows: Any, tail: Any) -> tuple[Any, Any]:
+def _text_and_density(data: Any, rows: Any, tail: Any) -> tuple[Any, Any]:
     """(looks like text, is dense) of each block, by samples.
 
     Text has no control characters, and no zeros before the tail.

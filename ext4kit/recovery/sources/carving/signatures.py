@@ -14,7 +14,7 @@ HEAD = 8  # bytes at the start of a block that are always looked at
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
+class FileSignature:
     """Bytes that a kind of file starts with.
 
     Attributes:
@@ -41,102 +41,108 @@ class Signature:
 
 
 SIGNATURES = (
-    Signature("elf", b"\x7fELF"),
-    Signature("pe", b"MZ"),
-    Signature("ar", b"!<arch>\n"),
-    Signature("bitcode", b"BC\xc0\xde"),
-    Signature("bitcode-wrapper", b"\xde\xc0\x17\x0b"),
-    Signature("wasm", b"\0asm\x01\0\0\0"),
-    Signature("class", b"\xca\xfe\xba\xbe\0\0\0"),
-    Signature("pyc", b"\xa7\r\r\n\0\0\0\0", any_at=(0, 4)),
-    Signature("dex", b"dex\n03"),
-    Signature("png", b"\x89PNG\r\n\x1a\n"),
-    Signature("jpeg", b"\xff\xd8\xff"),
-    Signature("gif", b"GIF8"),
-    Signature("bmp", b"BM"),
-    Signature("ico", b"\0\0\x01\0"),
-    Signature("ico", b"\0\0\x02\0"),
-    Signature("tiff", b"II*\0"),
-    Signature("tiff", b"MM\0*"),
-    Signature("pdf", b"%PDF-"),
-    Signature("ole", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"),
-    Signature("zip", b"PK\x03\x04"),
-    Signature("zip", b"PK\x05\x06"),
-    Signature("jmod", b"JM\x01\0PK\x03\x04"),
-    Signature("gzip", b"\x1f\x8b\x08"),
-    Signature("bzip2", b"BZh"),
-    Signature("xz", b"\xfd7zXZ\0"),
-    Signature("zstd", b"\x28\xb5\x2f\xfd"),
-    Signature("lz4", b"\x04\x22\x4d\x18"),
-    Signature("7z", b"7z\xbc\xaf\x27\x1c"),
-    Signature("cab", b"MSCF\0\0\0\0"),
-    Signature("cpio", b"07070"),
-    Signature("rpm", b"\xed\xab\xee\xdb"),
-    Signature("squashfs", b"hsqs"),
-    Signature("sqlite", b"SQLite f"),
-    Signature("mo", b"\xde\x12\x04\x95"),
-    Signature("mo", b"\x95\x04\x12\xde"),
-    Signature("tzif", b"TZif"),
-    Signature("terminfo", b"\x1a\x01"),
-    Signature("terminfo", b"\x1e\x02"),
-    Signature("git-index", b"\xfftOc\0\0\0\x02"),
-    Signature("git-pack", b"PACK\0\0\0"),
-    Signature("gdbm", b"\xcf\x9a\x57\x13"),
-    Signature("typelib", b"GOBJ\nMET"),
-    Signature("der", b"\x30\x82"),
-    Signature("der", b"\x30\x83"),
-    Signature("journald", b"LPKSHHRH"),
-    Signature("hwdb", b"KSLPHHRH"),
-    Signature("device-tree", b"\xd0\x0d\xfe\xed"),
-    Signature("font", b"\0\x01\0\0\0"),
-    Signature("font", b"OTTO\0"),
-    Signature("font", b"true\0"),
-    Signature("font-collection", b"ttcf\0"),
-    Signature("woff", b"wOFF"),
-    Signature("woff2", b"wOF2"),
-    Signature("mp4", b"\0\0\0\0ftyp", any_at=(0, 1, 2, 3)),
-    Signature("mp4", b"\0\0\0\0moov", any_at=(0, 1, 2, 3)),
-    Signature("mp4", b"\0\0\0\0mdat", any_at=(0, 1, 2, 3)),
-    Signature("mp4", b"\0\0\0\0wide", any_at=(0, 1, 2, 3)),
-    Signature("riff", b"RIFF"),
-    Signature("aiff", b"FORM"),
-    Signature("ogg", b"OggS\0"),
-    Signature("mp3", b"ID3"),
-    Signature("mp3", b"\xff\xfb"),
-    Signature("mp3", b"\xff\xf3"),
-    Signature("mp3", b"\xff\xfa"),
-    Signature("matroska", b"\x1a\x45\xdf\xa3"),
-    Signature("flac", b"fLaC\0"),
-    Signature("pcap", b"\xd4\xc3\xb2\xa1"),
-    Signature("pcap", b"\x4d\x3c\xb2\xa1"),
-    Signature("pcapng", b"\x0a\x0d\x0d\x0a"),
-    Signature("luks", b"LUKS\xba\xbe"),
-    Signature("qcow2", b"QFI\xfb"),
+    FileSignature("elf", b"\x7fELF"),
+    FileSignature("pe", b"MZ"),
+    FileSignature("ar", b"!<arch>\n"),
+    FileSignature("bitcode", b"BC\xc0\xde"),
+    FileSignature("bitcode-wrapper", b"\xde\xc0\x17\x0b"),
+    FileSignature("wasm", b"\0asm\x01\0\0\0"),
+    FileSignature("class", b"\xca\xfe\xba\xbe\0\0\0"),
+    FileSignature("pyc", b"\xa7\r\r\n\0\0\0\0", any_at=(0, 4)),
+    FileSignature("dex", b"dex\n03"),
+    FileSignature("png", b"\x89PNG\r\n\x1a\n"),
+    FileSignature("jpeg", b"\xff\xd8\xff"),
+    FileSignature("gif", b"GIF8"),
+    FileSignature("bmp", b"BM"),
+    FileSignature("ico", b"\0\0\x01\0"),
+    FileSignature("ico", b"\0\0\x02\0"),
+    FileSignature("tiff", b"II*\0"),
+    FileSignature("tiff", b"MM\0*"),
+    FileSignature("pdf", b"%PDF-"),
+    FileSignature("ole", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"),
+    FileSignature("zip", b"PK\x03\x04"),
+    FileSignature("zip", b"PK\x05\x06"),
+    FileSignature("jmod", b"JM\x01\0PK\x03\x04"),
+    FileSignature("gzip", b"\x1f\x8b\x08"),
+    FileSignature("bzip2", b"BZh"),
+    FileSignature("xz", b"\xfd7zXZ\0"),
+    FileSignature("zstd", b"\x28\xb5\x2f\xfd"),
+    FileSignature("lz4", b"\x04\x22\x4d\x18"),
+    FileSignature("7z", b"7z\xbc\xaf\x27\x1c"),
+    FileSignature("cab", b"MSCF\0\0\0\0"),
+    FileSignature("cpio", b"07070"),
+    FileSignature("rpm", b"\xed\xab\xee\xdb"),
+    FileSignature("squashfs", b"hsqs"),
+    FileSignature("sqlite", b"SQLite f"),
+    FileSignature("mo", b"\xde\x12\x04\x95"),
+    FileSignature("mo", b"\x95\x04\x12\xde"),
+    FileSignature("tzif", b"TZif"),
+    FileSignature("terminfo", b"\x1a\x01"),
+    FileSignature("terminfo", b"\x1e\x02"),
+    FileSignature("git-index", b"\xfftOc\0\0\0\x02"),
+    FileSignature("git-pack", b"PACK\0\0\0"),
+    FileSignature("gdbm", b"\xcf\x9a\x57\x13"),
+    FileSignature("typelib", b"GOBJ\nMET"),
+    FileSignature("der", b"\x30\x82"),
+    FileSignature("der", b"\x30\x83"),
+    FileSignature("journald", b"LPKSHHRH"),
+    FileSignature("hwdb", b"KSLPHHRH"),
+    FileSignature("device-tree", b"\xd0\x0d\xfe\xed"),
+    FileSignature("font", b"\0\x01\0\0\0"),
+    FileSignature("font", b"OTTO\0"),
+    FileSignature("font", b"true\0"),
+    FileSignature("font-collection", b"ttcf\0"),
+    FileSignature("woff", b"wOFF"),
+    FileSignature("woff2", b"wOF2"),
+    FileSignature("mp4", b"\0\0\0\0ftyp", any_at=(0, 1, 2, 3)),
+    FileSignature("mp4", b"\0\0\0\0moov", any_at=(0, 1, 2, 3)),
+    FileSignature("mp4", b"\0\0\0\0mdat", any_at=(0, 1, 2, 3)),
+    FileSignature("mp4", b"\0\0\0\0wide", any_at=(0, 1, 2, 3)),
+    FileSignature("riff", b"RIFF"),
+    FileSignature("aiff", b"FORM"),
+    FileSignature("ogg", b"OggS\0"),
+    FileSignature("mp3", b"ID3"),
+    FileSignature("mp3", b"\xff\xfb"),
+    FileSignature("mp3", b"\xff\xf3"),
+    FileSignature("mp3", b"\xff\xfa"),
+    FileSignature("matroska", b"\x1a\x45\xdf\xa3"),
+    FileSignature("flac", b"fLaC\0"),
+    FileSignature("pcap", b"\xd4\xc3\xb2\xa1"),
+    FileSignature("pcap", b"\x4d\x3c\xb2\xa1"),
+    FileSignature("pcapng", b"\x0a\x0d\x0d\x0a"),
+    FileSignature("luks", b"LUKS\xba\xbe"),
+    FileSignature("qcow2", b"QFI\xfb"),
     # Text: nothing in them tells their length, but a new file starts here.
-    Signature("script", b"#!/"),
-    Signature("xml", b"<?xml "),
-    Signature("html", b"<!DOCTYP"),
-    Signature("html", b"<!doctyp"),
-    Signature("postscript", b"%!PS"),
-    Signature("rtf", b"{\\rtf"),
-    Signature("pem", b"-----BEG"),
-    Signature("utf-16", b"\xff\xfe"),
-    Signature("utf-32", b"\xff\xfe\0\0"),
+    FileSignature("script", b"#!/"),
+    FileSignature("xml", b"<?xml "),
+    FileSignature("html", b"<!DOCTYP"),
+    FileSignature("html", b"<!doctyp"),
+    FileSignature("postscript", b"%!PS"),
+    FileSignature("rtf", b"{\\rtf"),
+    FileSignature("pem", b"-----BEG"),
+    FileSignature("utf-16", b"\xff\xfe"),
+    FileSignature("utf-32", b"\xff\xfe\0\0"),
 )
-LATER = (  # kind, where its magic stands, the magic
+OFFSET_SIGNATURES = (  # kind, where its magic stands, the magic
     ("tar", 257, b"ustar"),
     ("icc", 36, b"acsp"),
     ("berkeley", 12, b"\x62\x31\x05\0"),
     ("berkeley", 12, b"\x61\x15\x06\0"),
 )
 
-NAMES = ("", *dict.fromkeys([one.kind for one in SIGNATURES] + [kind for kind, _, _ in LATER]))
-NUMBER = {name: number for number, name in enumerate(NAMES)}
-SHORT = frozenset(one.kind for one in SIGNATURES if len(one.magic) - len(one.any_at) < 3)
-WIDE = {"utf-16": 2, "utf-32": 4}  # text in units of so many bytes: its end may hold zeros
+SIGNATURE_NAMES = (
+    "",
+    *dict.fromkeys([one.kind for one in SIGNATURES] + [kind for kind, _, _ in OFFSET_SIGNATURES]),
+)
+SIGNATURE_INDEX = {name: number for number, name in enumerate(SIGNATURE_NAMES)}
+WEAK_SIGNATURES = frozenset(one.kind for one in SIGNATURES if len(one.magic) - len(one.any_at) < 3)
+CHARACTER_BYTES = {
+    "utf-16": 2,
+    "utf-32": 4,
+}  # text in units of so many bytes: its end may hold zeros
 
 
-def _openings() -> Any:
+def _possible_prefixes() -> Any:
     """Bool (65536,): the first two bytes, little-endian, can start one of the signatures."""
     possible = np.zeros(1 << 16, bool)
     words = np.arange(1 << 16, dtype=np.uint32)
@@ -147,14 +153,16 @@ def _openings() -> Any:
     return possible
 
 
-_OPENINGS = _openings()
-_COMPARED = [(np.uint64(one.mask), np.uint64(one.value), NUMBER[one.kind]) for one in SIGNATURES]
+_OPENINGS = _possible_prefixes()
+_COMPARED = [
+    (np.uint64(one.mask), np.uint64(one.value), SIGNATURE_INDEX[one.kind]) for one in SIGNATURES
+]
 _BOX_NAMES = [
     np.uint64(name) for name in {one.value >> 32 for one in SIGNATURES if not one.mask & 0xFFFFFFFF}
 ]
 
 
-def recognise(data: Any) -> Any:
+def match_signatures(data: Any) -> Any:
     """uint8 (n,): the number of the kind that each block starts like, 0 for none.
 
     Args:
@@ -170,13 +178,13 @@ def recognise(data: Any) -> Any:
     heads = head[rows]
     for mask, value, number in _COMPARED if len(rows) else ():
         kinds[rows[(heads & mask) == value]] = number
-    return _with_later(data, kinds)
+    return _match_offset_signatures(data, kinds)
 
 
-def _with_later(data: Any, kinds: Any) -> Any:
+def _match_offset_signatures(data: Any, kinds: Any) -> Any:
     """The kinds, with those whose magic stands further in."""
-    for kind, at, magic in LATER:
+    for kind, at, magic in OFFSET_SIGNATURES:
         rows = np.flatnonzero(data[:, at] == magic[0])
         found = data[rows, at : at + len(magic)]
-        kinds[rows[(found == np.frombuffer(magic, np.uint8)).all(axis=1)]] = NUMBER[kind]
+        kinds[rows[(found == np.frombuffer(magic, np.uint8)).all(axis=1)]] = SIGNATURE_INDEX[kind]
     return kinds

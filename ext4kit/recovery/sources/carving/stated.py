@@ -10,22 +10,26 @@ import numpy as np
 from ext4kit.errors import AccessError
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.filesystem.maps import Runs
-from ext4kit.recovery.sources.carving.carved import End
-from ext4kit.recovery.sources.carving.cuts import Events, Pieces
-from ext4kit.recovery.sources.carving.ground import Ground
+from ext4kit.recovery.sources.carving.carved import EndEvidence
+from ext4kit.recovery.sources.carving.cuts import CarvedPieces, FeatureIndex
+from ext4kit.recovery.sources.carving.ground import CarvingArea
 from ext4kit.recovery.sources.carving.lengths import LENGTHS, Budget, Stated, Window
-from ext4kit.recovery.sources.carving.signatures import NAMES, SHORT, recognise
+from ext4kit.recovery.sources.carving.signatures import (
+    SIGNATURE_NAMES,
+    WEAK_SIGNATURES,
+    match_signatures,
+)
 
-_MEASURED = np.array([name in LENGTHS for name in NAMES])
+_MEASURED = np.array([name in LENGTHS for name in SIGNATURE_NAMES])
 READ_TIMES = 8  # so often may all usable blocks be read, or unpacked to, by formats
 READ_AT_LEAST = 1 << 28
 _AT_ONCE = 2048  # files whose first blocks are read together
 _MOST_STARTS_INSIDE = 64
 _REACH_AT_LEAST = 16 << 20
-_SHORT = np.array([name in SHORT for name in NAMES])
+_SHORT = np.array([name in WEAK_SIGNATURES for name in SIGNATURE_NAMES])
 
 
-class Measuring:
+class FormatSizer:
     """Measures files that start with a known signature.
 
     Args:
@@ -35,12 +39,14 @@ class Measuring:
         budget: what may be read and unpacked.
     """
 
-    def __init__(self, reader: BlockReader, ground: Ground, events: Events, budget: Budget) -> None:
+    def __init__(
+        self, reader: BlockReader, ground: CarvingArea, events: FeatureIndex, budget: Budget
+    ) -> None:
         self.reader, self.ground, self.events, self.budget = reader, ground, events, budget
         self.rows: list[tuple[int, int, int, int, int, bool]] = []
         self.starts: Any = np.zeros(0, np.int64)  # of files with a signature, ascending
 
-    def files(self, taken: Any, taken_count: Any) -> Pieces:
+    def sized_files(self, taken: Any, taken_count: Any) -> CarvedPieces:
         """The files whose format says where they end, ascending, none over another.
 
         Args:
@@ -50,9 +56,9 @@ class Measuring:
         events = self.events
         wanted = np.flatnonzero(_MEASURED[events.kind])
         places = events.position[wanted]
-        fresh = events.fresh(places, self.ground)
+        fresh = events.at_boundary(places, self.ground)
         self.starts = places[fresh & ~_SHORT[events.kind[wanted]]]
-        limit = self.ground.limits(places)
+        limit = self.ground.contiguous_end(places)
         following = np.searchsorted(taken, places, side="right")
         limit = np.minimum(limit, np.append(taken, self.ground.size)[following])
         hidden = (taken + taken_count)[following - 1] > places if len(taken) else following > 0
@@ -63,15 +69,15 @@ class Measuring:
             (hidden & (following > 0)).tolist(), strict=True,
         ):  # fmt: skip
             if at >= end and not gone:
-                end = self._one(at, kind, new or at == end, stop) or end
+                end = self._size_at(at, kind, new or at == end, stop) or end
         table = np.array(self.rows, np.int64).reshape(-1, 6).T
         first, count, size, kind, how, new = table
         text = np.zeros(len(first), bool)
-        return Pieces(
+        return CarvedPieces(
             first, count, size, kind.astype(np.uint8), text, how.astype(np.uint8), new > 0
         )
 
-    def fits(self, runs: list[tuple[int, int]]) -> int:
+    def size_in_runs(self, runs: list[tuple[int, int]]) -> int:
         """The size of a file whose blocks are known, when its format says one that fits.
 
         Args:
@@ -80,12 +86,12 @@ class Measuring:
         Returns:
             Bytes; 0 when the format says nothing, or something else.
         """
-        row, here = self.events.at(np.array([runs[0][0]]))
+        row, here = self.events.at_positions(np.array([runs[0][0]]))
         kind = int(self.events.kind[row[0]]) if here[0] else 0
         blocks = [run for first, count in runs for run in self.ground.runs_of(first, count)]
-        return _fitting(self.reader, blocks, kind, self.budget)
+        return _size_in_blocks(self.reader, blocks, kind, self.budget)
 
-    def _one(self, at: int, kind: int, fresh: bool, stop: int) -> int | None:
+    def _size_at(self, at: int, kind: int, fresh: bool, stop: int) -> int | None:
         """Add the file that starts at a position; one past its last position."""
         if not fresh and _SHORT[kind]:
             return None
@@ -95,18 +101,18 @@ class Measuring:
             stop - at,
             self.budget,
         )
-        window.reach = self._reach(at) * window.block_size
-        stated = LENGTHS[NAMES[kind]](window)
+        window.reach = self._search_limit(at) * window.block_size
+        stated = LENGTHS[SIGNATURE_NAMES[kind]](window)
         if stated is None or not 0 < stated.size <= window.size:
             return None
-        size, how = self._confirmed(window, at, stated)
-        if not size or (not fresh and how > End.STATED):
+        size, how = self._confirm_end(window, at, stated)
+        if not size or (not fresh and how > EndEvidence.FORMAT_LENGTH):
             return None
         count = -(-size // window.block_size)
         self.rows.append((at, count, size, kind, how, fresh))
         return at + count
 
-    def _reach(self, at: int) -> int:
+    def _search_limit(self, at: int) -> int:
         """Blocks from `at` on in which a file that starts there may end.
 
         Files hold few blocks that look like the start of another one; one whose end is gone would
@@ -121,21 +127,24 @@ class Measuring:
         low, high = np.searchsorted(self.starts, [at + 1, last + 1])
         return bool(high > low)
 
-    def _confirmed(self, window: Window, at: int, stated: Stated) -> tuple[int, End]:
+    def _confirm_end(self, window: Window, at: int, stated: Stated) -> tuple[int, EndEvidence]:
         """The size, and how it is known: zeros behind it, or a little more content and zeros."""
         block = window.block_size
         last = at + (stated.size - 1) // block
         if window.zeros_behind(stated.size):
-            return stated.size, End.PROVEN if stated.proven else End.STATED
+            return (
+                stated.size,
+                EndEvidence.FORMAT_END if stated.proven else EndEvidence.FORMAT_LENGTH,
+            )
         for place in (last, last + 1):
-            tail = int(self.events.tails(np.array([place]))[0])
+            tail = int(self.events.zero_tails(np.array([place]))[0])
             size = (place - at + 1) * block - tail
             if tail and size <= window.size and not self._starts_inside(at, place):
-                return size, End.BEYOND
-        return 0, End.BEYOND
+                return size, EndEvidence.FORMAT_LENGTH_PLUS
+        return 0, EndEvidence.FORMAT_LENGTH_PLUS
 
 
-def stated_sizes(reader: BlockReader, runs: Runs, size: Any) -> tuple[Any, Any]:
+def format_sizes(reader: BlockReader, runs: Runs, size: Any) -> tuple[Any, Any]:
     """(size, kind) of files whose blocks are known, where their formats state their lengths.
 
     Args:
@@ -150,7 +159,7 @@ def stated_sizes(reader: BlockReader, runs: Runs, size: Any) -> tuple[Any, Any]:
     for at in range(0, len(first), _AT_ONCE):
         some = first[at : at + _AT_ONCE]
         with suppress(AccessError):
-            kind[runs.owner[some]] = recognise(reader.read_many(runs.physical[some]))
+            kind[runs.owner[some]] = match_signatures(reader.read_many(runs.physical[some]))
     budget = Budget(max(int(runs.length.sum()) * reader.block_size * READ_TIMES, READ_AT_LEAST))
     found = size.copy()
     for row in np.flatnonzero(_MEASURED[kind]).tolist():
@@ -158,11 +167,13 @@ def stated_sizes(reader: BlockReader, runs: Runs, size: Any) -> tuple[Any, Any]:
         follow = np.cumsum(mine.length) - mine.length
         if (mine.logical == follow).all() and not mine.unwritten.any():
             pairs = list(zip(mine.physical.tolist(), mine.length.tolist(), strict=True))
-            found[row] = _fitting(reader, pairs, int(kind[row]), budget) or size[row]
+            found[row] = _size_in_blocks(reader, pairs, int(kind[row]), budget) or size[row]
     return found, kind
 
 
-def _fitting(reader: BlockReader, blocks: list[tuple[int, int]], kind: int, budget: Budget) -> int:
+def _size_in_blocks(
+    reader: BlockReader, blocks: list[tuple[int, int]], kind: int, budget: Budget
+) -> int:
     """The size that its format states of a file in these runs of blocks, 0 when none fits."""
     if not _MEASURED[kind]:
         return 0
@@ -177,7 +188,7 @@ def _fitting(reader: BlockReader, blocks: list[tuple[int, int]], kind: int, budg
         return found
 
     window = Window(reader, place, sum(length for _, length in blocks), budget)
-    stated = LENGTHS[NAMES[kind]](window)
+    stated = LENGTHS[SIGNATURE_NAMES[kind]](window)
     if stated is None or not window.zeros_behind(stated.size):
         return 0
     return stated.size if stated.size > window.size - window.block_size else 0
