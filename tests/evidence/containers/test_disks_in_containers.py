@@ -201,7 +201,7 @@ def test_all_of_it_is_opened_read_only(name: str, tool: Tool, sample: Path, tmp_
 
 
 def test_a_raw_image_loads_no_reader_of_containers(sample: Path) -> None:
-    names = ("pyewf", "pyvmdk", "pyvhdi", "cryptography", "zstandard", "lzma")
+    names = ("pyewf", "pyvmdk", "pyvhdi", "cryptography", "zstandard")
     code = (
         "import sys; from ext4kit.cli.main import run\n"
         f"assert run(['info', {str(sample)!r}]) == 0\n"
