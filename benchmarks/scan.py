@@ -100,18 +100,18 @@ def _fill(place: Path) -> None:
 def survey_once(image: Path, looks: Sequence[str]) -> dict[str, float]:
     """Survey an image in this process; bytes, and seconds of the survey alone."""
     import ext4kit
-    from ext4kit.past import History
-    from ext4kit.recovery.sources.carving import marks
-    from ext4kit.recovery.sources.indirect import indirect_scanner
-    from ext4kit.recovery.sources.space import UnallocatedSpace, scan
-    from ext4kit.recovery.sources.structures import metadata_scanner
+    from ext4kit.carving import block_features
+    from ext4kit.history import History
+    from ext4kit.unallocated.indirect import indirect_scanner
+    from ext4kit.unallocated.metadata import metadata_scanner
+    from ext4kit.unallocated.space import UnallocatedSpace, scan
 
     with ext4kit.open(image) as evidence:
         fs = evidence.volume().filesystem()
         every = {
             "structures": metadata_scanner(fs.superblock),
             "indirect": indirect_scanner(fs.superblock),
-            "runs": marks.feature_scanner,
+            "runs": block_features.feature_scanner,
         }
         space = UnallocatedSpace(History(fs))
         start = time.perf_counter()

@@ -13,7 +13,7 @@ from ext4kit.evidence import Evidence, Volume, open_evidence
 if TYPE_CHECKING:
     from ext4kit.evidence.source import Source
     from ext4kit.filesystem import FileSystem
-    from ext4kit.findings import Problems
+    from ext4kit.problems import Problems
 
 
 class ImageVolume:

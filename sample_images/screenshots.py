@@ -19,10 +19,10 @@ from rich.rule import Rule
 
 import ext4kit
 from ext4kit import __version__
-from ext4kit.report.summary import TriageReport
-from ext4kit.report.summary.page import page_pieces
-from ext4kit.report.summary.terminal import make_console, parts
-from ext4kit.summary import triage
+from ext4kit.report.triage import TriageReport
+from ext4kit.report.triage.page import page_pieces
+from ext4kit.report.triage.terminal import make_console, parts
+from ext4kit.triage import triage
 from sample_images.intrusion import unpack
 
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "images"

@@ -2,15 +2,15 @@
 
 `python -m tests --kernel NAME` runs them in another kernel. Where one records less, a test asserts
 the weaker statement that is true there; that nothing said is wrong it asserts on every kernel. The
-changes and their sources are those of `ext4kit.past.writer`, which `tests/past/test_writer.py`
-holds against each kernel.
+changes and their sources are those of `ext4kit.history.writer`, which
+`tests/history/test_writer.py` holds against each kernel.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ext4kit.past import writer
+from ext4kit.history import writer
 from ext4kit.recovery import Grade
 from sample_images.recipes.truth import running_kernel
 

@@ -65,7 +65,7 @@ def command(
 
 def _deleted_names(session: Session) -> list[DeletedName]:
     """The names that ext4kit has of deleted files, and those that it does not give to any."""
-    from ext4kit.past.places import Ground
+    from ext4kit.history.places import Ground
     from ext4kit.recovery import find_deleted
 
     with progress(session.options.quiet, "searching free space") as show:

@@ -10,7 +10,7 @@ import click
 from ext4kit.cli.finding import deleted_files, search_options
 from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared
 from ext4kit.recovery import DeletedFiles, Grade
-from ext4kit.recovery.sources import Source
+from ext4kit.recovery.search_sources import SearchSource
 from ext4kit.report.deleted import (
     counts_line,
     deleted_lines,
@@ -46,7 +46,11 @@ Examples:
     help="Also names left in directories that are not given as those of deleted files.",
 )
 def command(
-    options: CommonOptions, versions: bool, sources: frozenset[Source], least: str, names: bool
+    options: CommonOptions,
+    versions: bool,
+    sources: frozenset[SearchSource],
+    least: str,
+    names: bool,
 ) -> None:
     """What was deleted from IMAGE and how much of each is left.
 

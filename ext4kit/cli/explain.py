@@ -15,7 +15,7 @@ from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared
 from ext4kit.errors import RequestError
 from ext4kit.recovery import DeletedFile, Grade, record
 from ext4kit.recovery.records import RecoveredFile
-from ext4kit.recovery.sources import Source
+from ext4kit.recovery.search_sources import SearchSource
 from ext4kit.report.explanation import Explanation, explanation_lines
 from ext4kit.report.records import write_record
 
@@ -44,7 +44,7 @@ def command(
     manifest: Path | None,
     line: int | None,
     versions: bool,
-    sources: frozenset[Source],
+    sources: frozenset[SearchSource],
 ) -> None:
     """What a deleted file rests on, in numbered sentences with the places to look up.
 
@@ -93,7 +93,7 @@ def _record_of(manifest: Path, line: int) -> RecoveredFile:
 
 
 def _records(
-    session: Session, target: bytes, versions: bool, sources: frozenset[Source]
+    session: Session, target: bytes, versions: bool, sources: frozenset[SearchSource]
 ) -> list[RecoveredFile]:
     """The records of the deleted files that a target means.
 

@@ -20,7 +20,7 @@ from ext4kit.errors import RequestError
 from ext4kit.export import DATABASE, HASHES, Export, Subject, Target, exporting
 from ext4kit.export.summary import export_lines, export_record
 from ext4kit.fields import HashName
-from ext4kit.recovery.sources import Source
+from ext4kit.recovery.search_sources import SearchSource
 from ext4kit.report.records import write_record
 
 _EXAMPLE = """\b
@@ -94,7 +94,7 @@ def command(
     fractions: bool,
     left_out: tuple[str, ...],
     versions: bool,
-    sources: frozenset[Source],
+    sources: frozenset[SearchSource],
     least: str,
     custody: Custody,
 ) -> None:
@@ -153,7 +153,7 @@ def _check(targets: list[Target], prints: bool) -> None:
 
 
 def _fill(
-    export: Export, session: Session, parts: set[str], searched: tuple[frozenset[Source], str]
+    export: Export, session: Session, parts: set[str], searched: tuple[frozenset[SearchSource], str]
 ) -> None:
     """Write all parts, one after the other, so that one of them is in memory at a time."""
     quiet = session.options.quiet
@@ -176,7 +176,9 @@ def _fill(
         export.findings(result, [problem for each in session.problems for problem in each])
 
 
-def _fill_gone(export: Export, session: Session, searched: tuple[frozenset[Source], str]) -> None:
+def _fill_gone(
+    export: Export, session: Session, searched: tuple[frozenset[SearchSource], str]
+) -> None:
     deleted = deleted_files(session, export.wants_versions, *searched)
     with progress(session.options.quiet, "exporting deleted files") as show:
         export.gone(deleted.files, show)

@@ -12,28 +12,28 @@ from ext4kit.cli.memory import keep_freed_memory
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import Session
 from ext4kit.recovery import DeletedFiles, Grade, find_deleted
-from ext4kit.recovery.sources import ALL_SOURCES, Source
+from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
 
 _BY_WORTH = (Grade.OVERWRITTEN, Grade.CARVED, Grade.PARTIAL, Grade.CONSISTENT, Grade.INTACT)
 
 
-class SourcesParam(click.ParamType[frozenset[Source]]):
+class SourcesParam(click.ParamType[frozenset[SearchSource]]):
     """Names of sources with commas between."""
 
     name = "sources"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> frozenset[Source]:
+    ) -> frozenset[SearchSource]:
         """The sources that a list of their names means."""
         if isinstance(value, frozenset):
             return value
         names = {one.strip() for one in str(value).split(",")}
-        unknown = names - {*Source, "all"}
+        unknown = names - {*SearchSource, "all"}
         if unknown:
-            self.fail(f"{min(unknown)!r} is none of {', '.join(Source)}, all", param, ctx)
-        chosen = ALL_SOURCES if "all" in names else frozenset(map(Source, names))
-        return chosen | {Source.JOURNAL}
+            self.fail(f"{min(unknown)!r} is none of {', '.join(SearchSource)}, all", param, ctx)
+        chosen = ALL_SOURCES if "all" in names else frozenset(map(SearchSource, names))
+        return chosen | {SearchSource.JOURNAL}
 
 
 sources_option = click.option(
@@ -66,7 +66,7 @@ def search_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def deleted_files(
-    session: Session, versions: bool, sources: frozenset[Source], least: str
+    session: Session, versions: bool, sources: frozenset[SearchSource], least: str
 ) -> DeletedFiles:
     """The deleted files of the file system, or all files of the lost one that was asked for.
 
@@ -92,7 +92,7 @@ def deleted_files(
 
 def _hint(session: Session) -> None:
     """Say on stderr when another file system was there before."""
-    from ext4kit.recovery.lost.hint import has_former_file_system
+    from ext4kit.recovery.lost.quick_check import has_former_file_system
 
     if not session.options.quiet and has_former_file_system(
         session.fs, session.volume.facts.source

@@ -12,7 +12,7 @@ from ext4kit.cli.outputs import check_output
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared
 from ext4kit.recovery import recover
-from ext4kit.recovery.sources import Source
+from ext4kit.recovery.search_sources import SearchSource
 from ext4kit.report.deleted import recovery_lines, recovery_record, salvage_counts
 from ext4kit.report.records import write_record
 from ext4kit.report.safe import printable_text
@@ -35,7 +35,7 @@ def command(
     options: CommonOptions,
     out: Path,
     versions: bool,
-    sources: frozenset[Source],
+    sources: frozenset[SearchSource],
     least: str,
     custody: Custody,
 ) -> None:

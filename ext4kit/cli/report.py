@@ -14,10 +14,10 @@ from ext4kit.cli.finding import sources_option
 from ext4kit.cli.outputs import check_new_file
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared
-from ext4kit.recovery.sources import Source
+from ext4kit.recovery.search_sources import SearchSource
 from ext4kit.report.records import write_records
-from ext4kit.report.summary import TriageReport
-from ext4kit.summary import TriageOptions, triage
+from ext4kit.report.triage import TriageReport
+from ext4kit.triage import TriageOptions, triage
 
 _EXAMPLE = """\b
 Examples:
@@ -47,7 +47,7 @@ Examples:
 )
 def command(
     options: CommonOptions,
-    sources: frozenset[Source],
+    sources: frozenset[SearchSource],
     no_verify: bool,
     html: Path | None,
     rows: int,
@@ -87,25 +87,25 @@ def _case(session: Session, extent: TriageOptions) -> TriageReport:
 
 
 def _was_another(session: Session) -> bool:
-    from ext4kit.recovery.lost.hint import has_former_file_system
+    from ext4kit.recovery.lost.quick_check import has_former_file_system
 
     return has_former_file_system(session.fs, session.volume.facts.source)
 
 
 def _show(case: TriageReport, options: CommonOptions, html: Path | None) -> None:
     if options.json:
-        from ext4kit.report.summary.records import summary_records
+        from ext4kit.report.triage.records import summary_records
 
         write_records(summary_records(case))
     elif html is None:
-        from ext4kit.report.summary.terminal import print_report
+        from ext4kit.report.triage.terminal import print_report
 
         print_report(case)
 
 
 def _write(case: TriageReport, session: Session, path: Path) -> None:
     from ext4kit.output.new_file import new_text
-    from ext4kit.report.summary.page import page_pieces
+    from ext4kit.report.triage.page import page_pieces
 
     with new_text(path, session.evidence_files) as stream:
         stream.writelines(page_pieces(case))

@@ -28,8 +28,8 @@ from ext4kit.evidence.lost import unreadable_ranges
 from ext4kit.evidence.signatures import UNKNOWN, identify
 from ext4kit.evidence.source import Source, Window
 from ext4kit.filesystem import FileSystem
-from ext4kit.findings import Problem, Problems, Severity
 from ext4kit.opening import Image, ImageVolume, open_image
+from ext4kit.problems import Problem, Problems, Severity
 from ext4kit.report.problems import problem_lines, problem_record
 from ext4kit.report.records import write_record
 

@@ -14,7 +14,7 @@ from ext4kit.evidence.raw import SplitFile
 from ext4kit.evidence.source import Source
 from ext4kit.evidence.tree import find_volumes
 from ext4kit.evidence.volume import Volume
-from ext4kit.findings import Problems, Severity
+from ext4kit.problems import Problems, Severity
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ext4kit.evidence.signatures import UNKNOWN, identify
 from ext4kit.evidence.source import Source, Window, peek, sector_size
-from ext4kit.findings import Problems, Severity
+from ext4kit.problems import Problems, Severity
 
 if TYPE_CHECKING:
     from ext4kit.evidence.sleuthkit import Table

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from ext4kit.errors import AccessError
 from ext4kit.evidence.source import check_range
-from ext4kit.findings import Problems
+from ext4kit.problems import Problems
 
 if TYPE_CHECKING:
     from ext4kit.evidence.lost import UnreadableRanges

@@ -11,7 +11,7 @@ from ext4kit.evidence.partitions import Partition, find_partitions, looks_partit
 from ext4kit.evidence.signatures import OWNERS_OF_FIRST_SECTOR, UNKNOWN, VolumeSignature, identify
 from ext4kit.evidence.source import Source, Window
 from ext4kit.evidence.volume import Volume
-from ext4kit.findings import Problems, Severity
+from ext4kit.problems import Problems, Severity
 
 if TYPE_CHECKING:
     from ext4kit.evidence.containers.lvm import LogicalVolumeFacts

@@ -19,7 +19,7 @@ from ext4kit.export.format import Format, Subject
 from ext4kit.export.rows import Batch, FileRow, RowState
 from ext4kit.export.texts import iso
 from ext4kit.fields import SomeDigests
-from ext4kit.findings import Problem
+from ext4kit.problems import Problem
 from ext4kit.recovery import TransactionTime
 from ext4kit.recovery.records import ground_of
 from ext4kit.report.listing import mode_text

@@ -19,8 +19,8 @@ from ext4kit.export.format import Format, Subject, TextFormat
 from ext4kit.export.rows import Batch, Progress, RowState, gone_batches, live_batches
 from ext4kit.export.tabular import JsonLines, Table
 from ext4kit.export.timesketch import TimesketchCsv, TimesketchJsonl
-from ext4kit.findings import Problem
 from ext4kit.output.new_file import new_file, new_text
+from ext4kit.problems import Problem
 from ext4kit.recovery import DeletedFile
 from ext4kit.timeline import EventKind, Timeline
 from ext4kit.verify import Verification

@@ -10,8 +10,8 @@ from ext4kit.evidence import Volume
 from ext4kit.export.rows import Batch
 from ext4kit.fields import HashName
 from ext4kit.filesystem import FileSystem
-from ext4kit.findings import Problem
 from ext4kit.opening import Image
+from ext4kit.problems import Problem
 from ext4kit.timeline import Event
 from ext4kit.verify import Verification
 

@@ -16,11 +16,11 @@ from ext4kit.arrays.grouping import row_bounds
 from ext4kit.export.digests import Digester
 from ext4kit.fields import FileType, SomeDigests
 from ext4kit.filesystem import FileSystem
+from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.content import Content
-from ext4kit.filesystem.maps import Runs
+from ext4kit.filetypes.identify import Kind
 from ext4kit.parsers.inode import KINDS, InodeFlags, InodeTable, is_fast_symlink
 from ext4kit.recovery import DeletedFile
-from ext4kit.recovery.sources.carving.kinds import Kind
 from ext4kit.report.deleted import known_path
 from ext4kit.report.listing import CRTIME_END, link_targets
 from ext4kit.report.safe import printable_lines

@@ -10,10 +10,10 @@ from ext4kit.arrays.types import Bools, Int64s, UInt8s
 from ext4kit.errors import AccessError
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.filesystem.geometry import first_block, group_overhead
-from ext4kit.findings import Problems
 from ext4kit.parsers.features import RoCompat
 from ext4kit.parsers.group import GroupFlags, GroupTable
 from ext4kit.parsers.superblock import Superblock
+from ext4kit.problems import Problems
 
 
 class Bitmaps:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from ext4kit.errors import AccessError
 
 if TYPE_CHECKING:
+    from ext4kit.filesystem.block_maps import Runs
     from ext4kit.filesystem.blocks import BlockReader
-    from ext4kit.filesystem.maps import Runs
 
 CHUNK_BYTES = 4 << 20
 OUTSIDE = "it lies beyond the end of the evidence"

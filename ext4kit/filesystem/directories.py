@@ -14,13 +14,13 @@ from ext4kit.arrays.grouping import starts_group
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Int64s
 from ext4kit.errors import CorruptError
-from ext4kit.filesystem.ahead import prefetch_map
+from ext4kit.filesystem.block_maps import Runs, first_met
 from ext4kit.filesystem.blocks import SourceBlocks
 from ext4kit.filesystem.inodes import Inodes
-from ext4kit.filesystem.maps import Runs, first_met
-from ext4kit.findings import Severity
+from ext4kit.filesystem.prefetch import prefetch_map
 from ext4kit.parsers.directory import EntryTable, Names, parse_entries
 from ext4kit.parsers.inode import InodeFlags, InodeTable
+from ext4kit.problems import Severity
 
 DIRECTORY_TYPE = 2
 BLOCKS_AT_ONCE = 1024

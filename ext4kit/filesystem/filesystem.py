@@ -20,9 +20,9 @@ from ext4kit.filesystem.directories import (
 )
 from ext4kit.filesystem.inodes import INODES_AT_ONCE, Inodes
 from ext4kit.filesystem.superblocks import read_superblock
-from ext4kit.findings import Problems
 from ext4kit.parsers.inode import Inode
 from ext4kit.parsers.superblock import SUPERBLOCK, Superblock, judge
+from ext4kit.problems import Problems
 from ext4kit.units import TransactionId
 
 ROOT = 2

@@ -11,12 +11,11 @@ from ext4kit.arrays.grouping import distinct, row_bounds
 from ext4kit.arrays.types import Bools, Bytes2D, Int64s
 from ext4kit.errors import AccessError, RequestError
 from ext4kit.filesystem.bitmaps import Bitmaps
+from ext4kit.filesystem.block_maps import BlockMaps, Runs, has_map, map_inodes
 from ext4kit.filesystem.blocks import BlockReader, read_blocks_or_zeros
 from ext4kit.filesystem.content import Content
 from ext4kit.filesystem.geometry import group_and_slot
-from ext4kit.filesystem.maps import BlockMaps, Runs, has_map, map_inodes
 from ext4kit.filesystem.superblocks import read_groups
-from ext4kit.findings import Problems
 from ext4kit.parsers.features import Incompat, RoCompat
 from ext4kit.parsers.group import GroupFlags
 from ext4kit.parsers.inode import (
@@ -27,6 +26,7 @@ from ext4kit.parsers.inode import (
     parse_inodes,
 )
 from ext4kit.parsers.superblock import Superblock
+from ext4kit.problems import Problems
 
 INODES_AT_ONCE = 1 << 16
 

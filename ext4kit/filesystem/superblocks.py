@@ -11,10 +11,10 @@ from ext4kit.errors import AccessError, CorruptError, RequestError, UnsupportedE
 from ext4kit.evidence.source import Source
 from ext4kit.filesystem.blocks import BlockReader, read_blocks_or_zeros
 from ext4kit.filesystem.geometry import descriptor_blocks, first_block, has_superblock
-from ext4kit.findings import Problems, Severity
 from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.group import GroupTable, parse_groups
 from ext4kit.parsers.superblock import MAGIC, SUPERBLOCK, SUPERBLOCK_OFFSET, Superblock, judge
+from ext4kit.problems import Problems, Severity
 
 BLOCK_SIZES = tuple(1024 << power for power in range(7))
 BACKUP_GROUPS = (1, 3, 5, 7, 9, 25, 27, 49, 81, 125)

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ext4kit.errors import CorruptError, Ext4kitError
-from ext4kit.findings import Problems, Severity
 from ext4kit.parsers import acl, xattr
 from ext4kit.parsers.inode import GOOD_OLD_SIZE, Inode
 from ext4kit.parsers.xattr import XattrEntry
+from ext4kit.problems import Problems, Severity
 from ext4kit.units import InodeNumber
 
 FetchValue = Callable[[InodeNumber, int], bytes]

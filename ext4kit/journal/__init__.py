@@ -1,6 +1,6 @@
 """The jbd2 log: reading, replay as an overlay, history of blocks and inodes."""
 
-from ext4kit.journal.history import (
+from ext4kit.journal.block_history import (
     BlockHistory,
     CopiesAsOf,
     InodeVersions,

@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ext4kit.filesystem.geometry import descriptor_blocks, descriptors_per_block
-from ext4kit.findings import Severity
 from ext4kit.parsers.checksums import ONES, crc32c
 from ext4kit.parsers.features import Features, Incompat, RoCompat
 from ext4kit.parsers.group import parse_groups
 from ext4kit.parsers.inode import GOOD_OLD_SIZE, INODE, inode_rows_ok, signed_inodes
 from ext4kit.parsers.superblock import SUPERBLOCK, SUPERBLOCK_OFFSET, Superblock, judge
 from ext4kit.parsers.traces import inode_marks
+from ext4kit.problems import Severity
 
 if TYPE_CHECKING:
     from ext4kit.filesystem import FileSystem
-    from ext4kit.journal.history import BlockHistory
+    from ext4kit.journal.block_history import BlockHistory
 
 UNKNOWN = -1
 EARLIEST = int(np.iinfo(np.int64).min)

@@ -15,17 +15,17 @@ import numpy as np
 from ext4kit.errors import AccessError, CorruptError, RequestError
 from ext4kit.evidence.source import Source, peek
 from ext4kit.filesystem.blocks import BlockReader, SourceBlocks
-from ext4kit.findings import Severity
 from ext4kit.parsers.features import Compat, Incompat
 from ext4kit.parsers.inode import InodeFlags
 from ext4kit.parsers.journal import HEADER, MAGIC, MAGIC_BYTES, SUPERBLOCK, JournalSuperblock
 from ext4kit.parsers.superblock import MAGIC as SUPERBLOCK_MAGIC
 from ext4kit.parsers.superblock import SUPERBLOCK as DEVICE_SUPERBLOCK
 from ext4kit.parsers.superblock import SUPERBLOCK_OFFSET, Superblock
+from ext4kit.problems import Severity
 
 if TYPE_CHECKING:
     from ext4kit.filesystem import FileSystem
-    from ext4kit.filesystem.maps import Runs
+    from ext4kit.filesystem.block_maps import Runs
 
 BACKUP_BLOCKS = 1  # s_jnl_backup_type: s_jnl_blocks holds the journal inode's map and size
 EXTENT_MAGIC = 0xF30A

@@ -14,11 +14,11 @@ import numpy as np
 from ext4kit.arrays.grouping import ends_group
 from ext4kit.arrays.lookup import SortedIndex, values_at
 from ext4kit.filesystem.blocks import BlockReader
-from ext4kit.journal.fast_commits.draft import ChangedBlocks, no_changes
-from ext4kit.journal.fast_commits.reading import scan_fast_commits
+from ext4kit.journal.fast_commits.overlay import ChangedBlocks, no_changes
+from ext4kit.journal.fast_commits.scan import scan_fast_commits
 from ext4kit.journal.log import Log
 from ext4kit.journal.overlay import JournalOverlay
-from ext4kit.journal.walk import RecoveryPass, empty_pass
+from ext4kit.journal.recovery_pass import RecoveryPass, empty_pass
 
 if TYPE_CHECKING:
     from ext4kit.filesystem import FileSystem
@@ -112,7 +112,7 @@ def replay(log: Log, fs: FileSystem | None = None) -> ReplayedBlocks:
         if scan_fast_commits(log).to_replay:
             log.problems.add("fast commits", "not applied: the newest changes are missing")
         return blocks
-    from ext4kit.journal.fast_commits.apply import replay_fast_commits
+    from ext4kit.journal.fast_commits.replay import replay_fast_commits
 
     return ReplayedBlocks(log.home, log, blocks.plan, replay_fast_commits(log, fs, blocks))
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from ext4kit.errors import AccessError
 from ext4kit.filesystem.blocks import BlockReader
-from ext4kit.findings import Problems
 from ext4kit.parsers.journal import JournalSuperblock
+from ext4kit.problems import Problems
 
 CHUNK_BYTES = 8 << 20  # what one step of a stream through the log holds
 

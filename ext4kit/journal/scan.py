@@ -14,7 +14,6 @@ import numpy.typing as npt
 from ext4kit.arrays.grouping import ends_group
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Bools, Int64s
-from ext4kit.findings import Problems
 from ext4kit.journal.ring import LogReader, Ring, order_of
 from ext4kit.parsers.journal import (
     COMMIT,
@@ -32,6 +31,7 @@ from ext4kit.parsers.journal import (
     stored_checksums,
     tail_offset,
 )
+from ext4kit.problems import Problems
 from ext4kit.units import widen
 
 TAGS_PER_BLOCK = 8  # tags kept at most, a block of the ring: surviving laps claim it 1-2 times

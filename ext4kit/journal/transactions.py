@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from ext4kit.arrays.lookup import SortedIndex
-from ext4kit.journal.walk import commit_v1_fits
+from ext4kit.journal.recovery_pass import commit_v1_fits
 from ext4kit.parsers.journal import BlockType
 from ext4kit.units import NANOSECONDS, TransactionId
 

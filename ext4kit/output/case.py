@@ -20,9 +20,9 @@ from ext4kit.evidence.hashing import Hashes, hash_evidence, hash_files
 from ext4kit.evidence.identity import Identity, identity, mismatches
 from ext4kit.evidence.lost import unreadable_ranges
 from ext4kit.fields import Digests, Record, Sha256, VolumeFacts
-from ext4kit.findings import Problem, ProblemFacts
 from ext4kit.output.manifest import MANIFEST
 from ext4kit.output.rooted import NEW_FILE
+from ext4kit.problems import Problem, ProblemFacts
 
 CASE = "case.json"
 _MOST_RANGES = 1000

@@ -19,7 +19,7 @@ from ext4kit.errors import AccessError
 from ext4kit.evidence.holes import data_ranges
 from ext4kit.evidence.kernel_copy import copy_range
 from ext4kit.evidence.source import Source, fileno_range
-from ext4kit.journal.aftermath import Patch
+from ext4kit.journal.post_recovery import Patch
 from ext4kit.journal.replay import ReplayedBlocks
 from ext4kit.output.new_file import new_file
 

@@ -1,9 +1,9 @@
 """Recovery: candidates from many sources, their paths, owners and grades, and salvage."""
 
-from ext4kit.recovery.deleted import DeletedFile, DeletedFiles, Grade, ReusedRange, TransactionTime
-from ext4kit.recovery.engine import find_deleted
+from ext4kit.recovery.model import DeletedFile, DeletedFiles, Grade, ReusedRange, TransactionTime
+from ext4kit.recovery.pipeline import find_deleted
 from ext4kit.recovery.records import record
-from ext4kit.recovery.salvage import RecoveryResult, recover
+from ext4kit.recovery.restore import RecoveryResult, recover
 
 __all__ = [
     "DeletedFiles",

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.matching.hmm import FileStates, NeighbourFiles, Observations, Posteriors
+from ext4kit.matching.transitions import NOTHING, Adjacency
 from ext4kit.parsers.inode import InodeFlags
+from ext4kit.recovery.carved_contents import CarvedContents
 from ext4kit.recovery.columns import Columns
-from ext4kit.recovery.contents import CarvedContents
 from ext4kit.recovery.folders import DirectoryIds
-from ext4kit.recovery.sources.alignment import FileStates, NeighbourFiles, Observations, Posteriors
-from ext4kit.recovery.sources.laying import NOTHING, Adjacency
-from ext4kit.recovery.sources.paths import KnownName
+from ext4kit.recovery.names import KnownName
 from ext4kit.recovery.turns import PlacedFiles, creation_rank, neighbours_of
 
 MAX_VERSION_UNMOVED = (

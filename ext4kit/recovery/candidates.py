@@ -15,12 +15,12 @@ import numpy as np
 from ext4kit.arrays.intervals import overlap_pairs
 from ext4kit.arrays.lookup import SortedIndex, values_at
 from ext4kit.filesystem import FileSystem
-from ext4kit.filesystem.maps import BlockMaps, Runs
+from ext4kit.filesystem.block_maps import BlockMaps, Runs
+from ext4kit.history.history import TID_NONE, TID_ON_DISK, History
 from ext4kit.journal import BlockHistory
 from ext4kit.parsers import extents
 from ext4kit.parsers.inode import InodeFlags
-from ext4kit.past.states import TID_NONE, TID_ON_DISK, History
-from ext4kit.recovery.sources.lost_maps import RebuiltMaps
+from ext4kit.recovery.maps.rebuilt import RebuiltMaps
 from ext4kit.units import NANOSECONDS
 
 JOURNAL, INODE_TABLE, STALE_INDEX, NO_MAP = "journal", "inode table", "stale index", "none"

@@ -10,20 +10,20 @@ import numpy as np
 
 from ext4kit.arrays.grouping import ends_group, expand, row_bounds
 from ext4kit.arrays.intervals import overlap_pairs
-from ext4kit.filesystem.maps import Runs
+from ext4kit.filesystem.block_maps import Runs
+from ext4kit.history.history import TID_NONE, TID_ON_DISK
 from ext4kit.parsers.inode import InodeFlags
-from ext4kit.past.states import TID_NONE, TID_ON_DISK
-from ext4kit.recovery import overwritten_copies
+from ext4kit.recovery.artifacts import Artifacts
+from ext4kit.recovery.attribution import BlockReuse, Ownership
 from ext4kit.recovery.candidates import INODE_TABLE, NO_MAP, NO_ROW, STALE_INDEX, Candidates
-from ext4kit.recovery.deleted import TransactionTime
-from ext4kit.recovery.discarded import IN_UNITS, find_discarded
-from ext4kit.recovery.doubts import run_checks
-from ext4kit.recovery.ends import DeletionFacts, find_deletion_facts
-from ext4kit.recovery.ownership import BlockReuse, Ownership
-from ext4kit.recovery.sources.ends import sizes_to_last_nonzero
-from ext4kit.recovery.sources.loose_copies import WantedFiles, place_contents
-from ext4kit.recovery.sources.search import Artifacts
-from ext4kit.recovery.sources.stale_starts import stale_extent_starts
+from ext4kit.recovery.deletion import DeletionFacts, find_deletion_facts
+from ext4kit.recovery.grading import overwritten_copies
+from ext4kit.recovery.grading.checks import run_checks
+from ext4kit.recovery.grading.discarded import IN_UNITS, find_discarded
+from ext4kit.recovery.maps.ends import sizes_to_last_nonzero
+from ext4kit.recovery.maps.stale_entries import stale_extent_starts
+from ext4kit.recovery.model import TransactionTime
+from ext4kit.recovery.untagged_content import WantedFiles, place_contents
 from ext4kit.units import NANOSECONDS
 
 

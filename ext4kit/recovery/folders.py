@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ext4kit.filesystem import FileSystem
-from ext4kit.recovery.sources.laying import NOTHING
-from ext4kit.recovery.sources.paths import KnownName
+from ext4kit.matching.transitions import NOTHING
+from ext4kit.recovery.names import KnownName
 
 
 class DirectoryIds:

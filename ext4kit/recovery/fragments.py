@@ -16,12 +16,12 @@ import numpy as np
 
 from ext4kit.arrays.intervals import Intervals
 from ext4kit.arrays.types import NO_ROW
+from ext4kit.filetypes.identify import text_encoding
 from ext4kit.parsers.inode import InodeTable
 from ext4kit.recovery.candidates import NO_MAP
+from ext4kit.recovery.carved_contents import UNTAGGED_JOURNAL, CarvedContents, head_at
 from ext4kit.recovery.columns import Columns
-from ext4kit.recovery.contents import UNTAGGED_JOURNAL, CarvedContents, head_at
-from ext4kit.recovery.sources.carving.kinds import text_encoding
-from ext4kit.recovery.sources.space import UnallocatedSpace
+from ext4kit.unallocated.space import UnallocatedSpace
 
 MAX_REUSE_SHARE = 0.1  # of the space that the dead had, on average: contents are no longer whole
 MAX_CONTENTS_PER_INODE = (

@@ -8,7 +8,7 @@ import numpy as np
 
 from ext4kit.arrays.intervals import cut_out, overlap_pairs
 from ext4kit.arrays.types import Bools, Int64s, Rows
-from ext4kit.filesystem.maps import Runs
+from ext4kit.filesystem.block_maps import Runs
 
 
 def owners_sharing_blocks(one: Runs, other: Runs, owners: int) -> Bools:

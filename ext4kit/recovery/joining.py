@@ -8,8 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.history.history import TID_NONE
+from ext4kit.matching.between_neighbours import NO_ROW as NO_MATCH
+from ext4kit.matching.between_neighbours import match_by_neighbours
+from ext4kit.matching.content_classes import classify_content, likelihood_ratios, name_class_of
+from ext4kit.matching.hmm import FileStates, Posteriors, Progress, posterior_pairs
+from ext4kit.matching.self_names import HEAD, MentionIndex
+from ext4kit.matching.transitions import STREAM_REQUEST_BLOCKS
 from ext4kit.parsers.inode import InodeFlags
-from ext4kit.past.states import TID_NONE
 from ext4kit.recovery.arranging import (
     MAX_VERSION_UNMOVED,
     JointProblem,
@@ -20,15 +26,9 @@ from ext4kit.recovery.arranging import (
     split_problem,
 )
 from ext4kit.recovery.candidates import NO_MAP
+from ext4kit.recovery.carved_contents import UNALLOCATED, UNTAGGED_JOURNAL, CarvedContents, head_at
 from ext4kit.recovery.columns import Columns
-from ext4kit.recovery.contents import UNALLOCATED, UNTAGGED_JOURNAL, CarvedContents, head_at
-from ext4kit.recovery.sources.alignment import FileStates, Posteriors, Progress, posterior_pairs
-from ext4kit.recovery.sources.laying import STREAM_REQUEST_BLOCKS
-from ext4kit.recovery.sources.likeness import classify_content, likelihood_ratios, name_class_of
-from ext4kit.recovery.sources.mentions import HEAD, MentionIndex
-from ext4kit.recovery.sources.order import NO_ROW as NO_MATCH
-from ext4kit.recovery.sources.order import match_by_neighbours
-from ext4kit.recovery.sources.paths import KnownName
+from ext4kit.recovery.names import KnownName
 from ext4kit.recovery.turns import PlacedFiles, find_placed_files, group_of
 
 BETWEEN = "order on the disk: made between neighbours whose blocks are known"

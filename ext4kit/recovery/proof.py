@@ -12,12 +12,12 @@ from typing import Annotated, Any, TypedDict
 import numpy as np
 
 from ext4kit.arrays.grouping import row_bounds
+from ext4kit.history.directory_blocks import SRC_DISK
+from ext4kit.history.history import TID_NONE, TID_ON_DISK, UNREPLAYED
+from ext4kit.history.names import NameHistory
 from ext4kit.journal.overlay import first_byte
 from ext4kit.journal.replay import ReplayedBlocks
 from ext4kit.parsers.inode import InodeFlags
-from ext4kit.past.directories import SRC_DISK
-from ext4kit.past.names import NameHistory
-from ext4kit.past.states import TID_NONE, TID_ON_DISK, UNREPLAYED
 from ext4kit.recovery.columns import Columns
 
 NONE = -1

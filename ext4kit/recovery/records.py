@@ -7,11 +7,11 @@ from typing import Annotated, NotRequired, TypedDict
 
 from ext4kit import fields
 from ext4kit.fields import json_name
+from ext4kit.history.places import Ground
 from ext4kit.output import Written
-from ext4kit.past.places import Ground
-from ext4kit.recovery.deleted import DeletedFile, Grade, Sources, TransactionTime
+from ext4kit.recovery.model import DeletedFile, Grade, Sources, TransactionTime
 from ext4kit.recovery.proof import Evidence
-from ext4kit.recovery.sources.attributes import FileXattrs
+from ext4kit.recovery.xattrs import FileXattrs
 
 
 class FileMoment(TypedDict):

@@ -9,10 +9,10 @@ import numpy as np
 
 from ext4kit.arrays.intervals import Intervals, common_parts
 from ext4kit.arrays.lookup import SortedIndex, values_at
+from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.blocks import BlockReader
-from ext4kit.filesystem.maps import Runs
+from ext4kit.history.history import History
 from ext4kit.journal.overlay import JournalOverlay
-from ext4kit.past.states import History
 from ext4kit.recovery.intervals import subtract_parts
 
 

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from ext4kit.fields import FileType
+from ext4kit.history import NameHistory
+from ext4kit.history.removed import Bond, Removed, folder_times
 from ext4kit.parsers.directory import FILE_TYPES
-from ext4kit.past import NameHistory
-from ext4kit.past.removed import Bond, Removed, folder_times
-from ext4kit.recovery.deleted import DeletedFile
+from ext4kit.recovery.model import DeletedFile
 
 
 class Reason(StrEnum):

@@ -9,11 +9,11 @@ import numpy as np
 
 from ext4kit.arrays.intervals import Intervals
 from ext4kit.filesystem import FileSystem
-from ext4kit.filesystem.maps import Runs
+from ext4kit.filesystem.block_maps import Runs
+from ext4kit.matching.between_neighbours import Placement
+from ext4kit.matching.hmm import NeighbourFiles
+from ext4kit.matching.transitions import NEAR_BLOCKS, NOTHING, STREAM_REQUEST_BLOCKS, Adjacency
 from ext4kit.recovery.columns import Columns
-from ext4kit.recovery.sources.alignment import NeighbourFiles
-from ext4kit.recovery.sources.laying import NEAR_BLOCKS, NOTHING, STREAM_REQUEST_BLOCKS, Adjacency
-from ext4kit.recovery.sources.order import Placement
 
 
 @dataclass(frozen=True, slots=True)

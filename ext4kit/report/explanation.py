@@ -12,12 +12,12 @@ from ext4kit import fields
 from ext4kit.errors import AccessError
 from ext4kit.evidence.source import Source
 from ext4kit.filesystem import FileSystem
+from ext4kit.history.journal_gaps import find_journal_gaps
+from ext4kit.history.places import Ground
 from ext4kit.journal import BlockHistory, Log
 from ext4kit.parsers.group import GroupFlags
 from ext4kit.parsers.inode import inode_checksums_ok, parse_inodes
-from ext4kit.past.breaks import find_journal_gaps
-from ext4kit.past.places import Ground
-from ext4kit.recovery.deleted import Grade
+from ext4kit.recovery.model import Grade
 from ext4kit.recovery.proof import EntryPlace, Evidence, InodePlace, Place
 from ext4kit.recovery.records import RecoveredFile, Trust
 from ext4kit.report.safe import printable_text

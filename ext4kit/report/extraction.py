@@ -11,8 +11,7 @@ from ext4kit import fields
 from ext4kit.errors import AccessError, CorruptError, OutputError
 from ext4kit.fields import LinkText, Nothing, json_name
 from ext4kit.filesystem import FileSystem
-from ext4kit.filesystem.maps import Runs
-from ext4kit.findings import Severity
+from ext4kit.filesystem.block_maps import Runs
 from ext4kit.output import (
     MANIFEST,
     Manifest,
@@ -23,6 +22,7 @@ from ext4kit.output import (
     output_limit,
 )
 from ext4kit.parsers.inode import Inode
+from ext4kit.problems import Severity
 
 AT_ONCE = 1 << 14
 

@@ -10,9 +10,9 @@ from ext4kit import fields
 from ext4kit.errors import AccessError
 from ext4kit.fields import Record
 from ext4kit.filesystem import FileSystem
+from ext4kit.history.writer import find_writer
 from ext4kit.journal import Log
 from ext4kit.parsers.features import READ_FULLY
-from ext4kit.past.writer import find_writer
 from ext4kit.report.group_facts import GroupText, group_record, ranges_text, read_group_facts
 from ext4kit.report.journal_facts import (
     journal_facts,

@@ -12,7 +12,7 @@ from ext4kit.errors import AccessError, CorruptError
 from ext4kit.fields import Record, json_name
 from ext4kit.filesystem import FileSystem
 from ext4kit.journal import Log
-from ext4kit.journal.fast_commits.reading import scan_fast_commits
+from ext4kit.journal.fast_commits.scan import scan_fast_commits
 from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.journal import JournalFeatures, JournalSuperblock
 from ext4kit.parsers.mmp import MountProtection, parse_mmp

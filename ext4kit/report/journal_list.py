@@ -11,8 +11,9 @@ import numpy as np
 
 from ext4kit import fields
 from ext4kit.filesystem import FileSystem
+from ext4kit.history.mounts import UNKNOWN, find_mounts
 from ext4kit.journal import BlockHistory, Log, Transaction
-from ext4kit.journal.contents import (
+from ext4kit.journal.block_types import (
     BLOCK_CONTENT_NAMES,
     WITH_GROUP,
     WITH_INODE,
@@ -21,7 +22,6 @@ from ext4kit.journal.contents import (
     classify_copies,
 )
 from ext4kit.journal.transactions import TransactionState
-from ext4kit.past.mounts import UNKNOWN, find_mounts
 from ext4kit.report.times import commit_time, iso
 
 _HEADINGS = ("transaction", "committed", "mount", "state", "copies", "revokes", "descriptors")

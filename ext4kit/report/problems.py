@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from ext4kit.findings import Problem, ProblemFacts, Severity
+from ext4kit.problems import Problem, ProblemFacts, Severity
 from ext4kit.report.safe import printable_text
 
 SHOWN = 10

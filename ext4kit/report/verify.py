@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, TypedDict
 
-from ext4kit.findings import Severity
+from ext4kit.problems import Severity
 from ext4kit.verify import CODES, Finding, Verification
 from ext4kit.verify.findings import FindingFacts
 

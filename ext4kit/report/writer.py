@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Literal, TypedDict
 
-from ext4kit.past.writer import Sign, Version, Writer
+from ext4kit.history.writer import Sign, Version, Writer
 from ext4kit.report.superblock_facts import Fact
 from ext4kit.report.times import iso
 

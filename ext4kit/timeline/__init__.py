@@ -1,6 +1,6 @@
 """Events worked out from the successive states of inodes and directories."""
 
-from ext4kit.timeline.building import Timeline, build_timeline
+from ext4kit.timeline.build import Timeline, build_timeline
 from ext4kit.timeline.events import Event, EventKind
 from ext4kit.timeline.filters import EventFilter
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ext4kit.timeline.clock import CommitClock
+from ext4kit.timeline.commits import CommitClock
 from ext4kit.timeline.events import CODE, Event, EventKind, EventTable
 
 

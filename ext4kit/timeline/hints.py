@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from ext4kit.filesystem import FileSystem
+from ext4kit.history import TID_ON_DISK
 from ext4kit.parsers.inode import InodeTable
-from ext4kit.past import TID_ON_DISK
-from ext4kit.timeline.clock import CommitClock
+from ext4kit.timeline.commits import CommitClock
 from ext4kit.timeline.events import EventKind, EventTable, event_table
-from ext4kit.timeline.states import NO_ROW, InodeStatus, StateBatch
+from ext4kit.timeline.transitions import NO_ROW, InodeStatus, StateBatch
 from ext4kit.units import NANOSECONDS
 
 MILLISECOND = 1_000_000

@@ -15,15 +15,15 @@ import numpy as np
 from ext4kit.arrays.grouping import ends_group, starts_group
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.geometry import group_and_slot
+from ext4kit.history import TID_ON_DISK
+from ext4kit.history.history import is_user_inode
 from ext4kit.journal import BlockHistory, InodeVersions, inode_version_batches
 from ext4kit.parsers.inode import InodeTable, inode_checksums_ok, parse_inodes
-from ext4kit.past import TID_ON_DISK
-from ext4kit.past.states import is_user_inode
-from ext4kit.timeline.attributes import first_seen_events, inode_change_events
-from ext4kit.timeline.clock import CommitClock
+from ext4kit.timeline.commits import CommitClock
 from ext4kit.timeline.events import EventPool
 from ext4kit.timeline.hints import disk_mismatch_hints, state_hints
-from ext4kit.timeline.states import (
+from ext4kit.timeline.inode_changes import first_seen_events, inode_change_events
+from ext4kit.timeline.transitions import (
     NO_ROW,
     InodeStatus,
     StateBatch,
@@ -32,7 +32,7 @@ from ext4kit.timeline.states import (
     status_of,
     transitions_in,
 )
-from ext4kit.timeline.xattrs import XattrChangeFinder
+from ext4kit.timeline.xattr_changes import XattrChangeFinder
 from ext4kit.units import NANOSECONDS
 
 Progress = Callable[[int, int], None]

@@ -11,8 +11,8 @@ import numpy as np
 from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.lookup import AsOfIndex
 from ext4kit.arrays.types import Bools, Int64s
-from ext4kit.past import TID_ON_DISK
-from ext4kit.timeline.states import InodeStatus, StatusTransitions
+from ext4kit.history import TID_ON_DISK
+from ext4kit.timeline.transitions import InodeStatus, StatusTransitions
 
 TID_BEFORE_LOG = -1  # the begin of a life that was there before the log
 

@@ -12,9 +12,9 @@ from ext4kit.arrays.grouping import row_bounds, starts_group
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Int64s
 from ext4kit.filesystem.filesystem import ROOT
-from ext4kit.past import TID_ON_DISK, History
-from ext4kit.past.appearances import EntryIntervals
-from ext4kit.past.directories import TID_BEFORE_LOG
+from ext4kit.history import TID_ON_DISK, History
+from ext4kit.history.directory_blocks import TID_BEFORE_LOG
+from ext4kit.history.entry_intervals import EntryIntervals
 from ext4kit.timeline.lives import TimelineInstances
 
 DEPTH_LIMIT = 4096

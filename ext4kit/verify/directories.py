@@ -11,8 +11,8 @@ import numpy as np
 from ext4kit.arrays.grouping import distinct, first_occurrence
 from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows, UInt64s
 from ext4kit.errors import CorruptError
-from ext4kit.filesystem.ahead import prefetch_map
-from ext4kit.filesystem.maps import Runs
+from ext4kit.filesystem.block_maps import Runs
+from ext4kit.filesystem.prefetch import prefetch_map
 from ext4kit.filesystem.xattrs import inline_data_tail
 from ext4kit.parsers.checksums import crc32c_each
 from ext4kit.parsers.directory import (

@@ -9,7 +9,7 @@ import numpy as np
 from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows
-from ext4kit.filesystem.maps import Runs
+from ext4kit.filesystem.block_maps import Runs
 from ext4kit.parsers import extents
 from ext4kit.parsers.checksums import crc32c_each
 from ext4kit.parsers.inode import InodeTable, inode_seeds

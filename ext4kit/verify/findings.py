@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, TypedDict
 
 from ext4kit import fields
-from ext4kit.findings import Severity
+from ext4kit.problems import Severity
 
 NOTE, WARNING, ERROR = Severity.NOTE, Severity.WARNING, Severity.ERROR
 KEPT_EACH = 100  # findings of one code that are kept in full

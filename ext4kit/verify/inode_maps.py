@@ -6,7 +6,7 @@ import numpy as np
 
 from ext4kit.arrays.grouping import distinct
 from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows
-from ext4kit.filesystem.maps import Runs, has_map, map_inodes
+from ext4kit.filesystem.block_maps import Runs, has_map, map_inodes
 from ext4kit.parsers.features import Incompat, RoCompat
 from ext4kit.parsers.inode import InodeFlags, InodeTable
 from ext4kit.parsers.superblock import Superblock

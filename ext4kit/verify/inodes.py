@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ext4kit.arrays.types import Bools, Int64s, Rows
-from ext4kit.filesystem.ahead import prefetch_map
-from ext4kit.filesystem.maps import Runs, has_map
+from ext4kit.filesystem.block_maps import Runs, has_map
+from ext4kit.filesystem.prefetch import prefetch_map
 from ext4kit.parsers.features import Compat, Incompat, RoCompat
 from ext4kit.parsers.inode import INODE, InodeFlags, InodeTable, parse_inodes
 from ext4kit.verify.extents import Found

@@ -11,7 +11,7 @@ from ext4kit.arrays.grouping import first_occurrence
 from ext4kit.arrays.lookup import SortedIndex, is_member
 from ext4kit.arrays.types import Bools, Int32s, Int64s, Rows, UInt16s, UInt32s
 from ext4kit.filesystem import FileSystem
-from ext4kit.filesystem.maps import MOST_BLOCKS
+from ext4kit.filesystem.block_maps import MOST_BLOCKS
 from ext4kit.parsers.superblock import Superblock
 from ext4kit.verify.findings import Findings
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ext4kit.filesystem import FileSystem
-from ext4kit.filesystem.ahead import BackgroundCall
+from ext4kit.filesystem.prefetch import BackgroundCall
 from ext4kit.verify.directories import check_directories
 from ext4kit.verify.findings import Findings
 from ext4kit.verify.groups import check_groups

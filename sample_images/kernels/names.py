@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 
 import ext4kit
-from ext4kit.past.places import Ground
+from ext4kit.history.places import Ground
 from ext4kit.recovery import DeletedFiles, find_deleted
-from ext4kit.recovery.sources import Source
+from ext4kit.recovery.search_sources import SearchSource
 from sample_images.recipes.truth import FileTruth, Truth, load
 
 Pair = tuple[bytes, int]  # path, inode number
@@ -103,7 +103,7 @@ def names_of(image: Path, truth: Truth) -> Names:
     listed = _listed_by_fls(image)
     with ext4kit.open(image) as opened:
         fs = opened.volume().filesystem()
-        found = find_deleted(fs, sources={Source.JOURNAL, Source.BLOCKS})
+        found = find_deleted(fs, sources={SearchSource.JOURNAL, SearchSource.BLOCKS})
         result = _judged(found, deleted)
         given = {(_as_listed(file.path), file.number) for file in found if file.path}
         names = found.removed_names() or ()

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import ext4kit
+from ext4kit.history.places import Ground
 from ext4kit.opening import Image
-from ext4kit.past.places import Ground
 from ext4kit.recovery import DeletedFile, find_deleted
-from ext4kit.recovery.sources import ALL_SOURCES
+from ext4kit.recovery.search_sources import ALL_SOURCES
 from sample_images.recipes import machine, syscalls
 from sample_images.recipes.history_book import Book, Key, Life, pieces_of
 from sample_images.recipes.history_sources import Sources

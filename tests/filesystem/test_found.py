@@ -18,10 +18,10 @@ from ext4kit.evidence import open_evidence
 from ext4kit.evidence.source import Window
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.found import Basis, FoundFileSystem, Relation, find_file_systems
-from ext4kit.findings import Problems
 from ext4kit.parsers.checksums import ONES, crc32c
 from ext4kit.parsers.superblock import SUPERBLOCK
 from ext4kit.parsers.superblock_columns import superblocks_in
+from ext4kit.problems import Problems
 from sample_images.recipes import machine
 from tests.filesystem.matrix_oracle import debugfs
 

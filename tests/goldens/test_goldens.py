@@ -76,7 +76,7 @@ def test_texts_are_held_by_their_codes() -> None:
 @pytest.mark.heavy
 def test_another_checkout_is_compared_field_by_field(unpacked: Images, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "ext4kit", tmp_path / "ext4kit")
-    module = tmp_path / "ext4kit/recovery/contents.py"
+    module = tmp_path / "ext4kit/recovery/carved_contents.py"
     module.write_text(module.read_text(encoding="utf-8").replace(REASON, "old words"))
     found = list(compare(tmp_path, unpacked("removed_on_5_10").image))
     assert found

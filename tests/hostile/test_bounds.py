@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ext4kit.filesystem.block_maps import map_inodes
 from ext4kit.filesystem.content import Chunk
-from ext4kit.filesystem.maps import map_inodes
 from ext4kit.output import OutputDirectory, UnwritableError
 from tests.fuzz import images
 from tests.fuzz.commands import called

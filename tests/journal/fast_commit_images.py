@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ext4kit.filesystem import FileSystem
 from ext4kit.journal import Log, ReplayedBlocks, replay
-from ext4kit.journal.fast_commits.reading import scan_fast_commits
+from ext4kit.journal.fast_commits.scan import scan_fast_commits
 from ext4kit.parsers.inode import Inode
 from sample_images.recipes import machine
 from tests.filesystem.matrix_oracle import Node, Tree, kernel_tree

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from ext4kit.evidence import open_evidence
-from ext4kit.findings import Severity
 from ext4kit.journal.audit import (
     Audit,
     Finding,
@@ -26,6 +25,7 @@ from ext4kit.journal.audit import (
     audit,
     audit_log,
 )
+from ext4kit.problems import Severity
 from tests.cases import MISSING, records, unpack
 from tests.conftest import Cli
 from tests.environment import everything, missing

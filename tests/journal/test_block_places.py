@@ -11,12 +11,12 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from ext4kit.filesystem.maps import BlockMaps, Runs
+from ext4kit.filesystem.block_maps import BlockMaps, Runs
 from ext4kit.journal import Log
-from ext4kit.journal.contents import owners as owners_module
-from ext4kit.journal.contents.geometry import by_place, first_inodes
-from ext4kit.journal.contents.kinds import Content
-from ext4kit.journal.contents.owners import Owners
+from ext4kit.journal.block_types import by_owner as owners_module
+from ext4kit.journal.block_types.by_location import by_place, first_inodes
+from ext4kit.journal.block_types.by_owner import Owners
+from ext4kit.journal.block_types.types import Content
 from tests.journal.debugfs_session import spread
 from tests.journal.kernel_log import opened, run
 

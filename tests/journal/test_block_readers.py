@@ -10,7 +10,7 @@ import pytest
 
 from ext4kit.filesystem import FileSystem
 from ext4kit.journal.versions import FieldChange, StructureReader, reader_for_block
-from ext4kit.journal.versions.differences import _reader_by_content
+from ext4kit.journal.versions.diff import _reader_by_content
 from tests.journal.kernel_log import opened
 from tests.journal.test_directory_index import node, root
 from tests.journal.test_directory_records import block, record

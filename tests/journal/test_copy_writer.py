@@ -14,7 +14,7 @@ import pytest
 from ext4kit.errors import AccessError, OutputError, RequestError
 from ext4kit.evidence.raw import open_raw
 from ext4kit.evidence.source import Window
-from ext4kit.journal.aftermath import Patch
+from ext4kit.journal.post_recovery import Patch
 from ext4kit.output.replayed_copy import PIECE_BYTES, write_copy
 from sample_images.recipes import machine
 from tests.journal.crashes import Crash, Setup, crash, mounted

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from ext4kit.errors import CorruptError
-from ext4kit.journal.fast_commits.index import HtreeEditor
+from ext4kit.journal.fast_commits.htree import HtreeEditor
 
 SIZE = 1024
 SEED = 0xCAFE_F00D

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from ext4kit.errors import AccessError, CorruptError
-from ext4kit.journal.fast_commits.draft import BlockOverlay, ChangedBlocks, no_changes
-from ext4kit.journal.fast_commits.entries import (
+from ext4kit.journal.fast_commits.dirents import (
     DirentArea,
     DirentRecord,
     NewDirent,
@@ -22,6 +21,7 @@ from ext4kit.journal.fast_commits.entries import (
     write_tail,
 )
 from ext4kit.journal.fast_commits.fields import get_field, set_fields
+from ext4kit.journal.fast_commits.overlay import BlockOverlay, ChangedBlocks, no_changes
 from ext4kit.parsers.inode import INODE
 from tests.journal.log_writer import MemoryBlocks
 

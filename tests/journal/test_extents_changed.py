@@ -13,8 +13,8 @@ import crc32c
 import numpy as np
 import pytest
 
-from ext4kit.filesystem.maps import Runs
-from ext4kit.journal.fast_commits.mapping import ExtentList, build_extent_tree
+from ext4kit.filesystem.block_maps import Runs
+from ext4kit.journal.fast_commits.extents import ExtentList, build_extent_tree
 
 Row = tuple[int, int, int, bool]
 SIZE = 1024

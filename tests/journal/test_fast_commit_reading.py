@@ -11,15 +11,15 @@ import struct
 import numpy as np
 import pytest
 
-from ext4kit.findings import Severity
 from ext4kit.journal import Log
-from ext4kit.journal.fast_commits import reading
-from ext4kit.journal.fast_commits.reading import (
+from ext4kit.journal.fast_commits import scan
+from ext4kit.journal.fast_commits.scan import (
     NONE,
     added_ranges,
     fast_commit_positions,
     scan_fast_commits,
 )
+from ext4kit.problems import Severity
 from tests.journal.log_writer import BLOCK_SIZE, LOG_START, LogWriter
 from tests.journal.written_fast_commits import (
     ADD_RANGE,
@@ -298,8 +298,8 @@ def test_ranges_that_files_get_are_given_with_number_and_generation() -> None:
 
 def test_runs_of_equal_values() -> None:
     values = np.array([4, 4, 4, 7, 9, 9])
-    assert list(reading._runs(values)) == [(0, 3, 4), (3, 4, 7), (4, 6, 9)]
-    assert list(reading._runs(np.array([5]))) == [(0, 1, 5)]
+    assert list(scan._runs(values)) == [(0, 3, 4), (3, 4, 7), (4, 6, 9)]
+    assert list(scan._runs(np.array([5]))) == [(0, 1, 5)]
 
 
 def test_blocks_of_the_log_are_where_they_are_read() -> None:

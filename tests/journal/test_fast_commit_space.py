@@ -11,9 +11,9 @@ import pytest
 
 from ext4kit.errors import CorruptError
 from ext4kit.filesystem import FileSystem
-from ext4kit.journal.fast_commits.draft import BlockOverlay
+from ext4kit.journal.fast_commits.allocation import BlockAllocator, _GroupDescriptor, writable_inode
 from ext4kit.journal.fast_commits.inodes import InodeEditors
-from ext4kit.journal.fast_commits.space import BlockAllocator, _GroupDescriptor, writable_inode
+from ext4kit.journal.fast_commits.overlay import BlockOverlay
 from ext4kit.parsers.group import GroupFlags
 from tests.journal.kernel_log import opened, run
 from tests.journal.written_fast_commits import (

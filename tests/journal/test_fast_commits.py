@@ -16,7 +16,7 @@ import pytest
 
 from ext4kit.filesystem import FileSystem
 from ext4kit.journal import Log
-from ext4kit.journal.fast_commits.reading import scan_fast_commits
+from ext4kit.journal.fast_commits.scan import scan_fast_commits
 from ext4kit.parsers.fast_commit import CHECKED_IN_TAIL, TAG, TagKind, checksum
 from sample_images.recipes import machine
 from tests.cases import MISSING, records, unpack

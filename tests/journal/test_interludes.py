@@ -9,9 +9,9 @@ import pytest
 from ext4kit.errors import CorruptError
 from ext4kit.filesystem import FileSystem
 from ext4kit.journal import Log, replay
-from ext4kit.journal.fast_commits import interludes
-from ext4kit.journal.fast_commits.apply import FastCommitRecord, FastCommitReplayer
-from ext4kit.journal.fast_commits.interludes import IntermediateState, find_intermediate_states
+from ext4kit.journal.fast_commits import intermediate
+from ext4kit.journal.fast_commits.intermediate import IntermediateState, find_intermediate_states
+from ext4kit.journal.fast_commits.replay import FastCommitRecord, FastCommitReplayer
 from tests.journal.kernel_log import opened
 from tests.journal.written_fast_commits import (
     CREAT,
@@ -129,8 +129,8 @@ def test_one_that_cannot_be_applied_leaves_the_others(
 
 
 def test_only_the_last_ones_are_followed(made: Written, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert interludes.MAX_INTERMEDIATE == 64
-    monkeypatch.setattr(interludes, "MAX_INTERMEDIATE", 1)
+    assert intermediate.MAX_INTERMEDIATE == 64
+    monkeypatch.setattr(intermediate, "MAX_INTERMEDIATE", 1)
     made.commit(*created(A, "a"), *created(B, "b"))
     made.commit(entry(UNLINK, ROOT, B, "b"))
     made.commit(entry(UNLINK, ROOT, A, "a"))

@@ -11,11 +11,11 @@ import pytest
 
 from ext4kit.evidence import open_evidence
 from ext4kit.filesystem import FileSystem
-from ext4kit.filesystem.maps import Runs
-from ext4kit.findings import Severity
+from ext4kit.filesystem.block_maps import Runs
 from ext4kit.journal import Log, replay
-from ext4kit.journal.aftermath import post_recovery_patches
 from ext4kit.journal.location import _expanded, locate_journal
+from ext4kit.journal.post_recovery import post_recovery_patches
+from ext4kit.problems import Severity
 from tests.journal.kernel_log import opened, run
 from tests.journal.log_writer import LOG_START, LogWriter
 from tests.journal.written_fast_commits import register

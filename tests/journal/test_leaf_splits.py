@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ext4kit.errors import CorruptError
-from ext4kit.journal.fast_commits.folders import DirectoryEditor
+from ext4kit.journal.fast_commits.directories import DirectoryEditor
 from tests.journal.test_written_fast_commits_directories import big_name, directory_of, scene
 
 LENGTH = 200  # of a name: 208 bytes of a record, four to a block

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from ext4kit.errors import CorruptError
-from ext4kit.findings import Problems, Severity
 from ext4kit.journal import BlockHistory, Log, replay
+from ext4kit.journal.recovery_pass import empty_pass
 from ext4kit.journal.ring import LogReader, Ring, order_of, ring_of
 from ext4kit.journal.scan import Revokes, Tags, _Collected
 from ext4kit.journal.transactions import TransactionState
-from ext4kit.journal.versions.differences import _ranges, byte_changes
-from ext4kit.journal.walk import empty_pass
+from ext4kit.journal.versions.diff import _ranges, byte_changes
+from ext4kit.problems import Problems, Severity
 from tests.journal.log_writer import BLOCK_SIZE, LOG_START, MAGIC, LogWriter, MemoryBlocks
 
 BOTH = pytest.mark.parametrize("checksums", [True, False])

@@ -8,7 +8,7 @@ import crc32c
 import numpy as np
 import pytest
 
-from ext4kit.journal.audit.mending import NOWHERE, find_bit_repairs
+from ext4kit.journal.audit.bit_repair import NOWHERE, find_bit_repairs
 from ext4kit.journal.audit.survey import _bit_counts, _highest_bit
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ext4kit.journal.contents.kinds import Content
-from ext4kit.journal.contents.owners import Owners
+from ext4kit.journal.block_types.by_owner import Owners
+from ext4kit.journal.block_types.types import Content
 
 BLOCK = 2202
 

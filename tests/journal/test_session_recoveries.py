@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from ext4kit.evidence import open_evidence
-from ext4kit.findings import Severity
 from ext4kit.journal import Log, replay
-from ext4kit.journal.aftermath import PostRecovery, post_recovery_patches
 from ext4kit.journal.audit import audit
 from ext4kit.journal.location import locate_journal
+from ext4kit.journal.post_recovery import PostRecovery, post_recovery_patches
+from ext4kit.problems import Severity
 from tests.journal.debugfs_session import FIRST, SIZE, Session
 from tests.journal.kernel_log import opened, run
 from tests.journal.log_writer import LOG_START, MemoryBlocks

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from ext4kit.journal import BlockHistory
-from ext4kit.journal.as_of import tenure as tenure_module
-from ext4kit.journal.as_of.tenure import AllocationHistory
+from ext4kit.journal.as_of import allocation as tenure_module
+from ext4kit.journal.as_of.allocation import AllocationHistory
 from tests.journal.log_writer import LogWriter
 
 BITMAPS = (10, 20, 30)

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ext4kit.journal.fast_commits.draft import BlockOverlay
-from ext4kit.journal.fast_commits.folders import DirectoryEditor
+from ext4kit.journal.fast_commits.allocation import BlockAllocator
+from ext4kit.journal.fast_commits.directories import DirectoryEditor
 from ext4kit.journal.fast_commits.inodes import InodeEditors
-from ext4kit.journal.fast_commits.space import BlockAllocator
+from ext4kit.journal.fast_commits.overlay import BlockOverlay
 from tests.journal.fast_commit_images import replayed as view_of
 from tests.journal.kernel_log import opened, run
 from tests.journal.written_fast_commits import (

@@ -34,14 +34,13 @@ PACKAGES = {
     "journal": Package(("ext4kit/journal",), ("tests/journal",)),
     "grading": Package(
         (
-            *(f"{_RECOVERY}/{name}.py" for name in
-              ("doubts", "unseen", "unrecorded", "ages", "seams", "unreadable", "columns",
-               "ownership", "discarded")),
+            f"{_RECOVERY}/grading",
+            *(f"{_RECOVERY}/{name}.py" for name in ("columns", "attribution")),
             f"{_RECOVERY}/lost/strangers.py",
-            *(f"ext4kit/past/{name}.py" for name in ("breaks", "live_copy", "writes")),
+            *(f"ext4kit/history/{name}.py" for name in ("journal_gaps", "live_copy", "writes")),
         ),
         (
-            "tests/past",
+            "tests/history",
             *(f"tests/recovery/test_{name}.py" for name in
               ("ages", "columns", "doubts", "ownership", "seams", "traps", "path_traps",
                "undelete", "unrecorded", "unrecorded_rules", "unseen", "discarded",

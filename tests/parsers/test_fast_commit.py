@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ext4kit.journal import Log
-from ext4kit.journal.fast_commits.reading import scan_fast_commits
+from ext4kit.journal.fast_commits.scan import scan_fast_commits
 from ext4kit.parsers import fast_commit
 from ext4kit.parsers.fast_commit import (
     EntryValue,

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from ext4kit.errors import AccessError, CorruptError
 from ext4kit.filesystem.xattrs import FetchValue, encryption_context, inline_data_tail, read_xattrs
-from ext4kit.findings import Problems
 from ext4kit.parsers import xattr
 from ext4kit.parsers.checksums import crc32c
 from ext4kit.parsers.xattr import XattrEntry
+from ext4kit.problems import Problems
 from ext4kit.units import InodeNumber
 from tests.parsers.reference import Image, e2fsprogs_case, make_image, mounted
 

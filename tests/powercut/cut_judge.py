@@ -40,7 +40,7 @@ from pathlib import Path
 
 import ext4kit
 from ext4kit.recovery import DeletedFile, find_deleted
-from ext4kit.recovery.sources import ALL_SOURCES
+from ext4kit.recovery.search_sources import ALL_SOURCES
 from sample_images.recipes import machine, syscalls
 from sample_images.recipes.history_book import Key, Life, pieces_of
 from tests.powercut.told_writes import Moment, Told

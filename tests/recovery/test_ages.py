@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ext4kit.past.breaks import JournalGaps
-from ext4kit.past.states import TID_ON_DISK
-from ext4kit.past.writes import Writes
-from ext4kit.recovery.ages import Ages
+from ext4kit.history.history import TID_ON_DISK
+from ext4kit.history.journal_gaps import JournalGaps
+from ext4kit.history.writes import Writes
+from ext4kit.recovery.grading.writes import Ages
 from ext4kit.units import NANOSECONDS
 from tests.recovery.told_past import (
     BLOCK,

@@ -17,8 +17,8 @@ import ext4kit
 from ext4kit.journal import Log
 from ext4kit.parsers.journal import BlockType
 from ext4kit.recovery import DeletedFiles, Grade, find_deleted
-from ext4kit.recovery.sources import ALL_SOURCES, Source
-from ext4kit.recovery.unreadable import NEWER
+from ext4kit.recovery.grading.unreadable import NEWER
+from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
 from sample_images.recipes import machine
 from sample_images.recipes.history_judge import living_files
 from sample_images.recipes.history_layouts import LAYOUTS
@@ -46,7 +46,9 @@ def fail(tmp_path: Path) -> Iterator[Fail]:
     with ExitStack() as stack:
 
         def give(
-            image: Path, bad: Ranges, sources: frozenset[Source] = frozenset({Source.JOURNAL})
+            image: Path,
+            bad: Ranges,
+            sources: frozenset[SearchSource] = frozenset({SearchSource.JOURNAL}),
         ) -> DeletedFiles:
             disk = stack.enter_context(failing_disk(image, tmp_path / "failing", bad))
             opened = stack.enter_context(ext4kit.open(disk))
@@ -152,9 +154,11 @@ def test_the_judge_of_bad_sectors_notices_a_wrong_word(tmp_path: Path) -> None:
 # -- inode tables ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sources", [ALL_SOURCES, frozenset({Source.JOURNAL})], ids=["all", "log"])
+@pytest.mark.parametrize(
+    "sources", [ALL_SOURCES, frozenset({SearchSource.JOURNAL})], ids=["all", "log"]
+)
 def test_living_files_whose_inodes_cannot_be_read_are_not_called_deleted(
-    tmp_path: Path, fail: Fail, sources: frozenset[Source]
+    tmp_path: Path, fail: Fail, sources: frozenset[SearchSource]
 ) -> None:
     """The log shows them linked, and one of them removed."""
     disk = Disk(tmp_path, "-t", "ext4")

@@ -8,7 +8,7 @@ import pytest
 
 import ext4kit
 from ext4kit.recovery import DeletedFiles, find_deleted
-from ext4kit.recovery.sources import ALL_SOURCES
+from ext4kit.recovery.search_sources import ALL_SOURCES
 from sample_images.recipes.machine import run
 from tests.recovery.test_traps import BYSTANDER, STOOD_BY, Disk, content, remove
 from tests.writing_kernel import HERE

@@ -9,11 +9,11 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from ext4kit.filesystem.maps import Runs
-from ext4kit.past.breaks import JournalGaps
-from ext4kit.past.states import TID_NONE, TID_ON_DISK
+from ext4kit.filesystem.block_maps import Runs
+from ext4kit.history.history import TID_NONE, TID_ON_DISK
+from ext4kit.history.journal_gaps import JournalGaps
 from ext4kit.recovery import columns as module
-from ext4kit.recovery import overwritten_copies
+from ext4kit.recovery.attribution import BlockUses
 from ext4kit.recovery.candidates import (
     INODE_TABLE,
     JOURNAL,
@@ -23,10 +23,10 @@ from ext4kit.recovery.candidates import (
     Candidates,
 )
 from ext4kit.recovery.columns import Columns
-from ext4kit.recovery.discarded import IN_UNITS
-from ext4kit.recovery.ownership import BlockUses
-from ext4kit.recovery.sources.loose_copies import UntaggedBlocks
-from ext4kit.recovery.sources.lost_maps import RebuiltMaps
+from ext4kit.recovery.grading import overwritten_copies
+from ext4kit.recovery.grading.discarded import IN_UNITS
+from ext4kit.recovery.maps.rebuilt import RebuiltMaps
+from ext4kit.recovery.untagged_content import UntaggedBlocks
 from ext4kit.units import NANOSECONDS
 from tests.recovery.told_past import BLOCK, EXTENTS, Sized, State, past_of, state
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 import ext4kit
+from ext4kit.carving.indirect_bodies import DIRECT_BLOCKS
 from ext4kit.recovery import DeletedFile, Grade, find_deleted
-from ext4kit.recovery.discarded import IN_UNITS, UNIT
-from ext4kit.recovery.engine import DISCARDED
-from ext4kit.recovery.sources import ALL_SOURCES, Source
-from ext4kit.recovery.sources.carving.lists import DIRECT_BLOCKS
+from ext4kit.recovery.grading.discarded import IN_UNITS, UNIT
+from ext4kit.recovery.pipeline import DISCARDED
+from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
 from sample_images.recipes.contents import noise, text
 from sample_images.recipes.machine import loop_device, run, sync
 from tests.recovery.test_traps import BLOCK, Disk, content, remove
@@ -105,13 +105,13 @@ OPTIONS = {
     "small_blocks": ("-t", "ext4", "-b", "1024"),
 }
 sources = pytest.mark.parametrize(
-    "sources", [ALL_SOURCES, frozenset({Source.JOURNAL})], ids=["all", "journal"]
+    "sources", [ALL_SOURCES, frozenset({SearchSource.JOURNAL})], ids=["all", "journal"]
 )
 layouts = pytest.mark.parametrize("layout", OPTIONS)
 
 
 def _come_back(
-    folder: Path, layout: str, act: Act, sources: frozenset[Source]
+    folder: Path, layout: str, act: Act, sources: frozenset[SearchSource]
 ) -> dict[bytes, DeletedFile]:
     """The deleted files by name; one that is called intact has the bytes that it had."""
     disk = Disk(folder, *OPTIONS[layout])
@@ -140,7 +140,7 @@ def _has_all_in_log(layout: str) -> bool:
 @sources
 @layouts
 def test_what_was_not_discarded_is_intact(
-    tmp_path: Path, layout: str, sources: frozenset[Source]
+    tmp_path: Path, layout: str, sources: frozenset[SearchSource]
 ) -> None:
     files = _come_back(tmp_path, layout, _nothing, sources)
     best = [name for name, file in files.items() if file.grade is HERE.best]
@@ -156,7 +156,7 @@ def test_what_was_not_discarded_is_intact(
     "act", [_by_mount, _later, _used_blocks_alone], ids=lambda act: act.__name__
 )
 def test_what_was_discarded_is_overwritten(
-    tmp_path: Path, layout: str, act: Act, sources: frozenset[Source]
+    tmp_path: Path, layout: str, act: Act, sources: frozenset[SearchSource]
 ) -> None:
     files = _come_back(tmp_path, layout, act, sources)
     gone = [file for file in files.values() if file.grade == "overwritten"]
@@ -171,7 +171,9 @@ def test_what_was_discarded_is_overwritten(
 
 
 @sources
-def test_a_file_discarded_in_part_is_partial(tmp_path: Path, sources: frozenset[Source]) -> None:
+def test_a_file_discarded_in_part_is_partial(
+    tmp_path: Path, sources: frozenset[SearchSource]
+) -> None:
     files = _come_back(tmp_path, "ext4", _in_part, sources)
     half = files[b"noise 1000000"]
     assert half.grade == "partial"
@@ -233,7 +235,7 @@ def _is_doubted_for_its_units(file: DeletedFile) -> bool:
 @sources
 @pytest.mark.parametrize("units", [1, 2, 5])
 def test_units_discarded_inside_a_run_are_not_vouched_for(
-    tmp_path: Path, units: int, sources: frozenset[Source]
+    tmp_path: Path, units: int, sources: frozenset[SearchSource]
 ) -> None:
     disk = Disk(tmp_path, "-t", "ext4")
     data = {"spoilt": noise("spoilt", LARGE), "spared": noise("spared", LARGE)}

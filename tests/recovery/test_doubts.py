@@ -10,20 +10,20 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from ext4kit.filesystem.maps import Runs
+from ext4kit.filesystem.block_maps import Runs
+from ext4kit.history import History
+from ext4kit.history.history import TID_NONE, TID_ON_DISK, UNREPLAYED
+from ext4kit.history.journal_gaps import NO_RESTART, JournalGaps
+from ext4kit.history.writes import Writes
 from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.inode import InodeFlags
-from ext4kit.past import History
-from ext4kit.past.breaks import NO_RESTART, JournalGaps
-from ext4kit.past.states import TID_NONE, TID_ON_DISK, UNREPLAYED
-from ext4kit.past.writes import Writes
-from ext4kit.recovery import doubts
+from ext4kit.recovery.attribution import BlockReuse, BlockUses, Ownership
 from ext4kit.recovery.candidates import INODE_TABLE, JOURNAL, Candidates
-from ext4kit.recovery.doubts import run_checks
-from ext4kit.recovery.ownership import BlockReuse, BlockUses, Ownership
-from ext4kit.recovery.unreadable import NEWER
-from ext4kit.recovery.unrecorded import EARLIER, SAME_TICK, UNCOUNTED, UNFLUSHED, UNSEEN_END
-from ext4kit.recovery.unseen import CUT
+from ext4kit.recovery.grading import checks
+from ext4kit.recovery.grading.checks import run_checks
+from ext4kit.recovery.grading.unlogged_reuse import CUT
+from ext4kit.recovery.grading.unreadable import NEWER
+from ext4kit.recovery.grading.unrecorded import EARLIER, SAME_TICK, UNCOUNTED, UNFLUSHED, UNSEEN_END
 from ext4kit.units import NANOSECONDS
 from tests.recovery.told_past import (
     BLOCK,
@@ -256,7 +256,7 @@ def test_a_file_that_was_written_logged_and_left_alone_has_nothing_against_it() 
 def test_an_inode_whose_checksum_does_not_fit_is_not_believed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(doubts, "inode_checksums_ok", lambda rows, superblock: rows == 0)
+    monkeypatch.setattr(checks, "inode_checksums_ok", lambda rows, superblock: rows == 0)
     assert Case(checksums=True).both() == ([], ["the checksum of its inode does not fit"])
     assert Case().reasons() == []  # there are none
 
@@ -667,7 +667,7 @@ def test_where_log_and_disk_differ_soon_after_a_write_either_may_be_right(
 def test_each_copy_is_held_against_its_own_block(
     at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doubts, "BLOCKS_AT_ONCE", at_once)
+    monkeypatch.setattr(checks, "BLOCKS_AT_ONCE", at_once)
     count = 5
     size = (count - 1) * BLOCK + SIZE
     given: Any = {"before": state(size=size, blocks=8 * count), "runs": ((0, count, AT, False),)}

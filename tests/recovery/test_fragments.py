@@ -10,7 +10,7 @@ import pytest
 
 import ext4kit
 from ext4kit.recovery import DeletedFile, Grade, find_deleted
-from ext4kit.recovery.sources import ALL_SOURCES
+from ext4kit.recovery.search_sources import ALL_SOURCES
 from sample_images.recipes import machine
 from sample_images.recipes.contents import noise
 from sample_images.recipes.documents import SUFFIXES, document

@@ -20,7 +20,7 @@ from ext4kit.journal.epochs import Epoch, size_told
 from ext4kit.parsers.checksums import ONES, crc32c
 from ext4kit.parsers.inode import inode_seeds
 from ext4kit.parsers.superblock import SUPERBLOCK, Superblock
-from ext4kit.recovery.sources.owners import SeedIndex
+from ext4kit.unallocated.owners import SeedIndex
 from sample_images.recipes import machine
 from tests.conftest import Cli
 

@@ -8,7 +8,7 @@ import pytest
 
 import ext4kit
 from ext4kit.recovery import Grade, find_deleted
-from ext4kit.recovery.overwritten_copies import REASON
+from ext4kit.recovery.grading.overwritten_copies import REASON
 from sample_images.recipes import machine
 from tests.recovery.test_traps import log_again
 from tests.writing_kernel import HERE

@@ -8,12 +8,12 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from ext4kit.filesystem.maps import Runs
+from ext4kit.filesystem.block_maps import Runs
+from ext4kit.history import History
+from ext4kit.history.history import TID_NONE, TID_ON_DISK
 from ext4kit.journal.replay import ReplayedBlocks
-from ext4kit.past import History
-from ext4kit.past.states import TID_NONE, TID_ON_DISK
-from ext4kit.recovery import ownership as module
-from ext4kit.recovery.ownership import BlockUses, Ownership
+from ext4kit.recovery import attribution as module
+from ext4kit.recovery.attribution import BlockUses, Ownership
 
 BLOCKS = 2000
 OWN, OTHER = 3, 4  # lives

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ext4kit.past.places import Ground
+from ext4kit.history.places import Ground
 from ext4kit.recovery import find_deleted
-from ext4kit.recovery.sources import ALL_SOURCES
+from ext4kit.recovery.search_sources import ALL_SOURCES
 from sample_images.recipes.machine import check, copy_sparse, run, sync, truncate
 from tests.recovery.test_traps import BYSTANDER, Disk, commit, content, remove
 

@@ -16,7 +16,7 @@ import pytest
 
 import ext4kit
 from ext4kit.filesystem import FileSystem
-from ext4kit.past.places import FOREVER, Ground, LiveFolders
+from ext4kit.history.places import FOREVER, Ground, LiveFolders
 from ext4kit.recovery import find_deleted
 from ext4kit.recovery.removed_names import Reason
 from sample_images.kernels.names import names_of

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from ext4kit.filesystem import FileSystem
-from ext4kit.filesystem.maps import Runs
-from ext4kit.recovery import seams
+from ext4kit.filesystem.block_maps import Runs
+from ext4kit.recovery.grading import slack
+from ext4kit.recovery.grading.slack import may_hold_foreign_data
 from ext4kit.recovery.lost import strangers
 from ext4kit.recovery.lost.strangers import may_hold_foreign_metadata
-from ext4kit.recovery.seams import may_hold_foreign_data
 
 SIZE = 64  # bytes of a block
 ZEROS = 4  # that are more than chance
@@ -119,7 +119,7 @@ def test_what_is_not_read_any_more_stays_in_doubt(monkeypatch: pytest.MonkeyPatc
     pieces, wanted = runs((0, 0, 2, 0), (1, 0, 2, 2)), np.array([True, True])
     for affordable, expected in ((4, [False, False]), (3, [False, True]), (1, [True, True])):
         with monkeypatch.context() as patch:
-            patch.setattr(seams, "MAX_BYTES_READ", affordable * SIZE)
+            patch.setattr(slack, "MAX_BYTES_READ", affordable * SIZE)
             assert may_hold_foreign_data(image, size, pieces, wanted).tolist() == expected
             assert may_hold_foreign_metadata(image, size, pieces).tolist() == expected
         with monkeypatch.context() as patch:
@@ -130,7 +130,7 @@ def test_what_is_not_read_any_more_stays_in_doubt(monkeypatch: pytest.MonkeyPatc
 def test_more_blocks_than_are_read_at_once_are_all_looked_at(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module in (seams, strangers):
+    for module in (slack, strangers):
         monkeypatch.setattr(module, "BLOCKS_AT_ONCE", 2)
     for place in range(5):
         blocks = [FULL] * 5 + [ENDS]

@@ -8,12 +8,11 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from ext4kit.history import History
+from ext4kit.history.history import TID_ON_DISK
+from ext4kit.history.writes import Writes
 from ext4kit.parsers.inode import InodeFlags
-from ext4kit.past import History
-from ext4kit.past.states import TID_ON_DISK
-from ext4kit.past.writes import Writes
-from ext4kit.recovery.ages import Ages
-from ext4kit.recovery.unrecorded import (
+from ext4kit.recovery.grading.unrecorded import (
     EARLIER,
     NO_JOURNAL,
     SAME_TICK,
@@ -24,6 +23,7 @@ from ext4kit.recovery.unrecorded import (
     find_unrecorded,
     freed_state,
 )
+from ext4kit.recovery.grading.writes import Ages
 from ext4kit.units import NANOSECONDS
 from tests.recovery.told_past import MADE, Sized, State, past_of, state
 

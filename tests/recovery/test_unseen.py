@@ -10,14 +10,19 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from ext4kit.filesystem.maps import Runs
-from ext4kit.past import History
-from ext4kit.past.breaks import JournalGaps
-from ext4kit.past.states import TID_NONE, TID_ON_DISK, UNREPLAYED
-from ext4kit.past.writes import Writes
-from ext4kit.recovery.ages import Ages
+from ext4kit.filesystem.block_maps import Runs
+from ext4kit.history import History
+from ext4kit.history.history import TID_NONE, TID_ON_DISK, UNREPLAYED
+from ext4kit.history.journal_gaps import JournalGaps
+from ext4kit.history.writes import Writes
 from ext4kit.recovery.candidates import INODE_TABLE, JOURNAL, STALE_INDEX, Candidates
-from ext4kit.recovery.unseen import CUT, WRITTEN, check_unlogged_reuse, lost_meanwhile
+from ext4kit.recovery.grading.unlogged_reuse import (
+    CUT,
+    WRITTEN,
+    check_unlogged_reuse,
+    lost_meanwhile,
+)
+from ext4kit.recovery.grading.writes import Ages
 from ext4kit.units import NANOSECONDS
 from tests.recovery.told_past import MADE, NO_BREAKS, Sized, State, log_of, past_of, state
 

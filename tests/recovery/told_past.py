@@ -8,13 +8,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from ext4kit.filesystem.maps import Runs
+from ext4kit.filesystem.block_maps import Runs
+from ext4kit.history import History
+from ext4kit.history.beginnings import Beginnings
+from ext4kit.history.history import TID_NONE, UNREPLAYED
+from ext4kit.history.journal_gaps import JournalGaps
+from ext4kit.history.writes import Writes
 from ext4kit.parsers.inode import InodeFlags
-from ext4kit.past import History
-from ext4kit.past.beginnings import Beginnings
-from ext4kit.past.breaks import JournalGaps
-from ext4kit.past.states import TID_NONE, UNREPLAYED
-from ext4kit.past.writes import Writes
 from ext4kit.units import NANOSECONDS
 
 BLOCK = 4096

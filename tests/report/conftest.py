@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ext4kit.report.summary import TriageReport
+from ext4kit.report.triage import TriageReport
 from sample_images.intrusion import unpack
 from sample_images.recipes import machine
 from sample_images.screenshots import collected

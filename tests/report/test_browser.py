@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ext4kit.report.summary import TriageReport
-from ext4kit.report.summary.page import page_pieces
+from ext4kit.report.triage import TriageReport
+from ext4kit.report.triage.page import page_pieces
 from sample_images.screenshots import browser
 from tests.conftest import Cli
 

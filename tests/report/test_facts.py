@@ -11,9 +11,9 @@ import pytest
 
 import ext4kit
 from ext4kit.recovery import Grade, find_deleted
-from ext4kit.recovery.sources import ALL_SOURCES
-from ext4kit.report.summary import TriageReport
-from ext4kit.summary import Bins, MapCategory, Triage, triage
+from ext4kit.recovery.search_sources import ALL_SOURCES
+from ext4kit.report.triage import TriageReport
+from ext4kit.triage import Bins, MapCategory, Triage, triage
 from sample_images.recipes.truth import load
 from tests.conftest import Cli, Images
 

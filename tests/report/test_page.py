@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from ext4kit.report.safe import printable
-from ext4kit.report.summary import TriageReport
-from ext4kit.report.summary.page import page_pieces
+from ext4kit.report.triage import TriageReport
+from ext4kit.report.triage.page import page_pieces
 from tests.conftest import Cli
 from tests.report.conftest import HOSTILE
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import ext4kit
+import ext4kit.history.directory_blocks
+import ext4kit.history.entry_intervals
 import ext4kit.journal.ring
-import ext4kit.past.appearances
-import ext4kit.past.directories
-from ext4kit.past import History
-from ext4kit.past.appearances import EntryIntervals, find_entry_intervals
-from ext4kit.past.directories import DirectoryBlockHistory
+from ext4kit.history import History
+from ext4kit.history.directory_blocks import DirectoryBlockHistory
+from ext4kit.history.entry_intervals import EntryIntervals, find_entry_intervals
 from ext4kit.timeline import Event, build_timeline
 from tests.conftest import Images
 from tests.recovery.test_traps import Disk, remove
@@ -29,7 +29,7 @@ def image(request: pytest.FixtureRequest, unpacked: Images) -> Path:
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ext4kit.journal.ring, "CHUNK_BYTES", 3 * 4096)
-    monkeypatch.setattr(ext4kit.past.directories, "BATCH_BYTES", 2 * 4096)
+    monkeypatch.setattr(ext4kit.history.directory_blocks, "BATCH_BYTES", 2 * 4096)
 
 
 def rows(found: EntryIntervals) -> list[tuple[object, ...]]:
@@ -90,11 +90,11 @@ def test_the_order_of_events_is_the_same_in_each_run(
             (root / f"{number}").hardlink_to(root / "file")
     with disk.mounted() as root:
         remove(*(root / f"{number}" for number in range(9)))
-    weights = ext4kit.past.appearances._HASH_WEIGHTS
+    weights = ext4kit.history.entry_intervals._HASH_WEIGHTS
     every = []
     for run in range(3):
         monkeypatch.setattr(
-            ext4kit.past.appearances, "_HASH_WEIGHTS", np.roll(weights, 2 * run + 1)
+            ext4kit.history.entry_intervals, "_HASH_WEIGHTS", np.roll(weights, 2 * run + 1)
         )
         every.append([(event.kind, event.path) for event in events(disk.image)])
     assert every[0][0] == ("created", b"/file")

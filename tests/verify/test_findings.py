@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ext4kit.findings import Severity
+from ext4kit.problems import Severity
 from ext4kit.verify import CODES, Findings
 from ext4kit.verify.findings import KEPT_EACH
 from ext4kit.verify.scene import VisitedBlocks

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import ext4kit
-from ext4kit.filesystem.ahead import AHEAD, AT_ONCE, BackgroundCall, prefetch_map
+from ext4kit.filesystem.prefetch import AHEAD, AT_ONCE, BackgroundCall, prefetch_map
 from ext4kit.verify import Findings, directories, inodes, verify
 from ext4kit.verify.findings import KEPT_EACH
 from ext4kit.verify.plain import InodeBatch, read_batch

@@ -13,7 +13,7 @@ from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared
 from ext4kit.errors import RequestError
 from ext4kit.evidence.source import Source
 from ext4kit.journal import Log, ReplayedBlocks, replay
-from ext4kit.journal.aftermath import Patch, PostRecovery, post_recovery_patches
+from ext4kit.journal.post_recovery import Patch, PostRecovery, post_recovery_patches
 from ext4kit.output.replayed_copy import replayed_changes, write_copy
 from ext4kit.parsers.features import Compat
 from ext4kit.report.journal_replay import (

@@ -11,7 +11,7 @@ from ext4kit.evidence.containers.opened import Opened
 from ext4kit.evidence.raw import RawFile, SplitFile, open_raw
 from ext4kit.evidence.signatures import first_sector_kind
 from ext4kit.evidence.source import Source, Window, peek
-from ext4kit.findings import Problems, Severity
+from ext4kit.problems import Problems, Severity
 
 if TYPE_CHECKING:
     from ext4kit.parsers.qcow2 import Qcow2Header

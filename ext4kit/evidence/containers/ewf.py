@@ -22,7 +22,6 @@ from ext4kit.evidence.containers.pieces import ChunkCache, ChunkedSource
 from ext4kit.evidence.lost import merge_ranges
 from ext4kit.evidence.raw import RawFile
 from ext4kit.evidence.source import peek
-from ext4kit.findings import Problems, Severity
 from ext4kit.parsers.ewf import (
     DIGEST,
     MAGIC,
@@ -37,6 +36,7 @@ from ext4kit.parsers.ewf import (
     parse_volume,
     segment_number,
 )
+from ext4kit.problems import Problems, Severity
 
 _CHECKSUM = 4  # bytes behind a chunk stored as it is
 _SLACK = 1 << 10  # by which compression can make a chunk longer, at least

@@ -13,7 +13,7 @@ from ext4kit.errors import AccessError
 from ext4kit.evidence.containers.beside import find_beside
 from ext4kit.evidence.containers.opened import Opened
 from ext4kit.evidence.containers.pieces import ChunkCache, ChunkedSource
-from ext4kit.findings import Problems
+from ext4kit.problems import Problems
 
 _PIECE = 64 << 10
 _AT_ONCE = 16 << 20

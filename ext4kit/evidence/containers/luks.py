@@ -17,7 +17,6 @@ from ext4kit.evidence.containers.ciphers import UNIT, Decrypt, make_decrypt
 from ext4kit.evidence.containers.pieces import ChunkCache, ChunkedSource
 from ext4kit.evidence.lost import merge_ranges, unreadable_ranges
 from ext4kit.evidence.source import Source, Window, peek
-from ext4kit.findings import Problems
 from ext4kit.parsers.luks import (
     HEADER_1,
     MOST_HEADER_2,
@@ -29,6 +28,7 @@ from ext4kit.parsers.luks import (
     parse_luks1,
     parse_luks2,
 )
+from ext4kit.problems import Problems
 
 _PIECE = 64 << 10
 _AT_ONCE = 4 << 20

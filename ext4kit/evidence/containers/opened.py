@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ext4kit.evidence.source import Source
-from ext4kit.findings import Problems
+from ext4kit.problems import Problems
 
 
 @dataclass(slots=True)

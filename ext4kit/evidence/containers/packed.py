@@ -20,7 +20,7 @@ from typing import IO, Any
 from ext4kit.errors import AccessError
 from ext4kit.evidence.containers.opened import Opened
 from ext4kit.evidence.raw import RawFile, bytes_on_disk
-from ext4kit.findings import Problems, Severity
+from ext4kit.problems import Problems, Severity
 
 _AT_ONCE = 1 << 20
 _HOLE = 64 << 10

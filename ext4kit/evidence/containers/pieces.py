@@ -10,7 +10,7 @@ from typing import Any
 from ext4kit.errors import AccessError
 from ext4kit.evidence.lost import UnreadableRanges
 from ext4kit.evidence.source import check_range
-from ext4kit.findings import Problems
+from ext4kit.problems import Problems
 
 CACHE_BYTES = 32 << 20
 

@@ -18,7 +18,6 @@ from ext4kit.evidence.containers.extras import extra
 from ext4kit.evidence.containers.pieces import ChunkCache, ChunkedSource
 from ext4kit.evidence.lost import merge_ranges, unreadable_ranges
 from ext4kit.evidence.source import Source, peek
-from ext4kit.findings import Problems
 from ext4kit.parsers.qcow2 import (
     COMPRESSED,
     OFFSET,
@@ -27,6 +26,7 @@ from ext4kit.parsers.qcow2 import (
     Qcow2Header,
     compressed_place,
 )
+from ext4kit.problems import Problems
 
 _TABLES_BYTES = 16 << 20
 _DEFLATE_WINDOW = -12  # raw deflate, a window of 4 KiB

@@ -16,7 +16,6 @@ from ext4kit.errors import AccessError, CorruptError
 from ext4kit.evidence.containers.pieces import ChunkCache, ChunkedSource
 from ext4kit.evidence.lost import merge_ranges, unreadable_ranges
 from ext4kit.evidence.source import Source, peek
-from ext4kit.findings import Problems
 from ext4kit.parsers.vhd import (
     ABSENT,
     DIFFERENCING,
@@ -29,6 +28,7 @@ from ext4kit.parsers.vhd import (
     parse_footer,
     parse_header,
 )
+from ext4kit.problems import Problems
 
 _PIECE = 64 << 10
 

@@ -13,20 +13,19 @@ import numpy as np
 
 from ext4kit.errors import RequestError
 from ext4kit.filesystem import FileSystem
+from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.content import Content
 from ext4kit.filesystem.directories import directory_blocks
-from ext4kit.filesystem.maps import Runs
-from ext4kit.findings import Problems, Severity
 from ext4kit.journal.as_of.blocks import (
     AsOfMetadataBlocks,
     PointInTime,
     UnknownStateError,
     layout_blocks,
 )
-from ext4kit.journal.as_of.reach import as_of_range
-from ext4kit.journal.as_of.vouching import ContentCertainty
+from ext4kit.journal.as_of.content_certainty import ContentCertainty
+from ext4kit.journal.as_of.range import as_of_range
+from ext4kit.journal.block_history import BlockHistory
 from ext4kit.journal.epochs import epochs_of
-from ext4kit.journal.history import BlockHistory
 from ext4kit.journal.log import Log
 from ext4kit.journal.replay import ReplayedBlocks
 from ext4kit.parsers.features import Compat
@@ -38,6 +37,7 @@ from ext4kit.parsers.superblock import (
     Superblock,
     judge,
 )
+from ext4kit.problems import Problems, Severity
 from ext4kit.units import NANOSECONDS, TransactionId
 
 

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ext4kit.findings import Severity
-from ext4kit.journal.audit import wording
+from ext4kit.journal.audit import messages
+from ext4kit.journal.audit.bit_repair import NOWHERE, find_bit_repairs
 from ext4kit.journal.audit.claims import UNUSABLE, TransactionBreaks
-from ext4kit.journal.audit.mending import NOWHERE, find_bit_repairs
 from ext4kit.journal.audit.result import (
     BAD,
     OK,
@@ -22,6 +21,7 @@ from ext4kit.journal.audit.result import (
 from ext4kit.journal.audit.survey import Fault, Survey
 from ext4kit.journal.log import Log
 from ext4kit.parsers.journal import HEADER, BlockType, copies_checksums, copy_seeds
+from ext4kit.problems import Severity
 from ext4kit.units import TransactionId, widen
 
 PARTS_OF_KINDS = {
@@ -112,26 +112,26 @@ def tell_metadata(
 def _tell_block(places: FindingBuilder, found: Survey, row: int) -> None:
     position, order = int(found.position[row]), int(found.order[row])
     kind, fault, byte = int(found.kind[row]), int(found.fault[row]), int(found.byte[row])
-    name = wording.kind_name(kind)
+    name = messages.kind_name(kind)
     data = places.log.reader.read(found.position[row : row + 1])[0]
     if fault in HEADER_FAULTS:
         place = 4 * HEADER_FAULTS.index(Fault(fault))
         value = int.from_bytes(data[place : place + 4].tobytes(), "big")
         read = f"{value:,}" if place else f"0x{value:08X}"
-        expected = wording.header_words(fault, kind, order % (1 << 32))
-        byte, meaning = place if byte == NOWHERE else byte, wording.HEADER
+        expected = messages.header_words(fault, kind, order % (1 << 32))
+        byte, meaning = place if byte == NOWHERE else byte, messages.HEADER
     elif byte != NOWHERE:
         read, expected = changed_bit(data, byte, int(found.mask[row]))
-        meaning = wording.MEANINGS[name]
+        meaning = messages.MEANINGS[name]
     else:
         read = f"checksum 0x{int(found.computed[row]):08x}"
         expected = f"checksum 0x{int(found.stored[row]):08x}"
-        meaning = wording.MEANINGS[name]
+        meaning = messages.MEANINGS[name]
     severity = Severity.ERROR
     if fault == Fault.REST:
-        severity, meaning = Severity.WARNING, wording.REST
+        severity, meaning = Severity.WARNING, messages.REST
     places.add(
-        f"{name}-{wording.FAULT_CODES[fault]}", order, position, byte=byte, read=read,
+        f"{name}-{messages.FAULT_CODES[fault]}", order, position, byte=byte, read=read,
         expected=expected, meaning=meaning, severity=severity,
     )  # fmt: skip
 
@@ -152,7 +152,7 @@ def tell_breaks(
             int(breaks.position[row]),
             read=_actual_content(places.log, int(breaks.position[row])),
             expected="a commit block" if is_commit else "a descriptor, revoke or commit block",
-            meaning=wording.NO_COMMIT if is_commit else wording.BREAK,
+            meaning=messages.NO_COMMIT if is_commit else messages.BREAK,
         )
 
 
@@ -184,7 +184,7 @@ def tell_copies(places: FindingBuilder, verdict: Any, tally: VerdictCounts) -> N
         _tell_copies(places, kept[start : start + step], older[start : start + step])
     for order in places.some("write-cache", torn):
         commit = log.transactions.commit[log.transactions.row_of(np.array([order]))][0]
-        places.add("write-cache", order, max(int(commit), 0), meaning=wording.WRITE_CACHE)
+        places.add("write-cache", order, max(int(commit), 0), meaning=messages.WRITE_CACHE)
 
 
 def _holds_older(log: Log, index: Any) -> Any:
@@ -223,7 +223,7 @@ def _tell_copies(places: FindingBuilder, index: Any, older: Any) -> None:
             target=int(tags.block[tag]),
             read=read if not gone else "what was there before",
             expected=expected if not gone else "the copy that the tag names",
-            meaning=wording.NOT_WRITTEN if gone else wording.COPY,
+            meaning=messages.NOT_WRITTEN if gone else messages.COPY,
         )
 
 

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import numpy as np
 
 from ext4kit import fields
-from ext4kit.findings import Severity
 from ext4kit.journal.log import Log
 from ext4kit.journal.replay import ReplayedBlocks
+from ext4kit.problems import Severity
 from ext4kit.units import TransactionId
 
 

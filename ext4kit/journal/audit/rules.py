@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from ext4kit.arrays.lookup import is_member
-from ext4kit.findings import Severity
-from ext4kit.journal.audit import wording
+from ext4kit.journal.audit import messages
 from ext4kit.journal.audit.claims import plausible_tags
 from ext4kit.journal.audit.damage import FindingBuilder
 from ext4kit.journal.audit.result import BAD, OK, UNCHECKED, Part, TidGap, VerdictCounts
@@ -16,6 +15,7 @@ from ext4kit.journal.audit.survey import Fault, Survey
 from ext4kit.journal.log import Log
 from ext4kit.journal.transactions import Transactions
 from ext4kit.parsers.journal import BlockType
+from ext4kit.problems import Severity
 from ext4kit.units import TransactionId
 
 
@@ -25,12 +25,12 @@ def tell_tags(places: FindingBuilder, found: Survey) -> None:
     believed = plausible_tags(log, found)
     outside = believed & ((tags.block < 0) | (tags.block >= log.home.blocks_count))
     due = log.transactions.to_replay[log.transactions.row_of(tags.order)]
-    _tell(places, "tag-outside", np.flatnonzero(outside & due), wording.OUTSIDE)
+    _tell(places, "tag-outside", np.flatnonzero(outside & due), messages.OUTSIDE)
     stale = np.flatnonzero(outside & ~due)
-    _tell(places, "tag-outside", stale, wording.OUTSIDE_STALE, Severity.NOTE)
+    _tell(places, "tag-outside", stale, messages.OUTSIDE_STALE, Severity.NOTE)
     if log.home is log.reader.blocks:
         own = believed & ~outside & _is_own(log)
-        _tell(places, "tag-own-log", np.flatnonzero(own), wording.OWN_LOG)
+        _tell(places, "tag-own-log", np.flatnonzero(own), messages.OWN_LOG)
 
 
 def _is_own(log: Log) -> Any:
@@ -69,7 +69,7 @@ def tell_escapes(places: FindingBuilder, found: Survey, verdict: Any) -> None:
         for tag in places.some("copy-escape", piece[begins.any(axis=1)]):
             places.add(
                 "copy-escape", int(tags.order[tag]), int(tags.position[tag]),
-                target=int(tags.block[tag]), expected="four zero bytes", meaning=wording.ESCAPE,
+                target=int(tags.block[tag]), expected="four zero bytes", meaning=messages.ESCAPE,
             )  # fmt: skip
 
 
@@ -81,7 +81,7 @@ def tell_revokes(places: FindingBuilder, found: Survey) -> None:
     for row in places.some("revoke-overflow", over):
         places.add(
             "revoke-overflow", int(headers.order[row]), int(headers.position[row]),
-            meaning=wording.REVOKE_OVERFLOW,
+            meaning=messages.REVOKE_OVERFLOW,
         )  # fmt: skip
     outside = (revokes.block < 0) | (revokes.block >= log.home.blocks_count)
     outside &= np.isin(revokes.position, sound)
@@ -96,7 +96,7 @@ def tell_revokes(places: FindingBuilder, found: Survey) -> None:
                 "revoke-outside", int(revokes.order[row]), int(revokes.position[row]),
                 target=block, read=f"block {block:,} is revoked",
                 expected=f"a block below {log.home.blocks_count:,}", severity=severity,
-                meaning=wording.OUTSIDE_STALE,
+                meaning=messages.OUTSIDE_STALE,
             )  # fmt: skip
 
 
@@ -112,7 +112,7 @@ def tell_times(places: FindingBuilder, transactions: Transactions) -> None:
             int(transactions.commit[row]),
             read=f"{int(time[place + 1])} ns",
             expected=f"{int(time[place])} ns or later",
-            meaning=wording.BACKWARDS,
+            meaning=messages.BACKWARDS,
             severity=Severity.WARNING,
         )
 
@@ -132,7 +132,7 @@ def tell_transactions(
             "transaction-checksum",
             int(transactions.order[row]),
             int(transactions.commit[row]),
-            meaning=wording.TRANSACTION,
+            meaning=messages.TRANSACTION,
         )
 
 

@@ -10,15 +10,15 @@ from ext4kit.errors import AccessError, CorruptError, RequestError
 from ext4kit.evidence.source import Source, peek
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.blocks import SourceBlocks
-from ext4kit.findings import Severity
-from ext4kit.journal.audit import wording
-from ext4kit.journal.audit.mending import NOWHERE, find_bit_repairs
+from ext4kit.journal.audit import messages
+from ext4kit.journal.audit.bit_repair import NOWHERE, find_bit_repairs
 from ext4kit.journal.audit.result import BAD, OK, UNCHECKED, Finding, Findings, Part, VerdictCounts
 from ext4kit.journal.log import Log
 from ext4kit.parsers.journal import SUPERBLOCK, JournalSuperblock
 from ext4kit.parsers.superblock import MAGIC as DEVICE_MAGIC
 from ext4kit.parsers.superblock import SUPERBLOCK as DEVICE_SUPERBLOCK
 from ext4kit.parsers.superblock import SUPERBLOCK_OFFSET, Superblock
+from ext4kit.problems import Severity
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def _finding(place: Place, superblock: JournalSuperblock, byte: int, mask: int) 
         target=None,
         read=read,
         expected=expected,
-        meaning=wording.SUPERBLOCK,
+        meaning=messages.SUPERBLOCK,
     )
 
 
@@ -148,7 +148,7 @@ def tell_refusal(log: Log, findings: Findings) -> None:
             target=None,
             read=log.refusal,
             expected="a journal superblock that a recovery accepts",
-            meaning=wording.SUPERBLOCK,
+            meaning=messages.SUPERBLOCK,
         )
     )
 

@@ -1,6 +1,6 @@
 """Every version of a block or an inode that the log holds, and what changed between them."""
 
-from ext4kit.journal.versions.differences import (
+from ext4kit.journal.versions.diff import (
     FieldChange,
     StructureReader,
     VersionDiff,

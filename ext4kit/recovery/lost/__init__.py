@@ -2,6 +2,6 @@
 
 from ext4kit.recovery.lost.file_system import LostFileSystem
 from ext4kit.recovery.lost.files import find_lost_files
-from ext4kit.recovery.lost.finding import find_lost
+from ext4kit.recovery.lost.find import find_lost
 
 __all__ = ["LostFileSystem", "find_lost", "find_lost_files"]

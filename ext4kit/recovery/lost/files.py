@@ -16,20 +16,20 @@ import numpy as np
 from ext4kit.arrays.grouping import row_bounds
 from ext4kit.arrays.intervals import overlap_pairs
 from ext4kit.errors import AccessError, CorruptError
+from ext4kit.filesystem.block_maps import BlockMaps, Runs
 from ext4kit.filesystem.content import Content
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.filesystem.inodes import INODES_AT_ONCE
-from ext4kit.filesystem.maps import BlockMaps, Runs
 from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.inode import GOOD_OLD_SIZE, Inode, InodeFlags, InodeTable, inode_seeds
 from ext4kit.parsers.traces import node_checksums_ok
-from ext4kit.recovery.deleted import DeletedFile, DeletedFiles, Grade, ReusedRange, Sources
+from ext4kit.recovery.grading.unreadable import UNREADABLE, on_unreadable_media
 from ext4kit.recovery.intervals import subtract_parts
+from ext4kit.recovery.lost.deleted import find_deleted_in_lost
 from ext4kit.recovery.lost.file_system import LostFileSystem
-from ext4kit.recovery.lost.later import in_blocks
-from ext4kit.recovery.lost.removed import find_deleted_in_lost
+from ext4kit.recovery.lost.overwriting import in_blocks
 from ext4kit.recovery.lost.strangers import may_hold_foreign_metadata
-from ext4kit.recovery.unreadable import UNREADABLE, on_unreadable_media
+from ext4kit.recovery.model import DeletedFile, DeletedFiles, Grade, ReusedRange, Sources
 
 SECTOR = 512
 LATER_FS = "the file system that was made later"

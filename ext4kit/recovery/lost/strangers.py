@@ -13,10 +13,10 @@ import numpy as np
 
 from ext4kit.arrays.grouping import expand
 from ext4kit.filesystem import FileSystem
-from ext4kit.filesystem.maps import Runs
+from ext4kit.filesystem.block_maps import Runs
 from ext4kit.parsers.extents import parse_headers
 from ext4kit.parsers.traces import find_dirblock_tails
-from ext4kit.recovery.seams import MAX_BYTES_READ, ZEROS, may_hold_foreign_data
+from ext4kit.recovery.grading.slack import MAX_BYTES_READ, ZEROS, may_hold_foreign_data
 
 BLOCKS_AT_ONCE = 2048
 

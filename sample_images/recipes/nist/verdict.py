@@ -11,7 +11,7 @@ from enum import StrEnum
 import ext4kit
 from ext4kit.filesystem import FileSystem
 from ext4kit.recovery import DeletedFile, find_deleted
-from ext4kit.recovery.sources import ALL_SOURCES
+from ext4kit.recovery.search_sources import ALL_SOURCES
 from ext4kit.report.listing import entry_records, list_names
 from sample_images.recipes.nist.case import Made
 from sample_images.recipes.nist.objects import CaseTruth, ItemTruth

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from ext4kit.errors import AccessError
-from ext4kit.recovery.sources.carving.lengths import LENGTHS, Budget, Stated, Window
+from ext4kit.filetypes.lengths import LENGTHS, Budget, Stated, Window
 
 BLOCK = 4096
 ENOUGH = 1 << 32

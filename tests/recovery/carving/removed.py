@@ -15,12 +15,12 @@ import numpy as np
 import ext4kit
 from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.intervals import Intervals
-from ext4kit.past import History
-from ext4kit.recovery.sources.carving import BlockFeatures, carve, feature_scanner, format_sizes
-from ext4kit.recovery.sources.indirect import indirect_scanner
-from ext4kit.recovery.sources.lost_maps import RebuiltMaps, from_indirect_maps, headless_bodies
-from ext4kit.recovery.sources.space import UnallocatedSpace, scan
-from ext4kit.recovery.sources.trees import rebuild_indirect_maps
+from ext4kit.carving import BlockFeatures, carve, feature_scanner, format_sizes
+from ext4kit.history import History
+from ext4kit.recovery.maps.indirect_maps import rebuild_indirect_maps
+from ext4kit.recovery.maps.rebuilt import RebuiltMaps, from_indirect_maps, headless_bodies
+from ext4kit.unallocated.indirect import indirect_scanner
+from ext4kit.unallocated.space import UnallocatedSpace, scan
 from sample_images.recipes import machine
 
 _AT_ONCE = 50  # files between two syncs

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from ext4kit.arrays.intervals import Intervals
-from ext4kit.filesystem.maps import Runs
-from ext4kit.recovery.sources.carving import (
+from ext4kit.carving import (
     BlockFeatures,
     CarvedFiles,
     EndEvidence,
@@ -22,8 +21,9 @@ from ext4kit.recovery.sources.carving import (
     carve,
     feature_scanner,
 )
-from ext4kit.recovery.sources.carving.ground import CarvingArea
-from ext4kit.recovery.sources.space import BlockBatch
+from ext4kit.carving.area import CarvingArea
+from ext4kit.filesystem.block_maps import Runs
+from ext4kit.unallocated.space import BlockBatch
 from tests.recovery.carving.held import BLOCK, Held
 
 CHANCE = random.Random(7)

@@ -10,9 +10,9 @@ import zlib
 
 import pytest
 
-from ext4kit.recovery.sources.carving import CarvedFiles, EndEvidence
-from ext4kit.recovery.sources.carving.lengths import LENGTHS, Budget
-from ext4kit.recovery.sources.carving.signatures import SIGNATURES
+from ext4kit.carving import CarvedFiles, EndEvidence
+from ext4kit.filetypes.lengths import LENGTHS, Budget
+from ext4kit.filetypes.signatures import SIGNATURES
 from tests.recovery.carving.held import BLOCK, Held, length, window_of
 from tests.recovery.carving.test_carve import TEXT, carved_from, laid_out
 

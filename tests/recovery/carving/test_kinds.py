@@ -17,8 +17,8 @@ import numpy as np
 import puremagic
 import pytest
 
-from ext4kit.recovery.sources.carving.kinds import HEAD_BYTES, Kind, identify, text_encoding
-from ext4kit.recovery.sources.carving.signatures import match_signatures
+from ext4kit.filetypes.identify import HEAD_BYTES, Kind, identify, text_encoding
+from ext4kit.filetypes.signatures import match_signatures
 from tests.recovery.carving.held import found_on_this_machine
 
 SAMPLE = "Grüße, Welt: naïve café, 1 € für 2 Äpfel.\n" * 20
@@ -89,7 +89,7 @@ def test_databases_streams_programs_and_scripts_have_their_extension(tmp_path: P
 
 
 def test_the_library_is_not_imported_before_it_is_needed() -> None:
-    asked = "import ext4kit.recovery.sources.carving.kinds, sys; print('puremagic' in sys.modules)"
+    asked = "import ext4kit.filetypes.identify, sys; print('puremagic' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 from numpy.linalg import _umath_linalg
 
-from ext4kit.recovery.sources.carving.signatures import SIGNATURE_NAMES, match_signatures
+from ext4kit.filetypes.signatures import SIGNATURE_NAMES, match_signatures
 from tests.recovery.carving.held import BLOCK, found_on_this_machine, length
 
 WORDS = b"the quick brown fox jumps over the lazy dog\n"

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ext4kit.recovery.sources.carving import BlockFeatures, feature_scanner
-from ext4kit.recovery.sources.carving.signatures import (
+from ext4kit.carving import BlockFeatures, feature_scanner
+from ext4kit.filetypes.signatures import (
     OFFSET_SIGNATURES,
     SIGNATURE_NAMES,
     SIGNATURES,
     match_signatures,
 )
-from ext4kit.recovery.sources.space import BlockBatch
+from ext4kit.unallocated.space import BlockBatch
 
 
 def blocks_of(*contents: bytes, size: int = 4096) -> Any:

@@ -10,10 +10,10 @@ import pytest
 
 import ext4kit
 from ext4kit.filesystem import FileSystem
-from ext4kit.past import History
-from ext4kit.recovery.sources.owners import SeedIndex, index_known_inodes, number_inode_blocks
-from ext4kit.recovery.sources.space import UnallocatedSpace, scan
-from ext4kit.recovery.sources.structures import MetadataBlocks, metadata_scanner
+from ext4kit.history import History
+from ext4kit.unallocated.metadata import MetadataBlocks, metadata_scanner
+from ext4kit.unallocated.owners import SeedIndex, index_known_inodes, number_inode_blocks
+from ext4kit.unallocated.space import UnallocatedSpace, scan
 from sample_images.recipes.truth import FileTruth, Truth, load
 from tests.environment.sharing import built_once
 

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from ext4kit.recovery.sources.alignment import FileStates, Observations, posterior_pairs
-from ext4kit.recovery.sources.laying import NOTHING
-from ext4kit.recovery.sources.likeness import (
+from ext4kit.matching.content_classes import (
     CLASS_INDEX,
     CONTENT_CLASSES,
     classify_content,
     likelihood_ratios,
     name_class_of,
 )
+from ext4kit.matching.hmm import FileStates, Observations, posterior_pairs
+from ext4kit.matching.transitions import NOTHING
 from ext4kit.recovery.turns import neighbours_of
 
 ENDINGS = ["png", "py", "txt", "sh", "html", "json"]

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ext4kit.history import History
+from ext4kit.history.names import NameHistory
 from ext4kit.parsers.directory import Names
-from ext4kit.past import History
-from ext4kit.past.names import NameHistory
-from ext4kit.recovery.sources.names import FoundEntries, find_directory_entries
-from ext4kit.recovery.sources.paths import FREED_BLOCK, FoundEntryPaths, KnownName
+from ext4kit.recovery.found_entries import FoundEntries, find_directory_entries
+from ext4kit.recovery.names import FREED_BLOCK, FoundEntryPaths, KnownName
 from sample_images.recipes.syscalls import generation
 from sample_images.recipes.truth import FileTruth
 from tests.recovery.sources.conftest import Scenes, Seen

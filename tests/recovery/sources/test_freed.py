@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ext4kit.past import History
-from ext4kit.recovery.sources.freed import find_freed_runs, runs_of_sole_freed_inode
+from ext4kit.history import History
+from ext4kit.recovery.maps.freed_blocks import find_freed_runs, runs_of_sole_freed_inode
 from sample_images.recipes import syscalls
 from sample_images.recipes.machine import sync
 from sample_images.recipes.truth import FileTruth

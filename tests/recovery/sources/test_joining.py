@@ -9,7 +9,7 @@ import pytest
 
 import ext4kit
 from ext4kit.recovery import DeletedFile, Grade, find_deleted
-from ext4kit.recovery.sources import ALL_SOURCES
+from ext4kit.recovery.search_sources import ALL_SOURCES
 from sample_images.recipes.documents import SUFFIXES, document
 from sample_images.recipes.making import make
 from sample_images.recipes.recipe import MIB, Recipe

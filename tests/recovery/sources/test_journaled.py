@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 import ext4kit
-from ext4kit.findings import Severity
+from ext4kit.problems import Severity
 from ext4kit.recovery import DeletedFile, Grade, find_deleted, record
-from ext4kit.recovery.sources import ALL_SOURCES, Source
+from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
 from sample_images.recipes.contents import noise
 from sample_images.recipes.machine import sync
 from sample_images.recipes.making import make
@@ -96,7 +96,7 @@ def came(needs_kernel: None) -> Look:
     return give
 
 
-def bring_back(image: Path, sources: frozenset[Source] = ALL_SOURCES) -> list[DeletedFile]:
+def bring_back(image: Path, sources: frozenset[SearchSource] = ALL_SOURCES) -> list[DeletedFile]:
     """All that was deleted, earlier states of files as well."""
     return list(find_deleted(ext4kit.open(str(image)).volume().filesystem(), True, sources))
 
@@ -264,7 +264,7 @@ def test_without_any_other_source_the_starts_bound_the_size(came: Look) -> None:
     seen = came("in_pieces")
     told = {
         (file.number, file.generation): said.groups()
-        for file in bring_back(seen.image, frozenset({Source.JOURNAL}))
+        for file in bring_back(seen.image, frozenset({SearchSource.JOURNAL}))
         if (said := re.search(r"(\d+) extents and more than ([\d,]+)", " ".join(file.problems)))
     }
     asked = [one for one in seen.truth.files if len(one.blocks) > 1 and not one.inode_known]

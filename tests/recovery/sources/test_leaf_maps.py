@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from ext4kit.filesystem.content import Content
-from ext4kit.recovery.sources.leaves import ExtentMaps, rebuild_extent_maps
-from ext4kit.recovery.sources.structures import EXTENTS
+from ext4kit.recovery.maps.extent_leaves import ExtentMaps, rebuild_extent_maps
+from ext4kit.unallocated.metadata import EXTENTS
 from tests.recovery.sources.conftest import Block, Scenes, Seen, blocks_of, look_at
 
 pytestmark = pytest.mark.kernel

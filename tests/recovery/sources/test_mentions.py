@@ -7,7 +7,7 @@ import io
 
 import pytest
 
-from ext4kit.recovery.sources.mentions import MentionIndex, find_names_in
+from ext4kit.matching.self_names import MentionIndex, find_names_in
 
 OTHERS = [b"plain words of no meaning %d\n" % number * 20 for number in range(40)]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ext4kit.parsers.inode import inode_checksums_ok
-from ext4kit.recovery.sources.states import find_older_states
+from ext4kit.recovery.older_states import find_older_states
 from tests.recovery.sources.conftest import Scenes, blocks_of
 
 pytestmark = pytest.mark.kernel

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from ext4kit.recovery.sources.order import NO_ROW, Placement, match_by_neighbours
+from ext4kit.matching.between_neighbours import NO_ROW, Placement, match_by_neighbours
 
 FILES = 40  # in each group
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ext4kit.past.names import NameHistory
-from ext4kit.recovery.sources import Source
-from ext4kit.recovery.sources.lost_maps import RebuiltMaps, owners_without_overlap
-from ext4kit.recovery.sources.paths import OLD_COPY, FoundEntryPaths
-from ext4kit.recovery.sources.search import Artifacts, search
-from ext4kit.recovery.sources.structures import DIRECTORY
+from ext4kit.history.names import NameHistory
+from ext4kit.recovery.artifacts import Artifacts, search
+from ext4kit.recovery.maps.rebuilt import RebuiltMaps, owners_without_overlap
+from ext4kit.recovery.names import OLD_COPY, FoundEntryPaths
+from ext4kit.recovery.search_sources import SearchSource
+from ext4kit.unallocated.metadata import DIRECTORY
 from sample_images import packed_names, unpack
 from sample_images.recipes.truth import Truth
 from tests.recovery.sources.conftest import Block, Scenes, Seen, blocks_of, look_at
@@ -30,7 +30,7 @@ NAMES = [
 
 
 def _found(seen: Seen) -> Artifacts:
-    return search(seen.past, {Source.BLOCKS})
+    return search(seen.past, {SearchSource.BLOCKS})
 
 
 def _paths(seen: Seen) -> FoundEntryPaths:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import ext4kit
-from ext4kit.past import History
-from ext4kit.recovery.sources import space
-from ext4kit.recovery.sources.space import UnallocatedSpace, scan
+from ext4kit.history import History
+from ext4kit.unallocated import space
+from ext4kit.unallocated.space import UnallocatedSpace, scan
 from sample_images import packed_names, unpack
 from tests.fuzz import images
 

@@ -13,9 +13,7 @@ import pytest
 
 import ext4kit
 from ext4kit.filesystem import FileSystem
-from ext4kit.recovery.sources.owners import SeedIndex
-from ext4kit.recovery.sources.space import BlockBatch
-from ext4kit.recovery.sources.structures import (
+from ext4kit.unallocated.metadata import (
     DIRECTORY,
     EXTENTS,
     HTREE,
@@ -24,6 +22,8 @@ from ext4kit.recovery.sources.structures import (
     MetadataBlocks,
     metadata_scanner,
 )
+from ext4kit.unallocated.owners import SeedIndex
+from ext4kit.unallocated.space import BlockBatch
 from sample_images.recipes.machine import run
 
 OPTIONS = {

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import ext4kit
+from ext4kit.carving.indirect_bodies import DIRECT_BLOCKS
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.content import Content
-from ext4kit.past import History
-from ext4kit.recovery.sources.carving.lists import DIRECT_BLOCKS
-from ext4kit.recovery.sources.indirect import indirect_scanner
-from ext4kit.recovery.sources.space import UnallocatedSpace, scan
-from ext4kit.recovery.sources.trees import IndirectMaps, rebuild_indirect_maps
+from ext4kit.history import History
+from ext4kit.recovery.maps.indirect_maps import IndirectMaps, rebuild_indirect_maps
+from ext4kit.unallocated.indirect import indirect_scanner
+from ext4kit.unallocated.space import UnallocatedSpace, scan
 from sample_images.recipes.contents import text
 from sample_images.recipes.machine import run
 from sample_images.recipes.truth import FileTruth

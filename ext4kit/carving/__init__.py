@@ -1,0 +1,17 @@
+"""Content without an inode: free blocks cut into files, typed and trimmed."""
+
+from ext4kit.carving.block_features import BlockFeatures, feature_scanner
+from ext4kit.carving.carve import carve
+from ext4kit.carving.format_sizes import format_sizes
+from ext4kit.carving.indirect_bodies import HeadlessBodies
+from ext4kit.carving.result import CarvedFiles, EndEvidence
+
+__all__ = [
+    "CarvedFiles",
+    "EndEvidence",
+    "HeadlessBodies",
+    "BlockFeatures",
+    "carve",
+    "feature_scanner",
+    "format_sizes",
+]

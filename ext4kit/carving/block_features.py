@@ -1,0 +1,157 @@
+"""What carving has to know of free blocks: where data ends in zeros and where files start.
+
+Few cache lines of each block are touched; a block is read whole only where it ends in zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from ext4kit.arrays.intervals import Intervals
+from ext4kit.arrays.types import Bools, Int64s
+from ext4kit.filetypes.signatures import match_signatures
+from ext4kit.unallocated.space import BlockBatch
+
+_SAMPLE = 64  # bytes at the start, in the middle and at the end of a block that tell text
+_FEW_ZEROS = 3  # in three samples; one in 256 bytes of what is compressed is zero
+_WHOLE_AT_ONCE = 256  # blocks that are read whole at a time, so that they stay in the cache
+
+
+def _control_characters() -> Any:
+    table = np.zeros(256, bool)
+    table[1:32] = True
+    table[[7, 8, 9, 10, 11, 12, 13, 27]] = False
+    table[127] = True
+    return table
+
+
+_UNLIKE_TEXT = _control_characters()  # control characters; 0 is looked at apart
+
+
+@dataclass(frozen=True, slots=True)
+class BlockFeatures:
+    """The free blocks of a piece of the disk, as far as carving needs them.
+
+    A block is an event when it ends in zeros, starts with a signature, starts a run, or is text
+    where the one before is not (or the other way round).
+
+    Attributes:
+        start: int64 (r,), first blocks of the runs of blocks that are not all zero, ascending.
+        length: int64 (r,), their lengths.
+        block: int64 (k,), the events, ascending.
+        tail: uint16 (k,), zero bytes at the end of the block.
+        kind: uint8 (k,), number in `signatures.NAMES` of what the block starts like.
+        text: bool (k,), the block looks like text.
+        dense: bool (k,), it holds next to no zeros before those at its end, and is no text.
+    """
+
+    start: Int64s
+    length: Int64s
+    block: Int64s
+    tail: npt.NDArray[np.uint16]
+    kind: npt.NDArray[np.uint8]
+    text: Bools
+    dense: Bools
+
+    @classmethod
+    def concat(cls, parts: Sequence[Self]) -> Self:
+        """The marks of several stretches, ascending, as one; empty for none."""
+        parts = parts or [cls._none()]
+        names = [field.name for field in fields(cls)]
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+    def between(self, first: int, end: int) -> Self:
+        """The marks of the blocks from `first` up to `end`; runs that reach further as they are."""
+        low, high = np.searchsorted(self.block, [first, end])
+        events = slice(low, high)
+        runs = slice(
+            int(np.searchsorted(self.start + self.length, first, side="right")),
+            int(np.searchsorted(self.start, end)),
+        )
+        columns = {name: getattr(self, name)[events] for name in _OF_EVENTS}
+        return type(self)(self.start[runs], self.length[runs], **columns)
+
+    @classmethod
+    def _none(cls) -> Self:
+        empty = np.zeros(0, np.int64)
+        tail, kind, flag = empty.astype(np.uint16), empty.astype(np.uint8), empty.astype(bool)
+        return cls(empty, empty, empty, tail, kind, flag, flag)
+
+
+_OF_EVENTS = ("block", "tail", "kind", "text", "dense")
+
+
+def feature_scanner(stretch: BlockBatch) -> BlockFeatures | None:
+    """The marks of one stretch; None for blocks of the log, or zeros. A look for `survey`."""
+    if stretch.in_log or not len(stretch):
+        return None
+    tail = _zero_tails(stretch.data)
+    filled = np.flatnonzero(tail < stretch.data.shape[1])
+    if not len(filled):
+        return None
+    blocks, data = stretch.blocks, stretch.data
+    if len(filled) < len(tail):
+        blocks, tail = blocks[filled], tail[filled]
+    kind = _apply_rows(match_signatures, data, filled)
+    text, dense = _text_and_density(data, filled, tail)
+    runs = Intervals.of_numbers(blocks)
+    event = (tail > 0) | (kind > 0) | (np.diff(blocks, prepend=-2) != 1)
+    event[1:] |= text[1:] != text[:-1]
+    return BlockFeatures(
+        runs.start,
+        runs.length,
+        blocks[event],
+        tail[event].astype(np.uint16),
+        kind[event],
+        text[event],
+        dense[event],
+    )
+
+
+def _apply_rows(function: Any, data: Any, rows: Any) -> Any:
+    """`function` of all blocks, for the rows that count."""
+    found = function(data)
+    return found if len(rows) == len(data) else found[rows]
+
+
+def _zero_tails(data: Any) -> Any:
+    """int64 (n,): zero bytes at the end of each block; the block size for one of zeros."""
+    tail = np.zeros(len(data), np.int64)
+    rows = np.flatnonzero(data[:, -1] == 0)
+    for at in range(0, len(rows), _WHOLE_AT_ONCE):
+        some = rows[at : at + _WHOLE_AT_ONCE]
+        tail[some] = _full_block_zero_tails(data[some])
+    return tail
+
+
+def _full_block_zero_tails(data: Any) -> Any:
+    size = data.shape[1]
+    words = data.view(np.uint64) != 0
+    last = words.shape[1] - 1 - np.argmax(words[:, ::-1], axis=1)
+    row = np.arange(len(data))
+    rest = data.reshape(len(data), -1, 8)[row, last] != 0
+    inner = np.argmax(rest[:, ::-1], axis=1)
+    zeros = size - (last + 1) * 8 + inner
+    return np.where(words[row, last], zeros, size)
+
+
+def _text_and_density(data: Any, rows: Any, tail: Any) -> tuple[Any, Any]:
+    """(looks like text, is dense) of each block, by samples.
+
+    Text has no control characters, and no zeros before the tail.
+    """
+    size = data.shape[1]
+    odd, zeros = np.zeros(len(rows), bool), np.zeros(len(rows), np.int64)
+    for at in (0, size // 2, size - _SAMPLE):
+        sample = data[:, at : at + _SAMPLE]
+        sample = sample if len(rows) == len(data) else sample[rows]
+        odd |= _UNLIKE_TEXT[sample].any(axis=1)
+        in_tail = np.clip(at + _SAMPLE - (size - tail), 0, _SAMPLE)
+        zeros += (sample == 0).sum(axis=1) - in_tail
+    text = ~odd & (zeros == 0)
+    return text, ~text & (zeros <= _FEW_ZEROS)

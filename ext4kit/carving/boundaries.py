@@ -1,0 +1,199 @@
+"""Where files end, among blocks whose format says nothing: behind zeros, at starts and borders."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ext4kit.arrays.intervals import Intervals
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import Bools, Int64s
+from ext4kit.carving.area import CarvingArea
+from ext4kit.carving.block_features import BlockFeatures
+from ext4kit.carving.result import EndEvidence
+from ext4kit.filetypes.signatures import CHARACTER_BYTES, SIGNATURE_NAMES
+
+_CHARACTER_BYTES = np.array([CHARACTER_BYTES.get(name, 1) for name in SIGNATURE_NAMES])
+MAX_CHANCE_ZEROS = 8  # so few zeros at the end of a full block of binary data are met by chance
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureIndex:
+    """The marks by position.
+
+    Attributes:
+        start: int64 (r,), first positions of the runs of blocks that are not all zero.
+        length: int64 (r,), their lengths.
+        position: int64 (k,), events, ascending.
+        tail: int64 (k,), zero bytes at the end of the block.
+        kind: uint8 (k,), what the block starts like.
+        text: bool (k,), it looks like text.
+        dense: bool (k,), it holds next to no zeros before those at its end.
+    """
+
+    start: Int64s
+    length: Int64s
+    position: Int64s
+    tail: Int64s
+    kind: npt.NDArray[np.uint8]
+    text: Bools
+    dense: Bools
+
+    @classmethod
+    def from_features(cls, marks: BlockFeatures, ground: CarvingArea) -> FeatureIndex:
+        """The marks of usable blocks."""
+        borders, before = _range_borders(marks, ground)
+        places = ground.positions(np.concatenate([marks.block, borders]))
+        row = np.concatenate([np.arange(len(marks.block)), before])
+        order = np.flatnonzero(places >= 0)
+        order = order[np.argsort(places[order], kind="stable")]
+        row, itself = row[order], order < len(marks.block)
+        start, length = ground.clip(marks.start, marks.length)
+        return cls(
+            start,
+            length,
+            places[order],
+            np.where(itself, marks.tail[row].astype(np.int64), 0),
+            np.where(itself, marks.kind[row], 0).astype(np.uint8),
+            marks.text[row],
+            marks.dense[row],
+        )
+
+    def at_positions(self, positions: Any) -> tuple[Any, Any]:
+        """(row of the event at or before each position, whether it stands right there)."""
+        row = np.searchsorted(self.position, positions, side="right") - 1
+        here = (row >= 0) & (np.append(self.position, -1)[row] == positions)
+        return row, here
+
+    def zero_tails(self, positions: Any) -> Any:
+        """int64: zero bytes at the end of the block at each position; 0 for one of zeros."""
+        row, here = self.at_positions(positions)
+        return np.where(here, np.append(self.tail, 0)[row], 0)
+
+    def is_nonzero(self, positions: Any) -> Any:
+        """bool: the block at the position is not all zero."""
+        row = np.searchsorted(self.start, positions, side="right") - 1
+        return (row >= 0) & (positions < np.append(self.start + self.length, 0)[row])
+
+    def at_boundary(self, positions: Any, ground: CarvingArea) -> Any:
+        """bool: what is in front of the position has ended: zeros, or a border."""
+        before = positions - 1
+        border = (before < 0) | (ground.contiguous_end(np.maximum(before, 0)) <= positions)
+        return border | ~self.is_nonzero(before) | (self.zero_tails(before) > 0)
+
+
+def _range_borders(marks: BlockFeatures, ground: CarvingArea) -> tuple[Any, Any]:
+    """(blocks that begin usable runs and are no events, the event before each).
+
+    A border may lie within a run of data: what the blocks there look like, the last event tells.
+    """
+    event = np.searchsorted(marks.block, ground.start, side="right") - 1
+    run = np.searchsorted(marks.start, ground.start, side="right") - 1
+    if not len(marks.block):
+        return ground.start[:0], event[:0]
+    within = (event >= 0) & (run >= 0) & (marks.block[event] != ground.start)
+    within &= ground.start < (marks.start + marks.length)[run]
+    within &= marks.block[event] >= marks.start[run]
+    return ground.start[within], event[within]
+
+
+@dataclass(frozen=True, slots=True)
+class CarvedPieces(Table):
+    """Runs of positions that are taken for a file each; columns as in `Carved`."""
+
+    first: Int64s
+    count: Int64s
+    size: Int64s
+    kind: npt.NDArray[np.uint8]
+    text: Bools
+    end: npt.NDArray[np.uint8]
+    fresh: Bools
+
+
+def split_remaining(
+    events: FeatureIndex, ground: CarvingArea, taken: Any, taken_count: Any, block_size: int
+) -> CarvedPieces:
+    """Cut what no known format has taken.
+
+    Args:
+        events: the marks by position.
+        ground: the positions.
+        taken: int64, first positions of what is taken, ascending.
+        taken_count: int64, how many.
+        block_size: bytes.
+    """
+    start, length = _split_at_borders(ground, events.start, events.length)
+    left = Intervals(start, length).subtract(Intervals(taken, taken_count))
+    start, length = left.start, left.length
+    last = _final_blocks(events, start, length)
+    ends = np.unique(np.concatenate([last + 1, start + length]))
+    row = np.searchsorted(start, ends, side="left") - 1
+    before = np.concatenate([[-1], ends[:-1]]) if len(ends) else ends
+    first = np.maximum(start[row], before)
+    return _describe(events, ground, first, ends - first, block_size)
+
+
+def _split_at_borders(ground: CarvingArea, start: Any, length: Any) -> tuple[Any, Any]:
+    """Runs of positions, those that go over a break cut there."""
+    edges = np.unique(ground.limit)
+    start, length = _split_at(start, length, edges)
+    return start[length > 0], length[length > 0]
+
+
+def _split_at(start: Any, length: Any, edges: Any) -> tuple[Any, Any]:
+    ends = start + length
+    row = np.searchsorted(start, edges, side="right") - 1
+    inside = (row >= 0) & (edges > np.append(start, 0)[row]) & (edges < np.append(ends, 0)[row])
+    begins = np.sort(np.concatenate([start, edges[inside]]))
+    stops = np.sort(np.concatenate([ends, edges[inside]]))
+    return begins, stops - begins
+
+
+def _final_blocks(events: FeatureIndex, start: Any, length: Any) -> Any:
+    """Positions of blocks behind which a file ends.
+
+    A block of binary data may end in a few zeros by chance: it ends a file when something known
+    starts behind it, or text. One zero is met by chance far more often than by such an end.
+    """
+    following = np.append(events.position[1:], -1)
+    next_here = following == events.position + 1
+    next_kind = np.append(events.kind[1:], 0) > 0
+    next_text = np.append(events.text[1:], False) & ~events.text
+    starts = next_here & (next_kind | next_text & (events.tail > 1))
+    ends = (events.tail > 0) & (events.text | (events.tail >= MAX_CHANCE_ZEROS) | starts)
+    places = events.position[ends]
+    row = np.searchsorted(start, places, side="right") - 1
+    inside = (row >= 0) & (places < np.append(start + length, 0)[row])
+    return places[inside]
+
+
+def _describe(
+    events: FeatureIndex, ground: CarvingArea, first: Any, count: Any, size: int
+) -> CarvedPieces:
+    row, here = events.at_positions(first)
+    tail = events.zero_tails(first + count - 1)
+    text = np.append(events.text, False)[row]
+    low = np.searchsorted(events.position, first, side="left")
+    high = np.searchsorted(events.position, first + count, side="left")
+    binary = np.concatenate([[0], np.cumsum(~events.text)])
+    text &= binary[high] == binary[low]
+    final, _ = events.at_positions(first + count - 1)
+    dense = np.append(events.dense, False)[row] & np.append(events.dense, False)[final]
+    how = np.where(
+        text, EndEvidence.TEXT, np.where(dense, EndEvidence.DENSE, EndEvidence.ZERO_PADDING)
+    )
+    end = np.where(tail > 0, how, EndEvidence.NEXT_START).astype(np.uint8)
+    kind = np.where(here, np.append(events.kind, 0)[row], 0).astype(np.uint8)
+    unit = _CHARACTER_BYTES[kind]
+    return CarvedPieces(
+        first,
+        count,
+        -(-(count * size - tail) // unit) * unit,
+        kind,
+        text,
+        end,
+        events.at_boundary(first, ground),
+    )

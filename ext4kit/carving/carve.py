@@ -1,0 +1,156 @@
+"""Free blocks that nobody claims, cut into files."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from ext4kit.arrays.grouping import expand
+from ext4kit.arrays.intervals import Intervals
+from ext4kit.carving.area import CarvingArea
+from ext4kit.carving.block_features import BlockFeatures
+from ext4kit.carving.boundaries import CarvedPieces, FeatureIndex, split_remaining
+from ext4kit.carving.direct_blocks import (
+    AssembledFile,
+    attach_nearest_blocks,
+    attach_preceding_blocks,
+)
+from ext4kit.carving.format_sizes import READ_AT_LEAST, READ_TIMES, FormatSizer
+from ext4kit.carving.indirect_bodies import HeadlessBodies, PositionRuns
+from ext4kit.carving.result import CarvedFiles
+from ext4kit.filesystem.blocks import BlockReader
+from ext4kit.filetypes.lengths import Budget
+
+_EVENTS_AT_ONCE = 1 << 21  # so that memory stays bounded
+
+
+def carve(
+    reader: BlockReader,
+    marks: BlockFeatures,
+    usable: Intervals,
+    claimed: Intervals,
+    lists: HeadlessBodies | None = None,
+) -> CarvedFiles:
+    """Cut the free blocks that nobody claims into files.
+
+    First come files whose lists of blocks are there (ext2 and ext3), then those whose format
+    says where they end, from the front to the back, and the rest is cut at zeros and borders.
+
+    Args:
+        reader: the blocks as they are on the disk.
+        marks: of all free blocks, joined.
+        usable: the free runs, those with nothing but zeros in them included.
+        claimed: what others have already.
+        lists: what is left of files of which the lists of blocks are there.
+    """
+    left = usable.subtract(claimed)
+    lists = (lists or HeadlessBodies.empty()).within(left)
+    edges = [] if len(lists) else _split_rows(marks, left.start).tolist()
+    parts = [
+        _carve_slice(reader, marks.between(int(runs.start[0]), int(runs.end[-1])), runs, lists)
+        for first, end in pairwise([0, *edges, len(left)])
+        if len(runs := left.take(slice(first, end)))
+    ]
+    return CarvedFiles.concat(parts)
+
+
+def _split_rows(marks: BlockFeatures, start: Any) -> Any:
+    """Rows of runs, those before which a good many events have come since the last one."""
+    slices = np.searchsorted(marks.block, start) // _EVENTS_AT_ONCE
+    return np.flatnonzero(np.diff(slices)) + 1
+
+
+def _carve_slice(
+    reader: BlockReader, marks: BlockFeatures, runs: Intervals, lists: HeadlessBodies
+) -> CarvedFiles:
+    """The files in some usable runs."""
+    budget = Budget(max(int(runs.length.sum()) * reader.block_size * READ_TIMES, READ_AT_LEAST))
+    ground = CarvingArea(runs.start, runs.length, np.unique(lists.nodes[1]))
+    events = FeatureIndex.from_features(marks, ground)
+    measuring = FormatSizer(reader, ground, events, budget)
+    whole, headless = attach_preceding_blocks(
+        lists.position_runs(ground), lists.lacks_direct_blocks, measuring
+    )
+    taken = _UsedPositions.from_runs([file.runs for file in whole] + headless)
+    measured = measuring.sized_files(*taken.runs)
+    rest = split_remaining(events, ground, *taken.with_files(measured).runs, reader.block_size)
+    further, used = attach_nearest_blocks(headless, rest)
+    parts = [_to_carved(measured, ground), _to_carved(rest, ground).drop(used)]
+    return CarvedFiles.concat([*parts, _join_runs(whole + further, measuring)])
+
+
+class _UsedPositions:
+    """Positions that are a file's already, ascending."""
+
+    def __init__(self, first: Any, count: Any) -> None:
+        order = np.argsort(first, kind="stable")
+        self.runs = (first[order], count[order])
+
+    @classmethod
+    def from_runs(cls, files: list[PositionRuns]) -> _UsedPositions:
+        pairs = [run for runs in files for run in runs]
+        table = np.array(pairs, np.int64).reshape(-1, 2)
+        return cls(table[:, 0], table[:, 1])
+
+    def with_files(self, pieces: CarvedPieces) -> _UsedPositions:
+        first, count = self.runs
+        return _UsedPositions(
+            np.concatenate([first, pieces.first]), np.concatenate([count, pieces.count])
+        )
+
+
+def _to_carved(pieces: CarvedPieces, ground: CarvingArea) -> CarvedFiles:
+    """Pieces of the ground as carved files, with their blocks."""
+    return CarvedFiles(
+        ground.blocks(pieces.first),
+        pieces.count,
+        pieces.size,
+        pieces.kind,
+        pieces.text,
+        pieces.end,
+        pieces.fresh,
+        *_blocks_of(pieces.first, pieces.count, ground),
+    )
+
+
+def _blocks_of(start: Any, count: Any, ground: CarvingArea) -> tuple[Any, Any, Any]:
+    """(row of the run, first block, blocks) of the blocks at runs of positions."""
+    low = np.searchsorted(ground.base, start, side="right") - 1
+    high = np.searchsorted(ground.base, start + count, side="left")
+    run, position = expand(high - low)
+    row = low[run] + position
+    first = np.maximum(start[run], ground.base[row])
+    last = np.minimum((start + count)[run], ground.base[row] + ground.length[row])
+    filled = last > first
+    block = ground.start[row] + first - ground.base[row]
+    return run[filled], block[filled], (last - first)[filled]
+
+
+def _join_runs(files: list[AssembledFile], measuring: FormatSizer) -> CarvedFiles:
+    """Files of several runs as carved files, trimmed."""
+    ground, events = measuring.ground, measuring.events
+    table = np.array([run for file in files for run in file.runs], np.int64).reshape(-1, 2)
+    owner = np.repeat(np.arange(len(files)), [len(file.runs) for file in files])
+    count = np.bincount(owner, table[:, 1], len(files)).astype(np.int64)
+    first = np.array([file.runs[0][0] for file in files], np.int64)
+    last = np.array([sum(file.runs[-1]) - 1 for file in files], np.int64)
+    row, here = events.at_positions(first)
+    kind = np.where(here, np.append(events.kind, 0)[row], 0).astype(np.uint8)
+    size = count * measuring.reader.block_size - events.zero_tails(last)
+    for one, file in enumerate(files):
+        size[one] = measuring.size_in_runs(file.runs) or size[one]
+    run, block, blocks = _blocks_of(table[:, 0], table[:, 1], ground)
+    return CarvedFiles(
+        ground.blocks(first),
+        count,
+        size,
+        kind,
+        np.append(events.text, False)[row],
+        np.array([file.end for file in files], np.uint8),
+        events.at_boundary(first, ground),
+        owner[run],
+        block,
+        blocks,
+    )

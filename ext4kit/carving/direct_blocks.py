@@ -1,0 +1,125 @@
+"""The first twelve blocks of files of which the lists of blocks are there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ext4kit.arrays.grouping import ends_group
+from ext4kit.carving.boundaries import CarvedPieces, FeatureIndex
+from ext4kit.carving.format_sizes import FormatSizer
+from ext4kit.carving.indirect_bodies import DIRECT_BLOCKS, PositionRuns
+from ext4kit.carving.result import EndEvidence
+
+_MANY_ENDS = 3  # inside one file: its list is older than they are
+
+
+@dataclass(frozen=True, slots=True)
+class AssembledFile:
+    """A file put together out of runs of positions.
+
+    Attributes:
+        runs: in the order of the content.
+        end: an `EndEvidence`.
+    """
+
+    runs: PositionRuns
+    end: EndEvidence
+
+
+def attach_preceding_blocks(
+    bodies: list[PositionRuns], leading: Any, measuring: FormatSizer
+) -> tuple[list[AssembledFile], list[PositionRuns]]:
+    """The files whose first twelve blocks lie in front of the rest, and the other bodies.
+
+    Where nothing ends in front of these twelve, or something seems to end within them or a good
+    deal behind them, the format has to say that the file goes on. A body with ends in it and no
+    head is what an old list names: it is given up.
+
+    Args:
+        bodies: runs of positions.
+        leading: bool, which of them begin behind the first twelve blocks.
+        measuring: of the ground that they lie on.
+    """
+    ground, events = measuring.ground, measuring.events
+    if not bodies:
+        return [], []
+    first = np.array([body[0][0] for body in bodies], np.int64)
+    start = first - DIRECT_BLOCKS
+    near = leading & (start >= 0) & (ground.contiguous_end(np.maximum(start, 0)) > first)
+    taken = np.array(sorted(run for body in bodies for run in body), np.int64)
+    following = np.searchsorted(taken[:, 0] + taken[:, 1], start, side="right")
+    near &= np.append(taken[:, 0], ground.size)[following] >= first
+    fresh = events.at_boundary(start, ground) | np.isin(start, taken.sum(axis=1))
+    whole = [
+        AssembledFile(
+            [(body[0][0] - DIRECT_BLOCKS, DIRECT_BLOCKS + body[0][1]), *body[1:]],
+            EndEvidence.BLOCK_LIST,
+        )
+        for body in bodies
+    ]
+    inner = _file_ends_in_bodies(events, bodies)
+    doubtful = (_count_file_ends(events, start, first) > 0) | (inner >= _MANY_ENDS)
+    for row in np.flatnonzero(near & (doubtful | ~fresh)).tolist():
+        near[row] = measuring.size_in_runs(whole[row].runs)
+    whole = [file for file, good in zip(whole, near.tolist(), strict=True) if good]
+    left = np.flatnonzero(~near & (inner == 0)).tolist()
+    return whole, [bodies[row] for row in left]
+
+
+def _file_ends_in_bodies(events: FeatureIndex, bodies: list[PositionRuns]) -> Any:
+    """Int64: how many files seem to end in front of each body's last block."""
+    owner = np.repeat(np.arange(len(bodies)), [len(body) for body in bodies])
+    table = np.array([run for body in bodies for run in body], np.int64)
+    stop = table.sum(axis=1) - ends_group(owner)
+    ends = _count_file_ends(events, table[:, 0], stop)
+    return np.bincount(owner, ends, len(bodies)).astype(np.int64)
+
+
+def _count_file_ends(events: FeatureIndex, start: Any, stop: Any) -> Any:
+    """Int64: how many files end between the two, as far as text and signatures tell."""
+    following = np.append(events.position[1:], -1) == events.position + 1
+    begins = following & (np.append(events.kind[1:], 0) > 0)
+    ends = np.concatenate([[0], np.cumsum((events.tail > 0) & (events.text | begins))])
+    low = np.searchsorted(events.position, start, side="left")
+    high = np.searchsorted(events.position, stop, side="left")
+    return ends[high] - ends[low]
+
+
+def attach_nearest_blocks(
+    bodies: list[PositionRuns], rest: CarvedPieces
+) -> tuple[list[AssembledFile], Any]:
+    """Bodies and the pieces of twelve full blocks that are nearest to them.
+
+    Returns:
+        The files, and the rows of the pieces that they took.
+    """
+    rows = np.flatnonzero((rest.count == DIRECT_BLOCKS) & (rest.end == EndEvidence.NEXT_START))
+    first = np.array([body[0][0] for body in bodies], np.int64)
+    if not len(rows) or not len(first):
+        return [AssembledFile(body, EndEvidence.NEXT_START) for body in bodies], rows[:0]
+    theirs = _nearest(first, rest.first[rows])
+    mine = _nearest(rest.first[rows], first)
+    good = mine[theirs] == np.arange(len(first))
+    whole = [
+        AssembledFile(
+            [(int(rest.first[rows[other]]), DIRECT_BLOCKS), *body],
+            EndEvidence.BLOCK_LIST_GUESSED_HEAD,
+        )
+        if match
+        else AssembledFile(body, EndEvidence.NEXT_START)
+        for body, other, match in zip(bodies, theirs.tolist(), good.tolist(), strict=True)
+    ]
+    return whole, rows[theirs[good]]
+
+
+def _nearest(wanted: Any, places: Any) -> Any:
+    """Row of the place nearest to each wanted one; places need no order."""
+    order = np.argsort(places, kind="stable")
+    ordered = places[order]
+    after = np.minimum(np.searchsorted(ordered, wanted), len(ordered) - 1)
+    before = np.maximum(after - 1, 0)
+    nearer = np.abs(ordered[before] - wanted) <= np.abs(ordered[after] - wanted)
+    return order[np.where(nearer, before, after)]

@@ -1,0 +1,77 @@
+"""Files of ext2 and ext3 whose lists of blocks are there, and not where they begin.
+
+The first twelve blocks of a file stand in its inode and lie in front of the first one that its
+list names, as a rule. `trees` finds the lists and joins them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from ext4kit.arrays.intervals import Intervals
+from ext4kit.carving.area import CarvingArea
+from ext4kit.filesystem.block_maps import Runs as Mapped
+
+DIRECT_BLOCKS = 12
+
+
+PositionRuns = list[
+    tuple[int, int]
+]  # (first position, number of positions), in the order of the content
+
+
+@dataclass(frozen=True, slots=True)
+class HeadlessBodies:
+    """What lists of blocks name, one row a file; without holes.
+
+    Attributes:
+        runs: `owner` is the row here; by owner, in the order of the content.
+        nodes: (row, block) of the lists themselves.
+        lacks_direct_blocks: bool, the first twelve blocks of the file are missing, and nothing
+            else in front.
+    """
+
+    runs: Mapped
+    nodes: tuple[Any, Any]
+    lacks_direct_blocks: Any
+
+    def __len__(self) -> int:
+        return len(self.lacks_direct_blocks)
+
+    @classmethod
+    def empty(cls) -> Self:
+        """No lists at all."""
+        none = np.zeros(0, np.int64)
+        flags = none.astype(bool)
+        return cls(Mapped.empty(), (none, none), flags)
+
+    def within(self, usable: Intervals) -> Self:
+        """Those of which all blocks lie in some intervals."""
+        kept = np.ones(len(self), bool)
+        owner, block = self.nodes
+        kept[owner[~usable.contains(block, np.ones_like(block))]] = False
+        kept[self.runs.owner[~usable.contains(self.runs.physical, self.runs.length)]] = False
+        row = np.cumsum(kept) - 1
+        runs = self.runs.take(kept[self.runs.owner])
+        owner, block = owner[kept[owner]], block[kept[owner]]
+        return type(self)(
+            replace(runs, owner=row[runs.owner]),
+            (row[owner], block),
+            self.lacks_direct_blocks[kept],
+        )
+
+    def position_runs(self, ground: CarvingArea) -> list[PositionRuns]:
+        """The runs of positions of each file, of which all blocks are in the ground."""
+        places = ground.positions(self.runs.physical).tolist()
+        found: list[PositionRuns] = [[] for _ in range(len(self))]
+        columns = self.runs.owner.tolist(), places, self.runs.length.tolist()
+        for owner, first, count in zip(*columns, strict=True):
+            runs = found[owner]
+            if runs and sum(runs[-1]) == first:
+                runs[-1] = (runs[-1][0], runs[-1][1] + count)
+            else:
+                runs.append((first, count))
+        return found

@@ -1,0 +1,152 @@
+"""Archives and packages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ext4kit.filetypes.lengths import compressed
+from ext4kit.filetypes.lengths.reader import Stated, Window
+
+_TAR_BLOCK = 512
+_TAR_RECORD = 20 * _TAR_BLOCK  # what tar pads to where it is not told otherwise
+_EOCD = b"PK\x05\x06"
+_EOCD_SIZE = 22
+_ZIP64_TAIL = 56 + 20  # zip64 end of central directory and its locator
+_CPIO_ALIGN = 512
+_RPM_LEAD = 96
+_RPM_HEADER = b"\x8e\xad\xe8\x01"
+
+
+def zip_archive(window: Window, prefix: int = 0) -> Stated | None:
+    """The end record to which the central directory leads (APPNOTE.TXT, section 4.3).
+
+    Archives stored in this one have end records too: theirs count from another place.
+    """
+    for at in window.find(_EOCD):
+        record = window.read(at, _EOCD_SIZE)
+        if len(record) < _EOCD_SIZE:
+            break
+        size = int.from_bytes(record[12:16], "little")
+        offset = int.from_bytes(record[16:20], "little")
+        comment = int.from_bytes(record[20:22], "little")
+        wide = 0xFFFFFFFF in (size, offset) or window.read(at - 20, 4) == b"PK\x06\x07"
+        if wide:
+            size = window.number(at - _ZIP64_TAIL + 40, 8)
+            offset = window.number(at - _ZIP64_TAIL + 48, 8)
+        if offset + size + (_ZIP64_TAIL if wide else 0) in (at, at - prefix):
+            return Stated(at + _EOCD_SIZE + comment, proven=True)
+    return None
+
+
+def jmod(window: Window) -> Stated | None:
+    """A ZIP archive behind four bytes."""
+    return zip_archive(window, prefix=4)
+
+
+def tar(window: Window) -> Stated | None:
+    """Members up to the empty block, and what tar pads its last record with (ustar, pax)."""
+    at = 0
+    while True:
+        head = window.read(at, _TAR_BLOCK)
+        if len(head) < _TAR_BLOCK or not head.strip(b"\0"):
+            break
+        size = _tar_number(head[124:136])
+        if size is None or not _tar_sum_fits(head):
+            break
+        at += _TAR_BLOCK
+        more = head[156:157] == b"S" and head[482] == 1
+        while more:
+            further = window.read(at, _TAR_BLOCK)
+            at += _TAR_BLOCK
+            more = len(further) == _TAR_BLOCK and further[504] == 1
+        at += -(-size // _TAR_BLOCK) * _TAR_BLOCK
+    if not at:
+        return None
+    for step in (_TAR_RECORD, 2 * _TAR_BLOCK + at):
+        end = -(-(at + 2 * _TAR_BLOCK) // step) * step
+        if end <= window.size and not window.read(at, end - at).strip(b"\0"):
+            return Stated(end, proven=True)
+    return Stated(at)
+
+
+def _tar_number(raw: bytes) -> int | None:
+    """Octal digits, or a number of 8 bytes behind a set top bit."""
+    if raw[0] & 0x80:
+        return int.from_bytes(raw[-8:], "big")
+    digits = raw.strip(b" \0")
+    if digits.strip(b"01234567"):
+        return None
+    return int(digits or b"0", 8)
+
+
+def _tar_sum_fits(head: bytes) -> bool:
+    stored = _tar_number(head[148:156])
+    return stored == sum(head[:148]) + 8 * 32 + sum(head[156:])
+
+
+def seven_zip(window: Window) -> Stated | None:
+    """The header at the end, of which the one at the start knows place and length."""
+    offset, size = window.number(12, 8), window.number(20, 8)
+    return Stated(32 + offset + size) if min(offset, size) >= 0 else None
+
+
+def cpio(window: Window) -> Stated | None:
+    """Members up to TRAILER!!!, padded to 512 bytes where nothing but zeros follows."""
+    at = 0
+    while True:
+        head = window.read(at, 110)
+        member = _cpio_member(head)
+        if member is None:
+            return None
+        start, name, size, align = member
+        last = window.read(at + start, 10) == b"TRAILER!!!"
+        at += -(-(start + name) // align) * align
+        if last:
+            break
+        at += -(-size // align) * align
+    padded = -(-at // _CPIO_ALIGN) * _CPIO_ALIGN
+    zeros = padded <= window.size and not window.read(at, padded - at).strip(b"\0")
+    return Stated(padded if zeros else at, proven=True)
+
+
+def _cpio_member(head: bytes) -> tuple[int, int, int, int] | None:
+    """(header bytes, name bytes, content bytes, alignment) of a cpio member."""
+    fields = {b"070701": (110, 94, 102, 54, 62, 16, 4), b"070702": (110, 94, 102, 54, 62, 16, 4)}
+    fields[b"070707"] = (76, 59, 65, 65, 76, 8, 1)
+    if head[:6] not in fields or len(head) < 76:
+        return None
+    start, name_at, name_end, size_at, size_end, base, align = fields[head[:6]]
+    try:
+        return start, int(head[name_at:name_end], base), int(head[size_at:size_end], base), align
+    except ValueError:
+        return None
+
+
+_PAYLOADS: dict[bytes, Callable[[Window], Stated | None]] = {
+    b"\x1f\x8b": compressed.gzip,
+    b"BZ": compressed.bzip2,
+    b"\xfd7": compressed.xz,
+    b"\x28\xb5": compressed.zstd,
+    b"07": cpio,
+}
+
+
+def rpm(window: Window) -> Stated | None:
+    """Lead, signature, header, and the compressed payload (RPM file format 3)."""
+    signature = _rpm_header_end(window, _RPM_LEAD)
+    if signature is None:
+        return None
+    header = _rpm_header_end(window, -(-signature // 8) * 8)
+    if header is None:
+        return None
+    length = _PAYLOADS.get(window.read(header, 2))
+    payload = None if length is None else length(window.behind(header))
+    return None if payload is None else Stated(header + payload.size, payload.proven)
+
+
+def _rpm_header_end(window: Window, at: int) -> int | None:
+    head = window.read(at, 16)
+    if head[:4] != _RPM_HEADER or len(head) < 16:
+        return None
+    entries, store = int.from_bytes(head[8:12], "big"), int.from_bytes(head[12:16], "big")
+    return at + 16 + 16 * entries + store

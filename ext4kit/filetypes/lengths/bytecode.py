@@ -1,0 +1,97 @@
+"""Compiled Python: one marshalled object behind a header, walked without making it."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+from ext4kit.filetypes.lengths.reader import Stated, Window
+
+_HEADER = 16  # magic, flags, and time and size or a hash (PEP 552)
+_LARGEST = 16 << 20
+_FLAG_REF = 0x80
+_PLAIN = {  # type -> bytes behind it
+    **dict.fromkeys(b"0NSTF.", 0),
+    **dict.fromkeys(b"ir", 4),
+    **dict.fromkeys(b"Ig", 8),
+    ord("y"): 16,
+}
+_LONG = frozenset(b"sutaA")  # a length of 4 bytes, and as many bytes
+_SHORT = frozenset(b"zZ")  # a length of 1 byte
+_MANY = frozenset(b"([<>")  # a count of 4 bytes, and as many objects
+_CODE_COUNTS = {  # bytes of integers at the start of a code object, objects behind, and so on
+    "3.8-3.10": (24, 8, 4, 1),
+    "3.11-": (20, 8, 4, 2),
+}
+
+
+class _Walk:
+    """The objects that are still to come, as a stack of counts."""
+
+    def __init__(self, data: bytes, code: tuple[int, int, int, int]) -> None:
+        self.data, self.at, self.code = data, 0, code
+        self.pending: list[int | Callable[[], None]] = [1]
+
+    def skip(self, size: int) -> None:
+        self.at += size
+
+    def end(self) -> int | None:
+        while self.pending:
+            top = self.pending.pop()
+            if callable(top):
+                top()
+                continue
+            if top > 1:
+                self.pending.append(top - 1)
+            if top and not self.one():
+                return None
+        return self.at if self.at <= len(self.data) else None
+
+    def number(self, letter: str) -> int:
+        value: int = struct.unpack_from(letter, self.data, self.at)[0]
+        self.at += struct.calcsize(letter)
+        return value
+
+    def one(self) -> bool:
+        kind = self.number("B") & ~_FLAG_REF
+        if kind in _PLAIN:
+            self.skip(_PLAIN[kind])
+        elif kind in _LONG:
+            self.skip(self.number("<I"))
+        elif kind in _SHORT:
+            self.skip(self.number("B"))
+        elif kind == ord("l"):
+            self.skip(2 * abs(self.number("<i")))
+        else:
+            return self.several(kind)
+        return self.at <= len(self.data)
+
+    def several(self, kind: int) -> bool:
+        if kind == ord("c"):
+            self.code_object()
+        elif kind in _MANY:
+            self.pending.append(self.number("<I"))
+        elif kind == ord(")"):
+            self.pending.append(self.number("B"))
+        elif kind == ord(":"):
+            self.pending.append(3)
+        else:
+            return False
+        return True
+
+    def code_object(self) -> None:
+        integers, objects, middle, last = self.code
+        self.skip(integers)
+        self.pending += [last, lambda: self.skip(middle), objects]
+
+
+def pyc(window: Window) -> Stated | None:
+    """The end of the one code object (CPython, Python/marshal.c)."""
+    data = window.read(_HEADER, _LARGEST)
+    version = window.number(0, 2)
+    layout = "3.11-" if version >= 3450 else "3.8-3.10"
+    try:
+        end = _Walk(data, _CODE_COUNTS[layout]).end()
+    except struct.error:
+        return None
+    return None if end is None else Stated(_HEADER + end, proven=True)

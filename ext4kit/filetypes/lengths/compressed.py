@@ -1,0 +1,170 @@
+"""Compressed streams: marks, blocks and checksums at their ends."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+from ext4kit.filetypes.lengths.reader import Stated, Window
+
+_PIECE = 1 << 20  # unpacked bytes at a time
+_CHEAPER = 2  # unpacking so many times (as a power of two) as much as reading is paid for alike
+_MOST_STREAMS = 1 << 16
+
+_GZIP = b"\x1f\x8b\x08"
+_XZ = b"\xfd7zXZ\0"
+_BZIP2_END = 0x177245385090  # the digits of the square root of pi, 48 bits
+_BZIP2_TAIL = 16  # bytes that the mark and the checksum may take
+_ZSTD = b"\x28\xb5\x2f\xfd"
+_LZ4 = b"\x04\x22\x4d\x18"
+
+
+def _end(window: Window, offset: int) -> int | None:
+    """Where the one member that starts at `offset` ends; None where it does not."""
+    stream = zlib.decompressobj(31)
+    for piece in window.chunks(offset):
+        offset += len(piece)
+        try:
+            if not feed(window, stream, piece):
+                return None
+        except zlib.error:
+            return None
+        if stream.eof:
+            return offset - len(stream.unused_data)
+    return None
+
+
+def feed(window: Window, stream: Any, piece: bytes) -> bool:
+    """Unpack a piece and throw away what comes of it; False when that is too much."""
+    while piece and not stream.eof:
+        if not window.budget.spend(len(stream.decompress(piece, _PIECE)) >> _CHEAPER):
+            return False
+        piece = stream.unconsumed_tail
+    return True
+
+
+def gzip(window: Window) -> Stated | None:
+    """Members with their checksums (RFC 1952), unpacked: nothing else tells where they end."""
+    end = 0
+    for _ in range(_MOST_STREAMS):
+        following = _end(window, end)
+        if following is None:
+            break
+        end = following
+        if window.read(end, 3) != _GZIP:
+            break
+    return Stated(end, proven=True) if end else None
+
+
+def bzip2(window: Window) -> Stated | None:
+    """Streams up to the mark and checksum at their end, which stand at any bit.
+
+    Unpacking would tell the same, many times slower.
+    """
+    end = 0
+    while window.read(end, 3) == b"BZh":
+        following = _bzip2_end(window, end)
+        if following is None:
+            break
+        end = following
+    return Stated(end, proven=True) if end else None
+
+
+def _bzip2_end(window: Window, start: int) -> int | None:
+    kept = b""
+    for piece in window.chunks(start):
+        text = kept + piece
+        found = [_marked(text, shift) for shift in range(8)]
+        if ends := [start - len(kept) + end for end in found if end]:
+            return min(ends)
+        start += len(piece)
+        if start > window.reach:
+            break
+        kept = text[-_BZIP2_TAIL:]
+    return None
+
+
+def _marked(text: bytes, shift: int) -> int:
+    """One past the checksum behind the mark that stands `shift` bits into a byte; 0 for none."""
+    shifted = (_BZIP2_END << 8 - shift).to_bytes(7, "big")
+    inner = shifted[1:6] if shift else shifted[:6]
+    at = text.find(inner)
+    while at >= 0:
+        first = at - 1 if shift else at
+        whole = int.from_bytes(text[max(first, 0) : first + 7], "big")
+        if first >= 0 and (whole >> 8 - shift) & (1 << 48) - 1 == _BZIP2_END:
+            end = first + -(-(shift + 48 + 32) // 8)
+            return end if end <= len(text) else 0
+        at = text.find(inner, at + 1)
+    return 0
+
+
+def xz(window: Window) -> Stated | None:
+    """Streams up to their footer, which repeats the flags of the header (tukaani.org)."""
+    end = 0
+    while window.read(end, 6) == _XZ:
+        following = _xz_end(window, end)
+        if following is None:
+            break
+        end = following
+    return Stated(end, proven=True) if end else None
+
+
+def _xz_end(window: Window, start: int) -> int | None:
+    flags = window.read(start + 6, 2)
+    for at in window.find(flags + b"YZ", start + 12):
+        footer = window.read(at - 8, 8)
+        index = at - 8 - (int.from_bytes(footer[4:], "little") + 1) * 4
+        if (at - start) % 4 == 0 and zlib.crc32(footer[4:] + flags).to_bytes(4, "little") == (
+            footer[:4]
+        ):
+            return at + 4 if window.read(index, 1) == b"\0" else None
+    return None
+
+
+def zstd(window: Window) -> Stated | None:
+    """Frames; their blocks say how long they are (RFC 8878, section 3.1)."""
+    end = 0
+    while window.read(end, 4) == _ZSTD:
+        following = _zstd_frame(window, end)
+        if following is None:
+            return None
+        end = following
+    return Stated(end) if end else None
+
+
+def _zstd_frame(window: Window, at: int) -> int | None:
+    flags = window.number(at + 4, 1)
+    if flags < 0 or flags & 8:
+        return None
+    single = flags >> 5 & 1
+    content = (single, 2, 4, 8)[flags >> 6]
+    at += 5 + (1 - single) + (0, 1, 2, 4)[flags & 3] + content
+    while True:
+        head = window.number(at, 3)
+        if head < 0 or head >> 1 & 3 == 3:
+            return None
+        at += 3 + (1 if head >> 1 & 3 == 1 else head >> 3)
+        if head & 1:
+            return at + (4 if flags >> 2 & 1 else 0)
+
+
+def lz4(window: Window) -> Stated | None:
+    """Frames of blocks that say how long they are (LZ4 frame format)."""
+    end = 0
+    while window.read(end, 4) == _LZ4:
+        following = _lz4_frame(window, end)
+        if following is None:
+            return None
+        end = following
+    return Stated(end) if end else None
+
+
+def _lz4_frame(window: Window, at: int) -> int | None:
+    flags = window.number(at + 4, 1)
+    if flags < 0 or flags >> 6 != 1:
+        return None
+    at += 7 + (8 if flags & 8 else 0) + (4 if flags & 1 else 0)
+    while (size := window.number(at, 4)) > 0:
+        at += 4 + (size & 0x7FFFFFFF) + (4 if flags & 16 else 0)
+    return None if size < 0 else at + 4 + (4 if flags & 4 else 0)

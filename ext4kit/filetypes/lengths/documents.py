@@ -1,0 +1,83 @@
+"""Documents and fonts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ext4kit.filetypes.lengths.reader import Stated, Window
+
+_PDF_END = b"%%EOF"
+_MOST_TABLES = 4096
+_FREE_SECTOR = 0xFFFFFFFF
+_FAT_OF_HEADER = 109
+
+
+def pdf(window: Window) -> Stated | None:
+    """The first %%EOF with nothing but an end of line and zeros behind it in its block.
+
+    A file that was written in several revisions has more of them (ISO 32000-1, section 7.5.6).
+    """
+    for at in window.find(_PDF_END):
+        end = at + len(_PDF_END)
+        line = window.read(end, 2)
+        end += len(line) if line == b"\r\n" else int(line[:1] in (b"\n", b"\r"))
+        if window.zeros_behind(end):
+            return Stated(end, proven=True)
+    return None
+
+
+def ole(window: Window) -> Stated | None:
+    """The last sector that the allocation table has in use ([MS-CFB], section 2.3)."""
+    head = window.read(0, 512)
+    shift = int.from_bytes(head[30:32], "little")
+    if len(head) < 512 or shift not in (9, 12):
+        return None
+    sector = 1 << shift
+    tables = np.frombuffer(head, "<u4", _FAT_OF_HEADER, 76).tolist()
+    tables += _further_tables(window, head, sector)
+    end = 0
+    for place, number in enumerate(tables):
+        if number >= 0xFFFFFFFA:
+            continue
+        entries = np.frombuffer(window.read((number + 1) * sector, sector), "<u4")
+        used = np.flatnonzero(entries != _FREE_SECTOR)
+        if len(used):
+            end = max(end, place * (sector // 4) + int(used[-1]) + 1)
+    return Stated((end + 1) * sector) if end else None
+
+
+def _further_tables(window: Window, head: bytes, sector: int) -> list[int]:
+    """Sectors of the allocation table that the chain behind the header names."""
+    found: list[int] = []
+    following = int.from_bytes(head[68:72], "little")
+    seen: set[int] = set()
+    while following < 0xFFFFFFFA and following not in seen:
+        seen.add(following)
+        raw = window.read((following + 1) * sector, sector)
+        if len(raw) < sector:
+            break
+        numbers = np.frombuffer(raw, "<u4").tolist()
+        found += numbers[:-1]
+        following = numbers[-1]
+    return found
+
+
+def font(window: Window, at: int = 0) -> Stated | None:
+    """The furthest end of its tables, each padded to four bytes (OpenType, "Font Tables")."""
+    count = window.number(at + 4, 2, ">")
+    raw = window.read(at + 12, 16 * count) if 0 < count <= _MOST_TABLES else b""
+    if not raw or len(raw) < 16 * count or not 16 <= window.number(at + 6, 2, ">") <= 4096:
+        return None
+    rows = np.frombuffer(raw, ">u4").reshape(-1, 4)[:, 2:].astype(np.int64)
+    end = int(rows.sum(axis=1).max())
+    padded = -(-end // 4) * 4
+    return Stated(padded)
+
+
+def font_collection(window: Window) -> Stated | None:
+    """The furthest end of its fonts."""
+    count = window.number(8, 4, ">")
+    if not 0 < count <= 256:
+        return None
+    ends = [font(window, window.number(12 + 4 * one, 4, ">")) for one in range(count)]
+    return Stated(max(end.size for end in ends if end)) if all(ends) else None

@@ -1,0 +1,119 @@
+"""Sound and film: boxes, pages and frames."""
+
+from __future__ import annotations
+
+from ext4kit.filetypes.lengths.reader import Stated, Window
+
+_BITRATES = {  # kbit/s by index, for (MPEG 1, layer 3), (MPEG 2, layer 3)
+    True: (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320),
+    False: (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
+}
+_RATES = {3: (44100, 48000, 32000), 2: (22050, 24000, 16000), 0: (11025, 12000, 8000)}
+_FEW_FRAMES = 4
+_BOXES = frozenset(
+    b"ftyp moov mdat free skip wide udta meta uuid moof mfra sidx ssix styp pdin prft pnot".split()
+)
+
+
+def boxes(window: Window) -> Stated | None:
+    """Boxes of the top level (ISO 14496-12, section 4.2)."""
+    at, seen = 0, set()
+    while True:
+        head = window.read(at, 16)
+        if len(head) < 8 or head[4:8] not in _BOXES:
+            break
+        size = int.from_bytes(head[:4], "big")
+        size = int.from_bytes(head[8:16], "big") if size == 1 else size
+        if size < 8:
+            break
+        seen.add(head[4:8])
+        at += size
+    return Stated(at) if seen & {b"moov", b"mdat", b"meta", b"moof"} else None
+
+
+def riff(window: Window) -> Stated | None:
+    """The one chunk that holds all others, and further ones of large AVI files."""
+    at = 0
+    while window.read(at, 4) == b"RIFF" and (size := window.number(at + 4, 4)) > 4:
+        at += 8 + size + (size & 1)
+        if window.read(at + 8, 4) != b"AVIX":
+            break
+    return Stated(at) if at else None
+
+
+def aiff(window: Window) -> Stated | None:
+    """The one chunk that holds all others."""
+    if window.read(8, 4) not in (b"AIFF", b"AIFC", b"ILBM", b"8SVX"):
+        return None
+    size = window.number(4, 4, ">")
+    return Stated(8 + size + (size & 1))
+
+
+def ogg(window: Window) -> Stated | None:
+    """Pages (RFC 3533, section 6)."""
+    at = 0
+    while True:
+        head = window.read(at, 27 + 255)
+        if len(head) < 27 or head[:5] != b"OggS\0":
+            break
+        segments = head[26]
+        at += 27 + segments + sum(head[27 : 27 + segments])
+    return Stated(at) if at else None
+
+
+def mp3(window: Window) -> Stated | None:
+    """An ID3v2 tag, frames of layer 3 and an ID3v1 tag (ISO 11172-3; id3.org)."""
+    at = _tag(window.read(0, 10))
+    frames = 0
+    while (length := _frame(window.read(at, 4))) > 0:
+        at += length
+        frames += 1
+    if frames < _FEW_FRAMES:
+        return None
+    return Stated(at + 128 if window.read(at, 3) == b"TAG" else at)
+
+
+def _tag(head: bytes) -> int:
+    if head[:3] != b"ID3" or len(head) < 10:
+        return 0
+    size = 0
+    for byte in head[6:10]:
+        size = size << 7 | byte & 127
+    return 10 + size + (10 if head[5] & 16 else 0)
+
+
+def _frame(head: bytes) -> int:
+    """Bytes of a frame of layer 3; 0 when it is none."""
+    if len(head) < 4 or head[0] != 0xFF or head[1] & 0xE0 != 0xE0:
+        return 0
+    version, layer = head[1] >> 3 & 3, head[1] >> 1 & 3
+    bitrate, rate, padding = head[2] >> 4, head[2] >> 2 & 3, head[2] >> 1 & 1
+    if version == 1 or layer != 1 or bitrate in (0, 15) or rate == 3:
+        return 0
+    first = version == 3
+    samples = 144 if first else 72
+    return samples * _BITRATES[first][bitrate] * 1000 // _RATES[version][rate] + padding
+
+
+def matroska(window: Window) -> Stated | None:
+    """The EBML header and the segment behind it (RFC 8794, section 4)."""
+    at = 0
+    for _ in range(64):
+        head = window.read(at, 12)
+        if head[:4] not in (b"\x1a\x45\xdf\xa3", b"\x18\x53\x80\x67") and head[:1] != b"\xec":
+            break
+        used = 1 if head[:1] == b"\xec" else 4
+        size, width = _ebml(head[used:])
+        if not width:
+            return None
+        at += used + width + size
+    return Stated(at) if at else None
+
+
+def _ebml(raw: bytes) -> tuple[int, int]:
+    """(size, bytes it takes); 0 bytes for one that is unknown or cut short."""
+    width = 9 - raw[0].bit_length() if raw and raw[0] else 0
+    if not width or len(raw) < width:
+        return 0, 0
+    size = int.from_bytes(raw[:width], "big") & (1 << 7 * width) - 1
+    return (0, 0) if size == (1 << 7 * width) - 1 else (size, width)

@@ -1,0 +1,125 @@
+"""Programs, libraries and what compilers write."""
+
+from __future__ import annotations
+
+from ext4kit.errors import CorruptError
+from ext4kit.filetypes.lengths.reader import Stated, Window
+from ext4kit.parsers.formats.elf import SHT_NOBITS, ElfHeader
+
+_AR_HEADER = 60
+_MOST_SECTIONS = 1 << 20
+
+
+def elf(window: Window) -> Stated | None:
+    """The furthest end of its tables, sections and segments (System V gABI, chapter 4)."""
+    try:
+        header = ElfHeader.parse(window.read(0, 64))
+    except CorruptError:
+        return None
+    sections = header.sections(window.read(header.section_at, header.section_bytes))
+    if header.section_at and not len(sections):
+        return None
+    if header.sections_elsewhere(sections):
+        count = int(sections["sh_size"][0])
+        if count > _MOST_SECTIONS:
+            return None
+        sections = header.sections(window.read(header.section_at, header.section_size * count))
+    segments = header.segments(window.read(header.segment_at, header.segment_bytes))
+    real = sections[sections["sh_type"] != SHT_NOBITS]
+    end = max(
+        header.size,
+        header.section_at + header.section_size * len(sections),
+        header.segment_at + header.segment_bytes,
+        *_ends(real["sh_offset"], real["sh_size"]),
+        *_ends(segments["p_offset"], segments["p_filesz"]),
+    )
+    return Stated(end)
+
+
+def _ends(offset: object, size: object) -> list[int]:
+    """One past each piece; Python's integers, which nothing overflows."""
+    pairs = zip(offset.tolist(), size.tolist(), strict=True)  # type: ignore[attr-defined]
+    return [place + length for place, length in pairs if length]
+
+
+def ar(window: Window) -> Stated | None:
+    """Members at even places, each with a header (ar.h)."""
+    at = 8
+    while True:
+        head = window.read(at, _AR_HEADER)
+        if len(head) < _AR_HEADER or head[58:] != b"`\n" or not head[48:58].strip().isdigit():
+            return Stated(at) if at > 8 else None
+        at += _AR_HEADER + int(head[48:58])
+        at += at & 1
+
+
+def pe(window: Window) -> Stated | None:
+    """The furthest end of sections and certificates (Microsoft PE/COFF, sections 3 and 4)."""
+    at = window.number(60, 4)
+    if at <= 0 or window.read(at, 4) != b"PE\0\0":
+        return None
+    count, optional = window.number(at + 6, 2), window.number(at + 20, 2)
+    table = at + 24 + optional
+    end = table + 40 * count
+    if not 0 < count <= 96:
+        return None
+    for section in range(table, table + 40 * count, 40):
+        size, place = window.number(section + 16, 4), window.number(section + 20, 4)
+        end = max(end, place + size) if size > 0 else end
+    wide = window.number(at + 24, 2) == 0x20B
+    directory = at + 24 + (112 if wide else 96) + 4 * 8
+    place, size = window.number(directory, 4), window.number(directory + 4, 4)
+    if size > 0 and directory + 8 <= table:
+        end = max(end, place + size)
+    return Stated(max(end, _symbols_end(window, at + 12)))
+
+
+def _symbols_end(window: Window, at: int) -> int:
+    """One past the symbols, and the strings behind them, that a COFF header names; 0 for none."""
+    place, count = window.number(at, 4), window.number(at + 4, 4)
+    if place <= 0 or count <= 0:
+        return 0
+    return place + 18 * count + max(window.number(place + 18 * count, 4), 0)
+
+
+def bitcode(window: Window) -> Stated | None:
+    """Blocks at the top level, with their lengths in words (LLVM bitstream format)."""
+    at = 4
+    while (word := window.number(at, 4)) > 0 and word & 3 == 1:
+        bit = 2
+        for width in (8, 4):
+            while word >> bit + width - 1 & 1:
+                bit += width
+            bit += width
+        length = window.number(at + -(-bit // 32) * 4, 4)
+        if bit > 32 or length < 0:
+            return None
+        at += 8 + 4 * length
+    return Stated(at) if at > 4 else None
+
+
+def bitcode_wrapper(window: Window) -> Stated | None:
+    """Where the wrapped bitcode starts, and its length, padded to 16 bytes."""
+    offset, size = window.number(8, 4), window.number(12, 4)
+    return Stated(-(-(offset + size) // 16) * 16) if offset >= 20 and size > 0 else None
+
+
+def wasm(window: Window) -> Stated | None:
+    """Sections (WebAssembly core specification, section 5.5)."""
+    at = 8
+    while 0 <= window.number(at, 1) <= 13:
+        size, used = _leb(window.read(at + 1, 5))
+        if not used or (size == 0 and window.number(at, 1) == 0):
+            break
+        at += 1 + used + size
+    return Stated(at) if at > 8 else None
+
+
+def _leb(raw: bytes) -> tuple[int, int]:
+    """(number, bytes it takes) of an unsigned LEB128; 0 bytes when it does not end."""
+    value = 0
+    for position, byte in enumerate(raw):
+        value |= (byte & 127) << 7 * position
+        if byte < 128:
+            return value, position + 1
+    return 0, 0

@@ -1,0 +1,6 @@
+"""The past of a file system: inode states in lives, directory blocks and names over time."""
+
+from ext4kit.history.history import TID_NONE, TID_ON_DISK, History
+from ext4kit.history.names import NameHistory
+
+__all__ = ["TID_NONE", "TID_ON_DISK", "NameHistory", "History"]

@@ -1,0 +1,55 @@
+"""When the transactions of a log can have begun, as commit times and changes of inodes tell."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from ext4kit.history.history import InodeStates
+
+TICK = 10_000_000  # ns; a commit is dated by a clock that moves on this rarely, at worst
+NEXT = 1  # step between the ids of transactions that follow each other
+
+
+class Beginnings:
+    """Bounds on when transactions began.
+
+    Attributes:
+        known: int64, orders of the transactions with a commit time, ascending.
+        times: int64, when each was committed, ns.
+    """
+
+    def __init__(self, commit_times: dict[int, int], states: InodeStates) -> None:
+        self.known = np.array(sorted(commit_times), np.int64)
+        self.times = np.array([commit_times[order] for order in self.known.tolist()], np.int64)
+        self._states = states
+
+    def of(self, orders: Any, last: int) -> Any:
+        """Times (int64, ns) before which nothing happened in each transaction, 0 for not known.
+
+        One begins while the one before it is being committed: after all changes of that one,
+        and after the commit of the one before that. Where the one before is not that of the id
+        before, it was committed as well. Source: kernel fs/jbd2/commit.c,
+        `jbd2_journal_commit_transaction`.
+
+        Args:
+            orders: of the transactions.
+            last: what is not below it is no transaction: it follows the last one.
+        """
+        before = np.searchsorted(self.known, orders)  # how many
+        follows = orders - np.append(0, self.known)[before] == NEXT
+        follows |= orders >= last
+        committed = np.concatenate([[0, 0], self.times])[before + ~follows]
+        return np.maximum(committed, np.append(0, self._latest_changes)[before])
+
+    @cached_property
+    def _latest_changes(self) -> Any:
+        """Per commit: the latest ctime (ns) that its copies show, 0 where they show none."""
+        states, latest = self._states, np.zeros(len(self.known), np.int64)
+        shown = np.flatnonzero(np.isin(states.tid, self.known))
+        place = np.searchsorted(self.known, states.tid[shown])
+        np.maximum.at(latest, place, states.table.ctime[shown])
+        return np.minimum(latest, self.times)  # damaged states tell any time

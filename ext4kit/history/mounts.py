@@ -1,0 +1,46 @@
+"""Which mount each transaction of a log belongs to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ext4kit.history.journal_gaps import MountCounts, find_journal_gaps
+from ext4kit.journal import BlockHistory
+
+UNKNOWN = -1
+
+
+def find_mounts(history: BlockHistory, block_size: int) -> Any:
+    """The value of `s_mnt_count` during each transaction of a log.
+
+    The copies of the superblock in the log tell it; it stays the same until the ids of
+    transactions show a break. Sessions without a copy get theirs from both sides, where each
+    break between is exactly one mount.
+
+    Args:
+        history: of the log.
+        block_size: of the file system, bytes.
+
+    Returns:
+        int64, one a row of `log.transactions`; UNKNOWN where nothing tells it.
+    """
+    known = history.log.transactions
+    if not len(known):
+        return np.zeros(0, np.int64)
+    session = np.searchsorted(known.order[1:][np.diff(known.order) > 1], known.order, side="right")
+    mounts = MountCounts(history, block_size)
+    row = known.row_of(mounts.tid)
+    of_copy, counts = session[row[row >= 0]], mounts.counts(np.flatnonzero(row >= 0))
+    least = np.full(session[-1] + 1, np.iinfo(np.int64).max)
+    most = np.full(session[-1] + 1, UNKNOWN)
+    np.minimum.at(least, of_copy, counts)
+    np.maximum.at(most, of_copy, counts)
+    count = np.where(least == most, most, UNKNOWN)
+    told = np.flatnonzero(count != UNKNOWN)
+    lost = np.cumsum(np.append(0, find_journal_gaps(history.log).transactions_lost))
+    for first, end in zip(told[:-1].tolist(), told[1:].tolist(), strict=True):
+        if lost[first] == lost[end] and count[end] - count[first] == end - first:
+            count[first:end] = count[first] + np.arange(end - first)
+    return count[session]

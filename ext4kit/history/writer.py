@@ -1,0 +1,323 @@
+"""Which kernels wrote a file system, as far as its structures tell, and what follows for recovery.
+
+What kernels do differently, with the first version of the new way:
+
+- 5.13 clears a directory entry when it removes it; before, name and inode number stay. Source:
+  kernel fs/ext4/namei.c, `ext4_generic_delete_entry`.
+- 6.1 counts changes of regular files in `i_version`; before, only with a mount option. Source:
+  kernel fs/ext4/super.c, `SB_I_VERSION`.
+- 6.4 goes on in the journal where the unmount left it, and stores that place in `s_head`; before,
+  each mount starts at the first block. Source: kernel fs/jbd2/journal.c, `journal_reset`.
+- 6.13 stamps changes finer than the clock tick when somebody looks in between. Source: kernel
+  fs/inode.c, `inode_set_ctime_current`.
+
+A removal by debugfs or e2fsck looks like one of an old kernel. Only a part of a large file system
+is looked at: the first inode tables and directory blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ext4kit.arrays.grouping import expand
+from ext4kit.errors import AccessError
+from ext4kit.filesystem import FileSystem
+from ext4kit.history.journal_gaps import UNMOUNT_STEP
+from ext4kit.journal import Log
+from ext4kit.parsers.directory import DIRENT, EntryTable, parse_entries
+from ext4kit.parsers.inode import InodeFlags, InodeTable
+from ext4kit.units import NANOSECONDS
+
+Version = tuple[int, int]
+
+CLEARS_ENTRIES: Version = (5, 13)
+COUNTS_CHANGES: Version = (6, 1)
+GOES_ON_IN_LOG: Version = (6, 4)
+FINE_TIMES: Version = (6, 13)
+MOST_INODES = 1 << 18
+MOST_BLOCKS = 4096  # of directories
+SMALLEST_GAP = 12  # bytes of the shortest entry
+_NO_PLAIN_ENTRIES = InodeFlags.INLINE_DATA | InodeFlags.ENCRYPT  # with casefold hashes lie between
+_SHORTEST_TICK = 1_000_000  # ns: no kernel ticks more often than 1,000 times a second
+_NEEDED = {  # the first Linux version that writes to a file system with the feature
+    "orphan_present": (5, 15),
+    "verity": (5, 4),
+    "casefold": (5, 2),
+    "large_dir": (4, 13),
+    "ea_inode": (4, 13),
+    "project": (4, 5),
+    "metadata_csum_seed": (4, 4),
+    "encrypt": (4, 1),
+    "inline_data": (3, 8),
+    "metadata_csum": (3, 5),
+    "bigalloc": (3, 2),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """What one structure tells of a kernel that wrote.
+
+    Attributes:
+        ground: what the disk shows, a sentence without its end.
+        since: the first Linux version that writes so, None for no lower bound.
+        before: the first Linux version that does not any more, None for no upper bound.
+        time: the latest time of what shows it, ns since 1970, None where it has none.
+    """
+
+    ground: str
+    since: Version | None = None
+    before: Version | None = None
+    time: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """The kernels that wrote a file system.
+
+    Attributes:
+        signs: what tells it.
+        since: the last writer is this Linux version or later, None for no lower bound.
+        before: the last writer is earlier than this Linux version, None for no upper bound.
+        several: kernels on both sides of one change wrote here.
+        effects: what follows for recovery, sentences without their ends.
+    """
+
+    signs: tuple[Sign, ...]
+    since: Version | None
+    before: Version | None
+    several: bool
+    effects: tuple[str, ...]
+
+    @property
+    def family(self) -> str:
+        """The last writer in words."""
+        since, before = (each and f"{each[0]}.{each[1]}" for each in (self.since, self.before))
+        if since and before:
+            told = f"Linux {since} or later, before {before}"
+        elif since:
+            told = f"Linux {since} or later"
+        else:
+            told = f"Linux before {before}" if before else "not known"
+        return f"{told}; an earlier or later one wrote here too" if self.several else told
+
+
+def find_writer(fs: FileSystem, log: Log | None) -> Writer:
+    """The kernels that wrote a file system.
+
+    Args:
+        fs: the file system.
+        log: its journal, None where there is none.
+    """
+    found = _Found(fs)
+    signs = [*_of_entries(found), *_of_log(log), *_of_changes(found), *_of_times(fs, found)]
+    since, before, several = last_writer(signs)
+    needed = _of_features(fs)
+    if needed is not None:
+        signs.append(needed)
+        since = max(since or (0, 0), needed.since or (0, 0))
+        if before is not None and since >= before:
+            since, before, several = None, None, True
+    return Writer(tuple(signs), since, before, several, tuple(_effects(signs)))
+
+
+def last_writer(signs: list[Sign]) -> tuple[Version | None, Version | None, bool]:
+    """(since, before, several) as in `Writer`: of two signs that contradict, the later one counts.
+
+    One without a time is taken for earlier than all others.
+    """
+    by_time = sorted(signs, key=lambda sign: -1 if sign.time is None else sign.time)
+    since: Version | None = None
+    before: Version | None = None
+    several = False
+    for sign in reversed(by_time):
+        if sign.since is not None:
+            if before is not None and sign.since >= before:
+                several = True
+            else:
+                since = max(since or (0, 0), sign.since)
+        if sign.before is not None:
+            if since is not None and since >= sign.before:
+                several = True
+            else:
+                before = min(before or (99, 0), sign.before)
+    return since, before, several
+
+
+def _effects(signs: list[Sign]) -> Iterator[str]:
+    olds = {sign.before for sign in signs if sign.before is not None}
+    news = {sign.since for sign in signs if sign.since is not None}
+    if CLEARS_ENTRIES in olds:
+        yield "removed names and inode numbers stand in their directories (deleted --names)"
+    if any(since >= CLEARS_ENTRIES for since in news):
+        yield "removed names are cleared: names of deleted files come from the journal"
+    if GOES_ON_IN_LOG in olds:
+        yield "each mount overwrote the journal from its first block: earlier transactions are lost"
+    if GOES_ON_IN_LOG in news:
+        yield "the journal goes on over mounts: it reaches back until it wrapped"
+    if COUNTS_CHANGES in olds:
+        yield "changes are not counted: that a file was not written to later is not recorded"
+
+
+class _Found:
+    """What the first inode tables and directory blocks hold.
+
+    Attributes:
+        files: regular files with links.
+        cleared, left: int64 (2,): removed entries that are cleared or still there, and when a
+            directory with one was last changed (ns); -1 where there is none.
+    """
+
+    def __init__(self, fs: FileSystem) -> None:
+        self._fs = fs
+        self.cleared, self.left = np.array([0, -1]), np.array([0, -1])
+        self._blocks_left = MOST_BLOCKS
+        tables, inodes = [], 0
+        for table in fs.inode_batches():
+            live = table.take((table.links_count > 0) & (table.number >= fs.superblock.first_inode))
+            kind = live.mode & 0xF000
+            tables.append(live.take((kind == 0x8000) & (live.flags & InodeFlags.EA_INODE == 0)))
+            self._read(live.take((kind == 0x4000) & (live.flags & _NO_PLAIN_ENTRIES == 0)))
+            inodes += len(table)
+            if inodes >= MOST_INODES:
+                break
+        self.files: list[InodeTable] = tables
+
+    def column(self, name: str) -> Any:
+        """A column of all files."""
+        return np.concatenate([np.zeros(0, np.int64), *(getattr(one, name) for one in self.files)])
+
+    def _read(self, table: InodeTable) -> None:
+        """Count the removed entries in the blocks of directories."""
+        fs = self._fs
+        runs = fs.map_table_silently(table).runs.take(slice(self._blocks_left))
+        row, position = expand(np.clip(runs.length, 0, self._blocks_left))
+        owner, block = runs.owner[row], runs.physical[row] + position
+        known = np.flatnonzero((block > 0) & (block < fs.blocks.blocks_count))
+        known = known[: self._blocks_left]
+        self._blocks_left -= len(known)
+        owner, block = owner[known], block[known]
+        try:
+            data = fs.blocks.read_many(block)
+        except AccessError:  # told by whoever reads the directories for what is in them
+            return
+        entries, _ = parse_entries(data, fs.has_file_types)
+        row, is_clear = _removed(data, entries)
+        changed = table.ctime[owner[row]]
+        for told, some in ((self.cleared, is_clear), (self.left, ~is_clear)):
+            if some.any():
+                told[:] = told[0] + some.sum(), max(told[1], int(changed[some].max()))
+
+
+def _removed(data: Any, entries: EntryTable) -> tuple[Any, Any]:
+    """(row of the block, whether it is cleared) of each gap that a removed entry left.
+
+    Only gaps between two entries: behind the last one there may never have been any, and when
+    an indexed directory splits a block, copies of living entries stay there.
+    """
+    last = (entries.block[:-1] != entries.block[1:]) if len(entries) else np.zeros(0, bool)
+    start = entries.offset + DIRENT.size + (entries.name_length + 3) // 4 * 4
+    row, begin, end = entries.block[:-1], start[:-1], entries.offset[1:]
+    gap = np.flatnonzero(~last & (end - begin >= SMALLEST_GAP))
+    row, begin, end = row[gap], begin[gap], end[gap]
+    used = np.zeros(data.size + 1, np.int64)
+    np.cumsum(data.reshape(-1) != 0, out=used[1:])
+    at = row * data.shape[1]
+    return row, used[at + end] == used[at + begin]
+
+
+def _of_entries(found: _Found) -> Iterator[Sign]:
+    count, time = found.cleared.tolist()
+    if count:
+        yield Sign(
+            f"{count:,} removed directory entries are cleared", since=CLEARS_ENTRIES, time=time
+        )
+    count, time = found.left.tolist()
+    if count:
+        yield Sign(
+            f"{count:,} removed directory entries still hold a name",
+            before=CLEARS_ENTRIES,
+            time=time,
+        )
+
+
+def _of_log(log: Log | None) -> Iterator[Sign]:
+    """What mounts did with the journal: two ids are missing where one ended and one began."""
+    if log is None or not len(log.transactions):
+        return
+    known = log.transactions
+    end, first = log.ring.wrap(known.commit + 1), log.ring.first
+    here = (np.diff(known.order) == UNMOUNT_STEP) & (known.commit[:-1] >= 0) & (end[:-1] != first)
+    times = known.commit_time_ns[1:]
+    went_on = here & (known.start[1:] == end[:-1])
+    if went_on.any():
+        yield Sign(
+            "after an unmount the journal goes on where it was",
+            since=GOES_ON_IN_LOG,
+            time=_latest(times[went_on]),
+        )
+    head, newest = log.superblock.head, known.order[known.committed]
+    if log.superblock.start == 0 and head and len(newest):
+        row = int(known.row_of(newest[-1:])[0])
+        if head == end[row]:
+            yield Sign(
+                f"the last unmount stored where the journal goes on (s_head {head:,})",
+                since=GOES_ON_IN_LOG,
+                time=_latest(known.commit_time_ns[row : row + 1]),
+            )
+    anew = here & (known.start[1:] == first)
+    if anew.any():
+        yield Sign(
+            "after an unmount the journal starts at its first block again",
+            before=GOES_ON_IN_LOG,
+            time=_latest(times[anew]),
+        )
+
+
+def _latest(times: Any) -> int | None:
+    latest = int(times.max(initial=-1))
+    return None if latest < 0 else latest
+
+
+def _of_changes(found: _Found) -> Iterator[Sign]:
+    version, ctime = found.column("version"), found.column("ctime")
+    counted = (version > 1) & (version < 1 << 32)
+    if counted.any():
+        yield Sign(
+            f"changes of {counted.sum():,} regular files are counted in i_version",
+            since=COUNTS_CHANGES,
+            time=_latest(ctime[counted]),
+        )
+    later = ctime - found.column("crtime") > NANOSECONDS
+    uncounted = (version <= 1) & later & (found.column("crtime") > 0)
+    if uncounted.any():
+        yield Sign(
+            f"changes of {uncounted.sum():,} regular files are not counted in i_version",
+            before=COUNTS_CHANGES,
+            time=_latest(ctime[uncounted]),
+        )
+
+
+def _of_times(fs: FileSystem, found: _Found) -> Iterator[Sign]:
+    ctime = np.unique(found.column("ctime"))
+    ctime = ctime[ctime > (fs.superblock.mkfs_time + 1) * NANOSECONDS]
+    close = np.flatnonzero(np.diff(ctime) < _SHORTEST_TICK)
+    if len(close):
+        yield Sign(
+            f"{len(close):,} times of changes lie closer to another than a clock tick",
+            since=FINE_TIMES,
+            time=int(ctime[close[-1] + 1]),
+        )
+
+
+def _of_features(fs: FileSystem) -> Sign | None:
+    """The kernel that the file system's features ask for, None where they ask for none."""
+    needed = [(_NEEDED[name], name) for name in fs.superblock.features.names if name in _NEEDED]
+    if not needed:
+        return None
+    since, name = max(needed)
+    return Sign(f"to write here a kernel has to know the feature {name}", since)

@@ -1,0 +1,77 @@
+"""Since when a block has been in use without a break, from the copies of the bitmaps.
+
+A block that is freed is clear in the bitmap's copy of that transaction: metadata and data in
+ordered and journaled mode can be given away again only after the commit. So one that is set in
+every copy since a transaction had the same owner all the time.
+Source: kernel fs/ext4/mballoc.c, `ext4_mb_clear_bb`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ext4kit.filesystem import FileSystem
+from ext4kit.journal.block_history import BlockHistory
+
+COPIES_AT_ONCE = 256
+
+
+class AllocationHistory:
+    """Asks the bitmaps, now and in the log, whether blocks stayed in use.
+
+    Args:
+        now: the file system as it is.
+        history: the copies.
+    """
+
+    def __init__(self, now: FileSystem, history: BlockHistory) -> None:
+        self.now = now
+        self.history = history
+
+    def stayed_allocated(self, blocks: Any, since: Any, until: int | None = None) -> Any:
+        """Per block (bool): in use in every copy of its bitmap behind `since`.
+
+        Args:
+            blocks: int64 array.
+            since: order of a transaction; one, or one a block.
+            until: order of the last copy that counts; None for the present, now included.
+        """
+        held = np.ones(len(blocks), bool) if until is not None else self._in_use(blocks)
+        since = np.broadcast_to(since, len(blocks))
+        for rows, group, bit in self._copies_by_group(blocks):
+            held[rows] &= self._bits_in_copies(group, bit, since[rows], until)
+        return held
+
+    def _in_use(self, blocks: Any) -> Any:
+        inside = (blocks >= 0) & (blocks < self.now.superblock.blocks_count)
+        return inside & self.now.bitmaps.blocks_in_use(blocks)
+
+    def _copies_by_group(self, blocks: Any) -> Iterator[tuple[Any, int, Any]]:
+        """(rows of `blocks`, their group, their bits in its bitmap)."""
+        superblock = self.now.superblock
+        index = blocks - superblock.first_data_block
+        group = index // superblock.blocks_per_group
+        bit = index % superblock.blocks_per_group // superblock.cluster_ratio
+        for each in np.unique(group[(group >= 0) & (group < len(self.now.groups))]).tolist():
+            rows = np.flatnonzero(group == each)
+            yield rows, each, bit[rows]
+
+    def _bits_in_copies(self, group: int, bit: Any, since: Any, until: int | None) -> Any:
+        tags = self.history.log.tags
+        copies = self.history.copies_of_block(int(self.now.groups.block_bitmap[group]))
+        order = tags.order[copies]
+        wanted = order > since.min()
+        if until is not None:
+            wanted &= order <= until
+        copies = copies[wanted]
+        held = np.ones(len(bit), bool)
+        for start in range(0, len(copies), COPIES_AT_ONCE):
+            piece = copies[start : start + COPIES_AT_ONCE]
+            rows = self.history.log.read_copies(piece)
+            is_set = (rows[:, bit >> 3] >> (bit & 7) & 1) != 0
+            counts = tags.order[piece][:, None] > since
+            held &= (is_set | ~counts).all(axis=0)
+        return held

@@ -1,0 +1,242 @@
+"""Which file contents are certain as of a transaction.
+
+Metadata is in the log, the content of files mostly is not: in ordered mode it is written in
+place, and only the inode shows that it was. What can be said:
+
+* content in the inode itself, and content without a written block, is as certain as the inode;
+* a file whose inode and map are the same now was not written since, where its last change came
+  before the transaction began to close. A later write would have a later time, and times are
+  taken from a clock that stands still for some milliseconds;
+* journaled content (data=journal) is what its copies say, where the inode was the same when the
+  newest of them was written.
+
+What cannot be seen: writes through a mapping into a page that is already dirty change no time,
+and a mount with lazytime holds times back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from ext4kit.filesystem import FileSystem
+from ext4kit.filesystem.block_maps import BlockMaps, Runs, has_map
+from ext4kit.filesystem.blocks import BlockReader
+from ext4kit.journal.as_of.blocks import AsOfContentBlocks, PointInTime
+from ext4kit.parsers.inode import Inode, InodeTable, parse_inode, parse_inodes
+from ext4kit.parsers.superblock import Superblock
+from ext4kit.units import NANOSECONDS
+
+COMPARED_FIELDS = (
+    "mode",
+    "generation",
+    "size",
+    "flags",
+    "i_block",
+    "mtime",
+    "ctime",
+    "crtime",
+    "version",
+)
+NANOSECOND_TIMES = 8  # i_extra_isize from which on i_ctime has nanoseconds
+INODE_CHANGED = "its inode changed afterwards, and file data is not in the log"
+MAP_CHANGED = "its block map changed afterwards, and file data is not in the log"
+RECENT_CHANGE = "it was changed shortly before, and a write in the same instant leaves no trace"
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedContent:
+    """A content and how certain it is.
+
+    Attributes:
+        blocks: where it is read.
+        runs: its map as of the moment.
+        reason: why it cannot be vouched for, or "".
+    """
+
+    blocks: BlockReader
+    runs: Runs
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _ThenAndNow:
+    """Files as of the moment beside what they are now.
+
+    Attributes:
+        table: the inodes as of the moment; row: number -> row.
+        maps: their maps as of the moment.
+        first, end: where each inode's runs are in `maps.data`.
+        same_inode, same_map, settled: bool, a row an inode.
+    """
+
+    table: InodeTable
+    row: dict[int, int]
+    maps: BlockMaps
+    first: Any
+    end: Any
+    same_inode: Any
+    same_map: Any
+    settled: Any
+
+    def has(self, inode: Inode) -> bool:
+        """Whether this very state of the inode is in the table."""
+        row = self.row.get(inode.number)
+        return row is not None and self.table.raw[row].tobytes() == inode.raw
+
+    def runs(self, row: int) -> Runs:
+        """The map of one of them."""
+        return self.maps.runs.take(slice(int(self.first[row]), int(self.end[row])))
+
+    def doubt(self, row: int) -> str:
+        """Why the content now need not be the content then, or ""."""
+        checks = (
+            (self.same_inode, INODE_CHANGED),
+            (self.same_map, MAP_CHANGED),
+            (self.settled, RECENT_CHANGE),
+        )
+        return next((reason for fine, reason in checks if not fine[row]), "")
+
+
+class ContentCertainty:
+    """Judges contents as of a moment, and says where to read them.
+
+    Args:
+        moment: the point in time.
+        then: the file system as of it.
+    """
+
+    def __init__(self, moment: PointInTime, then: FileSystem) -> None:
+        self.moment = moment
+        self.then = then
+        self.blocks = AsOfContentBlocks(moment)
+        self._expected: InodeTable | None = None
+        self._compared: _ThenAndNow | None = None
+
+    def expect_inodes(self, table: InodeTable) -> None:
+        """Inodes of whose contents some are likely to be asked for: they are judged together."""
+        self._expected = table
+
+    def judge(self, inode: Inode) -> JudgedContent:
+        """The content of a regular file that is not in the inode itself.
+
+        Args:
+            inode: the file's inode as of the moment.
+        """
+        found = self._comparison(inode)
+        row = found.row[inode.number]
+        runs = found.runs(row)
+        if found.maps.damaged[row]:
+            return JudgedContent(
+                self.blocks, runs, f"a part of its block map {self.then.unreadable}"
+            )
+        written = runs.take(~runs.unwritten)
+        if not len(written):
+            return JudgedContent(self.blocks, runs)
+        doubt = found.doubt(row)
+        if not doubt:
+            return JudgedContent(self.moment.present.blocks, runs)
+        return JudgedContent(self.blocks, runs, "" if self._is_journaled(inode, written) else doubt)
+
+    # -- then and now -----------------------------------------------------------------------
+
+    def _comparison(self, inode: Inode) -> _ThenAndNow:
+        """The comparison that has an inode: with those it was read with, else its own."""
+        if self._compared is None or not self._compared.has(inode):
+            table, self._expected = self._expected, None
+            if table is not None:
+                self._compared = self._compare(_mapped_files(table))
+            if self._compared is None or not self._compared.has(inode):
+                self._compared = self._compare(_single_row_table(inode, self.then.superblock))
+        return self._compared
+
+    def _compare(self, table: InodeTable) -> _ThenAndNow:
+        maps = self.then.map_table_silently(table)
+        rows, readable = self.moment.present.inode_rows(table.number)
+        now = parse_inodes(rows, table.number, self.then.superblock)
+        same = readable.copy()
+        for name in COMPARED_FIELDS:
+            equal = getattr(table, name) == getattr(now, name)
+            same &= equal if equal.ndim == 1 else equal.all(axis=1)
+        mapped = self.moment.present.map_table_silently(now).runs
+        numbers = np.arange(len(table))
+        return _ThenAndNow(
+            table=table,
+            row={number: row for row, number in enumerate(table.number.tolist())},
+            maps=maps,
+            first=np.searchsorted(maps.runs.owner, numbers),
+            end=np.searchsorted(maps.runs.owner, numbers, side="right"),
+            same_inode=same,
+            same_map=_same_runs(maps.runs, mapped, len(table)),
+            settled=self._changed_before_close(table),
+        )
+
+    def _changed_before_close(self, table: InodeTable) -> Any:
+        """Whether the last change came before the transaction can have begun to close.
+
+        So it did in the newest transaction that is known of, be others torn.
+        """
+        if not (self.moment.log.headers.order > self.moment.order).any():
+            return np.ones(len(table), bool)
+        closed = self.moment.range.commit_time_before(self.moment.order)
+        fine = table.extra_isize >= NANOSECOND_TIMES
+        coarse = table.ctime // NANOSECONDS < closed // NANOSECONDS
+        return np.where(fine, table.ctime < closed, coarse)
+
+    # -- journaled content ------------------------------------------------------------------
+
+    def _is_journaled(self, inode: Inode, written: Runs) -> bool:
+        """Whether every written block has a copy, the inode unchanged since the newest."""
+        if written.length.sum() > len(self.moment.log.tags):
+            return False
+        blocks = np.concatenate([
+            np.arange(first, first + length)
+            for first, length in zip(
+                written.physical.tolist(), written.length.tolist(), strict=True
+            )
+        ])  # fmt: skip
+        copies = self.blocks.copies_of(blocks)
+        if not (copies >= 0).all():
+            return False
+        newest = int(self.moment.log.tags.order[copies].max())
+        before = self._inode_in_journal(inode.number, newest)
+        return before is not None and _same_inode(inode, before)
+
+    def _inode_in_journal(self, number: int, order: int) -> Inode | None:
+        """The inode as of an earlier transaction, where a copy that counts has it."""
+        block, offset = self.then.inode_location(np.array([number]))
+        copy = self.moment.history.newest_copies(block, order)
+        if copy[0] < 0 or self.moment.log.tags.order[copy[0]] < self.moment.range.complete_since:
+            return None
+        superblock, start = self.then.superblock, int(offset[0])
+        row = self.moment.log.read_copies(copy)[0, start : start + superblock.inode_size]
+        return parse_inode(row.tobytes(), number, superblock)
+
+
+def _single_row_table(inode: Inode, superblock: Superblock) -> InodeTable:
+    rows = np.frombuffer(inode.raw, np.uint8)[None, :]
+    return parse_inodes(rows, np.array([inode.number]), superblock)
+
+
+def _mapped_files(table: InodeTable) -> InodeTable:
+    """The regular files that have a map, each once."""
+    mapped = has_map(table.mode, table.size, table.flags) & ((table.mode & 0xF000) == 0x8000)
+    rows = np.flatnonzero(mapped)
+    return table.take(rows[np.unique(table.number[rows], return_index=True)[1]])
+
+
+def _same_inode(one: Inode, other: Inode) -> bool:
+    return all(getattr(one, name) == getattr(other, name) for name in COMPARED_FIELDS)
+
+
+def _same_runs(one: Runs, other: Runs, count: int) -> Any:
+    """Per owner (bool): both have the same runs for it."""
+    lengths = [np.bincount(runs.owner, minlength=count) for runs in (one, other)]
+    same = lengths[0] == lengths[1]
+    left, right = (runs.take(same[runs.owner]) for runs in (one, other))
+    for column in fields(Runs):
+        unequal = getattr(left, column.name) != getattr(right, column.name)
+        same[left.owner[unequal]] = False
+    return same

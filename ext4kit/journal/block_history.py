@@ -1,0 +1,227 @@
+"""Earlier states of blocks and inodes, from the copies that the log still holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ext4kit.arrays.lookup import AsOfIndex, SortedIndex, values_at
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import NO_ROW, Bytes2D, Int64s
+from ext4kit.filesystem.blocks import BlockReader
+from ext4kit.filesystem.prefetch import prefetch_map
+from ext4kit.journal.epochs import Epochs, epochs_of, table_places
+from ext4kit.journal.log import Log
+from ext4kit.journal.overlay import JournalOverlay
+
+if TYPE_CHECKING:
+    from ext4kit.filesystem import FileSystem
+
+
+class BlockHistory:
+    """The versions of every block that the log holds copies of.
+
+    A copy counts when it is still in the log and was written for certain: its transaction is
+    committed, or the copy's own checksum fits.
+
+    Attributes:
+        log: the log.
+        tag_rows: int64, rows of `log.tags`, by (block, order).
+        epochs: what copies were written with, once it is worked out.
+    """
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+        self.epochs: Epochs | None = None
+        tags = log.tags
+        sure = tags.committed | log.features.has_block_checksums
+        index = np.flatnonzero(tags.valid & sure)
+        age = (tags.ordinal[index], log.ring_distance(tags.descriptor[index]), tags.order[index])
+        self.tag_rows = index[np.lexsort((*age, tags.block[index]))]
+
+    @cached_property
+    def blocks(self) -> Any:
+        """int64, block of each row of `tag_rows`."""
+        return self.log.tags.block[self.tag_rows]
+
+    @cached_property
+    def tids(self) -> Any:
+        """int64, transaction order of each row of `tag_rows`."""
+        return self.log.tags.order[self.tag_rows]
+
+    @cached_property
+    def _index(self) -> AsOfIndex:
+        return AsOfIndex(self.blocks, self.tids)
+
+    def newest_copies(self, blocks: Any, at: Any) -> Any:
+        """The newest copy of each block that is not newer than `at`.
+
+        Args:
+            blocks: int64 array of file system blocks.
+            at: order of a transaction; an int64 array of the same length or one integer.
+
+        Returns:
+            int64 array, rows of `log.tags`; -1 where the log has no such copy.
+        """
+        return values_at(self.tag_rows, self._index.rows(blocks, at))
+
+    def around(self, blocks: Any, at: Any) -> tuple[Any, Any]:
+        """How many copies of each block are older than `at`, and how many are newer.
+
+        Args:
+            blocks: int64 array of file system blocks.
+            at: int64 array of orders of transactions.
+        """
+        first, end = SortedIndex(self.blocks).bounds(blocks)
+        before, newest = self._index.rows(blocks, at - 1), self._index.rows(blocks, at)
+        older = np.where(before == NO_ROW, 0, before + 1 - first)
+        return older, end - np.where(newest == NO_ROW, first, newest + 1)
+
+    def copies_of_block(self, block: int) -> Any:
+        """Rows of `log.tags` with the copies of one block, oldest first."""
+        first, end = np.searchsorted(self.blocks, [block, block + 1])
+        return self.tag_rows[first:end]
+
+
+class CopiesAsOf(JournalOverlay):
+    """The blocks as they were right after a transaction, as far as the log tells.
+
+    Args:
+        base: what a block without a copy is read from.
+        history: the copies.
+        at: order of the transaction.
+    """
+
+    def __init__(self, base: BlockReader, history: BlockHistory, at: int) -> None:
+        super().__init__(base, history.log)
+        self.history = history
+        self.at = at
+
+    def copies_of(self, blocks: Any) -> Any:
+        """Row of `log.tags` of each block's newest copy not newer than `at`, else -1."""
+        return self.history.newest_copies(blocks, self.at)
+
+    def read_at(self, blocks: Any, at: Any = None) -> tuple[Any, Any]:
+        """Blocks as of `at` (this reader's own by default; one order or one a block).
+
+        Returns:
+            (uint8 (n, block_size), bool (n,): the block came from the log).
+        """
+        copies = self.history.newest_copies(blocks, self.at if at is None else at)
+        return self.read_with(blocks, copies), copies >= 0
+
+
+@dataclass(frozen=True, slots=True)
+class InodeVersions(Table):
+    """Distinct states of inodes in the log, by (inode table block, order, number).
+
+    States of one inode are oldest first. A state equal to the one before it is left out; an
+    all-zero slot is kept only where it follows a used one.
+
+    Attributes:
+        number: int64, inode number.
+        order: int64, order of the transaction that first shows the state.
+        tag: int64, row of `log.tags`.
+        rows: uint8 (n, inode size).
+    """
+
+    number: Int64s
+    order: Int64s
+    tag: Int64s
+    rows: Bytes2D
+
+
+@dataclass(frozen=True, slots=True)
+class _TableCopies(Table):
+    """Copies of inode table blocks: row of `log.tags` and the first inode number in each."""
+
+    tag: Int64s
+    first: Int64s
+    last: Int64s  # last inode number of the group
+
+
+def inode_versions(fs: FileSystem, history: BlockHistory) -> InodeVersions:
+    """Every inode state that the log holds."""
+    none = np.zeros(0, np.int64)
+    parts = [InodeVersions(none, none, none, np.zeros((0, fs.superblock.inode_size), np.uint8))]
+    parts += inode_version_batches(fs, history)
+    return InodeVersions.concat(parts)
+
+
+def inode_version_batches(
+    fs: FileSystem, history: BlockHistory, of_other_layout: bool = True
+) -> Iterator[InodeVersions]:
+    """The same in pieces; two that follow each other share one inode table block at most.
+
+    States are as the file system would have them now, whatever inode size and checksums were in
+    force (see `epochs`). Where the size changed, those of each size come by themselves.
+
+    Args:
+        fs: the file system.
+        history: the log's copies.
+        of_other_layout: those too that were written when inodes had another size, or tables
+            other places.
+    """
+    epochs, now = epochs_of(fs, history), fs.superblock.inode_size
+    sizes = {now, *(epoch.inode_size for epoch in epochs.epochs if of_other_layout)}
+    for size in sorted(sizes):
+        copies = _table_copies(fs, history, epochs, size)
+        copies = copies if of_other_layout else _present(history, epochs, copies)
+        pieces = ((*piece, size, epochs) for piece in _batches(history, copies))
+        yield from prefetch_map(lambda one: _changes(history, *one), pieces)
+
+
+def _table_copies(fs: FileSystem, history: BlockHistory, epochs: Epochs, size: int) -> _TableCopies:
+    """The copies in a history whose block lies in an inode table, of inodes of one size."""
+    per_group = fs.superblock.inodes_per_group
+    group, byte = table_places(fs, history, epochs.moved)
+    inside = (group >= 0) & (byte // size < per_group)
+    if not epochs.is_single:
+        inside &= epochs.sizes(history.tids) == size
+    rows = np.flatnonzero(inside)
+    group = group[rows]
+    first = group * per_group + byte[rows] // size + 1
+    return _TableCopies(history.tag_rows[rows], first, (group + 1) * per_group)
+
+
+def _present(history: BlockHistory, epochs: Epochs, copies: _TableCopies) -> _TableCopies:
+    """The copies of tables that were where they are now."""
+    kept = history.log.tags.order[copies.tag] >= epochs.first_of_layout
+    return copies.take(kept)
+
+
+def _batches(history: BlockHistory, copies: _TableCopies) -> Iterator[tuple[_TableCopies, bool]]:
+    """Chunks of copies; True when the first one is the last of the chunk before."""
+    step = history.log.reader.chunk
+    for start in range(0, len(copies.tag), step):
+        piece = slice(max(start - 1, 0), start + step)
+        yield copies.take(piece), start > 0
+
+
+def _changes(
+    history: BlockHistory, copies: _TableCopies, overlaps: bool, size: int, epochs: Epochs
+) -> InodeVersions:
+    """The states in a chunk that differ from the copy before."""
+    log = history.log
+    rows = log.read_copies(copies.tag)
+    per_block = rows.shape[1] // size
+    slots = rows[:, : per_block * size].reshape(len(rows), per_block, size)
+    words = slots.view(np.uint64)  # an eighth of what there is to compare
+    numbers = copies.first[:, None] + np.arange(per_block)
+    used = np.bitwise_or.reduce(words, axis=2) != 0
+    follows = copies.first[1:] == copies.first[:-1]
+    keep = used.copy()
+    differs = (words[1:] != words[:-1]).any(axis=2)
+    keep[1:] = np.where(follows[:, None], differs, used[1:])
+    keep &= numbers <= copies.last[:, None]
+    if overlaps:
+        keep[0] = False
+    kept = np.flatnonzero(keep)
+    tag = copies.tag[kept // per_block]
+    states = slots.reshape(-1, size)[kept]
+    number, order = numbers.reshape(-1)[kept], log.tags.order[tag]
+    return InodeVersions(number, order, tag, epochs.today(states, number, order))

@@ -1,0 +1,99 @@
+"""Blocks that are what they are by where they lie."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ext4kit.arrays.lookup import SortedIndex, values_at
+from ext4kit.filesystem.geometry import (
+    descriptor_blocks_count,
+    first_block,
+    group_overhead,
+    has_superblock,
+)
+from ext4kit.journal.block_types.types import Content
+from ext4kit.parsers.features import Incompat
+
+if TYPE_CHECKING:
+    from ext4kit.filesystem import FileSystem
+    from ext4kit.journal.log import Log
+
+
+def by_place(fs: FileSystem, log: Log, blocks: Any) -> tuple[Any, Any]:
+    """What blocks are by their place alone.
+
+    Args:
+        fs: the file system.
+        log: its log.
+        blocks: int64 (n,), block numbers.
+
+    Returns:
+        (int64 Content (n,), int64 (n,)): beside a bitmap its group, beside an inode table block
+        its first inode, else -1.
+    """
+    kind, number = np.zeros(len(blocks), np.int64), np.full(len(blocks), -1)
+    superblock = fs.superblock
+    group = (blocks - superblock.first_data_block) // superblock.blocks_per_group
+    inside = (blocks >= 0) & (blocks < superblock.blocks_count)
+    kind[~inside] = Content.OUTSIDE
+    wanted = np.unique(group[inside & (group >= 0) & (group < len(fs.groups))])
+    _classify_overhead(fs, blocks, group, wanted, kind)
+    groups = fs.groups
+    for content, places in (
+        (Content.BLOCK_BITMAP, groups.block_bitmap),
+        (Content.INODE_BITMAP, groups.inode_bitmap),
+    ):
+        owner = _found_in(places, blocks)
+        kind[owner >= 0], number[owner >= 0] = content, owner[owner >= 0]
+    first = first_inodes(fs, blocks)
+    kind[first >= 0], number[first >= 0] = Content.INODES, first[first >= 0]
+    if log.home is log.reader.blocks:
+        kind[np.isin(blocks, log.reader.log_blocks)] = Content.JOURNAL
+    if Incompat.MMP in superblock.features:
+        kind[blocks == superblock.mmp_block] = Content.MMP
+    return kind, number
+
+
+def _classify_overhead(fs: FileSystem, blocks: Any, group: Any, wanted: Any, kind: Any) -> None:
+    """Superblocks and group descriptors, of the groups that any of the blocks lies in."""
+    superblock = fs.superblock
+    if not len(wanted):
+        return
+    rank = np.searchsorted(wanted, group)
+    known = (rank < len(wanted)) & (wanted[np.minimum(rank, len(wanted) - 1)] == group)
+    if not known.any():
+        return
+    numbers = wanted.tolist()
+    starts = np.array([first_block(superblock, each) for each in numbers])
+    copies = np.array([has_superblock(superblock, each) for each in numbers])
+    lengths = np.array([group_overhead(superblock, each) for each in numbers])
+    rank = np.where(known, rank, 0)
+    inside = blocks - starts[rank]
+    descriptors = known & (inside >= 0) & (inside < lengths[rank])
+    kind[descriptors] = Content.DESCRIPTORS
+    kind[known & copies[rank] & (inside == 0)] = Content.SUPERBLOCK
+    kind[blocks == 1024 // superblock.block_size] = Content.SUPERBLOCK
+    most = superblock.first_data_block + 1 + descriptor_blocks_count(superblock)
+    early = (blocks > 1024 // superblock.block_size) & (blocks < most) & (group == 0)
+    kind[early] = Content.DESCRIPTORS
+
+
+def _found_in(places: Any, blocks: Any) -> Any:
+    """Place of each block in a column, -1 where it is not there."""
+    order = np.argsort(places, kind="stable")
+    return values_at(order, SortedIndex(places[order]).rows(blocks))
+
+
+def first_inodes(fs: FileSystem, blocks: Any) -> Any:
+    """First inode number in each block of an inode table, -1 elsewhere."""
+    superblock = fs.superblock
+    per_block = superblock.block_size // superblock.inode_size
+    starts = fs.groups.inode_table
+    order = np.argsort(starts, kind="stable")
+    place = np.searchsorted(starts[order], blocks, side="right") - 1
+    group = order[np.maximum(place, 0)]
+    slot = (blocks - starts[group]) * per_block
+    fits = (place >= 0) & (slot >= 0) & (slot < superblock.inodes_per_group)
+    return np.where(fits, group * superblock.inodes_per_group + slot + 1, -1)

@@ -1,0 +1,155 @@
+"""Blocks that are what they are by whose they were: from inodes in the log and on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ext4kit.arrays.grouping import expand
+from ext4kit.errors import AccessError
+from ext4kit.filesystem.block_maps import BlockMaps, has_map, map_inodes
+from ext4kit.journal.block_history import BlockHistory, CopiesAsOf, inode_version_batches
+from ext4kit.journal.block_types.types import Content
+from ext4kit.parsers.inode import InodeTable, parse_inodes
+
+if TYPE_CHECKING:
+    from ext4kit.filesystem import FileSystem
+
+AT_ONCE = 1 << 20  # claims that are looked at together
+TID_ON_DISK = np.iinfo(np.int64).max  # the order of what is on disk: newer than all of the log
+TYPES = ((0x4000, Content.DIRECTORY), (0xA000, Content.SYMLINK), (0x8000, Content.FILE_DATA))
+
+
+@dataclass(slots=True)
+class Owners:
+    """Who had each of some blocks, and from which transaction on.
+
+    Attributes:
+        blocks: int64, the blocks asked about, ascending.
+        claims: int64 (n, 5): place in `blocks`, order, inode number, Content, generation.
+    """
+
+    blocks: Any
+    claims: Any = field(default_factory=lambda: np.zeros((0, 5), np.int64))
+
+    @property
+    def unowned(self) -> Any:
+        """Blocks (int64) without any owner."""
+        mask = np.ones(len(self.blocks), bool)
+        mask[self.claims[:, 0]] = False
+        return self.blocks[mask]
+
+    def add(self, table: InodeTable, order: Any, maps: BlockMaps) -> None:
+        """The maps of inodes as they were after the transactions `order` (int64, one an inode)."""
+        runs = maps.runs
+        kind = self._kinds(table)
+        self._claim(runs.physical, runs.length, runs.owner, kind[runs.owner], table, order)
+        owner, block = maps.tree_blocks
+        nodes = np.full(len(block), int(Content.MAP_NODE))
+        self._claim(block, np.ones_like(block), owner, nodes, table, order)
+        xattrs = np.flatnonzero(table.file_acl > 0)
+        acls = np.full(len(xattrs), int(Content.XATTR))
+        ones = np.ones(len(xattrs), np.int64)
+        self._claim(table.file_acl[xattrs], ones, xattrs, acls, table, order)
+
+    def _kinds(self, table: InodeTable) -> Any:
+        kind = np.zeros(len(table), np.int64)
+        for mode, content in TYPES:
+            kind[table.mode & 0xF000 == mode] = content
+        return kind
+
+    def _claim(
+        self, first: Any, length: Any, owner: Any, kind: Any, table: InodeTable, order: Any
+    ) -> None:
+        low = np.searchsorted(self.blocks, first)
+        counts = np.searchsorted(self.blocks, first + length) - low
+        rows = np.flatnonzero(counts)
+        total = np.cumsum(counts[rows])
+        while len(rows):
+            size = max(int(np.searchsorted(total - total[0] + counts[rows[0]], AT_ONCE)), 1)
+            piece, rows, total = rows[:size], rows[size:], total[size:]
+            run, step = expand(counts[piece])
+            inode = owner[piece][run]
+            claims = (low[piece][run] + step, order[inode], table.number[inode], kind[piece][run],
+                      table.generation[inode])  # fmt: skip
+            self._keep(np.stack(claims, axis=1))
+
+    def _keep(self, claims: Any) -> None:
+        """The first claim of each owner on each block; a number used again is another owner."""
+        every = np.concatenate([self.claims, claims])
+        owner = [0, 2, 3, 4]
+        every = every[np.lexsort((every[:, 1], *every[:, owner[::-1]].T))]
+        fresh = np.ones(len(every), bool)
+        fresh[1:] = (every[1:, owner] != every[:-1, owner]).any(axis=1)
+        self.claims = every[fresh]
+
+    def of(self, blocks: Any, order: Any) -> tuple[Any, Any]:
+        """(Content, inode number) of blocks as of transactions; (0, -1) where nobody is known.
+
+        Meant is the last owner who came not later; else the first who came later.
+        """
+        claims = self.claims[np.lexsort((self.claims[:, 1], self.claims[:, 0]))]
+        if not len(claims):
+            return np.zeros(len(blocks), np.int64), np.full(len(blocks), -1)
+        place = np.searchsorted(self.blocks, blocks)
+        orders = np.unique(claims[:, 1])
+        width = len(orders) + 1
+        keys = claims[:, 0] * width + np.searchsorted(orders, claims[:, 1])
+        rank = np.searchsorted(orders, order, side="right") - 1
+        row = np.searchsorted(keys, place * width + rank, side="right") - 1
+        earlier = (row >= 0) & (claims[row, 0] == place)
+        row = np.where(earlier, row, np.minimum(row + 1, len(claims) - 1))
+        known = claims[row, 0] == place
+        return np.where(known, claims[row, 3], 0), np.where(known, claims[row, 2], -1)
+
+
+def find_block_owners(fs: FileSystem, history: BlockHistory, blocks: Any) -> Owners:
+    """Who had some blocks (int64): by the inodes in the log, then by those on disk.
+
+    The inodes on disk are read only for blocks of which no inode in the log tells.
+    """
+    owners = Owners(np.unique(blocks))
+    for table, order in _journal_inodes(fs, history):
+        as_of = CopiesAsOf(fs.blocks, history, 0)
+        maps = _block_maps(fs, table, _fetch_as_of(as_of, order))
+        owners.add(table, order, maps)
+    if len(owners.unowned):
+        for table in fs.inode_batches():
+            maps = _block_maps(fs, table, lambda wanted, _: fs.fetch(wanted))
+            owners.add(table, np.full(len(table), TID_ON_DISK), maps)
+    return owners
+
+
+def _journal_inodes(fs: FileSystem, history: BlockHistory) -> Iterator[tuple[InodeTable, Any]]:
+    """Every inode state of the log, with the order of the transaction that shows it first."""
+    for piece in inode_version_batches(fs, history):
+        if len(piece):
+            yield parse_inodes(piece.rows, piece.number, fs.superblock), piece.order
+
+
+def _fetch_as_of(as_of: CopiesAsOf, order: Any) -> Any:
+    """Reads tree blocks as they were when their owner was."""
+
+    def fetch(blocks: Any, owners: Any) -> tuple[Any, Any]:
+        try:
+            return as_of.read_at(blocks, order[owners])[0], np.ones(len(blocks), bool)
+        except AccessError:
+            none = np.zeros((len(blocks), as_of.block_size), np.uint8)
+            return none, np.zeros(len(blocks), bool)
+
+    return fetch
+
+
+def _block_maps(fs: FileSystem, table: InodeTable, fetch: Any) -> BlockMaps:
+    return map_inodes(
+        table.i_block,
+        table.flags,
+        has_map(table.mode, table.size, table.flags),
+        fs.superblock.blocks_count,
+        fs.superblock.block_size,
+        fetch,
+        fs.blocks.blocks_count,
+    )

@@ -1,0 +1,331 @@
+"""Space: blocks and inodes given out and taken back, told by bitmaps, groups and superblock.
+
+Nothing is written before the end: then every cluster that a changed inode had is free, and
+every one that it has now is in use, whatever happened in between.
+Source: kernel fs/ext4/fast_commit.c, `ext4_fc_set_bitmaps_and_counters`; fs/ext4/mballoc.c,
+`ext4_mb_mark_context`; fs/ext4/ialloc.c, `ext4_mark_inode_used`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ext4kit.arrays.grouping import expand
+from ext4kit.errors import CorruptError
+from ext4kit.filesystem import FileSystem
+from ext4kit.filesystem.geometry import descriptor_blocks, descriptors_per_block, group_and_slot
+from ext4kit.journal.fast_commits.fields import get_field, set_fields
+from ext4kit.journal.fast_commits.overlay import BlockOverlay
+from ext4kit.parsers.checksums import ONES, crc32c
+from ext4kit.parsers.features import RoCompat
+from ext4kit.parsers.group import (
+    DESCRIPTOR,
+    DESCRIPTOR_64,
+    GroupFlags,
+    bitmap_checksum,
+    descriptor_checksum,
+)
+from ext4kit.parsers.superblock import SUPERBLOCK, SUPERBLOCK_OFFSET
+
+_NONE = np.zeros(0, np.int64)
+Spans = list[tuple[Any, Any]]  # (first blocks, lengths), int64 columns
+
+
+class BlockAllocator:
+    """What is free, what was taken and what came back.
+
+    Args:
+        fs: the file system before the fast commits.
+        draft: takes the changes.
+        reserved: (first blocks, lengths) that fast commits name: never given out.
+    """
+
+    def __init__(self, fs: FileSystem, draft: BlockOverlay, reserved: tuple[Any, Any]) -> None:
+        self._fs = fs
+        self._draft = draft
+        superblock = fs.superblock
+        self._ratio = superblock.cluster_ratio
+        self._per_group = superblock.bits_per_group
+        self._reserved = self._clusters([reserved])
+        self._busy: dict[int, Any] = {}
+        self._freed: Spans = []
+        self._taken: Spans = []
+        self._kept: Spans = []
+        self._inodes: dict[int, tuple[bool, bool]] = {}
+        self._free_blocks = fs.groups.free_blocks_count.copy()
+        self._free_inodes = fs.groups.free_inodes_count.copy()
+
+    # -- blocks ---------------------------------------------------------------------------
+
+    def note_freed(self, first: Any, length: Any) -> None:
+        """These blocks (int64 columns) belonged to an inode that is changed."""
+        self._freed.append((first, length))
+
+    def note_used(self, first: Any, length: Any) -> None:
+        """These blocks (int64 columns) belong to an inode after the change."""
+        self._taken.append((first, length))
+
+    def keep(self, block: int) -> None:
+        """This block is in use after the change; other inodes may have it as well."""
+        self._kept.append((np.array([block]), np.ones(1, np.int64)))
+
+    def allocate(self, group: int) -> int:
+        """The first block of a free cluster, in `group` if it can be.
+
+        Raises:
+            CorruptError: there is none left.
+        """
+        with_room = np.flatnonzero(self._fs.groups.free_blocks_count > 0)
+        order = np.concatenate([with_room[with_room >= group], with_room[with_room < group]])
+        for candidate in order.tolist():
+            busy = self._unavailable(candidate)
+            place = int(np.argmin(busy))
+            if not busy[place]:
+                busy[place] = 1
+                return self._first_block(candidate, place)
+        raise CorruptError("block bitmaps", None, "no free block is left")
+
+    def _unavailable(self, group: int) -> Any:
+        """The group's clusters that cannot be given out: in use, or named by a fast commit."""
+        if group not in self._busy:
+            bits = self._fs.bitmaps.block_bitmap(group).copy()
+            bits[self._clusters_in(group) :] = 1
+            start = group * self._per_group
+            first, end = (np.clip(edge - start, 0, len(bits)) for edge in self._reserved)
+            for one, other in zip(first.tolist(), end.tolist(), strict=True):
+                bits[one:other] = 1
+            self._busy[group] = bits
+        return self._busy[group]
+
+    def _clusters_in(self, group: int) -> int:
+        """Clusters of a group; the last one can be short."""
+        superblock = self._fs.superblock
+        left = superblock.blocks_count - superblock.first_data_block
+        return min(-(-left // self._ratio) - group * self._per_group, self._per_group)
+
+    def _first_block(self, group: int, cluster: int) -> int:
+        base = self._fs.superblock.first_data_block
+        return base + (group * self._per_group + cluster) * self._ratio
+
+    def _clusters(self, spans: Spans) -> tuple[Any, Any]:
+        """(first cluster, one behind the last) of spans of blocks, counted over all groups."""
+        first = np.concatenate([_NONE, *(span[0] for span in spans)])
+        length = np.concatenate([_NONE, *(span[1] for span in spans)])
+        start = first - self._fs.superblock.first_data_block
+        return start // self._ratio, -(-(start + length) // self._ratio)
+
+    def count_clusters(self, first: Any, length: Any) -> int:
+        """How many clusters some blocks lie in."""
+        start, end = self._clusters([(first, length)])
+        order = np.argsort(start)
+        start, end = start[order], end[order]
+        seen = np.concatenate([[0], np.maximum.accumulate(end)[:-1]]) if len(end) else end
+        return int(np.maximum(end - np.maximum(start, seen), 0).sum())
+
+    def _by_group(self, spans: Spans) -> dict[int, tuple[Any, Any]]:
+        """Per group: (first, one behind the last) cluster of each span, counted in the group."""
+        start, end = self._clusters(spans)
+        row, step = expand((end - 1) // self._per_group - start // self._per_group + 1)
+        group = start[row] // self._per_group + step
+        base = group * self._per_group
+        first = np.maximum(start[row] - base, 0)
+        last = np.minimum(end[row] - base, self._per_group)
+        order = np.argsort(group, kind="stable")
+        edges = np.flatnonzero(np.diff(group[order])) + 1
+        parts = np.split(order, edges) if len(order) else []
+        return {int(group[part[0]]): (first[part], last[part]) for part in parts}
+
+    def _clusters_of_runs(self, spans: tuple[Any, Any] | None) -> Any:
+        """Per cluster of a group (bool): in one of the spans."""
+        delta = np.zeros(self._per_group + 1, np.int64)
+        if spans is not None:
+            np.add.at(delta, spans[0], 1)
+            np.add.at(delta, spans[1], -1)
+        return np.cumsum(delta)[:-1] > 0
+
+    # -- inodes ---------------------------------------------------------------------------
+
+    def note_inode(self, number: int, used: bool, directory: bool) -> None:
+        """What an inode is after the change: in use or not, a directory or not."""
+        self._inodes[number] = (used, directory)
+
+    # -- the end --------------------------------------------------------------------------
+
+    def write_all(self) -> int:
+        """Write bitmaps, descriptors and the superblock's counts.
+
+        Returns:
+            Clusters that a changed inode takes although another one has them.
+        """
+        parts = [self._by_group(spans) for spans in (self._freed, self._taken, self._kept)]
+        clashes = 0
+        for group in sorted(set().union(*parts)):
+            if 0 <= group < len(self._fs.groups):
+                clashes += self._finish_blocks(group, *(part.get(group) for part in parts))
+        self._finish_inodes()
+        self._finish_superblock()
+        return clashes
+
+    def _finish_blocks(self, group: int, freed: Any, taken: Any, kept: Any) -> int:
+        before = self._fs.bitmaps.block_bitmap(group)
+        given, now = self._clusters_of_runs(freed), self._clusters_of_runs(taken)
+        in_use = now | self._clusters_of_runs(kept)
+        after = np.where(in_use, 1, np.where(given, 0, before)).astype(np.uint8)
+        clashes = int((now & (before != 0) & ~given).sum())
+        if (after == before).all():
+            return clashes
+        uninitialised = self._is_uninitialised(group, GroupFlags.BLOCK_UNINIT)
+        block = int(self._fs.groups.block_bitmap[group])
+        row = self._write_bits(block, after, self._clusters_in(group), uninitialised)
+        change = int(before.astype(np.int64).sum() - after.astype(np.int64).sum())
+        self._free_blocks[group] += change
+        descriptor = self._descriptor(group)
+        descriptor.add("bg_free_blocks_count", change)
+        descriptor.clear_flag(GroupFlags.BLOCK_UNINIT)
+        if self._fs.superblock.has_metadata_checksums:
+            covered = row[: self._per_group // 8]
+            checksum = bitmap_checksum(self._fs.superblock, covered.tobytes())
+            descriptor.set("bg_block_bitmap_csum", checksum)
+        descriptor.write_checksum()
+        return clashes
+
+    def _write_bits(self, block: int, bits: Any, there: int, anew: bool) -> Any:
+        """Write a bitmap; one that was never written gets ones behind its last bit."""
+        row = self._draft.zeroed(block) if anew else self._draft.writable(block)
+        whole = np.unpackbits(row, bitorder="little")
+        whole[: len(bits)] = bits
+        if anew:
+            whole[there:] = 1
+        row[:] = np.packbits(whole, bitorder="little")
+        return row
+
+    def _is_uninitialised(self, group: int, flag: GroupFlags) -> bool:
+        superblock = self._fs.superblock
+        lazy = superblock.has_metadata_checksums or RoCompat.UNINIT_BG in superblock.features
+        return lazy and bool(int(self._fs.groups.flags[group]) & flag)
+
+    def _descriptor(self, group: int) -> _GroupDescriptor:
+        superblock = self._fs.superblock
+        index, slot = divmod(group, descriptors_per_block(superblock))
+        block = int(descriptor_blocks(superblock)[index])
+        at = slot * superblock.descriptor_size
+        row = self._draft.writable(block)[at : at + superblock.descriptor_size]
+        return _GroupDescriptor(self._fs, group, row)
+
+    def _finish_inodes(self) -> None:
+        numbers = np.array(sorted(self._inodes), np.int64)
+        groups, slots = group_and_slot(self._fs.superblock, numbers)
+        for group in np.unique(groups).tolist():
+            here = groups == group
+            self._finish_inode_group(group, numbers[here], slots[here])
+
+    def _finish_inode_group(self, group: int, numbers: Any, slots: Any) -> None:
+        fs = self._fs
+        before = fs.bitmaps.inode_bitmap(group)
+        after = before.copy()
+        states = [self._inodes[number] for number in numbers.tolist()]
+        after[slots] = [used for used, _ in states]
+        directories = sum(used and directory for used, directory in states)
+        old = fs.inode_table(numbers)
+        was = (before[slots] != 0) & ((old.mode & 0xF000) == 0x4000)
+        descriptor = self._descriptor(group)
+        descriptor.add("bg_used_dirs_count", directories - int(was.sum()))
+        if (after != before).any():
+            lazy = self._is_uninitialised(group, GroupFlags.INODE_UNINIT)
+            block = int(fs.groups.inode_bitmap[group])
+            row = self._write_bits(block, after, len(after), lazy)
+            change = int(before.astype(np.int64).sum() - after.astype(np.int64).sum())
+            self._free_inodes[group] += change
+            descriptor.add("bg_free_inodes_count", change)
+            if fs.superblock.has_metadata_checksums:
+                checksum = bitmap_checksum(fs.superblock, row[: len(after) // 8].tobytes())
+                descriptor.set("bg_inode_bitmap_csum", checksum)
+            self._lower_itable_unused(
+                descriptor, group, int(np.flatnonzero(after).max(initial=-1)) + 1
+            )
+        descriptor.write_checksum()
+
+    def _lower_itable_unused(self, descriptor: _GroupDescriptor, group: int, used: int) -> None:
+        """The inode table counts as written up to the last inode in use; new slots are zeros."""
+        superblock = self._fs.superblock
+        if not (superblock.has_metadata_checksums or RoCompat.UNINIT_BG in superblock.features):
+            return
+        whole = self._is_uninitialised(group, GroupFlags.INODE_UNINIT)
+        unused = descriptor.get("bg_itable_unused")
+        written = 0 if whole else superblock.inodes_per_group - unused
+        descriptor.clear_flag(GroupFlags.INODE_UNINIT)
+        if used <= written:
+            return
+        descriptor.set("bg_itable_unused", superblock.inodes_per_group - used)
+        if not whole and int(self._fs.groups.flags[group]) & GroupFlags.INODE_ZEROED:
+            return
+        base = group * superblock.inodes_per_group + 1
+        numbers = np.arange(base + written, base + used)
+        rows, _ = self._fs.inode_rows(numbers)
+        for number in numbers[rows.any(axis=1)].tolist():
+            if number not in self._inodes:
+                writable_inode(self._fs, self._draft, number)[:] = 0
+
+    def _finish_superblock(self) -> None:
+        superblock = self._fs.superblock
+        block, at = divmod(SUPERBLOCK_OFFSET, superblock.block_size)
+        row = self._draft.writable(block)[at : at + SUPERBLOCK.size]
+        free = int(self._free_blocks.sum()) * self._ratio
+        set_fields(
+            SUPERBLOCK,
+            row,
+            s_free_blocks_count_lo=free,
+            s_free_inodes_count=int(self._free_inodes.sum()),
+        )
+        if superblock.descriptor_size >= DESCRIPTOR_64.size:
+            set_fields(SUPERBLOCK, row, s_free_blocks_count_hi=free >> 32)
+        if superblock.has_metadata_checksums:
+            set_fields(
+                SUPERBLOCK, row, s_checksum=crc32c(ONES, row[: SUPERBLOCK.offset_of("s_checksum")])
+            )
+
+
+def writable_inode(fs: FileSystem, draft: BlockOverlay, number: int) -> Any:
+    """An inode's bytes in its table block, to be changed in place."""
+    superblock = fs.superblock
+    group, slot = group_and_slot(superblock, number)
+    block, at = divmod(slot * superblock.inode_size, superblock.block_size)
+    row = draft.writable(int(fs.groups.inode_table[group]) + block)
+    return row[at : at + superblock.inode_size]
+
+
+class _GroupDescriptor:
+    """One group descriptor that is changed in place; fields are named without _lo and _hi."""
+
+    def __init__(self, fs: FileSystem, group: int, row: Any) -> None:
+        self._superblock = fs.superblock
+        self._group = group
+        self._row = row
+        self._wide = len(row) >= DESCRIPTOR_64.size
+
+    def get(self, field: str) -> int:
+        low = get_field(DESCRIPTOR, self._row, f"{field}_lo")
+        high = get_field(DESCRIPTOR_64, self._row, f"{field}_hi") if self._wide else 0
+        return high << 16 | low
+
+    def set(self, field: str, value: int) -> None:
+        set_fields(DESCRIPTOR, self._row, **{f"{field}_lo": value})
+        if self._wide:
+            set_fields(DESCRIPTOR_64, self._row, **{f"{field}_hi": value >> 16})
+
+    def add(self, field: str, change: int) -> None:
+        self.set(field, max(self.get(field) + change, 0))
+
+    def clear_flag(self, flag: GroupFlags) -> None:
+        set_fields(
+            DESCRIPTOR,
+            self._row,
+            bg_flags=get_field(DESCRIPTOR, self._row, "bg_flags") & ~int(flag),
+        )
+
+    def write_checksum(self) -> None:
+        checksum = descriptor_checksum(self._superblock, self._group, self._row)
+        if checksum >= 0:
+            set_fields(DESCRIPTOR, self._row, bg_checksum=checksum)

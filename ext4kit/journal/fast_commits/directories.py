@@ -1,0 +1,334 @@
+"""Directories while fast commits change them: in blocks, with a hash index, or in the inode.
+
+Source: kernel fs/ext4/namei.c, `ext4_add_entry`, `ext4_init_new_dir`; fs/ext4/inline.c,
+`ext4_convert_inline_data_nolock`.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+
+from ext4kit.errors import CorruptError
+from ext4kit.filesystem.geometry import group_and_slot
+from ext4kit.journal.fast_commits.dirents import (
+    DirentArea,
+    DirentRecord,
+    NewDirent,
+    dirent_size,
+    entries_end,
+    write_tail,
+)
+from ext4kit.journal.fast_commits.extents import ExtentList
+from ext4kit.journal.fast_commits.htree import HtreeEditor
+from ext4kit.journal.fast_commits.inodes import (
+    I_BLOCK,
+    InodeEditor,
+    InodeEditors,
+    remove_inline_xattr,
+)
+from ext4kit.parsers import xattr
+from ext4kit.parsers.directory import DIRENT, parse_entries
+from ext4kit.parsers.features import Compat, Incompat
+from ext4kit.parsers.htree import UNSIGNED_STEP, dirhash
+from ext4kit.parsers.inode import InodeFlags
+
+UNSIGNED_HASH = 0x2  # s_flags
+SIPHASH = 6  # the highest one that is known
+INLINE_ENTRIES = I_BLOCK + 4  # the parent's number stands in front of them
+INLINE_END = I_BLOCK + 60
+DIRECTORY = 2
+BLOCKS_AT_ONCE = 4096
+MOST_BLOCKS = 1 << 22  # of a directory: no more than a believable one has
+
+
+class DirectoryEditor:
+    """One directory.
+
+    Args:
+        subjects: all inodes.
+        subject: the directory's.
+
+    Raises:
+        CorruptError: it is no directory, or its map is damaged.
+    """
+
+    def __init__(self, subjects: InodeEditors, subject: InodeEditor) -> None:
+        if not subject.in_use or not subject.is_directory:
+            raise CorruptError(f"inode {subject.number}", None, "is no directory")
+        self._subjects = subjects
+        self.subject = subject
+        self._superblock = subjects.fs.superblock
+        self._typed = subjects.fs.has_file_types
+        self._size = self._superblock.block_size
+        self._seed = subjects.seed(subject)
+        self._blocks: list[int] | None = None
+        self._names: dict[bytes, int] | None = None
+        self._room: Any = None
+
+    # -- blocks ---------------------------------------------------------------------------
+
+    @property
+    def blocks(self) -> list[int]:
+        """The block of each file block."""
+        if self._blocks is None:
+            count = -(-self.subject.size // self._size)
+            if count > MOST_BLOCKS:
+                raise CorruptError(f"directory {self.subject.number}", None, "too large")
+            found = self.subject.content().up_to(count).blocks().tolist()
+            if len(found) != count:
+                raise CorruptError(f"directory {self.subject.number}", None, "has holes")
+            self._blocks = found
+        return self._blocks
+
+    def _edit(self, number: int) -> Any:
+        if not 0 <= number < len(self.blocks):
+            raise CorruptError(f"directory {self.subject.number}", None, f"no block {number}")
+        return self._subjects.draft.writable(self.blocks[number])
+
+    def _append(self) -> tuple[int, Any]:
+        """(number, bytes) of a new file block."""
+        subject = self.subject
+        if subject.extents is None:
+            what = "grows, but it is not mapped by extents"
+            raise CorruptError(f"directory {subject.number}", None, what)
+        number = len(self.blocks)
+        ratio = self._superblock.cluster_ratio
+        block = subject.extents.block_in_cluster(number, ratio)
+        if not block:
+            group = group_and_slot(self._superblock, subject.number)[0]
+            block = self._subjects.space.allocate(group) + number % ratio
+        row = self._subjects.draft.zeroed(block)
+        subject.extents = subject.extents.with_range(number, 1, block, False)
+        subject.map_changed = subject.changed = True
+        self.blocks.append(block)
+        subject.size = len(self.blocks) * self._size
+        return number, row
+
+    def _leaf(self, number: int) -> DirentArea:
+        row = self._edit(number)
+        end = entries_end(self._size, self._seed is not None)
+        return DirentArea(row, 0, end, self._size, self._typed)
+
+    def _write_tail(self, number: int) -> None:
+        write_tail(self._edit(number), self._seed)
+
+    # -- names ----------------------------------------------------------------------------
+
+    @property
+    def _indexed(self) -> bool:
+        by_hash = Compat.DIR_INDEX in self._superblock.features
+        return by_hash and bool(self.subject.flags & InodeFlags.INDEX)
+
+    def find(self, name: bytes) -> int:
+        """The inode number that a name leads to, 0 without such a name.
+
+        Raises:
+            CorruptError: the directory is damaged.
+        """
+        found = self._find(name)
+        return found[1].inode if found else 0
+
+    def _find(self, name: bytes) -> tuple[int, DirentRecord] | None:
+        """(file block or inline part, record) of a name."""
+        for number, stretch in self._areas_for(name):
+            for slot in stretch.records():
+                if slot.inode and slot.name == name:
+                    return number, slot
+        return None
+
+    def _areas_for(self, name: bytes) -> list[tuple[int, DirentArea]]:
+        if self.subject.is_inline:
+            return list(enumerate(self._inline_parts()))
+        if self._indexed:
+            index = self._index()
+            return [(one, self._leaf(one)) for one in index.leaves_for(self._hash(index, name))]
+        number = self._linear_names().get(name)
+        return [] if number is None else [(number, self._leaf(number))]
+
+    def _linear_names(self) -> dict[bytes, int]:
+        """The file block of each name of a directory without index; its blocks' room as well."""
+        if self._names is None:
+            self._names, rooms = {}, []
+            blocks = np.array(self.blocks, np.int64)
+            for start in range(0, len(blocks), BLOCKS_AT_ONCE):
+                rows = self._subjects.draft.read_many(blocks[start : start + BLOCKS_AT_ONCE])
+                rooms.append(self._read_names(rows, start))
+            self._room = np.concatenate([np.zeros(0, np.int64), *rooms])
+        return self._names
+
+    def _read_names(self, rows: Any, first: int) -> Any:
+        """Learn the names in some blocks; an upper bound of the room in each."""
+        assert self._names is not None
+        end = entries_end(self._size, self._seed is not None)
+        table, broken = parse_entries(rows, self._typed, end=end)
+        if (broken >= 0).any():
+            raise CorruptError(f"directory {self.subject.number}", None, "entries break off")
+        places = (table.block + first).tolist()
+        self._names |= dict(zip(table.names(rows), places, strict=True))
+        used = -(-(DIRENT.size + table.name_length) // 4) * 4
+        return end - np.bincount(table.block, used, len(rows)).astype(np.int64)
+
+    def remove(self, name: bytes, inode: int) -> bool:
+        """Take a name out if it leads to that inode; False when the name is not there.
+
+        Raises:
+            CorruptError: the directory is damaged.
+        """
+        found = self._find(name)
+        if found is None:
+            return False
+        number, slot = found
+        if slot.inode != inode:
+            return True
+        if self.subject.is_inline:
+            part = self._inline_parts()[number]
+            part.remove(slot.offset)
+            self.subject.changed = True
+            return True
+        self._leaf(number).remove(slot.offset)
+        self._write_tail(number)
+        if self._names is not None:
+            del self._names[name]
+            self._room[number] += dirent_size(len(name))
+        return True
+
+    def add(self, entry: NewDirent) -> None:
+        """Put a name in that is not there yet.
+
+        Raises:
+            CorruptError: the directory is damaged, or cannot grow.
+        """
+        if self.subject.is_inline:
+            if any(part.insert(entry) for part in self._inline_parts()):
+                self.subject.changed = True
+                return
+            self._convert_inline()
+        if self._indexed:
+            self._add_indexed(entry)
+        else:
+            self._add_linear(entry)
+
+    def _add_linear(self, entry: NewDirent) -> None:
+        names, wanted = self._linear_names(), dirent_size(len(entry.name))
+        for number in np.flatnonzero(self._room >= wanted).tolist():
+            if self._leaf(number).insert(entry):
+                break
+        else:
+            number, _ = self._append()
+            self._leaf(number).rewrite([entry])
+            self._room = np.append(self._room, self._leaf(number).end)
+        self._write_tail(number)
+        names[entry.name] = number
+        self._room[number] -= wanted
+
+    # -- the hash index -------------------------------------------------------------------
+
+    def _index(self) -> HtreeEditor:
+        large = Incompat.LARGE_DIR in self._superblock.features
+        return HtreeEditor(self._edit, self._append, self._seed, 2 if large else 1)
+
+    def _hash(self, index: HtreeEditor, name: bytes) -> int:
+        version = index.hash_version
+        if version >= SIPHASH or self.subject.flags & InodeFlags.CASEFOLD:
+            what = "its hashes need a key or a folding of names, or are of no known kind"
+            raise CorruptError(f"directory {self.subject.number}", None, what)
+        if version < UNSIGNED_STEP and self._superblock.flags & UNSIGNED_HASH:
+            version += UNSIGNED_STEP
+        seed = struct.pack("<4I", *self._superblock.hash_seed)
+        return int(dirhash(name, version, seed)[0])
+
+    def _add_indexed(self, entry: NewDirent) -> None:
+        index = self._index()
+        wanted = self._hash(index, entry.name)
+        while True:
+            steps = index.path_to(wanted)
+            leaf = steps[-1].child
+            if self._leaf(leaf).insert(entry):
+                self._write_tail(leaf)
+                return
+            if steps[-1].is_full:
+                index.split_full_node(steps)
+                continue
+            number, value = self._split_leaf(index, leaf)
+            index.add(steps, value, number)
+
+    def _split_leaf(self, index: HtreeEditor, leaf: int) -> tuple[int, int]:
+        """(new file block, its hash in the index): the upper half of a leaf's names moves."""
+        slots = self._leaf(leaf).entries()
+        hashed = sorted((self._hash(index, slot.name), at) for at, slot in enumerate(slots))
+        sizes = np.cumsum([slots[at].used for _, at in hashed])
+        cut = int(np.searchsorted(sizes, sizes[-1] // 2, side="right"))
+        cut = min(max(cut, 1), len(hashed) - 1)
+        if cut < 1:
+            raise CorruptError("htree", None, "a leaf that cannot be split")
+        moved = [NewDirent(*_fields(slots[at])) for _, at in hashed[cut:]]
+        kept = [NewDirent(*_fields(slots[at])) for _, at in hashed[:cut]]
+        number, _ = self._append()
+        for place, entries in ((number, moved), (leaf, kept)):
+            self._leaf(place).rewrite(entries)
+            self._write_tail(place)
+        value = hashed[cut][0]
+        return number, value | (value == hashed[cut - 1][0])
+
+    # -- new and inline directories -------------------------------------------------------
+
+    def init_first_block(self, parent: int) -> None:
+        """Give a new directory its first block with `.` and `..`, unless it has content.
+
+        Raises:
+            CorruptError: no block is left.
+        """
+        if self.subject.is_inline or len(self.subject.extents or ()):
+            return
+        self.subject.put(i_flags=self.subject.flags & ~int(InodeFlags.INDEX))
+        self.subject.size = 0
+        self._blocks = None
+        number, _ = self._append()
+        kind = DIRECTORY if self._typed else 0
+        dots = [NewDirent(b".", self.subject.number, kind), NewDirent(b"..", parent, kind)]
+        self._leaf(number).rewrite(dots)
+        self._write_tail(number)
+
+    def _inline_parts(self) -> list[DirentArea]:
+        """The stretches of the inode that hold entries: in i_block, then in an attribute."""
+        raw = self.subject.raw
+        parts = [DirentArea(raw, INLINE_ENTRIES, INLINE_END, self._size, self._typed)]
+        tail = self._inline_tail(self.subject.size - (INLINE_END - I_BLOCK))
+        return [*parts, DirentArea(raw, *tail, self._size, self._typed)] if tail else parts
+
+    def _inline_tail(self, size: int) -> tuple[int, int] | None:
+        """(start, end) of the attribute with the rest of the entries, in the inode's bytes."""
+        raw, extra = bytes(self.subject.raw), self.subject.extra_isize
+        if size <= 0 or not xattr.has_body(raw, extra):
+            return None
+        first = xattr.body_offset(extra) + xattr.XATTR_BODY_HEADER.size
+        for offset in xattr.entry_offsets(raw, first, len(raw)):
+            entry = xattr.entry_at(raw, offset, first, len(raw))
+            if entry.index == xattr.SYSTEM and entry.suffix == b"data" and entry.value:
+                start = first + xattr.XATTR_ENTRY.parse(raw, offset).e_value_offs
+                return start, start + min(size, entry.value_size)
+        return None
+
+    def _convert_inline(self) -> None:
+        """Move a directory out of its inode into a block of its own."""
+        subject = self.subject
+        parent = int.from_bytes(subject.raw[I_BLOCK:INLINE_ENTRIES], "little")
+        slots = [slot for part in self._inline_parts() for slot in part.entries()]
+        entries = [NewDirent(*_fields(slot)) for slot in slots]
+        remove_inline_xattr(subject)
+        flags = subject.flags & ~int(InodeFlags.INLINE_DATA) | int(InodeFlags.EXTENTS)
+        subject.put(i_flags=flags)
+        subject.extents, subject.map_changed, subject.size = ExtentList.empty(), True, 0
+        self.init_first_block(parent)
+        number = 0
+        for entry in entries:
+            if not self._leaf(number).insert(entry):
+                raise CorruptError(f"directory {subject.number}", None, "too much for a block")
+        self._write_tail(number)
+
+
+def _fields(slot: DirentRecord) -> tuple[bytes, int, int]:
+    return slot.name, slot.inode, slot.file_type

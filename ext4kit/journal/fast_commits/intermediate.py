@@ -1,0 +1,106 @@
+"""Between fast commits: inodes that one made or changed and a later one removed.
+
+Source: kernel fs/ext4/fast_commit.c, `ext4_fc_commit_dentry_updates`: what is made and removed
+within one fast commit is not in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ext4kit.errors import AccessError, CorruptError, RequestError
+from ext4kit.filesystem import FileSystem
+from ext4kit.journal.fast_commits.overlay import ChangedBlocks
+from ext4kit.journal.fast_commits.replay import (
+    FastCommitRecord,
+    FastCommitReplayer,
+    ReplayContext,
+    replay_records,
+)
+from ext4kit.journal.fast_commits.scan import WHERE
+from ext4kit.journal.log import Log
+from ext4kit.parsers.fast_commit import InodeValue, TagKind
+from ext4kit.problems import Problems, Severity
+
+MAX_INTERMEDIATE = 64  # each takes a replay of its own
+
+
+@dataclass(frozen=True, slots=True)
+class IntermediateState:
+    """The file system between two fast commits.
+
+    Attributes:
+        changed: the blocks that the fast commits up to there change.
+        numbers: int64, inodes that they had made or changed and that the next one removes.
+    """
+
+    changed: ChangedBlocks
+    numbers: Any
+
+
+def find_intermediate_states(log: Log, before: FileSystem) -> list[IntermediateState]:
+    """The states right before fast commits that remove what earlier ones made or changed.
+
+    What such inodes were last is in no transaction, and neither before the fast commits nor
+    after them.
+
+    Args:
+        log: the log.
+        before: the file system with the log's transactions replayed.
+
+    Returns:
+        In order of time, the last `MAX_INTERMEDIATE` of them.
+    """
+    records = replay_records(log)
+    due, found = ReplayContext.of(log, records, before), []
+    removals = sorted(_inodes_removed_later(records).items())
+    if len(removals) > MAX_INTERMEDIATE:
+        what = (
+            f"{len(removals)} of them remove inodes; only the last {MAX_INTERMEDIATE} are followed"
+        )
+        log.problems.add(WHERE, what, Severity.WARNING)
+    for commit, numbers in removals[-MAX_INTERMEDIATE:]:
+        earlier = [one for one in records if one.commit < commit]
+        try:
+            changed = FastCommitReplayer(Problems(), before, due).run(earlier)
+        except (AccessError, CorruptError, RequestError):
+            continue  # it was told when all of them were applied
+        found.append(IntermediateState(changed, np.array(sorted(numbers), np.int64)))
+    return found
+
+
+def _inodes_removed_later(records: list[FastCommitRecord]) -> dict[int, set[int]]:
+    """Commit -> inodes that earlier commits have made or changed and that it removes."""
+    told: dict[int, tuple[int, int]] = {}  # inode -> (the last commit with it, its generation)
+    ends = {(one.commit, _inode_of(one)): one for one in records if _is_linked_inode(one)}
+    removed: dict[int, set[int]] = {}
+    for one in records:
+        number = _inode_of(one)
+        if one.kind == TagKind.UNLINK and number in told:
+            commit, generation = told[number]
+            stays = _generation(ends.get((one.commit, number))) == generation
+            if commit < one.commit and not stays:
+                removed.setdefault(one.commit, set()).add(number)
+        elif _is_linked_inode(one):
+            told[number] = one.commit, _generation(one)
+    return removed
+
+
+def _inode_of(record: FastCommitRecord) -> int:
+    """The inode that a record is about, -1 for none."""
+    return -1 if record.value is None else record.value.inode
+
+
+def _is_linked_inode(record: FastCommitRecord) -> bool:
+    """Whether it is an INODE tag of an inode that has names."""
+    value = record.value
+    return isinstance(value, InodeValue) and value.links_count > 0
+
+
+def _generation(record: FastCommitRecord | None) -> int:
+    """i_generation of an INODE tag, -1 without one."""
+    value = None if record is None else record.value
+    return value.generation if isinstance(value, InodeValue) else -1

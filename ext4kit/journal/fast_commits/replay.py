@@ -1,0 +1,269 @@
+"""Applying fast commits in memory: the blocks that a recovery would change for them.
+
+The tags are followed in order, as the kernel's replay does, up to the last good tail. Where
+that replay leaves a file system that needs mending (links of parent directories, counts of
+blocks) the sound value is written. Times of directories are not in fast commits: they stay.
+Source: kernel fs/ext4/fast_commit.c, `ext4_fc_replay`; fs/ext4/namei.c, `__ext4_unlink`.
+"""
+
+from __future__ import annotations
+
+import stat
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ext4kit.errors import AccessError, CorruptError, RequestError
+from ext4kit.filesystem import FileSystem
+from ext4kit.filesystem.blocks import BlockReader
+from ext4kit.journal.fast_commits.allocation import BlockAllocator
+from ext4kit.journal.fast_commits.directories import DirectoryEditor
+from ext4kit.journal.fast_commits.dirents import NewDirent
+from ext4kit.journal.fast_commits.fields import get_field
+from ext4kit.journal.fast_commits.inodes import InodeEditor, InodeEditors
+from ext4kit.journal.fast_commits.overlay import BlockOverlay, ChangedBlocks, no_changes
+from ext4kit.journal.fast_commits.scan import WHERE, scan_fast_commits
+from ext4kit.journal.log import Log
+from ext4kit.parsers.fast_commit import (
+    EntryValue,
+    InodeValue,
+    RangeValue,
+    TagKind,
+    Value,
+    parse_value,
+    tag_name,
+)
+from ext4kit.parsers.features import RoCompat
+from ext4kit.parsers.inode import INODE
+from ext4kit.problems import Problems
+from ext4kit.units import NANOSECONDS
+
+MOST_LINKS = 65000
+FILE_TYPES = {
+    stat.S_IFREG: 1,
+    stat.S_IFDIR: 2,
+    stat.S_IFCHR: 3,
+    stat.S_IFBLK: 4,
+    stat.S_IFIFO: 5,
+    stat.S_IFSOCK: 6,
+    stat.S_IFLNK: 7,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FastCommitRecord:
+    """One tag to apply.
+
+    Attributes:
+        commit: number of its fast commit.
+        position: log block that it stands in.
+    """
+
+    commit: int
+    position: int
+    kind: int
+    value: Value
+
+
+def replay_fast_commits(log: Log, fs: FileSystem, blocks: BlockReader) -> ChangedBlocks:
+    """The blocks that the log's fast commits change.
+
+    What cannot be applied is told in `log.problems`; the rest is applied.
+
+    Args:
+        log: the log.
+        fs: the file system as it is on disk.
+        blocks: its blocks with the log's transactions replayed.
+    """
+    records = replay_records(log)
+    if not records:
+        return no_changes(blocks.block_size)
+    try:
+        return FastCommitReplayer(
+            log.problems, fs.with_blocks(blocks), ReplayContext.of(log, records, fs)
+        ).run(records)
+    except (AccessError, CorruptError, RequestError) as error:
+        log.problems.add(WHERE, f"not applied, the newest changes are missing: {error}")
+        return no_changes(blocks.block_size)
+
+
+def replay_records(log: Log) -> list[FastCommitRecord]:
+    """What a recovery has to apply."""
+    if not log.has_fast_commits:
+        return []
+    found = scan_fast_commits(log)
+    return [
+        FastCommitRecord(number, position, kind, parse_value(kind, value))
+        for number, one in enumerate(found.to_replay)
+        for position, kind, value in found.tag_values(log, (one,))
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayContext:
+    """What all fast commits together say; a part of them is applied with the same in mind.
+
+    Attributes:
+        deletion_time: seconds since 1970 that freed inodes get as time of deletion.
+        reserved_ranges: (first blocks, lengths) of the ranges that they put into maps.
+        last_inode_tags: the last INODE tag of an inode in a commit, by (commit, inode).
+    """
+
+    deletion_time: int
+    reserved_ranges: tuple[Any, Any]
+    last_inode_tags: dict[tuple[int, int], InodeValue]
+
+    @classmethod
+    def of(cls, log: Log, records: list[FastCommitRecord], fs: FileSystem) -> ReplayContext:
+        """What these records, which are all, say."""
+        inodes = {
+            (one.commit, one.value.inode): one.value
+            for one in records
+            if isinstance(one.value, InodeValue)
+        }
+        moment = _deletion_time(log, records) or fs.superblock.write_time or 1
+        return cls(moment, _reserved_ranges(records, log.home.blocks_count), inodes)
+
+
+class FastCommitReplayer:
+    """Applies records one after the other.
+
+    Args:
+        problems: told of what cannot be applied.
+        fs: the file system with the log's transactions replayed.
+        due: what all fast commits say.
+    """
+
+    def __init__(self, problems: Problems, fs: FileSystem, due: ReplayContext) -> None:
+        self._problems = problems
+        self._fs = fs
+        self._draft = BlockOverlay(fs.blocks)
+        self._space = BlockAllocator(fs, self._draft, due.reserved_ranges)
+        self._subjects = InodeEditors(fs, self._draft, self._space, due.deletion_time)
+        self._folders: dict[int, DirectoryEditor] = {}
+        self._inodes = due.last_inode_tags
+
+    def run(self, records: list[FastCommitRecord]) -> ChangedBlocks:
+        """The blocks that some records change, in that order.
+
+        Raises:
+            AccessError: a block that has to change cannot be read.
+            CorruptError: no block is left for what has to grow.
+        """
+        for record in records:
+            try:
+                self._apply(record)
+            except (AccessError, CorruptError, RequestError) as error:
+                where = f"{WHERE}, log block {record.position:,}"
+                what = f"a tag {tag_name(record.kind)} cannot be applied: {error}"
+                self._problems.add(where, what)
+        self._subjects.write_all()
+        clashes = self._space.write_all()
+        if clashes:
+            what = f"{clashes:,} clusters that they use belong to other inodes as well"
+            self._problems.add(WHERE, what)
+        return self._draft.changes()
+
+    def _apply(self, record: FastCommitRecord) -> None:
+        value = record.value
+        if isinstance(value, InodeValue):
+            self._subjects.replay_inode_tag(value.inode, value.raw)
+        elif isinstance(value, RangeValue):
+            self._range(record, value)
+        elif isinstance(value, EntryValue):
+            if record.kind == TagKind.UNLINK:
+                self._unlink(value)
+            else:
+                self._link(record, value)
+
+    def _range(self, record: FastCommitRecord, value: RangeValue) -> None:
+        """A file that left its inode has its ranges in front of the INODE tag that says so."""
+        last = self._inodes.get((record.commit, value.inode))
+        if self._subjects.get(value.inode).extents is None and last is not None:
+            self._subjects.replay_inode_tag(last.inode, last.raw)
+        if value.physical < 0:
+            self._subjects.remove_range(value.inode, value.logical, value.length)
+        else:
+            place = value.logical, value.length, value.physical
+            self._subjects.add_range(value.inode, *place, value.unwritten)
+
+    def _directory(self, number: int) -> DirectoryEditor:
+        subject = self._subjects.get(number)
+        if number not in self._folders or not subject.in_use:
+            self._folders[number] = DirectoryEditor(self._subjects, subject)
+        return self._folders[number]
+
+    def _unlink(self, value: EntryValue) -> None:
+        """As the kernel: a name that leads elsewhere by now still costs the inode a link."""
+        subject = self._subjects.get(value.inode)
+        if not subject.in_use or not self._subjects.get(value.parent).in_use:
+            return
+        if not self._directory(value.parent).remove(value.name, value.inode):
+            return
+        self._subjects.unlink(subject)
+        self._folders.pop(value.inode, None)
+        if subject.is_directory:
+            self._adjust_parent_links(value.parent, -1)
+
+    def _link(self, record: FastCommitRecord, value: EntryValue) -> None:
+        """A name that is there already is left as it is."""
+        subject = self._subjects.get(value.inode)
+        last = self._inodes.get((record.commit, value.inode))
+        if not subject.in_use and last is None:
+            return
+        mode = subject.get("i_mode") if last is None else get_field(INODE, last.raw, "i_mode")
+        directory = stat.S_ISDIR(mode)
+        if record.kind == TagKind.CREAT and subject.in_use:
+            self._init_new_inode(subject, value.parent)
+        folder = self._directory(value.parent)
+        if folder.find(value.name):
+            return
+        kind = FILE_TYPES.get(stat.S_IFMT(mode), 0) if self._fs.has_file_types else 0
+        folder.add(NewDirent(value.name, value.inode, kind))
+        if record.kind == TagKind.LINK and subject.in_use:
+            subject.put(i_links_count=subject.get("i_links_count") + 1)
+        if directory:
+            self._adjust_parent_links(value.parent, 1)
+
+    def _init_new_inode(self, subject: InodeEditor, parent: int) -> None:
+        """A new inode gets its first name; what an inline directory holds is counted already."""
+        if not subject.is_directory:
+            subject.put(i_links_count=1)
+        elif not subject.is_inline:
+            subject.put(i_links_count=2)
+            self._directory(subject.number).init_first_block(parent)
+
+    def _adjust_parent_links(self, number: int, change: int) -> None:
+        """A directory has one child directory more or less; many are counted as one link."""
+        subject = self._subjects.get(number)
+        links = subject.get("i_links_count")
+        if links < 2:
+            return
+        links = max(links + change, 2)
+        if links >= MOST_LINKS and RoCompat.DIR_NLINK in self._fs.superblock.features:
+            links = 1
+        subject.put(i_links_count=links)
+
+
+def _reserved_ranges(records: list[FastCommitRecord], blocks_count: int) -> tuple[Any, Any]:
+    """(first blocks, lengths) of the ranges that the records put into maps."""
+    spans = [
+        (one.value.physical, one.value.length)
+        for one in records
+        if isinstance(one.value, RangeValue) and 0 <= one.value.physical < blocks_count
+    ]
+    table = np.array(spans, np.int64).reshape(-1, 2)
+    return table[:, 0], table[:, 1]
+
+
+def _deletion_time(log: Log, records: list[FastCommitRecord]) -> int:
+    """Seconds since 1970 before which they cannot all have been written, 0 if nothing tells."""
+    commits = [one.commit_time_ns for one in log.transactions if one.to_replay]
+    times = [time // NANOSECONDS for time in commits if time is not None]
+    times += [
+        get_field(INODE, one.value.raw, "i_ctime")
+        for one in records
+        if isinstance(one.value, InodeValue)
+    ]
+    return max(times, default=0)

@@ -1,0 +1,318 @@
+"""Reading fast commits: the blocks behind the ring, their tags, and which of them count.
+
+Source: kernel fs/ext4/fast_commit.c, `ext4_fc_replay_scan`; fs/jbd2/recovery.c,
+`fc_do_one_pass`; fs/jbd2/journal.c, `jbd2_fc_get_buf`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import Int64s
+from ext4kit.journal.log import Log
+from ext4kit.parsers.fast_commit import (
+    CHECKED_IN_TAIL,
+    SUPPORTED_FEATURES,
+    TAG,
+    FastCommitTags,
+    InodeValue,
+    RangeValue,
+    TagKind,
+    checksum,
+    parse_value,
+    read_heads,
+    read_tags,
+    read_tails,
+    tag_name,
+)
+from ext4kit.problems import Severity
+
+NONE = -1
+WHERE = "fast commits"
+STALE = "stale"
+INTERRUPTED = "no TAIL: it was interrupted, or given up for a full commit"
+
+
+@dataclass(frozen=True, slots=True)
+class FastCommit:
+    """The tags from one tail (or from the start of a block) to the next.
+
+    Attributes:
+        first: row of its first tag in `FastCommits.tags`.
+        end: one behind the row of its last tag.
+        position: log block of its first tag.
+        head_tid: transaction id of its HEAD, NONE without one.
+        features: of its HEAD; 0 without one.
+        tid: transaction id of its TAIL, NONE without one.
+        crc_ok: whether the tail's checksum fits; None without a tail.
+        to_replay: a recovery applies it.
+        reason: why it is not due, "" when it is.
+    """
+
+    first: int
+    end: int
+    position: int
+    head_tid: int
+    features: int
+    tid: int
+    crc_ok: bool | None
+    to_replay: bool = False
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FastCommits:
+    """Every fast commit that the area behind the ring holds, stale ones too.
+
+    Attributes:
+        positions: int64, the log blocks of the area; `tags.row` counts in it.
+        tags: all tags of those blocks.
+        commit: int64, row of `commits` that each tag belongs to, NONE for the blocks' rest.
+        commits: in order of place; those that a recovery applies come first.
+        expected_tid: the transaction id that a recovery looks for, NONE when none is due.
+        refusal: damage in the first one, for which nothing at all is replayed, or "".
+    """
+
+    positions: Any
+    tags: FastCommitTags
+    commit: Any
+    commits: tuple[FastCommit, ...]
+    expected_tid: int
+    refusal: str = ""
+
+    @property
+    def to_replay(self) -> tuple[FastCommit, ...]:
+        """What a recovery applies, in order."""
+        return tuple(one for one in self.commits if one.to_replay)
+
+    @property
+    def newest_tid(self) -> int:
+        """Transaction id of the fast commit that was written last, NONE without any."""
+        first = self.commits[0] if self.commits else None
+        return NONE if first is None or self.tags.row[first.first] != 0 else first.head_tid
+
+    def tag_values(
+        self, log: Log, commits: tuple[FastCommit, ...]
+    ) -> Iterator[tuple[int, int, bytes]]:
+        """(log block, kind, value) of each tag of some commits, in order."""
+        tags = self.tags
+        for one in commits:
+            rows = tags.row[one.first : one.end]
+            for start, end, row in _runs(rows):
+                block = log.reader.read(self.positions[row : row + 1])[0].tobytes()
+                for tag in range(one.first + start, one.first + end):
+                    begin = int(tags.offset[tag]) + TAG.size
+                    value = block[begin : begin + int(tags.length[tag])]
+                    yield int(self.positions[row]), int(tags.kind[tag]), value
+
+
+def _runs(values: Any) -> Iterator[tuple[int, int, int]]:
+    """(start, end, value) of each run of equal values."""
+    edges = np.flatnonzero(np.diff(values)) + 1
+    starts = np.concatenate([[0], edges]).tolist()
+    ends = np.concatenate([edges, [len(values)]]).tolist()
+    for start, end in zip(starts, ends, strict=True):
+        yield start, end, int(values[start])
+
+
+def scan_fast_commits(log: Log) -> FastCommits:
+    """The fast commits of a log; nothing when it has no area for them.
+
+    What stands in the way of applying the newest ones is told in `log.problems`.
+    """
+    positions = fast_commit_positions(log)
+    tags, marks = _read_tags(log, positions)
+    commits = tuple(_split_commits(log, positions, tags, marks))
+    expected = _expected_tid(log)
+    commits, refused = _decide(log, tags, commits, expected)
+    commit = np.full(len(tags), NONE)
+    for number, one in enumerate(commits):
+        commit[one.first : one.end] = number
+    return FastCommits(positions, tags, commit, commits, expected, refused)
+
+
+def added_ranges(log: Log) -> tuple[Any, Any, Any, Any]:
+    """(first block, length, inode number, generation) of ranges that a recovery gives to files.
+
+    int64 columns; the generation is -1 where no fast commit tells it. A later fast commit may
+    take a range away again.
+    """
+    found = scan_fast_commits(log)
+    ranges = []
+    for one in found.to_replay:
+        values = [parse_value(kind, value) for _, kind, value in found.tag_values(log, (one,))]
+        inodes = {
+            value.inode: value.generation for value in values if isinstance(value, InodeValue)
+        }
+        ranges += [
+            (value.physical, value.length, value.inode, inodes.get(value.inode, NONE))
+            for value in values
+            if isinstance(value, RangeValue) and value.physical >= 0
+        ]
+    start, length, number, generation = np.array(ranges, np.int64).reshape(-1, 4).T
+    return start, length, number, generation
+
+
+def fast_commit_positions(log: Log) -> Any:
+    """The log blocks (int64) that fast commits are written to."""
+    area = log.superblock.fast_commit_area if log.has_fast_commits else 0
+    first = log.superblock.length - area + 1  # the block between ring and area stays unused
+    return np.arange(first, log.length) if area and first > log.ring.first else np.zeros(0, int)
+
+
+@dataclass(frozen=True, slots=True)
+class _HeadTailValues(Table):
+    """Per tag, as the columns of `FastCommitTags`: what HEAD and TAIL say, NONE elsewhere."""
+
+    tid: Int64s
+    detail: Int64s  # a head's features, a tail's checksum
+
+
+def _read_tags(log: Log, positions: Any) -> tuple[FastCommitTags, _HeadTailValues]:
+    """The tags of the whole area, read chunk by chunk."""
+    parts, marks = [], []
+    done = 0
+    for _, rows in log.reader.stream(positions):
+        tags = read_tags(rows)
+        marks.append(_head_tail_values(rows, tags))
+        parts.append(replace(tags, row=tags.row + done))
+        done += len(rows)
+    return FastCommitTags.concat(parts), _HeadTailValues.concat(marks)
+
+
+def _head_tail_values(rows: Any, tags: FastCommitTags) -> _HeadTailValues:
+    tid, detail = np.full(len(tags), NONE), np.full(len(tags), NONE)
+    for kind, read in ((TagKind.HEAD, read_heads), (TagKind.TAIL, read_tails)):
+        which = np.flatnonzero(tags.sound & (tags.kind == kind))
+        first, second = read(rows, tags.row[which], tags.offset[which])
+        is_head = kind == TagKind.HEAD
+        tid[which], detail[which] = (second, first) if is_head else (first, second)
+    return _HeadTailValues(tid, detail)
+
+
+def _split_commits(
+    log: Log, positions: Any, tags: FastCommitTags, marks: _HeadTailValues
+) -> Iterator[FastCommit]:
+    """The tags cut behind each tail, before each head and at what is no tag."""
+    is_head = tags.sound & (tags.kind == TagKind.HEAD)
+    ends = np.flatnonzero(~tags.sound | (tags.kind == TagKind.TAIL)) + 1
+    edges = np.unique(np.concatenate([[0], ends, np.flatnonzero(is_head), [len(tags)]]))
+    for first, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+        if not tags.sound[first]:
+            continue  # a block that opens with no tag: never written, or not by fast commits
+        last = end - 1 if tags.sound[end - 1] else end - 2
+        closed = bool(tags.kind[last] == TagKind.TAIL)
+        head = bool(is_head[first])
+        yield FastCommit(
+            first,
+            last + 1,
+            int(positions[tags.row[first]]),
+            int(marks.tid[first]) if head else NONE,
+            int(marks.detail[first]) if head else 0,
+            int(marks.tid[last]) if closed else NONE,
+            bool(_checksum(log, positions, tags, first, last) == marks.detail[last])
+            if closed
+            else None,
+        )
+
+
+def _checksum(log: Log, positions: Any, tags: FastCommitTags, first: int, tail: int) -> int:
+    """The checksum of the tags from `first` up to a tail."""
+    register = 0
+    for start, end, row in _runs(tags.row[first : tail + 1]):
+        block = log.reader.read(positions[row : row + 1])[0]
+        last = first + end - 1
+        size = CHECKED_IN_TAIL if last == tail else TAG.size + int(tags.length[last])
+        piece = block[int(tags.offset[first + start]) : int(tags.offset[last]) + size]
+        register = checksum(register, piece.tobytes())
+    return register
+
+
+def _expected_tid(log: Log) -> int:
+    """The transaction id that fast commits have to carry to be applied, NONE without any."""
+    walk = log.walk
+    if log.superblock.start == 0 or not log.needs_recovery or walk.refusal:
+        return NONE
+    return walk.end_order % (1 << 32)
+
+
+def _decide(
+    log: Log, tags: FastCommitTags, commits: tuple[FastCommit, ...], expected: int
+) -> tuple[tuple[FastCommit, ...], str]:
+    """(the same commits with what a recovery makes of each, why it refuses the log or "")."""
+    judged: list[FastCommit] = []
+    stopped, refused = "no recovery is due" if expected == NONE else "", ""
+    if not stopped and not _starts_with_head(tags, commits):
+        stopped = "no HEAD at the start of the area"
+    for one in commits:
+        why = stopped or _stop_reason(tags, one, expected)
+        if why and not stopped:
+            stopped = "behind the end of the fast commits to apply"
+            if not judged and not why.startswith((STALE, INTERRUPTED)):
+                refused = f"{WHERE}, log block {one.position:,}: {why}"
+            _report(log, one, why, bool(judged))
+        judged.append(_with_decision(one, why))
+    due = [one for one in judged if one.to_replay]
+    if due and not refused:
+        _report_unknown_tag(log, tags, due[-1])
+    return tuple(judged), refused
+
+
+def _report_unknown_tag(log: Log, tags: FastCommitTags, last: FastCommit) -> None:
+    """A note when the block behind the last good tail opens with an unknown tag."""
+    row = int(tags.row[last.end - 1]) + 1
+    first = int(np.searchsorted(tags.row, row))
+    if first < len(tags) and tags.row[first] == row and not tags.sound[first] and tags.kind[first]:
+        what = f"unknown tag {tag_name(int(tags.kind[first]))} behind the last one; they end there"
+        log.problems.add(f"{WHERE}, log block {last.position:,}", what, Severity.NOTE)
+
+
+def _starts_with_head(tags: FastCommitTags, commits: tuple[FastCommit, ...]) -> bool:
+    """Whether the area begins with a HEAD."""
+    return bool(commits and tags.row[commits[0].first] == 0 and commits[0].head_tid != NONE)
+
+
+def _with_decision(one: FastCommit, why: str) -> FastCommit:
+    return replace(one, to_replay=not why, reason=why)
+
+
+def _stop_reason(tags: FastCommitTags, one: FastCommit, expected: int) -> str:
+    """Why a recovery stops before this commit, or ""."""
+    if one.features & ~SUPPORTED_FEATURES:
+        return f"unknown features 0x{one.features:X}"
+    if one.head_tid not in (NONE, expected):
+        return f"{STALE}: written ahead of transaction {one.head_tid}"
+    if one.tid == NONE:
+        return _missing_tail_reason(tags, one)
+    if one.tid != expected:
+        stale = f"{STALE}: written ahead of transaction {one.tid}"
+        return stale if one.head_tid == NONE else INTERRUPTED
+    return "" if one.crc_ok else "bad checksum"
+
+
+def _missing_tail_reason(tags: FastCommitTags, one: FastCommit) -> str:
+    if (
+        one.end < len(tags)
+        and not tags.sound[one.end]
+        and tags.row[one.end] == tags.row[one.end - 1]
+    ):
+        kind = int(tags.kind[one.end])
+        if kind:
+            return f"unknown or impossible tag {tag_name(kind)}"
+    return INTERRUPTED
+
+
+def _report(log: Log, one: FastCommit, why: str, later: bool) -> None:
+    """A problem, unless this is how the fast commits of a sound file system end."""
+    if why.startswith(STALE):
+        return
+    lost = "it and those behind it were not applied" if later else "none was applied"
+    severity = Severity.ERROR
+    if why == INTERRUPTED:
+        severity = Severity.NOTE if later else Severity.WARNING
+    log.problems.add(f"{WHERE}, log block {one.position:,}", f"{why}; {lost}", severity)

@@ -1,0 +1,121 @@
+"""The bookkeeping that a recovery leaves behind: both superblocks say that it is done.
+
+Source: kernel fs/jbd2/recovery.c, `jbd2_journal_recover`; fs/ext4/super.c, `ext4_load_journal`;
+e2fsck/journal.c, `recover_ext3_journal`, `e2fsck_check_ext3_journal`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ext4kit.errors import AccessError, CorruptError
+from ext4kit.journal.location import locate_journal
+from ext4kit.journal.log import Log
+from ext4kit.journal.recovery_pass import RecoveryPass
+from ext4kit.journal.replay import ReplayedBlocks
+from ext4kit.parsers.journal import SUPERBLOCK as JOURNAL_SUPERBLOCK
+from ext4kit.parsers.journal import JournalIncompat
+from ext4kit.parsers.recovery import emptied_journal_superblock, recovered_superblock
+from ext4kit.parsers.superblock import MAGIC, SUPERBLOCK, SUPERBLOCK_OFFSET, Superblock
+from ext4kit.problems import Problems, Severity
+
+if TYPE_CHECKING:
+    from ext4kit.filesystem import FileSystem
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """Bytes that stand at a byte offset afterwards."""
+
+    offset: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PostRecovery:
+    """What is written besides the replayed blocks.
+
+    Attributes:
+        volume: to the file system's volume.
+        journal: to what the log was read from, when it does not lie in the volume.
+    """
+
+    volume: tuple[Patch, ...] = ()
+    journal: tuple[Patch, ...] = ()
+
+
+def post_recovery_patches(fs: FileSystem, replayed: ReplayedBlocks) -> PostRecovery:
+    """The superblocks after a recovery; nothing where no recovery was due.
+
+    A recovery that failed ends with an empty log too, and with a file system that is no longer
+    marked as valid, so that a full check follows.
+
+    Args:
+        fs: the file system as it is on disk.
+        replayed: its blocks after the recovery.
+    """
+    log = replayed.log
+    if not log.needs_recovery or log.refusal:
+        return PostRecovery()
+    plan = replayed.plan
+    failed = bool(plan.walk.refusal or plan.damaged)
+    errors = log.superblock.error != 0 or (not failed and _recorded(log, plan.walk))
+    mine = _superblock(fs, replayed, failed=failed, errors=errors)
+    emptied = _empty_log_patch(log, None if failed else plan.walk.end_order + 1)
+    if log.reader.blocks is fs.blocks:
+        return PostRecovery((*mine, emptied))
+    return PostRecovery((*mine, *_unused_log_patches(fs, plan.walk.end_order)), (emptied,))
+
+
+def _recorded(log: Log, walk: RecoveryPass) -> bool:
+    """Whether a recovery records the bad commit block that it ended before as an error.
+
+    With async commit and checksums v2 or v3 it does not, whatever follows.
+    """
+    asynchronous = JournalIncompat.ASYNC_COMMIT in log.features
+    return walk.is_corrupt and not (asynchronous and log.features.has_block_checksums)
+
+
+def _superblock(
+    fs: FileSystem, replayed: ReplayedBlocks, *, failed: bool, errors: bool
+) -> tuple[Patch, ...]:
+    """The primary superblock; left alone where none can be read."""
+    first, size = SUPERBLOCK_OFFSET // fs.blocks.block_size, SUPERBLOCK.size
+    start = SUPERBLOCK_OFFSET % fs.blocks.block_size
+    try:
+        before, after = (
+            bytes(blocks.read(first)[start : start + size]) for blocks in (fs.blocks, replayed)
+        )
+    except AccessError as error:
+        fs.problems.add("superblock", f"still asks for recovery: {error}", Severity.WARNING)
+        return ()
+    if Superblock.parse(after).magic != MAGIC:
+        fs.problems.add("superblock", "the primary is damaged and stays so", Severity.WARNING)
+        return ()
+    data = recovered_superblock(after, before, failed=failed, errors=errors)
+    return (Patch(SUPERBLOCK_OFFSET, data),)
+
+
+def _empty_log_patch(log: Log, sequence: int | None) -> Patch:
+    """The journal's superblock of an empty log that goes on with the id `sequence`.
+
+    A recovery leaves one id out, so that nothing of the old log can ever seem to follow.
+    """
+    block = log.superblock_block
+    data = log.reader.blocks.read(block)[: JOURNAL_SUPERBLOCK.size]
+    return Patch(block * log.reader.blocks.block_size, emptied_journal_superblock(data, sequence))
+
+
+def _unused_log_patches(fs: FileSystem, end_order: int) -> tuple[Patch, ...]:
+    """The journal inode's superblock when another log was replayed: it must not be any more."""
+    place = locate_journal(fs) if fs.superblock.journal_inode else None
+    if place is None:
+        return ()
+    try:
+        log = Log(place.blocks, place.log_blocks, problems=Problems())
+        newest = int(log.headers.order.max(initial=end_order))
+        return (_empty_log_patch(log, newest + 1),)
+    except (AccessError, CorruptError) as error:
+        fs.problems.add("journal inode", f"its log was left as it is: {error}", Severity.WARNING)
+        return ()

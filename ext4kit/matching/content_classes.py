@@ -1,0 +1,198 @@
+"""What a content looks like, and how well that fits a name."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from ext4kit.filetypes.identify import text_encoding
+from ext4kit.filetypes.signatures import SIGNATURE_NAMES
+
+TEXT_CLASSES = (
+    "prose",
+    "json",
+    "csv",
+    "ini",
+    "log",
+    "c",
+    "python",
+    "perl",
+    "shell",
+    "markup",
+    "roff",
+)
+CONTENT_CLASSES = (*SIGNATURE_NAMES[1:], *TEXT_CLASSES, "binary")
+CLASS_INDEX = {name: at for at, name in enumerate(CONTENT_CLASSES)}
+ANY_NAME = 0  # row of the table of fits for a name that tells nothing
+P_UNEXPECTED = 0.04  # of the contents under a name are like none of what is expected
+_MARKUP = frozenset(("html", "xml"))
+_PLAIN = frozenset(("script", "utf-16", "utf-32"))  # signatures that say no more than "text"
+_LINES = 40  # of a text that are looked at
+_BRACKETS = re.compile(rb"\s*[{}\[\]\"]")
+_CLOCK = re.compile(rb".{0,40}\d\d:\d\d:\d\d")
+_MARKED = re.compile(rb"\s*<[/!?a-zA-Z]")
+_ROFF = re.compile(rb"[.'](?:\\\"|[A-Z][A-Za-z]\b)")
+_EXCLUSIVE_PATTERNS = (  # kind, lines of it, share of such lines
+    ("json", _BRACKETS, 0.7),
+    ("log", _CLOCK, 0.6),
+    ("markup", _MARKED, 0.4),
+    ("roff", _ROFF, 0.25),
+)
+_PYTHON = re.compile(
+    rb"import |from \w[\w.]* import|def |class |@\w|\s+(?:self\.|return\b|def )|\"\"\""
+)
+_PERL = re.compile(rb"package [\w:]+|use [\w:]+|sub \w+|\s*my [$@%(]|=(?:head|cut|pod|over|item)")
+_SHELL = re.compile(
+    rb"\s*(?:if \[|fi\b|then\b|else\b|done\b|for \w+ in|case |esac|echo |exit |export |\w+=)"
+)
+_C = re.compile(rb"\s*(?:#\s*(?:include|define|if|endif|pragma)|/\*|\*/|\*\s|//|.*[;{}]\s*$)")
+_SETTING = re.compile(rb"\s*(?:\[[^\]]*\]\s*$|[\w.\- ]{1,50}\s*[=:])")
+_SCORED_PATTERNS = (  # kind, lines of it, how many lines one such line stands for
+    ("python", _PYTHON, 2),
+    ("perl", _PERL, 2),
+    ("c", _C, 1),
+    ("ini", _SETTING, 1),
+    ("shell", _SHELL, 1),
+)
+_MIN_SHARE = 0.45
+_INTERPRETERS = ((b"python", "python"), (b"perl", "perl"), (b"sh", "shell"))
+
+
+def classify_content(head: bytes, signature: int) -> int:
+    """Number in `CONTENT_CLASSES` of what a content looks like.
+
+    Args:
+        head: its first bytes, a few KiB.
+        signature: number of what it starts with, as carving found it.
+    """
+    name = SIGNATURE_NAMES[signature]
+    if name and name not in _PLAIN:
+        return CLASS_INDEX["markup" if name in _MARKUP else name]
+    return CLASS_INDEX[_classify_text(head) if head and text_encoding(head) else "binary"]
+
+
+def _classify_text(head: bytes) -> str:
+    first, *lines = head.splitlines()[: _LINES + 1]
+    if first.startswith(b"#!"):
+        return next((kind for word, kind in _INTERPRETERS if word in first), "prose")
+    whole = lines[:-1] if len(lines) > 2 else [first, *lines]  # a head ends within a line
+    lines = [line for line in whole if line.strip()]
+    if not lines:
+        return "prose"
+    for kind, pattern, share in _EXCLUSIVE_PATTERNS:
+        if _matching_share(pattern, lines) > share:
+            return kind
+    if _is_delimited_table(lines):
+        return "csv"
+    shares = {
+        kind: times * _matching_share(pattern, lines) for kind, pattern, times in _SCORED_PATTERNS
+    }
+    best = max(shares, key=shares.__getitem__)
+    return best if shares[best] >= _MIN_SHARE else "prose"
+
+
+def _matching_share(pattern: re.Pattern[bytes], lines: list[bytes]) -> float:
+    return sum(1 for line in lines if pattern.match(line)) / len(lines)
+
+
+def _is_delimited_table(lines: list[bytes]) -> bool:
+    """Whether nearly all lines have as many fields."""
+    for mark in (b",", b";", b"\t", b"|"):
+        fields, times = Counter(line.count(mark) for line in lines).most_common(1)[0]
+        if fields >= 2 and times > 0.8 * len(lines) and len(lines) > 1:
+            return True
+    return False
+
+
+_EXPECTED_OF = {
+    "jpg jpeg jpe": "jpeg",
+    "png": "png",
+    "gif": "gif",
+    "bmp": "bmp",
+    "ico": "ico",
+    "tif tiff dng nef": "tiff",
+    "pdf": "pdf",
+    "doc xls ppt msi": "ole",
+    "zip jar docx xlsx pptx odt ods odp whl egg apk epub xpi": "zip",
+    "gz tgz svgz": "gzip",
+    "bz2": "bzip2",
+    "xz": "xz",
+    "zst": "zstd",
+    "7z": "7z",
+    "cab": "cab",
+    "rpm": "rpm",
+    "tar": "tar",
+    "a deb": "ar",
+    "so o ko": "elf",
+    "exe dll": "pe",
+    "class": "class",
+    "pyc pyo": "pyc",
+    "sqlite sqlite3 db": "sqlite berkeley binary",
+    "mo gmo": "mo",
+    "ttf otf": "font",
+    "woff": "woff",
+    "woff2": "woff2",
+    "mp4 m4a m4v mov heic": "mp4",
+    "wav avi webp": "riff",
+    "mp3": "mp3",
+    "ogg oga ogv opus": "ogg",
+    "mkv webm": "matroska",
+    "flac": "flac",
+    "pcap": "pcap",
+    "html htm xhtml xml svg xsl xslt ui": "markup",
+    "ps eps": "postscript",
+    "rtf": "rtf",
+    "pem crt": "pem",
+    "json ipynb": "json",
+    "csv tsv": "csv",
+    "ini conf cfg properties desktop service toml makefile": "ini prose shell",
+    "log": "log prose",
+    "c h cpp cc cxx hpp java js css go rs cs php swift kt": "c prose",
+    "py pyi": "python prose",
+    "pl pm pod t": "perl prose",
+    "sh bash zsh": "shell",
+    "txt text md rst tex readme license copying changelog authors news copyright": "prose",
+    "yml yaml": "ini prose",
+    "1 2 3 4 5 6 7 8": "roff",
+    "eml mbox": "prose ini",
+    "sql": "prose c",
+}
+_EXPECTED = {name: kinds.split() for names, kinds in _EXPECTED_OF.items() for name in names.split()}
+_WEIGHTS = (0.8, 0.15, 0.05)  # of the first, second, third that is expected
+_LONGEST = 8  # letters of an ending
+
+
+def name_class_of(name: bytes | None) -> str:
+    """What of a name tells its content; empty for nothing."""
+    text = (name or b"").decode("latin-1").lower()
+    stem, _, last = text.rpartition(".")
+    if not stem:
+        return text if text in _EXPECTED else ""
+    return last if len(last) <= _LONGEST else ""
+
+
+def likelihood_ratios(endings: list[str], contents: Any) -> Any:
+    """Table (endings, CONTENT_CLASSES): how much likelier a content like that is with such a name.
+
+    Args:
+        endings: distinct ones; the first row is for any name, the others are one further on.
+        contents: int64, what each content is like; the usual shares follow from them.
+    """
+    usual = (np.bincount(contents, minlength=len(CONTENT_CLASSES)) + 0.5) / (
+        len(contents) + 0.5 * len(CONTENT_CLASSES)
+    )
+    table = np.ones((len(endings) + 1, len(CONTENT_CLASSES)))
+    for row, one in enumerate(endings, ANY_NAME + 1):
+        expected = _EXPECTED.get(one)
+        if expected is None:
+            continue
+        share = P_UNEXPECTED * usual
+        weights = np.array(_WEIGHTS[: len(expected)])
+        share[[CLASS_INDEX[kind] for kind in expected]] += (
+            (1 - P_UNEXPECTED) * weights / weights.sum()
+        )
+        table[row] = share / usual
+    return table

@@ -1,0 +1,210 @@
+"""Content without an inode: maps of files that nothing else tells of, and carved runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ext4kit.arrays.intervals import Intervals, overlap_pairs
+from ext4kit.carving import carve, format_sizes
+from ext4kit.carving.result import CarvedFiles
+from ext4kit.errors import AccessError
+from ext4kit.filesystem.block_maps import Runs
+from ext4kit.filesystem.blocks import BlockReader
+from ext4kit.filesystem.content import Content
+from ext4kit.journal import Log
+from ext4kit.recovery.artifacts import Artifacts
+from ext4kit.recovery.columns import Columns
+from ext4kit.recovery.maps.rebuilt import INDIRECT_BLOCKS, owners_without_overlap
+from ext4kit.recovery.model import DeletedFile, Grade
+from ext4kit.recovery.untagged_content import block_features_of_journal
+from ext4kit.unallocated.space import UnallocatedSpace
+
+UNALLOCATED, UNTAGGED_JOURNAL = "free blocks", "journal blocks without a descriptor"
+UNSURE = "where it begins and ends is a guess"
+FRAGMENT = "likely a piece of a file, not all of one"
+
+
+@dataclass(frozen=True, slots=True)
+class CarvedContents:
+    """Files without an inode, one row each.
+
+    Attributes:
+        first_block: first block.
+        end_block: one past the last one.
+        size: bytes.
+        signature: number of what it starts like, 0 for nothing known.
+        is_reliable: bool, good odds that it is exactly a file.
+        is_fragment: bool, likely a piece of a file.
+        end_proven: bool, its format, a list of blocks or the tree of extents tells its end.
+        map_source: what its blocks are known from.
+        runs: `owner` is the row here.
+        reader: where their bytes are read.
+    """
+
+    first_block: Any
+    end_block: Any
+    size: Any
+    signature: Any
+    is_reliable: Any
+    is_fragment: Any
+    end_proven: Any
+    map_source: Any
+    runs: Runs
+    reader: BlockReader
+
+    def __len__(self) -> int:
+        return len(self.first_block)
+
+
+def find_carved_contents(findings: Artifacts, columns: Columns) -> CarvedContents:
+    """Everything that is left when the candidates have what is theirs."""
+    claimed = Intervals.union(columns.runs.physical, columns.runs.length)  # by candidates
+    parts = [_from_ownerless_maps(findings, claimed)]
+    if findings.block_features is not None:
+        parts.append(_from_unallocated(findings, columns, claimed, parts[0].runs))
+        log = findings.space.log
+        if len(columns.unplaced) and log is not None and log.reader.blocks is log.home:
+            parts.append(_from_untagged_copies(findings, columns, log))
+    return _stacked(parts)
+
+
+def _from_ownerless_maps(findings: Artifacts, claimed: Intervals) -> CarvedContents:
+    """Maps that were found of inodes nobody knows, where their blocks are still free."""
+    maps = findings.maps.take(findings.maps.life < 0)
+    if len(maps):  # else the bitmaps of all groups would be read for nothing
+        runs, unused = maps.runs, findings.space.unused
+        mine, _ = overlap_pairs(runs.physical, runs.length, claimed.start, claimed.length)
+        free = Intervals.union(unused.start, unused.length)
+        used = np.zeros(len(maps), bool)
+        used[runs.owner[mine]] = True
+        used[runs.owner[~free.contains(runs.physical, runs.length)]] = True
+        maps = maps.take(~used & owners_without_overlap(maps.runs, len(maps)))
+    doubted = np.zeros(len(maps), bool)
+    for doubtful, _ in maps.reasons:
+        doubted |= doubtful
+    blocks = findings.space.blocks
+    size, kind = format_sizes(blocks, maps.runs, maps.size)
+    proven = maps.source != INDIRECT_BLOCKS
+    standing = ~doubted, np.zeros(len(maps), bool), proven
+    return _make(blocks, maps.runs, size, kind, standing, maps.source)
+
+
+def _from_unallocated(
+    findings: Artifacts, columns: Columns, claimed: Intervals, unowned: Runs
+) -> CarvedContents:
+    """Free blocks that nobody claims, cut into files."""
+    assert findings.block_features is not None
+    structures, maps = findings.structures, findings.maps
+    metadata = structures.block[~structures.in_journal]
+    blocks = np.concatenate([metadata, columns.found.tree_blocks[1], maps.nodes[1]])
+    claimed = Intervals.union(
+        np.concatenate([claimed.start, unowned.physical, blocks]),
+        np.concatenate([claimed.length, unowned.length, np.ones(len(blocks), np.int64)]),
+    )
+    space = findings.space
+    found = carve(
+        space.blocks, findings.block_features, space.unused, claimed, findings.headless_bodies
+    )
+    return _to_contents(space, found, UNALLOCATED)
+
+
+def _from_untagged_copies(findings: Artifacts, columns: Columns, log: Log) -> CarvedContents:
+    """What is left of journaled contents of which nothing else is known, cut into files."""
+    space = findings.space
+    runs, marks = block_features_of_journal(log, columns.unplaced)
+    return _to_contents(
+        space, carve(space.blocks, marks, runs, Intervals.empty()), UNTAGGED_JOURNAL
+    )
+
+
+def _to_contents(space: UnallocatedSpace, found: CarvedFiles, name: str) -> CarvedContents:
+    """Carved files as contents."""
+    first = np.searchsorted(found.run_file, np.arange(len(found)))
+    before = np.cumsum(found.run_count) - found.run_count
+    logical = before - before[first][found.run_file] if len(found) else before
+    runs = Runs(
+        found.run_file, logical, found.run_count, found.run_first, np.zeros(len(before), bool)
+    )
+    source = np.full(len(found), name)
+    kind = found.kind.astype(np.int64)
+    standing = found.is_reliable, found.is_fragment, found.end_proven
+    return _make(space.blocks, runs, found.size, kind, standing, source)
+
+
+def _make(
+    blocks: BlockReader,
+    runs: Runs,
+    size: Any,
+    signature: Any,
+    standing: tuple[Any, Any, Any],
+    source: Any,
+) -> CarvedContents:
+    """Contents of which `standing` is (sure, fragment, proven)."""
+    first, end = np.full(len(size), np.iinfo(np.int64).max), np.zeros(len(size), np.int64)
+    np.minimum.at(first, runs.owner, runs.physical)
+    np.maximum.at(end, runs.owner, runs.physical + runs.length)
+    return CarvedContents(first, end, size, signature, *standing, source, runs, blocks)
+
+
+def _stacked(parts: list[CarvedContents]) -> CarvedContents:
+    runs = Runs.stacked([(part.runs, len(part)) for part in parts])
+    names = ("size", "signature", "is_reliable", "is_fragment", "end_proven", "map_source")
+    values = [np.concatenate([getattr(part, name) for part in parts]) for name in names]
+    size, kind, sure, fragment, proven, source = values
+    return _make(parts[0].reader, runs, size, kind, (sure, fragment, proven), source)
+
+
+def content_at(contents: CarvedContents, row: int) -> Content:
+    """The bytes of a row."""
+    low, high = np.searchsorted(contents.runs.owner, [row, row + 1])
+    runs = contents.runs.take(slice(int(low), int(high)))
+    return Content(contents.reader, int(contents.size[row]), runs)
+
+
+def head_at(contents: CarvedContents, row: int, most: int) -> bytes:
+    """The first bytes of a row, at most so many; b"" where they cannot be read."""
+    try:
+        return content_at(contents, row).read(0, min(most, int(contents.size[row])))
+    except AccessError:
+        return b""
+
+
+def content_files(contents: CarvedContents, left_out: set[int]) -> list[DeletedFile]:
+    """A record of each content that no inode was found for, by its first block."""
+    order = np.argsort(contents.first_block, kind="stable").tolist()
+    rows = [row for row in order if row not in left_out]
+    return [_file(contents, row) for row in rows]
+
+
+def _file(contents: CarvedContents, row: int) -> DeletedFile:
+    content = content_at(contents, row)
+    assert content.runs is not None
+    return DeletedFile(
+        path=None,
+        name=None,
+        inode=None,
+        size=content.size,
+        dtime=None,
+        deleted_between=(None, None),
+        grade=Grade.CARVED,
+        blocks=int(content.runs.length.sum()),
+        blocks_reused=0,
+        lost=(),
+        sources={"map": str(contents.map_source[row])},
+        problems=_problems(contents, row),
+        superseded=False,
+        link_target=None,
+        first_block=int(contents.first_block[row]),
+        fragment=bool(contents.is_fragment[row]),
+        _signature=int(contents.signature[row]),
+        _content=content,
+    )
+
+
+def _problems(contents: CarvedContents, row: int) -> tuple[str, ...]:
+    if contents.is_fragment[row]:
+        return (FRAGMENT,)
+    return () if contents.is_reliable[row] else (UNSURE,)

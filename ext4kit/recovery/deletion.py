@@ -1,0 +1,87 @@
+"""What the states around a candidate's own tell of its end, for all candidates at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ext4kit.history.history import History
+from ext4kit.parsers.inode import Inode
+from ext4kit.recovery.candidates import Candidates
+from ext4kit.units import NANOSECONDS
+
+NO_ROW = -1  # no such state, and the order of no transaction
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionFacts:
+    """Lists, one item a candidate.
+
+    Attributes:
+        inode: the state's inode, with owner and group whole.
+        order: that of the state.
+        last_linked_tid: order of the last state that shows it linked, up to its own;
+            first_missing_tid: of the next.
+        dtime: when it was freed (ns), None when nothing tells it.
+        freed_mtime: mtime of the life's last state when that shows it freed, else None.
+    """
+
+    inode: list[Inode]
+    order: list[int]
+    last_linked_tid: list[int]
+    first_missing_tid: list[int]
+    dtime: list[int | None]
+    freed_mtime: list[int | None]
+
+
+def find_deletion_facts(past: History, found: Candidates) -> DeletionFacts:
+    """The ends of all candidates."""
+    states, row = past.states, found.state_row
+    if not len(found):
+        return DeletionFacts([], [], [], [], [], [])
+    linked = _last_linked_rows(past)[row]
+    dead = _freed_rows(past, row)
+    shown = np.where(found.superseded, row, linked)
+    dated = (dead >= 0) & past.are_freed[dead] & ~np.isin(states.table.number[dead], past.undated)
+    dtime = np.where(dated, states.table.dtime[dead] * NANOSECONDS, 0)
+    mtime = states.table.mtime[dead].tolist()
+    return DeletionFacts(
+        _complete_owners(past, row, linked),
+        states.tid[row].tolist(),
+        np.where(shown >= 0, states.tid[shown], NO_ROW).tolist(),
+        np.where(shown >= 0, past.next_tid[shown], NO_ROW).tolist(),
+        [moment or None for moment in dtime.tolist()],
+        [time if at >= 0 else None for time, at in zip(mtime, dead.tolist(), strict=True)],
+    )
+
+
+def _last_linked_rows(past: History) -> Any:
+    """Per state: row of its life's last linked state up to it, NO_ROW where there is none."""
+    states = past.states
+    last = np.maximum.accumulate(np.where(states.is_linked, np.arange(len(states)), NO_ROW))
+    return np.where(states.life[last] == states.life, last, NO_ROW)
+
+
+def _freed_rows(past: History, row: Any) -> Any:
+    """Row of the last state of each life when that shows it freed, else NO_ROW."""
+    states = past.states
+    last = np.searchsorted(states.life, states.life[row], side="right") - 1
+    freed = (states.table.links_count[last] == 0) & ~states.describes_content[last]
+    return np.where(freed, last, NO_ROW)
+
+
+def _complete_owners(past: History, row: Any, linked: Any) -> list[Inode]:
+    """The states' inodes, with owner and group whole.
+
+    Freeing an inode clears the high 16 bits of both (kernel ext4_do_update_inode); the last
+    linked state has them.
+    """
+    states = past.states
+    table, before = states.table.take(row), states.table.take(linked)
+    mended = (linked >= 0) & ~states.is_linked[row]
+    mended &= ((table.uid ^ before.uid) & 0xFFFF == 0) & ((table.gid ^ before.gid) & 0xFFFF == 0)
+    uid = np.where(mended, before.uid, table.uid)
+    gid = np.where(mended, before.gid, table.gid)
+    return list(table.each(uid=uid, gid=gid))

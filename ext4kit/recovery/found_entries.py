@@ -1,0 +1,230 @@
+"""Names from directory blocks of deleted directories and from log copies nobody describes.
+
+A directory block names its owner by its checksum; without one, a first block by its `.`. An
+entry says which inode number had the name, not which life of it: it is used where one life
+alone fits in type and time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ext4kit.arrays.grouping import expand, starts_group
+from ext4kit.arrays.lookup import SortedIndex
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import Int64s
+from ext4kit.filesystem.filesystem import ROOT
+from ext4kit.history import History
+from ext4kit.history.first_lives import created
+from ext4kit.parsers.directory import MODES, Names, parse_entries
+from ext4kit.unallocated.metadata import DIRECTORY, MetadataBlocks, read_metadata_blocks
+from ext4kit.unallocated.owners import SeedIndex
+from ext4kit.unallocated.space import UnallocatedSpace
+from ext4kit.unallocated.untagged import tids_of_untagged
+from ext4kit.units import NANOSECONDS
+
+_AT_ONCE = 2048
+_FOREVER = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, slots=True)
+class FoundEntries(Table):
+    """Entries of directories as columns (n,).
+
+    Attributes:
+        directory: inode number of the directory; generation: its own, -1 where not known.
+        inode: inode number that the entry names; file_type: as the entry says, 0 for unknown.
+        order: that of the transaction of a log copy, -1 for a block on disk.
+        name: the names.
+    """
+
+    directory: Int64s
+    generation: Int64s
+    inode: Int64s
+    file_type: Int64s
+    order: Int64s
+    name: Names
+
+
+def find_directory_entries(
+    space: UnallocatedSpace, structures: MetadataBlocks, owners: SeedIndex, wanted: Any
+) -> FoundEntries:
+    """The entries of all directory blocks that were found and whose owner is known.
+
+    Args:
+        space: where the structures were found.
+        structures: what was found there.
+        owners: the known inodes.
+        wanted: bool, by inode number: entries that name another are left out.
+    """
+    blocks = structures.of_kind(DIRECTORY)
+    number, generation = owners.inodes_of(blocks.seed)
+    told = (number == 0) & (blocks.stated_number > 0)
+    number = np.where(told, blocks.stated_number, number)
+    generation = np.where(told, -1, generation)
+    order = np.where(blocks.in_journal, tids_of_untagged(space.log, blocks.block), -1)
+    parts = []
+    owned = np.flatnonzero(number > 0)
+    for at in range(0, len(owned), _AT_ONCE):
+        rows = owned[at : at + _AT_ONCE]
+        data = read_metadata_blocks(space, blocks.take(rows))
+        entries, _ = parse_entries(data, space.fs.has_file_types, dots=False)
+        entries = entries.take(wanted[np.minimum(entries.inode, len(wanted) - 1)])
+        row = rows[entries.block]
+        names = entries.packed_names(data)
+        parts.append(
+            FoundEntries(
+                number[row], generation[row], entries.inode, entries.file_type, order[row], names
+            )
+        )
+    return FoundEntries.concat(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class InodeInstances(Table):
+    """When each life of the past was, as columns by life; ns.
+
+    Attributes:
+        begin: its creation, 0 where not known.
+        end: its deletion, far off where it lives or that is not known.
+        kind: upper bits of its mode.
+    """
+
+    begin: Int64s
+    end: Int64s
+    kind: Int64s
+
+    @classmethod
+    def of(cls, past: History) -> InodeInstances:
+        """The lives of a past."""
+        table = past.states.table
+        last = past.last_rows
+        dead = (table.links_count[last] == 0) & (table.dtime[last] > 0) & ~past.is_allocated
+        end = np.where(dead, (table.dtime[last] + 1) * NANOSECONDS, _FOREVER)
+        begin = table.crtime[last] // NANOSECONDS * NANOSECONDS
+        return cls(begin, end, table.mode[last] >> 12)
+
+
+def assign_entries(past: History, found: FoundEntries) -> tuple[Any, Any]:
+    """Which entry is whose last name.
+
+    An entry belongs to a life of the number that it names when the type is right and the
+    directory and the life were there at one time. Two lives for one entry, or two names for one
+    life, are none.
+
+    Returns:
+        (life, row of `found`) columns, one row a life that has a name.
+    """
+    lives = InodeInstances.of(past)
+    entry, life = _possible_instances(past, found, lives)
+    count = np.bincount(entry, minlength=len(found))
+    sole = (count[entry] == 1) & ~past.is_allocated[life]
+    entry, life = entry[sole], life[sole]
+    order = np.lexsort((-found.order[entry], life))
+    entry, life = entry[order], life[order]
+    first = starts_group(life)
+    several = np.flatnonzero(~first)
+    leading = np.flatnonzero(first)[np.cumsum(first)[several] - 1]
+    differs = _differs(found.take(entry[several]), found.take(entry[leading]))
+    kept = first & ~np.isin(life, life[several[differs]])
+    return life[kept], entry[kept]
+
+
+def _differs(one: FoundEntries, other: FoundEntries) -> Any:
+    """Per row (bool): not the same name in the same directory."""
+    names = zip(one.name.tolist(), other.name.tolist(), strict=True)
+    differs = np.array([mine != theirs for mine, theirs in names], bool)
+    differs |= one.directory != other.directory
+    return differs | (one.generation != other.generation)
+
+
+def _possible_instances(
+    past: History, found: FoundEntries, lives: InodeInstances
+) -> tuple[Any, Any]:
+    """(entry, life) of all lives that an entry can mean.
+
+    A directory of which nothing is left but blocks, its inode another's since, says too little of
+    when: the numbers that it names may have been others' as well.
+    """
+    low, high = SortedIndex(past.number).bounds(found.inode)
+    entry, position = expand(high - low)
+    life = low[entry] + position
+    directory = directory_instances(past, found)
+    known = directory >= 0
+    begin = np.where(known, lives.begin[directory], 0)[entry]
+    replaced = _number_reused_time(past, found)
+    end = np.where(known, lives.end[directory], replaced)[entry]
+    kind = MODES[np.minimum(found.file_type[entry], len(MODES) - 1)]
+    fits = (kind == 0) | (kind == lives.kind[life])
+    fits &= (lives.begin[life] <= end) & (lives.end[life] >= begin)
+    fits &= (known | (replaced == _FOREVER))[entry]
+    fits &= ~_created_after_copy(past, life, found.order[entry])
+    fits &= ~_is_earlier(past, life, found.order[entry])
+    return entry[fits], life[fits]
+
+
+def _number_reused_time(past: History, found: FoundEntries) -> Any:
+    """When another inode had the number of each entry's directory at the latest, ns.
+
+    Far off where the present one may be that directory.
+    """
+    number, place = np.unique(found.directory, return_inverse=True)
+    now = past.fs.inode_table(number)
+    kinds, crtime = now.mode[place] >> 12, now.crtime[place]
+    other = (kinds != 0) & (crtime > 0) & (number[place] != ROOT)
+    same = np.where(found.generation >= 0, now.generation[place] == found.generation, kinds == 4)
+    same &= ~is_former_directory(found, now.links_count[place] > 0)
+    coarse = NANOSECONDS * (crtime % NANOSECONDS == 0)  # e2fsck tells whole seconds
+    return np.where(other & ~same, crtime + coarse, _FOREVER)
+
+
+def is_former_directory(found: FoundEntries, lives: Any) -> Any:
+    """Per entry (bool): the directory that lives under its number now is a later one.
+
+    A directory keeps its first block, the one that tells its number, for as long as it lives;
+    what begins so in free space was another's.
+
+    Args:
+        found: the entries.
+        lives: bool (n,), the directory with that number lives.
+    """
+    return lives & (found.generation < 0) & (found.order < 0)
+
+
+def directory_instances(past: History, found: FoundEntries) -> Any:
+    """The life of each entry's directory, -1 where it is not known."""
+    life = life_of(past, found.directory, found.generation)
+    other = is_former_directory(found, np.append(past.is_allocated, False)[life])
+    other |= (life >= 0) & (found.generation < 0) & _created_after_copy(past, life, found.order)
+    return np.where(other, -1, life)
+
+
+def _created_after_copy(past: History, life: Any, order: Any) -> Any:
+    """Per entry (bool): the life began after the copy in the log that it stands in was made."""
+    return np.append(created(past), 0)[life] > past.times_of(order)
+
+
+def _is_earlier(past: History, life: Any, order: Any) -> Any:
+    """Per entry (bool): the log shows the life unlinked before the copy that it stands in."""
+    states = past.states
+    gone = np.full(past.instance_count + 1, _FOREVER)
+    rows = np.flatnonzero(~states.untagged & (states.table.links_count == 0))
+    np.minimum.at(gone, states.life[rows], states.tid[rows])
+    return gone[life] < order
+
+
+def life_of(past: History, number: Any, generation: Any) -> Any:
+    """The life with each number and generation, -1 for none; without one the only directory."""
+    keys = past.number << 32 | past.generation
+    if not len(keys):
+        return np.full(len(number), -1)
+    exact = SortedIndex(keys).rows(number << 32 | np.maximum(generation, 0))
+    folders = np.flatnonzero(InodeInstances.of(past).kind == 4)
+    low, high = SortedIndex(past.number[folders]).bounds(number)
+    only = (high - low == 1) & (generation < 0)
+    found = np.where(generation >= 0, exact, -1)
+    found[only] = folders[low[only]]
+    return found

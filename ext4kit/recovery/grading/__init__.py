@@ -1,0 +1,1 @@
+"""What speaks against a grade: each module is one kind of evidence."""

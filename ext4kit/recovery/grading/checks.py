@@ -1,0 +1,396 @@
+"""Doubts: what keeps a candidate from being vouched for although no later owner is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ext4kit.arrays.intervals import overlap_pairs
+from ext4kit.filesystem.block_maps import Runs, has_map
+from ext4kit.filesystem.prefetch import prefetch_map
+from ext4kit.history.history import TID_NONE, TID_ON_DISK, History
+from ext4kit.parsers.features import Incompat
+from ext4kit.parsers.inode import InodeFlags, inode_checksums_ok
+from ext4kit.recovery.attribution import BlockReuse, Ownership
+from ext4kit.recovery.candidates import JOURNAL, Candidates
+from ext4kit.recovery.grading.unlogged_reuse import check_unlogged_reuse, lost_meanwhile
+from ext4kit.recovery.grading.unreadable import (
+    NEWER,
+    UNREADABLE,
+    may_have_newer_copies,
+    on_unreadable_media,
+)
+from ext4kit.recovery.grading.unrecorded import emptied_state, find_unrecorded
+from ext4kit.recovery.grading.writes import Ages
+
+SECTOR = 512
+BLOCKS_AT_ONCE = 4096
+PREFETCH_BYTES = 4 << 20  # of each of the pieces that are read ahead
+MIN_ZERO_PADDING = 4  # bytes of zeros at a file's end that are more than chance
+MIN_WRITEBACK_CHUNK = (
+    4 << 20
+)  # what writeback takes of one file before it looks at others, at least
+
+
+def run_checks(
+    past: History,
+    found: Candidates,
+    runs: Runs,
+    ownership: Ownership,
+    journaled: Mapping[int, tuple[Any, Any]],
+    reuse: BlockReuse,
+) -> tuple[list[tuple[Any, str]], list[tuple[Any, str]]]:
+    """Reasons against the grade intact, and those that let it be consistent at most.
+
+    Args:
+        past: what is known over time.
+        found: the candidates.
+        runs: their blocks up to their size.
+        ownership: who had which block.
+        journaled: (blocks, log copies) of candidates whose content went through the log.
+        reuse: the blocks that others took later.
+
+    Returns:
+        ((per candidate (bool), what is wrong with it) pairs, (per candidate, what leaves no
+        record) pairs).
+    """
+    ages = Ages(past)
+    recent = ages.may_not_be_flushed(found.state_row, ages.last_write_row[found.state_row])
+    blank, foreign = check_last_block(past, found, runs, journaled, ages)
+    copies, oldest = _copies(found, journaled), _oldest_copies(past, found, journaled)
+    outdated = oldest < past.states.tid[ages.last_write_row[found.state_row]]  # written to since
+    from_log = (copies > 0) & (copies >= _written_blocks(found, runs))
+    from_disk = is_plain_file(past, found) & ~from_log
+    doubts = [
+        (found.size_unknown, "size not known: up to the last byte that is not zero"),
+        (
+            past.states.untagged[found.state_row],
+            "its state is from a copy that neither log nor inode table tells of",
+        ),
+        (found.map_damaged, "a part of its block map could not be read"),
+        (map_incomplete(past, found), "its block map holds fewer blocks than its inode counts"),
+        (beyond_evidence(past, found, runs), "a part of it lies beyond the end of the evidence"),
+        (on_unreadable_media(past.fs.blocks, runs, len(found)), UNREADABLE),
+        (
+            bitmap_unreadable(past, found, runs),
+            "which of its blocks are in use now is not known: a bitmap cannot be read",
+        ),
+        (inode_checksum_bad(past, found), "the checksum of its inode does not fit"),
+        (uncommitted_state(past, found), "its state comes from a transaction without a commit"),
+        (
+            kept_by_later_version(past, found, runs, ownership) & ~from_log,
+            "the same file went on using blocks of this state: their bytes may be newer",
+        ),
+        (
+            blank & recent,
+            "its last bytes are zeros and it went soon: they may never have been written",
+        ),
+        (
+            journal_copy_outdated(past, found, journaled),
+            "its last write did not go through the log, which holds earlier bytes of it",
+        ),
+        (
+            journal_disk_conflict(past, found, journaled, reuse) & (recent | outdated),
+            "the log and the disk tell its bytes differently",
+        ),
+        (
+            journal_data_incomplete(past, found, runs, journaled) & recent,
+            "the log has not all of its journaled bytes, and they may not be in their place",
+        ),
+        (
+            ages.awaits_writeback[found.state_row] & recent & is_plain_file(past, found),
+            "it was written to and went soon: nothing of it had come to the disk",
+        ),
+        (
+            _inline(past, found) & recent & ~ages.written_once[found.state_row],
+            "it was written again just before it went: data beyond its inode may be missing",
+        ),
+        (changed_after_last_state(past, found), "it changed after the last state that is known"),
+        (
+            writeback_in_progress(past, found, runs, recent),
+            "its size may be how far writeback had come",
+        ),
+        (foreign, "the block with its end was written by others"),
+    ]
+    possible = [
+        *check_unlogged_reuse(past, found, runs, ages, from_disk),
+        (
+            outdated & lost_meanwhile(past, found, oldest),
+            "the log lacks transactions since the copies of its data, which may be older ones",
+        ),
+        (later_fast_commit(past, found), "a later fast commit may have changed its blocks unseen"),
+        (
+            in_place_write_not_flushed(past, found, ages),
+            "it was written in place and went soon: the bytes may be older ones of its own",
+        ),
+        (
+            ages.may_not_be_flushed(
+                found.state_row, ages.rewritten_before_first_state[found.state_row]
+            )
+            & from_disk,
+            "it was written again before it is first seen and went soon: the bytes may be older",
+        ),
+        (may_have_newer_copies(past, found, journaled), NEWER),
+        *find_unrecorded(past, found, ages, from_disk),
+    ]
+    return doubts, possible
+
+
+def map_incomplete(past: History, found: Candidates) -> Any:
+    """The map lacks blocks that i_blocks counts.
+
+    A tree block that a deletion of several transactions had cut down on disk reads well and
+    has a good checksum. Clusters and values kept in inodes of their own are counted otherwise.
+    """
+    superblock, table = past.fs.superblock, past.states.table
+    if superblock.cluster_ratio > 1 or Incompat.EA_INODE in superblock.features:
+        return np.zeros(len(found), bool)
+    mapped = np.bincount(found.runs.owner, found.runs.length, len(found))
+    mapped += np.bincount(found.tree_blocks[0], minlength=len(found))
+    mapped += table.file_acl[found.state_row] > 0
+    counted = table.blocks[found.state_row] * SECTOR // superblock.block_size
+    kinds = np.isin(table.mode[found.state_row] & 0xF000, (0x8000, 0xA000))
+    return kinds & ~found.size_unknown & (counted > mapped)
+
+
+def bitmap_unreadable(past: History, found: Candidates, runs: Runs) -> Any:
+    """Blocks of a group whose bitmap cannot be read."""
+    doubtful = np.zeros(len(found), bool)
+    doubtful[runs.owner[past.fs.bitmaps.blocks_unknown(runs.physical, runs.length)]] = True
+    return doubtful
+
+
+def beyond_evidence(past: History, found: Candidates, runs: Runs) -> Any:
+    """Blocks that the file system has and the evidence lacks."""
+    doubtful = np.zeros(len(found), bool)
+    doubtful[runs.owner[runs.physical + runs.length > past.fs.blocks.blocks_count]] = True
+    return doubtful
+
+
+def inode_checksum_bad(past: History, found: Candidates) -> Any:
+    """States in the log were checked when they were read; those on disk are so here."""
+    superblock = past.fs.superblock
+    if not superblock.has_metadata_checksums:
+        return np.zeros(len(found), bool)
+    return ~inode_checksums_ok(past.states.table.take(found.state_row), superblock)
+
+
+def uncommitted_state(past: History, found: Candidates) -> Any:
+    """What an interrupted commit says never came to pass; its data may not have been written."""
+    log = past.log
+    open_ones = [item.order for item in (log.transactions if log else ()) if not item.committed]
+    return np.isin(past.states.tid[found.state_row], open_ones)
+
+
+def later_fast_commit(past: History, found: Candidates) -> Any:
+    """Fast commits change files and take blocks; later full commits need not show that."""
+    last = past.last_fast_commit
+    return (found.map_source == JOURNAL) & (past.states.tid[found.state_row] < last)
+
+
+def journal_copy_outdated(
+    past: History, found: Candidates, journaled: Mapping[int, tuple[Any, Any]]
+) -> Any:
+    """Content was journaled, and written otherwise under a later mount without data=journal."""
+    doubtful = np.zeros(len(found), bool)
+    states, mtime = past.states, past.states.table.mtime
+    for place, (_, tags) in journaled.items():
+        assert past.log is not None
+        row = int(found.state_row[place])
+        first = int(np.searchsorted(states.life, states.life[row]))
+        same = first + np.flatnonzero(mtime[first : row + 1] == mtime[row])
+        doubtful[place] = past.log.tags.order[tags].max() < states.tid[same[0]]
+    return doubtful
+
+
+def journal_disk_conflict(
+    past: History, found: Candidates, journaled: Mapping[int, tuple[Any, Any]], reuse: BlockReuse
+) -> Any:
+    """Log and disk tell its bytes differently, although the log was written out.
+
+    A transaction can end between the taking of blocks and the writing of journaled bytes, and
+    a deletion can come before they are written to their place: either may be the right one.
+    """
+    doubtful = np.zeros(len(found), bool)
+    log = past.log
+    if not journaled or log is None:
+        return doubtful
+    known = log.transactions
+    places = np.fromiter(journaled, np.int64)
+    owner = np.repeat(places, [len(journaled[place][0]) for place in places.tolist()])
+    blocks, tags = (np.concatenate(column) for column in zip(*journaled.values(), strict=True))
+    written_out = ~known.to_replay[known.row_of(log.tags.order[tags])]
+    mine, other = overlap_pairs(blocks, np.ones_like(blocks), reuse.start, reuse.length)
+    written_out[mine[owner[mine] == reuse.candidate[other]]] = False  # the disk tells of others
+    owner, blocks, tags = owner[written_out], blocks[written_out], tags[written_out]
+    for start in range(0, len(blocks), BLOCKS_AT_ONCE):
+        some = slice(start, start + BLOCKS_AT_ONCE)
+        disk, readable = past.fs.fetch(blocks[some])
+        differ = readable & (disk != log.read_copies(tags[some])).any(axis=1)
+        doubtful[owner[some][differ]] = True
+    return doubtful
+
+
+def journal_data_incomplete(
+    past: History, found: Candidates, runs: Runs, journaled: Mapping[int, tuple[Any, Any]]
+) -> Any:
+    """Where data is journaled, a deletion keeps what was not yet checkpointed off its place."""
+    files = is_plain_file(past, found)
+    copies, written = _copies(found, journaled), _written_blocks(found, runs)
+    usual = 2 * (copies > 0)[files].sum() > (written > 0)[files].sum()
+    return files & (copies < written) & ((copies > 0) | usual)
+
+
+def _copies(found: Candidates, journaled: Mapping[int, tuple[Any, Any]]) -> Any:
+    """Per candidate: blocks of which the log has a copy as data."""
+    copies = np.zeros(len(found), np.int64)
+    for place, (blocks, _) in journaled.items():
+        copies[place] = len(blocks)
+    return copies
+
+
+def _oldest_copies(
+    past: History, found: Candidates, journaled: Mapping[int, tuple[Any, Any]]
+) -> Any:
+    """Per candidate: order of the oldest of its copies, TID_ON_DISK for none."""
+    oldest = np.full(len(found), TID_ON_DISK)
+    for place, (_, tags) in journaled.items():
+        assert past.log is not None
+        oldest[place] = past.log.tags.order[tags].min()
+    return oldest
+
+
+def _written_blocks(found: Candidates, runs: Runs) -> Any:
+    """Per candidate: blocks that hold content."""
+    return np.bincount(runs.owner, runs.length * ~runs.unwritten, len(found))
+
+
+def kept_by_later_version(
+    past: History, found: Candidates, runs: Runs, ownership: Ownership
+) -> Any:
+    """An earlier state's blocks that later states of the same life have too."""
+    doubtful = np.zeros(len(found), bool)
+    claims, order, life = ownership.logged, past.states.tid, past.states.life
+    wanted = runs.take(found.superseded[runs.owner])
+    mine, other = overlap_pairs(wanted.physical, wanted.length, claims.start, claims.length)
+    candidate = wanted.owner[mine]
+    row = found.state_row[candidate]
+    later = (claims.instance[other] == life[row]) & (claims.order[other] > order[row])
+    doubtful[candidate[later & (order[row] != TID_ON_DISK)]] = True
+    return doubtful
+
+
+def check_last_block(
+    past: History,
+    found: Candidates,
+    runs: Runs,
+    journaled: Mapping[int, tuple[Any, Any]],
+    ages: Ages,
+) -> tuple[Any, Any]:
+    """(blank, foreign) per candidate (bool), from the block that holds its last byte.
+
+    Blank: the last bytes are zeros or in no written block. The size can be committed before
+    the bytes, with an append within the last block and when a file is made longer while its
+    data waits for writeback. What was written in one go has all of its last block or nothing.
+    Foreign: bytes behind the end, which the kernel writes as zeros,
+    are none: somebody used the block within one transaction, which leaves no other trace.
+    Source: kernel fs/ext4/inode.c, `ext4_da_should_update_i_disksize`, `ext4_setattr`.
+    """
+    table, row, block_size = past.states.table, found.state_row, past.fs.superblock.block_size
+    size = table.size[row]
+    last, end = np.divmod(size - 1, block_size)
+    judged = (
+        is_plain_file(past, found) & (size > 0) & has_map(table.mode[row], size, table.flags[row])
+    )
+    judged &= ~has_journal_copies(found, journaled)
+    holds = judged[runs.owner] & ~runs.unwritten & (runs.logical <= last[runs.owner])
+    held = runs.take(holds & (last[runs.owner] < runs.logical + runs.length))
+    block = held.physical + last[held.owner] - held.logical
+    blank, foreign = judged, np.zeros(len(found), bool)
+    in_one_go = ages.written_once[row] & ((table.flags[row] & int(InodeFlags.EXTENTS)) != 0)
+    step = max(PREFETCH_BYTES // past.fs.superblock.block_size, 1)
+    some = [slice(at, at + step) for at in range(0, len(held), step)]
+    read = prefetch_map(lambda part: past.fs.fetch(block[part]), some)
+    for part, (rows, readable) in zip(some, read, strict=True):
+        owner, used = held.owner[part], _last_used(rows)
+        near = np.maximum(end[owner][:, None] - np.arange(MIN_ZERO_PADDING), 0)
+        zeros = ~np.take_along_axis(rows, near, axis=1).any(axis=1)
+        zeros = np.where(in_one_go[owner], used < 0, zeros)
+        blank[owner] = readable & zeros
+        foreign[owner] = readable & (used > end[owner])
+    return blank, foreign
+
+
+def has_journal_copies(found: Candidates, journaled: Mapping[int, tuple[Any, Any]]) -> Any:
+    """Candidates (bool) whose content went through the log."""
+    return np.isin(np.arange(len(found)), np.fromiter(journaled, np.int64))
+
+
+def _last_used(rows: Any) -> Any:
+    """Per row: position of the last byte that is not zero, -1 for none."""
+    words = rows.view(np.uint64)
+    every = np.arange(len(rows))
+    word = words.shape[1] - 1 - np.argmax((words != 0)[:, ::-1], axis=1)
+    used = rows.reshape(*words.shape, 8)[every, word] != 0
+    last = word * 8 + 7 - np.argmax(used[:, ::-1], axis=1)
+    return np.where(used.any(axis=1), last, -1)
+
+
+def is_plain_file(past: History, found: Candidates) -> Any:
+    """Regular files of known size, their bytes not encrypted."""
+    table, row = past.states.table, found.state_row
+    plain = (table.flags[row] & int(InodeFlags.ENCRYPT)) == 0
+    return plain & ((table.mode[row] & 0xF000) == 0x8000) & ~found.size_unknown
+
+
+def _inline(past: History, found: Candidates) -> Any:
+    """Files whose bytes are in the inode: on disk they stay so until writeback takes blocks.
+
+    Source: kernel fs/ext4/inline.c, `ext4_da_convert_inline_data_to_extent`.
+    """
+    inline = (past.states.table.flags[found.state_row] & int(InodeFlags.INLINE_DATA)) != 0
+    return is_plain_file(past, found) & inline
+
+
+def in_place_write_not_flushed(past: History, found: Candidates, ages: Ages) -> Any:
+    """Written in place: only bytes in newly taken blocks are on disk when a state is committed.
+
+    Source: kernel fs/ext4/inode.c, `ext4_write_end` and `ext4_map_blocks` (data=ordered).
+    """
+    table, states = past.states.table, past.states
+    dirtied = ages.last_in_place_write_row(states.life[found.state_row])[found.state_row]
+    recent = ages.may_not_be_flushed(found.state_row, dirtied)
+    return (
+        is_plain_file(past, found)
+        & ~_inline(past, found)
+        & (table.size[found.state_row] > 0)
+        & recent
+    )
+
+
+def changed_after_last_state(past: History, found: Candidates) -> Any:
+    """i_version of the inode, freed or open still, is ahead of the last state with content."""
+    row, version = found.state_row, past.states.table.version
+    after = emptied_state(past, found)
+    return is_plain_file(past, found) & (after >= 0) & (version[after] > version[row])
+
+
+def writeback_in_progress(past: History, found: Candidates, runs: Runs, recent: Any) -> Any:
+    """Writeback was at work when the state was committed: it sets the size step by step.
+
+    It goes on at once where a file is not huge, so that the next transaction shows more of it.
+    Source: kernel fs/ext4/inode.c, `mpage_map_and_submit_extent`.
+    """
+    row, states = found.state_row, past.states
+    size, block_size = states.table.size[row], past.fs.superblock.block_size
+    ends = np.zeros(len(found), np.int64)
+    np.maximum.at(ends, runs.owner, runs.logical + runs.length)
+    full = (size > 0) & (ends * block_size == size)
+    following = past.next_tid[row]
+    last = past.log.transactions.order.max(initial=0) if past.log else 0
+    at_once = (states.tid[row] >= last) & np.isin(following, [TID_NONE, int(TID_ON_DISK)])
+    at_once |= following == states.tid[row] + 1
+    going_on = recent & (at_once | (size >= MIN_WRITEBACK_CHUNK))
+    return is_plain_file(past, found) & full & (states.tid[row] != TID_ON_DISK) & going_on

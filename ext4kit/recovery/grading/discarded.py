@@ -1,0 +1,187 @@
+"""Blocks of deleted files that read as zeros: discarded by the drive, or cleared by a tool.
+
+A discard tells the drive that free blocks are unused: at each commit (`mount -o discard`,
+kernel fs/ext4/mballoc.c, `ext4_issue_discard`) or later (`fstrim`). They read as zeros
+afterwards. Tools that clear free space, and images without unused blocks, have the same effect.
+Files contain zeros too, so zeros alone do not show a discard. A drive discards whole units of its
+own, so zeros that fill one may come of that.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from ext4kit.arrays.grouping import expand
+from ext4kit.arrays.intervals import common_parts, split
+from ext4kit.carving import BlockFeatures
+from ext4kit.errors import AccessError, CorruptError, RequestError
+from ext4kit.filesystem import FileSystem
+from ext4kit.filesystem.block_maps import Runs, merge_adjacent
+from ext4kit.history import History
+from ext4kit.journal.overlay import first_byte
+from ext4kit.problems import Severity
+from ext4kit.recovery.candidates import Candidates
+from ext4kit.recovery.intervals import subtract_parts
+from ext4kit.units import NANOSECONDS
+
+BLOCKS_AT_ONCE = 4096
+MOST_RANGES = 8  # of block groups that a message names
+FSTRIM_STAMP = "/var/lib/systemd/timers/stamp-fstrim.timer"  # its mtime: when fstrim ran last
+MOUNTED_WITH_DISCARD = 0x0400  # EXT4_DEFM_DISCARD of s_default_mount_opts, fs/ext4/ext4.h
+MANY = 0.1  # of all runs; a few files of zeros are on many disks
+LONG = 64 << 10  # bytes of zeros; archives end in some 10 KiB of them
+UNIT = 64 << 10  # bytes of the disk, aligned; drives discard units of this size or a part of it
+IN_UNITS = (
+    "Zeros in it fill whole units of 64 KiB of the disk: they may be its own, or discarded (TRIM)."
+)
+REGULAR, SYMLINK = 0x8000, 0xA000
+
+
+def find_discarded(
+    past: History, found: Candidates, runs: Runs, marks: BlockFeatures | None
+) -> tuple[Runs, Runs]:
+    """The discarded blocks of all candidates, and those that may be; `owner` is the candidate.
+
+    A whole run of zeros shows a discard. So do many zeros at a run's edge that go on behind it.
+    Where many runs are zeros, or the file system is mounted with `discard` by default, every
+    block of zeros counts as discarded: a drive may discard parts of runs. Other zeros may be
+    discarded where they fill a unit of the disk.
+
+    Args:
+        past: what is known over time.
+        found: the candidates.
+        runs: their blocks up to their size.
+        marks: of the free space, where it was read: which free blocks are not zeros.
+    """
+    kind = past.states.table.mode[found.state_row] & 0xF000
+    judged = np.isin(kind, (REGULAR, SYMLINK)) & ~found.size_unknown
+    written = runs.take(judged[runs.owner] & ~runs.unwritten)
+    every = np.arange(len(written))
+    numbered = Runs(every, written.logical, written.length, written.physical, written.unwritten)
+    zeros = _zeros(past.fs, numbered if marks is None else _outside(numbered, marks))
+    taken = past.fs.bitmaps.blocks_in_use(zeros.physical)  # zeros of another owner
+    zeros = zeros.take(~taken)
+    whole = zeros.length == written.length[zeros.owner]
+    by_default = past.fs.superblock.default_mount_options & MOUNTED_WITH_DISCARD
+    certain = np.ones(len(zeros), bool)
+    if not by_default and whole.sum() < MANY * len(written):
+        certain = whole | _reach_beyond(past.fs, written, zeros)
+    possible = zeros.take(~certain)
+    possible = possible.take(_fill_units(past.fs, written, possible))
+    parts = zeros.take(certain), possible
+    discarded, possible = (replace(part, owner=written.owner[part.owner]) for part in parts)
+    return discarded, possible
+
+
+def report_discarded(fs: FileSystem, table: Runs) -> None:
+    """Report once which deleted contents were discarded, and what else shows a discard."""
+    if not len(table):
+        return
+    blocks, files = int(table.length.sum()), len(np.unique(table.owner))
+    what = f"{blocks:,} blocks of {files:,} deleted files read as zeros: probably discarded (TRIM)"
+    what += f", in {_groups_of(fs, table)}; copies in the journal remain"
+    if fs.superblock.default_mount_options & MOUNTED_WITH_DISCARD:
+        what += "; the file system is mounted with discard by default"
+    with suppress(AccessError, CorruptError, RequestError):
+        ran = fs.inode(fs.lookup(FSTRIM_STAMP)).mtime // NANOSECONDS
+        what += f"; fstrim ran last at {datetime.fromtimestamp(ran, UTC):%Y-%m-%d %H:%M:%SZ}"
+    fs.problems.add("unallocated space", what, Severity.WARNING)
+
+
+def _groups_of(fs: FileSystem, table: Runs) -> str:
+    """The block groups that pieces begin in, those that follow each other as one range."""
+    first = table.physical - fs.superblock.first_data_block
+    groups = np.unique(first // fs.superblock.blocks_per_group)
+    parts = np.split(groups, np.flatnonzero(np.diff(groups) > 1) + 1)
+    edges = [(part[0], part[-1]) for part in parts]
+    shown = [f"{first}" if first == last else f"{first}-{last}" for first, last in edges]
+    more = f" and {len(shown) - MOST_RANGES:,} ranges more" if len(shown) > MOST_RANGES else ""
+    return f"block groups {', '.join(shown[:MOST_RANGES])}{more}"
+
+
+def _outside(runs: Runs, marks: BlockFeatures) -> Runs:
+    """The parts of runs that the survey of free space has not seen to hold data."""
+    return subtract_parts(
+        runs, *common_parts(runs.physical, runs.length, marks.start, marks.length)
+    )
+
+
+def _zeros(fs: FileSystem, parts: Runs) -> Runs:
+    """The pieces that are readable and all zeros."""
+    row, skip, length = split(parts.length, BLOCKS_AT_ONCE)
+    batch = np.cumsum(length) // BLOCKS_AT_ONCE
+    edges = np.flatnonzero(np.diff(batch, prepend=-1, append=-1)).tolist()
+    found = [parts.take(slice(0))]
+    for some in map(slice, edges[:-1], edges[1:]):
+        piece, position = expand(length[some])
+        whose, position = row[some][piece], skip[some][piece] + position
+        blocks = Runs.single(
+            parts.owner[whose], parts.logical[whose] + position, parts.physical[whose] + position
+        )
+        found.append(merge_adjacent(blocks.take(_are_zeros(fs, blocks.physical))))
+    return merge_adjacent(Runs.stacked([(part, 0) for part in found]))
+
+
+def _are_zeros(fs: FileSystem, blocks: Any) -> Any:
+    """Per block (bool): it is readable and all zeros."""
+    found = np.zeros(len(blocks), bool)
+    for at in range(0, len(blocks), BLOCKS_AT_ONCE):
+        some = slice(at, at + BLOCKS_AT_ONCE)
+        data, readable = fs.fetch(blocks[some])
+        found[some] = readable & ~data.any(axis=1)
+    return found
+
+
+def _reach_beyond(fs: FileSystem, runs: Runs, zeros: Runs) -> Any:
+    """Per piece (bool): it is long, lies at an edge of its run, and the next block is zeros too."""
+    found = np.zeros(len(zeros), bool)
+    long = zeros.length * fs.superblock.block_size >= LONG
+    start, end = zeros.physical, zeros.physical + zeros.length
+    first, last = runs.physical[zeros.owner], (runs.physical + runs.length)[zeros.owner]
+    for at_edge, neighbour in ((start == first, start - 1), (end == last, end)):
+        at_edge &= long & (neighbour >= 0) & (neighbour < fs.blocks.blocks_count)
+        found[at_edge] |= _are_zeros(fs, neighbour[at_edge])
+    return found
+
+
+def _fill_units(fs: FileSystem, runs: Runs, zeros: Runs) -> Any:
+    """Per piece (bool): a unit of the disk that it lies in is all zeros.
+
+    Blocks of the unit that are in use now may have been written after a discard.
+
+    Args:
+        fs: the file system.
+        runs: what the pieces are parts of.
+        zeros: the pieces; `owner` is the row in `runs`.
+    """
+    size, base = fs.superblock.block_size, first_byte(fs.blocks) or 0
+    unit = max(UNIT, size)
+    start, end = zeros.physical, zeros.physical + zeros.length
+    low, high = runs.physical[zeros.owner], (runs.physical + runs.length)[zeros.owner]
+    first, last = ((base + at * size) // unit for at in (start, end - 1))
+    found = last - first >= 2  # there is a whole one in between
+    for number in (first, last):
+        begin, stop = -((base - number * unit) // size), ((number + 1) * unit - base) // size
+        # Where it does not reach the edge of unit or run, the file's own bytes are beside it.
+        row = np.flatnonzero((start <= np.maximum(begin, low)) & (np.minimum(stop, high) <= end))
+        row = row[~found[row]]
+        units, which = np.unique(number[row], return_inverse=True)
+        edges = np.zeros((2, len(units)), np.int64)
+        edges[:, which] = begin[row], stop[row]
+        found[row] = _are_clear(fs, *edges)[which]
+    return found
+
+
+def _are_clear(fs: FileSystem, start: Any, end: Any) -> Any:
+    """Per range of blocks (bool): each block of it is all zeros, in use now or beyond the end."""
+    start, end = np.maximum(start, 0), np.minimum(end, fs.blocks.blocks_count)
+    row, position = expand(end - start)
+    blocks = start[row] + position
+    clear = fs.bitmaps.blocks_in_use(blocks)
+    clear[~clear] = _are_zeros(fs, blocks[~clear])
+    return np.bincount(row[~clear], minlength=len(start)) == 0

@@ -1,0 +1,51 @@
+"""Seams: what a file's own blocks tell of whether others wrote into them unseen.
+
+Whoever takes free blocks fills them from the front. The last block that a file takes ends in
+zeros behind its end, so where a stranger's bytes stop within a file there is a block that ends
+in zeros; where they run over the file's end, the zeros behind that are gone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ext4kit.arrays.grouping import expand
+from ext4kit.filesystem import FileSystem
+from ext4kit.filesystem.block_maps import Runs
+
+BLOCKS_AT_ONCE = 4096
+MAX_BYTES_READ = 1 << 30  # read at most to look for seams; what is left stays in doubt
+ZEROS = 4  # bytes of zeros at a block's end that are more than chance
+
+
+def may_hold_foreign_data(fs: FileSystem, size: Any, runs: Runs, wanted: Any) -> Any:
+    """Per file (bool): its bytes do not rule out that others wrote some of them.
+
+    A file that ends with its last block, or a run of blocks within it that does, tells nothing.
+
+    Args:
+        fs: where the blocks are read.
+        size: of each file, bytes.
+        runs: their blocks up to their size.
+        wanted: those to be judged (bool); the others come back as False.
+    """
+    block_size = fs.superblock.block_size
+    mapped = np.bincount(runs.owner, minlength=len(size)) > 0
+    suspect = wanted & (size % block_size == 0) & mapped
+    judged = runs.take((wanted & ~suspect)[runs.owner])
+    affordable = np.cumsum(judged.length) * block_size <= MAX_BYTES_READ
+    suspect[judged.owner[~affordable]] = True
+    judged = judged.take(affordable)
+    row, position = expand(judged.length)
+    final = position == judged.length[row] - 1
+    ends = (judged.logical + judged.length)[row] * block_size >= size[judged.owner[row]]
+    row, position, final = (part[~(final & ends)] for part in (row, position, final))
+    for start in range(0, len(row), BLOCKS_AT_ONCE):
+        some = slice(start, start + BLOCKS_AT_ONCE)
+        data, readable = fs.fetch(judged.physical[row[some]] + position[some])
+        padded = ~data[:, -ZEROS:].any(axis=1)
+        seam = np.where(final[some], ~padded | ~data.any(axis=1), padded)
+        suspect[judged.owner[row[some]][readable & seam]] = True
+    return suspect

@@ -1,0 +1,84 @@
+"""Changes of which kernels leave no record: why a file may be consistent and not intact.
+
+A file is intact when the evidence excludes a change of its bytes after its last recorded state.
+Each function here names one condition of that which a candidate does not meet.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ext4kit.history.history import TID_NONE, History
+from ext4kit.parsers.inode import InodeFlags
+from ext4kit.recovery.candidates import Candidates
+from ext4kit.recovery.grading.writes import Ages
+
+NO_JOURNAL = "No journal records what was written later."
+EARLIER = "This is an earlier version; a change before its blocks were dropped leaves no record."
+UNSEEN_END = "The journal does not record the deletion; the file may have changed just before it."
+UNCOUNTED = "The kernel did not count changes; the file may have changed just before its deletion."
+SAME_TICK = (
+    "The file was deleted within a minute of its last change; a second change in the same tick of"
+    " the clock leaves no record."
+)
+UNFLUSHED = "The file was deleted within a minute of its last change; its data may not be on disk."
+
+
+def find_unrecorded(
+    past: History, found: Candidates, ages: Ages, from_disk: Any
+) -> list[tuple[Any, str]]:
+    """What keeps a file from the grade intact although all records agree.
+
+    Args:
+        past: what is known over time.
+        found: the candidates.
+        ages: what happened between the states.
+        from_disk: bool, regular files that are not read from the journal alone.
+
+    Returns:
+        (per candidate (bool), why) pairs.
+    """
+    files = (past.states.table.mode[found.state_row] & 0xF000) == 0x8000
+    if past.log is None or not len(past.log.transactions):
+        return [(files, NO_JOURNAL)]
+    after = freed_state(past, found)
+    freed, recent = (
+        after != TID_NONE,
+        ages.may_not_be_flushed(found.state_row, ages.last_write_row[found.state_row]),
+    )
+    return [
+        (files & found.superseded, EARLIER),
+        (files & ~found.superseded & ~freed, UNSEEN_END),
+        (files & ~found.superseded & freed & ~ages.are_counted[after], UNCOUNTED),
+        (from_disk & recent, UNFLUSHED),
+        (files & ~from_disk & recent, SAME_TICK),
+    ]
+
+
+def freed_state(past: History, found: Candidates) -> Any:
+    """Row of the state that shows each candidate freed, no other content in between; else -1.
+
+    Inline data stay in the freed inode: its state is the candidate's own.
+    """
+    states, row = past.states, found.state_row
+    count, ends = np.cumsum(states.describes_content), np.flatnonzero(past.are_freed)
+    after = np.append(ends, TID_NONE)[np.searchsorted(ends, row, side="right")]
+    freed = (states.life[after] == states.life[row]) & (count[after] == count[row])
+    freed &= after != TID_NONE
+    inline = (states.table.flags[row] & int(InodeFlags.INLINE_DATA)) != 0
+    inline &= past.are_freed[row] & (row > 0) & (states.life[row - 1] == states.life[row])
+    return np.where(freed, after, np.where(inline, row, TID_NONE))
+
+
+def emptied_state(past: History, found: Candidates) -> Any:
+    """Row of each life's last state, where that is behind the candidate's own and empty; else -1.
+
+    It is freed, or without links and open still.
+    """
+    states, row = past.states, found.state_row
+    last = np.searchsorted(states.life, states.life[row], side="right") - 1
+    count = np.cumsum(states.describes_content)
+    empty = (last > row) & (states.table.links_count[last] == 0) & (count[last] == count[row])
+    return np.where(empty, last, TID_NONE)

@@ -1,0 +1,299 @@
+"""Ages: when a file's bytes were last written, and whether they had the time to reach the disk.
+
+Times of a file's own tell only so much: mtime can be set by hand. ctime cannot, and since
+Linux 6.1 i_version counts every write whose time differs from the one before and every change
+of attributes. Source: kernel fs/inode.c, `inode_update_timestamps`; fs/ext4/inode.c,
+`ext4_setattr`.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ext4kit.history.history import TID_NONE, TID_ON_DISK, History
+from ext4kit.history.writes import COMMIT_INTERVAL
+from ext4kit.parsers.inode import InodeFlags
+from ext4kit.recovery.intervals import owners_sharing_blocks
+from ext4kit.units import NANOSECONDS
+
+MINUTE = 60 * NANOSECONDS
+WRITEBACK_LIMIT = MINUTE  # dirty pages are on disk well before that
+EXTRA_TIMES = 16  # bytes of an inode beyond the first 128 with the fractions of its times
+EXTRA_CRTIME = 24  # the same with the time of its making
+VERSION_AFTER_FIRST_WRITE = 2  # i_version after that
+SAME_WRITE_WINDOW = NANOSECONDS // 20
+FIRST_TID = 2  # the id of the first transaction of a log that was just made
+
+
+class Ages:
+    """What happened between the states of a past; all columns are per state."""
+
+    def __init__(self, past: History) -> None:
+        self.past = past
+        self.states = past.states
+
+    # -- between two states of a life -----------------------------------------------------
+
+    @cached_property
+    def follows(self) -> Any:
+        """The state before it is of the same life (bool)."""
+        life = self.states.life
+        return np.append(False, life[1:] == life[:-1])[: len(life)]
+
+    def _changed_since_predecessor(self, column: Any) -> Any:
+        return self.follows & (column != np.roll(column, 1))
+
+    @cached_property
+    def version_is_counted(self) -> Any:
+        """The kernel counted this file's changes in i_version (bool)."""
+        return self.states.table.version > 1
+
+    @cached_property
+    def are_counted(self) -> Any:
+        """The kernel that wrote the state counted changes of files (bool).
+
+        The state itself or an earlier one shows counts, and no file was written without one
+        between the mount and the unmount.
+        """
+        writes, breaks = self.past.writes, self.past.gaps
+        session = breaks.first_gap_after(self.states.tid)
+        first = breaks.first_gap_after(writes.counted[:1])  # none where none is known
+        shown = self.version_is_counted | (session[:, None] >= first).any(axis=1)
+        return shown & ~np.isin(session, breaks.first_gap_after(writes.uncounted))
+
+    @cached_property
+    def version_step(self) -> Any:
+        """By how much i_version is ahead of the state before; 0 where it tells nothing."""
+        version = self.states.table.version
+        return np.where(self.follows & self.version_is_counted, version - np.roll(version, 1), 0)
+
+    @cached_property
+    def unexplained_version_steps(self) -> Any:
+        """Steps of i_version since the state before that its attributes do not explain.
+
+        One step each: another mode, other owners, a time set by hand. Not so a size that fell:
+        a write in the same tick of the clock is not counted.
+        """
+        table = self.states.table
+        before = {name: np.roll(getattr(table, name), 1) for name in ("ctime", "version")}
+        by_hand = (table.mtime < before["ctime"]) | (table.mtime > table.ctime)
+        explained = self._changed_since_predecessor(table.mode).astype(np.int64)
+        explained += self._changed_since_predecessor(table.uid) | self._changed_since_predecessor(
+            table.gid
+        )
+        explained += by_hand & self._changed_since_predecessor(table.mtime)
+        return np.where(self.follows, table.version - before["version"] - explained, 0)
+
+    @cached_property
+    def may_have_written(self) -> Any:
+        """Bytes may have been written since the state before (bool)."""
+        by_time = self._changed_since_predecessor(self.states.table.mtime)
+        counted = self.follows & np.where(
+            self.version_is_counted, self.unexplained_version_steps > 0, by_time
+        )
+        return (
+            counted
+            | self._size_grew
+            | self._first_block_changed
+            | (self.follows & self._whole_second_times)
+        )
+
+    @cached_property
+    def _first_block_changed(self) -> Any:
+        """Its first blocks are others than in the state before (bool): it was written anew.
+
+        Told where one inode holds the whole map: by the place of the first extent or block.
+        """
+        table = self.states.table
+        by_extents = (table.flags & int(InodeFlags.EXTENTS)) != 0
+        place = np.where(by_extents[:, None], table.i_block[:, 18:24], table.i_block[:, :6])
+        changed = (place != np.roll(place, 1, axis=0)).any(axis=1)
+        deep = by_extents & (table.i_block[:, 6] > 0)
+        return self.follows & changed & ~deep & ~np.roll(deep, 1) & (table.size > 0)
+
+    @property
+    def _whole_second_times(self) -> Any:
+        """Its times are of whole seconds: a second write within one moves nothing (bool)."""
+        return self.states.table.extra_isize < EXTRA_TIMES
+
+    @cached_property
+    def _size_grew(self) -> Any:
+        """It grew since the state before, and not because writeback came further (bool)."""
+        table, block_size = self.states.table, self.past.fs.superblock.block_size
+        size, blocks = np.roll(table.size, 1), np.roll(table.blocks, 1)
+        grew = self.follows & (table.size > size) & (size > 0)
+        return grew & ((size % block_size != 0) | (table.blocks == blocks))
+
+    @cached_property
+    def written_once(self) -> Any:
+        """Nothing was written after the first bytes: a time set by hand would be gone (bool)."""
+        table = self.states.table
+        by_hand = (table.mtime < table.crtime) | (table.mtime > table.ctime)
+        at_once = (table.version <= VERSION_AFTER_FIRST_WRITE) & (
+            table.mtime - table.crtime < SAME_WRITE_WINDOW
+        )
+        return (table.extra_isize >= EXTRA_CRTIME) & (by_hand | at_once)
+
+    def overwritten_in_place(self, lives: Any) -> Any:
+        """Bytes may have been written since the state before, into blocks it had (bool).
+
+        Args:
+            lives: those that matter; nothing is said of the others.
+        """
+        states = self.states
+        rows = np.flatnonzero(self.may_have_written & np.isin(states.life, lives))
+        rows = rows[states.describes_content[rows] & states.describes_content[rows - 1]]
+        before, after = self.past.map_states(rows - 1).runs, self.past.map_states(rows).runs
+        found = np.zeros(len(states), bool)
+        found[rows] = owners_sharing_blocks(before, after, len(rows))
+        return found
+
+    @cached_property
+    def may_await_allocation(self) -> Any:
+        """Bytes were written since the last blocks were taken (bool): more may be to come."""
+        blocks = self.states.table.blocks
+        row = self.last_write_row
+        same = self.follows[row] & (blocks[row] == blocks[row - 1])
+        return self.awaits_writeback | (same & (blocks == blocks[row]))
+
+    @cached_property
+    def are_flushed(self) -> Any:
+        """The last change of bytes reached the disk before the next state (bool).
+
+        Delayed allocation is over by then: an unmount, or a minute, gives every byte its block,
+        and the inode is logged with it.
+        """
+        return ~self.may_not_be_flushed(np.arange(len(self.states)), self.last_write_row)
+
+    @cached_property
+    def in_one_tick(self) -> Any:
+        """What changed it in its transaction may be of the tick of the state before (bool).
+
+        The kernel does not count a change at the time of the one before.
+        """
+        grain = np.where(self._whole_second_times, NANOSECONDS, 1)
+        begins = self.past.begun(self.states.tid) // grain
+        return self.follows & (np.roll(self.states.table.ctime, 1) // grain >= begins)
+
+    # -- times ----------------------------------------------------------------------------
+
+    def _last_marked_row(self, marked: Any) -> Any:
+        """Row of the life's last marked state up to each, -1 for none."""
+        here = np.arange(len(self.states))
+        first = np.maximum.accumulate(np.where(self.follows, 0, here))
+        last = np.maximum.accumulate(np.where(marked, here, -1))
+        return np.where(last >= first, last, -1)
+
+    @cached_property
+    def _freed(self) -> Any:
+        """Row of the life's first state without links, for it and those after it, else -1."""
+        freed = self.states.table.links_count == 0
+        return self._last_marked_row(freed & ~(self.follows & np.roll(freed, 1)))
+
+    @cached_property
+    def last_write_row(self) -> Any:
+        """Row of the state that shows the last change of bytes that is known."""
+        return self._last_marked_row(self.may_have_written | ~self.follows)
+
+    @cached_property
+    def awaits_writeback(self) -> Any:
+        """It is empty, and was written to: the bytes wait for writeback (bool)."""
+        table, row = self.states.table, self.last_write_row
+        empty = (table.size == 0) & (table.size[row] == 0) & (table.blocks == 0)
+        written = (table.mtime[row] > table.crtime[row]) & (table.mtime[row] <= table.ctime[row])
+        return empty & self.version_is_counted[row] & written
+
+    def last_in_place_write_row(self, lives: Any) -> Any:
+        """Row of the state that shows the last write into blocks that a file had, -1 for none.
+
+        Args:
+            lives: those that matter.
+        """
+        return self._last_marked_row(self.overwritten_in_place(lives) | self._older_than_journal)
+
+    @cached_property
+    def rewritten_before_first_state(self) -> Any:
+        """Row of the life's first state, where it was written to more than once before that.
+
+        It has its blocks already, and what was written after they were taken may have been
+        under way still: of extents a commit waits for no byte that is not in a new block.
+        -1 where it was not, and for lives that are older than the log.
+        Source: kernel fs/ext4/inode.c, `ext4_map_blocks`.
+        """
+        table = self.states.table
+        by_hand = (table.mtime < table.crtime) | (table.mtime > table.ctime)
+        again = table.version > VERSION_AFTER_FIRST_WRITE + by_hand
+        by_extents = (table.flags & int(InodeFlags.EXTENTS)) != 0
+        known = (table.extra_isize >= EXTRA_CRTIME) & (table.crtime > self._journal_start_time)
+        return self._last_marked_row(
+            ~self.follows & known & again & by_extents & (table.blocks > 0)
+        )
+
+    @cached_property
+    def _older_than_journal(self) -> Any:
+        """First states of lives that began before the log does, and were written to since."""
+        table = self.states.table
+        dated = (table.extra_isize >= EXTRA_CRTIME) & (table.crtime <= self._journal_start_time)
+        return ~self.follows & dated & (table.mtime != table.crtime) & ~self.written_once
+
+    @property
+    def _journal_start_time(self) -> int:
+        """Of what was made after that the log has all states (ns)."""
+        log = self.past.log
+        times = self._commit_times[self._commit_times >= 0]
+        if log is None or not len(times):
+            return 0
+        oldest, made = int(times[0]), self.past.fs.superblock.mkfs_time * NANOSECONDS
+        from_the_start = log.transactions.order[0] <= FIRST_TID and oldest - made < MINUTE
+        return oldest - COMMIT_INTERVAL if from_the_start else oldest
+
+    @property
+    def _commit_times(self) -> Any:
+        log = self.past.log
+        return log.transactions.commit_time_ns if log else np.zeros(0, np.int64)
+
+    @cached_property
+    def _state_end_time(self) -> Any:
+        """When a state was gone at the latest: freed, another one in its place, the log's end."""
+        states, log = self.states, self.past.log
+        times, far = self._commit_times, np.iinfo(np.int64).max
+        stop = int(times.max(initial=0))
+        dtime = np.append(states.table.dtime[1:], 0)[: len(states)]
+        freed = np.append(self.follows[1:] & self.past.are_freed[1:], False)[: len(states)]
+        if log is None:
+            return (states.table.dtime + 1) * NANOSECONDS
+        gone = np.where(freed, (dtime + 1) * NANOSECONDS, far)
+        if not len(log.transactions):
+            return np.minimum(gone, stop)
+        row = log.transactions.row_of(self.past.next_tid)
+        known = (row >= 0) & (times[row] >= 0)
+        return np.minimum(gone, np.where(known, times[row], stop))
+
+    def may_not_be_flushed(self, rows: Any, changed: Any) -> Any:
+        """States (bool) that went before their last change was sure to be on the disk.
+
+        An unmount brings everything there, a power cut stops it.
+
+        Args:
+            rows: the states.
+            changed: row of the state that shows each one's last change, -1 for none.
+        """
+        states, breaks = self.states, self.past.gaps
+        gone, following = self._state_end_time[rows], self.past.next_tid[rows]
+        following = np.where(following == TID_NONE, TID_ON_DISK, following)
+        freed = self._freed[rows]
+        dated = (freed >= 0) & self.past.are_freed[freed]
+        gone = np.where(dated, (states.table.dtime[freed] + 1) * NANOSECONDS, gone)
+        following = np.where(freed >= 0, states.tid[freed], following)
+        if len(breaks.tid_before):
+            place = breaks.first_gap_after(states.tid[changed])
+            known = place < len(breaks.tid_before)
+            place = np.minimum(place, len(breaks.tid_before) - 1)
+            known &= breaks.tid_after[place] <= following
+            cut = known & ~breaks.unmounted[place]
+            gone = np.where(cut, np.minimum(gone, breaks.commit_time[place]), gone)
+            changed = np.where(known & breaks.unmounted[place], -1, changed)
+        return (changed >= 0) & (gone - states.table.ctime[changed] < WRITEBACK_LIMIT)

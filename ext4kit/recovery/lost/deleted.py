@@ -1,0 +1,124 @@
+"""What a lost file system had itself removed, as far as its old log still tells.
+
+The log shows inodes and directories as they were. Bitmaps are worked out: in use is what the
+inodes that still stand have, and what the present file system wrote. That is less than the old
+bitmaps would tell, so nothing of it is more than partial.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ext4kit.arrays.intervals import Intervals
+from ext4kit.arrays.types import NO_ROW
+from ext4kit.filesystem.bitmaps import Bitmaps
+from ext4kit.journal import BlockHistory, Log
+from ext4kit.parsers.group import GroupTable
+from ext4kit.problems import Problems
+from ext4kit.recovery.lost.file_system import LostFileSystem, synthetic_groups
+from ext4kit.recovery.lost.inode_tables import InodeTableMap
+from ext4kit.recovery.lost.overwriting import in_blocks
+from ext4kit.recovery.model import DeletedFile, Grade, Sources
+from ext4kit.recovery.pipeline import find_deleted
+from ext4kit.unallocated.inode_tables import find_inode_table_blocks
+
+_UNSURE = "removed before the file system was lost: who had its blocks later is not known for sure"
+_IN_LOG = "journal of the lost file system, "
+
+
+def find_deleted_in_lost(fs: LostFileSystem, there: list[DeletedFile]) -> list[DeletedFile]:
+    """The files that the old log shows and that were gone by the time of the loss.
+
+    Only where checksums prove inodes: elsewhere a block of the log can be taken for another one.
+
+    Args:
+        fs: the lost file system.
+        there: the files that it still has.
+    """
+    if fs.identity.seed is None:
+        return []
+    lives = {(file.number, file.generation) for file in there}
+    living = {file.number for file in there if file.number is not None}
+    quiet = copy(fs)
+    quiet.problems = Problems()  # that no log is left is none
+    log = Log.open(quiet)
+    if log is None or not len(log.tags):
+        return []
+    view = _one_group_per_block(quiet, _with_journal_tables(fs, log), living)
+    return [
+        _downgraded(file)
+        for file in find_deleted(view)
+        if (file.number, file.generation) not in lives
+    ]
+
+
+def _downgraded(file: DeletedFile) -> DeletedFile:
+    """A file with where it is from, and no more than partial."""
+    grade = Grade.PARTIAL if file.grade.is_whole else file.grade
+    sources: Sources = {what: f"{_IN_LOG}{where}" for what, where in file.sources.items()}
+    problems = (_UNSURE, *file.problems)
+    return replace(file, grade=grade, sources=sources, problems=problems, _evidence=None)
+
+
+def _with_journal_tables(fs: LostFileSystem, log: Log) -> InodeTableMap:
+    """The places of the inode tables, those among them that copies in the log alone tell."""
+    size = fs.superblock.block_size
+    per_block = size // fs.superblock.inode_size
+    history = BlockHistory(log)
+    known = np.flatnonzero((fs.inode_tables.byte >= 0) & ~fs.inode_tables.from_journal)
+    indexes, homes = [known], [fs.inode_tables.byte[known]]
+    for at in range(0, len(history.tag_rows), log.reader.chunk):
+        some = slice(at, at + log.reader.chunk)
+        copies = log.read_copies(history.tag_rows[some])
+        row, first, _ = find_inode_table_blocks(fs.superblock, copies, copies.view("<u4"))
+        indexes.append((first - 1) // per_block)
+        homes.append(history.blocks[some][row] * size)
+    index, place = np.unique(np.concatenate(indexes), return_index=True)
+    found = np.full(int(index.max(initial=-1)) + 1, -1)
+    found[index] = np.concatenate(homes)[place]
+    return InodeTableMap(found, np.zeros(len(found), bool))
+
+
+def _one_group_per_block(
+    fs: LostFileSystem, tables: InodeTableMap, living: set[int]
+) -> LostFileSystem:
+    """The same file system with each known block of its inode tables as a group of its own.
+
+    What the log has of inode tables is found by their places, of which only some are known.
+    """
+    per_block = fs.superblock.block_size // fs.superblock.inode_size
+    view = copy(fs)
+    count = max(fs.superblock.inodes_count, len(tables.byte) * per_block)
+    view.superblock = replace(fs.superblock, inodes_per_group=per_block, inodes_count=count)
+    view.groups = synthetic_groups(view.superblock, tables)
+    view.bitmaps = _InferredBitmaps(fs, view.groups, living)
+    return view
+
+
+class _InferredBitmaps(Bitmaps):
+    """Which blocks are in use, from the maps of the inodes that are there and what came later."""
+
+    def __init__(self, fs: LostFileSystem, groups: GroupTable, living: set[int]) -> None:
+        super().__init__(fs.blocks, fs.superblock, groups, fs.problems)
+        starts, lengths = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        for table in fs.inode_batches():
+            maps = fs.map_table_silently(table)
+            starts += [maps.runs.physical, maps.tree_blocks[1]]
+            lengths += [maps.runs.length, np.ones(len(maps.tree_blocks[1]), np.int64)]
+        later = in_blocks(fs.overwriting.written_bytes, fs.superblock.block_size)
+        self._used = Intervals.union(
+            np.concatenate([*starts, later.start]), np.concatenate([*lengths, later.length])
+        )
+        self._living = np.array(sorted(living), np.int64)
+
+    def blocks_in_use(self, blocks: Any) -> Any:
+        """Per block of an int64 array (bool)."""
+        return self._used.rows_at(blocks) != NO_ROW
+
+    def inodes_in_use(self, numbers: Any) -> Any:
+        """Per inode number of an int64 array (bool): it is among those that are there."""
+        return np.isin(numbers, self._living)

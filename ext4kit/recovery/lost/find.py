@@ -1,0 +1,39 @@
+"""From a volume to the file systems that were there before."""
+
+from __future__ import annotations
+
+from ext4kit.evidence.source import Source
+from ext4kit.evidence.streaming import Progress
+from ext4kit.filesystem import FileSystem
+from ext4kit.recovery.lost.artifacts import scan_for_artifacts
+from ext4kit.recovery.lost.file_system import LostFileSystem
+from ext4kit.recovery.lost.identify import identify_file_systems
+from ext4kit.recovery.lost.inode_tables import locate_inode_tables
+from ext4kit.recovery.lost.overwriting import OverwritingFs
+from ext4kit.recovery.lost.replaying import replay_if_complete
+from ext4kit.recovery.lost.tree import rebuild_tree
+
+MAX_FILE_SYSTEMS = 16  # file systems; of more it is likelier that somebody made them up
+
+
+def find_lost(
+    source: Source, present: FileSystem | None = None, progress: Progress | None = None
+) -> list[LostFileSystem]:
+    """The file systems that were on a volume before, the one that most is left of first.
+
+    The whole volume is read once, holes of a sparse image left out.
+
+    Args:
+        source: the volume.
+        present: the file system that is there now, None when there is none that can be read.
+        progress: called with (bytes done, bytes in all).
+    """
+    traces = scan_for_artifacts(source, progress)
+    later = OverwritingFs(present, source.size)
+    found = []
+    for origin in identify_file_systems(source, traces, present)[:MAX_FILE_SYSTEMS]:
+        tables = locate_inode_tables(source, traces, origin)
+        fs = replay_if_complete(LostFileSystem(source, origin, tables, later))
+        rebuild_tree(fs, traces)
+        found.append(fs)
+    return found

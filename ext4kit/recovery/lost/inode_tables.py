@@ -1,0 +1,178 @@
+"""Where the inode tables of a lost file system lie, block by block.
+
+With metadata_csum each inode names its own number, so a block of a table says which one it is.
+Without, and with inodes of 128 bytes, whose checksums are too short for that, a block counts on
+from the nearest directory whose number its `.` tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ext4kit.arrays.grouping import group_sizes, starts_group
+from ext4kit.evidence.source import Source
+from ext4kit.parsers.inode import GOOD_OLD_SIZE, INODE, inode_checksums_ok, parse_inodes
+from ext4kit.parsers.traces import inode_marks, plausible_inodes
+from ext4kit.recovery.lost.artifacts import FsArtifacts
+from ext4kit.recovery.lost.identify import FsIdentity, read_records
+from ext4kit.units import widen
+
+BLOCKS_AT_ONCE = 1024
+FIRM = 2  # inodes of a block, or blocks in a row, that agree
+
+
+@dataclass(frozen=True, slots=True)
+class TableClaims:
+    """Blocks that say which block of the inode tables they are, int64 columns (n,).
+
+    Attributes:
+        place: byte of the block.
+        index: which block of the tables, counted over all groups: (number - 1) // per block.
+        inodes: how many inodes of it say so.
+        changed: the latest ctime of these, seconds.
+    """
+
+    place: Any
+    index: Any
+    inodes: Any
+    changed: Any
+
+
+@dataclass(frozen=True, slots=True)
+class InodeTableMap:
+    """Where the blocks of the inode tables lie, a row a block, counted over all groups.
+
+    Attributes:
+        byte: byte of the block in the volume, -1 where nothing of it was found.
+        from_journal: bool, that is a copy in the log, the block itself is gone.
+    """
+
+    byte: Any
+    from_journal: Any
+
+
+def locate_inode_tables(source: Source, traces: FsArtifacts, origin: FsIdentity) -> InodeTableMap:
+    """Where the inode tables of a file system lie.
+
+    Where several blocks claim to be the same one, that one counts which lies in order with the
+    most others, and last the newest copy in a log.
+    """
+    superblock = origin.superblock
+    size = superblock.block_size
+    by_marks = origin.seed is not None and superblock.inode_size > GOOD_OLD_SIZE
+    places = np.unique(traces.inode_units // size * size)
+    places = places[places + size <= source.size]
+    parts = [TableClaims(*np.zeros((4, 0), np.int64))]
+    for at in range(0, len(places), BLOCKS_AT_ONCE):
+        some = places[at : at + BLOCKS_AT_ONCE]
+        read = _claims_by_checksum if by_marks else _claims_by_neighbours
+        parts.append(read(source, origin, some))
+    columns = [(part.place, part.index, part.inodes, part.changed) for part in parts]
+    claims = TableClaims(*(np.concatenate(column) for column in zip(*columns, strict=True)))
+    return _choose(claims, traces, origin)
+
+
+def _choose(claims: TableClaims, traces: FsArtifacts, origin: FsIdentity) -> InodeTableMap:
+    """For each block of the tables the claim that lies in order with the most others."""
+    size = origin.superblock.block_size
+    start = claims.place - claims.index * size
+    _, group, count = np.unique(start, return_inverse=True, return_counts=True)
+    per_block = size // origin.superblock.inode_size
+    known = origin.pairs.place - (origin.pairs.number - 1) * origin.superblock.inode_size
+    firm = (claims.inodes >= FIRM) | (count[group] >= FIRM) | np.isin(start, known)
+    in_log = traces.in_journals(claims.place)
+    rank = np.lexsort((claims.inodes, claims.changed, count[group] * ~in_log, ~in_log))
+    rank = rank[firm[rank]]  # the best last, so that it stays
+    last = int(max(claims.index.max(initial=0), (origin.pairs.number.max() - 1) // per_block))
+    found = np.full(last + 1, -1)
+    copied = np.zeros(last + 1, bool)
+    found[claims.index[rank]] = claims.place[rank]
+    copied[claims.index[rank]] = in_log[rank]
+    return InodeTableMap(found, copied)
+
+
+def _inode_slots(source: Source, origin: FsIdentity, places: Any) -> tuple[Any, Any, Any, Any]:
+    """(rows, row of the block, slot, place) of what reads as an inode in the blocks."""
+    superblock = origin.superblock
+    per_block = superblock.block_size // superblock.inode_size
+    rows = read_records(source, places, superblock.block_size).reshape(-1, superblock.inode_size)
+    found = plausible_inodes(rows)
+    return rows[found], found // per_block, found % per_block, places[found // per_block]
+
+
+def _claims_by_checksum(source: Source, origin: FsIdentity, places: Any) -> TableClaims:
+    superblock = origin.superblock
+    rows, block, slot, place = _inode_slots(source, origin, places)
+    marks, whole = inode_marks(rows)
+    number = marks ^ superblock.seed
+    per_block = superblock.block_size // superblock.inode_size
+    fits = whole & (number > 0) & (number <= source.size // superblock.inode_size)
+    fits &= (number - 1) % per_block == slot
+    index = (number - 1) // per_block
+    return _majority_claims(block[fits], place[fits], index[fits], _ctime(rows)[fits])
+
+
+def _ctime(rows: Any) -> Any:
+    return widen(INODE.columns(rows)["i_ctime"]) & 0xFFFFFFFF
+
+
+def _majority_claims(block: Any, place: Any, index: Any, changed: Any) -> TableClaims:
+    """One claim a block: the one that the most of its inodes make."""
+    order = np.lexsort((index, block))
+    block, place, index, changed = (part[order] for part in (block, place, index, changed))
+    new = starts_group(block, index)
+    first, count = np.flatnonzero(new), group_sizes(new)
+    changed = np.maximum.reduceat(changed, first) if len(first) else changed
+    block, place, index = block[first], place[first], index[first]
+    order = np.lexsort((-count, block))
+    _, kept = np.unique(block[order], return_index=True)
+    kept = order[kept]
+    return TableClaims(place[kept], index[kept], count[kept], changed[kept])
+
+
+def _claims_by_neighbours(source: Source, origin: FsIdentity, places: Any) -> TableClaims:
+    """Blocks counted on from the directories on both sides of them."""
+    superblock = origin.superblock
+    size = superblock.block_size
+    rows, block, slot, place = _inode_slots(source, origin, places)
+    claims = []
+    for start in _table_starts(origin, place):
+        index = (place - start) // size
+        number = index * (size // superblock.inode_size) + slot + 1
+        fits = (place >= start) & ((place - start) % size == 0)
+        fits &= number <= source.size // superblock.inode_size
+        if origin.seed is not None:
+            table = parse_inodes(rows, np.where(fits, number, 0), superblock)
+            fits &= inode_checksums_ok(table, superblock)
+        claims.append((block[fits], place[fits], index[fits], _ctime(rows)[fits]))
+    return _majority_claims(*(np.concatenate(column) for column in zip(*claims, strict=True)))
+
+
+def _table_starts(origin: FsIdentity, place: Any) -> Iterator[Any]:
+    """Where the tables would begin if they were in one piece, as the nearest pairs have it.
+
+    Without checksums that is one start for each place, and one that neither side speaks for
+    gets none; with them the starts of both sides, to be tried.
+    """
+    superblock, pairs = origin.superblock, origin.pairs
+    order = np.argsort(pairs.place)
+    at, number = pairs.place[order], pairs.number[order]
+    start = at - (number - 1) * superblock.inode_size
+    right = np.minimum(np.searchsorted(at, place), len(at) - 1)
+    left = np.maximum(right - 1, 0)
+    if origin.seed is not None:
+        yield start[left]
+        yield start[right]
+        return
+    per_block = superblock.block_size // superblock.inode_size
+    before, after = (
+        (place - start[side]) // superblock.block_size * per_block for side in (left, right)
+    )
+    by_left = (before < number[right]) | (number[right] < number[left])
+    by_right = (after > number[left]) | (number[right] < number[left])
+    nearer = place - at[left] <= at[right] - place
+    yield np.where(by_left & (nearer | ~by_right), start[left], start[right])

@@ -1,0 +1,36 @@
+"""A cheap look at whether another file system was there before: for a hint, not for a verdict."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ext4kit.evidence.source import Source
+from ext4kit.filesystem import FileSystem
+from ext4kit.filesystem.superblocks import backup_superblocks
+from ext4kit.parsers.traces import plausible_inodes
+from ext4kit.recovery.lost.overwriting import unwritten_inode_tables
+
+MAX_GROUPS = 64
+BLOCKS_PER_GROUP = 8
+MIN_INODES = 3  # inodes in parts of tables that this file system never wrote
+
+
+def has_former_file_system(fs: FileSystem, source: Source) -> bool:
+    """Whether there is clear evidence of a file system that this one was made over.
+
+    Looked at are the beginnings of what no inode of this one ever used in some inode tables,
+    and the places where superblock copies usually stand.
+
+    Args:
+        fs: the file system that is there now.
+        source: its volume.
+    """
+    first, count = unwritten_inode_tables(fs)
+    groups = np.flatnonzero(count)[:MAX_GROUPS]
+    row = np.repeat(groups, np.minimum(count[groups], BLOCKS_PER_GROUP))
+    position = np.arange(len(row)) - np.searchsorted(row, row)
+    blocks, _ = fs.fetch(first[row] + position)
+    slots = blocks.reshape(-1, fs.superblock.inode_size)
+    if len(plausible_inodes(slots)) >= MIN_INODES:
+        return True
+    return any(copy.uuid != fs.superblock.uuid for copy in backup_superblocks(source))

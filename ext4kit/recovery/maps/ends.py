@@ -1,0 +1,39 @@
+"""Where the content of a file ends, told by its last block: the kernel fills it up with zeros."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ext4kit.arrays.grouping import ends_group
+from ext4kit.filesystem import FileSystem
+from ext4kit.filesystem.block_maps import Runs
+
+_AT_ONCE = 4096
+
+
+def sizes_to_last_nonzero(fs: FileSystem, runs: Runs, files: int) -> Any:
+    """Bytes of each file up to the last one in its last written block that is not zero.
+
+    Args:
+        fs: whose blocks are read.
+        runs: `owner` is the file, ascending; runs of a file in order.
+        files: how many there are.
+
+    Returns:
+        int64 (files,); the whole last block counts where it holds zeros alone or cannot be
+        read, and 0 stands for a file without a written block.
+    """
+    size = np.zeros(files, np.int64)
+    written = np.flatnonzero(~runs.unwritten)
+    last = written[ends_group(runs.owner[written])]
+    block_size = fs.superblock.block_size
+    for at in range(0, len(last), _AT_ONCE):
+        some = last[at : at + _AT_ONCE]
+        end = runs.logical[some] + runs.length[some]
+        rows, _ = fs.fetch(runs.physical[some] + runs.length[some] - 1)
+        filled = rows[:, ::-1] != 0
+        tail = np.where(filled.any(axis=1), filled.argmax(axis=1), 0)
+        size[runs.owner[some]] = end * block_size - tail
+    return size

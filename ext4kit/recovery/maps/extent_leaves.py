@@ -1,0 +1,196 @@
+"""Extent tree nodes of one inode, joined into its map; also when the inode itself is gone.
+
+Nodes are told apart by their owner's seed. A node in a free block is as it was written last:
+what a removal takes out of it is forgotten and never reaches the disk. A copy in the log is
+older, so it counts only where no free block has a node of that owner for the same part of the
+file. An index node in a free block lists the nodes below it; others that lie in that part are
+remains of an earlier map.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ext4kit.arrays.grouping import ends_group
+from ext4kit.arrays.intervals import select_disjoint
+from ext4kit.filesystem.block_maps import Runs, merge_adjacent
+from ext4kit.filesystem.filesystem import ROOT
+from ext4kit.parsers import extents
+from ext4kit.recovery.maps.ends import sizes_to_last_nonzero
+from ext4kit.recovery.maps.extent_nodes import (
+    ExtentNodes,
+    group_by_file,
+    limit_nodes,
+    read_extent_nodes,
+)
+from ext4kit.unallocated.metadata import EXTENTS, NO_SEED, MetadataBlocks
+from ext4kit.unallocated.owners import SeedIndex
+from ext4kit.unallocated.space import UnallocatedSpace
+from ext4kit.unallocated.untagged import tids_of_untagged
+
+LISTED, UNALLOCATED, JOURNAL = 0, 1, 2  # the lower, the more a node's entries count
+
+
+@dataclass(frozen=True, slots=True)
+class ExtentMaps:
+    """Maps put together from what was found in free space and in the log, one row a file.
+
+    Attributes:
+        seed: of the file's inode, NO_SEED without metadata_csum.
+        number: its inode number, 0 where no known inode has that seed.
+        generation: likewise.
+        runs: `owner` is the row here.
+        nodes: (row, block) of the tree blocks in free space.
+        logged: bool, a part of the map comes from old copies in the log.
+        damaged: bool, a node that an index lists was not found, several compete, or without
+            checksums the start was not found or more may follow.
+        earlier: bool, the inode is on disk and does not list these nodes: they are of a map
+            that it had before.
+        alive: bool, the inode lives.
+        size: bytes up to the last one that is not zero.
+    """
+
+    seed: Any
+    number: Any
+    generation: Any
+    runs: Runs
+    nodes: tuple[Any, Any]
+    logged: Any
+    damaged: Any
+    earlier: Any
+    alive: Any
+    size: Any
+
+    def __len__(self) -> int:
+        return len(self.seed)
+
+
+def rebuild_extent_maps(
+    space: UnallocatedSpace, structures: MetadataBlocks, owners: SeedIndex
+) -> ExtentMaps:
+    """The maps that extent nodes give.
+
+    Args:
+        space: where the structures were found.
+        structures: what was found there.
+        owners: the known inodes.
+    """
+    found = limit_nodes(space, structures.of_kind(EXTENTS))
+    nodes = read_extent_nodes(space, found)
+    file, rooted = group_by_file(space, nodes, found.seed)
+    seed = np.full(int(file.max()) + 1 if len(file) else 0, NO_SEED)
+    seed[file] = found.seed
+    number, generation = _owner_inodes(space, owners, seed, file, rooted)
+    damaged = np.zeros(len(seed), bool)
+    rank = _node_ranks(nodes, file, found.in_journal, damaged)
+    order = np.where(found.in_journal, tids_of_untagged(space.log, found.block), 0)
+    kept = _select_leaves(nodes, file, rank, order, damaged)
+    runs = _content_runs(nodes, file, kept)
+    room = extents.capacity(owners.superblock.block_size)
+    damaged |= (
+        (seed == NO_SEED) & (number == 0) & _is_open_ended(nodes, file, runs, len(seed), room)
+    )
+    logged = np.zeros(len(seed), bool)
+    logged[file[kept & (nodes.block < 0)]] = True
+    free = (kept | (nodes.depth > 0)) & (nodes.block >= 0)
+    earlier, alive = _compare_with_disk_inode(space, number, generation, nodes, file)
+    size = sizes_to_last_nonzero(space.fs, runs, len(seed))
+    tree = (file[free], nodes.block[free])
+    return ExtentMaps(
+        seed, number, generation, runs, tree, logged, damaged, earlier, alive, size
+    )  # fmt: skip
+
+
+def _owner_inodes(
+    space: UnallocatedSpace, owners: SeedIndex, seed: Any, file: Any, rooted: Any
+) -> tuple[Any, Any]:
+    """(number, generation) of each file's inode, by its seed or by the root that is left."""
+    number, generation = owners.inodes_of(seed)
+    told = np.flatnonzero(rooted)
+    number[file[told]] = rooted[told]
+    generation[file[told]] = space.fs.inode_table(rooted[told]).generation
+    return number, generation
+
+
+def _is_open_ended(nodes: ExtentNodes, file: Any, runs: Runs, files: int, room: int) -> Any:
+    """Per file (bool): its start is not there, or its last leaf is full, so more may follow."""
+    unsure = np.bincount(runs.owner[runs.logical == 0], minlength=files) == 0
+    order = np.lexsort((nodes.end, file))
+    last = order[ends_group(file[order])]
+    held = np.bincount(nodes.node, minlength=len(file))
+    unsure[file[last]] |= held[last] == room
+    return unsure
+
+
+def _content_runs(nodes: ExtentNodes, file: Any, kept: Any) -> Runs:
+    """The content that the kept leaves map."""
+    used = np.flatnonzero(kept[nodes.node])
+    owner = file[nodes.node[used]]
+    used = used[np.lexsort((nodes.logical[used], owner))]
+    return merge_adjacent(
+        Runs(
+            file[nodes.node[used]],
+            nodes.logical[used],
+            nodes.length[used],
+            nodes.physical[used],
+            nodes.unwritten[used],
+        )
+    )
+
+
+def _node_ranks(nodes: ExtentNodes, file: Any, in_log: Any, damaged: Any) -> Any:
+    """Per node: LISTED when an index in a free block lists it, else UNALLOCATED or JOURNAL.
+
+    An index that lists a node which was not found marks the file.
+    """
+    listing = (nodes.depth[nodes.node] > 0) & (nodes.block[nodes.node] >= 0)
+    above, child = file[nodes.node[listing]], nodes.physical[listing]
+    shift = np.int64(1) << 34  # files times blocks stay below 2**63
+    have = np.where(nodes.block >= 0, (nodes.block % shift) + file * shift, -1)
+    wanted = child % shift + above * shift
+    damaged[above[~np.isin(wanted, have)]] = True
+    return np.where(np.isin(have, wanted), LISTED, np.where(in_log, JOURNAL, UNALLOCATED))
+
+
+def _select_leaves(nodes: ExtentNodes, file: Any, rank: Any, order: Any, damaged: Any) -> Any:
+    """Per node (bool): its entries are part of the map.
+
+    A leaf gives way to a better one whose part of the file overlaps its own: of a lower rank,
+    a later one of the log, one with more entries. Two in free blocks mark the file.
+    """
+    leaves = np.flatnonzero(nodes.depth == 0)
+    held = np.bincount(nodes.node, minlength=len(file))[leaves]
+    better = np.empty(len(leaves), np.int64)
+    better[np.lexsort((-held, -order[leaves], rank[leaves]))] = np.arange(len(leaves))
+    shift = file[leaves] << 34  # a part of a file ends below 2**33
+    start, end = nodes.start[leaves] + shift, nodes.end[leaves] + shift
+    chosen, over = select_disjoint(start, end, better)
+    lost = np.flatnonzero(over >= 0)
+    one, other = leaves[lost], leaves[over[lost]]
+    damaged[file[one[(rank[one] == UNALLOCATED) & (rank[other] == UNALLOCATED)]]] = True
+    damaged[file[leaves[~chosen & (over < 0)]]] = True
+    kept = np.zeros(len(file), bool)
+    kept[leaves[chosen]] = True
+    return kept
+
+
+def _compare_with_disk_inode(
+    space: UnallocatedSpace, number: Any, generation: Any, nodes: ExtentNodes, file: Any
+) -> tuple[Any, Any]:
+    """(earlier, alive) of `ExtentMaps`.
+
+    A removal leaves the index entries of the root where they were, so the inode of a deleted
+    file still lists the nodes that it had last.
+    """
+    table = space.fs.inode_table(np.where(number > 0, number, ROOT))
+    same = (number > 0) & (table.generation == generation) & (table.mode != 0)
+    every = np.arange(len(number))[:, None]
+    _, child = extents.parse_children(table.i_block, every, np.arange(4)[None, :])
+    listed = (nodes.block[:, None] == child[file]).any(axis=1)
+    rooted, in_place = np.zeros((2, len(number)), bool)
+    rooted[file[listed]] = True
+    in_place[file[nodes.block >= 0]] = True
+    return same & in_place & ~rooted, same & (table.links_count > 0)

@@ -1,0 +1,163 @@
+"""Extent tree nodes with their entries, and which of them belong together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ext4kit.arrays.grouping import expand
+from ext4kit.parsers import extents
+from ext4kit.parsers.inode import InodeFlags
+from ext4kit.unallocated.metadata import NO_SEED, MetadataBlocks, read_metadata_blocks
+from ext4kit.unallocated.space import UnallocatedSpace
+
+_AT_ONCE = 4096
+_NONE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ExtentNodes:
+    """Nodes as columns, and their entries.
+
+    Attributes:
+        block: file system block, -1 for a copy in the log.
+        depth: 0 for a leaf.
+        start, end: file blocks from the first to behind the last one that the node maps.
+        node: the node of each entry.
+        logical: first file block of each entry; length: blocks, 1 for what is below an index.
+        physical: first block of content, or the node below; unwritten: reads as zeros.
+    """
+
+    block: Any
+    depth: Any
+    start: Any
+    end: Any
+    node: Any
+    logical: Any
+    length: Any
+    physical: Any
+    unwritten: Any
+
+
+def limit_nodes(space: UnallocatedSpace, found: MetadataBlocks) -> MetadataBlocks:
+    """The nodes, as far as they do not have many times the entries that there are blocks."""
+    room = space.max_mappings
+    if len(found) * extents.capacity(space.fs.superblock.block_size) <= room:
+        return found
+    for at in range(0, len(found), _AT_ONCE):
+        rows = read_metadata_blocks(space, found.take(slice(at, at + _AT_ONCE)))
+        sound, held, *_ = extents.parse_headers(rows)
+        room -= int(held[sound].sum())
+        if room < 0:
+            what = f"name more blocks than there are; {len(found) - at:,} of them are left out"
+            space.fs.problems.add("extent nodes in free space", what)
+            return found.take(slice(0, at))
+    return found
+
+
+def read_extent_nodes(space: UnallocatedSpace, found: MetadataBlocks) -> ExtentNodes:
+    """Read the nodes again, a bounded number at a time."""
+    parts: list[tuple[Any, ...]] = [(*[np.zeros(0, np.int64)] * 4, np.zeros(0, bool))]
+    depths = [np.zeros(0, np.int64)]
+    for at in range(0, len(found), _AT_ONCE):
+        rows = read_metadata_blocks(space, found.take(slice(at, at + _AT_ONCE)))
+        sound, held, _, depth = extents.parse_headers(rows)
+        row, slot = expand(np.where(sound, held, 0))
+        logical, length, physical, unwritten = extents.parse_extents(rows, row, slot)
+        first, child = extents.parse_children(rows, row, slot)
+        inner = depth[row] > 0
+        parts.append(
+            (
+                row + at,
+                np.where(inner, first, logical),
+                np.where(inner, 1, length),
+                np.where(inner, child, physical),
+                unwritten & ~inner,
+            )
+        )
+        depths.append(depth)
+    node, logical, length, physical, unwritten = map(np.concatenate, zip(*parts, strict=True))
+    start, end = np.full(len(found), np.iinfo(np.int64).max), np.zeros(len(found), np.int64)
+    np.minimum.at(start, node, logical)
+    np.maximum.at(end, node, logical + length)
+    block = np.where(found.in_journal, _NONE, found.block)
+    depth = np.concatenate(depths)
+    return ExtentNodes(block, depth, start, end, node, logical, length, physical, unwritten)
+
+
+def group_by_file(space: UnallocatedSpace, nodes: ExtentNodes, seed: Any) -> tuple[Any, Any]:
+    """Tell the nodes of one file from those of others.
+
+    With checksums the seed tells. Without, an index says what is below it, as does the root of
+    a deleted inode, and a leaf goes on where the only other one ends that does so there.
+
+    Returns:
+        (a number for each node that is the same for all nodes of one file, inode number per
+        node where a root tells it, else 0).
+    """
+    rooted = np.zeros(len(seed), np.int64)
+    if (seed != NO_SEED).any() or not len(seed):
+        return np.unique(seed, return_inverse=True)[1], rooted
+    rooted = _nodes_listed_by_roots(space, nodes)
+    above = _parent_nodes(nodes)
+    above = np.where((above == _NONE) & (rooted == 0), _preceding_leaf(nodes, above, rooted), above)
+    jump = np.where(above == _NONE, np.arange(len(above)), above)
+    for _ in range(len(above).bit_length()):
+        jump = jump[jump]
+    rooted = rooted[jump]
+    return np.unique(np.where(rooted > 0, -rooted, jump), return_inverse=True)[1], rooted
+
+
+def _nodes_listed_by_roots(space: UnallocatedSpace, nodes: ExtentNodes) -> Any:
+    """Per node: the only deleted inode on disk whose root still points at it, 0 for none."""
+    order = np.argsort(nodes.block, kind="stable")
+    blocks = nodes.block[order]
+    told, count = np.zeros((2, len(blocks)), np.int64)
+    for table in space.fs.inode_batches():
+        dead = (table.links_count == 0) & (table.mode != 0)
+        table = table.take(dead & ((table.flags & int(InodeFlags.EXTENTS)) != 0))
+        every = np.arange(len(table))[:, None]
+        first, child = extents.parse_children(table.i_block, every, np.arange(4)[None, :])
+        place = np.minimum(np.searchsorted(blocks, child), len(blocks) - 1)
+        node = order[place]
+        fits = (child > 0) & (nodes.block[node] == child) & (nodes.start[node] == first)
+        owner, slot = np.nonzero(fits)
+        told[node[owner, slot]] = table.number[owner]
+        np.add.at(count, node[owner, slot], 1)
+    return np.where(count == 1, told, 0)
+
+
+def _parent_nodes(nodes: ExtentNodes) -> Any:
+    """Per node: the only index in a free block that points at it, one level up, else _NONE."""
+    parent = np.full(len(nodes.block), _NONE)
+    order = np.argsort(nodes.block, kind="stable")
+    blocks = nodes.block[order]
+    entry = np.flatnonzero((nodes.depth[nodes.node] > 0) & (nodes.block[nodes.node] >= 0))
+    place = np.searchsorted(blocks, nodes.physical[entry])
+    place = np.minimum(place, max(len(blocks) - 1, 0))
+    child = order[place]
+    fits = nodes.block[child] == nodes.physical[entry]
+    fits &= nodes.depth[child] + 1 == nodes.depth[nodes.node[entry]]
+    fits &= nodes.start[child] >= nodes.logical[entry]
+    child, above = child[fits], nodes.node[entry[fits]]
+    single = np.bincount(child, minlength=len(parent)) == 1
+    parent[child] = np.where(single[child], above, _NONE)
+    return parent
+
+
+def _preceding_leaf(nodes: ExtentNodes, above: Any, rooted: Any) -> Any:
+    """Per leaf that nothing lists: the one leaf that ends where it alone begins, else _NONE."""
+    listed = (above != _NONE) | (rooted > 0)
+    loose = np.flatnonzero(~listed & (nodes.depth == 0) & (nodes.block >= 0))
+    found = np.full(len(above), _NONE)
+    starts, ends = nodes.start[loose], nodes.end[loose]
+    edge = np.unique(starts[starts > 0])
+    by_start, by_end = np.argsort(starts, kind="stable"), np.argsort(ends, kind="stable")
+    begin = np.searchsorted(starts[by_start], edge)
+    stop = np.searchsorted(ends[by_end], edge)
+    sole = np.searchsorted(starts[by_start], edge, side="right") - begin == 1
+    sole &= np.searchsorted(ends[by_end], edge, side="right") - stop == 1
+    found[loose[by_start[begin[sole]]]] = loose[by_end[stop[sole]]]
+    return found

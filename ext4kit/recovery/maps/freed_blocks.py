@@ -1,0 +1,211 @@
+"""Which blocks a transaction freed: what two copies of a block bitmap in the log differ in.
+
+A freed block is marked in the transaction that frees it, and so is the inode that had it. Where
+a transaction freed one inode alone of which nothing else is known, it had all that was freed
+and that the others did not have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ext4kit.arrays.grouping import expand, group_sizes, starts_group
+from ext4kit.arrays.intervals import overlap_pairs
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import Int64s
+from ext4kit.filesystem.block_maps import Runs
+from ext4kit.filesystem.geometry import first_block
+from ext4kit.history import History
+from ext4kit.history.history import UNREPLAYED
+from ext4kit.journal import inode_version_batches
+from ext4kit.parsers.inode import InodeTable, parse_inodes
+from ext4kit.units import NANOSECONDS
+
+_DTIME_TOLERANCE = (
+    2 * NANOSECONDS
+)  # whole seconds are stored of a deletion, and clocks are read before
+
+
+@dataclass(frozen=True, slots=True)
+class FreedRuns(Table):
+    """Runs of blocks that were freed, as int64 columns by order and block.
+
+    Attributes:
+        start, length: the blocks.
+        order: the first transaction that shows them free.
+        last_used_tid: the last one before it that shows them in use.
+    """
+
+    start: Int64s
+    length: Int64s
+    order: Int64s
+    last_used_tid: Int64s
+
+
+def find_freed_runs(past: History) -> FreedRuns:
+    """What the log's copies of block bitmaps tell of blocks that were freed."""
+    parts = []
+    history = past.history
+    if history is not None:
+        homes = past.fs.groups.block_bitmap
+        rows = np.flatnonzero(np.isin(history.blocks, homes))
+        step = max(history.log.reader.chunk, 2)
+        for at in range(0, len(rows), step - 1):
+            parts.append(_bitmap_differences(past, rows[at : at + step]))
+    freed = FreedRuns.concat(parts)
+    return freed.take(np.lexsort((freed.start, freed.order)))
+
+
+def _bitmap_differences(past: History, rows: Any) -> FreedRuns:
+    """What is free in a copy of a bitmap and in use in the one before."""
+    history, superblock = past.history, past.fs.superblock
+    assert history is not None
+    blocks, orders = history.blocks[rows], history.tids[rows]
+    copies = history.log.read_copies(history.tag_rows[rows])
+    pairs = np.flatnonzero(blocks[1:] == blocks[:-1])
+    gone = copies[pairs] & ~copies[pairs + 1]
+    kept = gone.any(axis=1)
+    pairs, gone = pairs[kept], gone[kept]
+    bits = np.unpackbits(gone, axis=1, bitorder="little")[:, : superblock.bits_per_group]
+    edge = np.diff(bits.astype(np.int8), axis=1, prepend=0, append=0)
+    row, start = np.nonzero(edge == 1)
+    end = np.nonzero(edge == -1)[1]
+    by_home = np.argsort(past.fs.groups.block_bitmap, kind="stable")
+    homes = past.fs.groups.block_bitmap[by_home]
+    group = by_home[np.searchsorted(homes, blocks[pairs])]
+    ratio = superblock.cluster_ratio
+    first = first_block(superblock, 0) + group[row] * superblock.blocks_per_group
+    return FreedRuns(
+        first + start * ratio,
+        (end - start) * ratio,
+        orders[pairs + 1][row],
+        orders[pairs][row],
+    )
+
+
+def runs_of_sole_freed_inode(past: History, freed: FreedRuns, metadata: Any) -> tuple[Any, Runs]:
+    """Deleted lives that alone can have had what their transaction freed.
+
+    Args:
+        past: the lives.
+        freed: what `find_freed_runs` gave.
+        metadata: int64, free blocks that hold metadata: they are left out.
+
+    Returns:
+        (life (n,), runs: `owner` is the row in it, file blocks in order of the disk).
+    """
+    states, none = past.states, np.zeros(0, np.int64)
+    nothing = Runs.empty()
+    if not len(states) or not len(freed):
+        return none, nothing
+    lost = np.flatnonzero((past.last_content_row < 0) & ~past.is_allocated)
+    first = np.searchsorted(states.life, lost)
+    order = states.tid[first]
+    window = _windows(past, order)
+    died = states.table.dtime[first] * NANOSECONDS
+    there = (
+        (died >= window - _DTIME_TOLERANCE) & (window > 0) & (states.table.links_count[first] == 0)
+    )
+    made = states.table.crtime[first]  # what it had before, it had when the one before ended
+    there &= (made > 0) & (made < window)
+    lost, order = lost[there], order[there]
+    found, count = np.unique(order, return_counts=True)
+    single = found[count == 1]
+    single = single[~np.isin(single, _ambiguous_tids(past, single))]
+    kept = np.isin(order, single)
+    lost, order = lost[kept], order[kept]
+    sort = np.argsort(order)
+    return _unexplained_runs(past, freed, lost[sort], order[sort], metadata)
+
+
+def _windows(past: History, orders: Any) -> Any:
+    """When the transaction before each order was committed, ns; 0 where that is not known."""
+    times = past.commit_times
+    known, place = np.unique(orders, return_inverse=True)
+    return np.array([times.get(order - 1, 0) for order in known.tolist()], np.int64)[place]
+
+
+def _ambiguous_tids(past: History, orders: Any) -> Any:
+    """Those of the transactions in which others may have lost blocks.
+
+    Such a file changed in the transaction, was older, and the log does not show that it had no
+    more before.
+    """
+    if past.history is None or not len(orders):
+        return orders
+    unsure: list[Any] = [np.zeros(0, np.int64)]
+    for versions in inode_version_batches(past.fs, past.history):
+        table = parse_inodes(versions.rows, versions.number, past.fs.superblock)
+        unsure.append(_may_have_lost_blocks(past, table, versions.order, orders))
+    return np.unique(np.concatenate(unsure))
+
+
+def _may_have_lost_blocks(past: History, table: InodeTable, order: Any, orders: Any) -> Any:
+    """The orders at which an inode of a piece may have lost blocks and lived on.
+
+    One that was made then may have the number of another that went with all that it had.
+    """
+    size_before = np.full(len(table), -1)
+    sort = np.lexsort((order, table.number))
+    same = table.number[sort[1:]] == table.number[sort[:-1]]
+    size_before[sort[1:][same]] = table.size[sort[:-1][same]]
+    window = _windows(past, order) - _DTIME_TOLERANCE
+    changed = np.isin(order, orders) & (table.links_count > 0) & (table.ctime >= window)
+    changed &= ((table.mode & 0xF000) == 0x8000) & (table.crtime < window)
+    shorter = changed & ((size_before < 0) | (size_before > table.size))
+    began = _windows(past, order)
+    made = np.isin(order, orders) & (table.links_count > 0) & (table.crtime >= began)
+    return order[shorter | made]
+
+
+def _unexplained_runs(
+    past: History, freed: FreedRuns, lives: Any, orders: Any, metadata: Any
+) -> tuple[Any, Runs]:
+    """What was freed in the orders, less what known states had before.
+
+    What others took since makes the map no shorter: a life that lost a block to them is left out.
+    """
+    place = np.searchsorted(orders, freed.order)
+    place = np.minimum(place, max(len(orders) - 1, 0))
+    mine = np.isin(freed.order, orders)
+    row, position = expand(np.where(mine, freed.length, 0))
+    owner, block = place[row], freed.start[row] + position
+    used = past.fs.bitmaps.blocks_in_use(block)
+    known = _had_before(past, block, orders[owner], used)
+    kept = ~known & ~np.isin(block, metadata)
+    owner, block, used = owner[kept], block[kept], used[kept]
+    spoilt = np.unique(owner[used])
+    kept = ~np.isin(owner, spoilt)
+    owner, block = owner[kept], block[kept]
+    has, owner = np.unique(owner, return_inverse=True)
+    first = np.searchsorted(owner, np.arange(len(has)))
+    cut = np.ones(len(owner), bool)
+    cut[1:] = (owner[1:] != owner[:-1]) | (block[1:] != block[:-1] + 1)
+    start = np.flatnonzero(cut)
+    logical = start - first[owner[start]]
+    length = group_sizes(cut)
+    written = np.zeros(len(start), bool)
+    return lives[has], Runs(owner[start], logical, length, block[start], written)
+
+
+def _had_before(past: History, block: Any, order: Any, used: Any) -> Any:
+    """Per freed block (bool): a state of a known life had it before, as content or in its tree.
+
+    One that is seen only since the block was freed (`order`) took it later; so did one that the
+    disk alone shows where the block is in use, as it was free in between.
+    """
+    rows = np.flatnonzero(past.states.describes_content)
+    maps = past.map_states(rows)
+    start = np.concatenate([maps.runs.physical, maps.tree_blocks[1]])
+    length = np.concatenate([maps.runs.length, np.ones(len(maps.tree_blocks[1]), np.int64)])
+    seen = past.states.tid[rows][np.concatenate([maps.runs.owner, maps.tree_blocks[0]])]
+    sort = np.lexsort((seen, length, start))  # of the states that have a run the first one counts
+    sort = sort[starts_group(start[sort], length[sort])]
+    mine, theirs = overlap_pairs(block, np.ones(len(block), np.int64), start[sort], length[sort])
+    since = seen[sort][theirs]
+    known = np.zeros(len(block), bool)
+    known[mine[(since < order[mine]) | (since >= UNREPLAYED) & ~used[mine]]] = True
+    return known

@@ -1,0 +1,340 @@
+"""Files put together from freed indirect blocks.
+
+A block that points at indirect blocks is a double one, one that points at those a triple one.
+The first indirect block of a file has its 12 direct blocks in front: of itself where it lies
+in the file's sequence, else of the first block that it points at. A double block goes on where
+the first indirect block ends.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from ext4kit.arrays.grouping import row_bounds
+from ext4kit.carving.indirect_bodies import DIRECT_BLOCKS
+from ext4kit.filesystem.block_maps import Runs, merge_adjacent
+from ext4kit.recovery.maps.ends import sizes_to_last_nonzero
+from ext4kit.unallocated.indirect import is_mostly_sequential
+from ext4kit.unallocated.space import UnallocatedSpace
+
+_AT_ONCE = 2048
+_FEW = 4  # so many pointers are none by chance
+_GAP = 4  # blocks of the tree itself that may lie between the content before and after them
+_HOLE = 8  # and blocks of the file that were never written
+_LEVELS = 3
+_WINDOW, _PERIODS = 24, 4  # pointers that tell how a file begins, and how far apart holes repeat
+
+
+@dataclass(frozen=True, slots=True)
+class IndirectMaps:
+    """Files that indirect blocks map, one row a file.
+
+    Attributes:
+        runs: `owner` is the row here.
+        nodes: (row, block) of the indirect blocks.
+        headless: bool, the file's start is not known.
+        reused: bool, blocks of it are in use now.
+        size: bytes up to the last one that is not zero.
+    """
+
+    runs: Runs
+    nodes: tuple[Any, Any]
+    headless: Any
+    reused: Any
+    size: Any
+
+    def __len__(self) -> int:
+        return len(self.size)
+
+    @property
+    def is_incomplete(self) -> Any:
+        """Bool: the file is not all there, as far as the tree tells."""
+        return self.headless | self.reused
+
+    def take(self, kept: Any) -> Self:
+        """The files that a bool array selects."""
+        row = np.cumsum(kept) - 1
+        runs = self.runs.take(kept[self.runs.owner])
+        owner, block = (column[kept[self.nodes[0]]] for column in self.nodes)
+        tree = replace(runs, owner=row[runs.owner]), (row[owner], block)
+        return type(self)(*tree, self.headless[kept], self.reused[kept], self.size[kept])
+
+
+@dataclass(frozen=True, slots=True)
+class _PointerTable:
+    """All pointers of all candidates, by node and slot: node, slot, block; their bounds."""
+
+    node: Any
+    slot: Any
+    block: Any
+    first: Any
+    last: Any
+
+    @classmethod
+    def of(cls, node: Any, slot: Any, block: Any, nodes: int) -> Self:
+        """The pointers of so many nodes, by node."""
+        edges = row_bounds(node, nodes)
+        return cls(node, slot, block, edges[:-1], edges[1:] - 1)
+
+    def take(self, kept: Any) -> Self:
+        """Those of the nodes that a bool array selects."""
+        mine = kept[self.node]
+        row = np.cumsum(kept) - 1
+        columns = row[self.node[mine]], self.slot[mine], self.block[mine]
+        return self.of(*columns, int(kept.sum()))
+
+
+def rebuild_indirect_maps(space: UnallocatedSpace, candidates: Any) -> IndirectMaps:
+    """Join the indirect blocks that a survey found.
+
+    Args:
+        space: where they were found.
+        candidates: int64, what `indirect_look` gave.
+    """
+    nodes = _limit(space, np.unique(candidates))
+    level, pointers, nodes = _classify_levels(space, nodes)
+    parent = _parent_rows(nodes, level, pointers)
+    head, base = _find_heads(space, nodes, level, parent, pointers)
+    return _assemble(space, nodes, level, parent, head, base, pointers)
+
+
+def _limit(space: UnallocatedSpace, nodes: Any) -> Any:
+    """The nodes, as far as they do not name many times the blocks that there are."""
+    room = space.max_mappings
+    if len(nodes) * (space.fs.superblock.block_size // 4) <= room:
+        return nodes
+    for at in range(0, len(nodes), _AT_ONCE):
+        data, _ = space.fs.fetch(nodes[at : at + _AT_ONCE])
+        room -= int(np.count_nonzero(data.view("<u4")))
+        if room < 0:
+            what = f"name more blocks than there are; left out from block {nodes[at]:,} on"
+            space.fs.problems.add("indirect blocks in free space", what)
+            return nodes[:at]
+    return nodes
+
+
+def _read_pointers(space: UnallocatedSpace, nodes: Any) -> _PointerTable:
+    parts = [(*[np.zeros(0, np.int64)] * 3,)]
+    for at in range(0, len(nodes), _AT_ONCE):
+        data, _ = space.fs.fetch(nodes[at : at + _AT_ONCE])
+        words = data.view("<u4")
+        row, slot = np.nonzero(words)
+        parts.append((row + at, slot, words[row, slot].astype(np.int64)))
+    node, slot, block = map(np.concatenate, zip(*parts, strict=True))
+    return _PointerTable.of(node, slot, block, len(nodes))
+
+
+def _classify_levels(space: UnallocatedSpace, nodes: Any) -> tuple[Any, _PointerTable, Any]:
+    """(level, pointers, nodes) of the candidates that point at blocks nobody has.
+
+    Level 1 points at content. What content holds can look like pointers: a candidate that
+    another one of level 1 points at is content.
+    """
+    pointers = _read_pointers(space, nodes)
+    kept = _is_plausible(space, nodes, pointers)
+    nodes, pointers = nodes[kept], pointers.take(kept)
+    held = np.bincount(pointers.node, minlength=len(nodes))
+    inner = np.isin(pointers.block, nodes)
+    below = np.bincount(pointers.node[inner], minlength=len(nodes))
+    level = np.where(2 * below >= held, 2, 1)
+    at = np.minimum(np.searchsorted(nodes, pointers.block), max(len(nodes) - 1, 0))
+    top = pointers.node[inner & (level[at] == 2) & (level[pointers.node] == 2)]
+    level[top] = _LEVELS
+    content = np.zeros(len(nodes), bool)
+    content[at[inner & (level[pointers.node] == 1)]] = True
+    return level[~content], pointers.take(~content), nodes[~content]
+
+
+def _is_plausible(space: UnallocatedSpace, nodes: Any, pointers: _PointerTable) -> Any:
+    """Per candidate (bool): most of its pointers follow each other, or all are indirect blocks.
+
+    Tables of ascending numbers, as programs hold them, are neither.
+    """
+    used = space.fs.bitmaps.blocks_in_use(pointers.block)
+    held = np.bincount(pointers.node, minlength=len(nodes))
+    taken = np.bincount(pointers.node[used], minlength=len(nodes))
+    free = (2 * taken < held) & (held > 0)
+    found = free & is_mostly_sequential(
+        pointers.node, pointers.block, len(nodes), space.fs.superblock
+    )
+    for _ in range(_LEVELS - 1):
+        strange = ~np.isin(pointers.block, nodes[found])
+        found |= free & (np.bincount(pointers.node[strange], minlength=len(nodes)) == 0)
+    return found
+
+
+def _parent_rows(nodes: Any, level: Any, pointers: _PointerTable) -> Any:
+    """Per node: the one that points at it, -1 for none."""
+    parent = np.full(len(nodes), -1)
+    if not len(nodes):
+        return parent
+    at = np.minimum(np.searchsorted(nodes, pointers.block), len(nodes) - 1)
+    below = (nodes[at] == pointers.block) & (level[pointers.node] == level[at] + 1)
+    parent[at[below]] = pointers.node[below]
+    return parent
+
+
+def _find_heads(
+    space: UnallocatedSpace, nodes: Any, level: Any, parent: Any, pointers: _PointerTable
+) -> tuple[Any, Any]:
+    """(root that each root's file begins with, first of the 12 direct blocks or -1)."""
+    first, last = _content_bounds(nodes, level, parent, pointers)
+    file = np.arange(len(nodes))
+    if not len(nodes):
+        return file, first
+    rest = space.fs.superblock.block_size // 4 - 1 - pointers.slot[pointers.last]
+    for deep in range(2, _LEVELS + 1):
+        roots = np.flatnonzero((parent < 0) & (level == deep) & (first >= 0))
+        before = np.flatnonzero((parent < 0) & (level == deep - 1) & (rest <= _HOLE))
+        before = before[np.argsort(last[before], kind="stable")]
+        low = np.searchsorted(last[before], first[roots] - _GAP - _HOLE)
+        high = np.searchsorted(last[before], first[roots])
+        sole = high - low == 1
+        file[roots[sole]] = file[before[low[sole]]]
+    direct = np.where(first == nodes + 1, nodes, first) - DIRECT_BLOCKS
+    known = (
+        (level == 1)
+        & (parent < 0)
+        & (first >= 0)
+        & _direct_block_pattern(nodes, pointers).any(axis=1)
+    )
+    return file, np.where(known, direct, -1)
+
+
+def _direct_block_pattern(nodes: Any, pointers: _PointerTable) -> Any:
+    """(n, 12) bool: which direct blocks a file has whose first indirect block this one is.
+
+    Its first pointers have to lie on disk as they do in the file. Where some are left out at
+    regular distances, as in a file with holes, they were so from the start. All False where
+    nothing can be said.
+    """
+    place = np.arange(len(pointers.node)) - pointers.first[pointers.node]
+    first = pointers.block[pointers.first][pointers.node]
+    early = pointers.slot < _WINDOW
+    odd = (place < DIRECT_BLOCKS) & (pointers.block - pointers.slot != first)
+    sound = np.bincount(pointers.node[odd], minlength=len(nodes)) == 0
+    present = np.zeros((len(nodes), _WINDOW), bool)
+    present[pointers.node[early], pointers.slot[early]] = True
+    ends = pointers.slot[pointers.last] if len(nodes) else place
+    told = np.arange(_WINDOW) <= ends[:, None]
+    direct, open_rows = np.zeros((len(nodes), DIRECT_BLOCKS), bool), sound.copy()
+    for period in range(1, _PERIODS + 1):
+        again = (present[:, period:] == present[:, :-period]) | ~told[:, period:]
+        fits = open_rows & again.all(axis=1) & ((period == 1) | (ends >= DIRECT_BLOCKS))
+        pattern = present[:, (np.arange(DIRECT_BLOCKS) - DIRECT_BLOCKS) % period]
+        direct[fits] = pattern[fits]
+        open_rows &= ~fits
+    return direct
+
+
+def _content_bounds(
+    nodes: Any, level: Any, parent: Any, pointers: _PointerTable
+) -> tuple[Any, Any]:
+    """(first, last) block of content below each node; -1 where that is not known."""
+    first, last = np.full((2, len(nodes)), -1)
+    ones = np.flatnonzero(level == 1)
+    starts = pointers.slot[pointers.first[ones]] == 0
+    first[ones] = np.where(starts, pointers.block[pointers.first[ones]], -1)
+    last[ones] = pointers.block[pointers.last[ones]]
+    for deep in range(2, _LEVELS + 1):
+        for edge, column in ((pointers.first, first), (pointers.last, last)):
+            above = np.flatnonzero(level == deep)
+            child = np.searchsorted(nodes, pointers.block[edge[above]])
+            child = np.minimum(child, max(len(nodes) - 1, 0))
+            same = nodes[child] == pointers.block[edge[above]]
+            column[above] = np.where(same, column[child], -1)
+    return first, last
+
+
+def _assemble(
+    space: UnallocatedSpace,
+    nodes: Any,
+    level: Any,
+    parent: Any,
+    head: Any,
+    base: Any,
+    pointers: _PointerTable,
+) -> IndirectMaps:
+    """Lay the content of all nodes out by file block."""
+    logical = _first_logical(nodes, level, parent, pointers, space.fs.superblock.block_size // 4)
+    root = np.arange(len(nodes))
+    for _ in range(_LEVELS):
+        root = np.where(parent[root] >= 0, parent[root], root)
+    file, owner = np.unique(head[root], return_inverse=True)
+    content = level[pointers.node] == 1
+    node = pointers.node[content]
+    rows = [owner[node]]
+    places = [logical[node] + pointers.slot[content]]
+    blocks = [pointers.block[content]]
+    direct = _direct_block_pattern(nodes, pointers)[file]
+    start = _check_direct_blocks(space, base[file], direct, pointers.block, nodes)
+    row, position = _nonzero_direct_blocks(space, start, direct)
+    rows, places = [*rows, row], [*places, position]
+    blocks.append(start[row] + position)
+    runs = _to_runs(*map(np.concatenate, (rows, places, blocks)))
+    used = space.fs.bitmaps.blocks_in_use(runs.physical)
+    reused = np.zeros(len(file), bool)
+    reused[runs.owner[used]] = True
+    size = np.zeros(len(file), np.int64)
+    found = IndirectMaps(merge_adjacent(runs), (owner, nodes), start < 0, reused, size)
+    held = np.bincount(owner[node], minlength=len(file))
+    found = found.take((start >= 0) | (held >= _FEW))
+    return replace(found, size=sizes_to_last_nonzero(space.fs, found.runs, len(found)))
+
+
+def _first_logical(
+    nodes: Any, level: Any, parent: Any, pointers: _PointerTable, per_block: int
+) -> Any:
+    """First file block below each node."""
+    roots = (
+        np.array([0, *(sum(per_block**k for k in range(1, n)) for n in (1, 2, 3))]) + DIRECT_BLOCKS
+    )
+    logical = roots[level]
+    if not len(nodes):
+        return logical
+    at = np.minimum(np.searchsorted(nodes, pointers.block), len(nodes) - 1)
+    for deep in range(_LEVELS, 1, -1):
+        below = (parent[at] == pointers.node) & (nodes[at] == pointers.block)
+        below &= level[pointers.node] == deep
+        skip = pointers.slot[below] * per_block ** (deep - 1)
+        logical[at[below]] = logical[pointers.node[below]] + skip
+    return logical
+
+
+def _check_direct_blocks(
+    space: UnallocatedSpace, start: Any, direct: Any, content: Any, nodes: Any
+) -> Any:
+    """`start` where the direct blocks from there on are free and of no other file, else -1."""
+    block = start[:, None] + np.arange(DIRECT_BLOCKS)
+    others = np.isin(block, content) | np.isin(block, nodes)
+    others |= space.fs.bitmaps.blocks_in_use(block.reshape(-1)).reshape(block.shape)
+    good = (start > space.fs.superblock.first_data_block) & ~(others & direct).any(axis=1)
+    order = np.argsort(start, kind="stable")
+    crowded = np.zeros(len(start), bool)
+    crowded[order[1:]] |= np.diff(start[order]) < DIRECT_BLOCKS
+    crowded[order[:-1]] |= np.diff(start[order]) < DIRECT_BLOCKS
+    good &= ~crowded
+    return np.where(good, start, -1)
+
+
+def _nonzero_direct_blocks(space: UnallocatedSpace, start: Any, direct: Any) -> tuple[Any, Any]:
+    """(file, position) of the direct blocks that are not zeros: those are holes, or read so."""
+    rows = np.flatnonzero(start >= 0)
+    parts = [np.zeros((0, 2), np.int64)]
+    for at in range(0, len(rows), _AT_ONCE // DIRECT_BLOCKS):
+        some = rows[at : at + _AT_ONCE // DIRECT_BLOCKS]
+        data, _ = space.fs.fetch((start[some][:, None] + np.arange(DIRECT_BLOCKS)).reshape(-1))
+        filled = np.argwhere(data.any(axis=1).reshape(-1, DIRECT_BLOCKS) & direct[some])
+        parts.append(np.stack([some[filled[:, 0]], filled[:, 1]], axis=1))
+    found = np.concatenate(parts)
+    return found[:, 0], found[:, 1]
+
+
+def _to_runs(owner: Any, logical: Any, block: Any) -> Runs:
+    """Single blocks as runs, by owner and file block."""
+    order = np.lexsort((logical, owner))
+    ones, written = np.ones(len(order), np.int64), np.zeros(len(order), bool)
+    return Runs(owner[order], logical[order], ones, block[order], written)

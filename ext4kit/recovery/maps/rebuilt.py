@@ -1,0 +1,174 @@
+"""Maps for deleted inodes of which no whole state is known, and for files without an inode."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ext4kit.carving.indirect_bodies import DIRECT_BLOCKS, HeadlessBodies
+from ext4kit.filesystem.block_maps import Runs
+from ext4kit.history import History
+from ext4kit.recovery.found_entries import life_of
+from ext4kit.recovery.maps.ends import sizes_to_last_nonzero
+from ext4kit.recovery.maps.extent_leaves import ExtentMaps
+from ext4kit.recovery.maps.freed_blocks import find_freed_runs, runs_of_sole_freed_inode
+from ext4kit.recovery.maps.indirect_maps import IndirectMaps
+from ext4kit.recovery.maps.stale_entries import order_by_extent_starts, stale_extent_starts
+from ext4kit.unallocated.space import UnallocatedSpace
+
+EXTENT_LEAVES, BITMAP_DIFFERENCES, INDIRECT_BLOCKS = (
+    "extent leaves",
+    "bitmap differences",
+    "indirect blocks",
+)
+NOT_WHOLE = "a part of its map may be missing"
+EARLIER = "its map is that of an earlier time"
+ANY_ORDER = "pieces of its map may follow each other otherwise"
+OLD_COPY = "its map comes from copies in the log that nothing describes"
+
+
+@dataclass(frozen=True, slots=True)
+class RebuiltMaps:
+    """Maps that were found, one row a file.
+
+    Attributes:
+        life: the life that had it, -1 for none that is known.
+        source: EXTENT_LEAVES, BITMAP_DIFFERENCES or INDIRECT_BLOCKS.
+        runs: `owner` is the row here.
+        nodes: (row, block) of tree blocks.
+        size: bytes up to the last one that is not zero.
+        reasons: (bool by row, what speaks against the map).
+    """
+
+    life: Any
+    source: Any
+    runs: Runs
+    nodes: tuple[Any, Any]
+    size: Any
+    reasons: list[tuple[Any, str]]
+
+    def __len__(self) -> int:
+        return len(self.life)
+
+    @classmethod
+    def empty(cls) -> RebuiltMaps:
+        """No map at all."""
+        none = np.zeros(0, np.int64)
+        return cls(none, none.astype("U18"), Runs.empty(), (none, none), none, [])
+
+    @classmethod
+    def concat(cls, parts: list[RebuiltMaps]) -> RebuiltMaps:
+        """Several tables as one."""
+        starts = np.cumsum([0, *(len(part) for part in parts)])
+        pairs = list(zip(parts, starts.tolist(), strict=False))
+        doubts = []
+        for part, at in pairs:
+            for doubtful, reason in part.reasons:
+                every = np.zeros(int(starts[-1]), bool)
+                every[at : at + len(part)] = doubtful
+                doubts.append((every, reason))
+        return cls(
+            np.concatenate([part.life for part in parts]),
+            np.concatenate([part.source for part in parts]),
+            Runs.stacked([(part.runs, len(part)) for part in parts]),
+            (
+                np.concatenate([part.nodes[0] + at for part, at in pairs]),
+                np.concatenate([part.nodes[1] for part in parts]),
+            ),
+            np.concatenate([part.size for part in parts]),
+            doubts,
+        )
+
+    def take(self, kept: Any) -> RebuiltMaps:
+        """The rows that a bool array selects."""
+        row = np.cumsum(kept) - 1
+        runs = self.runs.take(kept[self.runs.owner])
+        owner, block = (column[kept[self.nodes[0]]] for column in self.nodes)
+        return RebuiltMaps(
+            self.life[kept],
+            self.source[kept],
+            replace(runs, owner=row[runs.owner]),
+            (row[owner], block),
+            self.size[kept],
+            [(doubtful[kept], reason) for doubtful, reason in self.reasons],
+        )
+
+
+def from_extent_maps(past: History, found: ExtentMaps) -> RebuiltMaps:
+    """What extent leaves give for the dead: for lives without a whole state, and for nobody.
+
+    Maps of lives that live or that a whole state describes are left out.
+    """
+    known = found.number > 0
+    life = np.where(known, life_of(past, found.number, np.where(known, found.generation, 0)), -1)
+    described = np.zeros(len(found), bool)
+    if past.instance_count:
+        described = (life >= 0) & ((past.last_content_row >= 0) | past.is_allocated)[life]
+    doubts = [
+        (found.damaged, NOT_WHOLE), (found.earlier, EARLIER), (found.logged, OLD_COPY),
+    ]  # fmt: skip
+    source = np.full(len(found), EXTENT_LEAVES)
+    maps = RebuiltMaps(life, source, found.runs, found.nodes, found.size, doubts)
+    return maps.take(~found.alive & ~described & (found.size > 0))
+
+
+def from_freed_blocks(past: History, space: UnallocatedSpace, metadata: Any) -> RebuiltMaps:
+    """What the bitmaps in the log give for files without a whole state.
+
+    Several runs could follow each other in any order: they are taken where the root of the freed
+    inode tells the order.
+
+    Args:
+        past: the lives.
+        space: whose blocks are read.
+        metadata: int64, free blocks that are known to hold metadata, no content.
+    """
+    life, runs = runs_of_sole_freed_inode(past, find_freed_runs(past), metadata)
+    none = np.zeros(0, np.int64)
+    rows = np.searchsorted(past.states.life, life, side="right") - 1
+    table = past.states.table.take(rows)
+    starts, count = stale_extent_starts(table)
+    several, fits, alike = order_by_extent_starts(runs, starts, count)
+    single = np.bincount(runs.owner, minlength=len(life)) == 1
+    runs = Runs.stacked([(runs.take(single[runs.owner]), 0), (several, len(life))])
+    runs = runs.take(np.argsort(runs.owner, kind="stable"))
+    size = sizes_to_last_nonzero(space.fs, runs, len(life))
+    plain = (table.mode & 0xF000) == 0x8000
+    doubts = [(fits & alike | single & (count > 1), ANY_ORDER)]
+    maps = RebuiltMaps(
+        life, np.full(len(life), BITMAP_DIFFERENCES), runs, (none, none), size, doubts
+    )
+    return maps.take(plain & (single | fits))
+
+
+def from_indirect_maps(found: IndirectMaps) -> RebuiltMaps:
+    """What freed indirect blocks give, of files whose start is known."""
+    life, source = np.full(len(found), -1), np.full(len(found), INDIRECT_BLOCKS)
+    maps = RebuiltMaps(life, source, found.runs, found.nodes, found.size, [])
+    return maps.take(~found.is_incomplete & (found.size > 0))
+
+
+def headless_bodies(found: IndirectMaps) -> HeadlessBodies:
+    """What freed indirect blocks give of the others: trees without holes, apart from each other."""
+    files, runs = len(found), found.runs
+    first, end = np.full(files, np.iinfo(np.int64).max), np.zeros(files, np.int64)
+    np.minimum.at(first, runs.owner, runs.logical)
+    np.maximum.at(end, runs.owner, runs.logical + runs.length)
+    dense = np.bincount(runs.owner, runs.length, files) == end - first
+    kept = found.headless & ~found.reused & dense & owners_without_overlap(runs, files)
+    left = found.take(kept)
+    return HeadlessBodies(left.runs, left.nodes, first[kept] == DIRECT_BLOCKS)
+
+
+def owners_without_overlap(runs: Runs, files: int) -> Any:
+    """Per file (bool): none of its blocks is in the runs of another one."""
+    order = np.argsort(runs.physical, kind="stable")
+    start, end = runs.physical[order], (runs.physical + runs.length)[order]
+    apart = np.ones(files, bool)
+    if len(order) > 1:
+        reach = np.maximum.accumulate(end)
+        apart[runs.owner[order[1:][start[1:] < reach[:-1]]]] = False
+        apart[runs.owner[order[:-1][end[:-1] > start[1:]]]] = False
+    return apart

@@ -1,0 +1,98 @@
+"""What the root of a freed extent tree still tells: at which file blocks its extents began.
+
+Removal takes the extents from the last to the first and clears length and place of each; the
+first file block of each stays, and all that follows each other are behind `eh_entries = 0`.
+Source: kernel fs/ext4/extents.c, `ext4_ext_rm_leaf`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ext4kit.arrays.grouping import rank_within, starts_group
+from ext4kit.filesystem.block_maps import Runs
+from ext4kit.parsers import extents
+from ext4kit.parsers.inode import InodeFlags, InodeTable
+
+SLOTS = 4
+
+
+def stale_extent_starts(table: InodeTable) -> tuple[Any, Any]:
+    """The first file blocks of the extents that freed inodes had.
+
+    Args:
+        table: the inodes.
+
+    Returns:
+        (int64 (n, SLOTS): first file blocks, int64 (n,): how many of them count; 0 where the
+        root tells nothing, 1 where there was one extent or none at all).
+    """
+    every, slot = np.arange(len(table))[:, None], np.arange(SLOTS)[None, :]
+    sound, entries, most, depth = extents.parse_headers(table.i_block)
+    told = sound & (entries == 0) & (most == SLOTS) & (depth == 0) & (table.links_count == 0)
+    told &= (table.flags & int(InodeFlags.EXTENTS)) != 0
+    start, length, physical, unwritten = extents.parse_extents(table.i_block, every, slot)
+    cleared = (length == 0) & (physical == 0) & ~unwritten
+    cleared[:, 1:] &= start[:, 1:] > start[:, :-1]
+    told &= cleared[:, 0]
+    return start, np.where(told, np.cumprod(cleared, axis=1).sum(axis=1), 0)
+
+
+def order_by_extent_starts(runs: Runs, starts: Any, count: Any) -> tuple[Runs, Any, Any]:
+    """Put the runs that each file had in the order in which its extents began.
+
+    An extent reaches to where the next one begins, so the lengths of all but the last are known.
+
+    Args:
+        runs: by owner, in order of the disk.
+        starts: what `stale_extent_starts` gave of the owners.
+        count: likewise.
+
+    Returns:
+        (the runs of the files that they fit, bool (n,): they fit, bool (n,): runs of the same
+        length could stand in another order).
+    """
+    files = len(count)
+    step = np.diff(starts, axis=1)
+    file, slot = np.nonzero(np.arange(SLOTS - 1)[None, :] < count[:, None] - 1)
+    length = step[file, slot]
+    mine, known = (_with_rank(*part) for part in ((runs.owner, runs.length), (file, length)))
+    place, taken = _find_rows(mine, known)
+    logical = np.full(len(runs), -1)
+    logical[place[taken]] = starts[file[taken], slot[taken]]
+    fits = (np.bincount(runs.owner, minlength=files) == count) & (count > 1)
+    fits[file[~taken]] = False
+    last = np.flatnonzero(logical < 0)
+    logical[last] = starts[runs.owner[last], np.maximum(count[runs.owner[last]] - 1, 0)]
+    alike = np.zeros(files, bool)
+    alike[runs.owner[mine[:, 2] > 0]] = True
+    kept = np.flatnonzero(fits[runs.owner])
+    kept = kept[np.lexsort((logical[kept], runs.owner[kept]))]
+    put = Runs(
+        runs.owner[kept],
+        logical[kept],
+        runs.length[kept],
+        runs.physical[kept],
+        runs.unwritten[kept],
+    )
+    return put, fits, alike
+
+
+def _with_rank(owner: Any, length: Any) -> Any:
+    """int64 (n, 3): owner, length, and how many of both the same are before."""
+    order = np.lexsort((length, owner))
+    rank = np.empty(len(order), np.int64)
+    rank[order] = rank_within(starts_group(owner[order], length[order]))
+    return np.stack([owner, length, rank], axis=1)
+
+
+def _find_rows(rows: Any, wanted: Any) -> tuple[Any, Any]:
+    """(place in `rows` of each wanted row, bool: it is there); all rows differ."""
+    both, back = np.unique(np.concatenate([rows, wanted]), axis=0, return_inverse=True)
+    place = np.full(len(both), -1)
+    back = back.reshape(-1)
+    place[back[: len(rows)]] = np.arange(len(rows))
+    found = place[back[len(rows) :]]
+    return found, found >= 0

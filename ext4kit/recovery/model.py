@@ -1,0 +1,226 @@
+"""From a file system to its deleted files, each with a path, a map and a grade."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Literal
+
+from ext4kit.errors import AccessError
+from ext4kit.fields import FileType
+from ext4kit.filesystem.content import Content
+from ext4kit.history.places import Ground
+from ext4kit.parsers.inode import Inode
+from ext4kit.problems import Problems
+
+if TYPE_CHECKING:
+    from ext4kit.filesystem import FileSystem
+    from ext4kit.filetypes.identify import Kind
+    from ext4kit.recovery.proof import Evidence
+    from ext4kit.recovery.removed_names import RemovedName
+    from ext4kit.recovery.xattrs import FileXattrs
+
+
+class Grade(StrEnum):
+    """How much of a deleted file is left, and how sure that is."""
+
+    INTACT = "intact"  # the last committed content: the evidence excludes a later write
+    CONSISTENT = "consistent"  # all records agree; a write without a record is not excluded
+    PARTIAL = "partial"  # a part was reused or cannot be confirmed; the rest is there
+    OVERWRITTEN = "overwritten"  # nothing of it is left that can be attributed
+    CARVED = "carved"  # content found without an inode
+
+    @property
+    def is_whole(self) -> bool:
+        """No part of the file is known to be lost or to be another file's."""
+        return self in (Grade.INTACT, Grade.CONSISTENT)
+
+
+Sources = dict[Literal["inode", "map", "name", "content", "xattrs"], str]
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionTime:
+    """A transaction and the time of its commit (ns), None when that is not known."""
+
+    transaction: int
+    time: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReusedRange:
+    """Bytes of a deleted file that are not its own any more, and who has them."""
+
+    offset: int
+    length: int
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedFile:
+    """A deleted file, directory, link or device, or an earlier state of a file.
+
+    Attributes:
+        path: the last full path, None when it is not known; name: the last name alone.
+        path_ground: what the path rests on; None without one, and for a lost file system's files.
+        inode: the state that is recovered; None for content that no inode is known of.
+        size: None when no source tells it.
+        dtime: when the inode was freed (ns), None when nothing tells it.
+        deleted_between: the last transaction that shows it alive and the first without it.
+        blocks: blocks of content; blocks_reused: those with a later owner.
+        lost: byte ranges with a later owner.
+        sources: what inode, map and name rest on.
+        superseded: an earlier state of a file that changed afterwards.
+        partial_path: where it was below a directory whose own path is not known, which comes first
+            in it as `inode-NUMBER-GENERATION`.
+        first_block: of content that was found without a map in an inode, else None.
+        fragment: content that is likely a piece of a file, not all of one.
+    """
+
+    path: bytes | None
+    name: bytes | None
+    inode: Inode | None
+    size: int | None
+    dtime: int | None
+    deleted_between: tuple[TransactionTime | None, TransactionTime | None]
+    grade: Grade
+    blocks: int
+    blocks_reused: int
+    lost: tuple[ReusedRange, ...]
+    sources: Sources
+    problems: tuple[str, ...]
+    superseded: bool
+    link_target: bytes | None
+    partial_path: bytes | None = None
+    path_ground: Ground | None = None
+    first_block: int | None = None
+    fragment: bool = False
+    _signature: int = field(repr=False, default=0)
+    _content: Content | None = field(repr=False, compare=False, default=None)
+    _attributes: Callable[[], FileXattrs] | None = field(repr=False, compare=False, default=None)
+    _evidence: Callable[[], Evidence | None] | None = field(repr=False, compare=False, default=None)
+
+    def xattrs(self) -> FileXattrs | None:
+        """Its extended attributes, worked out anew each time; None where no inode is known."""
+        return None if self._attributes is None else self._attributes()
+
+    def evidence(self) -> Evidence | None:
+        """Where in the image its facts stand, as plain JSON values; None where it is unknown."""
+        return None if self._evidence is None else self._evidence()
+
+    @property
+    def number(self) -> int | None:
+        """Inode number."""
+        return None if self.inode is None else self.inode.number
+
+    @property
+    def generation(self) -> int | None:
+        """Inode generation: tells the lives of one number apart."""
+        return None if self.inode is None else self.inode.generation
+
+    @property
+    def kind(self) -> FileType:
+        """The type in one word."""
+        return "file" if self.inode is None else self.inode.kind
+
+    @property
+    def mode(self) -> int | None:
+        """Type and permission bits."""
+        return None if self.inode is None else self.inode.mode
+
+    @property
+    def uid(self) -> int | None:
+        """Owner."""
+        return None if self.inode is None else self.inode.uid
+
+    @property
+    def gid(self) -> int | None:
+        """Group."""
+        return None if self.inode is None else self.inode.gid
+
+    @property
+    def atime(self) -> int | None:
+        """Last access, ns."""
+        return None if self.inode is None else self.inode.atime
+
+    @property
+    def mtime(self) -> int | None:
+        """Last modification, ns."""
+        return None if self.inode is None else self.inode.mtime
+
+    @property
+    def ctime(self) -> int | None:
+        """Last inode change, ns."""
+        return None if self.inode is None else self.inode.ctime
+
+    @property
+    def crtime(self) -> int | None:
+        """Creation, ns."""
+        return None if self.inode is None else self.inode.crtime
+
+    @property
+    def device(self) -> tuple[int, int] | None:
+        """(major, minor) of a device node."""
+        return None if self.inode is None else self.inode.device
+
+    @property
+    def deletion_time(self) -> int | None:
+        """When it was deleted, ns: its own time, else the commit that first shows it gone."""
+        if self.dtime is not None:
+            return self.dtime
+        gone = self.deleted_between[1]
+        return None if gone is None else gone.time
+
+    def content(self) -> Content | None:
+        """The bytes that are left, None when there is nothing to write."""
+        return self._content
+
+    @property
+    def extents(self) -> list[tuple[int, int, int]]:
+        """(file block, block, blocks) of what `content` reads, those without bytes left out."""
+        runs = None if self._content is None else self._content.runs
+        if runs is None:
+            return []
+        columns = runs.logical.tolist(), runs.physical.tolist(), runs.length.tolist()
+        rows = zip(*columns, runs.unwritten.tolist(), strict=True)
+        return [
+            (logical, first, count) for logical, first, count, unwritten in rows if not unwritten
+        ]
+
+    @property
+    def file_type(self) -> Kind | None:
+        """What its first bytes look like; of content that was found without a map alone."""
+        if self.first_block is None or self._content is None:
+            return None
+        from ext4kit.filetypes.identify import HEAD_BYTES, identify
+
+        try:
+            head = self._content.read(0, min(HEAD_BYTES, self._content.size))
+        except AccessError:
+            return None
+        return identify(head, self._signature) if head else None
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedFiles:
+    """All deleted files of a file system, and what was found wrong while looking."""
+
+    fs: FileSystem
+    files: list[DeletedFile]
+    _names: Callable[[], list[RemovedName]] | None = field(repr=False, compare=False, default=None)
+
+    def removed_names(self) -> list[RemovedName] | None:
+        """Removed entries that are not given as names of files; None for a lost file system."""
+        return None if self._names is None else self._names()
+
+    @property
+    def problems(self) -> Problems:
+        """What could not be read or was wrong."""
+        return self.fs.problems
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __iter__(self) -> Iterator[DeletedFile]:
+        return iter(self.files)

@@ -1,0 +1,164 @@
+"""Paths of deleted files and directories out of names that were found one by one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ext4kit.filesystem.filesystem import ROOT
+from ext4kit.history import History
+from ext4kit.history.directory_blocks import TID_BEFORE_LOG
+from ext4kit.history.names import NameHistory
+from ext4kit.history.places import Ground, Place
+from ext4kit.history.removed import changed
+from ext4kit.recovery.found_entries import (
+    FoundEntries,
+    assign_entries,
+    directory_instances,
+    is_former_directory,
+)
+from ext4kit.units import NANOSECONDS
+
+FREED_BLOCK = "freed directory block"
+OLD_COPY = "old copy of a directory block in the journal"
+SAME_DELETION_WINDOW = 60 * NANOSECONDS  # between a file and its directory that go together
+
+
+@dataclass(frozen=True, slots=True)
+class KnownName:
+    """The last name of a life.
+
+    Attributes:
+        name: the name itself.
+        path: with all directories above, None where one of them has no name.
+        partial_path: without a path, the part of it that is known, below `inode-NUMBER-GENERATION`
+            of the directory whose name is not.
+        source: what it was read from.
+        ground: what the path rests on; None without one.
+    """
+
+    name: bytes
+    path: bytes | None
+    partial_path: bytes | None
+    source: str
+    ground: Ground | None = None
+
+
+class FoundEntryPaths:
+    """Names for lives that the log gives none.
+
+    A directory can have got another name since a file in it went. A path goes through what it
+    was called when the file went or the copy was made, where the log goes back to that; through
+    one that lives also where its ctime or that of the directory above is older, both of which
+    a renaming sets (kernel fs/ext4/namei.c, `ext4_rename`); and through one that went where it
+    went soon after.
+
+    Args:
+        past: the lives.
+        history: the names that the log and the known directories give; they go first.
+        found: entries of directory blocks found elsewhere.
+    """
+
+    def __init__(self, past: History, history: NameHistory, found: FoundEntries) -> None:
+        self._past = past
+        self._history = history
+        life, row = assign_entries(past, found)
+        entries = found.take(row)
+        self._row = {one: at for at, one in enumerate(life.tolist())}
+        self._names = entries.name.tolist()
+        self._order = entries.order.tolist()
+        self._number = entries.directory.tolist()
+        self._top = [
+            b"inode-%d-%d" % pair if pair[1] >= 0 else b"inode-%d" % pair[0]
+            for pair in zip(self._number, entries.generation.tolist(), strict=True)
+        ]
+        above = self._parent_instances(entries)
+        now = past.fs.inode_table(entries.directory)
+        lives = (now.links_count > 0) & (now.generation == entries.generation)
+        lives[above >= 0] = past.is_allocated[above[above >= 0]]
+        root = (entries.directory == ROOT) & ~is_former_directory(
+            entries, np.ones(len(entries), bool)
+        )
+        self._above, self._lives, self._root = above.tolist(), lives.tolist(), root.tolist()
+
+    def _parent_instances(self, entries: FoundEntries) -> Any:
+        """Life of each entry's directory, -1 where it is not known or may be another one."""
+        above = directory_instances(self._past, entries)
+        number, directory = self._past.number, entries.directory
+        bearers = np.searchsorted(number, directory, side="right")
+        bearers -= np.searchsorted(number, directory)
+        above[(entries.generation < 0) & (bearers > 1) & (directory != ROOT)] = -1
+        return above
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def name_of(self, life: int) -> KnownName | None:
+        """The name of a life, None when none was found."""
+        row = self._row.get(life)
+        if row is None:
+            return None
+        source = OLD_COPY if self._order[row] >= 0 else FREED_BLOCK
+        parts: list[bytes] = []
+        folder, seen = None, set[int]()
+        while row is not None and row not in seen:
+            seen.add(row)
+            parts.append(self._names[row])
+            last = row
+            folder = self._known_place(row, life)
+            together = folder is None and self._deleted_together(row, life)
+            life = self._above[row]
+            row = self._row.get(life) if together else None
+        tail = b"/".join(reversed(parts))
+        if folder is not None:
+            ground = folder.ground if len(parts) == 1 else Ground.PRESENT_PLACE
+            return KnownName(parts[0], folder.path + b"/" + tail, None, source, ground)
+        return KnownName(parts[0], None, self._top[last] + b"/" + tail, source)
+
+    def _deleted_together(self, row: int, life: int) -> bool:
+        """Whether the directory of an entry went soon after its bearer."""
+        above = self._above[row]
+        if self._lives[row] or above < 0:
+            return False
+        return int(self._last_ctime[above]) - int(self._last_ctime[life]) < SAME_DELETION_WINDOW
+
+    @cached_property
+    def _last_ctime(self) -> Any:
+        """Per life: when it changed last, ns; of a deleted one, when it went."""
+        return changed(self._past)
+
+    def _known_place(self, row: int, life: int) -> Place | None:
+        """Where an entry's directory stood when its bearer went or the copy was made.
+
+        Where it stands now, if it lives and nothing tells of that time, nor of a move since.
+        """
+        place, above = self._place_then(row, life), self._above[row]
+        if place is None and self._lives[row]:
+            folder = above if above >= 0 else -self._number[row]
+            return self._history.folder_place(folder, int(self._last_ctime[life]))
+        return place
+
+    def _place_then(self, row: int, life: int) -> Place | None:
+        number, above, lives = self._number[row], self._above[row], self._lives[row]
+        if self._root[row]:
+            return Place(b"", Ground.PROVEN)
+        if self._order[row] < 0 and lives:
+            live = self._history.live
+            at = int(live.rows(np.array([number]))[0])
+            if at >= 0 and live.moved[at] <= self._last_ctime[life]:
+                path = live.path(number)
+                return None if path is None else Place(path, Ground.PROVEN)
+        if above < 0 and not lives:
+            return None
+        if self._order[row] >= 0:
+            when = self._order[row]
+        else:
+            when = self._history.before(int(self._last_ctime[life]))
+            if when == TID_BEFORE_LOG and not self._deleted_together(row, life):
+                return None
+        path = self._history.directory_path(above if above >= 0 else -number, when)
+        ground = Ground.PRESENT_PLACE if when == TID_BEFORE_LOG else Ground.JOURNAL
+        return None if path is None else Place(path, ground)

@@ -1,0 +1,77 @@
+"""Earlier states of inodes from pieces of inode tables that the log does not describe.
+
+A piece in a log block without a descriptor is of the transaction that the next block of the
+log's own tells. One in a free block is older than everything else that is known.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ext4kit.history.history import is_user_inode
+from ext4kit.parsers.inode import InodeTable, inode_checksums_ok, parse_inodes
+from ext4kit.unallocated.metadata import INODES, MetadataBlocks, read_metadata_blocks
+from ext4kit.unallocated.owners import inode_slots
+from ext4kit.unallocated.space import UnallocatedSpace
+from ext4kit.unallocated.untagged import tids_of_untagged
+
+TID_UNDATED = 0  # an order before that of every transaction
+_AT_ONCE = 2048
+
+
+def find_older_states(
+    space: UnallocatedSpace, structures: MetadataBlocks
+) -> list[tuple[InodeTable, Any]]:
+    """(states, orders of the transactions that show them) that the described log lacks.
+
+    Args:
+        space: where the structures were found.
+        structures: what was found there, pieces of inode tables with their numbers.
+    """
+    pieces = structures.of_kind(INODES)
+    pieces = pieces.take(pieces.stated_number > 0)
+    found = []
+    epochs = space.past.epochs
+    for in_log in (True, False):
+        some = pieces.take(pieces.in_journal == in_log)
+        told = tids_of_untagged(space.log, some.block) if in_log else np.zeros(len(some), np.int64)
+        if not epochs.has_one_size:  # what is older may be cut at other places
+            kept = told >= epochs.first_of_layout
+            some, told = some.take(kept), told[kept]
+        order = np.maximum(told, TID_UNDATED)
+        for at in range(0, len(some), _AT_ONCE):
+            part = slice(at, at + _AT_ONCE)
+            table, piece = _read_states(space, some.take(part))
+            found.append((table, order[part][piece]))
+    return [_last_linked_per_instance(table, order) for table, order in found if len(table)]
+
+
+def _read_states(space: UnallocatedSpace, pieces: MetadataBlocks) -> tuple[InodeTable, Any]:
+    """(sound inodes of users in the pieces, the piece that each is from)."""
+    superblock = space.fs.superblock
+    number, rows = inode_slots(superblock, pieces, read_metadata_blocks(space, pieces))
+    piece = np.arange(len(number)) // (superblock.block_size // superblock.inode_size)
+    table = parse_inodes(rows, number, superblock)
+    kept = np.flatnonzero(is_user_inode(space.fs, table) & (number <= superblock.inodes_count))
+    table = table.take(kept)
+    if superblock.has_metadata_checksums:
+        sound = inode_checksums_ok(table, superblock)
+        kept, table = kept[sound], table.take(sound)
+    return table, piece[kept]
+
+
+def _last_linked_per_instance(table: InodeTable, order: Any) -> tuple[InodeTable, Any]:
+    """Of several states of one life at one time the last one that shows it linked.
+
+    Only where none does, the last one: a freed inode tells of nothing that it had.
+    """
+    linked = table.links_count > 0
+    key = np.lexsort((table.ctime, linked, order, table.generation, table.number))
+    last = np.ones(len(key), bool)
+    last[:-1] = False
+    for column in (order, table.generation, table.number):
+        last[:-1] |= column[key[1:]] != column[key[:-1]]
+    kept = key[last]
+    return table.take(kept), order[kept]

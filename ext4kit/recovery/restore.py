@@ -1,0 +1,142 @@
+"""Writing what was recovered: files under their paths, and a manifest of everything."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+from ext4kit.errors import OutputError
+from ext4kit.output import (
+    MANIFEST,
+    Manifest,
+    OutputDirectory,
+    UnwritableError,
+    Written,
+    interrupts_wait,
+    output_limit,
+)
+from ext4kit.recovery.model import DeletedFile, DeletedFiles, Grade
+from ext4kit.recovery.records import grade_of, record
+
+
+@dataclass(slots=True)
+class RecoveryResult:
+    """What a recovery wrote.
+
+    Attributes:
+        written: files written whole; recorded: records without a file.
+        incomplete: files that could not be finished or have unreadable parts.
+        bytes: bytes of the files written; grades: records by grade.
+    """
+
+    written: int = 0
+    recorded: int = 0
+    incomplete: int = 0
+    bytes: int = 0
+    grades: Counter[str] = field(default_factory=Counter)
+
+
+def recover(
+    deleted: DeletedFiles,
+    out: Path,
+    progress: Callable[[int, int], None] | None = None,
+    evidence: tuple[Path, ...] = (),
+) -> RecoveryResult:
+    """Write deleted files below `out`, with a manifest that has a record for each.
+
+    Args:
+        deleted: what `find_deleted` gave.
+        out: a new or empty folder.
+        progress: called with (done, total) as the work goes on.
+        evidence: files of the evidence, which `out` must not touch.
+
+    Raises:
+        RequestError: `out` is not empty or lies in the evidence.
+        OutputError: the folder takes no more; the manifest is valid up to there.
+    """
+    output = OutputDirectory(out, evidence, output_limit(deleted.fs.blocks))
+    result = RecoveryResult()
+    try:
+        with Manifest(out) as manifest:
+            for done, file in enumerate(deleted):
+                if progress is not None and done % 64 == 0:
+                    progress(done, len(deleted))
+                with interrupts_wait():
+                    _restore_one(file, output, manifest, result)
+    except OSError as error:
+        raise OutputError(f"{out / MANIFEST}: {error.strerror}; free some space") from error
+    if progress is not None:
+        progress(len(deleted), len(deleted))
+    return result
+
+
+def _restore_one(
+    file: DeletedFile, output: OutputDirectory, manifest: Manifest, result: RecoveryResult
+) -> None:
+    """Write one file and its record; a record is written also when the file fails."""
+    written, failure, told = None, "", manifest.count
+    try:
+        try:
+            written = _write_file(file, output)
+        except UnwritableError as error:
+            failure = str(error)
+        manifest.append(record(file, written, failure))
+    except (OutputError, KeyboardInterrupt) as error:
+        manifest.release()
+        if manifest.count == told:
+            reason = f"not finished: {str(error) or 'interrupted'}"
+            manifest.append(record(file, written, failure if written else reason))
+        raise
+    result.grades[grade_of(file, written)] += 1
+    if written is None:
+        result.recorded += 1
+        result.incomplete += bool(failure)
+        return
+    result.written += 1
+    result.bytes += written.size
+    result.incomplete += bool(written.lost)
+
+
+def _write_file(file: DeletedFile, output: OutputDirectory) -> Written | None:
+    content, inode = file.content(), file.inode
+    if content is None or file.grade is Grade.OVERWRITTEN:
+        return None
+    if file.path is not None:
+        folder, _, name = file.path.strip(b"/").rpartition(b"/")
+        parts = (*_output_parts(folder), name)
+    elif file.partial_path is not None:
+        parts = (b"unnamed", *file.partial_path.split(b"/"))
+    else:
+        parts = _unnamed_parts(file)
+    times = None if inode is None else (inode.atime, inode.mtime)
+    try:
+        return output.write(parts, content.chunks(), _disambiguator(file), times)
+    except UnwritableError:
+        unnamed = _unnamed_parts(file)
+        if parts == unnamed:
+            raise
+        return output.write(unnamed, content.chunks(), _disambiguator(file), times)
+
+
+def _disambiguator(file: DeletedFile) -> str:
+    """What tells the file from others of its name."""
+    inode = file.inode
+    if inode is None:
+        return f"block-{file.first_block}"
+    return f"inode-{inode.number}-{inode.generation}"
+
+
+@lru_cache(maxsize=16)
+def _output_parts(folder: bytes) -> tuple[bytes, ...]:
+    """Where the files of a folder go; those of one come after each other."""
+    return (b"files", *folder.split(b"/")) if folder else (b"files",)
+
+
+def _unnamed_parts(file: DeletedFile) -> tuple[bytes, ...]:
+    """Where a file goes without a name."""
+    extension = file.file_type.extension if file.file_type else ""
+    folder = b"carved" if file.inode is None else b"unnamed"
+    return folder, (_disambiguator(file) + extension).encode()

@@ -1,0 +1,14 @@
+"""Sources beyond the described log: what blocks that no live file has still tell."""
+
+from enum import StrEnum
+
+
+class SearchSource(StrEnum):
+    """Where deleted files are looked for."""
+
+    JOURNAL = "journal"  # the described log, the inode tables, the orphan list
+    BLOCKS = "blocks"  # metadata in free blocks and in log blocks without a descriptor
+    RUNS = "runs"  # content alone: what is free and claimed by nobody, cut into files
+
+
+ALL_SOURCES = frozenset(SearchSource)

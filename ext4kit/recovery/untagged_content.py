@@ -1,0 +1,252 @@
+"""Contents of files in log blocks that no descriptor names, where data go through the log.
+
+A transaction's copies stand in the log in the order in which it first changed their blocks
+(kernel fs/jbd2/transaction.c, `__jbd2_journal_file_buffer`). So the blocks of a file that was
+written in one go follow each other, metadata in between, and files follow each other as they
+were made. The kernel fills a file's last block with zeros: the file's size tells where the bytes
+of that copy end. Such places that keep the order of all files of a transaction are believed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import Any
+
+import numpy as np
+
+from ext4kit.arrays.grouping import expand
+from ext4kit.arrays.intervals import Intervals
+from ext4kit.arrays.lookup import SortedIndex, values_at
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import Int64s
+from ext4kit.carving import BlockFeatures, feature_scanner
+from ext4kit.filesystem.blocks import BlockReader
+from ext4kit.journal import Log
+from ext4kit.journal.overlay import JournalOverlay
+from ext4kit.unallocated.space import BlockBatch
+from ext4kit.unallocated.untagged import tids_of_untagged
+
+_NONE = -1
+_ROWS_AT_ONCE = 1024
+_MAX_ZERO_TAIL = 64  # bytes of zeros that a block in the middle of a file may end in
+_MAX_POSITIONS = 4  # places that fit a file; one that fits more is told by none
+_MAX_PAIRS = 1 << 16  # places that are looked at together
+_MIN_CHAIN = 3  # that follow each other: chance does not do that
+
+
+@dataclass(frozen=True, slots=True)
+class UntaggedBlocks(Table):
+    """Log blocks that no descriptor names and that are no metadata, by position.
+
+    Attributes:
+        position: int64 (n,), log blocks.
+        order: int64 (n,), of the transaction that each was written in.
+        data_end: int64 (n,), bytes up to the last one that is not zero.
+    """
+
+    position: Int64s
+    order: Int64s
+    data_end: Int64s
+
+    @classmethod
+    def from_scan(
+        cls, log: Log | None, ends: list[tuple[Any, Any]], metadata: Any
+    ) -> UntaggedBlocks:
+        """The copies.
+
+        Args:
+            log: the log.
+            ends: what `data_end_scanner` gave of each stretch.
+            metadata: int64, log blocks that were recognised as metadata.
+        """
+        none = np.zeros(0, np.int64)
+        position, end = (np.concatenate(part) for part in zip((none, none), *ends, strict=True))
+        kept = ~np.isin(position, metadata) & (end > 0)
+        position, end = position[kept], end[kept]
+        return cls(position, tids_of_untagged(log, position), end)
+
+
+def data_end_scanner(stretch: BlockBatch) -> tuple[Any, Any] | None:
+    """(log blocks, bytes up to the last one that is not zero); a look for `survey`."""
+    if not stretch.in_log:
+        return None
+    ends = [
+        _ends(stretch.data[at : at + _ROWS_AT_ONCE]) for at in range(0, len(stretch), _ROWS_AT_ONCE)
+    ]
+    return stretch.blocks, np.concatenate(ends)
+
+
+def _ends(rows: Any) -> Any:
+    used = rows != 0
+    return np.where(used.any(axis=1), rows.shape[1] - np.argmax(used[:, ::-1], axis=1), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class WantedFiles(Table):
+    """Files whose contents are looked for, as int64 columns (n,).
+
+    Attributes:
+        size: bytes, above 0; all blocks up to there are mapped and written.
+        order: of the transaction that shows the state.
+        crtime: when the file was made, ns; number: its inode's.
+    """
+
+    size: Int64s
+    order: Int64s
+    crtime: Int64s
+    number: Int64s
+
+
+def place_contents(copies: UntaggedBlocks, wanted: WantedFiles, block_size: int) -> Any:
+    """Where the contents of files lie.
+
+    Returns:
+        int64 (n,): row of `copies` with the first block of each file, -1 for none. Those of the
+        others follow in the rows behind.
+    """
+    found = np.full(len(wanted), -1)
+    file, first = _candidate_positions(copies, wanted, block_size)
+    count = -(-wanted.size // block_size)
+    order, held = copies.order[first], np.sort(copies.order)
+    sort = np.lexsort((wanted.number[file], wanted.crtime[file], order))
+    edges = np.flatnonzero(np.diff(order[sort])) + 1
+    for group in np.split(sort, edges) if len(sort) else ():
+        here = group[:_MAX_PAIRS]
+        chain = here[_heaviest_increasing_chain(file[here], first[here], count[file[here]])]
+        blocks = int(count[file[chain]].sum())
+        low, high = np.searchsorted(held, [order[here[0]], order[here[0]] + 1]).tolist()
+        if len(chain) >= _MIN_CHAIN or 2 * blocks >= high - low:
+            found[file[chain]] = first[chain]
+    return found
+
+
+def _candidate_positions(
+    copies: UntaggedBlocks, wanted: WantedFiles, block_size: int
+) -> tuple[Any, Any]:
+    """(file, row of its first block) of all places whose ends are as a file has them."""
+    count = -(-wanted.size // block_size)
+    end = wanted.size - (count - 1) * block_size
+    by_end = np.argsort(copies.data_end, kind="stable")
+    low = np.searchsorted(copies.data_end[by_end], end)
+    high = np.searchsorted(copies.data_end[by_end], end, side="right")
+    several = (high - low > _MAX_POSITIONS) & (end < block_size)
+    file, position = expand(np.where(several | (end == block_size), 0, high - low))
+    last = by_end[low[file] + position]
+    first = last - count[file] + 1
+    kept = first >= 0
+    file, first, last = file[kept], first[kept], last[kept]
+    short = np.concatenate([[0], np.cumsum(copies.data_end < block_size - _MAX_ZERO_TAIL)])
+    fits = short[last] == short[first]  # no block before the last one ends early
+    before = np.maximum(first - 1, 0)
+    fits &= (first == 0) | (copies.data_end[before] < block_size) | _is_gap_after(copies, before)
+    fits &= (copies.order[first] == copies.order[last]) & (copies.order[last] <= wanted.order[file])
+    return file[fits], first[fits]
+
+
+def _is_gap_after(copies: UntaggedBlocks, row: Any) -> Any:
+    """Per row (bool): between it and the next one lies something else."""
+    after = np.minimum(row + 1, len(copies) - 1)
+    return copies.position[after] != copies.position[row] + 1
+
+
+class _ParetoFront:
+    """Chains of which none better ends before: file, blocks, last place; the first two ascend."""
+
+    def __init__(self) -> None:
+        self.files, self.blocks, self.places = [_NONE], [0], [_NONE]
+
+    def best_before(self, file: int) -> tuple[int, int]:
+        """(blocks, last place) of the best chain that ends with an earlier file."""
+        at = bisect_left(self.files, file) - 1
+        return self.blocks[at], self.places[at]
+
+    def add(self, file: int, blocks: int, place: int) -> None:
+        """Take a chain in, those that it beats out."""
+        at = bisect_left(self.files, file)
+        same = at < len(self.files) and self.files[at] == file and self.blocks[at] >= blocks
+        if same or self.blocks[at - 1] >= blocks:
+            return
+        beaten = at
+        while beaten < len(self.files) and self.blocks[beaten] <= blocks:
+            beaten += 1
+        here = slice(at, beaten)
+        self.files[here], self.blocks[here], self.places[here] = [file], [blocks], [place]
+
+
+def _heaviest_increasing_chain(file: Any, first: Any, count: Any) -> list[int]:
+    """The places that hold most blocks and follow each other as the files do.
+
+    Args:
+        file: int64 (n,), of each place; the places in the order of the files.
+        first: int64 (n,), first row.
+        count: int64 (n,), rows.
+    """
+    rank = np.cumsum(np.append(False, file[1:] != file[:-1])[: len(file)]).tolist()
+    starts, counts = first.tolist(), count.tolist()
+    blocks, above = [0] * len(rank), [_NONE] * len(rank)
+    front, waiting = _ParetoFront(), list[tuple[int, int]]()
+    for place in np.argsort(first, kind="stable").tolist():
+        while waiting and waiting[0][0] <= starts[place]:
+            done = heappop(waiting)[1]
+            front.add(rank[done], blocks[done], done)
+        blocks[place], above[place] = front.best_before(rank[place])
+        blocks[place] += counts[place]
+        heappush(waiting, (starts[place] + counts[place], place))
+    for _, done in waiting:
+        front.add(rank[done], blocks[done], done)
+    chain, place = list[int](), front.places[-1]
+    while place != _NONE:
+        chain.append(place)
+        place = above[place]
+    return chain
+
+
+class UntaggedContentBlocks(JournalOverlay):
+    """The blocks of one file, those that were found in the log without a descriptor from there.
+
+    Args:
+        base: what the other blocks are read from.
+        log: the log.
+        blocks: int64 (n,), ascending; positions: int64 (n,), the log block with each.
+    """
+
+    def __init__(self, base: BlockReader, log: Log, blocks: Any, positions: Any) -> None:
+        super().__init__(base, log)
+        self._blocks, self._positions = blocks, positions
+
+    def copies_of(self, blocks: Any) -> Any:
+        """The log block with each of the blocks that has one, else -1."""
+        return values_at(self._positions, SortedIndex(self._blocks).rows(blocks))
+
+    def read_with(self, blocks: Any, copies: Any) -> Any:
+        """As `read_many`, with the answer of `copies_of` given."""
+        logged = copies >= 0
+        rows = np.empty((len(blocks), self.block_size), np.uint8)
+        if not logged.all():
+            rows[~logged] = self.base.read_many(blocks[~logged])
+        rows[logged] = self.log.reader.read(copies[logged])
+        return rows
+
+
+def block_features_of_journal(log: Log, positions: Any) -> tuple[Intervals, BlockFeatures]:
+    """Log blocks as blocks of the file system that can be cut into files.
+
+    Args:
+        log: one that lies in the file system.
+        positions: int64, log blocks.
+
+    Returns:
+        (these blocks, what carving has to know of them).
+    """
+    order = np.argsort(log.reader.log_blocks[positions], kind="stable")
+    positions = positions[order]
+    blocks = log.reader.log_blocks[positions]
+    marks = [
+        feature_scanner(BlockBatch(blocks[at : at + _ROWS_AT_ONCE], log.reader.read(some)))
+        for at in range(0, len(positions), _ROWS_AT_ONCE)
+        if len(some := positions[at : at + _ROWS_AT_ONCE])
+    ]
+    found = BlockFeatures.concat([part for part in marks if part is not None])
+    return Intervals.of_numbers(blocks), found

@@ -1,0 +1,235 @@
+"""Extended attributes of deleted files, from old inodes and from attribute blocks.
+
+What lies in the inode is in each copy of it; a freed inode keeps it. An attribute block is read
+as the log has it from the file's time, or from its place. A block in its place may be that of
+a later owner: it counts where everybody who is known to have had it had it at the same time, as
+files with the same attributes do (kernel fs/ext4/xattr.c, `ext4_xattr_block_set`), or before. A
+block whose home its checksum tells, in a log block that no descriptor names, comes last.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+
+from ext4kit.errors import AccessError, CorruptError
+from ext4kit.filesystem.xattrs import read_xattrs
+from ext4kit.history import History
+from ext4kit.history.history import TID_NONE, TID_ON_DISK
+from ext4kit.parsers import xattr
+from ext4kit.parsers.inode import Inode
+from ext4kit.problems import Problems, Severity
+from ext4kit.recovery.older_states import TID_UNDATED
+from ext4kit.unallocated.metadata import XATTR, MetadataBlocks
+from ext4kit.unallocated.untagged import tids_of_untagged
+from ext4kit.units import NANOSECONDS
+
+_NONE = -1
+_CACHED = 64  # blocks
+_SHARED, _LEAST = 16, 1 << 26  # a block of attributes is of several files: so many bytes in all
+_SHOWN = 8  # names of attributes that nobody is known to have had
+_LOOKED_AT = 1024
+_FOREVER = np.iinfo(np.int64).max
+IN_PLACE = "attribute block in its place"
+OLD_COPY = "copy of the attribute block without a descriptor"
+IN_INODE = "inode"
+
+
+@dataclass(frozen=True, slots=True)
+class FileXattrs:
+    """The extended attributes of one file.
+
+    Attributes:
+        values: name to value, as `getxattr` gives them.
+        source: what they rest on, "" where there are none.
+        missing: why some are not there, "" where all are.
+    """
+
+    values: dict[bytes, bytes]
+    source: str
+    missing: str
+
+
+NO_ATTRIBUTES = FileXattrs({}, "", "")
+
+
+class XattrReader:
+    """Reads the attributes of states of the past.
+
+    Args:
+        past: the states.
+        structures: blocks of metadata that were found in free space and in the log.
+    """
+
+    def __init__(self, past: History, structures: MetadataBlocks) -> None:
+        self._past, self._fs = past, past.fs
+        self._found = structures.of_kind(XATTR)
+        self._read_place = lru_cache(_CACHED)(self._read_in_place)
+        self._read_log = lru_cache(_CACHED)(self._read_journal_block)
+        size = past.fs.blocks.blocks_count * past.fs.superblock.block_size
+        self._left = max(_SHARED * size, _LEAST)
+
+    def read(self, inode: Inode, row: int) -> FileXattrs:
+        """The attributes of the state `row`, whose inode is given."""
+        has_body = xattr.has_body(inode.raw, inode.extra_isize)
+        if not inode.file_acl and not has_body and self._left >= 0:
+            return NO_ATTRIBUTES
+        block, source = self._find_block(inode.file_acl, row) if inode.file_acl else (None, "")
+        self._left -= len(block) if block else 0
+        if self._left < 0:
+            return FileXattrs({}, "", "more of them than the evidence can hold")
+        problems = Problems()
+        values = read_xattrs(inode.raw, inode.extra_isize, block, _external_value, problems)
+        missing = "; ".join(one.what for one in problems.kept if one.severity is Severity.ERROR)
+        if inode.file_acl and block is None:
+            missing = f"attribute block {inode.file_acl:,} is not its own any more"
+        where = [IN_INODE] if has_body else []
+        told = ", ".join(where + ([source] if source else []))
+        return FileXattrs(values, told if values else "", missing)
+
+    # -- which block ----------------------------------------------------------------------
+
+    def _find_block(self, home: int, row: int) -> tuple[bytes | None, str]:
+        """(the attribute block of a state, what it was read from)."""
+        past = self._past
+        at = int(past.last_valid_tid(np.array([row]))[0])
+        if past.history is not None:
+            tag = int(past.history.newest_copies(np.array([home]), np.array([at]))[0])
+            if tag >= 0 and (data := self._read_log(int(past.history.log.tags.position[tag]))):
+                transaction = int(past.history.log.tags.order[tag]) % (1 << 32)
+                return data, f"journal transaction {transaction}"
+        if not self._has_later_owner(home, row) and (data := self._read_place(home)):
+            return data, IN_PLACE
+        for block, in_log in self._untagged_copies_of(home, at):
+            if data := self._read_log(block) if in_log else self._read_copy(block, home):
+                return data, OLD_COPY
+        return None, ""
+
+    def _untagged_copies_of(self, home: int, at: int) -> list[tuple[int, bool]]:
+        """(block, of the log) of copies that nothing describes, up to `at`, newest first."""
+        copies, order = self._untagged_copies
+        low, high = np.searchsorted(copies.stated_number, [home, home + 1]).tolist()
+        some = np.arange(low, high)[order[low:high] <= at]
+        found = copies.take(some[np.argsort(-order[some], kind="stable")])
+        return list(zip(found.block.tolist(), found.in_journal.tolist(), strict=True))
+
+    @cached_property
+    def _untagged_copies(self) -> tuple[MetadataBlocks, Any]:
+        """(the copies that nothing describes, their orders), by home; an old log's come first."""
+        found = self._found
+        away = found.in_journal | (found.stated_number != found.block)
+        found = found.take(away & (found.stated_number > 0))
+        found = found.take(np.argsort(found.stated_number, kind="stable"))
+        return found, np.where(
+            found.in_journal, tids_of_untagged(self._past.log, found.block), TID_UNDATED
+        )
+
+    def _read_journal_block(self, position: int) -> bytes | None:
+        assert self._past.log is not None
+        data: bytes = self._past.log.reader.read(np.array([position]))[0].tobytes()
+        return data if _has_valid_header(data) else None
+
+    def _read_in_place(self, home: int) -> bytes | None:
+        return self._read_copy(home, home)
+
+    def _read_copy(self, block: int, home: int) -> bytes | None:
+        """A block on disk; with checksums it has to be the one that belongs in `home`."""
+        superblock = self._fs.superblock
+        rows, readable = self._fs.fetch(np.array([block]))
+        data: bytes = rows[0].tobytes()
+        if not readable[0] or not _has_valid_header(data):
+            return None
+        if superblock.has_metadata_checksums:
+            stored = xattr.parse_block_header(data).checksum
+            if xattr.block_checksum(superblock.seed, home, data) != stored:
+                return None
+        return data
+
+    # -- who had it -----------------------------------------------------------------------
+
+    def _has_later_owner(self, home: int, row: int) -> bool:
+        """Whether the block may hold what a later owner wrote."""
+        past, mine = self._past, int(self._past.states.life[row])
+        home_row, life, begin, end = self._block_owners
+        low, high = np.searchsorted(home_row, [home, home + 1]).tolist()
+        own = life[low:high] == mine
+        gone = int(end[low:high][own].max(initial=0))
+        others = ~own & (end[low:high] > gone)
+        if (begin[low:high][others] > gone).any():
+            return True
+        if past.history is not None:
+            copies = past.history.tids[
+                slice(*np.searchsorted(past.history.blocks, [home, home + 1]))
+            ]
+            death = int(past.next_tid[row])
+            return bool((copies > (TID_ON_DISK if death == TID_NONE else death)).any())
+        return False
+
+    @cached_property
+    def _block_owners(self) -> tuple[Any, Any, Any, Any]:
+        """(block, life, since at the latest, until) of all who are known to have had a block.
+
+        Times are ctimes, ns; a life that is there still has it for good.
+        """
+        past, states = self._past, self._past.states
+        rows = np.flatnonzero(states.table.file_acl > 0)
+        last = np.searchsorted(states.life, states.life[rows], side="right") - 1
+        dead = np.where(
+            states.table.dtime[last] > 0,
+            (states.table.dtime[last] + 1) * NANOSECONDS,
+            states.table.ctime[last],
+        )
+        until = np.where(past.is_allocated[states.life[rows]], _FOREVER, dead)
+        parts = [(states.table.file_acl[rows], states.life[rows], states.table.ctime[rows], until)]
+        wanted = np.unique(states.table.file_acl[rows])
+        for table in self._fs.inode_batches() if len(wanted) else ():
+            live = (table.links_count > 0) & np.isin(table.file_acl, wanted)
+            live &= ~np.isin(table.number, past.number[past.is_allocated])
+            live = table.take(live)
+            count = len(live)
+            parts.append(
+                (live.file_acl, np.full(count, _NONE), live.ctime, np.full(count, _FOREVER))
+            )
+        block, life, begin, end = (np.concatenate(part) for part in zip(*parts, strict=True))
+        order = np.argsort(block, kind="stable")
+        return block[order], life[order], begin[order], end[order]
+
+    # -- what nobody had ------------------------------------------------------------------
+
+    def report_ownerless(self) -> None:
+        """Say how many attribute blocks in free space no known inode had, and their names."""
+        freed = self._found.block[
+            ~self._found.in_journal & (self._found.stated_number == self._found.block)
+        ]
+        freed = freed[~np.isin(freed, self._past.states.table.file_acl)]
+        names: dict[str, None] = {}
+        for block in freed[:_LOOKED_AT].tolist():
+            data = self._read_place(block)
+            for entry in _entries(data) if data else ():
+                names.setdefault(entry.name.decode("utf-8", "backslashreplace"))
+        if len(freed):
+            shown = ", ".join([*list(names)[:_SHOWN], *(["..."] if len(names) > _SHOWN else [])])
+            what = f"{len(freed):,} of no known inode; attributes in them: {shown}"
+            self._fs.problems.add("attribute blocks in free space", what, Severity.NOTE)
+
+
+def _entries(data: bytes) -> list[xattr.XattrEntry]:
+    try:
+        return xattr.parse_entries(data, xattr.XATTR_BLOCK_HEADER.size, 0, len(data))
+    except CorruptError:
+        return []
+
+
+def _has_valid_header(data: bytes) -> bool:
+    try:
+        xattr.parse_block_header(data)
+    except CorruptError:
+        return False
+    return True
+
+
+def _external_value(number: int, size: int) -> bytes:
+    raise AccessError(f"a value of {size:,} bytes in an inode of its own is not looked for")

@@ -1,0 +1,288 @@
+"""What a report is about, and the short texts that its renderers share."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ext4kit.evidence import Evidence, Volume
+from ext4kit.problems import Problem, Severity
+from ext4kit.recovery import Grade
+from ext4kit.report.listing import mode_text
+from ext4kit.report.safe import printable, printable_text
+from ext4kit.report.tables import human_size
+from ext4kit.report.timeline import event_words
+from ext4kit.report.times import iso_short
+from ext4kit.timeline import Event, EventKind
+from ext4kit.triage import (
+    Bins,
+    DeletionStats,
+    FileSystemFacts,
+    JournalFacts,
+    JournalState,
+    Sighting,
+    Triage,
+)
+from ext4kit.triage.victims import ZeroLengthFile
+from ext4kit.units import NANOSECONDS
+
+Rows = list[tuple[str, str]]
+SPANS = (
+    (365 * 86_400, "years"), (30 * 86_400, "months"), (7 * 86_400, "weeks"), (86_400, "days"),
+    (3600, "hours"), (60, "minutes"), (1, "seconds"),
+)  # fmt: skip
+MEANING = {
+    Grade.INTACT: "the last committed content; the evidence excludes a later write",
+    Grade.CONSISTENT: "all records agree; a later write without a record is not excluded",
+    Grade.PARTIAL: "some blocks were reused, or the evidence speaks against a part",
+    Grade.OVERWRITTEN: "nothing of it is left that can be attributed",
+    Grade.CARVED: "content found without an inode; its ends are a judgement",
+}
+SEEN = {
+    "there": "on the disk now", "mode": "mode changed", "times": "times set", "size": "grew",
+    "content": "written", "flags": "flags changed", "truncated": "cut",
+}  # fmt: skip
+MAP_WORDS = {
+    "metadata": "metadata and journal",
+    "files": "files",
+    "intact": "deleted, intact",
+    "consistent": "deleted, consistent",
+    "partial": "deleted, in part",
+    "carved": "content without a name",
+    "free": "free, nothing known",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TriageReport:
+    """The evidence and what was found on one of its file systems.
+
+    Attributes:
+        problems: what stood in the way of reading; kept ones.
+        problems_total: how many there were.
+        command: how it was asked for; made: when, ns.
+        was_another: there are traces of a file system that this one was made over.
+    """
+
+    evidence: Evidence
+    volume: Volume
+    summary: Triage
+    problems: tuple[Problem, ...]
+    problems_total: int
+    command: str
+    made: int
+    version: str
+    was_another: bool = False
+
+    @property
+    def title(self) -> str:
+        """The name of the image."""
+        return printable_text(self.evidence.path.name)
+
+    @property
+    def about(self) -> str:
+        """The file system in a few words."""
+        identity = self.summary.identity
+        label = f' "{printable(identity.label)}"' if identity.label else ""
+        return f"{identity.kind}{label}, {human_size(identity.size)}"
+
+
+def time_text(moment: int | None) -> str:
+    """A time in UTC to the second, "-" for none."""
+    return "-" if moment is None else iso_short(moment)
+
+
+def path_grounds(found: DeletionStats) -> str:
+    """How many files have a path, and what the paths rest on."""
+    parts = [f"{ground} {count:,}" for ground, count in found.grounds.items() if count]
+    total = sum(found.grounds.values())
+    return f"{total:,} with a path" + (f": {', '.join(parts)}" if parts else "")
+
+
+def removed_names(found: DeletionStats) -> str:
+    """Names left in directories beside those of the deleted files, "" for none."""
+    if not found.removed_names:
+        return ""
+    names = count_text(found.removed_names, "further removed name")
+    return f"{names} in directories; deleted IMAGE --names lists them"
+
+
+def count_text(number: int, word: str) -> str:
+    """`1 file`, `2 files`."""
+    return f"{number:,} {word}{'s' * (number != 1)}"
+
+
+def duration_text(span: int) -> str:
+    """A span of ns in its largest unit: `6 days`."""
+    seconds = span // NANOSECONDS
+    if not seconds:
+        return "< 1 second"
+    for unit, word in SPANS:
+        if seconds >= 2 * unit or unit == 1:
+            number = seconds // unit
+            return f"{number:,} {word if number != 1 else word[:-1]}"
+    return ""
+
+
+def evidence_rows(case: TriageReport) -> Iterator[tuple[str, str]]:
+    """What was handed over."""
+    evidence = case.evidence
+    yield "Image", printable_text(str(evidence.path))
+    yield "Container", evidence.format
+    yield "Disk", f"{human_size(evidence.source.size)} ({evidence.source.size:,} bytes)"
+    files = evidence.files
+    if len(files) > 1 or (files and files[0] != evidence.path):
+        for file in files[:8]:
+            yield "File", f"{printable_text(str(file))}  {_file_size(file)}"
+        if len(files) > 8:
+            yield "", f"and {len(files) - 8:,} more"
+    for name, value in evidence.facts.items():
+        yield printable_text(name).capitalize(), printable_text(value)
+    for name, value in evidence.hashes.items():
+        yield f"Stored {name.upper()}", value
+    if not evidence.hashes:
+        yield "Stored hashes", "none; `ext4kit hash` works them out"
+
+
+def _file_size(path: Path) -> str:
+    try:
+        return human_size(path.stat().st_size)
+    except OSError:
+        return "cannot be looked at"
+
+
+def identity_rows(case: TriageReport) -> Iterator[tuple[str, str]]:
+    """The file system in facts."""
+    identity = case.summary.identity
+    yield "Kind", identity.kind + (", read from a backup superblock" if identity.is_backup else "")
+    yield "Label", printable(identity.label) or "none"
+    yield "UUID", identity.uuid
+    used = identity.size - identity.free_blocks * identity.block_size
+    yield "Size", f"{human_size(identity.size)}, {human_size(used)} in use"
+    yield "Blocks", f"{identity.blocks:,} of {human_size(identity.block_size)}"
+    yield "Inodes", f"{identity.inodes - identity.free_inodes:,} in use of {identity.inodes:,}"
+    yield "Made", time_text(identity.made)
+    if case.was_another:
+        yield "Before it", "another file system; `ext4kit deleted IMAGE --lost` has its files"
+    yield "Last mounted", f"{time_text(identity.mounted)}{_mounted_on(identity)}"
+    yield "Last written", time_text(identity.written)
+    yield "Written by", case.summary.writer.family
+    yield "For recovery", "; ".join(case.summary.writer.effects) or "nothing tells the kernel"
+    yield "Features", " ".join(identity.features)
+
+
+def _mounted_on(identity: FileSystemFacts) -> str:
+    where = f" on {printable(identity.last_mounted)}" if identity.last_mounted else ""
+    return f"{where}, {count_text(identity.mounts, 'mount')}"
+
+
+def journal_rows(log: JournalFacts) -> Iterator[tuple[str, str]]:
+    """The journal in facts."""
+    yield "State", journal_state_text(log)
+    if log.standing is JournalState.NONE:
+        return
+    yield "Size", human_size(log.size)
+    if log.first is not None:
+        yield "Transactions", f"{log.transactions:,}, from {log.first} to {log.last}"
+    if log.since is not None and log.until is not None:
+        yield "Oldest commit", time_text(log.since)
+        yield "Newest commit", time_text(log.until)
+        yield "Span", duration_text(log.until - log.since)
+    yield "Goes back to", "the making of the file system" if log.is_whole else "the oldest commit"
+    breaks = [(log.unmounts, "unmount"), (log.power_cuts, "power cut"), (log.gaps, "gap")]
+    yield "Breaks", ", ".join(count_text(*each) for each in breaks if each[0]) or "none"
+    if log.backwards:
+        yield "Clock", f"went back {count_text(log.backwards, 'time')} between commits"
+
+
+def journal_state_text(log: JournalFacts) -> str:
+    """The state of the log in words."""
+    behind = f" and {count_text(log.fast_commits, 'fast commit')}" if log.fast_commits else ""
+    return {
+        JournalState.NONE: "none, or none that could be read",
+        JournalState.CLEAN: "clean: the file system was unmounted, or recovered",
+        JournalState.TO_REPLAY: "not unmounted: "
+        f"{count_text(log.to_replay, 'transaction')}{behind} replayed in memory",
+        JournalState.LEFT: "not empty, though the file system does not ask for recovery",
+    }[log.standing]
+
+
+def check_text(case: TriageReport) -> tuple[str, bool | None]:
+    """(verdict in words, whether it is good; None when it was not looked at)."""
+    health = case.summary.health
+    if health is None:
+        return "not checked", None
+    if health.wrong:
+        return count_text(health.wrong, "finding"), False
+    notes = sum(count for _, severity, count, _ in health.findings if severity is Severity.NOTE)
+    return "nothing wrong" + (f", {count_text(notes, 'note')}" if notes else ""), True
+
+
+def size_text(size: int | None) -> str:
+    """A size for people, "?" where it is not known."""
+    return "?" if size is None else human_size(size)
+
+
+def sighting_path(one: Sighting) -> str:
+    """Where it is, or that it is not known."""
+    if one.path is None:
+        return "(path unknown)" if one.inode is None else f"(path unknown, inode {one.inode})"
+    text = printable(one.path) or "/"
+    return f'"{text}"' if text.endswith(" ") or "/ " in text or " /" in text else text
+
+
+def sighting_text(one: Sighting) -> str:
+    """How it is known, how much is left of it, and what else there is to say."""
+    seen = ", ".join(SEEN.get(how, how) for how in one.seen if how != EventKind.HINT)
+    told = [seen + (f" ({one.grade})" if one.grade else "")] if seen else []
+    if "there" in one.seen and one.mode is not None and stat.S_ISREG(one.mode):
+        told.append(mode_text(one.mode))
+    if one.event is not None:
+        told.append(_changed(one.event))
+    return "; ".join(filter(None, (*told, one.note)))
+
+
+def _changed(event: Event) -> str:
+    """What an event changed, in short."""
+    if event.kind is EventKind.TIMES:
+        return f"mtime set to {time_text(event.new['mtime'])}"
+    return event_words(event)[1]
+
+
+def zero_length_text(one: ZeroLengthFile) -> str:
+    """What happened to it."""
+    how = "new, written and never given blocks" if one.was_new else "cut to be written anew"
+    return f"{how}, {duration_text(max(one.crash_time - one.written, 0))} before the last commit"
+
+
+def bin_width(bins: Bins) -> str:
+    """How long a bin is: `3 hours`, `a day`."""
+    seconds = bins.width // NANOSECONDS
+    unit, word = next(each for each in SPANS if seconds % each[0] == 0)
+    return f"{seconds // unit} {word}" if seconds > unit else f"1 {word[:-1]}"
+
+
+def has_hours(case: TriageReport) -> bool:
+    """Whether the last hours say more than the whole span does."""
+    span, hours = case.summary.activity.span, case.summary.activity.hours
+    return bool(span and hours and hours.width < span.width)
+
+
+def sightings_per_bin(case: TriageReport, bins: Bins) -> list[int]:
+    """How many of the signs lie in each bin."""
+    counts = [0] * len(bins)
+    for one in case.summary.suspicions:
+        for seen in one.sightings:
+            place = ((seen.when or 0) - bins.start) // bins.width
+            if 0 <= place < len(counts):
+                counts[place] += 1
+    return counts
+
+
+def truncation_note(total: int, kept: int, command: str) -> str:
+    """What a bounded table says below, "" when nothing is left out."""
+    if total <= kept:
+        return ""
+    return f"{kept:,} of {total:,} are shown; `ext4kit {command}` gives all"

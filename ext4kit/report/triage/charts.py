@@ -1,0 +1,194 @@
+"""Charts as inline SVG: shapes stretched to the page, words beside them as text.
+
+Only numbers and names of this program go into the markup; whatever comes from evidence stays
+outside, in the template, which escapes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from ext4kit.report.tables import human_size
+from ext4kit.report.times import iso_short
+from ext4kit.report.triage.case import MAP_WORDS
+from ext4kit.triage import Bins, DiskMap, MapCategory
+from ext4kit.units import NANOSECONDS
+
+HEIGHT = 160
+UNIT = 10  # width of a column in the drawing's own measure
+MAP_COLUMNS = 48
+LABELS = 5
+FEWEST = 24  # columns that there is room for, so that a single one is no wall
+_USED = (MapCategory.METADATA, MapCategory.FILES)
+_BACK = (MapCategory.INTACT, MapCategory.CONSISTENT, MapCategory.PARTIAL, MapCategory.CARVED)
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A drawing and the words around it.
+
+    Attributes:
+        svg: the drawing.
+        top: what its upper edge stands for.
+        labels: below it, from left to right.
+        legend: (class of its colour, name, how many).
+    """
+
+    svg: Markup
+    top: str
+    labels: tuple[str, ...]
+    legend: tuple[tuple[str, str, str], ...]
+
+
+def column_chart(bins: Bins, name: str, signs: Sequence[int] = ()) -> Chart:
+    """Stacked columns over time.
+
+    Args:
+        bins: the counts.
+        name: what the drawing shows, for who cannot see it.
+        signs: how many signs lie in each bin; marked above the columns.
+    """
+    top = _round_up(max(bins.totals))
+    width = UNIT * max(len(bins), FEWEST)
+    shapes = [_line(HEIGHT * part // 4, width) for part in range(1, 4)]
+    shapes += _columns(bins, top)
+    shapes += _sighting_marks(bins, signs)
+    legend = tuple(
+        (f"c-{sort}", sort, f"{sum(counts):,}")
+        for sort, counts in bins.series.items()
+        if any(counts)
+    )
+    if any(signs):
+        legend += (("c-sign", "signs", f"{sum(signs):,}"),)
+    return Chart(_svg("chart", width, HEIGHT, name, shapes), f"{top:,}", _labels(bins), legend)
+
+
+def _columns(bins: Bins, top: int) -> Iterator[str]:
+    for place, stack in enumerate(zip(*bins.series.values(), strict=True)):
+        if not any(stack):
+            continue
+        told = ", ".join(f"{n:,} {sort}" for sort, n in zip(bins.series, stack, strict=True) if n)
+        yield f"<g><title>{_time_label(bins, place)}: {told}</title>"
+        below = 0.0
+        for sort, count in zip(bins.series, stack, strict=True):
+            height = HEIGHT * count / top
+            if count:
+                y = HEIGHT - below - height
+                yield (
+                    f'<rect class="c-{sort}" x="{UNIT * place + 1}" y="{y:.1f}" '
+                    f'width="{UNIT - 2}" height="{height:.1f}"/>'
+                )
+            below += height
+        yield "</g>"
+
+
+def _sighting_marks(bins: Bins, signs: Sequence[int]) -> Iterator[str]:
+    """A mark above the columns wherever a sign lies."""
+    for place, count in enumerate(signs):
+        if count:
+            yield (
+                f'<rect class="c-sign" x="{UNIT * place + 1}" y="-9" width="{UNIT - 2}" '
+                f'height="5"><title>{_time_label(bins, place)}: {count:,} signs</title></rect>'
+            )
+
+
+def _time_label(bins: Bins, place: int) -> str:
+    return iso_short(bins.start + bins.width * place)
+
+
+def _labels(bins: Bins) -> tuple[str, ...]:
+    """A few times below the columns, as exact as the columns are wide."""
+    day = 86_400 * NANOSECONDS
+    start, end = (10, 10) if bins.width % day == 0 else (5, 16)
+    count = max(len(bins), FEWEST)
+    if bins.width * count < day:
+        start, end = 11, 19
+    if start == end:
+        start = 0
+    places = [count * step // (LABELS - 1) for step in range(LABELS)]
+    return tuple(_time_label(bins, place)[start:end] for place in places)
+
+
+def _round_up(value: int) -> int:
+    """The next number that reads well, so that the top of a scale says something."""
+    step = 1
+    while True:
+        for digit in (1, 2, 3, 4, 5, 6, 8):
+            if digit * step >= value:
+                return digit * step
+        step *= 10
+
+
+def _line(y: int, width: int) -> str:
+    return f'<line class="grid" x1="0" x2="{width}" y1="{y}" y2="{y}"/>'
+
+
+def _svg(kind: str, width: int, height: int, name: str, shapes: Sequence[str]) -> Markup:
+    head = (
+        f'<svg class="{kind}" viewBox="0 0 {width} {height}" preserveAspectRatio="none" '
+        f'role="img" aria-label="{name}">'
+    )
+    return Markup(head + "".join(shapes) + "</svg>")  # noqa: S704 -- numbers and own words
+
+
+def share_bar(counts: Sequence[tuple[str, int]], name: str) -> Markup:
+    """(class, count) pairs as one bar."""
+    total = sum(count for _, count in counts)
+    shapes, x = [], 0.0
+    for sort, count in counts:
+        width = 1000 * count / max(total, 1)
+        if count:
+            shapes.append(
+                f'<rect class="c-{sort}" x="{x:.1f}" y="0" width="{width:.1f}" height="10">'
+                f"<title>{sort}: {count:,}</title></rect>"
+            )
+        x += width
+    return _svg("share", 1000, 10, name, shapes)
+
+
+def allocated_map(disk: DiskMap, block_size: int) -> Chart:
+    """What is in use, cell by cell; the fuller the stronger."""
+    return _map(disk, block_size, _USED, "the blocks of the disk by use")
+
+
+def recoverable_map(disk: DiskMap, block_size: int) -> Chart:
+    """What can be got back, cell by cell."""
+    return _map(disk, block_size, _BACK, "the blocks of the disk by what can be got back")
+
+
+def _map(disk: DiskMap, block_size: int, uses: Sequence[MapCategory], name: str) -> Chart:
+    cells = len(disk.counts[MapCategory.FREE])
+    sizes = sum(disk.counts.values())
+    shapes: list[str] = []
+    for place in range(cells):
+        shapes += _cell(disk, uses, place, int(sizes[place]))
+    rows = -(-cells // MAP_COLUMNS)
+    totals = disk.totals
+    legend = [(f"c-{use}", MAP_WORDS[use], human_size(totals[use] * block_size)) for use in uses]
+    rest = sum(blocks for use, blocks in totals.items() if use not in uses)
+    words = "free" if uses is _USED else "in use, or free and nothing known"
+    legend.append(("c-free", words, human_size(rest * block_size)))
+    labels = ("block 0", f"a cell is {human_size(disk.cell * block_size)}")
+    svg = _svg("map", UNIT * MAP_COLUMNS, UNIT * rows, name, shapes)
+    return Chart(svg, "", labels, tuple(legend))
+
+
+def _cell(disk: DiskMap, uses: Sequence[MapCategory], place: int, size: int) -> Iterator[str]:
+    """A cell in the colour of the use that has the most of it, as strong as all of them are."""
+    row, column = divmod(place, MAP_COLUMNS)
+    where = (
+        f'x="{UNIT * column + 0.5}" y="{UNIT * row + 0.5}" width="{UNIT - 1}" height="{UNIT - 1}"'
+    )
+    yield f'<rect class="c-free" {where}/>'
+    held = [(int(disk.counts[use][place]), use) for use in uses]
+    total = sum(count for count, _ in held)
+    if not total:
+        return
+    use = max(held, key=lambda pair: pair[0])[1]
+    strength = 0.35 + 0.65 * min(total / size, 1)
+    told = ", ".join(f"{count:,} {MAP_WORDS[each]}" for count, each in held if count)
+    title = f"<title>from block {place * disk.cell:,}: {told}, of {size:,}</title>"
+    yield f'<rect class="c-{use}" opacity="{strength:.2f}" {where}>{title}</rect>'

@@ -1,0 +1,251 @@
+"""The report as one page of HTML that needs nothing else, and lets nothing in it act.
+
+Every text is escaped by the template engine, names are made safe to show before, and a content
+security policy names the page's own script and style by their hashes: nothing else may run or
+load.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from ext4kit.recovery import DeletedFile, Grade
+from ext4kit.report.deleted import deletion_text, display_path
+from ext4kit.report.safe import printable, printable_text
+from ext4kit.report.tables import human_size
+from ext4kit.report.timeline import event_words
+from ext4kit.report.triage import case as words
+from ext4kit.report.triage.case import TriageReport
+from ext4kit.report.triage.charts import allocated_map, column_chart, recoverable_map, share_bar
+from ext4kit.timeline import Event
+from ext4kit.triage import Bins, Indicator, Weight
+
+SHOWN = 6  # sightings of a rule that are open
+FOLDED = 200  # sightings of a rule in the page
+VICTIMS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class TableCell:
+    """A cell of a table: its text, what it is sorted by, and its class."""
+
+    text: str
+    value: int | str = ""
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HtmlTable:
+    """A table that can be sorted and searched.
+
+    Attributes:
+        headings: (name, class).
+        note: what is left out, and how to get all.
+    """
+
+    name: str
+    headings: tuple[tuple[str, str], ...]
+    rows: list[tuple[TableCell, ...]]
+    note: str
+
+
+def page_pieces(case: TriageReport) -> Iterator[str]:
+    """The page, in pieces."""
+    environment = _environment()
+    script, style = (_part(environment, name) for name in ("page.js", "page.css"))
+    template = environment.get_template("page.html")
+    yield from template.generate(
+        policy=_policy(script, style),
+        script=Markup(script),  # noqa: S704 -- the page's own
+        style=Markup(style),  # noqa: S704 -- the page's own
+        case=case,
+        **_facts(case),
+    )
+
+
+@cache
+def _environment() -> Environment:
+    """Autoescape for all templates; a name that is not given is an error."""
+    made = Environment(
+        loader=PackageLoader("ext4kit.report.triage", "template"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {"size": human_size, "when": words.time_text, "shown": printable_text}
+    return made
+
+
+def _part(environment: Environment, name: str) -> str:
+    assert environment.loader is not None
+    return environment.loader.get_source(environment, name)[0]
+
+
+def _policy(script: str, style: str) -> str:
+    """Nothing may be loaded, and of what is in the page these two alone may act."""
+    hashes = [
+        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        for text in (script, style)
+    ]
+    return (
+        f"default-src 'none'; script-src 'sha256-{hashes[0]}'; style-src 'sha256-{hashes[1]}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _facts(case: TriageReport) -> dict[str, Any]:
+    """What the template shows, in plain values."""
+    summary = case.summary
+    deletions, activity, size = summary.deletions, summary.activity, summary.identity.block_size
+    verdict, good = words.check_text(case)
+    grades = [(str(grade), count) for grade, count in deletions.grades.items()]
+    sizes = [(str(grade), count) for grade, count in deletions.sizes.items()]
+    hours = activity.hours if words.has_hours(case) else None
+    return {
+        "tiles": _tiles(case),
+        "signs": [_indicator(one) for one in summary.suspicions],
+        "deleted_when": column_chart(deletions.when, "deletions over time")
+        if deletions.when
+        else None,
+        "deleted_width": _scale(deletions.when),
+        "by_count": share_bar(grades, "deleted files by grade"),
+        "by_size": share_bar(sizes, "bytes of deleted files by grade"),
+        "grades": [
+            (str(grade), count, human_size(deletions.sizes[grade]), words.MEANING[grade])
+            for grade, count in deletions.grades.items()
+            if count
+        ],
+        "span": column_chart(
+            activity.span, "events over time", words.sightings_per_bin(case, activity.span)
+        )
+        if activity.span
+        else None,
+        "span_width": _scale(activity.span),
+        "hours": column_chart(hours, "events by hour", words.sightings_per_bin(case, hours))
+        if hours
+        else None,
+        "hours_width": _scale(hours),
+        "hours_title": words.count_text(len(hours), "hour") if hours else "",
+        "used": allocated_map(summary.disk, size),
+        "back": recoverable_map(summary.disk, size),
+        "path_grounds": words.path_grounds(deletions),
+        "removed_names": words.removed_names(deletions),
+        "largest": [_file_row(file) for file in deletions.largest],
+        "listings": [_deleted(case), _events(case)],
+        "victims": [_victim(one) for one in summary.victims[1][:VICTIMS]],
+        "verdict": (verdict, {True: "good", False: "bad", None: ""}[good]),
+        "evidence_rows": list(words.evidence_rows(case)),
+        "identity_rows": list(words.identity_rows(case)),
+        "log_rows": list(words.journal_rows(summary.log)),
+        "whole": deletions.grades[Grade.INTACT] + deletions.grades[Grade.CONSISTENT],
+    }
+
+
+def _scale(bins: Bins | None) -> str:
+    """How wide a column is, and of what year the first one."""
+    if bins is None:
+        return ""
+    before = f"; {bins.before:,} lie before" if bins.before else ""
+    return f"a column is {words.bin_width(bins)}, from {words.time_text(bins.start)} on{before}"
+
+
+def _tiles(case: TriageReport) -> list[tuple[str, str, str]]:
+    """(value, label, class) of the first look."""
+    summary = case.summary
+    strong = sum(one.rule.weight is Weight.STRONG for one in summary.suspicions)
+    deletions, log = summary.deletions, summary.log
+    verdict, good = words.check_text(case)
+    known = log.since is not None and log.until is not None
+    span = words.duration_text((log.until or 0) - (log.since or 0)) if known else "nothing"
+    return [
+        (str(len(summary.suspicions)), f"signs to look at, {strong} strong", "bad" * bool(strong)),
+        (f"{deletions.total:,}", "deleted files known of", ""),
+        (f"{deletions.grades[Grade.INTACT]:,} + {deletions.grades[Grade.CONSISTENT]:,}",
+         "intact + consistent", "good"),
+        (span, "told by the journal", ""),
+        ("sound" if good else verdict, "in metadata" if good is False else "metadata",
+         {True: "good", False: "warn", None: ""}[good]),
+    ]  # fmt: skip
+
+
+def _indicator(one: Indicator) -> dict[str, Any]:
+    """A rule that is met, and its sightings, some open and some folded."""
+    rows = [
+        (words.time_text(seen.when), words.sighting_path(seen), words.sighting_text(seen))
+        for seen in one.sightings[:FOLDED]
+    ]
+    more = one.count - len(rows)
+    return {
+        "code": one.rule.code,
+        "title": one.rule.title,
+        "reason": one.rule.reason,
+        "weight": str(one.rule.weight),
+        "count": one.count,
+        "open": rows[:SHOWN],
+        "folded": rows[SHOWN:],
+        "note": f"and {more:,} more; `ext4kit report IMAGE --json` has them" if more else "",
+    }
+
+
+def _file_row(file: DeletedFile) -> tuple[TableCell, ...]:
+    """A deleted file: when, grade, size, reused, owner, path."""
+    grade = str(file.grade)
+    reused = f"{file.blocks_reused:,} of {file.blocks:,}" if file.blocks_reused else ""
+    owner = "" if file.uid is None else f"{file.uid}:{file.gid}"
+    kind = "" if file.kind == "file" else file.kind
+    return (
+        TableCell(deletion_text(file), file.deletion_time or 0, "time"),
+        TableCell(grade, tuple(Grade).index(file.grade), f"grade g-{grade}"),
+        TableCell(words.size_text(file.size), file.size or 0, "number"),
+        TableCell(reused, file.blocks_reused, "number minor"),
+        TableCell(owner, file.uid if file.uid is not None else -1, "number minor"),
+        TableCell(
+            "" if file.number is None else str(file.number), file.number or 0, "number minor"
+        ),
+        TableCell(display_path(file) + (f"  ({kind})" if kind else ""), "", "path"),
+    )
+
+
+def _deleted(case: TriageReport) -> HtmlTable:
+    found = case.summary.deletions
+    headings = (("deleted", "time"), ("grade", ""), ("size", "number"), ("reused", "number minor"),
+                ("owner", "number minor"), ("inode", "number minor"), ("path", "path"))  # fmt: skip
+    rows = [_file_row(file) for file in found.listed]
+    note = words.truncation_note(found.total, len(rows), "deleted IMAGE --json")
+    return HtmlTable("Deleted files", headings, rows, note)
+
+
+def _event_row(event: Event) -> tuple[TableCell, ...]:
+    number = "-" if event.transaction is None else str(event.transaction)
+    path, details = event_words(event)
+    return (
+        TableCell(words.time_text(event.time), event.time or 0, "time"),
+        TableCell(str(event.kind), "", "kind"),
+        TableCell(number if event.exact else f"<={number}", event.transaction or 0, "number minor"),
+        TableCell(str(event.inode), event.inode, "number minor"),
+        TableCell(path, "", "path"),
+        TableCell(details, "", "details"),
+    )
+
+
+def _events(case: TriageReport) -> HtmlTable:
+    found = case.summary.activity
+    headings = (("committed", "time"), ("event", ""), ("transaction", "number minor"),
+                ("inode", "number minor"), ("path", "path"), ("from -> to", "details"))  # fmt: skip
+    rows = [_event_row(event) for event in reversed(found.listed)]
+    note = words.truncation_note(found.events, len(rows), "timeline IMAGE --json")
+    return HtmlTable("Events of the journal", headings, rows, note)
+
+
+def _victim(one: Any) -> Sequence[str]:
+    path = "(path unknown)" if one.path is None else printable(one.path)
+    return words.time_text(one.written), str(one.inode), path, words.zero_length_text(one)

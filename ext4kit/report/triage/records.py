@@ -1,0 +1,351 @@
+"""The summary as JSON lines: a record a subject, then the lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from typing import Annotated, Generic, Literal, NotRequired, TypedDict, TypeVar
+
+from ext4kit import fields
+from ext4kit.fields import Record, json_name
+from ext4kit.recovery import DeletedFile, Grade
+from ext4kit.recovery.records import Trust
+from ext4kit.report.deleted import RemovedNames, deleted_record
+from ext4kit.report.hashes import evidence_record
+from ext4kit.report.timeline import EventRecord, event_record
+from ext4kit.report.times import iso
+from ext4kit.report.triage.case import TriageReport
+from ext4kit.report.volumes import volume_record
+from ext4kit.report.writer import writer_record
+from ext4kit.triage import Bins, Indicator, Sighting
+from ext4kit.triage.activity import CATEGORIES
+from ext4kit.triage.deletions import GRADES
+from ext4kit.triage.facts import MapCategory, Sort
+from ext4kit.triage.suspicions.rules import Weight
+from ext4kit.triage.victims import ZeroLengthFile
+
+
+def summary_records(case: TriageReport) -> Iterator[Record]:
+    """Everything on the page; lists are as long as the page's tables."""
+    summary = case.summary
+    yield _report(case)
+    yield evidence_record(case.evidence)
+    yield from map(volume_record, case.evidence.volumes)
+    yield _identity(case)
+    yield writer_record(summary.writer)
+    yield _check(case)
+    yield {"record": "log", **asdict(summary.log), "standing": str(summary.log.standing)}
+    yield _deletions(case)
+    yield _activity(case)
+    yield _disk(case)
+    for one in summary.suspicions:
+        yield _suspicion(one)
+    for one in summary.suspicions:
+        yield from (_sighting(one.rule.code, seen) for seen in one.sightings)
+    yield from map(_victim, summary.victims[1])
+    yield from map(deleted_record, summary.deletions.listed)
+    yield from map(event_record, summary.activity.listed)
+
+
+class ReportRecord(TypedDict):
+    """What a report is of, and what made it (`report`)."""
+
+    record: Literal["report"]
+    volume: int
+    command: str
+    made_ns: int
+    made_iso: str
+    version: str
+
+
+def _report(case: TriageReport) -> ReportRecord:
+    return {
+        "record": "report",
+        "volume": case.volume.index,
+        "command": case.command,
+        "made_ns": case.made,
+        "made_iso": iso(case.made),
+        "version": case.version,
+    }
+
+
+class FileSystemRecord(TypedDict):
+    """The file system (`report`)."""
+
+    record: Literal["file system"]
+    label: str
+    label_bytes: NotRequired[fields.Exact]
+    last_mounted: str
+    last_mounted_bytes: NotRequired[fields.Exact]
+    kind: fields.Kind
+    uuid: fields.Uuid
+    block_size: int
+    blocks: int
+    free_blocks: int
+    inodes: int
+    free_inodes: int
+    features: tuple[str, ...]
+    mounts: int
+    is_backup: Annotated[bool, "A backup superblock had to be read."]
+    checksum_ok: bool | None
+    errors: Annotated[int, "How often the kernel saw an error."]
+    made_ns: int | None
+    mounted_ns: int | None
+    written_ns: int | None
+    was_another: Annotated[bool, "There are traces of a file system that this one was made over."]
+
+
+def _identity(case: TriageReport) -> FileSystemRecord:
+    facts = case.summary.identity
+    return {
+        "record": "file system",
+        **json_name(facts.label, "label"),
+        **json_name(facts.last_mounted, "last_mounted"),
+        "kind": facts.kind,
+        "uuid": facts.uuid,
+        "block_size": facts.block_size,
+        "blocks": facts.blocks,
+        "free_blocks": facts.free_blocks,
+        "inodes": facts.inodes,
+        "free_inodes": facts.free_inodes,
+        "features": facts.features,
+        "mounts": facts.mounts,
+        "is_backup": facts.is_backup,
+        "checksum_ok": facts.checksum_ok,
+        "errors": facts.errors,
+        "made_ns": facts.made,
+        "mounted_ns": facts.mounted,
+        "written_ns": facts.written,
+        "was_another": case.was_another,
+    }
+
+
+class HealthRecord(TypedDict):
+    """What the check of all structures found (`report`)."""
+
+    record: Literal["health"]
+    checked: bool
+    wrong: NotRequired[int]
+    findings: NotRequired[dict[str, int]]
+    inodes: NotRequired[int]
+    directories: NotRequired[int]
+    blocks: NotRequired[int]
+
+
+def _check(case: TriageReport) -> HealthRecord:
+    health = case.summary.health
+    if health is None:
+        return {"record": "health", "checked": False}
+    return {
+        "record": "health",
+        "checked": True,
+        "wrong": health.wrong,
+        "findings": {code: count for code, _, count, _ in health.findings},
+        "inodes": health.inodes,
+        "directories": health.directories,
+        "blocks": health.blocks,
+    }
+
+
+Series = TypeVar("Series", bound=str)  # the names of the series of a histogram
+
+
+class Histogram(TypedDict, Generic[Series]):
+    """Counts over time."""
+
+    start_ns: Annotated[int, "Of the first bin."]
+    width_ns: Annotated[int, "Of each."]
+    series: Annotated[dict[Series, tuple[int, ...]], "A count a bin."]
+    before: Annotated[int, "How many lie before the first bin."]
+
+
+def _bins(bins: Bins | None, names: Iterable[Series]) -> Histogram[Series] | None:
+    if bins is None:
+        return None
+    return {
+        "start_ns": bins.start,
+        "width_ns": bins.width,
+        "series": {name: bins.series[name] for name in names},
+        "before": bins.before,
+    }
+
+
+class LargeFile(TypedDict):
+    """One of the largest deleted files."""
+
+    path: str | None
+    path_bytes: NotRequired[fields.Exact]
+    inode: int | None
+    size: fields.Size | None
+    grade: Grade
+    deleted_ns: int | None
+
+
+class DeletionsRecord(TypedDict):
+    """What was deleted when (`report`)."""
+
+    record: Literal["deletions"]
+    total: int
+    grades: dict[Grade, int]
+    bytes: dict[Grade, int]
+    path_grounds: Annotated[dict[str, int], "Deleted files with a path, by what it rests on."]
+    removed_names: RemovedNames
+    undated: int
+    searched: tuple[str, ...]
+    histogram: Histogram[Grade] | None
+    largest: list[LargeFile]
+    listed: int
+
+
+def _deletions(case: TriageReport) -> DeletionsRecord:
+    found = case.summary.deletions
+    return {
+        "record": "deletions",
+        "total": found.total,
+        "grades": found.grades,
+        "bytes": found.sizes,
+        "path_grounds": found.grounds,
+        "removed_names": found.removed_names,
+        "undated": found.undated,
+        "searched": found.searched,
+        "histogram": _bins(found.when, GRADES),
+        "largest": [_short(file) for file in found.largest],
+        "listed": len(found.listed),
+    }
+
+
+def _short(file: DeletedFile) -> LargeFile:
+    return {
+        **json_name(file.path),
+        "inode": file.number,
+        "size": file.size,
+        "grade": file.grade,
+        "deleted_ns": file.deletion_time,
+    }
+
+
+class ActivityRecord(TypedDict):
+    """Events by hour, and how many of each kind (`report`)."""
+
+    record: Literal["activity"]
+    events: int
+    hints: int
+    kinds: dict[str, int]
+    histogram: Histogram[Sort] | None
+    hours: Histogram[Sort] | None
+    listed: int
+
+
+def _activity(case: TriageReport) -> ActivityRecord:
+    found = case.summary.activity
+    return {
+        "record": "activity",
+        "events": found.events,
+        "hints": found.hints,
+        "kinds": found.kinds,
+        "histogram": _bins(found.span, CATEGORIES),
+        "hours": _bins(found.hours, CATEGORIES),
+        "listed": len(found.listed),
+    }
+
+
+class DiskMapRecord(TypedDict):
+    """What the disk is used for, cell by cell (`report`)."""
+
+    record: Literal["disk map"]
+    blocks_a_cell: int
+    block_size: int
+    totals: dict[MapCategory, int]
+    cells: Annotated[dict[MapCategory, list[int]], "Blocks of each use, a count a cell."]
+
+
+def _disk(case: TriageReport) -> DiskMapRecord:
+    disk = case.summary.disk
+    return {
+        "record": "disk map",
+        "blocks_a_cell": disk.cell,
+        "block_size": case.summary.identity.block_size,
+        "totals": disk.totals,
+        "cells": {use: counts.tolist() for use, counts in disk.counts.items()},
+    }
+
+
+class SuspicionRecord(TypedDict):
+    """Something that looks like tampering or intrusion (`report`)."""
+
+    record: Literal["suspicion"]
+    code: str
+    weight: Weight
+    title: str
+    reason: str
+    count: fields.Count
+    listed: int
+
+
+def _suspicion(one: Indicator) -> SuspicionRecord:
+    rule = one.rule
+    return {
+        "record": "suspicion",
+        "code": rule.code,
+        "weight": rule.weight,
+        "title": rule.title,
+        "reason": rule.reason,
+        "count": one.count,
+        "listed": len(one.sightings),
+    }
+
+
+class SightingRecord(fields.PathOrNone):
+    """One place where a suspicion rests on (`report`)."""
+
+    record: Literal["sighting"]
+    code: str
+    inode: fields.Inode | None
+    generation: fields.Generation | None
+    time_ns: int | None
+    time_iso: str | None
+    seen: list[str]
+    size: Annotated[int | None, "Bytes."]
+    mode: fields.Mode | None
+    grade: Trust | None
+    note: str | None
+    event: EventRecord | None
+
+
+def _sighting(code: str, one: Sighting) -> SightingRecord:
+    return {
+        "record": "sighting",
+        "code": code,
+        **json_name(one.path if one.path is None else one.path or b"/"),
+        "inode": one.inode,
+        "generation": one.generation,
+        "time_ns": one.when,
+        "time_iso": None if one.when is None else iso(one.when),
+        "seen": one.seen,
+        "size": one.size,
+        "mode": one.mode,
+        "grade": one.grade,
+        "note": one.note or None,
+        "event": None if one.event is None else event_record(one.event),
+    }
+
+
+class VictimRecord(fields.PathOrNone):
+    """A file that a crash left empty (`report`)."""
+
+    record: Literal["crash victim"]
+    inode: fields.Inode
+    written_ns: int | None
+    stopped_ns: int | None
+    was_made: Annotated[bool, "It was new; else it was cut to be written anew."]
+
+
+def _victim(one: ZeroLengthFile) -> VictimRecord:
+    return {
+        "record": "crash victim",
+        **json_name(one.path),
+        "inode": one.inode,
+        "written_ns": one.written,
+        "stopped_ns": one.crash_time,
+        "was_made": one.was_new,
+    }

@@ -1,0 +1,369 @@
+"""The report as a page in the terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Any
+
+from rich import box
+from rich.columns import Columns
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.panel import Panel
+from rich.rule import Rule as Line
+from rich.table import Table
+from rich.text import Text
+
+from ext4kit.problems import Severity
+from ext4kit.recovery import DeletedFile, Grade
+from ext4kit.report.deleted import deletion_text, display_path
+from ext4kit.report.safe import printable, printable_text
+from ext4kit.report.tables import human_size
+from ext4kit.report.triage.bars import column_chart, map_strip
+from ext4kit.report.triage.case import (
+    MAP_WORDS,
+    MEANING,
+    TriageReport,
+    bin_width,
+    check_text,
+    count_text,
+    duration_text,
+    evidence_rows,
+    has_hours,
+    identity_rows,
+    journal_rows,
+    path_grounds,
+    removed_names,
+    sighting_path,
+    sighting_text,
+    sightings_per_bin,
+    size_text,
+    time_text,
+    truncation_note,
+    zero_length_text,
+)
+from ext4kit.triage import Bins, Indicator, MapCategory, Weight
+
+NARROWEST, WIDEST = 64, 132
+SHOWN = 5  # sightings a rule, findings, problems
+GRADE_COLOURS = {
+    "intact": "green", "consistent": "blue", "partial": "yellow", "overwritten": "red",
+    "carved": "cyan",
+}  # fmt: skip
+SORT_COLOURS = {
+    "made": "green", "written": "blue", "moved": "cyan", "changed": "yellow", "deleted": "red",
+}  # fmt: skip
+USE_COLOURS = {
+    MapCategory.METADATA: "bright_black", MapCategory.FILES: "blue", MapCategory.INTACT: "green",
+    MapCategory.CONSISTENT: "bright_green", MapCategory.PARTIAL: "yellow",
+    MapCategory.CARVED: "cyan", MapCategory.FREE: "grey30",
+}  # fmt: skip
+_SEVERITY = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "bright_black"}
+
+
+def print_report(case: TriageReport, console: Console | None = None) -> None:
+    """Print all of it."""
+    console = console or make_console()
+    for part in parts(case, console.width):
+        console.print(part)
+
+
+def make_console(**settings: Any) -> Console:
+    """A console on stdout, neither too narrow nor too wide, without markup in texts."""
+    console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False, **settings)
+    console.width = min(max(console.width, NARROWEST), WIDEST)
+    return console
+
+
+def parts(case: TriageReport, width: int) -> Iterable[RenderableType]:
+    """The report from top to bottom."""
+    yield Line(Text(f" {case.title} ", "bold"), characters="━", style="blue")
+    yield Padding(Text(f"{case.about}  ·  volume {case.volume.index}  ·  times in UTC", "dim"),
+                  (0, 0, 1, 0), expand=True)  # fmt: skip
+    yield Columns(_tiles(case, width), expand=True, equal=True, padding=(0, 1))
+    yield from _section("Suspicious", _suspicions(case))
+    yield from _section("Deleted", _deletions(case, width))
+    yield from _section("What happened", _activity(case, width))
+    yield from _section("Lost in the crash", _victims(case))
+    yield from _section("The disk", _disk(case, width))
+    yield from _section("Journal", [_facts(journal_rows(case.summary.log))])
+    yield from _section("File system", [_facts(identity_rows(case))])
+    yield from _section("Health", _check(case))
+    yield from _section("Evidence", [_facts(evidence_rows(case)), _volumes(case)])
+    yield from _section("Not read", _problems(case))
+    yield Line(characters="━", style="blue")
+    yield Text(f"ext4kit {case.version}, {time_text(case.made)}", "dim", justify="right")
+
+
+def _section(title: str, parts: Iterable[RenderableType]) -> Iterable[RenderableType]:
+    """A heading and what is below it; nothing for nothing."""
+    held = list(parts)
+    if not held:
+        return
+    yield Text()
+    yield Line(Text(f"{title} ", "bold blue"), align="left", style="blue dim")
+    for part in held:
+        yield Padding(part, (0, 0, 0, 2))
+
+
+# -- the first look --------------------------------------------------------------------------
+
+
+def _tiles(case: TriageReport, width: int) -> list[RenderableType]:
+    summary = case.summary
+    strong = sum(one.rule.weight is Weight.STRONG for one in summary.suspicions)
+    grades = summary.deletions.grades
+    whole = grades[Grade.INTACT] + grades[Grade.CONSISTENT]
+    words, good = check_text(case)
+    log = summary.log
+    reach = duration_text(log.until - log.since) if log.until and log.since else "none"
+    tiles = [
+        (str(len(summary.suspicions)), ("signs", f"signs, {strong} strong"),
+         "red" if strong else "green"),
+        (f"{summary.deletions.total:,}", ("deleted", "deleted"), "default"),
+        (f"{grades[Grade.INTACT]:,} + {grades[Grade.CONSISTENT]:,}",
+         ("whole", "intact + consistent"), "green" if whole else "default"),
+        (reach, ("journal", "in the journal"), "default"),
+        (("sound" if good else words) if good is not None else "-", ("metadata", "metadata"),
+         {True: "green", False: "yellow", None: "default"}[good]),
+    ]  # fmt: skip
+    room = max((width - 2 * len(tiles)) // len(tiles), 11)
+    is_wide = room >= 18
+    return [
+        Panel(
+            Group(Text(value, f"bold {colour}", justify="center", no_wrap=True),
+                  Text(labels[is_wide], "dim", justify="center", no_wrap=True)),
+            box=box.ROUNDED, border_style="blue dim", width=room, padding=(0, 0),
+        )
+        for value, labels, colour in tiles
+    ]  # fmt: skip
+
+
+def _facts(rows: Iterable[tuple[str, str]]) -> Table:
+    """Names and values in two columns."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in rows:
+        table.add_row(Text(name), Text(value))
+    return table
+
+
+def _table(headings: Sequence[str], right: Sequence[int] = ()) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+    for place, heading in enumerate(headings):
+        is_last = place == len(headings) - 1
+        table.add_column(
+            heading, justify="right" if place in right else "left", no_wrap=not is_last,
+            overflow="fold",
+        )  # fmt: skip
+    return table
+
+
+# -- sections --------------------------------------------------------------------------------
+
+
+def _suspicions(case: TriageReport) -> Iterable[RenderableType]:
+    found = case.summary.suspicions
+    if not found:
+        yield Text("none of the rules was met", "green")
+    for number, one in enumerate(found):
+        if number:
+            yield Text()
+        yield from _suspicion(one)
+
+
+def _suspicion(one: Indicator) -> Iterable[RenderableType]:
+    strong = one.rule.weight is Weight.STRONG
+    title = Text().append("● " if strong else "○ ", "bold red" if strong else "yellow")
+    title.append(one.rule.title, "bold").append(f"  {one.count:,}", "dim")
+    yield title
+    yield Padding(Text(one.rule.reason, "dim"), (0, 0, 0, 2))
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for seen in one.sightings[:SHOWN]:
+        line = Text(sighting_path(seen)).append(f"  {sighting_text(seen)}", "dim")
+        table.add_row(Text(time_text(seen.when), "dim"), line)
+    yield Padding(table, (0, 0, 0, 2))
+    if one.count > SHOWN:
+        yield Padding(Text(f"and {one.count - SHOWN:,} more", "dim"), (0, 0, 0, 2))
+
+
+def _deletions(case: TriageReport, width: int) -> Iterable[RenderableType]:
+    found = case.summary.deletions
+    if not found.total:
+        yield Text("nothing that is still known of")
+    if names := removed_names(found):
+        yield Text(names)
+    if not found.total:
+        return
+    yield _grades(case, width)
+    yield Text(path_grounds(found), "dim")
+    if found.when is not None:
+        undated = f"; {found.undated:,} without a time" if found.undated else ""
+        yield from _histogram(found.when, GRADE_COLOURS, width, f"deletions{undated}")
+    for title, files in (("Latest", found.latest), ("Largest", found.largest)):
+        yield Text(f"\n{title}", "bold")
+        yield _files(files)
+    if note := truncation_note(found.total, len(found.latest), "deleted IMAGE"):
+        yield Text(note, "dim")
+
+
+def _grades(case: TriageReport, width: int) -> RenderableType:
+    found = case.summary.deletions
+    counts = [(GRADE_COLOURS[str(grade)], count) for grade, count in found.grades.items()]
+    table = Table.grid(padding=(0, 2))
+    for grade, count in found.grades.items():
+        if count:
+            table.add_row(
+                Text(f"■ {grade}", GRADE_COLOURS[str(grade)]),
+                Text(f"{count:,}", justify="right"),
+                Text(human_size(found.sizes[grade]), justify="right"),
+                Text(MEANING[grade], "dim"),
+            )
+    return Group(map_strip(counts, width - 2), table)
+
+
+def _files(files: Sequence[DeletedFile]) -> Table:
+    table = _table(("deleted", "grade", "size", "path"), right=(2,))
+    for file in files:
+        colour = GRADE_COLOURS[str(file.grade)]
+        kind = "" if file.kind == "file" else f"  {file.kind}"
+        table.add_row(
+            Text(deletion_text(file)), Text(str(file.grade), colour), Text(size_text(file.size)),
+            Text(display_path(file)).append(kind, "dim"),
+        )  # fmt: skip
+    return table
+
+
+def _histogram(
+    bins: Bins, colours: dict[str, str], width: int, what: str, signs: Sequence[int] = ()
+) -> Iterable[RenderableType]:
+    yield Text()
+    yield column_chart(bins, colours, width - 2, signs)
+    legend = Text()
+    for name, counts in bins.series.items():
+        if any(counts):
+            legend.append("■ ", colours[name]).append(f"{name} {sum(counts):,}   ", "dim")
+    if any(signs):
+        legend.append("▾ ", "bold red").append(f"signs {sum(signs):,}   ", "dim")
+    legend.append(f"{what}, a column is {bin_width(bins)}", "dim")
+    yield legend
+
+
+def _activity(case: TriageReport, width: int) -> Iterable[RenderableType]:
+    found = case.summary.activity
+    if found.span is None:
+        yield Text("the journal tells of no change")
+        return
+    yield Text(
+        f"{count_text(found.events, 'event')} and {count_text(found.hints, 'hint')} in the journal"
+    )
+    signs = sightings_per_bin(case, found.span)
+    yield from _histogram(found.span, SORT_COLOURS, width, "all events", signs)
+    if found.hours is not None and has_hours(case):
+        before = f", {found.hours.before:,} earlier" if found.hours.before else ""
+        hours = count_text(len(found.hours), "hour")
+        what, signs = f"the last {hours}{before}", sightings_per_bin(case, found.hours)
+        yield from _histogram(found.hours, SORT_COLOURS, width, what, signs)
+
+
+def _victims(case: TriageReport) -> Iterable[RenderableType]:
+    count, victims = case.summary.victims
+    if not count:
+        return
+    yield Text(
+        f"{count_text(count, 'file')} of size 0, written shortly before the power went: with "
+        "delayed allocation the content had no blocks yet. Earlier states may be in the "
+        "journal.", "dim",
+    )  # fmt: skip
+    table = _table(("written", "inode", "path"), right=(1,))
+    for one in victims[: 2 * SHOWN]:
+        path = Text("(path unknown)" if one.path is None else printable(one.path))
+        table.add_row(
+            Text(time_text(one.written)),
+            Text(str(one.inode)),
+            path.append(f"  {zero_length_text(one)}", "dim"),
+        )
+    yield table
+
+
+def _disk(case: TriageReport, width: int) -> Iterable[RenderableType]:
+    disk, size = case.summary.disk, case.summary.identity.block_size
+    rows = 4
+    per_row = width - 2
+    uses = tuple(disk.counts)
+    cells = len(disk.counts[uses[0]])
+    edges = [cells * place // (rows * per_row) for place in range(rows * per_row + 1)]
+    text = Text(no_wrap=True)
+    for place, (first, last) in enumerate(pairwise(edges)):
+        last = max(last, first + 1)
+        sums = [int(disk.counts[use][first:last].sum()) for use in uses]
+        text.append("█", USE_COLOURS[_dominant_use(uses, sums)])
+        if place % per_row == per_row - 1 and place + 1 < rows * per_row:
+            text.append("\n")
+    yield text
+    table = Table.grid(padding=(0, 2))
+    for use, blocks in disk.totals.items():
+        if blocks:
+            table.add_row(Text(f"■ {MAP_WORDS[use]}", USE_COLOURS[use]),
+                          Text(human_size(blocks * size), justify="right"))  # fmt: skip
+    yield table
+
+
+def _dominant_use(uses: Sequence[MapCategory], sums: Sequence[int]) -> MapCategory:
+    """The use that a cell shows: what can be got back first, else the most."""
+    total = sum(sums)
+    for use in (
+        MapCategory.INTACT,
+        MapCategory.CONSISTENT,
+        MapCategory.PARTIAL,
+        MapCategory.CARVED,
+    ):
+        if sums[uses.index(use)] * 5 >= total > 0:
+            return use
+    return uses[max(range(len(uses)), key=lambda place: sums[place])]
+
+
+def _check(case: TriageReport) -> Iterable[RenderableType]:
+    words, good = check_text(case)
+    yield Text(words, {True: "green", False: "yellow", None: "dim"}[good])
+    health = case.summary.health
+    if health is None or not health.findings:
+        return
+    table = _table(("count", "finding", "what it means"), right=(0,))
+    for code, severity, count, meaning in health.findings[: 2 * SHOWN]:
+        table.add_row(Text(f"{count:,}"), Text(code, _SEVERITY[severity]), Text(meaning, "dim"))
+    yield table
+    if len(health.findings) > 2 * SHOWN:
+        yield Text(f"and {len(health.findings) - 2 * SHOWN:,} more kinds", "dim")
+    yield Text("`ext4kit verify IMAGE` says where", "dim")
+
+
+def _volumes(case: TriageReport) -> RenderableType:
+    table = _table(("", "volume", "size", "offset", "kind", "label", "what"), right=(1, 2, 3))
+    for volume in case.evidence.volumes[: 8 * SHOWN]:
+        mark = "▸" if volume.index == case.volume.index else ""
+        inside = f" in {volume.parent}" if volume.parent else ""
+        values = (
+            mark,
+            str(volume.index),
+            human_size(volume.size),
+            f"{volume.offset:,}",
+            volume.kind,
+            volume.label,
+            f"{volume.scheme} {volume.description}{inside}",
+        )
+        table.add_row(*(Text(printable_text(value.strip())) for value in values))
+    return Group(Text(), table)
+
+
+def _problems(case: TriageReport) -> Iterable[RenderableType]:
+    for problem in case.problems[: 2 * SHOWN]:
+        word = Text().append(f"{problem.severity}  ", _SEVERITY[problem.severity])
+        yield word.append(printable_text(str(problem)))
+    if case.problems_total > 2 * SHOWN:
+        yield Text(f"and {case.problems_total - 2 * SHOWN:,} more", "dim")

@@ -1,0 +1,282 @@
+"""The timeline of a file system: everything put together, and events as they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ext4kit.filesystem import FileSystem
+from ext4kit.history import TID_NONE, TID_ON_DISK, History
+from ext4kit.history.directory_blocks import DirectoryBlockHistory
+from ext4kit.history.entry_intervals import find_entry_intervals
+from ext4kit.journal import BlockHistory, ReplayedBlocks
+from ext4kit.problems import Severity
+from ext4kit.timeline.commits import CommitClock
+from ext4kit.timeline.events import (
+    CODE,
+    COLUMNS,
+    KINDS,
+    NO_VALUE,
+    Event,
+    EventKind,
+    EventPool,
+    EventTable,
+)
+from ext4kit.timeline.filters import EventFilter
+from ext4kit.timeline.hints import COMPARED_FIELDS, HINT_TEXTS, HintKind
+from ext4kit.timeline.inodes import Progress, scan_inode_states
+from ext4kit.timeline.lives import TimelineInstances, instances_from_transitions
+from ext4kit.timeline.name_events import name_events
+from ext4kit.timeline.names import PathResolver, attribute_by_overlap
+from ext4kit.timeline.transitions import StatusTransitions
+from ext4kit.timeline.xattr_changes import XattrChangeFinder
+
+REMOVALS = [
+    CODE[kind]
+    for kind in (
+        EventKind.DELETED,
+        EventKind.DIRECTORY_REMOVED,
+        EventKind.UNLINKED,
+        EventKind.ORPHAN_ADDED,
+    )
+]
+ROWS_AT_ONCE = 1 << 18
+EVENTS_AT_ONCE = 4096
+BOTH_PATHS = [CODE[kind] for kind in (EventKind.RENAMED, EventKind.MOVED)]
+
+
+class _EventRow(NamedTuple):
+    """One row of `EventTable`, its columns in order."""
+
+    kind: int
+    number: int
+    generation: int
+    order: int
+    exact: bool
+    tag: int
+    old: int
+    new: int
+    old_second: int
+    new_second: int
+    name: int
+    old_name: int
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """All events, oldest first.
+
+    Attributes:
+        fs: the file system.
+        history: the copies in its log; None without a log.
+        commits: the log's transactions.
+        events: as columns, in order of transaction, inode and kind.
+        paths: of the names that the events point at.
+        xattr_changes: the extended attributes that the events point at.
+    """
+
+    fs: FileSystem
+    history: BlockHistory | None
+    commits: CommitClock
+    events: EventTable
+    paths: PathResolver | None
+    xattr_changes: XattrChangeFinder | None
+
+    def __len__(self) -> int:
+        return len(self.events)
+
+    def select(self, wanted: EventFilter) -> Iterator[Event]:
+        """The events that a filter lets through, oldest first."""
+        return filter(
+            wanted.matches_path, self.events_at(wanted.select_rows(self.events, self.commits))
+        )
+
+    def events_at(self, rows: Any) -> Iterator[Event]:
+        """The events at some rows of `events` (int64), ascending."""
+        for start in range(0, len(rows), EVENTS_AT_ONCE):
+            chosen = self.events.take(rows[start : start + EVENTS_AT_ONCE])
+            times = self.commits.times_of(chosen.order).tolist()
+            columns = (getattr(chosen, name).tolist() for name in COLUMNS)
+            for time, values in zip(times, zip(*columns, strict=True), strict=True):
+                yield self._event(_EventRow(*values), time)
+
+    def paths_at(self, rows: Any) -> Iterator[bytes | None]:
+        """The path that each event at some rows leads to; None when it is not known, or gone."""
+        for start in range(0, len(rows), EVENTS_AT_ONCE):
+            chosen = rows[start : start + EVENTS_AT_ONCE]
+            orders = np.minimum(self.events.order[chosen], TID_ON_DISK - 1).tolist()
+            for name, order in zip(self.events.name_row[chosen].tolist(), orders, strict=True):
+                yield None if name < 0 or self.paths is None else self.paths.path_at(name, order)
+
+    def __iter__(self) -> Iterator[Event]:
+        return self.select(EventFilter())
+
+    # -- one event ------------------------------------------------------------------------
+
+    def _event(self, row: _EventRow, time: int) -> Event:
+        kind, order = KINDS[row.kind], row.order
+        path, old_path = self._event_paths(row)
+        old, new = self._event_values(kind, row)
+        return Event(
+            kind=kind,
+            path=path,
+            old_path=old_path,
+            inode=row.number,
+            generation=row.generation,
+            transaction=order % (1 << 32) if order < TID_ON_DISK else None,
+            time=None if time < 0 else time,
+            exact=row.exact,
+            old=old,
+            new=new,
+            reason=_hint_text(row) if kind is EventKind.HINT else "",
+            source=self._source_text(row.tag),
+        )
+
+    def _event_paths(self, row: _EventRow) -> tuple[bytes | None, bytes | None]:
+        """(path, former path); the path of what went away is the one that it had."""
+        assert self.paths is not None
+        order = min(row.order, int(TID_ON_DISK) - 1)
+        path = None if row.name < 0 else self.paths.path_at(row.name, order)
+        if row.old_name < 0:
+            return path, None
+        before = min(order, int(self.paths.names.gone[row.old_name])) - 1
+        old_path = self.paths.path_at(row.old_name, before)
+        return (path, old_path) if row.kind in BOTH_PATHS else (old_path, None)
+
+    def _event_values(self, kind: EventKind, row: _EventRow) -> tuple[Any, Any]:
+        if kind is EventKind.OWNER:
+            return {"uid": row.old, "gid": row.old_second}, {"uid": row.new, "gid": row.new_second}
+        if kind is EventKind.TIMES:
+            return (
+                {"mtime": row.old, "atime": row.old_second},
+                {"mtime": row.new, "atime": row.new_second},
+            )
+        if kind in (EventKind.XATTR, EventKind.ACL):
+            assert self.xattr_changes is not None
+            change = self.xattr_changes.found[row.new]
+            return _xattr_value(change.name, change.old), _xattr_value(change.name, change.new)
+        if kind is EventKind.HINT and COMPARED_FIELDS[row.new_second] == "i_block":
+            return None, None
+        return _optional(row.old), _optional(row.new)
+
+    def _source_text(self, tag: int) -> str:
+        if tag < 0 or self.history is None:
+            return ""
+        tags = self.history.log.tags
+        return f"log block {tags.position[tag]}, a copy of block {tags.block[tag]}"
+
+
+def _hint_text(row: _EventRow) -> str:
+    return HINT_TEXTS[HintKind(row.old_second)].format(field=COMPARED_FIELDS[row.new_second])
+
+
+def _optional(value: int) -> int | None:
+    return None if value == NO_VALUE else value
+
+
+def _xattr_value(name: bytes, value: bytes | None) -> dict[str, bytes] | None:
+    return None if value is None else {"name": name, "value": value}
+
+
+def build_timeline(fs: FileSystem, progress: Progress | None = None) -> Timeline:
+    """Work out what happened while the log was written.
+
+    What stands in the way of a complete result becomes a problem of `fs`.
+
+    Args:
+        fs: the file system; open it with its journal replayed.
+        progress: told (done, total) now and then.
+    """
+    past = History(fs, directories_only=True, committed_only=True)
+    clock = CommitClock(past.log, fs.superblock.mkfs_time, past.gaps)
+    if past.history is None:
+        fs.problems.add("timeline", "there is no log to read it from", Severity.WARNING)
+        return Timeline(fs, None, clock, EventTable.empty(), None, None)
+    _report_uncommitted(fs, past, clock)
+    inodes = scan_inode_states(fs, past.history, clock, _disk_matches_journal(fs, past), progress)
+    blocks = DirectoryBlockHistory(past)
+    lives = instances_from_transitions(
+        inodes.transitions, _unlogged_directories(blocks, inodes.transitions)
+    )
+    appearances = find_entry_intervals(blocks, np.unique(lives.number))
+    names, texts = attribute_by_overlap(past, lives, appearances), appearances.name
+    del appearances  # its columns are as large as the events of a log that is all directories
+    events, names = name_events(inodes.transitions, lives, names, clock)
+    changed = inodes.changes.compare_blocks(clock.complete_since)
+    for part in (events, changed):
+        inodes.events.add(part)
+    events = inodes.events.build(_event_order(inodes.events, clock))
+    paths = PathResolver(names, texts, lives)
+    return Timeline(
+        fs, past.history, clock, _assign_names(events, lives, paths), paths, inodes.changes
+    )
+
+
+def _disk_matches_journal(fs: FileSystem, past: History) -> bool:
+    """Whether the disk as `fs` shows it is what the log's newest transaction left."""
+    if past.last_fast_commit != TID_NONE:
+        fs.problems.add(
+            "timeline", "the log holds fast commits: what they changed is not dated",
+            Severity.WARNING,
+        )  # fmt: skip
+        return False
+    if past.log is None or past.log.walk.refusal:
+        return False
+    return not fs.superblock.needs_recovery or isinstance(fs.blocks, ReplayedBlocks)
+
+
+def _report_uncommitted(fs: FileSystem, past: History, clock: CommitClock) -> None:
+    """Say so when the log ends in a transaction that was not committed."""
+    if past.log is None:
+        return
+    tags = past.log.tags
+    last = clock.tids.max(initial=TID_NONE)
+    if (tags.valid & ~tags.committed & (tags.order > last)).any():
+        what = "the newest transaction was not committed: what it holds is left out"
+        fs.problems.add("timeline", what, Severity.NOTE)
+
+
+def _unlogged_directories(
+    blocks: DirectoryBlockHistory, turns: StatusTransitions
+) -> tuple[Any, Any]:
+    """(number, generation) of live directories that the log shows no state of."""
+    past, bare = blocks.past, blocks.unlogged_directories
+    inline = np.flatnonzero(past.is_allocated & ~np.isin(past.number, turns.number))
+    numbers = np.concatenate([bare, past.number[inline]])
+    return numbers, np.concatenate([np.zeros(len(bare), np.int64), past.generation[inline]])
+
+
+def _event_order(pool: EventPool, clock: CommitClock) -> Any:
+    """Rows by (transaction, inode, kind), without changes of ctime that another event explains."""
+    kind, order, number = (pool.column(name) for name in ("kind", "order", "number"))
+    rows = np.lexsort((kind, number, order)).astype(np.int32)
+    bare = kind == CODE[EventKind.STATUS]
+    if not bare.any():
+        return rows
+    key = (np.searchsorted(clock.tids, order) << 32) | number
+    alone = np.unique(key[bare])
+    place = np.minimum(np.searchsorted(alone, key), len(alone) - 1)
+    telling = ~bare & (kind != CODE[EventKind.HINT]) & (kind != CODE[EventKind.READ])
+    explained = np.zeros(len(alone), bool)
+    explained[place[telling & (alone[place] == key)]] = True
+    return rows[~(bare & explained[place])[rows]]
+
+
+def _assign_names(events: EventTable, lives: TimelineInstances, paths: PathResolver) -> EventTable:
+    """The events with the names that their inodes had at the time."""
+    name, old_name = events.name_row.copy(), events.old_name_row.copy()
+    for start in range(0, len(events), ROWS_AT_ONCE):
+        rows = slice(start, start + ROWS_AT_ONCE)
+        order = np.minimum(events.order[rows], TID_ON_DISK - 1)
+        life = lives.at(events.number[rows].astype(np.int64), order)
+        removed = np.isin(events.kind[rows], REMOVALS)
+        nameless = (name[rows] < 0) & (old_name[rows] < 0) & (life >= 0)
+        bare = np.flatnonzero(nameless & ~removed)
+        found = paths.name_rows_at(life[bare], order[bare])
+        name[start + bare] = found
+        lost = np.concatenate([bare[found < 0], np.flatnonzero(nameless & removed)])
+        old_name[start + lost] = paths.last_removed_rows(life[lost], order[lost])
+    return replace(events, name_row=name, old_name_row=old_name)

@@ -1,0 +1,79 @@
+"""The transactions that a timeline stands on: which are there without a gap, and their times."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ext4kit.arrays.lookup import SortedIndex, values_at
+from ext4kit.history import TID_ON_DISK
+from ext4kit.history.beginnings import TICK
+from ext4kit.history.journal_gaps import JournalGaps
+from ext4kit.journal import Log
+from ext4kit.units import NANOSECONDS
+
+FIRST_TID = 2  # the kernel's first transaction in a log that mke2fs made has this id or 1
+INT64_MAX = np.iinfo(np.int64).max
+
+
+class CommitClock:
+    """The committed transactions of a log.
+
+    Args:
+        log: the log; None without one.
+        made: when the file system was made, seconds.
+        breaks: where its ids do not follow each other; none by default.
+    """
+
+    def __init__(self, log: Log | None, made: int, breaks: JournalGaps | None = None) -> None:
+        nothing = np.zeros(0, np.int64)
+        self.tids = self.times = nothing
+        if log is not None:
+            committed = log.transactions.committed
+            self.tids = log.transactions.order[committed]
+            self.times = log.transactions.commit_time_ns[committed]
+        self.made = min(made * NANOSECONDS, INT64_MAX)
+        self._unmounted = nothing if breaks is None else breaks.tid_before[breaks.unmounted]
+
+    @property
+    def is_complete(self) -> bool:
+        """The log still holds everything since the file system was made."""
+        return len(self.tids) > 0 and bool(self.tids[0] <= FIRST_TID)
+
+    @cached_property
+    def _complete_since(self) -> Any:
+        """Per transaction: the one whose end is known, with all that came after it."""
+        starts = np.ones(len(self.tids), bool)
+        starts[1:] = (np.diff(self.tids) != 1) & ~np.isin(self.tids[:-1], self._unmounted)
+        first = np.maximum.accumulate(np.where(starts, np.arange(len(starts)), 0))
+        baselines = self.tids[first]
+        if self.is_complete:
+            baselines[first == 0] = self.tids[0] - 1
+        return baselines
+
+    def complete_since(self, orders: Any) -> Any:
+        """The transaction after which all changes up to each order are in the log."""
+        if not len(self.tids):
+            return np.asarray(orders)
+        place = np.searchsorted(self.tids, orders, side="right") - 1
+        return np.where(place >= 0, self._complete_since[np.maximum(place, 0)], orders)
+
+    @property
+    def complete_since_now(self) -> int:
+        """The transaction after which everything up to the present is in the log."""
+        return int(self._complete_since[-1]) if len(self.tids) else int(TID_ON_DISK)
+
+    def times_of(self, orders: Any) -> Any:
+        """When each was committed, ns; -1 where that is not known."""
+        return values_at(self.times, SortedIndex(self.tids).rows(orders))
+
+    def changes_known_after(self, orders: Any) -> Any:
+        """The time after which all changes up to each order are in the log, ns."""
+        baseline = self.complete_since(orders)
+        times = self.times_of(baseline)
+        times = np.where(times < 0, INT64_MAX, times + TICK)
+        if not self.is_complete:
+            return times
+        return np.where(baseline < self.tids[0], self.made, times)

@@ -1,0 +1,204 @@
+"""What changed in an inode that went on living: mode, owner, size, content, times and the rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ext4kit.parsers.inode import InodeFlags, InodeTable, is_fast_symlink
+from ext4kit.timeline.events import EventKind, EventTable, event_table
+from ext4kit.timeline.transitions import InodeStatus, StateBatch
+from ext4kit.timeline.xattr_changes import XattrChangeFinder
+
+PERMISSIONS = 0o7777
+SET_IDS = 0o6000
+# Flags that someone sets; the others follow from how the file is stored.
+SET_FLAGS = int(
+    InodeFlags.SECRM | InodeFlags.UNRM | InodeFlags.COMPR | InodeFlags.SYNC | InodeFlags.IMMUTABLE
+    | InodeFlags.APPEND | InodeFlags.NODUMP | InodeFlags.NOATIME | InodeFlags.ENCRYPT
+    | InodeFlags.JOURNAL_DATA | InodeFlags.NOTAIL | InodeFlags.DIRSYNC | InodeFlags.TOPDIR
+    | InodeFlags.VERITY | InodeFlags.DAX | InodeFlags.PROJINHERIT | InodeFlags.CASEFOLD
+)  # fmt: skip
+
+
+def inode_change_events(states: StateBatch, changes: XattrChangeFinder) -> list[EventTable]:
+    """The events of the states that go on from one of the same life."""
+    before = np.maximum(states.previous_row, 0)
+    table = states.table
+    goes_on = (states.previous_row >= 0) & ~states.repeated
+    goes_on &= table.generation == table.generation[before]
+    goes_on &= (states.stage >= InodeStatus.ORPHAN) & (states.stage[before] >= InodeStatus.ORPHAN)
+    rows = np.flatnonzero(goes_on)
+    pairs = _StatePairs(states, rows, before[rows])
+    attributes = changes.compare_states(states, rows, before[rows])
+    events = [
+        *pairs.mode_owner_events(),
+        *pairs.size_time_events(),
+        *pairs.orphan_events(),
+        pairs.link_target_events(),
+        attributes,
+    ]
+    told = np.concatenate([_event_keys(events, states), pairs.link_change_keys()])
+    return [*events, pairs.unexplained_ctime_events(told)]
+
+
+def first_seen_events(states: StateBatch, fresh: Any, since: Any) -> EventTable:
+    """Inodes that were there before, of which the first known state shows a later change.
+
+    Args:
+        states: the states.
+        fresh: bool, the inode was created with that state.
+        since: time after which all changes up to each state are in the log, ns.
+    """
+    table = states.table
+    chosen = (
+        (states.previous_row < 0) & ~states.repeated & ~fresh & (states.stage == InodeStatus.LINKED)
+    )
+    chosen &= (table.ctime > since) & (((table.mode & 0xF000) != 0x4000) | (table.mtime <= since))
+    rows = np.flatnonzero(chosen)
+    return event_table(
+        EventKind.STATUS,
+        len(rows),
+        number=table.number[rows],
+        generation=table.generation[rows],
+        order=states.order[rows],
+        exact=states.exact[rows],
+        tag_row=states.tag[rows],
+        new=table.ctime[rows],
+    )
+
+
+def _event_keys(events: list[EventTable], states: StateBatch) -> Any:
+    """(number, order) of events as one number."""
+    number = np.concatenate([event.number for event in events]).astype(np.int64)
+    order = np.concatenate([event.order for event in events])
+    return number * _tid_base(states) + order
+
+
+def _tid_base(states: StateBatch) -> Any:
+    return states.order.max(initial=0) + 1
+
+
+class _StatePairs:
+    """Rows of states that go on, with those they go on from."""
+
+    def __init__(self, states: StateBatch, rows: Any, before: Any) -> None:
+        self.states, self.rows = states, rows
+        self.new: InodeTable = states.table.take(rows)
+        self.old: InodeTable = states.table.take(before)
+        self.is_file = (self.new.mode & 0xF000) == 0x8000
+
+    def _differs(self, name: str) -> Any:
+        return getattr(self.new, name) != getattr(self.old, name)
+
+    def _events(self, kind: EventKind, chosen: Any, **columns: Any) -> EventTable:
+        rows = self.rows[chosen]
+        states = self.states
+        return event_table(
+            kind,
+            len(rows),
+            number=states.table.number[rows],
+            generation=states.table.generation[rows],
+            order=states.order[rows],
+            exact=states.exact[rows],
+            tag_row=states.tag[rows],
+            **{name: column[chosen] for name, column in columns.items()},
+        )
+
+    def _change(self, kind: EventKind, chosen: Any, name: str) -> EventTable:
+        return self._events(kind, chosen, old=getattr(self.old, name), new=getattr(self.new, name))
+
+    def mode_owner_events(self) -> list[EventTable]:
+        """Mode, owner, flags and project."""
+        old, new = self.old, self.new
+        owner = self._differs("uid") | self._differs("gid")
+        by_owner = owner & ((old.mode & ~SET_IDS) == new.mode)  # chown clears them
+        mode = (((old.mode ^ new.mode) & PERMISSIONS) != 0) & ~by_owner
+        flags = ((old.flags ^ new.flags) & SET_FLAGS) != 0
+        return [
+            self._change(EventKind.MODE, mode, "mode"),
+            self._events(
+                EventKind.OWNER,
+                owner,
+                old=old.uid,
+                new=new.uid,
+                old_second=old.gid,
+                new_second=new.gid,
+            ),
+            self._change(EventKind.FLAGS, flags, "flags"),
+            self._change(EventKind.PROJECT, self._differs("project_id"), "project_id"),
+        ]
+
+    def size_time_events(self) -> list[EventTable]:
+        """Size and content of files, and times set by hand."""
+        old, new, is_file = self.old, self.new, self.is_file
+        by_hand = self._times_set_explicitly()
+        same_size = ~self._differs("size")
+        written = is_file & same_size & ~by_hand & self._differs("mtime")
+        times = {
+            "old": old.mtime,
+            "new": new.mtime,
+            "old_second": old.atime,
+            "new_second": new.atime,
+        }
+        read = self._differs("atime") & ~by_hand
+        return [
+            self._change(EventKind.SIZE, is_file & (new.size > old.size), "size"),
+            self._change(EventKind.TRUNCATED, is_file & (new.size < old.size), "size"),
+            self._change(EventKind.CONTENT, written, "mtime"),
+            self._events(EventKind.TIMES, by_hand, **times),
+            self._change(EventKind.READ, read, "atime"),
+        ]
+
+    def _times_set_explicitly(self) -> Any:
+        """Per pair (bool): a time that no other operation would have set.
+
+        Writing sets mtime and ctime alike, reading sets atime alone and forward. A time that
+        lies between the inode's last change and this one can have been set by another
+        operation of the same transaction.
+        """
+        old, new = self.old, self.new
+        changed = self._differs("ctime") & (new.ctime >= old.ctime)
+        mtime = self._differs("mtime") & (new.mtime != new.ctime)
+        mtime &= ~_between(old.ctime, new.mtime, new.ctime)
+        atime = self._differs("atime") & ~_between(old.ctime, new.atime, new.ctime)
+        atime &= self._differs("ctime") | (new.atime < old.atime)
+        touched = self._differs("atime") & self._differs("mtime") & (new.atime == new.mtime)
+        touched &= ~self._differs("size")
+        access = self._differs("atime") & ~self._differs("mtime") & (new.atime == new.ctime)
+        access &= changed & ~self._differs("size") & ~self._differs("mode")
+        return mtime | atime | touched | access
+
+    def orphan_events(self) -> list[EventTable]:
+        """Files with names that were on the orphan list: a truncation in more than one step."""
+        linked = (self.old.links_count > 0) & (self.new.links_count > 0)
+        added = linked & (self.old.dtime == 0) & (self.new.dtime != 0)
+        removed = linked & (self.old.dtime != 0) & (self.new.dtime == 0)
+        return [
+            self._events(EventKind.ORPHAN_ADDED, added),
+            self._events(EventKind.ORPHAN_REMOVED, removed),
+        ]
+
+    def link_target_events(self) -> EventTable:
+        """Symlinks whose target is another one."""
+        fast = is_fast_symlink(self.new.mode, self.new.size, self.new.flags)
+        other = (self.new.i_block != self.old.i_block).any(axis=1) | self._differs("size")
+        return self._events(EventKind.TARGET, fast & other)
+
+    def link_change_keys(self) -> Any:
+        """(number, order) as one number, where the link count or the stage changed."""
+        states, rows = self.states, self.rows
+        moved = self._differs("links_count")
+        return self.new.number[moved] * _tid_base(states) + states.order[rows[moved]]
+
+    def unexplained_ctime_events(self, told: Any) -> EventTable:
+        """Inodes whose ctime went on and nothing else did."""
+        keys = self.new.number * _tid_base(self.states) + self.states.order[self.rows]
+        bare = self._differs("ctime") & ~np.isin(keys, told)
+        bare &= self.is_file | ~self._differs("mtime")
+        return self._change(EventKind.STATUS, bare, "ctime")
+
+
+def _between(first: Any, moment: Any, last: Any) -> Any:
+    return (first <= moment) & (moment <= last)

@@ -1,0 +1,337 @@
+"""Events of names: what came and went in directories, put together with what inodes say.
+
+In one transaction an inode can get names, lose names, begin and end. A name that came and one
+that went are a renaming; what is left over is told by the link count.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ext4kit.arrays.grouping import expand
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import Bools, Int32s, Int64s
+from ext4kit.history import TID_ON_DISK
+from ext4kit.history.directory_blocks import TID_BEFORE_LOG
+from ext4kit.history.history import UNREPLAYED
+from ext4kit.timeline.commits import CommitClock
+from ext4kit.timeline.events import CODE, EventKind, EventTable, event_table
+from ext4kit.timeline.lives import TimelineInstances
+from ext4kit.timeline.names import TimelineNames
+from ext4kit.timeline.transitions import NO_ROW, InodeStatus, StatusTransitions
+
+
+@dataclass(frozen=True, slots=True)
+class _TransactionSummary(Table):
+    """What happened to lives in transactions, as columns, a row a (life, order).
+
+    Attributes:
+        names_added, names_removed, names_possibly_added: how many names came, went, or may have
+            come.
+        created, freed, orphaned: the life began; it ended; it lost its last name and went on.
+        link_delta: change of the link count; 0 where the transaction shows none.
+        link_delta_known: the link count before is known.
+        links: link count after, NO_ROW when not known.
+        times_equal: all times of the inode are one and the same.
+        transition: row of the turns, NO_ROW without one.
+    """
+
+    life: Int64s
+    order: Int64s
+    names_added: Int64s
+    names_removed: Int64s
+    names_possibly_added: Int64s
+    created: Bools
+    freed: Bools
+    orphaned: Bools
+    link_delta: Int32s
+    link_delta_known: Bools
+    links: Int32s
+    times_equal: Bools
+    transition: Int64s
+
+
+def name_events(
+    turns: StatusTransitions, lives: TimelineInstances, names: TimelineNames, clock: CommitClock
+) -> tuple[EventTable, TimelineNames]:
+    """The events, and the names with those settled that may or may not have come."""
+    if not len(turns):
+        return EventTable.empty(), names
+    return _NameEventBuilder(turns, lives, names, clock).build()
+
+
+def _is_transaction(order: Any) -> Any:
+    """Per order (bool): it is a transaction, and not what fast commits or the disk show."""
+    return (order > TID_BEFORE_LOG) & (order < UNREPLAYED)
+
+
+class _NameEventBuilder:
+    def __init__(
+        self,
+        turns: StatusTransitions,
+        lives: TimelineInstances,
+        names: TimelineNames,
+        clock: CommitClock,
+    ) -> None:
+        self.turns, self.lives, self.clock = turns, lives, clock
+        self.names = names
+        orders = (turns.order, names.first, names.gone, names.shown)
+        self._orders = np.unique(np.concatenate(orders))
+        self._parts: list[EventTable] = []
+
+    def build(self) -> tuple[EventTable, TimelineNames]:
+        names = self.names
+        self._came = self._sort_rows(np.flatnonzero(_is_transaction(names.first)), names.first)
+        self._went = self._sort_rows(np.flatnonzero(_is_transaction(names.gone)), names.gone)
+        unsure = (
+            (names.first == TID_BEFORE_LOG) & _is_transaction(names.shown) & (names.added_tag >= 0)
+        )
+        self._maybe = self._sort_rows(np.flatnonzero(unsure), names.shown)
+        self.moments = self._summarize()
+        self._slot_starts()
+        self._creation_events()
+        self._removal_events()
+        self._change_events()
+        first = self.names.first.copy()
+        settled = np.concatenate([[0], *self._used]).astype(np.int64)[1:]
+        first[settled] = self.names.shown[settled]
+        return EventTable.concat(self._parts), replace(self.names, first=first)
+
+    # -- moments --------------------------------------------------------------------------
+
+    def _key(self, life: Any, order: Any) -> Any:
+        return life * len(self._orders) + np.searchsorted(self._orders, order)
+
+    def _sort_rows(self, rows: Any, order: Any) -> Any:
+        """Rows of names by (life, order, directory, name)."""
+        names = self.names
+        sort = np.lexsort((names.text[rows], names.folder[rows], order[rows], names.life[rows]))
+        return rows[sort]
+
+    def _summarize(self) -> _TransactionSummary:
+        names, turns, lives = self.names, self.turns, self.lives
+        came = self._key(names.life[self._came], names.first[self._came])
+        went = self._key(names.life[self._went], names.gone[self._went])
+        maybe = self._key(names.life[self._maybe], names.shown[self._maybe])
+        turn_rows = np.flatnonzero(lives.turn >= 0)
+        turned = self._key(lives.turn[turn_rows], turns.order[turn_rows])
+        ended = np.flatnonzero(lives.end < TID_ON_DISK)
+        ends = self._key(ended, lives.end[ended])
+        keys = np.unique(np.concatenate([came, went, turned, ends]))
+        place = np.searchsorted(keys, turned)
+        turn = np.full(len(keys), NO_ROW)
+        turn[place] = turn_rows
+        has = turn >= 0
+        at = np.maximum(turn, 0)
+        stage = np.where(has, turns.status[at], NO_ROW)
+        before = np.where(has, turns.links_before[at], NO_ROW)
+        links = np.where(has, turns.links_count[at], NO_ROW)
+        born = has & turns.created_here[at]
+        ending = np.isin(keys, ends)
+        proven = np.where(has & (stage == InodeStatus.FREED), turns.freed_here[at], ending)
+        self._came_at, self._went_at, self._maybe_at = (
+            np.searchsorted(keys, each) for each in (came, went, maybe)
+        )
+        count = len(keys)
+        unsure = np.zeros(count, np.int64)
+        inside = np.isin(maybe, keys)
+        np.add.at(unsure, self._maybe_at[inside], 1)
+        self._maybe, self._maybe_at = self._maybe[inside], self._maybe_at[inside]
+        gone = np.bincount(self._went_at, minlength=count)
+        return _TransactionSummary(
+            keys // max(len(self._orders), 1),
+            self._orders[keys % max(len(self._orders), 1)],
+            np.bincount(self._came_at, minlength=count),
+            gone,
+            unsure,
+            born,
+            ending & (proven | (gone > 0)),
+            has & (stage == InodeStatus.ORPHAN) & ((before > 0) | (gone > 0)),
+            np.where(has & (before >= 0), links - before, 0),
+            ~has | (before >= 0),
+            links,
+            has & turns.times_equal[at],
+            turn,
+        )
+
+    def _slot_starts(self) -> None:
+        """Where each moment's names begin in the sorted lists."""
+        count = np.arange(len(self.moments))
+        self._came_from = np.searchsorted(self._came_at, count)
+        self._went_from = np.searchsorted(self._went_at, count)
+        self._maybe_from = np.searchsorted(self._maybe_at, count)
+        self._used: list[Any] = []
+
+    # -- telling --------------------------------------------------------------------------
+
+    def _emit(self, kind: Any, moment: Any, name: Any, old_name: Any, new: Any = NO_ROW) -> None:
+        """Events at moments; `name` and `old_name` are rows of the names, NO_ROW for none."""
+        if not len(moment):
+            return
+        moments, lives, names = self.moments, self.lives, self.names
+        life, order, turn = moments.life[moment], moments.order[moment], moments.transition[moment]
+        baseline = self.clock.complete_since(order)
+        tag = np.where(turn >= 0, self.turns.tag_row[turn], NO_ROW)
+        exact = self.turns.exact[turn] | (turn < 0)
+        if len(names):
+            added, gone = np.where(name >= 0, name, 0), np.where(old_name >= 0, old_name, 0)
+            came = (name >= 0) & (names.first[added] == order) & (names.added_tag[added] >= 0)
+            tag = np.where(came, names.added_tag[added], tag)
+            before = np.where(names.before[added] == TID_BEFORE_LOG, order - 1, names.before[added])
+            exact &= ~came | (before >= baseline)
+            left = (old_name >= 0) & (names.gone[gone] == order)
+            tag = np.where(left & ~came & (names.gone_tag[gone] >= 0), names.gone_tag[gone], tag)
+            exact &= ~left | (names.seen[gone] >= baseline)
+        self._parts.append(
+            event_table(
+                kind,
+                len(moment),
+                number=lives.number[life],
+                generation=lives.generation[life],
+                order=order,
+                exact=exact,
+                tag_row=tag,
+                new=new,
+                name_row=name,
+                old_name_row=old_name,
+            )
+        )
+
+    def _name_at(self, names: Any, starts: Any, moment: Any, step: Any) -> Any:
+        """The name that stands `step` places into a moment's names."""
+        place = starts[moment] + step
+        return (
+            names[np.minimum(place, len(names) - 1)] if len(names) else np.full(len(place), NO_ROW)
+        )
+
+    def _creation_events(self) -> None:
+        moments = self.moments
+        born = np.flatnonzero(moments.created)
+        name = np.full(len(born), NO_ROW)
+        has = moments.names_added[born] > 0
+        name[has] = self._name_at(self._came, self._came_from, born[has], 0)
+        unsure = ~has & (moments.names_possibly_added[born] > 0)
+        name[unsure] = self._name_at(self._maybe, self._maybe_from, born[unsure], 0)
+        self._used.append(name[unsure])
+        directory = self.lives.is_directory[moments.life[born]]
+        kind = np.where(directory, CODE[EventKind.DIRECTORY_MADE], CODE[EventKind.CREATED])
+        size = self.turns.size[moments.transition[born]]
+        self._emit(kind, born, name, np.full(len(born), NO_ROW), np.where(directory, NO_ROW, size))
+        self._link_events(born, np.maximum(moments.names_added[born] - 1, 0), 1)
+
+    def _link_events(self, moment: Any, count: Any, start: Any) -> None:
+        """`count` names that came to each moment's life, from the one at `start` on."""
+        row, step = expand(count)
+        start = np.broadcast_to(np.asarray(start), len(moment))
+        which = moment[row]
+        name = self._name_at(self._came, self._came_from, which, start[row] + step)
+        self._emit(EventKind.LINKED, which, name, np.full(len(which), NO_ROW))
+
+    def _removal_events(self) -> None:
+        """Ends, and lives that lost their last name and went on; further names went before."""
+        moments = self.moments
+        over = moments.freed | (moments.orphaned & ~moments.created)
+        ended = np.flatnonzero(over)
+        has = moments.names_removed[ended] > 0
+        name = np.full(len(ended), NO_ROW)
+        last = np.maximum(moments.names_removed[ended] - 1, 0)
+        name[has] = self._name_at(self._went, self._went_from, ended[has], last[has])
+        directory = self.lives.is_directory[moments.life[ended]]
+        gone = np.where(directory, CODE[EventKind.DIRECTORY_REMOVED], CODE[EventKind.DELETED])
+        kind = np.where(moments.freed[ended], gone, CODE[EventKind.ORPHAN_ADDED])
+        self._emit(kind, ended, np.full(len(ended), NO_ROW), name)
+        row, step = expand(last)
+        old = self._name_at(self._went, self._went_from, ended[row], step)
+        self._emit(EventKind.UNLINKED, ended[row], np.full(len(row), NO_ROW), old)
+
+    def _change_events(self) -> None:
+        """Lives that were there before and after: renamed, linked, unlinked."""
+        moments = self.moments
+        rest = np.flatnonzero(~moments.created & ~moments.freed & ~moments.orphaned)
+        came, went = moments.names_added[rest], moments.names_removed[rest]
+        pairs = np.minimum(came, went)
+        row, step = expand(pairs)
+        self._rename_events(
+            rest[row],
+            self._name_at(self._came, self._came_from, rest[row], step),
+            self._name_at(self._went, self._went_from, rest[row], step),
+        )
+        self._unpaired_additions(rest, came - pairs, pairs)
+        self._unpaired_removals(rest, went - pairs, pairs)
+        self._link_count_only_events(rest[(came == 0) & (went == 0)])
+
+    def _rename_events(self, moment: Any, name: Any, old: Any) -> None:
+        """Another name; where only one of the two is known it counts as renamed."""
+        folder = self.names.folder
+        both = (name >= 0) & (old >= 0)
+        moved = both & (folder[name] != folder[old]) if len(folder) else both
+        self._emit(
+            np.where(moved, CODE[EventKind.MOVED], CODE[EventKind.RENAMED]), moment, name, old
+        )
+
+    def _unpaired_additions(self, rest: Any, count: Any, start: Any) -> None:
+        """Names that came and none went for them."""
+        moments = self.moments
+        directory = self.lives.is_directory[moments.life[rest]]
+        delta, known, links = (
+            moments.link_delta[rest],
+            moments.link_delta_known[rest],
+            moments.links[rest],
+        )
+        linked = np.where(known, np.clip(delta, 0, count), np.where(links > 1, count, 0))
+        linked = np.where(directory, 0, linked)
+        self._link_events(rest, linked, start)
+        left = count - linked
+        row, step = expand(left)
+        which = rest[row]
+        name = self._name_at(self._came, self._came_from, which, (start + linked)[row] + step)
+        none = np.full(len(which), NO_ROW)
+        new = ~known[row] & moments.times_equal[which] & (links[row] == 1) & ~directory[row]
+        self._emit(EventKind.CREATED, which[new], name[new], none[new])
+        self._rename_events(which[~new], name[~new], none[~new])
+
+    def _unpaired_removals(self, rest: Any, count: Any, start: Any) -> None:
+        """Names that went and none is known to have come for them."""
+        moments = self.moments
+        directory = self.lives.is_directory[moments.life[rest]]
+        delta = np.where(directory, 0, moments.link_delta[rest])
+        maybe = moments.names_possibly_added[rest]
+        stayed = np.where(
+            moments.link_delta_known[rest] | directory, np.clip(count + delta, 0, count), maybe
+        )
+        found = np.minimum(np.minimum(stayed, maybe), count)
+        lost = np.where(moments.link_delta_known[rest] | directory, stayed - found, 0)
+        row, step = expand(found)
+        old = self._name_at(self._went, self._went_from, rest[row], start[row] + step)
+        name = self._name_at(self._maybe, self._maybe_from, rest[row], step)
+        self._used.append(name)
+        self._rename_events(rest[row], name, old)
+        row, step = expand(lost)
+        old = self._name_at(self._went, self._went_from, rest[row], (start + found)[row] + step)
+        self._rename_events(rest[row], np.full(len(row), NO_ROW), old)
+        row, step = expand(count - found - lost)
+        place = (start + found + lost)[row] + step
+        old = self._name_at(self._went, self._went_from, rest[row], place)
+        self._emit(EventKind.UNLINKED, rest[row], np.full(len(row), NO_ROW), old)
+
+    def _link_count_only_events(self, rest: Any) -> None:
+        """Link counts that changed where no directory block shows which name it was."""
+        moments = self.moments
+        rest = rest[~self.lives.is_directory[moments.life[rest]]]
+        delta = moments.link_delta[rest]
+        up = np.maximum(delta, 0)
+        found = np.minimum(up, moments.names_possibly_added[rest])
+        row, step = expand(found)
+        name = self._name_at(self._maybe, self._maybe_from, rest[row], step)
+        self._used.append(name)
+        self._emit(EventKind.LINKED, rest[row], name, np.full(len(row), NO_ROW))
+        for kind, count in (
+            (EventKind.LINKED, up - found),
+            (EventKind.UNLINKED, np.maximum(-delta, 0)),
+        ):
+            row, _ = expand(count)
+            none = np.full(len(row), NO_ROW)
+            self._emit(kind, rest[row], none, none)

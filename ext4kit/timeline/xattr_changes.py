@@ -1,0 +1,206 @@
+"""Changes of extended attributes and access control lists, in inode bodies and in blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ext4kit.filesystem import FileSystem
+from ext4kit.filesystem.xattrs import read_xattrs
+from ext4kit.history import TID_ON_DISK
+from ext4kit.journal import BlockHistory
+from ext4kit.parsers.inode import InodeTable
+from ext4kit.parsers.xattr import GOOD_OLD_SIZE, XATTR_BLOCK_HEADER
+from ext4kit.problems import Problems
+from ext4kit.timeline.events import CODE, EventKind, EventTable, event_table
+from ext4kit.timeline.transitions import InodeStatus, StateBatch
+
+ACL_PREFIX = b"system.posix_acl_"
+
+
+@dataclass(frozen=True, slots=True)
+class XattrChange:
+    """One attribute before and after; None where it was not there."""
+
+    name: bytes
+    old: bytes | None
+    new: bytes | None
+
+
+class XattrChangeFinder:
+    """Finds changed attributes.
+
+    Attributes:
+        found: the changes; `EventTable.new` of an attribute's event is a place in it.
+    """
+
+    def __init__(self, fs: FileSystem, history: BlockHistory) -> None:
+        self.fs, self.history = fs, history
+        self.found: list[XattrChange] = []
+        self._compared: set[tuple[int, int]] = set()  # (number, order)
+        self._holders: list[tuple[Any, ...]] = []  # columns: number, generation, order, block
+
+    def compare_states(self, states: StateBatch, rows: Any, before: Any) -> EventTable:
+        """Events of states whose attributes are not those of the state before.
+
+        Args:
+            states: the states.
+            rows: those to look at.
+            before: the states that they go on from.
+        """
+        self._note_block_owners(states)
+        table = states.table
+        differs = _inline_bodies_differ(table, rows, before)
+        differs |= table.file_acl[rows] != table.file_acl[before]
+        parts = []
+        for row, earlier in zip(rows[differs].tolist(), before[differs].tolist(), strict=True):
+            order = int(states.order[row])
+            self._compared.add((int(table.number[row]), order))
+            old = self._xattrs_of(table, earlier, order - 1)
+            new = self._xattrs_of(table, row, order)
+            parts += self._events(
+                old, new, int(table.number[row]), int(table.generation[row]), order,
+                bool(states.exact[row]), int(states.tag[row]),
+            )  # fmt: skip
+        return EventTable.concat(parts)
+
+    def compare_blocks(self, baseline: Any) -> EventTable:
+        """Events of attribute blocks that were changed in place, once all states were seen.
+
+        Args:
+            baseline: transaction orders -> the ones after which all changes are known.
+        """
+        number, generation, begin, end, block = self._block_owners()
+        parts: list[EventTable] = []
+        for changed, old_tag, tag in self._changed_blocks(np.unique(block)):
+            order, earlier = (int(self.history.log.tags.order[each]) for each in (tag, old_tag))
+            exact = earlier >= int(baseline(np.array([order]))[0])
+            first, last = np.searchsorted(block, [changed, changed + 1])
+            holding = (begin[first:last] < order) & (order < end[first:last])
+            for row in (first + np.flatnonzero(holding)).tolist():
+                if (int(number[row]), order) in self._compared:
+                    continue  # body and block were looked at together
+                old, new = (self._parse(b"", 0, self._read_copy(each)) for each in (old_tag, tag))
+                parts += self._events(
+                    old, new, int(number[row]), int(generation[row]), order, exact, tag
+                )
+        return EventTable.concat(parts)
+
+    # -- holders of blocks ----------------------------------------------------------------
+
+    def _note_block_owners(self, states: StateBatch) -> None:
+        """Note which inodes got or lost an attribute block, and when."""
+        table, before = states.table, np.maximum(states.previous_row, 0)
+        has = (table.file_acl != 0) & (states.stage >= InodeStatus.ORPHAN)
+        had = has[before] & (states.previous_row >= 0)
+        same = (table.file_acl == table.file_acl[before]) & had
+        same &= table.generation == table.generation[before]
+        turn = np.where(has, ~same, had) & ~states.repeated
+        rows = np.flatnonzero(turn)
+        if len(rows):
+            block = np.where(has, table.file_acl, 0)[rows]
+            order = states.order[rows]
+            self._holders.append((table.number[rows], table.generation[rows], order, block))
+
+    def _block_owners(self) -> tuple[Any, Any, Any, Any, Any]:
+        """(number, generation, begin, end, block): who had which block when, by block."""
+        nothing = (np.zeros(0, np.int64),) * 4
+        parts = zip(*[nothing, *self._holders], strict=True)
+        number, generation, begin, block = (np.concatenate(part) for part in parts)
+        sort = np.lexsort((begin, number))
+        number, generation, begin, block = (
+            column[sort] for column in (number, generation, begin, block)
+        )
+        end = np.full(len(number), TID_ON_DISK)
+        same = number[1:] == number[:-1]
+        end[:-1][same] = begin[1:][same]
+        kept = np.flatnonzero(block)
+        kept = kept[np.argsort(block[kept], kind="stable")]
+        return number[kept], generation[kept], begin[kept], end[kept], block[kept]
+
+    def _changed_blocks(self, blocks: Any) -> Iterator[tuple[int, int, int]]:
+        """(block, tag before, tag) of copies with other attributes than the copy before."""
+        history = self.history
+        chosen = np.flatnonzero(np.isin(history.blocks, blocks))
+        step, size = history.log.reader.chunk, XATTR_BLOCK_HEADER.size
+        for start in range(0, len(chosen), step):
+            places = chosen[max(start - 1, 0) : start + step]
+            data = history.log.read_copies(history.tag_rows[places])[:, size:]
+            follows = history.blocks[places[1:]] == history.blocks[places[:-1]]
+            differs = follows & (data[1:] != data[:-1]).any(axis=1)
+            for row in np.flatnonzero(differs).tolist():
+                old, new = places[row], places[row + 1]
+                block = int(history.blocks[new])
+                yield block, int(history.tag_rows[old]), int(history.tag_rows[new])
+
+    # -- attributes -----------------------------------------------------------------------
+
+    def _xattrs_of(self, table: InodeTable, row: int, order: int) -> dict[bytes, bytes]:
+        block = int(table.file_acl[row])
+        data = self._block_at(block, order) if block else None
+        return self._parse(table.raw[row].tobytes(), int(table.extra_isize[row]), data)
+
+    def _block_at(self, block: int, order: int) -> bytes | None:
+        """The attribute block as it was after a transaction."""
+        tag = int(self.history.newest_copies(np.array([block]), order)[0])
+        if tag >= 0:
+            return self._read_copy(tag)
+        rows, readable = self.fs.fetch(np.array([block]))
+        return rows[0].tobytes() if readable[0] else None
+
+    def _read_copy(self, tag: int) -> bytes:
+        return bytes(self.history.log.read_copies(np.array([tag]))[0].tobytes())
+
+    def _parse(self, raw: bytes, extra_isize: int, block: bytes | None) -> dict[bytes, bytes]:
+        """Attributes by name; a value in an inode of its own is told by that inode's number."""
+        return read_xattrs(raw, extra_isize, block, _external_value, Problems())
+
+    def _events(
+        self,
+        old: dict[bytes, bytes],
+        new: dict[bytes, bytes],
+        number: int,
+        generation: int,
+        order: int,
+        exact: bool,
+        tag: int,
+    ) -> list[EventTable]:
+        """One event an attribute that is not what it was."""
+        names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+        if not names:
+            return []
+        first = len(self.found)
+        self.found += [XattrChange(name, old.get(name), new.get(name)) for name in names]
+        kinds = [
+            EventKind.ACL if name.startswith(ACL_PREFIX) else EventKind.XATTR for name in names
+        ]
+        return [
+            event_table(
+                np.array([CODE[kind] for kind in kinds]),
+                len(names),
+                number=number,
+                generation=generation,
+                order=order,
+                exact=exact,
+                tag_row=tag,
+                new=np.arange(first, len(self.found)),
+            )
+        ]
+
+
+def _external_value(number: int, size: int) -> bytes:
+    return b"(in inode %d)" % number
+
+
+def _inline_bodies_differ(table: InodeTable, rows: Any, before: Any) -> Any:
+    """Per pair (bool): the bytes behind the extra fields are not the same."""
+    raw = table.raw[:, GOOD_OLD_SIZE:]
+    if not raw.shape[1]:
+        return np.zeros(len(rows), bool)
+    extra = np.minimum(table.extra_isize[rows], table.extra_isize[before])
+    differs = raw[rows] != raw[before]
+    differs &= np.arange(raw.shape[1]) >= extra[:, None]
+    return differs.any(axis=1)

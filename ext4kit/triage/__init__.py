@@ -1,0 +1,35 @@
+"""What a responder has to know of a file system first: facts collected once, for any renderer."""
+
+from ext4kit.triage.collecting import Triage, TriageOptions, triage
+from ext4kit.triage.facts import (
+    ActivityStats,
+    Bins,
+    CheckResult,
+    DeletionStats,
+    DiskMap,
+    FileSystemFacts,
+    JournalFacts,
+    JournalState,
+    MapCategory,
+)
+from ext4kit.triage.suspicions import RULES, Indicator, Rule, Sighting, Weight
+
+__all__ = [
+    "RULES",
+    "ActivityStats",
+    "Bins",
+    "DeletionStats",
+    "DiskMap",
+    "TriageOptions",
+    "CheckResult",
+    "FileSystemFacts",
+    "JournalFacts",
+    "Rule",
+    "Sighting",
+    "JournalState",
+    "Triage",
+    "Indicator",
+    "MapCategory",
+    "Weight",
+    "triage",
+]

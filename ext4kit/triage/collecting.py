@@ -1,0 +1,105 @@
+"""Everything collected: one pass over what is there, what is gone and what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Set
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+from ext4kit.filesystem import FileSystem
+from ext4kit.history.writer import Writer, find_writer
+from ext4kit.journal import Log
+from ext4kit.recovery import find_deleted
+from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
+from ext4kit.timeline import build_timeline
+from ext4kit.triage.activity import activity_stats
+from ext4kit.triage.deletions import deletion_stats
+from ext4kit.triage.disk import disk_map
+from ext4kit.triage.facts import (
+    ActivityStats,
+    CheckResult,
+    DeletionStats,
+    DiskMap,
+    FileSystemFacts,
+    JournalFacts,
+)
+from ext4kit.triage.identity import check_result, file_system_facts, journal_facts
+from ext4kit.triage.suspicions import Indicator, find_indicators
+from ext4kit.triage.victims import ZeroLengthFile, find_zero_length_files
+
+Progress = Callable[[int, int], None]  # (done, total)
+ProgressStep = Callable[[str], AbstractContextManager[Progress | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class TriageOptions:
+    """How much is collected.
+
+    Attributes:
+        sources: where deleted files are looked for.
+        verify: check all checksums and cross-references too.
+        first: files in the short lists: largest, latest.
+        rows: rows a table: deleted files, events, sightings a rule.
+        cells: of the map of the disk.
+    """
+
+    sources: Set[SearchSource] = ALL_SOURCES
+    verify: bool = True
+    first: int = 10
+    rows: int = 1000
+    cells: int = 960
+
+
+@dataclass(frozen=True, slots=True)
+class Triage:
+    """The facts about a file system.
+
+    Attributes:
+        health: None when it was not checked.
+        victims: how many files lost their content to a crash, and the newest of them.
+    """
+
+    identity: FileSystemFacts
+    writer: Writer
+    health: CheckResult | None
+    log: JournalFacts
+    deletions: DeletionStats
+    activity: ActivityStats
+    disk: DiskMap
+    suspicions: tuple[Indicator, ...]
+    victims: tuple[int, tuple[ZeroLengthFile, ...]]
+
+
+def _no_progress(_title: str) -> AbstractContextManager[Progress | None]:
+    return nullcontext()
+
+
+def triage(
+    fs: FileSystem, extent: TriageOptions = TriageOptions(), step: ProgressStep = _no_progress
+) -> Triage:  # noqa: B008
+    """Collect the facts about a file system; problems are added to `fs.problems`.
+
+    Args:
+        fs: the file system; open it with its journal replayed.
+        extent: how much.
+        step: called with a title before each long step; gives what is told of its progress.
+    """
+    log = Log.open(fs)
+    with step("searching free space") as show:
+        deleted = find_deleted(fs, sources=extent.sources, progress=show)
+    with step("reading the log") as show:
+        timeline = build_timeline(fs, show)
+    with step("checking"):
+        checked = check_result(fs) if extent.verify else None
+    journal = journal_facts(fs, log)
+    return Triage(
+        identity=file_system_facts(fs),
+        writer=find_writer(fs, log),
+        health=checked,
+        log=journal,
+        deletions=deletion_stats(deleted, extent.sources, extent.first, extent.rows),
+        activity=activity_stats(timeline, extent.rows),
+        disk=disk_map(fs, log, deleted, extent.cells),
+        suspicions=find_indicators(fs, deleted, timeline, extent.rows),
+        victims=find_zero_length_files(fs, log, journal.standing, timeline, extent.rows),
+    )

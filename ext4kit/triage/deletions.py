@@ -1,0 +1,51 @@
+"""Deleted files counted by grade and over time, the largest and the latest of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Set
+
+import numpy as np
+
+from ext4kit.history.places import Ground
+from ext4kit.recovery import DeletedFiles, Grade
+from ext4kit.recovery.search_sources import SearchSource
+from ext4kit.triage.bins import histogram_over_span
+from ext4kit.triage.facts import DeletionStats
+
+GRADES = tuple(Grade)
+
+
+def deletion_stats(
+    deleted: DeletedFiles, sources: Set[SearchSource], first: int, listed: int
+) -> DeletionStats:
+    """The deleted files in figures.
+
+    Args:
+        deleted: all of them.
+        sources: where they were looked for.
+        first: how many of the largest and of the latest.
+        listed: how many for a table.
+    """
+    files = deleted.files
+    grade = np.array([GRADES.index(file.grade) for file in files], np.int64)
+    size = np.array([min(file.size or 0, 1 << 60) for file in files], np.int64)
+    times = np.array([file.deletion_time or 0 for file in files], np.int64)
+    latest = [files[row] for row in np.argsort(-times, kind="stable")[:listed].tolist()]
+    largest = np.argsort(-size, kind="stable")[:first].tolist()
+    grounds = Counter(file.path_ground for file in files if file.path is not None)
+    names = deleted.removed_names()
+    counts = np.bincount(grade, minlength=len(GRADES)).tolist()
+    return DeletionStats(
+        total=len(files),
+        grades=dict(zip(GRADES, counts, strict=True)),
+        sizes={each: int(size[grade == place].sum()) for place, each in enumerate(GRADES)},
+        grounds={str(each): grounds[each] for each in Ground},
+        removed_names=None if names is None else len(names),
+        when=histogram_over_span(times, grade, tuple(map(str, GRADES))),
+        undated=int((times <= 0).sum()),
+        largest=tuple(files[row] for row in largest if files[row].size),
+        latest=tuple(file for file in latest[:first] if file.deletion_time),
+        listed=tuple(latest),
+        searched=tuple(str(source) for source in SearchSource if source in sources),
+    )

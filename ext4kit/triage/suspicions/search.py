@@ -1,0 +1,399 @@
+"""The rules held against everything that is known: live files, deleted ones, events, hints."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ext4kit.filesystem import FileSystem
+from ext4kit.filesystem.directories import DirTree
+from ext4kit.parsers.inode import Inode, InodeFlags, InodeTable
+from ext4kit.problems import Severity
+from ext4kit.recovery import DeletedFile, DeletedFiles, Grade
+from ext4kit.timeline import Event, EventKind, Timeline
+from ext4kit.timeline.events import CODE, KINDS
+from ext4kit.timeline.hints import HintKind
+from ext4kit.triage.suspicions.rules import RULES, Rule, Trait
+from ext4kit.units import NANOSECONDS
+
+EVENTS_LOOKED_AT = 500_000  # the newest ones; each costs some microseconds
+NAMES_LOOKED_AT = 400_000  # in folders that a rule names
+AGE = 60 * NANOSECONDS  # after this long, what sets times is no unpacking
+LOCKS = int(InodeFlags.IMMUTABLE | InodeFlags.APPEND)
+_MOUNT_POINTS = frozenset(
+    (b"/home /var /usr /opt /srv /boot /root /tmp /var/log /var/www /var/tmp /var/lib").split()
+)
+_BY_HINT = {hint: rule for rule in RULES for hint in rule.hints}
+
+
+@dataclass(slots=True)
+class Sighting:
+    """A file that meets a rule.
+
+    Attributes:
+        path: None when it is not known.
+        when: the time that counts, ns: of the newest event, of the deletion, or ctime.
+        seen: how it is known: "there", "deleted", kinds of events; in order.
+        size, mode: None when not known.
+        grade: of a deleted file, how much is left.
+        note: what else there is to say, plain text.
+        event: the newest event that met the rule, with its values.
+    """
+
+    path: bytes | None
+    inode: int | None
+    generation: int | None
+    when: int | None
+    seen: list[str]
+    size: int | None = None
+    mode: int | None = None
+    grade: Grade | None = None
+    note: str = ""
+    event: Event | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Indicator:
+    """A rule that is met.
+
+    Attributes:
+        count: how many files meet it.
+        sightings: the newest of them; bounded.
+    """
+
+    rule: Rule
+    count: int
+    sightings: tuple[Sighting, ...]
+
+
+@dataclass(slots=True)
+class _SightingIndex:
+    """Sightings by rule and life; a life is written down once a rule."""
+
+    kept: dict[str, dict[tuple[int | None, int | None, bytes | None], Sighting]] = field(
+        default_factory=dict
+    )
+
+    def add(self, rule: Rule, found: Sighting) -> None:
+        lives = self.kept.setdefault(rule.code, {})
+        life = (found.inode, found.generation, found.path if found.inode is None else None)
+        known = lives.setdefault(life, found)
+        if known is found:
+            return
+        known.seen += [how for how in found.seen if how not in known.seen]
+        known.when = max(filter(None, (known.when, found.when)), default=None)
+        known.note, known.event = known.note or found.note, found.event or known.event
+        known.grade = known.grade or found.grade
+
+
+def find_indicators(
+    fs: FileSystem, deleted: DeletedFiles, timeline: Timeline, most: int
+) -> tuple[Indicator, ...]:
+    """Everything that meets a rule, strong rules first.
+
+    Args:
+        fs: the file system.
+        deleted: its deleted files.
+        timeline: its events.
+        most: sightings a rule that are kept.
+    """
+    prefix = fs.superblock.last_mounted.rstrip(b"/")
+    search = _RuleMatcher(fs, prefix if prefix in _MOUNT_POINTS else b"")
+    search.events(timeline)
+    search.live()
+    search.deleted(deleted)
+    search.hints(timeline)
+    found = []
+    for rule in RULES:
+        lives = search.book.kept.get(rule.code, {})
+        newest = sorted(lives.values(), key=lambda one: -(one.when or 0))
+        if newest:
+            found.append(Indicator(rule, len(newest), tuple(newest[:most])))
+    return tuple(sorted(found, key=lambda one: one.rule.weight != "strong"))
+
+
+class _RulesByDirectory:
+    """Rules by the folders that they fit, each folder tried once."""
+
+    def __init__(self, rules: list[Rule]) -> None:
+        self._rules = rules
+        self._known: dict[bytes, list[Rule]] = {}
+
+    def of(self, path: bytes) -> list[Rule]:
+        """The rules that a path fits."""
+        folder = path.rpartition(b"/")[0]
+        rules = self._known.get(folder)
+        if rules is None:
+            rules = [rule for rule in self._rules if rule.matches_directory(folder)]
+            self._known[folder] = rules
+        return [rule for rule in rules if rule.matches_name(path)] if rules else rules
+
+
+class _RuleMatcher:
+    """One pass over each kind of thing.
+
+    Args:
+        fs: the file system.
+        prefix: where it is mounted, when that is a usual place.
+    """
+
+    def __init__(self, fs: FileSystem, prefix: bytes) -> None:
+        self.fs, self.prefix = fs, prefix
+        self.book = _SightingIndex()
+        self.tree: DirTree = fs.tree(path=prefix)
+        self._inside: dict[int, dict[bytes, int]] = {}  # of each folder that was asked for
+
+    # -- what is there --------------------------------------------------------------------
+
+    def live(self) -> None:
+        """Live files, by place and name, and by what the inode says."""
+        rules = [rule for rule in RULES if rule.live]
+        rows = self._rows_by_path(rules)
+        special = self._inodes_with_special_flags()
+        order = np.argsort(self.tree.inode, kind="stable")
+        numbers = self.tree.inode[order]
+        low, high = np.searchsorted(numbers, special), np.searchsorted(numbers, special, "right")
+        named = np.concatenate([rows, *(order[a:b] for a, b in zip(low, high, strict=True))])
+        named = np.unique(named.astype(np.int64))
+        for path, inode in self._files(named):
+            traits = inode_traits(inode)
+            for rule in rules:
+                if rule.needs <= traits and rule.matches(path):
+                    note = "setuid root" if _is_root_setuid(inode) else ""
+                    seen = Sighting(path, inode.number, inode.generation, inode.ctime, ["there"],
+                                    inode.size, inode.mode, note=note)  # fmt: skip
+                    self.book.add(rule, seen)
+
+    def _rows_by_path(self, rules: list[Rule]) -> Any:
+        """Rows of the tree that a rule may mean by its folder, or by a name that is odd."""
+        placed = [rule for rule in rules if rule.folder and Trait.SETUID not in rule.needs]
+        fits = [
+            any(rule.matches_directory(folder) for rule in placed) for folder in self.tree.folders
+        ]
+        rows = np.flatnonzero(np.array(fits, bool)[self.tree.folder])[:NAMES_LOOKED_AT]
+        return np.concatenate([rows, self._rows_with_odd_names()])
+
+    def _rows_with_odd_names(self) -> Any:
+        """Rows whose names have more than usual characters in usual places."""
+        names = self.tree.names
+        if not len(names):
+            return np.zeros(0, np.int64)
+        data = np.frombuffer(names.data, np.uint8)
+        odd = (data < 0x20) | (data == 0x7F) | (data == 0xE2)
+        before = np.concatenate([[0], np.cumsum(odd)])
+        inside = before[names.start + names.length] - before[names.start] > 0
+        first = data[names.start]
+        second = data[np.minimum(names.start + 1, len(data) - 1)]
+        third = data[np.minimum(names.start + 2, len(data) - 1)]
+        dot, blank = ord("."), ord(" ")
+        dotted = (first == dot) & ((second == dot) | (second == blank)) & (names.length > 1)
+        dotted &= (third == dot) | (third == blank) | (second == blank)
+        return np.flatnonzero(inside | dotted | (first == blank))
+
+    def _inodes_with_special_flags(self) -> Any:
+        """Numbers of live inodes that are setuid or locked."""
+        found = [np.zeros(0, np.int64)]
+        for table in self.fs.inode_batches():
+            alive = (table.links_count > 0) & (table.mode & 0xF000 == stat.S_IFREG)
+            special = (table.mode & 0o6000 != 0) & (table.mode & 0o111 != 0)
+            special |= (table.flags & LOCKS) != 0
+            found.append(table.number[alive & special])
+        return np.concatenate(found)
+
+    def _files(self, rows: Any) -> Iterator[tuple[bytes, Inode]]:
+        """(path, inode) of some rows of the tree, those left out whose inode cannot be."""
+        numbers = self.tree.inode[rows]
+        rows = rows[(numbers > 0) & (numbers <= self.fs.superblock.inodes_count)]
+        table: InodeTable = self.fs.inode_table(self.tree.inode[rows])
+        yield from zip(self.tree.paths_of(rows), table.each(), strict=True)
+
+    def inode_at(self, path: bytes) -> int:
+        """Inode number of a live path, 0 for none."""
+        folder, _, name = path.rpartition(b"/")
+        row = self._directories.get(folder)
+        if row is None:
+            return 0
+        if row not in self._inside:
+            first, last = np.searchsorted(self._by_folder[1], [row, row + 1])
+            rows = self._by_folder[0][first:last]
+            names, numbers = self.tree.names.take(rows).tolist(), self.tree.inode[rows].tolist()
+            self._inside[row] = dict(zip(names, numbers, strict=True))
+        return self._inside[row].get(name, 0)
+
+    @cached_property
+    def _directories(self) -> dict[bytes, int]:
+        return {folder: row for row, folder in enumerate(self.tree.folders)}
+
+    @cached_property
+    def _by_folder(self) -> tuple[Any, Any]:
+        """(rows of the tree by folder, the folder of each)."""
+        order = np.argsort(self.tree.folder, kind="stable")
+        return order, self.tree.folder[order]
+
+    # -- what is gone ---------------------------------------------------------------------
+
+    def deleted(self, deleted: DeletedFiles) -> None:
+        """Deleted files, and those that were still open."""
+        rules = _RulesByDirectory([rule for rule in RULES if rule.deleted])
+        orphans = set(self.fs.orphans)
+        for file in deleted:
+            if file.inode is None or file.superseded:
+                continue
+            if file.number in orphans:
+                self._running(file)
+            if file.path is not None:
+                self._deleted(self.prefix + file.path, file, file.inode, rules)
+
+    def _deleted(
+        self, path: bytes, file: DeletedFile, inode: Inode, rules: _RulesByDirectory
+    ) -> None:
+        fitting = rules.of(path)
+        if not fitting:
+            return
+        now = self.inode_at(path)
+        traits = inode_traits(inode) | (set() if now else {Trait.GONE})
+        for rule in fitting:
+            if rule.needs <= traits:
+                self.book.add(
+                    rule, _deleted_sighting(path, file, "another file has its path now" * bool(now))
+                )
+
+    def _running(self, file: DeletedFile) -> None:
+        rule = next(rule for rule in RULES if rule.code == "running-deleted")
+        assert file.inode is not None
+        if rule.needs <= inode_traits(file.inode):
+            path = None if file.path is None else self.prefix + file.path
+            self.book.add(rule, _deleted_sighting(path, file, "on the list of orphans"))
+
+    # -- what happened --------------------------------------------------------------------
+
+    def events(self, timeline: Timeline) -> None:
+        """Events of the kinds that rules ask for, the newest ones."""
+        rows = _relevant_events(timeline)
+        if len(rows) > EVENTS_LOOKED_AT:
+            what = f"the newest {EVENTS_LOOKED_AT:,} of {len(rows):,} events were held against them"
+            self.fs.problems.add("rules", what, Severity.NOTE)
+        rows = rows[-EVENTS_LOOKED_AT:]
+        by_kind = [
+            _RulesByDirectory([rule for rule in RULES if kind in rule.events]) for kind in KINDS
+        ]
+        kinds = timeline.events.kind[rows].tolist()
+        fitting = [
+            [] if path is None else by_kind[code].of(self.prefix + path)
+            for path, code in zip(timeline.paths_at(rows), kinds, strict=True)
+        ]
+        chosen = np.flatnonzero([bool(each) for each in fitting])
+        events = zip(chosen.tolist(), timeline.events_at(rows[chosen]), strict=True)
+        self._judge([(rule, event) for place, event in events for rule in fitting[place]])
+
+    def _judge(self, matched: list[tuple[Rule, Event]]) -> None:
+        """The events whose inode has what the rule asks for, as it is now."""
+        numbers = np.unique(np.array([event.inode for _, event in matched], np.int64))
+        now = dict(zip(numbers.tolist(), self.fs.inode_table(numbers).each(), strict=True))
+        aged: set[tuple[int, int]] = set()  # written here, whatever the times say now
+        for rule, event in sorted(matched, key=lambda pair: pair[1].kind is not EventKind.TIMES):
+            inode, life = now[event.inode], (event.inode, event.generation)
+            same = inode.generation == event.generation and inode.links_count > 0
+            traits = inode_traits(inode) if same else set(_ASSUMED)
+            traits |= event_traits(event, inode.crtime if same else None)
+            if Trait.AGED in traits or life in aged:
+                aged.add(life)
+                traits.add(Trait.FRESH)
+            if rule.needs <= traits:
+                size, mode = (inode.size, inode.mode) if same else (None, None)
+                assert event.path is not None
+                self.book.add(rule, Sighting(
+                    self.prefix + event.path, event.inode, event.generation, event.time,
+                    [str(event.kind)], size, mode, event=event,
+                ))  # fmt: skip
+
+    def hints(self, timeline: Timeline) -> None:
+        """Hints that are more than what every unpacked file gives."""
+        events = timeline.events
+        codes = np.array([int(hint) for hint in _BY_HINT])
+        rows = (events.kind == CODE[EventKind.HINT]) & np.isin(events.old_second, codes)
+        chosen = np.flatnonzero(rows)[-EVENTS_LOOKED_AT:]
+        hints = events.old_second[chosen].tolist()
+        for event, hint in zip(timeline.events_at(chosen), hints, strict=True):
+            path = None if event.path is None else self.prefix + (event.path or b"/")
+            self.book.add(_BY_HINT[HintKind(hint)], Sighting(
+                path, event.inode, event.generation, event.time, ["hint"], event=event
+            ))  # fmt: skip
+
+
+def _relevant_events(timeline: Timeline) -> Any:
+    """Rows of the events that can meet a rule by their kind and their values."""
+    events = timeline.events
+    kinds = sorted({CODE[kind] for rule in RULES for kind in rule.events})
+    wanted = np.isin(events.kind, kinds)
+    gained = (events.new & ~events.old & 0o6000) != 0
+    aged = events.new < timeline.commits.times_of(events.order) - AGE
+    locked = (events.new & LOCKS) != 0
+    for kind, holds in (
+        (EventKind.MODE, gained),
+        (EventKind.TIMES, aged),
+        (EventKind.FLAGS, locked),
+    ):
+        wanted &= (events.kind != CODE[kind]) | holds
+    return np.flatnonzero(wanted)
+
+
+_ASSUMED = (Trait.REGULAR, Trait.FRESH)  # of a file that is gone, told by events alone
+
+
+def inode_traits(inode: Inode) -> set[Trait]:
+    """What an inode's state says."""
+    regular = stat.S_ISREG(inode.mode)
+    executable = regular and bool(inode.mode & 0o111)
+    made = inode.crtime if inode.crtime is not None else inode.ctime
+    held = {
+        Trait.REGULAR: regular,
+        Trait.EXECUTABLE: executable,
+        Trait.SETUID: executable and bool(inode.mode & 0o6000),
+        Trait.FRESH: inode.mtime >= made - 2 * NANOSECONDS,
+        Trait.EMPTY: inode.size == 0,
+        Trait.STORED: inode.size > 0,
+        Trait.LINK: stat.S_ISLNK(inode.mode),
+        Trait.LOCKED: bool(inode.flags & LOCKS),
+    }
+    return {trait for trait, holds in held.items() if holds}
+
+
+def event_traits(event: Event, made: int | None) -> set[Trait]:
+    """What an event says by its old and new values.
+
+    Args:
+        event: the event.
+        made: when the inode was created, None when that is not known.
+    """
+    if event.kind is EventKind.MODE:
+        return {Trait.GAINED_SETUID} if _gained_setid(event.old, event.new) else set()
+    if event.kind is EventKind.TRUNCATED and event.new == 0:
+        return {Trait.EMPTY}
+    if event.kind is EventKind.TIMES and event.time is not None and made is not None:
+        mtime = int(event.new["mtime"])
+        late, past = event.time - made > AGE, mtime < made - AGE
+        return {Trait.AGED} if late and past and mtime != event.old["mtime"] else set()
+    return set()
+
+
+def _gained_setid(old: int, new: int) -> bool:
+    """A setuid bit, or a setgid bit on what can be run, that was not there."""
+    bits = new & ~old
+    return bool(bits & stat.S_ISUID or (bits & stat.S_ISGID and new & 0o111))
+
+
+def _deleted_sighting(path: bytes | None, file: DeletedFile, note: str) -> Sighting:
+    return Sighting(
+        path, file.number, file.generation, file.deletion_time, ["deleted"], file.size, file.mode,
+        file.grade, note,
+    )  # fmt: skip
+
+
+def _is_root_setuid(inode: Inode) -> bool:
+    return bool(inode.mode & stat.S_ISUID and inode.uid == 0 and stat.S_ISREG(inode.mode))

@@ -1,0 +1,111 @@
+"""Files that lost their content to a crash: written, named, and never given blocks.
+
+With delayed allocation a file gets its blocks, and then its size, up to half a minute after it
+was written. When the power goes in between, its name and times are there and its size is 0.
+Source: kernel Documentation/admin-guide/ext4.rst, delayed allocation.
+"""
+
+from __future__ import annotations
+
+import stat
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ext4kit.filesystem import FileSystem
+from ext4kit.history.journal_gaps import find_journal_gaps
+from ext4kit.journal import Log
+from ext4kit.timeline import EventKind, Timeline
+from ext4kit.timeline.events import CODE
+from ext4kit.triage.facts import JournalState
+from ext4kit.units import NANOSECONDS
+
+WRITEBACK = 45 * NANOSECONDS  # dirty pages are written out after 30 s, looked for every 5 s
+SLACK = 1 * NANOSECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class ZeroLengthFile:
+    """A file that is empty and was written shortly before the power went.
+
+    Attributes:
+        path: None when no name leads to it.
+        written: its mtime, ns; crash_time: the last commit before the power went, ns.
+        was_new: it was new; else it was cut to be written anew.
+    """
+
+    path: bytes | None
+    inode: int
+    written: int
+    crash_time: int
+    was_new: bool
+
+
+def find_zero_length_files(
+    fs: FileSystem, log: Log | None, standing: JournalState, timeline: Timeline, most: int
+) -> tuple[int, tuple[ZeroLengthFile, ...]]:
+    """How many there are, and the newest of them.
+
+    Args:
+        fs: the file system.
+        log: its log.
+        standing: of the log.
+        timeline: its events.
+        most: how many to give.
+    """
+    stops = _crash_times(log, standing)
+    if not len(stops):
+        return 0, ()
+    events = timeline.events
+    emptied = (events.kind == CODE[EventKind.TRUNCATED]) & (events.new == 0)
+    cut = np.unique(events.number[emptied])
+    none = (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, bool))
+    found = [none, *(_select(table, stops, cut) for table in fs.inode_batches())]
+    columns = [np.concatenate(each) for each in zip(*found, strict=True)]
+    order = np.argsort(-columns[1], kind="stable")[:most]
+    number, written, stopped, made = (column[order].tolist() for column in columns)
+    names = _paths(fs, number)
+    victims = zip(map(names.get, number), number, written, stopped, made, strict=True)
+    return len(columns[0]), tuple(ZeroLengthFile(*values) for values in victims)
+
+
+def _crash_times(log: Log | None, standing: JournalState) -> Any:
+    """When the power went, ns, ascending: the last commit before each time."""
+    if log is None:
+        return np.zeros(0, np.int64)
+    breaks = find_journal_gaps(log)
+    stops = [breaks.commit_time[~breaks.unmounted & ~breaks.transactions_lost]]
+    if standing is JournalState.TO_REPLAY:
+        known = log.transactions
+        stops.append(known.commit_time_ns[np.flatnonzero(known.committed)[-1:]])
+    times = np.concatenate(stops)
+    return np.sort(times[times > 0])
+
+
+def _select(table: Any, stops: Any, cut: Any) -> tuple[Any, Any, Any, Any]:
+    """(number, mtime, time of the stop, it was new) of the victims in a piece of the table.
+
+    What is made empty has one time in all its fields, what is touched one in two of them; what
+    was written has a later mtime. An old file has to be one that was emptied.
+    """
+    empty = (table.mode & 0xF000 == stat.S_IFREG) & (table.size == 0) & (table.links_count > 0)
+    empty &= table.mtime == table.ctime
+    born = np.where(table.extra_isize >= 24, table.crtime, table.atime)
+    made = (table.mtime > born) & (table.mtime > table.atime) & (table.mtime - born < WRITEBACK)
+    rows = np.flatnonzero(empty & (made | np.isin(table.number, cut)))
+    mtime = table.mtime[rows]
+    place = np.searchsorted(stops, mtime - SLACK)
+    stop = stops[np.minimum(place, len(stops) - 1)]
+    near = (place < len(stops)) & (stop - mtime < WRITEBACK)
+    rows, mtime, stop = rows[near], mtime[near], stop[near]
+    return table.number[rows], mtime, stop, made[rows]
+
+
+def _paths(fs: FileSystem, numbers: list[int]) -> dict[int, bytes]:
+    """A path of each inode that has one."""
+    if not numbers:
+        return {}
+    tree = fs.tree()
+    rows = np.flatnonzero(np.isin(tree.inode, np.array(numbers, np.int64)))
+    return dict(zip(tree.inode[rows].tolist(), tree.paths_of(rows), strict=True))

@@ -1,0 +1,1 @@
+"""One scan of what no live file has: free blocks, and journal blocks that no descriptor names."""

@@ -1,0 +1,186 @@
+"""Whose a block is: the seed of its checksum, looked up among all known inodes.
+
+An inode's seed is made of its number and generation. Known are all inodes on disk, live and
+deleted, those that the log shows, and those in pieces of inode tables found elsewhere. A block
+with `.` in it tells its owner's number, from which the generation follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ext4kit.arrays.grouping import starts_group
+from ext4kit.filesystem import FileSystem
+from ext4kit.history import History
+from ext4kit.parsers.checksums import crc32c_rows, crc32c_words
+from ext4kit.parsers.inode import inode_seeds, parse_inodes
+from ext4kit.parsers.superblock import Superblock
+from ext4kit.unallocated.metadata import (
+    INODES,
+    NO_SEED,
+    MetadataBlocks,
+    read_metadata_blocks,
+)
+from ext4kit.unallocated.space import UnallocatedSpace
+
+NO_ROW = -1
+_PIECES_AT_ONCE = 2048
+
+
+class SeedIndex:
+    """Inodes by the seeds of their checksums.
+
+    Args:
+        superblock: the file system's.
+        number: int64 (n,) inode numbers, pairs may be there several times.
+        generation: int64 (n,).
+        others: superblocks with seeds that were in force before.
+
+    Attributes:
+        superblock: as given.
+        number: of the known pairs, by seed; generation: likewise.
+    """
+
+    def __init__(
+        self,
+        superblock: Superblock,
+        number: Any,
+        generation: Any,
+        others: tuple[Superblock, ...] = (),
+    ) -> None:
+        self.superblock = superblock
+        pairs = np.sort(number << 32 | generation)
+        pairs = pairs[starts_group(pairs)]
+        number, generation = pairs >> 32, pairs & 0xFFFFFFFF
+        each = [inode_seeds(then, number, generation) for then in (superblock, *others)]
+        seeds = np.concatenate(each).astype(np.int64)
+        number, generation = np.tile(number, len(each)), np.tile(generation, len(each))
+        keys = np.sort(seeds << 31 | np.arange(len(seeds)))  # quicker than sorting indirectly
+        order = keys & 0x7FFFFFFF
+        self.number, self.generation = number[order], generation[order]
+        self._seeds = keys >> 31
+
+    def rows_of(self, seeds: Any) -> Any:
+        """Row of the only pair with each seed, NO_ROW for none or several."""
+        low = np.searchsorted(self._seeds, seeds)
+        high = np.searchsorted(self._seeds, seeds, side="right")
+        return np.where((high - low == 1) & (seeds != NO_SEED), low, NO_ROW)
+
+    def inodes_of(self, seeds: Any) -> tuple[Any, Any]:
+        """(inode number, generation) of each seed's owner; number 0 where it is not known."""
+        row = self.rows_of(seeds)
+        known = row != NO_ROW
+        number, generation = np.zeros((2, len(row)), np.int64)
+        number[known], generation[known] = self.number[row[known]], self.generation[row[known]]
+        return number, generation
+
+
+def index_known_inodes(
+    past: History, space: UnallocatedSpace, structures: MetadataBlocks
+) -> SeedIndex:
+    """All inodes that anything tells of.
+
+    Args:
+        past: the states that the log and the disk show.
+        space: where the structures were found.
+        structures: what was found there.
+    """
+    superblock = past.fs.superblock
+    numbers, generations = [past.states.table.number], [past.states.table.generation]
+    for number, generation in _disk_inodes(past.fs):
+        numbers.append(number)
+        generations.append(generation)
+    for number, generation in _found_inodes(space, structures):
+        numbers.append(number)
+        generations.append(generation)
+    told = structures.take((structures.stated_number > 0) & (structures.seed != NO_SEED))
+    numbers.append(told.stated_number)
+    generations.append(_solve_generations(superblock, told.stated_number, told.seed))
+    pairs = np.concatenate(numbers), np.concatenate(generations)
+    return SeedIndex(superblock, *pairs, past.epochs.superblocks[1:])
+
+
+def _disk_inodes(fs: FileSystem) -> Iterator[tuple[Any, Any]]:
+    for table in fs.inode_batches():
+        used = (table.mode != 0) | (table.generation != 0)
+        yield table.number[used], table.generation[used]
+
+
+def _found_inodes(space: UnallocatedSpace, structures: MetadataBlocks) -> Iterator[tuple[Any, Any]]:
+    pieces = structures.of_kind(INODES)
+    pieces = pieces.take(pieces.stated_number > 0)
+    for at in range(0, len(pieces), _PIECES_AT_ONCE):
+        some = pieces.take(slice(at, at + _PIECES_AT_ONCE))
+        number, rows = inode_slots(space.fs.superblock, some, read_metadata_blocks(space, some))
+        table = parse_inodes(rows, number, space.fs.superblock)
+        used = table.mode != 0
+        yield table.number[used], table.generation[used]
+
+
+def number_inode_blocks(
+    fs: FileSystem, space: UnallocatedSpace, structures: MetadataBlocks
+) -> MetadataBlocks:
+    """The structures, with the numbers of inode table pieces whose checksums do not tell them.
+
+    The generations in a piece are compared with those on disk: a piece is told by the inodes
+    that are the same still, when they agree. What is not told so may be no inodes at all: it
+    is left out.
+    """
+    open_rows = np.flatnonzero((structures.kind == INODES) & (structures.stated_number == 0))
+    if not len(open_rows):
+        return structures
+    nobody = np.zeros(1, np.int64), np.full(1, -1)  # a generation that no inode has
+    known = [nobody, *_disk_inodes(fs)]
+    numbers, generations = (np.concatenate(part) for part in zip(*known, strict=True))
+    order = np.argsort(generations, kind="stable")
+    numbers, generations = numbers[order], generations[order]
+    single = np.ones(len(generations), bool)
+    single[1:] &= generations[1:] != generations[:-1]
+    single[:-1] &= generations[1:] != generations[:-1]
+    numbers, generations = numbers[single], generations[single]
+    found = structures.stated_number.copy()
+    for at in range(0, len(open_rows), _PIECES_AT_ONCE):
+        rows = open_rows[at : at + _PIECES_AT_ONCE]
+        data = read_metadata_blocks(space, structures.take(rows))
+        found[rows] = _numbers_by_generation(fs.superblock, data, numbers, generations)
+    told = replace(structures, stated_number=found)
+    return told.take((told.kind != INODES) | (found > 0))
+
+
+def _numbers_by_generation(
+    superblock: Superblock, data: Any, numbers: Any, generations: Any
+) -> Any:
+    """Number of the first slot of each piece, 0 where the inodes disagree or none is known."""
+    size = superblock.inode_size
+    per_block = superblock.block_size // size
+    slots = data[:, : per_block * size].reshape(-1, size)
+    table = parse_inodes(slots, np.zeros(len(slots), np.int64), superblock)
+    place = np.minimum(np.searchsorted(generations, table.generation), len(generations) - 1)
+    slot = np.arange(len(slots)) % per_block
+    first = numbers[place] - slot
+    same = (table.mode != 0) & (generations[place] == table.generation)
+    same &= (first - 1) % superblock.inodes_per_group % per_block == 0
+    same = same.reshape(-1, per_block)
+    first = np.where(same, first.reshape(-1, per_block), 0)
+    low = np.where(same, first, np.iinfo(np.int64).max).min(axis=1)
+    high = first.max(axis=1)
+    return np.where(low == high, high, 0)
+
+
+def inode_slots(superblock: Superblock, pieces: MetadataBlocks, data: Any) -> tuple[Any, Any]:
+    """(inode number, uint8 rows) of all slots in pieces of inode tables."""
+    size = superblock.inode_size
+    per_block = superblock.block_size // size
+    number = pieces.stated_number[:, None] + np.arange(per_block)
+    rows = data[:, : per_block * size].reshape(-1, size)
+    return number.reshape(-1), rows
+
+
+def _solve_generations(superblock: Superblock, number: Any, seed: Any) -> Any:
+    """The generations with which the inodes `number` have the seeds."""
+    raw = np.ascontiguousarray(number.astype("<u4")).view(np.uint8).reshape(-1, 4)
+    return crc32c_words(crc32c_rows(superblock.seed, raw).astype(np.int64), seed)

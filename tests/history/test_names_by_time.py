@@ -1,0 +1,39 @@
+"""Of which transaction a time of an inode can be."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ext4kit.history.beginnings import TICK, Beginnings
+from ext4kit.history.directory_blocks import TID_BEFORE_LOG
+from ext4kit.history.history import TID_ON_DISK
+from ext4kit.history.journal_gaps import NO_RESTART
+from ext4kit.history.names import NameHistory
+
+SECOND = 1_000_000_000
+COMMITS = {7: 100 * SECOND, 8: 200 * SECOND}
+
+
+@pytest.mark.parametrize(
+    ("time", "order"),
+    [
+        (100 * SECOND - 1, TID_BEFORE_LOG),
+        (
+            100 * SECOND + TICK // 2,
+            TID_BEFORE_LOG,
+        ),  # the commit's clock may have stood still that long
+        (100 * SECOND + TICK + 1, 7),
+        (200 * SECOND + TICK // 2, 7),
+        (200 * SECOND + TICK + 1, TID_ON_DISK - 1),
+    ],
+)
+def test_a_commit_counts_as_over_a_tick_after_its_time(time: int, order: int) -> None:
+    history: Any = NameHistory.__new__(NameHistory)
+    states: Any = SimpleNamespace(tid=np.zeros(0, np.int64))
+    breaks = SimpleNamespace(restarted_at=NO_RESTART)
+    history.past = SimpleNamespace(beginnings=Beginnings(COMMITS, states), gaps=breaks)
+    assert history.before(time) == order
