@@ -13,7 +13,7 @@ from ext4kit.carving.result import EndEvidence
 from ext4kit.errors import AccessError
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.blocks import BlockReader
-from ext4kit.filetypes.lengths import LENGTHS, Budget, Stated, Window
+from ext4kit.filetypes.lengths import LENGTHS, Budget, ContentReader, Stated
 from ext4kit.filetypes.signatures import (
     SIGNATURE_NAMES,
     WEAK_SIGNATURES,
@@ -95,7 +95,7 @@ class FormatSizer:
         """Add the file that starts at a position; one past its last position."""
         if not fresh and _SHORT[kind]:
             return None
-        window = Window(
+        window = ContentReader(
             self.reader,
             lambda first, count: self.ground.runs_of(at + first, count),
             stop - at,
@@ -127,7 +127,9 @@ class FormatSizer:
         low, high = np.searchsorted(self.starts, [at + 1, last + 1])
         return bool(high > low)
 
-    def _confirm_end(self, window: Window, at: int, stated: Stated) -> tuple[int, EndEvidence]:
+    def _confirm_end(
+        self, window: ContentReader, at: int, stated: Stated
+    ) -> tuple[int, EndEvidence]:
         """The size, and how it is known: zeros behind it, or a little more content and zeros."""
         block = window.block_size
         last = at + (stated.size - 1) // block
@@ -187,7 +189,7 @@ def _size_in_blocks(
             first, count = max(first - length, 0), count - here
         return found
 
-    window = Window(reader, place, sum(length for _, length in blocks), budget)
+    window = ContentReader(reader, place, sum(length for _, length in blocks), budget)
     stated = LENGTHS[SIGNATURE_NAMES[kind]](window)
     if stated is None or not window.zeros_behind(stated.size):
         return 0

@@ -27,7 +27,7 @@ _KINDS = {  # module and name of each type; loaded when it is asked for
     "extraction": ("report.extraction:ExtractionRecord",),
     "file": ("export.tabular:FileRecord",),
     "file system": ("report.triage.records:FileSystemRecord",),
-    "finding": ("report.verify:FindingRecord", "journal.audit:Finding"),
+    "finding": ("report.verify:FindingRecord", "journal.audit:AuditFinding"),
     "found file system": ("report.found:FoundRecord",),
     "gap": ("journal.audit:TidGap",),
     "group": ("report.group_facts:GroupRecord",),

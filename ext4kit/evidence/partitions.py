@@ -15,7 +15,7 @@ from ext4kit.evidence.source import Source, Window, peek, sector_size
 from ext4kit.problems import Problems, Severity
 
 if TYPE_CHECKING:
-    from ext4kit.evidence.sleuthkit import Table
+    from ext4kit.evidence.sleuthkit import PartitionTable
 
 # Tables within partitions: a BSD label in a slice, a disk image written to a partition.
 DEPTH_LIMIT = 3
@@ -121,7 +121,7 @@ def _read_table(window: Window, parent: Partition, problems: Problems) -> list[P
     return [each for each in parts if _is_within(each, parent)]
 
 
-def _table(window: Window) -> Table | None:
+def _table(window: Window) -> PartitionTable | None:
     """The table at the start of a disk; an MBR does not say how large the sectors are it counts."""
     from ext4kit.evidence.sleuthkit import read_table
 
@@ -132,7 +132,7 @@ def _table(window: Window) -> Table | None:
     return large if large and _fits_better(window, large, table) else table
 
 
-def _fits_better(window: Window, large: Table, small: Table | None) -> bool:
+def _fits_better(window: Window, large: PartitionTable, small: PartitionTable | None) -> bool:
     """Whether an MBR makes sense with sectors of 4,096 bytes, and none with such of 512.
 
     All that it lists has to be there then, and some of it has to be something that is known,
@@ -150,14 +150,14 @@ def _fits_better(window: Window, large: Table, small: Table | None) -> bool:
     return is_hinted or _has_known(window, large)
 
 
-def _has_known(window: Window, table: Table) -> bool:
+def _has_known(window: Window, table: PartitionTable) -> bool:
     """Whether one of the partitions of a table holds something that is known."""
     size = table.sector_size
     parts = (Window(window, each.start * size, each.sectors * size) for each in table.entries)
     return any(identify(part).kind != UNKNOWN for part in parts)
 
 
-def _tell(table: Table, parent: Partition, problems: Problems) -> None:
+def _tell(table: PartitionTable, parent: Partition, problems: Problems) -> None:
     where = f"{table.scheme} partition table at byte {parent.offset:,}"
     if table.is_backup:
         text = "the first table is damaged; the backup at the end is used"
@@ -175,7 +175,7 @@ def _is_within(part: Partition, parent: Partition) -> bool:
     return part.size > 0 and part.offset >= parent.offset and not is_whole
 
 
-def _shift(table: Table, start: int) -> int:
+def _shift(table: PartitionTable, start: int) -> int:
     """Sectors to take off: older BSD labels count from the disk's start, not the slice's."""
     starts = [entry.start for entry in table.entries]
     is_absolute = table.scheme == "bsd" and starts and min(starts) >= start

@@ -74,7 +74,7 @@ def _lvm(raw: bytes) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class SignatureField:
     """A label or UUID: where it is, counted from the start of the volume, and how it is spelled."""
 
     offset: int
@@ -89,22 +89,22 @@ class Magic:
     kind: str
     offset: int
     magic: bytes
-    label: Field | None = None
-    uuid: Field | None = None
+    label: SignatureField | None = None
+    uuid: SignatureField | None = None
 
 
-def _name(offset: int, length: int) -> Field:
-    return Field(offset, length, _text)
+def _name(offset: int, length: int) -> SignatureField:
+    return SignatureField(offset, length, _text)
 
 
-def _id(offset: int) -> Field:
-    return Field(offset, 16, _dce)
+def _id(offset: int) -> SignatureField:
+    return SignatureField(offset, 16, _dce)
 
 
 def _lvm_labels() -> Iterator[Magic]:
     """An LVM label stands in one of the first four sectors."""
     for sector in range(0, 2048, 512):
-        uuid = Field(sector + 32, 32, _lvm)
+        uuid = SignatureField(sector + 32, 32, _lvm)
         yield Magic("lvm2", sector + 24, b"LVM2 001", uuid=uuid)
 
 
@@ -132,8 +132,8 @@ FIRST_SECTOR_MAGICS = (
     Magic("luks1", 0, LUKS + b"\0\x01", uuid=_name(168, 40)),
     Magic("luks2", 0, LUKS + b"\0\x02", _name(24, 48), _name(168, 40)),
     Magic("bitlocker", 3, b"-FVE-FS-"),
-    Magic("ntfs", 3, b"NTFS    ", uuid=Field(72, 8, _serial64)),
-    Magic("exfat", 3, b"EXFAT   ", uuid=Field(100, 4, _serial32)),
+    Magic("ntfs", 3, b"NTFS    ", uuid=SignatureField(72, 8, _serial64)),
+    Magic("exfat", 3, b"EXFAT   ", uuid=SignatureField(100, 4, _serial32)),
     Magic("apfs", 32, b"NXSB", uuid=_id(72)),
     Magic("squashfs", 0, b"hsqs"),
     Magic("linux_raid", 0, RAID, _name(32, 32), _id(16)),
@@ -163,7 +163,9 @@ LATER_MAGICS = (
     *_reiserfs(),
     Magic("reiser4", 64 * KIB, b"ReIsEr4"),
     Magic("jfs", 32 * KIB, b"JFS1", _name(32 * KIB + 152, 16), _id(32 * KIB + 136)),
-    Magic("f2fs", KIB, b"\x10\x20\xf5\xf2", Field(KIB + 124, 1024, _utf16), _id(KIB + 108)),
+    Magic(
+        "f2fs", KIB, b"\x10\x20\xf5\xf2", SignatureField(KIB + 124, 1024, _utf16), _id(KIB + 108)
+    ),
     Magic("erofs", KIB, b"\xe2\xe1\xf5\xe0", _name(KIB + 64, 16), _id(KIB + 48)),
     Magic("linux_raid", 4 * KIB, RAID, _name(4 * KIB + 32, 32), _id(4 * KIB + 16)),
     Magic("bcache", 4 * KIB + 24, bytes.fromhex("c68573f64e1a45ca8265f57f48ba6d81")),
@@ -192,7 +194,7 @@ OWNERS_OF_FIRST_SECTOR = frozenset(
 # ------------------------------------------------------------------------------------ reading
 
 
-def _spelled(source: Source, field: Field | None) -> str:
+def _spelled(source: Source, field: SignatureField | None) -> str:
     if field is None:
         return ""
     raw = peek(source, field.offset, field.length)

@@ -32,7 +32,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PartitionTable:
     """A partition table.
 
     Attributes:
@@ -107,7 +107,7 @@ def _claimed_size(source: Source) -> int:
     return max(ends, default=0) * _SECTOR
 
 
-def read_table(source: Source, sector: int = _SECTOR) -> Table | None:
+def read_table(source: Source, sector: int = _SECTOR) -> PartitionTable | None:
     """The partition table at the start of a source, or None when TSK knows none there.
 
     Args:
@@ -117,7 +117,7 @@ def read_table(source: Source, sector: int = _SECTOR) -> Table | None:
     info = _open(_Image(source, sector))
     if info is None:
         return None
-    return Table(
+    return PartitionTable(
         scheme=_SCHEMES.get(int(info.info.vstype), "other"),
         sector_size=int(info.info.block_size) * sector // _SECTOR,
         is_backup=bool(info.info.is_backup),

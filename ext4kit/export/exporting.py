@@ -17,7 +17,7 @@ from ext4kit.export.dfxml import Dfxml
 from ext4kit.export.digests import Digester
 from ext4kit.export.format import Format, Subject, TextFormat
 from ext4kit.export.rows import Batch, Progress, RowState, gone_batches, live_batches
-from ext4kit.export.tabular import JsonLines, Table
+from ext4kit.export.tabular import CsvTable, JsonLines
 from ext4kit.export.timesketch import TimesketchCsv, TimesketchJsonl
 from ext4kit.output.new_file import new_file, new_text
 from ext4kit.problems import Problem
@@ -31,7 +31,7 @@ TEXT_FORMATS: dict[str, type[TextFormat]] = {
     "timesketch-jsonl": TimesketchJsonl,
     "dfxml": Dfxml,
     "case-uco": CaseUco,
-    "csv": Table,
+    "csv": CsvTable,
     "jsonl": JsonLines,
 }
 DATABASE = "db"

@@ -31,7 +31,7 @@ def guarded(text: str) -> str:
     return f"'{text}" if text[:1] in _GUARDED and text else text
 
 
-class Table(TextFormat):
+class CsvTable(TextFormat):
     """CSV with a line of headings; text in quotes, numbers bare."""
 
     def begin(self) -> None:

@@ -23,7 +23,7 @@ from ext4kit.history.directory_blocks import TID_BEFORE_LOG, DirectoryBlockHisto
 from ext4kit.history.entry_intervals import SLACK_ENTRY, EntryIntervals, find_entry_intervals
 from ext4kit.history.history import TID_ON_DISK, UNREPLAYED, History
 from ext4kit.history.journal_gaps import NO_RESTART
-from ext4kit.history.places import FOREVER, Ground, LiveFolders, Place
+from ext4kit.history.places import FOREVER, DirectoryPlace, Ground, LiveFolders
 from ext4kit.history.removed import Bond, Removed, bound, changed, distinct, folder_times
 from ext4kit.parsers.directory import MODES
 from ext4kit.units import NANOSECONDS
@@ -337,7 +337,7 @@ class NameHistory:
             for folder, row in zip(folders, rows.tolist(), strict=True)
         ]
 
-    def places(self, rows: Any, deaths: Any) -> list[Place | None]:
+    def places(self, rows: Any, deaths: Any) -> list[DirectoryPlace | None]:
         """As `paths_at_removal`, with what each path rests on.
 
         A removed entry does not tell when it went: that is taken to be the time (ns) at which its
@@ -351,16 +351,16 @@ class NameHistory:
         ):
             paths[at] = path
         times = changed(self.past)[names.instance[rows]].tolist()
-        found: list[Place | None] = []
+        found: list[DirectoryPlace | None] = []
         for row, path, time in zip(rows.tolist(), paths, times, strict=True):
-            place = None if path is None else Place(path, Ground.JOURNAL)
+            place = None if path is None else DirectoryPlace(path, Ground.JOURNAL)
             folder = int(names.directory[row])
             if (
                 path is None
                 and (int(names.instance[row]), folder, names.name[row]) in self._standing
             ):
                 above = self.folder_place(folder, time)
-                place = above and Place(above.path + b"/" + names.name[row], above.ground)
+                place = above and DirectoryPlace(above.path + b"/" + names.name[row], above.ground)
             found.append(place)
         return found
 
@@ -372,7 +372,7 @@ class NameHistory:
         lives = self.removed.life[named].tolist()
         return set(zip(lives, found.directory.tolist(), found.name, strict=True))
 
-    def folder_place(self, folder: int, time: int) -> Place | None:
+    def folder_place(self, folder: int, time: int) -> DirectoryPlace | None:
         """Where a directory (as in `directory_path`) stood at a time (ns), None if that is unknown.
 
         One that is gone stood where it was when it went itself.
@@ -381,7 +381,7 @@ class NameHistory:
         while folder not in passed:
             passed.add(folder)
             if (place := self._told_place(folder, time)) is not None:
-                return Place(place.path + below, Ground.PRESENT_PLACE) if below else place
+                return DirectoryPlace(place.path + below, Ground.PRESENT_PLACE) if below else place
             row = -1 if folder < 0 else int(self.last_name_rows(np.array([folder]))[0])
             if row < 0 or self.past.is_allocated[folder]:
                 return None
@@ -389,11 +389,11 @@ class NameHistory:
             folder = int(self.name_table.directory[row])
         return None
 
-    def _told_place(self, folder: int, time: int) -> Place | None:
+    def _told_place(self, folder: int, time: int) -> DirectoryPlace | None:
         """The same of one that lives, or of which the log tells."""
         when = self.before(time)
         if when != TID_BEFORE_LOG and (path := self.directory_path(folder, when)) is not None:
-            return Place(path, Ground.JOURNAL)
+            return DirectoryPlace(path, Ground.JOURNAL)
         row = -1
         if folder < 0 or self.past.is_allocated[folder]:
             row = int(self.live.rows(np.array([self._inode_of(folder)]))[0])
@@ -404,7 +404,7 @@ class NameHistory:
             return None
         path = self.live.path(self._inode_of(folder))
         ground = Ground.PROVEN if is_proven else Ground.PRESENT_PLACE
-        return None if path is None else Place(path, ground)
+        return None if path is None else DirectoryPlace(path, ground)
 
     @cached_property
     def live(self) -> LiveFolders:

@@ -32,7 +32,7 @@ class Ground(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DirectoryPlace:
     """A path, and what it rests on."""
 
     path: bytes

@@ -17,7 +17,7 @@ from ext4kit.problems import Problems
 if TYPE_CHECKING:
     from ext4kit.filesystem import FileSystem
     from ext4kit.filetypes.identify import Kind
-    from ext4kit.recovery.proof import Evidence
+    from ext4kit.recovery.proof import EvidencePlaces
     from ext4kit.recovery.removed_names import RemovedName
     from ext4kit.recovery.xattrs import FileXattrs
 
@@ -99,13 +99,15 @@ class DeletedFile:
     _signature: int = field(repr=False, default=0)
     _content: Content | None = field(repr=False, compare=False, default=None)
     _attributes: Callable[[], FileXattrs] | None = field(repr=False, compare=False, default=None)
-    _evidence: Callable[[], Evidence | None] | None = field(repr=False, compare=False, default=None)
+    _evidence: Callable[[], EvidencePlaces | None] | None = field(
+        repr=False, compare=False, default=None
+    )
 
     def xattrs(self) -> FileXattrs | None:
         """Its extended attributes, worked out anew each time; None where no inode is known."""
         return None if self._attributes is None else self._attributes()
 
-    def evidence(self) -> Evidence | None:
+    def evidence(self) -> EvidencePlaces | None:
         """Where in the image its facts stand, as plain JSON values; None where it is unknown."""
         return None if self._evidence is None else self._evidence()
 

@@ -12,7 +12,7 @@ from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.history import History
 from ext4kit.history.directory_blocks import TID_BEFORE_LOG
 from ext4kit.history.names import NameHistory
-from ext4kit.history.places import Ground, Place
+from ext4kit.history.places import DirectoryPlace, Ground
 from ext4kit.history.removed import changed
 from ext4kit.recovery.found_entries import (
     FoundEntries,
@@ -130,7 +130,7 @@ class FoundEntryPaths:
         """Per life: when it changed last, ns; of a deleted one, when it went."""
         return changed(self._past)
 
-    def _known_place(self, row: int, life: int) -> Place | None:
+    def _known_place(self, row: int, life: int) -> DirectoryPlace | None:
         """Where an entry's directory stood when its bearer went or the copy was made.
 
         Where it stands now, if it lives and nothing tells of that time, nor of a move since.
@@ -141,16 +141,16 @@ class FoundEntryPaths:
             return self._history.folder_place(folder, int(self._last_ctime[life]))
         return place
 
-    def _place_then(self, row: int, life: int) -> Place | None:
+    def _place_then(self, row: int, life: int) -> DirectoryPlace | None:
         number, above, lives = self._number[row], self._above[row], self._lives[row]
         if self._root[row]:
-            return Place(b"", Ground.PROVEN)
+            return DirectoryPlace(b"", Ground.PROVEN)
         if self._order[row] < 0 and lives:
             live = self._history.live
             at = int(live.rows(np.array([number]))[0])
             if at >= 0 and live.moved[at] <= self._last_ctime[life]:
                 path = live.path(number)
-                return None if path is None else Place(path, Ground.PROVEN)
+                return None if path is None else DirectoryPlace(path, Ground.PROVEN)
         if above < 0 and not lives:
             return None
         if self._order[row] >= 0:
@@ -161,4 +161,4 @@ class FoundEntryPaths:
                 return None
         path = self._history.directory_path(above if above >= 0 else -number, when)
         ground = Ground.PRESENT_PLACE if when == TID_BEFORE_LOG else Ground.JOURNAL
-        return None if path is None else Place(path, ground)
+        return None if path is None else DirectoryPlace(path, ground)

@@ -64,7 +64,7 @@ class CopyCounts(TypedDict):
     newer: int
 
 
-class Evidence(TypedDict):
+class EvidencePlaces(TypedDict):
     """Where in the image the facts of a deleted file stand."""
 
     file_system_at: Annotated[int, "Byte of the image at which the file system begins."]
@@ -95,7 +95,7 @@ class Proofs:
         self._fs, self._history = columns.fs, columns.past.history
         self._names, self._name_rows = history.name_table, name_rows
 
-    def of(self, place: int) -> Evidence | None:
+    def of(self, place: int) -> EvidencePlaces | None:
         """What a candidate rests on, as plain JSON values; None where no byte can be named."""
         if self._base is None:
             return None

@@ -10,7 +10,7 @@ from ext4kit.fields import json_name
 from ext4kit.history.places import Ground
 from ext4kit.output import Written
 from ext4kit.recovery.model import DeletedFile, Grade, Sources, TransactionTime
-from ext4kit.recovery.proof import Evidence
+from ext4kit.recovery.proof import EvidencePlaces
 from ext4kit.recovery.xattrs import FileXattrs
 
 
@@ -84,7 +84,9 @@ class RecoveredFile(FileIdentity, FileFacts):
 
     output: fields.Output | None
     sha256: fields.Sha256 | None
-    evidence: Annotated[Evidence | None, "Where in the image its facts stand; null if nowhere."]
+    evidence: Annotated[
+        EvidencePlaces | None, "Where in the image its facts stand; null if nowhere."
+    ]
 
 
 def record(file: DeletedFile, written: Written | None, failure: str = "") -> RecoveredFile:

@@ -18,7 +18,7 @@ from ext4kit.journal import BlockHistory, Log
 from ext4kit.parsers.group import GroupFlags
 from ext4kit.parsers.inode import inode_checksums_ok, parse_inodes
 from ext4kit.recovery.model import Grade
-from ext4kit.recovery.proof import EntryPlace, Evidence, InodePlace, Place
+from ext4kit.recovery.proof import EntryPlace, EvidencePlaces, InodePlace, Place
 from ext4kit.recovery.records import RecoveredFile, Trust
 from ext4kit.report.safe import printable_text
 from ext4kit.report.times import iso
@@ -69,7 +69,7 @@ class Explanation:
 
     def __init__(self, fs: FileSystem, source: Source, record: RecoveredFile) -> None:
         self.fs, self.source, self.record = fs, source, record
-        self.evidence = record.get("evidence") or cast("Evidence", {})  # it is asked with `get`
+        self.evidence = record.get("evidence") or cast("EvidencePlaces", {})  # asked with `get`
 
     def sentences(self) -> list[str]:
         """All of them, in order."""

@@ -13,7 +13,7 @@ import numpy as np
 from ext4kit import fields
 from ext4kit.fields import Record
 from ext4kit.filesystem import FileSystem
-from ext4kit.journal.audit import Audit, Finding, Part, Verdict
+from ext4kit.journal.audit import Audit, AuditFinding, Part, Verdict
 from ext4kit.journal.transactions import TransactionState
 from ext4kit.report.journal_replay import replay_facts, replay_lines
 from ext4kit.report.tables import table_lines
@@ -46,7 +46,7 @@ def audit_lines(fs: FileSystem, result: Audit) -> Iterator[str]:
     yield _line("Verdict", _verdict(result))
 
 
-def _finding_lines(finding: Finding) -> Iterator[str]:
+def _finding_lines(finding: AuditFinding) -> Iterator[str]:
     where = [] if finding.transaction is None else [f"transaction {finding.transaction}"]
     where.append(f"log block {finding.log_block}")
     where.append(f"block {finding.fs_block}")

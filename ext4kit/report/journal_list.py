@@ -17,7 +17,7 @@ from ext4kit.journal.block_types import (
     BLOCK_CONTENT_NAMES,
     WITH_GROUP,
     WITH_INODE,
-    Content,
+    BlockRole,
     Touched,
     classify_copies,
 )
@@ -64,7 +64,7 @@ def _in_words(fs: FileSystem, contents: Touched, transaction: Transaction) -> st
     rows = contents.of(transaction.order)
     pairs = zip(contents.kind[rows].tolist(), contents.number[rows].tolist(), strict=True)
     parts = [
-        _kind_in_words(fs, Content(kind), [number for _, number in group])
+        _kind_in_words(fs, BlockRole(kind), [number for _, number in group])
         for kind, group in groupby(pairs, key=itemgetter(0))
     ]
     if transaction.revokes:
@@ -72,10 +72,10 @@ def _in_words(fs: FileSystem, contents: Touched, transaction: Transaction) -> st
     return ", ".join(parts)
 
 
-def _kind_in_words(fs: FileSystem, kind: Content, numbers: list[int]) -> str:
+def _kind_in_words(fs: FileSystem, kind: BlockRole, numbers: list[int]) -> str:
     distinct = [number for number in dict.fromkeys(numbers) if number >= 0]
     name, count = BLOCK_CONTENT_NAMES[kind], len(numbers)
-    if kind is Content.INODES:
+    if kind is BlockRole.INODES:
         return f"{name} {_ranges(fs, distinct)}"
     if kind in WITH_GROUP:
         return f"{name} of group {_listed(distinct)}"
@@ -183,16 +183,16 @@ def _touched(fs: FileSystem, contents: Touched, order: int) -> Iterator[TouchedR
     every = zip(*(column.tolist() for column in columns), strict=True)
     for (kind, number), group in groupby(every, key=itemgetter(0, 1)):
         yield {
-            "content": BLOCK_CONTENT_NAMES[Content(kind)],
-            **_number(fs, Content(kind), number),
+            "content": BLOCK_CONTENT_NAMES[BlockRole(kind)],
+            **_number(fs, BlockRole(kind), number),
             "blocks": [block for _, _, block in group],
         }
 
 
-def _number(fs: FileSystem, kind: Content, number: int) -> Owner:
+def _number(fs: FileSystem, kind: BlockRole, number: int) -> Owner:
     if number < 0:
         return {}
-    if kind is Content.INODES:
+    if kind is BlockRole.INODES:
         per_block = fs.superblock.block_size // fs.superblock.inode_size
         return {"first_inode": number, "last_inode": number + per_block - 1}
     if kind in WITH_GROUP:

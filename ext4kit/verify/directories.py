@@ -27,7 +27,7 @@ from ext4kit.parsers.inode import InodeFlags, InodeTable, inode_seeds
 from ext4kit.parsers.name_hashes import KNOWN, dirhashes
 from ext4kit.verify.htree import DirectoryBlocks, Index, check_index
 from ext4kit.verify.inodes import ROOT, Directories
-from ext4kit.verify.scene import InodeFacts, VerifyContext
+from ext4kit.verify.scene import InodesInUse, VerifyContext
 
 BLOCKS_AT_ONCE, DIRECTORIES_AT_ONCE = 1024, 1 << 16
 MOST_BLOCKS = 1 << 22  # blocks of names that are looked at together
@@ -40,7 +40,7 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)  # odd, its bits well mixed
 
 @dataclass(slots=True)
 class Links:
-    """What the names come to, a row an inode in use (`InodeFacts`).
+    """What the names come to, a row an inode in use (`InodesInUse`).
 
     Attributes:
         counted: entries that name it, `.` and `..` among them.
@@ -53,7 +53,7 @@ class Links:
     told: Int64s
 
 
-def check_directories(scene: VerifyContext, facts: InodeFacts, pieces: list[Directories]) -> Links:
+def check_directories(scene: VerifyContext, facts: InodesInUse, pieces: list[Directories]) -> Links:
     """Check every directory; what their names come to."""
     count = len(facts.number)
     links = Links(*(np.zeros(count, np.int64) for _ in range(3)))
@@ -146,7 +146,7 @@ class _Check:
     """The check of one piece of the directories."""
 
     def __init__(
-        self, scene: VerifyContext, facts: InodeFacts, links: Links, table: InodeTable
+        self, scene: VerifyContext, facts: InodesInUse, links: Links, table: InodeTable
     ) -> None:
         self.context, self.facts, self.links, self.table = scene, facts, links, table
         self.rows = facts.rows_of(table.number)

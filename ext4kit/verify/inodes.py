@@ -17,7 +17,7 @@ from ext4kit.parsers.inode import INODE, InodeFlags, InodeTable, parse_inodes
 from ext4kit.verify.extents import Found
 from ext4kit.verify.inode_maps import check_maps
 from ext4kit.verify.plain import InodeBatch, read_batch
-from ext4kit.verify.scene import InodeFacts, VerifyContext, row_places
+from ext4kit.verify.scene import InodesInUse, VerifyContext, row_places
 from ext4kit.verify.symlinks import check_symlinks
 from ext4kit.verify.xattrs import check_bodies
 
@@ -58,11 +58,11 @@ class Gathered:
     directories: list[Directories] = field(default_factory=list)
     values: list[InodeTable] = field(default_factory=list)
 
-    def inode_facts(self) -> InodeFacts:
+    def inode_facts(self) -> InodesInUse:
         """All inodes in use."""
         columns = [np.concatenate(part) for part in zip(*self.facts, strict=True)]
         kinds = (np.int64, np.uint16, np.uint16, np.uint32, np.int64, np.bool_)
-        facts = InodeFacts(*columns or (np.zeros(0, kind) for kind in kinds))
+        facts = InodesInUse(*columns or (np.zeros(0, kind) for kind in kinds))
         return replace(facts, places=row_places(facts.number))
 
 

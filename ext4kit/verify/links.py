@@ -9,12 +9,12 @@ from ext4kit.parsers.features import RoCompat
 from ext4kit.parsers.inode import InodeFlags
 from ext4kit.verify.directories import Links
 from ext4kit.verify.inodes import DIRECTORY, ROOT
-from ext4kit.verify.scene import InodeFacts, VerifyContext
+from ext4kit.verify.scene import InodesInUse, VerifyContext
 
 MOST_LINKS = 65000  # a directory with more has a count of 1 (dir_nlink)
 
 
-def check_links(scene: VerifyContext, facts: InodeFacts, links: Links) -> None:
+def check_links(scene: VerifyContext, facts: InodesInUse, links: Links) -> None:
     """Compare."""
     reserved = (facts.number < scene.superblock.first_usable_inode) & (facts.number != ROOT)
     if not (facts.number == ROOT).any():
@@ -24,7 +24,9 @@ def check_links(scene: VerifyContext, facts: InodeFacts, links: Links) -> None:
     _check_counts(scene, facts, links, directory, reserved)
 
 
-def _check_parents(scene: VerifyContext, facts: InodeFacts, links: Links, directory: Bools) -> None:
+def _check_parents(
+    scene: VerifyContext, facts: InodesInUse, links: Links, directory: Bools
+) -> None:
     root = facts.number == ROOT
     parent = np.where(root, ROOT, links.parent)
     named = directory & (parent != 0)
@@ -35,13 +37,13 @@ def _check_parents(scene: VerifyContext, facts: InodeFacts, links: Links, direct
     scene.add_inodes("directory-unconnected", facts.number[lost], links.told[lost])
 
 
-def _removed(facts: InodeFacts) -> Bools:
+def _removed(facts: InodesInUse) -> Bools:
     """Per inode: removed while it was in use, and not released yet."""
     removed: Bools = facts.links_count == 0
     return removed
 
 
-def _in_circles(facts: InodeFacts, parent: Int64s, named: Bools) -> Bools:
+def _in_circles(facts: InodesInUse, parent: Int64s, named: Bools) -> Bools:
     """Per inode: a directory whose parents never end. Steps double, so circles end too."""
     some = np.flatnonzero(named)
     place = np.full(len(named), -1)
@@ -58,7 +60,7 @@ def _in_circles(facts: InodeFacts, parent: Int64s, named: Bools) -> Bools:
 
 
 def _check_counts(
-    scene: VerifyContext, facts: InodeFacts, links: Links, directory: Bools, reserved: Bools
+    scene: VerifyContext, facts: InodesInUse, links: Links, directory: Bools, reserved: Bools
 ) -> None:
     value = (facts.flags & int(InodeFlags.EA_INODE)) != 0
     own = np.isin(facts.number, (scene.superblock.orphan_file_inode,
@@ -75,7 +77,7 @@ def _check_counts(
     scene.add_inodes("link-count", facts.number[rows], facts.links_count[rows], counted[rows])
 
 
-def _without_removed(facts: InodeFacts, links: Links, directory: Bools) -> Int64s:
+def _without_removed(facts: InodesInUse, links: Links, directory: Bools) -> Int64s:
     """The entries that name each inode, less the `..` of directories that were removed.
 
     Source: kernel fs/ext4/namei.c, `ext4_rmdir`: the parent loses that link at once.

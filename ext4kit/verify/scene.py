@@ -66,7 +66,7 @@ class VisitedBlocks:
 
 
 @dataclass(frozen=True, slots=True)
-class InodeFacts:
+class InodesInUse:
     """The inodes in use, as columns in order of number.
 
     Attributes:

@@ -13,14 +13,14 @@ from ext4kit.parsers.features import RoCompat
 from ext4kit.parsers.group import DESCRIPTOR_64, GroupFlags
 from ext4kit.verify.inodes import DIRECTORY
 from ext4kit.verify.places import group_starts, overheads
-from ext4kit.verify.scene import METADATA, InodeFacts, VerifyContext
+from ext4kit.verify.scene import METADATA, InodesInUse, VerifyContext
 
 BITMAPS_AT_ONCE = 64
 RUNS_TOLD = 8  # runs of bits that one finding names
 BAD_BLOCKS = 1
 
 
-def check_usage(scene: VerifyContext, facts: InodeFacts) -> int:
+def check_usage(scene: VerifyContext, facts: InodesInUse) -> int:
     """Blocks, then inodes; how many blocks are in use."""
     start, length, owner = _in_order(scene)
     _check_twice(scene, start, length, owner)
@@ -297,7 +297,7 @@ class _Blocks(_Bitmaps):
 class _Inodes(_Bitmaps):
     name = "inode"
 
-    def __init__(self, scene: VerifyContext, facts: InodeFacts) -> None:
+    def __init__(self, scene: VerifyContext, facts: InodesInUse) -> None:
         superblock = scene.superblock
         reserved = np.arange(1, superblock.first_usable_inode)
         reserved = reserved[reserved <= superblock.inodes_count]

@@ -19,7 +19,7 @@ from ext4kit.verify.attributes import (
     read_attributes,
     values_fit,
 )
-from ext4kit.verify.scene import METADATA, InodeFacts, VerifyContext
+from ext4kit.verify.scene import METADATA, InodesInUse, VerifyContext
 
 BLOCKS_AT_ONCE = 2048
 LEAST_EXTRA = 4  # i_extra_isize and i_checksum_hi themselves
@@ -202,7 +202,7 @@ def _checksums(scene: VerifyContext, blocks: Int64s, rows: Bytes2D) -> Int64s:
     return crc32c_each(crc32c_rows(scene.superblock.seed, number).astype(np.int64), body)
 
 
-def check_values(scene: VerifyContext, facts: InodeFacts, values: list[InodeTable]) -> None:
+def check_values(scene: VerifyContext, facts: InodesInUse, values: list[InodeTable]) -> None:
     """The inodes that hold values, against the entries that refer to them."""
     none = np.zeros(0, np.int64)
     parts = zip((none, none, none), *scene.value_references, strict=True)

@@ -17,8 +17,8 @@ import pytest
 from ext4kit.evidence import open_evidence
 from ext4kit.journal.audit import (
     Audit,
-    Finding,
-    Findings,
+    AuditFinding,
+    AuditFindings,
     Part,
     Verdict,
     VerdictCounts,
@@ -68,7 +68,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Kind], Path]:
     return give
 
 
-def wrong(result: Audit) -> list[Finding]:
+def wrong(result: Audit) -> list[AuditFinding]:
     """What makes a log unsound: notes left out."""
     return [each for each in result.findings.kept if each.severity is not Severity.NOTE]
 
@@ -89,7 +89,7 @@ def flipped(image: Path, byte: int, mask: int) -> Audit:
         flip(image, byte, mask)
 
 
-def names_it(finding: Finding, piece: Piece, byte: int) -> bool:
+def names_it(finding: AuditFinding, piece: Piece, byte: int) -> bool:
     """Whether a finding is about this very change."""
     return finding.transaction == piece.transaction and finding.byte_offset == byte
 
@@ -420,8 +420,8 @@ def test_larger_damage_is_found_with_its_transaction(
 
 def checked(
     writer: LogWriter, sequence: int = 1, start: int = 1
-) -> tuple[list[Finding], VerdictCounts]:
-    findings, tally = Findings(), VerdictCounts()
+) -> tuple[list[AuditFinding], VerdictCounts]:
+    findings, tally = AuditFindings(), VerdictCounts()
     audit_log(writer.log(sequence, start), findings, tally)
     return findings.kept, tally
 

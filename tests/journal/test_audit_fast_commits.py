@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ext4kit.journal import Log
-from ext4kit.journal.audit import Findings, Part, Verdict, VerdictCounts, audit_log
+from ext4kit.journal.audit import AuditFindings, Part, Verdict, VerdictCounts, audit_log
 from ext4kit.journal.audit.fast_commits import _run_end
 from tests.journal.log_writer import BLOCK_SIZE, LOG_START, LogWriter
 from tests.journal.written_fast_commits import CREAT, committed, entry, head, inode, raw_inode
@@ -54,7 +54,7 @@ class Area:
 
     def audited(self) -> tuple[list[tuple[Any, ...]], list[int]]:
         """Findings as (code, transaction, row, byte), and the verdicts counted."""
-        findings, tally = Findings(), VerdictCounts()
+        findings, tally = AuditFindings(), VerdictCounts()
         audit_log(self.log(), findings, tally)
         kept = [
             (
@@ -72,7 +72,7 @@ def test_a_log_without_an_area_has_no_verdict_on_one() -> None:
     writer = LogWriter(64)
     writer.transaction(3, (40, b"one"))
     tally = VerdictCounts()
-    audit_log(writer.log(3, start=1), Findings(), tally)
+    audit_log(writer.log(3, start=1), AuditFindings(), tally)
     assert Part.FAST_COMMIT not in tally.counts
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ext4kit.journal import Log
-from ext4kit.journal.audit import Audit, Finding, Findings, Part, VerdictCounts, audit_log
+from ext4kit.journal.audit import Audit, AuditFinding, AuditFindings, Part, VerdictCounts, audit_log
 from ext4kit.journal.audit.bit_repair import NOWHERE
 from ext4kit.journal.audit.result import VERDICTS
 from ext4kit.journal.audit.survey import Fault, _plausible, survey
@@ -40,8 +40,8 @@ def written(length: int = 32, *, checksums: bool = True) -> LogWriter:
 
 def audited(
     writer: LogWriter, limit: int = 1000, **of_log: int
-) -> tuple[Findings, VerdictCounts, Audit]:
-    findings, tally = Findings(limit), VerdictCounts()
+) -> tuple[AuditFindings, VerdictCounts, Audit]:
+    findings, tally = AuditFindings(limit), VerdictCounts()
     return (
         findings,
         tally,
@@ -49,7 +49,7 @@ def audited(
     )
 
 
-def byte_of(finding: Finding) -> int:
+def byte_of(finding: AuditFinding) -> int:
     assert finding.byte_offset is not None
     assert finding.fs_block is not None
     assert finding.fs_block == LOG_START + (finding.log_block or 0)
@@ -529,7 +529,7 @@ def test_findings_do_not_depend_on_the_size_of_a_chunk(chunk: int) -> None:
     assert sorted(finding.log_block or 0 for finding in whole) == damaged
     log = writer.log(6)
     log.reader.chunk = chunk
-    findings = Findings()
+    findings = AuditFindings()
     audit_log(log, findings, VerdictCounts())
     assert findings.kept == whole
 
@@ -539,6 +539,6 @@ def test_blocks_that_cannot_be_read_are_no_damage() -> None:
     writer.log(6)
     blocks = MemoryBlocks(writer.rows)
     blocks.broken = {LOG_START + 2, LOG_START + 8}
-    findings = Findings()
+    findings = AuditFindings()
     audit_log(Log(blocks, writer.log_blocks), findings, VerdictCounts())
     assert findings.kept == []

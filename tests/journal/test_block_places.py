@@ -16,7 +16,7 @@ from ext4kit.journal import Log
 from ext4kit.journal.block_types import by_owner as owners_module
 from ext4kit.journal.block_types.by_location import by_place, first_inodes
 from ext4kit.journal.block_types.by_owner import Owners
-from ext4kit.journal.block_types.types import Content
+from ext4kit.journal.block_types.types import BlockRole
 from tests.journal.debugfs_session import spread
 from tests.journal.kernel_log import opened, run
 
@@ -37,35 +37,36 @@ def ranges(text: str) -> Iterator[int]:
         yield from range(int(first), int(last or first) + 1)
 
 
-def told(image: Path) -> dict[int, tuple[Content, int]]:
+def told(image: Path) -> dict[int, tuple[BlockRole, int]]:
     """Block -> what it is, as dumpe2fs and debugfs tell."""
     text = run("dumpe2fs", image)
-    found: dict[int, tuple[Content, int]] = {}
+    found: dict[int, tuple[BlockRole, int]] = {}
     per_group = int(re.findall(r"Inodes per group: +(\d+)", text)[0])
     size = int(re.findall(r"Block size: +(\d+)", text)[0])
     per_block = size // int(re.findall(r"Inode size:\s+(\d+)", text)[0])
     for number, part in enumerate(re.split(r"\nGroup (?=\d)", text)[1:]):
         for pattern, kind in (
-            (r"(?:Primary|Backup) superblock at (\d+)", Content.SUPERBLOCK),
-            (r"Group descriptors? at ([\d-]+)", Content.DESCRIPTORS),
-            (r"Reserved GDT blocks at ([\d-]+)", Content.DESCRIPTORS),
+            (r"(?:Primary|Backup) superblock at (\d+)", BlockRole.SUPERBLOCK),
+            (r"Group descriptors? at ([\d-]+)", BlockRole.DESCRIPTORS),
+            (r"Reserved GDT blocks at ([\d-]+)", BlockRole.DESCRIPTORS),
         ):
             for place in re.findall(pattern, part):
                 found |= {block: (kind, -1) for block in ranges(place)}
         for pattern, kind in (
-            (r"Block bitmap at (\d+)", Content.BLOCK_BITMAP),
-            (r"Inode bitmap at (\d+)", Content.INODE_BITMAP),
+            (r"Block bitmap at (\d+)", BlockRole.BLOCK_BITMAP),
+            (r"Inode bitmap at (\d+)", BlockRole.INODE_BITMAP),
         ):
             found[int(re.findall(pattern, part)[0])] = (kind, number)
         table = list(ranges(re.findall(r"Inode table at ([\d-]+)", part)[0]))
         first = number * per_group + 1
         found |= {
-            block: (Content.INODES, first + place * per_block) for place, block in enumerate(table)
+            block: (BlockRole.INODES, first + place * per_block)
+            for place, block in enumerate(table)
         }
     for block in spread(run("debugfs", "-R", "stat <8>", image)):
-        found[block] = (Content.JOURNAL, -1)
+        found[block] = (BlockRole.JOURNAL, -1)
     for place in re.findall(r"MMP block number: +(\d+)", text):
-        found[int(place)] = (Content.MMP, -1)
+        found[int(place)] = (BlockRole.MMP, -1)
     return found
 
 
@@ -82,9 +83,9 @@ def test_every_block_with_a_place_is_what_dumpe2fs_says(form: str, tmp_path: Pat
     kind, number = by_place(fs, log, blocks)
     expected = told(image)
     got = {
-        block: (Content(one), which)
+        block: (BlockRole(one), which)
         for block, one, which in zip(blocks.tolist(), kind.tolist(), number.tolist(), strict=True)
-        if one != Content.UNKNOWN
+        if one != BlockRole.UNKNOWN
     }
     if fs.superblock.first_data_block == 0 and fs.superblock.block_size > 1024:
         assert got.pop(0) == expected.pop(0)
@@ -100,7 +101,7 @@ def test_blocks_outside_have_no_place(tmp_path: Path) -> None:
     assert log is not None
     blocks = np.array([-5, -1, 4095, 4096, 1 << 40])
     kind, number = by_place(fs, log, blocks)
-    outside, unknown = int(Content.OUTSIDE), int(Content.UNKNOWN)
+    outside, unknown = int(BlockRole.OUTSIDE), int(BlockRole.UNKNOWN)
     assert kind.tolist() == [outside, outside, unknown, outside, outside]
     assert number.tolist() == [-1] * 5
     table = int(fs.groups.inode_table[0])
@@ -158,14 +159,14 @@ def test_owners_of_blocks_are_those_whose_maps_have_them(
     )  # fmt: skip
     assert owners.unowned.tolist() == []
     data, directory, link = (
-        int(one) for one in (Content.FILE_DATA, Content.DIRECTORY, Content.SYMLINK)
+        int(one) for one in (BlockRole.FILE_DATA, BlockRole.DIRECTORY, BlockRole.SYMLINK)
     )
     assert asked(owners, 10, 5, 4, 9) == [(data, 12)] * 3
     assert asked(owners, 11, 5) == [(data, 12)]
     assert asked(owners, 15, 5) == [(directory, 13)]
     assert asked(owners, 20, 6) == [(link, 14)]
-    assert asked(owners, 30, 5) == [(int(Content.XATTR), 12)]
-    assert asked(owners, 40, 5) == [(int(Content.MAP_NODE), 12)]
+    assert asked(owners, 30, 5) == [(int(BlockRole.XATTR), 12)]
+    assert asked(owners, 40, 5) == [(int(BlockRole.MAP_NODE), 12)]
 
 
 def test_the_last_owner_who_came_not_later_is_meant() -> None:
@@ -173,7 +174,7 @@ def test_the_last_owner_who_came_not_later_is_meant() -> None:
     for number, order in ((12, 5), (13, 8), (14, 20)):
         table = states((number, 1, FILE, 0))
         owners.add(table, np.array([order]), maps([(0, 10, 2 if number == 13 else 1)], []))
-    data = int(Content.FILE_DATA)
+    data = int(BlockRole.FILE_DATA)
     assert [number for _, number in asked(owners, 10, 1, 5, 7, 8, 19, 20, 99)] == [
         12, 12, 12, 13, 13, 14, 14
     ]  # fmt: skip
@@ -185,6 +186,6 @@ def test_a_claim_counts_from_its_first_transaction_on() -> None:
     owners = Owners(np.array([10]))
     for order in (9, 5, 7):
         owners.add(states((12, 1, FILE, 0)), np.array([order]), maps([(0, 10, 1)], []))
-    assert owners.claims.tolist() == [[0, 5, 12, int(Content.FILE_DATA), 1]]
+    assert owners.claims.tolist() == [[0, 5, 12, int(BlockRole.FILE_DATA), 1]]
     owners.add(states((12, 2, FILE, 0)), np.array([6]), maps([(0, 10, 1)], []))
     assert owners.claims[:, 4].tolist() == [1, 2]

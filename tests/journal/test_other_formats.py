@@ -7,7 +7,7 @@ import struct
 import numpy as np
 import pytest
 
-from ext4kit.journal.audit import Audit, Findings, VerdictCounts, audit_log
+from ext4kit.journal.audit import Audit, AuditFindings, VerdictCounts, audit_log
 from ext4kit.journal.audit.claims import NOBODY, claims, find_breaks, plausible_tags
 from ext4kit.journal.audit.survey import UNKNOWN_TAGS, Fault, Survey, survey
 from tests.journal.log_writer import LOG_START, LogWriter
@@ -24,8 +24,8 @@ class WidthWriter(LogWriter):
         return struct.pack(">IHH", block, 0, flags) + (bytes(4) if self.wide else b"")
 
 
-def audited(writer: LogWriter, sequence: int, incompat: int = 0) -> tuple[Findings, Audit]:
-    findings = Findings()
+def audited(writer: LogWriter, sequence: int, incompat: int = 0) -> tuple[AuditFindings, Audit]:
+    findings = AuditFindings()
     return findings, audit_log(writer.log(sequence, incompat=incompat), findings, VerdictCounts())
 
 

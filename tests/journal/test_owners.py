@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ext4kit.journal.block_types.by_owner import Owners
-from ext4kit.journal.block_types.types import Content
+from ext4kit.journal.block_types.types import BlockRole
 
 BLOCK = 2202
 
@@ -17,7 +17,7 @@ def test_a_block_that_comes_back_to_a_number_is_its_own_again() -> None:
     states: Any = SimpleNamespace(number=np.array([63, 2049, 63]), generation=np.array([1, 2, 3]))
     owners = Owners(np.array([BLOCK]))
     ones, rows = np.ones(3, np.int64), np.arange(3)
-    kind = ones * int(Content.DIRECTORY)
+    kind = ones * int(BlockRole.DIRECTORY)
     owners._claim(ones * BLOCK, ones, rows, kind, states, np.array([43, 46, 56]))
     contents, numbers = owners.of(ones * BLOCK, np.array([45, 50, 60]))
     assert contents.tolist() == kind.tolist()

@@ -11,7 +11,7 @@ import pytest
 from ext4kit.errors import RequestError
 from ext4kit.journal import BlockHistory, Log, ReplayedBlocks, inode_versions, replay
 from ext4kit.journal.block_types.classify import Touched, classify_copies
-from ext4kit.journal.block_types.types import Content
+from ext4kit.journal.block_types.types import BlockRole
 from ext4kit.journal.versions import (
     FieldChange,
     block_versions,
@@ -322,11 +322,11 @@ def test_versions_of_inodes_are_their_states(session: Session, chunk: int) -> No
 # --- contents -------------------------------------------------------------------------------
 
 
-def named(found: Touched) -> dict[tuple[int, int], tuple[Content, int]]:
+def named(found: Touched) -> dict[tuple[int, int], tuple[BlockRole, int]]:
     """(transaction, block) -> what it is, and its number."""
     columns = (found.order, found.block, found.kind, found.number)
     rows = zip(*(column.tolist() for column in columns), strict=True)
-    return {(order, block): (Content(kind), number) for order, block, kind, number in rows}
+    return {(order, block): (BlockRole(kind), number) for order, block, kind, number in rows}
 
 
 def test_every_copy_is_named_after_what_it_was(session: Session) -> None:
@@ -340,16 +340,16 @@ def test_every_copy_is_named_after_what_it_was(session: Session) -> None:
     (directory,) = session.blocks("/dir")
     number = session.number("/dir")
     for step in range(4):
-        assert kinds[FIRST + step, 2] == (Content.DESCRIPTORS, -1)
-    assert kinds[FIRST, inodes] == (Content.INODE_BITMAP, 0)
-    assert kinds[FIRST, bitmap] == (Content.BLOCK_BITMAP, 0)
-    assert kinds[FIRST, root] == (Content.DIRECTORY, 2)
-    assert kinds[FIRST, directory] == (Content.DIRECTORY, number)
-    assert kinds[FIRST, table] == (Content.INODES, 1)
-    assert kinds[FIRST, table + 2] == (Content.INODES, 9)
+        assert kinds[FIRST + step, 2] == (BlockRole.DESCRIPTORS, -1)
+    assert kinds[FIRST, inodes] == (BlockRole.INODE_BITMAP, 0)
+    assert kinds[FIRST, bitmap] == (BlockRole.BLOCK_BITMAP, 0)
+    assert kinds[FIRST, root] == (BlockRole.DIRECTORY, 2)
+    assert kinds[FIRST, directory] == (BlockRole.DIRECTORY, number)
+    assert kinds[FIRST, table] == (BlockRole.INODES, 1)
+    assert kinds[FIRST, table + 2] == (BlockRole.INODES, 9)
     owner = session.number("/dir/second", 2)
     attributes = session.attribute_block("/dir/second", 3)
-    assert kinds[FIRST + 2, attributes] == (Content.XATTR, owner)
+    assert kinds[FIRST + 2, attributes] == (BlockRole.XATTR, owner)
     rows = found.of(FIRST + 2)
     assert set(found.order[rows].tolist()) == {FIRST + 2}
     assert len(rows) == np.count_nonzero(found.order == FIRST + 2)
@@ -372,7 +372,7 @@ def test_contents_of_files_in_the_log_are_data_of_their_inode(tmp_path: Path) ->
     kinds = named(found)
     first, second = made.number("/first", 1), made.number("/second")
     for block in blocks:
-        assert kinds[FIRST, block] == (Content.FILE_DATA, first)
+        assert kinds[FIRST, block] == (BlockRole.FILE_DATA, first)
     of_second = [block for block in made.blocks("/second") if (FIRST + 1, block) in kinds]
-    assert {kinds[FIRST + 1, block] for block in of_second} == {(Content.FILE_DATA, second)}
-    assert kinds[FIRST + 1, made.tree_block("second")] == (Content.MAP_NODE, second)
+    assert {kinds[FIRST + 1, block] for block in of_second} == {(BlockRole.FILE_DATA, second)}
+    assert kinds[FIRST + 1, made.tree_block("second")] == (BlockRole.MAP_NODE, second)

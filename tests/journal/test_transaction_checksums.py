@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ext4kit.journal import Log, replay
-from ext4kit.journal.audit import Findings, Part, Verdict, VerdictCounts, audit_log
+from ext4kit.journal.audit import AuditFindings, Part, Verdict, VerdictCounts, audit_log
 from ext4kit.journal.transactions import TransactionState
 from tests.journal.log_writer import LOG_START, MAGIC, LogWriter, MemoryBlocks
 
@@ -100,7 +100,7 @@ def test_a_changed_block_breaks_its_transaction_alone(place: int) -> None:
     assert [each.state for each in log.transactions] == [
         TransactionState.CHECKPOINTED, TransactionState.TORN, TransactionState.CHECKPOINTED
     ]  # fmt: skip
-    findings, tally = Findings(), VerdictCounts()
+    findings, tally = AuditFindings(), VerdictCounts()
     audit_log(log, findings, tally)
     (finding,) = findings.kept
     assert (finding.code, finding.transaction, finding.log_block) == ("transaction-checksum", 4, 10)

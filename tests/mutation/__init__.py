@@ -28,7 +28,7 @@ PACKAGES = {
         ("ext4kit/parsers",),
         (
             "tests/parsers", "tests/evidence", "tests/journal", "tests/verify",
-            "tests/recovery/lost", "tests/recovery/carving",
+            "tests/recovery/lost", "tests/carving",
         ),
     ),
     "journal": Package(("ext4kit/journal",), ("tests/journal",)),

@@ -15,9 +15,9 @@ from ext4kit.filetypes.lengths import (
     programs,
 )
 from ext4kit.filetypes.lengths.length_fields import SIZED
-from ext4kit.filetypes.lengths.reader import Budget, Stated, Window
+from ext4kit.filetypes.lengths.reader import Budget, ContentReader, Stated
 
-LENGTHS: dict[str, Callable[[Window], Stated | None]] = {
+LENGTHS: dict[str, Callable[[ContentReader], Stated | None]] = {
     **SIZED,
     "elf": programs.elf,
     "pe": programs.pe,
@@ -66,4 +66,4 @@ LENGTHS: dict[str, Callable[[Window], Stated | None]] = {
     "matroska": media.matroska,
 }
 
-__all__ = ["LENGTHS", "Budget", "Stated", "Window"]
+__all__ = ["LENGTHS", "Budget", "Stated", "ContentReader"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ext4kit.filetypes.lengths import compressed
-from ext4kit.filetypes.lengths.reader import Stated, Window
+from ext4kit.filetypes.lengths.reader import ContentReader, Stated
 
 _TAR_BLOCK = 512
 _TAR_RECORD = 20 * _TAR_BLOCK  # what tar pads to where it is not told otherwise
@@ -17,7 +17,7 @@ _RPM_LEAD = 96
 _RPM_HEADER = b"\x8e\xad\xe8\x01"
 
 
-def zip_archive(window: Window, prefix: int = 0) -> Stated | None:
+def zip_archive(window: ContentReader, prefix: int = 0) -> Stated | None:
     """The end record to which the central directory leads (APPNOTE.TXT, section 4.3).
 
     Archives stored in this one have end records too: theirs count from another place.
@@ -38,12 +38,12 @@ def zip_archive(window: Window, prefix: int = 0) -> Stated | None:
     return None
 
 
-def jmod(window: Window) -> Stated | None:
+def jmod(window: ContentReader) -> Stated | None:
     """A ZIP archive behind four bytes."""
     return zip_archive(window, prefix=4)
 
 
-def tar(window: Window) -> Stated | None:
+def tar(window: ContentReader) -> Stated | None:
     """Members up to the empty block, and what tar pads its last record with (ustar, pax)."""
     at = 0
     while True:
@@ -84,13 +84,13 @@ def _tar_sum_fits(head: bytes) -> bool:
     return stored == sum(head[:148]) + 8 * 32 + sum(head[156:])
 
 
-def seven_zip(window: Window) -> Stated | None:
+def seven_zip(window: ContentReader) -> Stated | None:
     """The header at the end, of which the one at the start knows place and length."""
     offset, size = window.number(12, 8), window.number(20, 8)
     return Stated(32 + offset + size) if min(offset, size) >= 0 else None
 
 
-def cpio(window: Window) -> Stated | None:
+def cpio(window: ContentReader) -> Stated | None:
     """Members up to TRAILER!!!, padded to 512 bytes where nothing but zeros follows."""
     at = 0
     while True:
@@ -122,7 +122,7 @@ def _cpio_member(head: bytes) -> tuple[int, int, int, int] | None:
         return None
 
 
-_PAYLOADS: dict[bytes, Callable[[Window], Stated | None]] = {
+_PAYLOADS: dict[bytes, Callable[[ContentReader], Stated | None]] = {
     b"\x1f\x8b": compressed.gzip,
     b"BZ": compressed.bzip2,
     b"\xfd7": compressed.xz,
@@ -131,7 +131,7 @@ _PAYLOADS: dict[bytes, Callable[[Window], Stated | None]] = {
 }
 
 
-def rpm(window: Window) -> Stated | None:
+def rpm(window: ContentReader) -> Stated | None:
     """Lead, signature, header, and the compressed payload (RPM file format 3)."""
     signature = _rpm_header_end(window, _RPM_LEAD)
     if signature is None:
@@ -144,7 +144,7 @@ def rpm(window: Window) -> Stated | None:
     return None if payload is None else Stated(header + payload.size, payload.proven)
 
 
-def _rpm_header_end(window: Window, at: int) -> int | None:
+def _rpm_header_end(window: ContentReader, at: int) -> int | None:
     head = window.read(at, 16)
     if head[:4] != _RPM_HEADER or len(head) < 16:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
-from ext4kit.filetypes.lengths.reader import Stated, Window
+from ext4kit.filetypes.lengths.reader import ContentReader, Stated
 
 _HEADER = 16  # magic, flags, and time and size or a hash (PEP 552)
 _LARGEST = 16 << 20
@@ -85,7 +85,7 @@ class _Walk:
         self.pending += [last, lambda: self.skip(middle), objects]
 
 
-def pyc(window: Window) -> Stated | None:
+def pyc(window: ContentReader) -> Stated | None:
     """The end of the one code object (CPython, Python/marshal.c)."""
     data = window.read(_HEADER, _LARGEST)
     version = window.number(0, 2)

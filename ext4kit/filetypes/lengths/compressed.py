@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from typing import Any
 
-from ext4kit.filetypes.lengths.reader import Stated, Window
+from ext4kit.filetypes.lengths.reader import ContentReader, Stated
 
 _PIECE = 1 << 20  # unpacked bytes at a time
 _CHEAPER = 2  # unpacking so many times (as a power of two) as much as reading is paid for alike
@@ -19,7 +19,7 @@ _ZSTD = b"\x28\xb5\x2f\xfd"
 _LZ4 = b"\x04\x22\x4d\x18"
 
 
-def _end(window: Window, offset: int) -> int | None:
+def _end(window: ContentReader, offset: int) -> int | None:
     """Where the one member that starts at `offset` ends; None where it does not."""
     stream = zlib.decompressobj(31)
     for piece in window.chunks(offset):
@@ -34,7 +34,7 @@ def _end(window: Window, offset: int) -> int | None:
     return None
 
 
-def feed(window: Window, stream: Any, piece: bytes) -> bool:
+def feed(window: ContentReader, stream: Any, piece: bytes) -> bool:
     """Unpack a piece and throw away what comes of it; False when that is too much."""
     while piece and not stream.eof:
         if not window.budget.spend(len(stream.decompress(piece, _PIECE)) >> _CHEAPER):
@@ -43,7 +43,7 @@ def feed(window: Window, stream: Any, piece: bytes) -> bool:
     return True
 
 
-def gzip(window: Window) -> Stated | None:
+def gzip(window: ContentReader) -> Stated | None:
     """Members with their checksums (RFC 1952), unpacked: nothing else tells where they end."""
     end = 0
     for _ in range(_MOST_STREAMS):
@@ -56,7 +56,7 @@ def gzip(window: Window) -> Stated | None:
     return Stated(end, proven=True) if end else None
 
 
-def bzip2(window: Window) -> Stated | None:
+def bzip2(window: ContentReader) -> Stated | None:
     """Streams up to the mark and checksum at their end, which stand at any bit.
 
     Unpacking would tell the same, many times slower.
@@ -70,7 +70,7 @@ def bzip2(window: Window) -> Stated | None:
     return Stated(end, proven=True) if end else None
 
 
-def _bzip2_end(window: Window, start: int) -> int | None:
+def _bzip2_end(window: ContentReader, start: int) -> int | None:
     kept = b""
     for piece in window.chunks(start):
         text = kept + piece
@@ -99,7 +99,7 @@ def _marked(text: bytes, shift: int) -> int:
     return 0
 
 
-def xz(window: Window) -> Stated | None:
+def xz(window: ContentReader) -> Stated | None:
     """Streams up to their footer, which repeats the flags of the header (tukaani.org)."""
     end = 0
     while window.read(end, 6) == _XZ:
@@ -110,7 +110,7 @@ def xz(window: Window) -> Stated | None:
     return Stated(end, proven=True) if end else None
 
 
-def _xz_end(window: Window, start: int) -> int | None:
+def _xz_end(window: ContentReader, start: int) -> int | None:
     flags = window.read(start + 6, 2)
     for at in window.find(flags + b"YZ", start + 12):
         footer = window.read(at - 8, 8)
@@ -122,7 +122,7 @@ def _xz_end(window: Window, start: int) -> int | None:
     return None
 
 
-def zstd(window: Window) -> Stated | None:
+def zstd(window: ContentReader) -> Stated | None:
     """Frames; their blocks say how long they are (RFC 8878, section 3.1)."""
     end = 0
     while window.read(end, 4) == _ZSTD:
@@ -133,7 +133,7 @@ def zstd(window: Window) -> Stated | None:
     return Stated(end) if end else None
 
 
-def _zstd_frame(window: Window, at: int) -> int | None:
+def _zstd_frame(window: ContentReader, at: int) -> int | None:
     flags = window.number(at + 4, 1)
     if flags < 0 or flags & 8:
         return None
@@ -149,7 +149,7 @@ def _zstd_frame(window: Window, at: int) -> int | None:
             return at + (4 if flags >> 2 & 1 else 0)
 
 
-def lz4(window: Window) -> Stated | None:
+def lz4(window: ContentReader) -> Stated | None:
     """Frames of blocks that say how long they are (LZ4 frame format)."""
     end = 0
     while window.read(end, 4) == _LZ4:
@@ -160,7 +160,7 @@ def lz4(window: Window) -> Stated | None:
     return Stated(end) if end else None
 
 
-def _lz4_frame(window: Window, at: int) -> int | None:
+def _lz4_frame(window: ContentReader, at: int) -> int | None:
     flags = window.number(at + 4, 1)
     if flags < 0 or flags >> 6 != 1:
         return None

@@ -7,7 +7,7 @@ import zlib
 import numpy as np
 
 from ext4kit.filetypes.lengths.compressed import feed
-from ext4kit.filetypes.lengths.reader import Stated, Window
+from ext4kit.filetypes.lengths.reader import ContentReader, Stated
 
 _MOST_ENTRIES = 1 << 22
 _MOST_OBJECTS = 1 << 22
@@ -21,7 +21,7 @@ _DER_INSIDE = (
 )  # what certificates, keys and messages begin with
 
 
-def sqlite(window: Window) -> Stated | None:
+def sqlite(window: ContentReader) -> Stated | None:
     """Page size times page count (sqlite.org/fileformat2.html, section 1.3).
 
     The count is to be believed when the version that wrote it is the one of the last change.
@@ -37,7 +37,7 @@ def sqlite(window: Window) -> Stated | None:
     return Stated(page * count)
 
 
-def message_catalogue(window: Window) -> Stated | None:
+def message_catalogue(window: ContentReader) -> Stated | None:
     """The furthest end of its tables and strings (GNU gettext manual, section 10.3)."""
     order = "<" if window.read(0, 4) == b"\xde\x12\x04\x95" else ">"
     count, one, other, slots, table = (window.number(at, 4, order) for at in (8, 12, 16, 20, 24))
@@ -55,7 +55,7 @@ def message_catalogue(window: Window) -> Stated | None:
     return Stated(end)
 
 
-def _system_strings_end(window: Window, order: str) -> int:
+def _system_strings_end(window: ContentReader, order: str) -> int:
     """One past the strings that are put together anew on each system (minor revision 1)."""
     segments, table, count, one, other = (window.number(at, 4, order) for at in range(28, 48, 4))
     end: int = max(table + 8 * segments, one + 4 * count, other + 4 * count)
@@ -75,7 +75,7 @@ def _system_strings_end(window: Window, order: str) -> int:
     return end
 
 
-def time_zone(window: Window) -> Stated | None:
+def time_zone(window: ContentReader) -> Stated | None:
     """Header, data, the same with wider times, and a footer line (RFC 8536, section 3)."""
     version = window.read(4, 1)
     end = _time_zone_block(window, 0, 4)
@@ -88,7 +88,7 @@ def time_zone(window: Window) -> Stated | None:
     return None if line < 0 else Stated(end + line + 2, proven=True)
 
 
-def _time_zone_block(window: Window, at: int, wide: int) -> int | None:
+def _time_zone_block(window: ContentReader, at: int, wide: int) -> int | None:
     head = window.read(at, 44)
     if len(head) < 44 or head[:4] != b"TZif":
         return None
@@ -98,7 +98,7 @@ def _time_zone_block(window: Window, at: int, wide: int) -> int | None:
     )
 
 
-def terminal(window: Window) -> Stated | None:
+def terminal(window: ContentReader) -> Stated | None:
     """Names, flags, numbers, string offsets and strings, twice when extended (term(5))."""
     head = window.read(0, 12)
     if len(head) < 12:
@@ -122,7 +122,7 @@ def _even(at: int) -> int:
     return at + (at & 1)
 
 
-def git_index(window: Window) -> Stated | None:
+def git_index(window: ContentReader) -> Stated | None:
     """Fan-out, names, checksums, offsets and two hashes (gitformat-pack(5))."""
     count = window.number(8 + 255 * 4, 4, ">")
     if not 0 <= count <= _MOST_ENTRIES:
@@ -133,7 +133,7 @@ def git_index(window: Window) -> Stated | None:
     return Stated(table + 4 * count + 8 * large + 40)
 
 
-def git_pack(window: Window) -> Stated | None:
+def git_pack(window: ContentReader) -> Stated | None:
     """Objects, each a header and a zlib stream, and a hash (gitformat-pack(5))."""
     count, at = window.number(8, 4, ">"), 12
     if not 0 < count <= _MOST_OBJECTS:
@@ -146,7 +146,7 @@ def git_pack(window: Window) -> Stated | None:
     return Stated(at + 20, proven=True)
 
 
-def _git_object(window: Window, at: int) -> int | None:
+def _git_object(window: ContentReader, at: int) -> int | None:
     head = window.read(at, 64)
     if len(head) < 32:
         return None
@@ -164,7 +164,7 @@ def _git_object(window: Window, at: int) -> int | None:
     return _deflated_end(window, at + used)
 
 
-def _deflated_end(window: Window, at: int) -> int | None:
+def _deflated_end(window: ContentReader, at: int) -> int | None:
     stream, step = zlib.decompressobj(), 4096
     try:
         while piece := window.read(at, step):
@@ -179,7 +179,7 @@ def _deflated_end(window: Window, at: int) -> int | None:
     return None
 
 
-def berkeley(window: Window) -> Stated | None:
+def berkeley(window: ContentReader) -> Stated | None:
     """Page size and the number of the last page (Berkeley DB meta-data page)."""
     page, last = window.number(20, 4), window.number(32, 4)
     if page < 512 or page > 65536 or page & page - 1 or last < 0:
@@ -187,20 +187,20 @@ def berkeley(window: Window) -> Stated | None:
     return Stated(page * (last + 1))
 
 
-def der(window: Window) -> Stated | None:
+def der(window: ContentReader) -> Stated | None:
     """One element that holds all others (X.690, section 8.1.3)."""
     width = window.number(1, 1) & 15
     inner = window.read(2 + width, 1)
     return Stated(2 + width + window.number(2, width, ">")) if inner in _DER_INSIDE else None
 
 
-def journald(window: Window) -> Stated | None:
+def journald(window: ContentReader) -> Stated | None:
     """Header and arena (systemd, Journal File Format)."""
     header, arena = window.number(88, 8), window.number(96, 8)
     return Stated(header + arena) if 208 <= header <= 4096 and arena >= 0 else None
 
 
-def packets(window: Window) -> Stated | None:
+def packets(window: ContentReader) -> Stated | None:
     """Packets with their captured lengths (pcap savefile format)."""
     at = 24
     while True:
@@ -214,7 +214,7 @@ def packets(window: Window) -> Stated | None:
     return Stated(at) if at > 24 else None
 
 
-def packet_blocks(window: Window) -> Stated | None:
+def packet_blocks(window: ContentReader) -> Stated | None:
     """Blocks that state their length at both ends (pcapng)."""
     order, at = "<" if window.read(8, 4) == b"\x4d\x3c\x2b\x1a" else ">", 0
     while True:

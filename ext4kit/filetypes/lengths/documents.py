@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ext4kit.filetypes.lengths.reader import Stated, Window
+from ext4kit.filetypes.lengths.reader import ContentReader, Stated
 
 _PDF_END = b"%%EOF"
 _MOST_TABLES = 4096
@@ -12,7 +12,7 @@ _FREE_SECTOR = 0xFFFFFFFF
 _FAT_OF_HEADER = 109
 
 
-def pdf(window: Window) -> Stated | None:
+def pdf(window: ContentReader) -> Stated | None:
     """The first %%EOF with nothing but an end of line and zeros behind it in its block.
 
     A file that was written in several revisions has more of them (ISO 32000-1, section 7.5.6).
@@ -26,7 +26,7 @@ def pdf(window: Window) -> Stated | None:
     return None
 
 
-def ole(window: Window) -> Stated | None:
+def ole(window: ContentReader) -> Stated | None:
     """The last sector that the allocation table has in use ([MS-CFB], section 2.3)."""
     head = window.read(0, 512)
     shift = int.from_bytes(head[30:32], "little")
@@ -46,7 +46,7 @@ def ole(window: Window) -> Stated | None:
     return Stated((end + 1) * sector) if end else None
 
 
-def _further_tables(window: Window, head: bytes, sector: int) -> list[int]:
+def _further_tables(window: ContentReader, head: bytes, sector: int) -> list[int]:
     """Sectors of the allocation table that the chain behind the header names."""
     found: list[int] = []
     following = int.from_bytes(head[68:72], "little")
@@ -62,7 +62,7 @@ def _further_tables(window: Window, head: bytes, sector: int) -> list[int]:
     return found
 
 
-def font(window: Window, at: int = 0) -> Stated | None:
+def font(window: ContentReader, at: int = 0) -> Stated | None:
     """The furthest end of its tables, each padded to four bytes (OpenType, "Font Tables")."""
     count = window.number(at + 4, 2, ">")
     raw = window.read(at + 12, 16 * count) if 0 < count <= _MOST_TABLES else b""
@@ -74,7 +74,7 @@ def font(window: Window, at: int = 0) -> Stated | None:
     return Stated(padded)
 
 
-def font_collection(window: Window) -> Stated | None:
+def font_collection(window: ContentReader) -> Stated | None:
     """The furthest end of its fonts."""
     count = window.number(8, 4, ">")
     if not 0 < count <= 256:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ext4kit.filetypes.lengths.reader import Stated, Window
+from ext4kit.filetypes.lengths.reader import ContentReader, Stated
 
 _MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]", re.DOTALL)
 _ALONE = frozenset({0x01, *range(0xD0, 0xD8)})
@@ -14,7 +14,7 @@ _MOST_DIRECTORIES = 1000
 _MOST_STRIPS = 1 << 16
 
 
-def png(window: Window) -> Stated | None:
+def png(window: ContentReader) -> Stated | None:
     """Chunks up to IEND (RFC 2083, section 3.2)."""
     at = 8
     while True:
@@ -26,7 +26,7 @@ def png(window: Window) -> Stated | None:
             return Stated(at, proven=True)
 
 
-def gif(window: Window) -> Stated | None:
+def gif(window: ContentReader) -> Stated | None:
     """Blocks up to the trailer (GIF89a, appendix A)."""
     flags = window.number(10, 1)
     if flags < 0:
@@ -48,13 +48,13 @@ def _palette(flags: int) -> int:
     return 3 << (flags & 7) + 1 if flags & 0x80 else 0
 
 
-def _sub_blocks(window: Window, at: int) -> int:
+def _sub_blocks(window: ContentReader, at: int) -> int:
     while (length := window.number(at, 1)) > 0:
         at += 1 + length
     return at + 1
 
 
-def jpeg(window: Window) -> Stated | None:
+def jpeg(window: ContentReader) -> Stated | None:
     """Segments, and entropy-coded data up to the next marker, up to EOI (ITU T.81, annex B)."""
     at = 2
     while True:
@@ -71,7 +71,7 @@ def jpeg(window: Window) -> Stated | None:
             at = _next_marker(window, at)
 
 
-def _next_marker(window: Window, at: int) -> int:
+def _next_marker(window: ContentReader, at: int) -> int:
     kept = b""
     for piece in window.chunks(at):
         text = kept + piece
@@ -82,7 +82,7 @@ def _next_marker(window: Window, at: int) -> int:
     return window.size
 
 
-def bmp(window: Window) -> Stated | None:
+def bmp(window: ContentReader) -> Stated | None:
     """The size in the file header, where the header behind it makes sense."""
     if window.number(14, 4) not in _BITMAP_HEADERS or window.number(6, 4) != 0:
         return None
@@ -90,7 +90,7 @@ def bmp(window: Window) -> Stated | None:
     return Stated(size) if 0 < window.number(10, 4) <= size else None
 
 
-def ico(window: Window) -> Stated | None:
+def ico(window: ContentReader) -> Stated | None:
     """The furthest end of the images in the directory."""
     count = window.number(4, 2)
     end = 6 + 16 * count
@@ -104,7 +104,7 @@ def ico(window: Window) -> Stated | None:
     return Stated(end)
 
 
-def tiff(window: Window) -> Stated | None:
+def tiff(window: ContentReader) -> Stated | None:
     """The furthest end of directories, their values, strips and tiles (TIFF 6.0, section 2)."""
     order = "<" if window.read(0, 2) == b"II" else ">"
     at, end, seen = window.number(4, 4, order), 8, 0
@@ -123,7 +123,7 @@ def tiff(window: Window) -> Stated | None:
     return Stated(end) if seen and at == 0 else None
 
 
-def _tiff_entry(window: Window, at: int, order: str, wanted: dict[int, list[int]]) -> int:
+def _tiff_entry(window: ContentReader, at: int, order: str, wanted: dict[int, list[int]]) -> int:
     """One past the values of an entry; those of strips and tiles go into `wanted`."""
     tag, kind = window.number(at, 2, order), window.number(at + 2, 2, order)
     count = max(window.number(at + 4, 4, order), 0)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ext4kit.filetypes.lengths.reader import Stated, Window
+from ext4kit.filetypes.lengths.reader import ContentReader, Stated
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class LengthField:
     """Where a length stands.
 
     Attributes:
@@ -25,21 +25,21 @@ class Field:
     plus: int = 0
     align: int = 1
 
-    def __call__(self, window: Window) -> Stated | None:
+    def __call__(self, window: ContentReader) -> Stated | None:
         """The length that the field states."""
         size = window.number(self.at, self.width, self.order)
         return Stated(-(-(size + self.plus) // self.align) * self.align) if size > 0 else None
 
 
 SIZED = {
-    "woff": Field(8, 4, ">"),
-    "woff2": Field(8, 4, ">"),
-    "gdbm": Field(32, 8, "<"),
-    "typelib": Field(40, 4, "<"),
-    "icc": Field(0, 4, ">"),
-    "dex": Field(32, 4, "<"),
-    "cab": Field(8, 4, "<"),
-    "hwdb": Field(16, 8, "<"),
-    "device-tree": Field(4, 4, ">"),
-    "squashfs": Field(40, 8, "<", align=4096),
+    "woff": LengthField(8, 4, ">"),
+    "woff2": LengthField(8, 4, ">"),
+    "gdbm": LengthField(32, 8, "<"),
+    "typelib": LengthField(40, 4, "<"),
+    "icc": LengthField(0, 4, ">"),
+    "dex": LengthField(32, 4, "<"),
+    "cab": LengthField(8, 4, "<"),
+    "hwdb": LengthField(16, 8, "<"),
+    "device-tree": LengthField(4, 4, ">"),
+    "squashfs": LengthField(40, 8, "<", align=4096),
 }

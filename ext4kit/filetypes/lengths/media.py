@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ext4kit.filetypes.lengths.reader import Stated, Window
+from ext4kit.filetypes.lengths.reader import ContentReader, Stated
 
 _BITRATES = {  # kbit/s by index, for (MPEG 1, layer 3), (MPEG 2, layer 3)
     True: (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320),
@@ -15,7 +15,7 @@ _BOXES = frozenset(
 )
 
 
-def boxes(window: Window) -> Stated | None:
+def boxes(window: ContentReader) -> Stated | None:
     """Boxes of the top level (ISO 14496-12, section 4.2)."""
     at, seen = 0, set()
     while True:
@@ -31,7 +31,7 @@ def boxes(window: Window) -> Stated | None:
     return Stated(at) if seen & {b"moov", b"mdat", b"meta", b"moof"} else None
 
 
-def riff(window: Window) -> Stated | None:
+def riff(window: ContentReader) -> Stated | None:
     """The one chunk that holds all others, and further ones of large AVI files."""
     at = 0
     while window.read(at, 4) == b"RIFF" and (size := window.number(at + 4, 4)) > 4:
@@ -41,7 +41,7 @@ def riff(window: Window) -> Stated | None:
     return Stated(at) if at else None
 
 
-def aiff(window: Window) -> Stated | None:
+def aiff(window: ContentReader) -> Stated | None:
     """The one chunk that holds all others."""
     if window.read(8, 4) not in (b"AIFF", b"AIFC", b"ILBM", b"8SVX"):
         return None
@@ -49,7 +49,7 @@ def aiff(window: Window) -> Stated | None:
     return Stated(8 + size + (size & 1))
 
 
-def ogg(window: Window) -> Stated | None:
+def ogg(window: ContentReader) -> Stated | None:
     """Pages (RFC 3533, section 6)."""
     at = 0
     while True:
@@ -61,7 +61,7 @@ def ogg(window: Window) -> Stated | None:
     return Stated(at) if at else None
 
 
-def mp3(window: Window) -> Stated | None:
+def mp3(window: ContentReader) -> Stated | None:
     """An ID3v2 tag, frames of layer 3 and an ID3v1 tag (ISO 11172-3; id3.org)."""
     at = _tag(window.read(0, 10))
     frames = 0
@@ -95,7 +95,7 @@ def _frame(head: bytes) -> int:
     return samples * _BITRATES[first][bitrate] * 1000 // _RATES[version][rate] + padding
 
 
-def matroska(window: Window) -> Stated | None:
+def matroska(window: ContentReader) -> Stated | None:
     """The EBML header and the segment behind it (RFC 8794, section 4)."""
     at = 0
     for _ in range(64):

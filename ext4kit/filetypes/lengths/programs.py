@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from ext4kit.errors import CorruptError
-from ext4kit.filetypes.lengths.reader import Stated, Window
+from ext4kit.filetypes.lengths.reader import ContentReader, Stated
 from ext4kit.parsers.formats.elf import SHT_NOBITS, ElfHeader
 
 _AR_HEADER = 60
 _MOST_SECTIONS = 1 << 20
 
 
-def elf(window: Window) -> Stated | None:
+def elf(window: ContentReader) -> Stated | None:
     """The furthest end of its tables, sections and segments (System V gABI, chapter 4)."""
     try:
         header = ElfHeader.parse(window.read(0, 64))
@@ -42,7 +42,7 @@ def _ends(offset: object, size: object) -> list[int]:
     return [place + length for place, length in pairs if length]
 
 
-def ar(window: Window) -> Stated | None:
+def ar(window: ContentReader) -> Stated | None:
     """Members at even places, each with a header (ar.h)."""
     at = 8
     while True:
@@ -53,7 +53,7 @@ def ar(window: Window) -> Stated | None:
         at += at & 1
 
 
-def pe(window: Window) -> Stated | None:
+def pe(window: ContentReader) -> Stated | None:
     """The furthest end of sections and certificates (Microsoft PE/COFF, sections 3 and 4)."""
     at = window.number(60, 4)
     if at <= 0 or window.read(at, 4) != b"PE\0\0":
@@ -74,7 +74,7 @@ def pe(window: Window) -> Stated | None:
     return Stated(max(end, _symbols_end(window, at + 12)))
 
 
-def _symbols_end(window: Window, at: int) -> int:
+def _symbols_end(window: ContentReader, at: int) -> int:
     """One past the symbols, and the strings behind them, that a COFF header names; 0 for none."""
     place, count = window.number(at, 4), window.number(at + 4, 4)
     if place <= 0 or count <= 0:
@@ -82,7 +82,7 @@ def _symbols_end(window: Window, at: int) -> int:
     return place + 18 * count + max(window.number(place + 18 * count, 4), 0)
 
 
-def bitcode(window: Window) -> Stated | None:
+def bitcode(window: ContentReader) -> Stated | None:
     """Blocks at the top level, with their lengths in words (LLVM bitstream format)."""
     at = 4
     while (word := window.number(at, 4)) > 0 and word & 3 == 1:
@@ -98,13 +98,13 @@ def bitcode(window: Window) -> Stated | None:
     return Stated(at) if at > 4 else None
 
 
-def bitcode_wrapper(window: Window) -> Stated | None:
+def bitcode_wrapper(window: ContentReader) -> Stated | None:
     """Where the wrapped bitcode starts, and its length, padded to 16 bytes."""
     offset, size = window.number(8, 4), window.number(12, 4)
     return Stated(-(-(offset + size) // 16) * 16) if offset >= 20 and size > 0 else None
 
 
-def wasm(window: Window) -> Stated | None:
+def wasm(window: ContentReader) -> Stated | None:
     """Sections (WebAssembly core specification, section 5.5)."""
     at = 8
     while 0 <= window.number(at, 1) <= 13:

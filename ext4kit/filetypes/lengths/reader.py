@@ -43,7 +43,7 @@ class Stated:
     proven: bool = False
 
 
-class Window:
+class ContentReader:
     """Bytes of a sequence of blocks, counted from its first one.
 
     Args:
@@ -68,9 +68,11 @@ class Window:
         self.size = count * self.block_size - origin
         self.reach = self.size
 
-    def behind(self, offset: int) -> Window:
+    def behind(self, offset: int) -> ContentReader:
         """The same bytes from `offset` on."""
-        window = Window(self.reader, self.place, self._count, self.budget, self.origin + offset)
+        window = ContentReader(
+            self.reader, self.place, self._count, self.budget, self.origin + offset
+        )
         window.reach = self.reach - offset
         return window
 

@@ -3,8 +3,8 @@
 from ext4kit.journal.audit.audit import audit, audit_log
 from ext4kit.journal.audit.result import (
     Audit,
-    Finding,
-    Findings,
+    AuditFinding,
+    AuditFindings,
     Part,
     TidGap,
     Verdict,
@@ -13,8 +13,8 @@ from ext4kit.journal.audit.result import (
 
 __all__ = [
     "Audit",
-    "Finding",
-    "Findings",
+    "AuditFinding",
+    "AuditFindings",
     "TidGap",
     "Part",
     "VerdictCounts",

@@ -17,7 +17,7 @@ from ext4kit.journal.audit.damage import (
     tell_metadata,
 )
 from ext4kit.journal.audit.fast_commits import tell_fast_commits
-from ext4kit.journal.audit.result import PARTS, Audit, Findings, Part, VerdictCounts, Verdicts
+from ext4kit.journal.audit.result import PARTS, Audit, AuditFindings, Part, VerdictCounts, Verdicts
 from ext4kit.journal.audit.rules import (
     find_gaps,
     tell_escapes,
@@ -41,7 +41,7 @@ def audit(fs: FileSystem) -> Audit:
 
     What stands in the way of reading the log becomes problems of `fs`.
     """
-    findings, tally = Findings(), VerdictCounts()
+    findings, tally = AuditFindings(), VerdictCounts()
     readable = check_superblock(fs, findings, tally)
     log = Log.open(readable)
     if log is None:
@@ -52,7 +52,7 @@ def audit(fs: FileSystem) -> Audit:
     return result if as_it_is is None else replace(result, replayed=replay(as_it_is, fs))
 
 
-def audit_log(log: Log, findings: Findings, tally: VerdictCounts) -> Audit:
+def audit_log(log: Log, findings: AuditFindings, tally: VerdictCounts) -> Audit:
     """Check all of a log but its superblock, into `findings` and `tally`."""
     places, found = FindingBuilder(log, findings), survey(log)
     metadata, copies = judge_metadata(log, found), judge_copies(log, found, claims(log, found))

@@ -13,8 +13,8 @@ from ext4kit.journal.audit.result import (
     BAD,
     OK,
     UNCHECKED,
-    Finding,
-    Findings,
+    AuditFinding,
+    AuditFindings,
     Part,
     VerdictCounts,
 )
@@ -40,7 +40,7 @@ class FindingBuilder:
         findings: where they are collected.
     """
 
-    def __init__(self, log: Log, findings: Findings) -> None:
+    def __init__(self, log: Log, findings: AuditFindings) -> None:
         self.log = log
         self.findings = findings
 
@@ -62,7 +62,7 @@ class FindingBuilder:
         offset = block * self.log.reader.blocks.block_size + max(byte, 0)
         transaction = TransactionId(order % (1 << 32))
         self.findings.add(
-            Finding(
+            AuditFinding(
                 code,
                 severity,
                 transaction,

@@ -42,7 +42,7 @@ OK, BAD, UNCHECKED, OVERWRITTEN = range(4)  # in columns
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class AuditFinding:
     """One thing that is wrong with the log.
 
     Attributes:
@@ -71,15 +71,15 @@ class Finding:
 
 
 @dataclass(slots=True)
-class Findings:
+class AuditFindings:
     """A bounded collector: the first `limit` in full, the rest as counts."""
 
     limit: int = 10_000
-    kept: list[Finding] = field(default_factory=list)
+    kept: list[AuditFinding] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     wrong: int = 0
 
-    def add(self, finding: Finding) -> None:
+    def add(self, finding: AuditFinding) -> None:
         """Record one."""
         self.count(finding.code, finding.severity, 1)
         if self.room:
@@ -166,7 +166,7 @@ class Audit:
         replayed: the file system's blocks after a recovery; None when none can be.
     """
 
-    findings: Findings
+    findings: AuditFindings
     tally: VerdictCounts
     log: Log | None = None
     gaps: tuple[TidGap, ...] = ()

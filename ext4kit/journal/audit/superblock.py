@@ -12,7 +12,15 @@ from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.blocks import SourceBlocks
 from ext4kit.journal.audit import messages
 from ext4kit.journal.audit.bit_repair import NOWHERE, find_bit_repairs
-from ext4kit.journal.audit.result import BAD, OK, UNCHECKED, Finding, Findings, Part, VerdictCounts
+from ext4kit.journal.audit.result import (
+    BAD,
+    OK,
+    UNCHECKED,
+    AuditFinding,
+    AuditFindings,
+    Part,
+    VerdictCounts,
+)
 from ext4kit.journal.log import Log
 from ext4kit.parsers.journal import SUPERBLOCK, JournalSuperblock
 from ext4kit.parsers.superblock import MAGIC as DEVICE_MAGIC
@@ -22,7 +30,7 @@ from ext4kit.problems import Severity
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SuperblockPlace:
     """Where a journal superblock lies: `block` of `source`, and its 1,024 bytes."""
 
     source: Source
@@ -70,7 +78,7 @@ class PatchedSource:
         """Nothing to do: the source is closed by its owner."""
 
 
-def check_superblock(fs: FileSystem, findings: Findings, tally: VerdictCounts) -> FileSystem:
+def check_superblock(fs: FileSystem, findings: AuditFindings, tally: VerdictCounts) -> FileSystem:
     """Judge the journal superblock.
 
     Returns:
@@ -112,13 +120,15 @@ def _with_bit(data: bytes, byte: int, mask: int) -> bytes:
     return bytes(body)
 
 
-def _finding(place: Place, superblock: JournalSuperblock, byte: int, mask: int) -> Finding:
+def _finding(
+    place: SuperblockPlace, superblock: JournalSuperblock, byte: int, mask: int
+) -> AuditFinding:
     read = f"checksum 0x{superblock.checksum:08x}"
     expected = f"checksum 0x{superblock.computed_checksum:08x}"
     if byte != NOWHERE:
         value = place.data[byte]
         read, expected = f"byte 0x{value:02x}", f"byte 0x{value ^ mask:02x}"
-    return Finding(
+    return AuditFinding(
         code="superblock-checksum",
         severity=Severity.ERROR,
         transaction=None,
@@ -132,13 +142,13 @@ def _finding(place: Place, superblock: JournalSuperblock, byte: int, mask: int) 
     )
 
 
-def tell_refusal(log: Log, findings: Findings) -> None:
+def tell_refusal(log: Log, findings: AuditFindings) -> None:
     """A finding when no recovery would load the log, its checksum apart."""
     if not log.refusal or findings.counts:
         return
     block = log.superblock_block
     findings.add(
-        Finding(
+        AuditFinding(
             code="superblock-refused",
             severity=Severity.ERROR,
             transaction=None,
@@ -153,7 +163,7 @@ def tell_refusal(log: Log, findings: Findings) -> None:
     )
 
 
-def _place(fs: FileSystem) -> Place | None:
+def _place(fs: FileSystem) -> SuperblockPlace | None:
     """Where the journal superblock lies; None when nothing leads there."""
     size = fs.blocks.block_size
     try:
@@ -164,7 +174,9 @@ def _place(fs: FileSystem) -> Place | None:
             source, block = fs.blocks.source, _first_block(fs)
         else:
             return None
-        return Place(source, block, size, bytes(source.read(block * size, SUPERBLOCK.size)))
+        return SuperblockPlace(
+            source, block, size, bytes(source.read(block * size, SUPERBLOCK.size))
+        )
     except (AccessError, CorruptError, RequestError):
         return None
 
@@ -185,7 +197,7 @@ def _first_block(fs: FileSystem) -> int:
     return int(runs.physical[0])
 
 
-def _reading(fs: FileSystem, place: Place, data: bytes) -> FileSystem:
+def _reading(fs: FileSystem, place: SuperblockPlace, data: bytes) -> FileSystem:
     """The file system with the mended superblock in front."""
     mended = PatchedSource(place.source, place.offset, data)
     if place.source is fs.journal_device:

@@ -1,13 +1,13 @@
 """What the blocks in the log are: by where they lie, by whose they were, by what they hold."""
 
 from ext4kit.journal.block_types.classify import Touched, classify_copies
-from ext4kit.journal.block_types.types import BLOCK_CONTENT_NAMES, WITH_GROUP, WITH_INODE, Content
+from ext4kit.journal.block_types.types import BLOCK_CONTENT_NAMES, WITH_GROUP, WITH_INODE, BlockRole
 
 __all__ = [
     "BLOCK_CONTENT_NAMES",
     "WITH_GROUP",
     "WITH_INODE",
-    "Content",
+    "BlockRole",
     "Touched",
     "classify_copies",
 ]

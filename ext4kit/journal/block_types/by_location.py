@@ -13,7 +13,7 @@ from ext4kit.filesystem.geometry import (
     group_overhead,
     has_superblock,
 )
-from ext4kit.journal.block_types.types import Content
+from ext4kit.journal.block_types.types import BlockRole
 from ext4kit.parsers.features import Incompat
 
 if TYPE_CHECKING:
@@ -37,22 +37,22 @@ def by_place(fs: FileSystem, log: Log, blocks: Any) -> tuple[Any, Any]:
     superblock = fs.superblock
     group = (blocks - superblock.first_data_block) // superblock.blocks_per_group
     inside = (blocks >= 0) & (blocks < superblock.blocks_count)
-    kind[~inside] = Content.OUTSIDE
+    kind[~inside] = BlockRole.OUTSIDE
     wanted = np.unique(group[inside & (group >= 0) & (group < len(fs.groups))])
     _classify_overhead(fs, blocks, group, wanted, kind)
     groups = fs.groups
     for content, places in (
-        (Content.BLOCK_BITMAP, groups.block_bitmap),
-        (Content.INODE_BITMAP, groups.inode_bitmap),
+        (BlockRole.BLOCK_BITMAP, groups.block_bitmap),
+        (BlockRole.INODE_BITMAP, groups.inode_bitmap),
     ):
         owner = _found_in(places, blocks)
         kind[owner >= 0], number[owner >= 0] = content, owner[owner >= 0]
     first = first_inodes(fs, blocks)
-    kind[first >= 0], number[first >= 0] = Content.INODES, first[first >= 0]
+    kind[first >= 0], number[first >= 0] = BlockRole.INODES, first[first >= 0]
     if log.home is log.reader.blocks:
-        kind[np.isin(blocks, log.reader.log_blocks)] = Content.JOURNAL
+        kind[np.isin(blocks, log.reader.log_blocks)] = BlockRole.JOURNAL
     if Incompat.MMP in superblock.features:
-        kind[blocks == superblock.mmp_block] = Content.MMP
+        kind[blocks == superblock.mmp_block] = BlockRole.MMP
     return kind, number
 
 
@@ -72,12 +72,12 @@ def _classify_overhead(fs: FileSystem, blocks: Any, group: Any, wanted: Any, kin
     rank = np.where(known, rank, 0)
     inside = blocks - starts[rank]
     descriptors = known & (inside >= 0) & (inside < lengths[rank])
-    kind[descriptors] = Content.DESCRIPTORS
-    kind[known & copies[rank] & (inside == 0)] = Content.SUPERBLOCK
-    kind[blocks == 1024 // superblock.block_size] = Content.SUPERBLOCK
+    kind[descriptors] = BlockRole.DESCRIPTORS
+    kind[known & copies[rank] & (inside == 0)] = BlockRole.SUPERBLOCK
+    kind[blocks == 1024 // superblock.block_size] = BlockRole.SUPERBLOCK
     most = superblock.first_data_block + 1 + descriptor_blocks_count(superblock)
     early = (blocks > 1024 // superblock.block_size) & (blocks < most) & (group == 0)
-    kind[early] = Content.DESCRIPTORS
+    kind[early] = BlockRole.DESCRIPTORS
 
 
 def _found_in(places: Any, blocks: Any) -> Any:

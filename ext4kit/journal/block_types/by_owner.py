@@ -12,7 +12,7 @@ from ext4kit.arrays.grouping import expand
 from ext4kit.errors import AccessError
 from ext4kit.filesystem.block_maps import BlockMaps, has_map, map_inodes
 from ext4kit.journal.block_history import BlockHistory, CopiesAsOf, inode_version_batches
-from ext4kit.journal.block_types.types import Content
+from ext4kit.journal.block_types.types import BlockRole
 from ext4kit.parsers.inode import InodeTable, parse_inodes
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 AT_ONCE = 1 << 20  # claims that are looked at together
 TID_ON_DISK = np.iinfo(np.int64).max  # the order of what is on disk: newer than all of the log
-TYPES = ((0x4000, Content.DIRECTORY), (0xA000, Content.SYMLINK), (0x8000, Content.FILE_DATA))
+TYPES = ((0x4000, BlockRole.DIRECTORY), (0xA000, BlockRole.SYMLINK), (0x8000, BlockRole.FILE_DATA))
 
 
 @dataclass(slots=True)
@@ -48,10 +48,10 @@ class Owners:
         kind = self._kinds(table)
         self._claim(runs.physical, runs.length, runs.owner, kind[runs.owner], table, order)
         owner, block = maps.tree_blocks
-        nodes = np.full(len(block), int(Content.MAP_NODE))
+        nodes = np.full(len(block), int(BlockRole.MAP_NODE))
         self._claim(block, np.ones_like(block), owner, nodes, table, order)
         xattrs = np.flatnonzero(table.file_acl > 0)
-        acls = np.full(len(xattrs), int(Content.XATTR))
+        acls = np.full(len(xattrs), int(BlockRole.XATTR))
         ones = np.ones(len(xattrs), np.int64)
         self._claim(table.file_acl[xattrs], ones, xattrs, acls, table, order)
 

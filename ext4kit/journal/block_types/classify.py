@@ -10,7 +10,7 @@ import numpy as np
 from ext4kit.journal.block_history import BlockHistory
 from ext4kit.journal.block_types.by_location import by_place
 from ext4kit.journal.block_types.by_owner import find_block_owners
-from ext4kit.journal.block_types.types import Content
+from ext4kit.journal.block_types.types import BlockRole
 from ext4kit.parsers.features import Compat
 from ext4kit.parsers.orphan import MAGIC as ORPHAN_MAGIC
 
@@ -56,7 +56,7 @@ def classify_copies(fs: FileSystem, log: Log) -> Touched:
     """
     tags = log.tags
     kind, number = by_place(fs, log, tags.block)
-    open_ones = np.flatnonzero(kind == Content.UNKNOWN)
+    open_ones = np.flatnonzero(kind == BlockRole.UNKNOWN)
     if len(open_ones):
         owners = find_block_owners(fs, BlockHistory(log), tags.block[open_ones])
         found, inode = owners.of(tags.block[open_ones], tags.order[open_ones])
@@ -70,28 +70,28 @@ def classify_copies(fs: FileSystem, log: Log) -> Touched:
 def _mark_special_files(fs: FileSystem, kind: Any, number: Any) -> None:
     """Files that are the file system's own."""
     superblock = fs.superblock
-    data = kind == Content.FILE_DATA
+    data = kind == BlockRole.FILE_DATA
     if Compat.ORPHAN_FILE in superblock.features:
-        kind[data & (number == superblock.orphan_file_inode)] = Content.ORPHAN_FILE
+        kind[data & (number == superblock.orphan_file_inode)] = BlockRole.ORPHAN_FILE
     quotas = [
         superblock.user_quota_inode,
         superblock.group_quota_inode,
         superblock.project_quota_inode,
     ]
-    kind[data & np.isin(number, [each for each in quotas if each])] = Content.QUOTA
+    kind[data & np.isin(number, [each for each in quotas if each])] = BlockRole.QUOTA
 
 
 def _classify_by_content(log: Log, kind: Any) -> None:
     """What nobody is known to have had: by what the copies themselves show."""
-    unknown = np.flatnonzero((kind == Content.UNKNOWN) & log.tags.valid)
+    unknown = np.flatnonzero((kind == BlockRole.UNKNOWN) & log.tags.valid)
     for start in range(0, len(unknown), log.reader.chunk):
         index = unknown[start : start + log.reader.chunk]
         rows = log.read_copies(index)
-        kind[index[_starts_with(rows, XATTR_MAGIC)]] = Content.XATTR
-        kind[index[_starts_with(rows, EXTENT_MAGIC)]] = Content.MAP_NODE
+        kind[index[_starts_with(rows, XATTR_MAGIC)]] = BlockRole.XATTR
+        kind[index[_starts_with(rows, EXTENT_MAGIC)]] = BlockRole.MAP_NODE
         tails = np.ascontiguousarray(rows[:, -8:-4]).view("<u4")[:, 0]
-        kind[index[tails == ORPHAN_MAGIC]] = Content.ORPHAN_FILE
-        kind[index[_is_directory(rows)]] = Content.DIRECTORY
+        kind[index[tails == ORPHAN_MAGIC]] = BlockRole.ORPHAN_FILE
+        kind[index[_is_directory(rows)]] = BlockRole.DIRECTORY
 
 
 def _starts_with(rows: Any, magic: bytes) -> Any:

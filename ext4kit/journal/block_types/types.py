@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 
-class Content(IntEnum):
+class BlockRole(IntEnum):
     """What a block of the file system holds."""
 
     UNKNOWN = 0
@@ -27,31 +27,31 @@ class Content(IntEnum):
 
 
 BLOCK_CONTENT_NAMES = {
-    Content.UNKNOWN: "unknown",
-    Content.SUPERBLOCK: "superblock",
-    Content.DESCRIPTORS: "group descriptors",
-    Content.BLOCK_BITMAP: "block bitmap",
-    Content.INODE_BITMAP: "inode bitmap",
-    Content.INODES: "inodes",
-    Content.JOURNAL: "journal",
-    Content.DIRECTORY: "directory",
-    Content.MAP_NODE: "extent or indirect block",
-    Content.XATTR: "xattr block",
-    Content.ORPHAN_FILE: "orphan file",
-    Content.FILE_DATA: "file data",
-    Content.SYMLINK: "symlink",
-    Content.MMP: "mount protection",
-    Content.QUOTA: "quota file",
-    Content.OUTSIDE: "outside the file system",
+    BlockRole.UNKNOWN: "unknown",
+    BlockRole.SUPERBLOCK: "superblock",
+    BlockRole.DESCRIPTORS: "group descriptors",
+    BlockRole.BLOCK_BITMAP: "block bitmap",
+    BlockRole.INODE_BITMAP: "inode bitmap",
+    BlockRole.INODES: "inodes",
+    BlockRole.JOURNAL: "journal",
+    BlockRole.DIRECTORY: "directory",
+    BlockRole.MAP_NODE: "extent or indirect block",
+    BlockRole.XATTR: "xattr block",
+    BlockRole.ORPHAN_FILE: "orphan file",
+    BlockRole.FILE_DATA: "file data",
+    BlockRole.SYMLINK: "symlink",
+    BlockRole.MMP: "mount protection",
+    BlockRole.QUOTA: "quota file",
+    BlockRole.OUTSIDE: "outside the file system",
 }
-WITH_GROUP = frozenset({Content.BLOCK_BITMAP, Content.INODE_BITMAP})
+WITH_GROUP = frozenset({BlockRole.BLOCK_BITMAP, BlockRole.INODE_BITMAP})
 WITH_INODE = frozenset(
     {
-        Content.DIRECTORY,
-        Content.MAP_NODE,
-        Content.XATTR,
-        Content.FILE_DATA,
-        Content.SYMLINK,
-        Content.QUOTA,
+        BlockRole.DIRECTORY,
+        BlockRole.MAP_NODE,
+        BlockRole.XATTR,
+        BlockRole.FILE_DATA,
+        BlockRole.SYMLINK,
+        BlockRole.QUOTA,
     }
 )

@@ -123,6 +123,8 @@ def _compare_numbers(oracle: str, tree: Tree, listed: dict[bytes, Record]) -> li
         expected = {p: tree.nodes[n].numbers.get(name) for p, n in tree.paths.items() if p != b"/"}
         expected = {path: value for path, value in expected.items() if value is not None}
         got = {path: record.get(name) for path, record in listed.items()}
+        if name == "crtime":  # the kernel shows 0 where the inode has none
+            expected = {path: value for path, value in expected.items() if value}
         wrong += _compare_values(f"{name}, {oracle}", expected, got)
     return wrong
 

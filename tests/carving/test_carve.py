@@ -24,7 +24,7 @@ from ext4kit.carving import (
 from ext4kit.carving.area import CarvingArea
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.unallocated.space import BlockBatch
-from tests.recovery.carving.held import BLOCK, Held
+from tests.carving.held import BLOCK, Held
 
 CHANCE = random.Random(7)
 TEXT = b"Nov 21 12:00:00 host sshd[1]: session opened\n"

@@ -13,8 +13,8 @@ import pytest
 from ext4kit.carving import CarvedFiles, EndEvidence
 from ext4kit.filetypes.lengths import LENGTHS, Budget
 from ext4kit.filetypes.signatures import SIGNATURES
-from tests.recovery.carving.held import BLOCK, Held, length, window_of
-from tests.recovery.carving.test_carve import TEXT, carved_from, laid_out
+from tests.carving.held import BLOCK, Held, length, window_of
+from tests.carving.test_carve import TEXT, carved_from, laid_out
 
 SECONDS = 5.0
 MAGICS = sorted({(one.kind, one.magic) for one in SIGNATURES if one.kind in LENGTHS})

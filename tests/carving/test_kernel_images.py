@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.recovery.carving.held import found_on_this_machine
-from tests.recovery.carving.removed import Score, carved_from, removed
+from tests.carving.held import found_on_this_machine
+from tests.carving.removed import Score, carved_from, removed
 
 LAYOUTS = {
     "ext4": ("-t", "ext4"),

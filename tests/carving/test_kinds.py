@@ -19,7 +19,7 @@ import pytest
 
 from ext4kit.filetypes.identify import HEAD_BYTES, Kind, identify, text_encoding
 from ext4kit.filetypes.signatures import match_signatures
-from tests.recovery.carving.held import found_on_this_machine
+from tests.carving.held import found_on_this_machine
 
 SAMPLE = "Grüße, Welt: naïve café, 1 € für 2 Äpfel.\n" * 20
 

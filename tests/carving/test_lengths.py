@@ -24,7 +24,7 @@ import pytest
 from numpy.linalg import _umath_linalg
 
 from ext4kit.filetypes.signatures import SIGNATURE_NAMES, match_signatures
-from tests.recovery.carving.held import BLOCK, found_on_this_machine, length
+from tests.carving.held import BLOCK, found_on_this_machine, length
 
 WORDS = b"the quick brown fox jumps over the lazy dog\n"
 RANDOM = random.Random(9).randbytes(50_000)

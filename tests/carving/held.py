@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from ext4kit.errors import AccessError
-from ext4kit.filetypes.lengths import LENGTHS, Budget, Stated, Window
+from ext4kit.filetypes.lengths import LENGTHS, Budget, ContentReader, Stated
 
 BLOCK = 4096
 ENOUGH = 1 << 32
@@ -36,9 +36,9 @@ class Held:
         raise NotImplementedError
 
 
-def window_of(held: Held, budget: Budget) -> Window:
+def window_of(held: Held, budget: Budget) -> ContentReader:
     """All of it, from its first byte on."""
-    return Window(held, lambda first, count: [(first, count)], held.blocks_count, budget)
+    return ContentReader(held, lambda first, count: [(first, count)], held.blocks_count, budget)
 
 
 def length(kind: str, data: bytes, budget: int = ENOUGH) -> Stated | None:
