@@ -26,7 +26,7 @@ _OPTIONS = (
     click.option(
         "--verify-evidence",
         is_flag=True,
-        help="Hash the evidence before and after, and say whether it is the same.",
+        help="Hash the evidence before and after the work and report whether the hashes match.",
     ),
 )
 

@@ -52,7 +52,7 @@ def command(
     least: str,
     names: bool,
 ) -> None:
-    """What was deleted from IMAGE and how much of each is left.
+    """List the deleted files of IMAGE and how much of each can be recovered.
 
     \b
     intact       the last committed content; a later write is excluded

@@ -42,11 +42,11 @@ sources_option = click.option(
     default="all",
     show_default=True,
     metavar="LIST",
-    help="journal (log and inode tables: quick), blocks (metadata in free space),"
+    help="journal (log and inode tables: quick), blocks (metadata in unallocated space),"
     " runs (content without metadata), all; with commas between.",
 )
 _OPTIONS = (
-    click.option("--versions", is_flag=True, help="Earlier states of files as well."),
+    click.option("--versions", is_flag=True, help="Include earlier versions of files."),
     sources_option,
     click.option(
         "--min-grade",
@@ -97,5 +97,5 @@ def _hint(session: Session) -> None:
     if not session.options.quiet and has_former_file_system(
         session.fs, session.volume.facts.source
     ):
-        text = "there was another file system before this one; --lost shows what is left of it"
+        text = "this volume held another file system before; use --lost to read it"
         click.echo(f"note: {text}", err=True)

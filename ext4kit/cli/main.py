@@ -19,24 +19,24 @@ from ext4kit.errors import Ext4kitError
 
 # Name and summary of each command; the code is in the module of that name beside this one.
 COMMANDS = {
-    "report": "What a responder has to know first, on one page.",
-    "volumes": "What the image holds, down to each file system.",
-    "hash": "MD5, SHA-1 and SHA-256 of the image and its volumes.",
-    "info": "Superblock, features, journal and groups of a file system.",
+    "report": "Summarise an image for triage on one page.",
+    "volumes": "List the partitions and volumes of an image.",
+    "hash": "Compute MD5, SHA-1 and SHA-256 of the image or a volume.",
+    "info": "Show the superblock, features, journal and groups.",
     "ls": "List a directory or a whole tree.",
-    "stat": "Everything an inode says.",
-    "cat": "A file's bytes to standard output.",
+    "stat": "Show all fields of an inode.",
+    "cat": "Write the content of a file to standard output.",
     "extract": "Copy live files and trees out of the image.",
-    "deleted": "What was deleted and how much of each is left.",
-    "recover": "Bring deleted files back.",
-    "explain": "What a deleted file rests on, with the places to look up.",
+    "deleted": "List deleted files and how much of each can be recovered.",
+    "recover": "Recover deleted files into a folder.",
+    "explain": "Explain the evidence for a deleted file, with byte offsets.",
     "verify": "Check every checksum and cross-reference.",
-    "crosscheck": "A second opinion: what The Sleuth Kit reads otherwise, and why.",
-    "journal": "The log: its transactions, verdicts, replay, versions.",
-    "export": "Files, events and findings in formats that other tools read.",
-    "timeline": "What happened when, from successive states in the log.",
-    "schema": "The JSON Schema of each kind of record.",
-    "completion": "The script that makes a shell complete ext4kit's commands.",
+    "crosscheck": "Compare the live tree with The Sleuth Kit's reading.",
+    "journal": "List, audit, replay and search the journal.",
+    "export": "Write files, events and findings for other tools.",
+    "timeline": "List events and their times, from the journal.",
+    "schema": "Print the JSON Schema of a kind of record.",
+    "completion": "Print the completion script for a shell.",
 }
 
 
@@ -80,7 +80,9 @@ def main() -> NoReturn:
     INTERRUPTS.take()
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `ext4kit ls ... | head` ends quietly
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy starts threads nobody needs here
+    os.environ.setdefault(
+        "OPENBLAS_NUM_THREADS", "1"
+    )  # NumPy would start threads that this program does not use
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError):
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]

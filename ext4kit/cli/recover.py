@@ -39,7 +39,7 @@ def command(
     least: str,
     custody: Custody,
 ) -> None:
-    """Bring the deleted files of IMAGE back, below OUT.
+    """Recover the deleted files of IMAGE into OUT.
 
     \b
     OUT/files/PATH                        path known

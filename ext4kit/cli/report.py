@@ -52,7 +52,7 @@ def command(
     html: Path | None,
     rows: int,
 ) -> None:
-    """What a responder has to know of IMAGE first, on one page.
+    """Summarise IMAGE for triage on one page.
 
     Signs of tampering and intrusion with their reasons, what was deleted when and what can be got
     back, what happened lately, the map of the disk, the state of file system and journal, the

@@ -109,7 +109,7 @@ _AS_OF = click.option(
     "--as-of",
     type=click.IntRange(0),
     metavar="TRANSACTION",
-    help="As it stood right after this transaction, as far as the log tells.",
+    help="Show the state after this transaction, as recorded in the journal.",
 )
 _LOST = (
     click.option("--lost", is_flag=True, help="The file system that was there before this one."),
@@ -117,7 +117,7 @@ _LOST = (
         "--lost-number",
         type=click.IntRange(1),
         metavar="N",
-        help="With several of these, the Nth; 1 is the one that most is left of.",
+        help="Select the Nth lost file system; 1 is the most complete one.",
     ),
 )
 _KEYS = (
@@ -127,7 +127,7 @@ _KEYS = (
         type=click.Path(path_type=Path),
         multiple=True,
         metavar="FILE",
-        help="Its first line unlocks encrypted volumes.",
+        help="Read the passphrase for encrypted volumes from the first line of FILE.",
     ),
     click.option(
         "--key-file",

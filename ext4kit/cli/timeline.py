@@ -40,7 +40,7 @@ def _moment(context: click.Context, parameter: click.Parameter, value: str | Non
 
 @click.command("timeline", context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared()
-@click.option("--path", metavar="GLOB", help="Paths that fit, old or new; * goes over slashes.")
+@click.option("--path", metavar="GLOB", help="Select events by old or new path; * also matches /.")
 @click.option("--inode", type=click.IntRange(1), metavar="N", help="One inode number.")
 @click.option("--since", callback=_moment, metavar="TIME", help="Committed then or later.")
 @click.option("--until", callback=_moment, metavar="TIME", help="Committed then or earlier.")

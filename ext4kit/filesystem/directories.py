@@ -319,7 +319,8 @@ def _limit_level(
     if count == len(length):
         return level, children, length
     lost = len(length) - count
-    fs.problems.add("directories", f"paths without end: {lost:,} entries and more are not listed")
+    what = "the directory tree exceeds the limits (loop or hostile data)"
+    fs.problems.add("directories", f"{what}; at least {lost:,} entries are not listed")
     names = level.names.take(np.arange(count))
     kept = (level.parent[:count], level.number[:count], level.file_type[:count])
     return _Level(*kept, names), children, length[:count]
@@ -330,7 +331,10 @@ def _read_level(fs: Inodes, numbers: Any, rows: Any, bounds: TreeLimits) -> tupl
     table = fs.inode_table(numbers)
     wrong = (table.mode & 0xF000) != 0x4000
     for number in numbers[wrong & fs.inodes_known(numbers)][: fs.problems.limit].tolist():
-        fs.problems.add(f"inode {number}", "is named as a directory and is none")
+        fs.problems.add(
+            f"inode {number}",
+            "a directory entry has type directory, but the inode is not a directory",
+        )
     table, rows = table.take(~wrong), rows[~wrong]
     listing = read_directories(fs, table, dots=False, bounds=bounds)
     level = _Level(rows[listing.owner], listing.inode, listing.file_type, listing.names)

@@ -219,7 +219,7 @@ def _disk_matches_journal(fs: FileSystem, past: History) -> bool:
     """Whether the disk as `fs` shows it is what the log's newest transaction left."""
     if past.last_fast_commit != TID_NONE:
         fs.problems.add(
-            "timeline", "the log holds fast commits: what they changed is not dated",
+            "timeline", "the journal holds fast commits; their changes have no commit time",
             Severity.WARNING,
         )  # fmt: skip
         return False
@@ -235,7 +235,7 @@ def _report_uncommitted(fs: FileSystem, past: History, clock: CommitClock) -> No
     tags = past.log.tags
     last = clock.tids.max(initial=TID_NONE)
     if (tags.valid & ~tags.committed & (tags.order > last)).any():
-        what = "the newest transaction was not committed: what it holds is left out"
+        what = "the newest transaction is not committed and is ignored"
         fs.problems.add("timeline", what, Severity.NOTE)
 
 

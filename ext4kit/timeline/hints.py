@@ -41,9 +41,9 @@ HINT_TEXTS = {
     HintKind.AFTER_COMMIT: "{field} is later than the commit that wrote it",
     HintKind.ROUND: "{field} has round nanoseconds and the other times have not; tools that set "
     "times to the second do this",
-    HintKind.CTIME_BACK: "ctime went backwards: the clock was set back, or the disk edited",
+    HintKind.CTIME_BACK: "ctime decreased; the clock was set back or the disk was edited",
     HintKind.CRTIME_CHANGED: "the creation time changed, which no system call does",
-    HintKind.NOT_IN_LOG: "{field} on disk is not that of the newest copy in a complete log",
+    HintKind.NOT_IN_LOG: "{field} on disk differs from the newest copy in a complete journal",
 }
 
 

@@ -1,4 +1,4 @@
-"""What a responder has to know of a file system first: facts collected once, for any renderer."""
+"""The summary of a file system for triage: facts collected once, for any renderer."""
 
 from ext4kit.triage.collecting import Triage, TriageOptions, triage
 from ext4kit.triage.facts import (

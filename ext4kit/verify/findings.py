@@ -65,7 +65,9 @@ CODES: dict[str, Code] = {
     "evidence-short": Code(ERROR, "what lies behind the end of the evidence cannot be checked"),
     "metadata-unreadable": Code(ERROR, "what it holds cannot be checked"),
     # -- usage
-    "block-bitmap-marked": Code(WARNING, "nobody has these blocks: what was in them may be left"),
+    "block-bitmap-marked": Code(
+        WARNING, "no inode maps these blocks; they may hold data of deleted files"
+    ),
     "block-bitmap-unmarked": Code(ERROR, "the next write may overwrite what a file has there"),
     "inode-bitmap-marked": Code(WARNING, "the inode is in use to the bitmap alone: " + _HALF_DONE),
     "inode-bitmap-unmarked": Code(ERROR, "the next file may take this inode"),

@@ -181,7 +181,7 @@ def judge(session: Session, count: int) -> Verdict:
             fs = image.volume().filesystem(as_of=transaction)
             verdict.add(fs, states[transaction].tree)
         for transaction in states.keys() - can:
-            with pytest.raises(RequestError, match="the log can tell"):
+            with pytest.raises(RequestError, match="the journal records"):
                 image.volume().filesystem(as_of=transaction)
     return verdict
 
@@ -286,7 +286,7 @@ def test_a_check_of_the_file_system_afterwards_is_told(
     with ext4kit.open(image) as opened:
         fs = opened.volume().filesystem(as_of=last.transaction)
         verdict.add(fs, last.tree)
-        assert any("checked afterwards" in problem.what for problem in fs.problems)
+        assert any("checked later" in problem.what for problem in fs.problems)
     assert verdict.wrong == []
 
 

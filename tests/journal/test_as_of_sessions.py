@@ -172,7 +172,7 @@ def test_ids_that_are_missing_are_told_in_the_range(tmp_path: Path) -> None:
 
 
 def test_a_check_and_fast_commits_are_told(tmp_path: Path) -> None:
-    for options, what in (("", "checked afterwards"), ("-O fast_commit", "fast commits")):
+    for options, what in (("", "checked later"), ("-O fast_commit", "fast commits")):
         folder = tmp_path / (options or "plain")
         folder.mkdir()
         made = Session(folder, options)

@@ -20,7 +20,7 @@ Examples:
 @click.command("list", context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared()
 def command(options: CommonOptions) -> None:
-    """The transactions in the journal of IMAGE, oldest first, and what each touched.
+    """List the transactions in the journal of IMAGE, oldest first, with the blocks each one wrote.
 
     \b
     to replay     committed, and a recovery would apply it

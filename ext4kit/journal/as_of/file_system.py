@@ -131,7 +131,7 @@ def _report_limits(moment: PointInTime, problems: Problems) -> None:
     superblock, where = moment.present.superblock, f"transaction {moment.transaction}"
     committed = moment.range.commit_time(moment.order)
     if committed >= 0 and superblock.check_time * NANOSECONDS > committed:
-        what = "the file system was checked afterwards: what that changed is not in the log"
+        what = "the file system was checked later; changes made by the check are not in the journal"
         problems.add(where, what, Severity.WARNING)
     if Compat.FAST_COMMIT in superblock.features:
         what = "fast commits that a mount replayed are not in the log"

@@ -69,7 +69,7 @@ class FastCommitRecord:
 def replay_fast_commits(log: Log, fs: FileSystem, blocks: BlockReader) -> ChangedBlocks:
     """The blocks that the log's fast commits change.
 
-    What cannot be applied is told in `log.problems`; the rest is applied.
+    Reports records that cannot be replayed in `log.problems` and replays the rest.
 
     Args:
         log: the log.
