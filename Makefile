@@ -44,7 +44,7 @@ help:
 	@echo "make test-docker  the steps of the Dockerfile in a minimal Debian (root, debootstrap)"
 	@echo "make man        manual pages and completion scripts in share, from the program"
 	@echo "make docs       the documentation as a site in build/site"
-	@echo "make reference  docs/commands.md and docs/records.md, from help and schemas"
+	@echo "make reference  docs/commands.md, records.md and reasons.md, from the code"
 	@echo "make bench      compare the speed with the tools of today"
 	@echo "make bench-journal  audit a log of 1 GiB, beside a plain cat"
 	@echo "make bench-peers    what other tools bring back where the journal has nothing"

@@ -122,6 +122,16 @@ class VolumeFacts(TypedDict):
     readable: Annotated[int, "Bytes of it that the image has."]
 
 
+class CodedReason(TypedDict):
+    """A reason with its stable code."""
+
+    code: Annotated[str, ("pattern", "^[a-z-]+$"), "Stable code of the reason."]
+    text: Annotated[str, "One sentence."]
+
+
+CodedReasons = Annotated[list[CodedReason], "The same reasons with their codes."]
+
+
 class Unread(TypedDict):
     """Bytes that could not be read."""
 

@@ -57,4 +57,4 @@ def _write(session: Session, target: bytes) -> None:
         fs.problems.add(where, what)
     stream.close()
     if doubt := fs.content_uncertainty(inode):
-        fs.problems.add(where, f"its content cannot be vouched for: {doubt}")
+        fs.problems.add(where, doubt.text)

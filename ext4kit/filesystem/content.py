@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from ext4kit.filesystem.blocks import BlockReader
 
 CHUNK_BYTES = 4 << 20
-OUTSIDE = "it lies beyond the end of the evidence"
-OVERFULL = "its map names more blocks than the evidence has"
+OUTSIDE = "the range lies beyond the end of the evidence"
+OVERFULL = "the block map names more blocks than the evidence holds"
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from ext4kit.parsers.inode import (
 )
 from ext4kit.parsers.superblock import Superblock
 from ext4kit.problems import Problems
+from ext4kit.reasons import Reason
 
 INODES_AT_ONCE = 1 << 16
 
@@ -255,10 +256,10 @@ class Inodes:
             return Content(self.blocks, 0)
         return Content(self.blocks, inode.size, self.block_map(inode) if runs is None else runs)
 
-    def content_uncertainty(self, inode: Inode) -> str:
-        """Why the bytes of `content` cannot be vouched for, or "": only as of an earlier time."""
+    def content_uncertainty(self, inode: Inode) -> Reason | None:
+        """Why the bytes of `content` are uncertain; None unless as of an earlier time."""
         del inode
-        return ""
+        return None
 
     def link_target(self, inode: Inode, runs: Runs | None = None) -> bytes:
         """Where a symlink points; raw ciphertext when it is encrypted; `runs` as for `content`.

@@ -14,6 +14,7 @@ from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.filesystem.content import CHUNK_BYTES, Chunk
 from ext4kit.output.interrupts import interrupts_heeded
 from ext4kit.output.names import NAME_LIMIT, cut, usable_name
+from ext4kit.reasons import OUTPUT_LIMIT, WRITE_FAILED, Reason
 
 HASHED_HOLES_LIMIT = 16 << 30
 OUTPUTS_A_BLOCK = 16  # a sound file system writes each block once; its deleted past a few times
@@ -134,8 +135,8 @@ class OutputDirectory:
         except OSError as error:
             raise _failure("/".join(usable_name(part) for part in parts), error) from error
 
-    def _limit_reached(self) -> str:
-        return f"not written: the output has reached its limit of {self.limit:,} bytes"
+    def _limit_reached(self) -> Reason:
+        return OUTPUT_LIMIT.filled(limit=f"{self.limit:,}")
 
     def _pour(
         self, handle: int, chunks: Iterable[Chunk]
@@ -223,12 +224,21 @@ def _create_directories(above: Path, name: str) -> str:
 
 
 class UnwritableError(OutputError):
-    """One file that could not be written though the folder as a whole can."""
+    """One file that could not be written though the folder as a whole can.
+
+    Attributes:
+        reason: why, as the record of the file has it.
+    """
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason.text)
+        self.reason = reason
 
 
 def _failure(path: str, error: OSError) -> OutputError:
-    kind = OutputError if error.errno in _FATAL else UnwritableError
-    return kind(f"{path}: {error.strerror}")
+    if error.errno in _FATAL:
+        return OutputError(f"{path}: {error.strerror}")
+    return UnwritableError(WRITE_FAILED.filled(path=path, why=error.strerror))
 
 
 def _set_times(handle: int, path: str, times: tuple[int, int]) -> None:

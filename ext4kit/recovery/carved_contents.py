@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit import reasons
 from ext4kit.arrays.intervals import Intervals, overlap_pairs
 from ext4kit.carving import carve, format_sizes
 from ext4kit.carving.result import CarvedFiles
@@ -15,6 +16,7 @@ from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.filesystem.content import Content
 from ext4kit.journal import Log
+from ext4kit.reasons import Reason
 from ext4kit.recovery.artifacts import Artifacts
 from ext4kit.recovery.columns import Columns
 from ext4kit.recovery.maps.rebuilt import INDIRECT_BLOCKS, owners_without_overlap
@@ -23,8 +25,6 @@ from ext4kit.recovery.untagged_content import block_features_of_journal
 from ext4kit.unallocated.space import UnallocatedSpace
 
 UNALLOCATED, UNTAGGED_JOURNAL = "free blocks", "journal blocks without a descriptor"
-UNSURE = "where it begins and ends is a guess"
-FRAGMENT = "likely a piece of a file, not all of one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,7 @@ def _file(contents: CarvedContents, row: int) -> DeletedFile:
         blocks_reused=0,
         lost=(),
         sources={"map": str(contents.map_source[row])},
-        problems=_problems(contents, row),
+        reasons=_reasons(contents, row),
         superseded=False,
         link_target=None,
         first_block=int(contents.first_block[row]),
@@ -204,7 +204,7 @@ def _file(contents: CarvedContents, row: int) -> DeletedFile:
     )
 
 
-def _problems(contents: CarvedContents, row: int) -> tuple[str, ...]:
+def _reasons(contents: CarvedContents, row: int) -> tuple[Reason, ...]:
     if contents.is_fragment[row]:
-        return (FRAGMENT,)
-    return () if contents.is_reliable[row] else (UNSURE,)
+        return (reasons.CARVED_FRAGMENT,)
+    return () if contents.is_reliable[row] else (reasons.CARVED_BOUNDARIES,)

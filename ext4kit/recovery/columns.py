@@ -8,18 +8,20 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit import reasons
 from ext4kit.arrays.grouping import ends_group, expand, row_bounds
 from ext4kit.arrays.intervals import overlap_pairs
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.history.history import TID_NONE, TID_ON_DISK
 from ext4kit.parsers.inode import InodeFlags
+from ext4kit.reasons import Reason
 from ext4kit.recovery.artifacts import Artifacts
 from ext4kit.recovery.attribution import BlockReuse, Ownership
 from ext4kit.recovery.candidates import INODE_TABLE, NO_MAP, NO_ROW, STALE_INDEX, Candidates
 from ext4kit.recovery.deletion import DeletionFacts, find_deletion_facts
 from ext4kit.recovery.grading import overwritten_copies
 from ext4kit.recovery.grading.checks import run_checks
-from ext4kit.recovery.grading.discarded import IN_UNITS, find_discarded
+from ext4kit.recovery.grading.discarded import find_discarded
 from ext4kit.recovery.maps.ends import sizes_to_last_nonzero
 from ext4kit.recovery.maps.stale_entries import stale_extent_starts
 from ext4kit.recovery.model import TransactionTime
@@ -177,7 +179,7 @@ class Columns:
         return set(reuse.candidate.tolist())
 
     @cached_property
-    def _doubts(self) -> tuple[list[tuple[Any, str]], list[tuple[Any, str]]]:
+    def _doubts(self) -> tuple[list[tuple[Any, Reason]], list[tuple[Any, Reason]]]:
         """What `run_checks` finds, with the doubts of maps that were found elsewhere."""
         doubts, possible = run_checks(
             self.past, self.found, self.runs, self.ownership, self.journaled, self.reuse
@@ -187,8 +189,8 @@ class Columns:
             every = np.zeros(len(self.found), bool)
             every[mapped] = doubtful[self.found.rebuilt_row[mapped]]
             doubts.append((every, reason))
-        doubts.append((self._contradicted, overwritten_copies.REASON))
-        return doubts, [*possible, (self._may_be_discarded, IN_UNITS)]
+        doubts.append((self._contradicted, reasons.UNMOUNT_DISK_CONFLICT))
+        return doubts, [*possible, (self._may_be_discarded, reasons.ZEROS_POSSIBLY_DISCARDED)]
 
     @property
     def _contradicted(self) -> Any:
@@ -203,12 +205,12 @@ class Columns:
         return overwritten_copies.are_contradicted(self.past, self.journaled, self._deaths, taken)
 
     @cached_property
-    def reasons(self) -> dict[int, list[str]]:
+    def reasons(self) -> dict[int, list[Reason]]:
         """Per candidate: the reasons against intact, where there are any."""
         return _by_candidate(self._doubts[0])
 
     @cached_property
-    def unrecorded(self) -> dict[int, list[str]]:
+    def unrecorded(self) -> dict[int, list[Reason]]:
         """Per candidate: why it is consistent at most, where there is a reason."""
         return _by_candidate(self._doubts[1])
 
@@ -363,9 +365,9 @@ class Columns:
         return dict(zip(tree.inode[rows].tolist(), tree.paths_of(rows), strict=True))
 
 
-def _by_candidate(reasons: list[tuple[Any, str]]) -> dict[int, list[str]]:
-    found: dict[int, list[str]] = {}
-    for doubtful, reason in reasons:
+def _by_candidate(pairs: list[tuple[Any, Reason]]) -> dict[int, list[Reason]]:
+    found: dict[int, list[Reason]] = {}
+    for doubtful, reason in pairs:
         for place in np.flatnonzero(doubtful).tolist():
             found.setdefault(place, []).append(reason)
     return found

@@ -13,6 +13,7 @@ from ext4kit.filesystem.content import Content
 from ext4kit.history.places import Ground
 from ext4kit.parsers.inode import Inode
 from ext4kit.problems import Problems
+from ext4kit.reasons import Reason, texts
 
 if TYPE_CHECKING:
     from ext4kit.filesystem import FileSystem
@@ -71,6 +72,7 @@ class DeletedFile:
         blocks: blocks of content; blocks_reused: those with a later owner.
         lost: byte ranges with a later owner.
         sources: what inode, map and name rest on.
+        reasons: why it is not intact, and notes on its content, in the order of the checks.
         superseded: an earlier state of a file that changed afterwards.
         partial_path: where it was below a directory whose own path is not known, which comes first
             in it as `inode-NUMBER-GENERATION`.
@@ -89,7 +91,7 @@ class DeletedFile:
     blocks_reused: int
     lost: tuple[ReusedRange, ...]
     sources: Sources
-    problems: tuple[str, ...]
+    reasons: tuple[Reason, ...]
     superseded: bool
     link_target: bytes | None
     partial_path: bytes | None = None
@@ -110,6 +112,11 @@ class DeletedFile:
     def evidence(self) -> EvidencePlaces | None:
         """Where in the image its facts stand, as plain JSON values; None where it is unknown."""
         return None if self._evidence is None else self._evidence()
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """The sentences of `reasons`."""
+        return tuple(texts(self.reasons))
 
     @property
     def number(self) -> int | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit import reasons
 from ext4kit.errors import AccessError, CorruptError
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import Runs
@@ -20,6 +21,7 @@ from ext4kit.history.history import TID_NONE, TID_ON_DISK, UNREPLAYED, History
 from ext4kit.history.names import NameHistory
 from ext4kit.parsers.inode import Inode
 from ext4kit.problems import Severity
+from ext4kit.reasons import Reason
 from ext4kit.recovery.artifacts import Artifacts, search
 from ext4kit.recovery.candidates import (
     INODE_TABLE,
@@ -29,7 +31,7 @@ from ext4kit.recovery.candidates import (
     Candidates,
     select_candidates,
 )
-from ext4kit.recovery.carved_contents import UNSURE, content_at, content_files, find_carved_contents
+from ext4kit.recovery.carved_contents import content_at, content_files, find_carved_contents
 from ext4kit.recovery.columns import Columns
 from ext4kit.recovery.fragments import mark_fragments
 from ext4kit.recovery.grading.discarded import report_discarded
@@ -57,11 +59,8 @@ from ext4kit.recovery.xattrs import XattrReader
 from ext4kit.unallocated.space import Progress
 
 TAGGED_COPIES, UNTAGGED_COPIES = "copies in the journal", "copies without a descriptor"
-FROM_LOG = "their own are read from the journal"
 DISCARDED = "zeros: discarded, or never written"
-ZEROED = "{:,} of its blocks read as zeros: probably discarded (TRIM), or never written"
 MAP_SOURCE_TEXTS = {STALE_INDEX: "stale index entries of the freed inode"}
-LOOSE = "their own are read from copies in the journal that nothing describes, found by their order"
 
 
 def find_deleted(
@@ -121,14 +120,14 @@ class _Engine:
         inode, source = columns.deletion.inode[place], columns.source_names[place]
         runs = columns.runs.take(slice(*columns.slices[place : place + 2]))
         reused = self._reused_blocks(place) if place in self._contested else []
-        lost, copied, problems = self._lost_blocks(place, reused)
+        lost, copied, against = self._lost_blocks(place, reused)
         lost, discarded = self._with_discarded(place, lost)
         if discarded:
-            problems.append(ZEROED.format(discarded))
+            against.append(reasons.BLOCKS_DISCARDED.filled(n=f"{discarded:,}"))
         size = self._size(place, inode, source)
-        grade = self._grade(place, inode, source, runs, lost, problems)
+        grade = self._grade(place, inode, source, runs, lost, against)
         if copied:
-            problems.insert(0, f"{copied:,} of its blocks have other bytes now: {FROM_LOG}")
+            against.insert(0, reasons.CONTENT_FROM_JOURNAL.filled(n=f"{copied:,}"))
             grade = Grade.CONSISTENT if grade is Grade.INTACT else grade
         name = self._names[place]
         file = DeletedFile(
@@ -144,7 +143,7 @@ class _Engine:
             blocks_reused=_total(reused),
             lost=tuple(self.reused_ranges(runs, lost, size or 0)) if lost else (),
             sources=self.provenance(place, inode, source, name),
-            problems=tuple(problems),
+            reasons=tuple(against),
             superseded=self._superseded[place],
             link_target=self.link_target(place, inode, source, runs, lost),
             partial_path=name.partial_path if name else None,
@@ -166,7 +165,7 @@ class _Engine:
             grade=Grade.CARVED,
             blocks=int(content.runs.length.sum()),
             sources=file.sources | {"map": joined.evidence},
-            problems=(UNSURE,),
+            reasons=(reasons.CARVED_BOUNDARIES,),
             first_block=int(self.contents.first_block[row]),
             _signature=int(self.contents.signature[row]),
             _content=content,
@@ -176,7 +175,7 @@ class _Engine:
 
     def _lost_blocks(
         self, place: int, reused: list[tuple[int, int, str]]
-    ) -> tuple[list[tuple[int, int, str]], int, list[str]]:
+    ) -> tuple[list[tuple[int, int, str]], int, list[Reason]]:
         """Reused blocks of whose bytes the log has a copy, and the others.
 
         Returns:
@@ -190,8 +189,8 @@ class _Engine:
             return left, copied, []
         lost = without_copied(left, loose[place][0])
         count = _total(left) - _total(lost)
-        said = f"{count:,} of its blocks have other bytes now: {LOOSE}"
-        return lost, copied, [said] if count else []
+        told = reasons.CONTENT_FROM_UNTAGGED_COPIES.filled(n=f"{count:,}")
+        return lost, copied, [told] if count else []
 
     def _report_live_copy(self) -> None:
         """Report that log and disk are of different moments."""
@@ -257,36 +256,37 @@ class _Engine:
         source: str,
         runs: Runs,
         lost: list[tuple[int, int, str]],
-        problems: list[str],
+        against: list[Reason],
     ) -> Grade:
         """The grade, and the reasons for anything below intact."""
         if source == NO_MAP:
-            problems += self._traces_of_a_map(place)
+            against += self._traces_of_a_map(place)
             return Grade.OVERWRITTEN
-        problems += self.columns.reasons.get(place, ())
+        against += self.columns.reasons.get(place, ())
         if inode.is_inline and lacks_inline_data(inode):
-            problems.append("a part of its inline data is missing")
+            against.append(reasons.INLINE_DATA_INCOMPLETE)
         if place in self.columns.untrusted:
-            problems.append("a block of its map was reused and carries no checksum")
+            against.append(reasons.MAP_BLOCK_REUSED)
         if not len(runs) and self._changed_later(place, inode):
-            problems.append("it changed after the last state that is known")
+            against.append(reasons.CHANGED_AFTER_LAST_STATE)
         reused, blocks = _total(lost), self.columns.block_counts[place]
-        grade = Grade.PARTIAL if problems or reused else Grade.INTACT
+        grade = Grade.PARTIAL if against or reused else Grade.INTACT
         if grade is Grade.INTACT and place in self.columns.unrecorded:
-            problems += self.columns.unrecorded[place]
+            against += self.columns.unrecorded[place]
             grade = Grade.CONSISTENT
         if blocks and reused >= blocks:
             grade = Grade.OVERWRITTEN
         if inode.is_encrypted:
-            problems.append("encrypted: the content is ciphertext")
+            against.append(reasons.ENCRYPTED)
         return grade
 
-    def _traces_of_a_map(self, place: int) -> list[str]:
+    def _traces_of_a_map(self, place: int) -> list[Reason]:
         """What to say of a candidate without a map."""
-        said = ["no source tells which blocks it had"]
+        said = [reasons.NO_BLOCK_MAP]
         if place in self.columns.stale_extents:
             count, last = self.columns.stale_extents[place]
-            said.append(f"it had {count} extents and more than {last * self.block_size:,} bytes")
+            size = f"{last * self.block_size:,}"
+            said.append(reasons.EXTENT_COUNT.filled(n=count, size=size))
         return said
 
     def _changed_later(self, place: int, inode: Inode) -> bool:

@@ -9,6 +9,7 @@ from ext4kit import fields
 from ext4kit.fields import json_name
 from ext4kit.history.places import Ground
 from ext4kit.output import Written
+from ext4kit.reasons import READ_ERROR, Reason, coded, texts
 from ext4kit.recovery.model import DeletedFile, Grade, Sources, TransactionTime
 from ext4kit.recovery.proof import EvidencePlaces
 from ext4kit.recovery.xattrs import FileXattrs
@@ -77,6 +78,7 @@ class FileFacts(fields.InodeFacts):
     link_target_bytes: NotRequired[fields.Exact]
     device: fields.Device | None
     problems: fields.Reasons
+    reasons: fields.CodedReasons
 
 
 class RecoveredFile(FileIdentity, FileFacts):
@@ -89,7 +91,9 @@ class RecoveredFile(FileIdentity, FileFacts):
     ]
 
 
-def record(file: DeletedFile, written: Written | None, failure: str = "") -> RecoveredFile:
+def record(
+    file: DeletedFile, written: Written | None, failure: Reason | None = None
+) -> RecoveredFile:
     """A file's manifest record: plain JSON values, times in integer ns."""
     return {
         "output": written.path if written else None,
@@ -113,22 +117,24 @@ def file_identity(file: DeletedFile) -> FileIdentity:
     }
 
 
-def file_facts(file: DeletedFile, written: Written | None, failure: str = "") -> FileFacts:
+def file_facts(
+    file: DeletedFile, written: Written | None, failure: Reason | None = None
+) -> FileFacts:
     """All else that records say of it.
 
     Args:
         file: the deleted file.
         written: what a recovery wrote of it, None for nothing.
-        failure: why it could not be written, "" for no reason.
+        failure: why it could not be written, None for no reason.
     """
     inode, device = file.inode, file.device
-    problems, format, attributes = list(file.problems), file.file_type, file.xattrs()
-    if attributes is not None and attributes.missing:
-        problems.append(f"extended attributes: {attributes.missing}")
-    if failure:
-        problems.append(failure)
-    for offset, length, reason in written.lost if written else ():
-        problems.append(f"unreadable at {offset} for {length} bytes: {reason}")
+    against, format, attributes = list(file.reasons), file.file_type, file.xattrs()
+    if attributes is not None and attributes.missing is not None:
+        against.append(attributes.missing)
+    if failure is not None:
+        against.append(failure)
+    for offset, length, why in written.lost if written else ():
+        against.append(READ_ERROR.filled(length=length, offset=offset, why=why))
     before, after = file.deleted_between
     return {
         "mode": inode.mode if inode else None,
@@ -157,7 +163,8 @@ def file_facts(file: DeletedFile, written: Written | None, failure: str = "") ->
         "xattrs": _attribute_records(attributes),
         **json_name(file.link_target, "link_target"),
         "device": device,
-        "problems": problems,
+        "problems": texts(against),
+        "reasons": coded(against),
     }
 
 

@@ -18,6 +18,7 @@ from ext4kit.output import (
     interrupts_wait,
     output_limit,
 )
+from ext4kit.reasons import WRITE_INTERRUPTED, Reason
 from ext4kit.recovery.model import DeletedFile, DeletedFiles, Grade
 from ext4kit.recovery.records import grade_of, record
 
@@ -77,23 +78,24 @@ def _restore_one(
     file: DeletedFile, output: OutputDirectory, manifest: Manifest, result: RecoveryResult
 ) -> None:
     """Write one file and its record; a record is written also when the file fails."""
-    written, failure, told = None, "", manifest.count
+    failure: Reason | None = None
+    written, told = None, manifest.count
     try:
         try:
             written = _write_file(file, output)
         except UnwritableError as error:
-            failure = str(error)
+            failure = error.reason
         manifest.append(record(file, written, failure))
     except (OutputError, KeyboardInterrupt) as error:
         manifest.release()
         if manifest.count == told:
-            reason = f"not finished: {str(error) or 'interrupted'}"
+            reason = WRITE_INTERRUPTED.filled(why=str(error) or "interrupted")
             manifest.append(record(file, written, failure if written else reason))
         raise
     result.grades[grade_of(file, written)] += 1
     if written is None:
         result.recorded += 1
-        result.incomplete += bool(failure)
+        result.incomplete += failure is not None
         return
     result.written += 1
     result.bytes += written.size

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit import reasons
 from ext4kit.errors import AccessError, CorruptError
 from ext4kit.filesystem.xattrs import read_xattrs
 from ext4kit.history import History
@@ -22,6 +23,7 @@ from ext4kit.history.history import TID_NONE, TID_ON_DISK
 from ext4kit.parsers import xattr
 from ext4kit.parsers.inode import Inode
 from ext4kit.problems import Problems, Severity
+from ext4kit.reasons import Reason
 from ext4kit.recovery.older_states import TID_UNDATED
 from ext4kit.unallocated.metadata import XATTR, MetadataBlocks
 from ext4kit.unallocated.untagged import tids_of_untagged
@@ -45,15 +47,15 @@ class FileXattrs:
     Attributes:
         values: name to value, as `getxattr` gives them.
         source: what they rest on, "" where there are none.
-        missing: why some are not there, "" where all are.
+        missing: why some are not there, None where all are.
     """
 
     values: dict[bytes, bytes]
     source: str
-    missing: str
+    missing: Reason | None
 
 
-NO_ATTRIBUTES = FileXattrs({}, "", "")
+NO_ATTRIBUTES = FileXattrs({}, "", None)
 
 
 class XattrReader:
@@ -80,12 +82,13 @@ class XattrReader:
         block, source = self._find_block(inode.file_acl, row) if inode.file_acl else (None, "")
         self._left -= len(block) if block else 0
         if self._left < 0:
-            return FileXattrs({}, "", "more of them than the evidence can hold")
+            return FileXattrs({}, "", reasons.XATTR_LIMIT)
         problems = Problems()
         values = read_xattrs(inode.raw, inode.extra_isize, block, _external_value, problems)
-        missing = "; ".join(one.what for one in problems.kept if one.severity is Severity.ERROR)
+        why = "; ".join(one.what for one in problems.kept if one.severity is Severity.ERROR)
+        missing = reasons.XATTRS_INCOMPLETE.filled(why=why) if why else None
         if inode.file_acl and block is None:
-            missing = f"attribute block {inode.file_acl:,} is not its own any more"
+            missing = reasons.XATTR_BLOCK_REUSED.filled(block=f"{inode.file_acl:,}")
         where = [IN_INODE] if has_body else []
         told = ", ".join(where + ([source] if source else []))
         return FileXattrs(values, told if values else "", missing)
@@ -232,4 +235,4 @@ def _has_valid_header(data: bytes) -> bool:
 
 
 def _external_value(number: int, size: int) -> bytes:
-    raise AccessError(f"a value of {size:,} bytes in an inode of its own is not looked for")
+    raise AccessError(f"a value of {size:,} bytes is in a separate inode, which is not searched")

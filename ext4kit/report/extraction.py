@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, NotRequired, TypedDict
 
-from ext4kit import fields
+from ext4kit import fields, reasons
 from ext4kit.errors import AccessError, CorruptError, OutputError
 from ext4kit.fields import LinkText, Nothing, json_name
 from ext4kit.filesystem import FileSystem
@@ -23,8 +23,10 @@ from ext4kit.output import (
 )
 from ext4kit.parsers.inode import Inode
 from ext4kit.problems import Severity
+from ext4kit.reasons import Reason, coded, texts
 
 AT_ONCE = 1 << 14
+ZEROS_WRITTEN = "zeros were written instead"
 
 
 @dataclass(slots=True)
@@ -126,29 +128,33 @@ def _extract_one(
     result: ExtractionResult,
 ) -> None:
     """Write one file and its record; a record is written also when the file fails."""
-    written, problems = None, []
+    found: list[Reason] = []
+    written = None
     try:
         written = _write(fs, item, output)
-    except (UnwritableError, CorruptError) as error:
-        problems.append(str(error))
+    except UnwritableError as error:
+        found.append(error.reason)
+    except CorruptError as error:
+        found.append(reasons.CONTENT_UNREADABLE.filled(why=error))
     except (OutputError, KeyboardInterrupt) as error:
         manifest.release()
-        reason = f"not finished: {str(error) or 'interrupted'}"
+        reason = reasons.WRITE_INTERRUPTED.filled(why=str(error) or "interrupted")
         manifest.append(_record(fs, item, None, [reason]))
         raise
-    for offset, length, reason in written.lost if written else ():
-        problems.append(f"unreadable at {offset} for {length} bytes, zeros stand there: {reason}")
+    for offset, length, why in written.lost if written else ():
+        why = f"{why}; {ZEROS_WRITTEN}"
+        found.append(reasons.READ_ERROR.filled(length=length, offset=offset, why=why))
     if written and (doubt := fs.content_uncertainty(item.inode)):
-        problems.append(f"its content cannot be vouched for: {doubt}")
+        found.append(doubt)
     if item.inode.is_encrypted:
         fs.problems.add(f"inode {item.inode.number}", "is encrypted: ciphertext", Severity.WARNING)
-    for problem in problems:
-        fs.problems.add(f"inode {item.inode.number}", problem)
-    manifest.append(_record(fs, item, written, problems))
+    for each in found:
+        fs.problems.add(f"inode {item.inode.number}", each.text)
+    manifest.append(_record(fs, item, written, found))
     result.written += written is not None
     result.recorded += written is None
     result.bytes += written.size if written else 0
-    result.incomplete += bool(problems)
+    result.incomplete += bool(found)
 
 
 def _record_unknown(
@@ -159,13 +165,14 @@ def _record_unknown(
     result: ExtractionResult,
 ) -> None:
     """The record of a file whose inode cannot be told as of the time asked for."""
-    reason = f"its table block {fs.unreadable}"
+    reason = reasons.AS_OF_INODE_UNKNOWN.filled(tid=fs.as_of)
     unknown: UnknownFile = {
         "output": None,
         **json_name(item.path),
         "inode": item.inode.number,
         "type": "unknown",
-        "problems": [reason],
+        "problems": texts([reason]),
+        "reasons": coded([reason]),
     }
     manifest.append(unknown)
     result.incomplete += 1
@@ -189,6 +196,7 @@ class ExtractedFile(fields.PathText, fields.LiveInode):
     sha256: fields.Sha256 | None
     device: fields.Device | None
     problems: fields.Reasons
+    reasons: fields.CodedReasons
     link_target: NotRequired[fields.Target]
     link_target_bytes: NotRequired[fields.Exact]
 
@@ -200,6 +208,7 @@ class UnknownFile(fields.PathText):
     inode: fields.Inode
     type: Literal["unknown"]
     problems: fields.Reasons
+    reasons: fields.CodedReasons
 
 
 class ExtractionRecord(TypedDict):
@@ -214,7 +223,7 @@ class ExtractionRecord(TypedDict):
 
 
 def _record(
-    fs: FileSystem, item: ExtractItem, written: Written | None, problems: list[str]
+    fs: FileSystem, item: ExtractItem, written: Written | None, found: list[Reason]
 ) -> ExtractedFile:
     """A manifest record: plain JSON values, times in integer ns."""
     inode = item.inode
@@ -223,7 +232,7 @@ def _record(
         try:
             link = json_name(fs.link_target(inode, item.runs), "link_target")
         except (AccessError, CorruptError) as error:
-            problems.append(f"its target cannot be read: {error}")
+            found.append(reasons.LINK_TARGET_UNREADABLE.filled(why=error))
     return {
         "output": written.path if written else None,
         **json_name(item.path),
@@ -240,7 +249,8 @@ def _record(
         "ctime": inode.ctime,
         "crtime": inode.crtime,
         "device": inode.device,
-        "problems": problems,
+        "problems": texts(found),
+        "reasons": coded(found),
         **link,
     }
 

@@ -180,7 +180,7 @@ def small_disk(folder: Path) -> Iterator[Path]:
 def _ends_unfinished(out: Path) -> None:
     """The last record is of a file that was not finished, and all others are whole."""
     records = _records(out / "manifest.jsonl")
-    assert "not finished" in records[-1]["problems"][-1]
+    assert records[-1]["reasons"][-1]["code"] == "write-interrupted"
     assert [one.name for one in out.rglob("*.incomplete")]
     _whole_files_are_told(out, records)
 

@@ -77,7 +77,7 @@ def test_the_pages_and_scripts_that_are_shipped_are_those_of_this_version(share:
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("name", ["commands.md", "records.md"])
+@pytest.mark.parametrize("name", ["commands.md", "records.md", "reasons.md"])
 def test_the_references_are_those_of_this_version(name: str, tmp_path: Path) -> None:
     made("markdown", tmp_path)
     stored = (ROOT / "docs" / name).read_text(encoding="utf-8")

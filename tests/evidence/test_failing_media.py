@@ -230,8 +230,8 @@ def test_files_on_bad_sectors_are_partial_and_say_what_is_missing(
     by_path = {_path_bytes(record).lstrip(b"/"): record for record in records if record["path"]}
     for path, inside in _hit(truth, blocks).items():
         record = by_path[path]
-        told = {at for text in record["problems"] if text.startswith("unreadable at ")
-                for at in _blocks_in(text)}  # fmt: skip
+        told = {at for one in record["reasons"] if one["code"] == "read-error"
+                for at in _blocks_in(one["text"])}  # fmt: skip
         assert told == inside, path
         assert (record["grade"] == "intact") == (not inside), path
     case = json.loads((out / "case.json").read_text())
@@ -270,9 +270,9 @@ def _path_bytes(record: dict[str, Any]) -> bytes:
 
 
 def _blocks_in(text: str) -> range:
-    """The file's blocks in "unreadable at 8192 for 4096 bytes: ..."."""
+    """The file's blocks in "4096 bytes at offset 8192 could not be read: ..."."""
     words = text.split()
-    start, length = int(words[2]), int(words[4])
+    start, length = int(words[4]), int(words[0])
     return range(start // PAGE, -(-(start + length) // PAGE))
 
 

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ext4kit.reasons import CATALOGUE
 from tests.goldens.collect import Output, Record
 
 KEPT = Path(__file__).with_name("kept")
@@ -98,6 +99,7 @@ def _code(text: str) -> str:
 def _codes() -> list[tuple[str, re.Pattern[str]]]:
     lines = CODES.read_text(encoding="utf-8").splitlines()
     rows = [re.split("  +", line, maxsplit=1) for line in lines if line and line[0] != "#"]
+    rows += [[reason.code, reason.text] for reason in CATALOGUE]
     values = re.compile(r"\\\{(\w+)\\\}")
     return [
         (code, re.compile(values.sub(r"(?P<\1>.+)", re.escape(text)), re.DOTALL))

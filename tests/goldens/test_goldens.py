@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ext4kit.reasons import CARVED_BOUNDARIES, EXTENT_COUNT, XATTR_LIMIT
 from sample_images import packed_names
 from tests.conftest import Images
 from tests.environment import ROOT
@@ -19,7 +20,7 @@ from tests.goldens.results import KEPT, coded, differences, from_text, results_o
 
 ADVICE = "if the change log tells of such a change: python -m tests.goldens --write"
 CODE = re.compile(r"[a-z-]+( \w+=.*)?")
-REASON = "where it begins and ends is a guess"
+REASON = CARVED_BOUNDARIES.text
 
 
 @pytest.mark.heavy
@@ -69,16 +70,20 @@ def test_a_change_is_named(
 def test_texts_are_held_by_their_codes() -> None:
     said = ["its map is that of an earlier time", "it had 2 extents and more than 1,024 bytes"]
     said += ["extended attributes: more of them than the evidence can hold", "a new text"]
+    said += [XATTR_LIMIT.text, EXTENT_COUNT.filled(n=2, size="1,024").text]
     held = ["rebuilt-map-older", "extent-count n=2 size=1,024", "xattrs-incomplete why=xattr-limit"]
-    assert coded({"problems": said}) == {"problems": [*held, "a new text"]}
+    assert coded({"problems": said}) == {"problems": [*held, "a new text", held[2], held[1]]}
 
 
 @pytest.mark.heavy
 def test_another_checkout_is_compared_field_by_field(unpacked: Images, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "ext4kit", tmp_path / "ext4kit")
-    module = tmp_path / "ext4kit/recovery/carved_contents.py"
+    module = tmp_path / "ext4kit/reasons.py"
     module.write_text(module.read_text(encoding="utf-8").replace(REASON, "old words"))
     found = list(compare(tmp_path, unpacked("removed_on_5_10").image))
     assert found
-    expected = re.compile(r'.*: changed problems: \["old words".*\] -> \["carved-boundaries".*\]')
+    expected = re.compile(
+        r'.*: changed problems: \["old words".*\] -> \["carved-boundaries".*\]'
+        r'; reasons: .*"text": "old words".* -> .*"text": "carved-boundaries".*'
+    )
     assert [line for line in found if not expected.fullmatch(line)] == []

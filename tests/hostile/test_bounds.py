@@ -85,7 +85,7 @@ def test_a_file_gives_no_more_than_the_evidence_holds(tmp_path: Path) -> None:
     whole = image.read_bytes()
     got = target.read_bytes()
     assert done.returncode == 1
-    assert b"names more blocks than the evidence has" in done.stderr
+    assert b"names more blocks than the evidence holds" in done.stderr
     assert len(got) == 16000 * 1024
     assert got[: 4000 * 1024] == whole[1024 : 4001 * 1024]
     assert not any(got[4096 * 1024 :])

@@ -23,9 +23,7 @@ from tests.journal.log_writer import LOG_START
 
 pytestmark = pytest.mark.heavy
 
-CHANGED = "its inode changed afterwards, and file data is not in the log"
-MOVED = "its block map changed afterwards, and file data is not in the log"
-RECENT = "it was changed shortly before, and a write in the same instant leaves no trace"
+CHANGED, MOVED, RECENT = "as-of-inode-changed", "as-of-map-changed", "as-of-recent-change"
 ONE, TWO, THREE = (content(name, 3) for name in ("one", "two", "three"))
 
 
@@ -34,11 +32,12 @@ def as_of(session: Session, transaction: int) -> AsOfFileSystem:
 
 
 def read(fs: AsOfFileSystem, path: str) -> tuple[bytes, str]:
+    """The bytes of a file, and the code of why they are uncertain."""
     (found,) = [one for one in fs.walk(b"/") if one.path.decode() == path]
     assert found.inode is not None
-    return bytes(fs.content(found.inode).read(0, found.inode.size)), fs.content_uncertainty(
-        found.inode
-    )
+    doubt = fs.content_uncertainty(found.inode)
+    data = bytes(fs.content(found.inode).read(0, found.inode.size))
+    return data, doubt.code if doubt else ""
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from ext4kit.journal.as_of.content_certainty import _same_runs
 from tests.journal.debugfs_session import FIRST, NOW, SIZE, Session, content
 from tests.journal.kernel_log import opened
 
-RECENT = "it was changed shortly before, and a write in the same instant leaves no trace"
+RECENT = "as-of-recent-change"
 ONE = content("one", 3)
 
 
@@ -23,7 +23,9 @@ def as_of(session: Session, transaction: int) -> AsOfFileSystem:
 
 
 def doubt(fs: AsOfFileSystem, path: bytes) -> str:
-    return fs.content_uncertainty(fs.inode(fs.lookup(path)))
+    """The code of why the content is uncertain, or ""."""
+    found = fs.content_uncertainty(fs.inode(fs.lookup(path)))
+    return found.code if found else ""
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import ext4kit
+from ext4kit import reasons
 from ext4kit.journal import Log
 from ext4kit.parsers.journal import BlockType
 from ext4kit.recovery import DeletedFiles, Grade, find_deleted
-from ext4kit.recovery.grading.unreadable import NEWER
 from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
 from sample_images.recipes import machine
 from sample_images.recipes.history_judge import living_files
@@ -34,7 +34,6 @@ JUDGED = ("default", "block_1k", "ext3", "data_journal", "inode_128", "fast_comm
 OPERATIONS, DISKS, SEED = 250, 4, 7
 SOME_FILES, SOME_INTACT = 100, 10
 TICK = 0.05  # seconds, more than two clocks of the kernel differ
-LOST_SINCE = "the log lacks transactions since: others may have had its blocks"
 Fail = Callable[..., DeletedFiles]
 
 
@@ -283,7 +282,7 @@ def test_a_file_is_not_intact_when_a_later_transaction_cannot_be_read(
     (file,) = fail(disk.image, parts.all_of(len(parts.commits) - 2))
     assert content(file) == data
     assert file.grade == "consistent"
-    assert LOST_SINCE in file.problems
+    assert reasons.JOURNAL_GAP_AFTER in file.reasons
 
 
 def test_bytes_of_the_journal_are_not_vouched_for_when_newer_ones_cannot_be_read(
@@ -309,7 +308,7 @@ def test_bytes_of_the_journal_are_not_vouched_for_when_newer_ones_cannot_be_read
     (file,) = (one for one in fail(disk.image, [(last, last + BLOCK)]) if one.path == b"/file")
     assert content(file) != new  # or this test tests nothing
     assert file.grade != "intact"
-    assert NEWER in file.problems
+    assert reasons.JOURNAL_UNREADABLE in file.reasons
 
 
 # -- names ----------------------------------------------------------------------------------------

@@ -9,9 +9,11 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from ext4kit import reasons
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.history.history import TID_NONE, TID_ON_DISK
 from ext4kit.history.journal_gaps import JournalGaps
+from ext4kit.reasons import Reason
 from ext4kit.recovery import columns as module
 from ext4kit.recovery.attribution import BlockUses
 from ext4kit.recovery.candidates import (
@@ -23,8 +25,6 @@ from ext4kit.recovery.candidates import (
     Candidates,
 )
 from ext4kit.recovery.columns import Columns
-from ext4kit.recovery.grading import overwritten_copies
-from ext4kit.recovery.grading.discarded import IN_UNITS
 from ext4kit.recovery.maps.rebuilt import RebuiltMaps
 from ext4kit.recovery.untagged_content import UntaggedBlocks
 from ext4kit.units import NANOSECONDS
@@ -527,7 +527,7 @@ def test_zeros_that_a_discard_may_have_made_are_the_files_own_where_the_log_has_
     zeros = runs((0, 0, 1, 100), (1, 3, 3, AT), (2, 0, 1, 900))
     made = judged(columns({}, {}, {}), monkeypatch, zeros)
     vars(made).update(journaled={1: (np.array(held), np.arange(len(held)))} if held else {})
-    assert made.unrecorded == {place: [IN_UNITS] for place in (*told, 2)}
+    assert made.unrecorded == {place: [reasons.ZEROS_POSSIBLY_DISCARDED] for place in (*told, 2)}
     assert len(made.discarded) == 0
 
 
@@ -551,20 +551,21 @@ def test_what_speaks_against_a_found_map_speaks_against_its_file(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     none = np.zeros(0, np.int64)
-    doubts = [(np.array([True, False]), "first"), (np.array([True, True]), "both")]
+    first, both = reasons.REBUILT_MAP_OLDER, reasons.REBUILT_MAP_INCOMPLETE
+    doubts = [(np.array([True, False]), first), (np.array([True, True]), both)]
     maps = RebuiltMaps(
         np.array([0, 1]), np.array(["x", "x"]), runs(), (none, none), np.array([1, 1]), doubts
     )
     made = columns({}, {"rebuilt_row": 1}, {"rebuilt_row": 0}, maps=maps)
     judged(made, monkeypatch)
-    assert made.reasons == {1: ["both"], 2: ["first", "both"]}
+    assert made.reasons == {1: [both], 2: [first, both]}
     assert made.unrecorded == {}
 
 
 def test_a_copy_that_the_disk_contradicts_speaks_against_the_file_unless_another_took_the_block(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def contradicted(*files: State, **changes: Any) -> list[int]:
+    def contradicted(*files: State, **changes: Any) -> dict[int, list[Reason]]:
         made = columns(
             *files, blocks=runs((0, 0, 1, AT), (1, 0, 1, AT)), history=copies((AT, STATE)),
             logged=claims((AT, 1, 0, STATE)), disk={AT: b"\1"},
@@ -576,15 +577,14 @@ def test_a_copy_that_the_disk_contradicts_speaks_against_the_file_unless_another
             tags=Sized(order=np.full(101, STATE)),
             read_copies=lambda tags: np.full((len(tags), BLOCK), 2, np.uint8),
         )
-        return list(judged(made, monkeypatch).reasons)
+        return judged(made, monkeypatch).reasons
 
     orphan = {"freed_tid": TID_NONE, "map_source": INODE_TABLE}
-    assert contradicted({}, orphan) == [0]
-    assert contradicted({}, orphan, in_use=(AT,)) == []
+    assert contradicted({}, orphan) == {0: [reasons.UNMOUNT_DISK_CONFLICT]}
+    assert contradicted({}, orphan, in_use=(AT,)) == {}
     assert (
-        contradicted({}, {"map_source": INODE_TABLE, "freed_tid": ON_DISK}) == []
+        contradicted({}, {"map_source": INODE_TABLE, "freed_tid": ON_DISK}) == {}
     )  # freed later, it may have it
-    assert overwritten_copies.REASON
 
 
 # --- for the records --------------------------------------------------------------------------

@@ -10,8 +10,9 @@ import pytest
 
 import ext4kit
 from ext4kit.carving.indirect_bodies import DIRECT_BLOCKS
+from ext4kit.reasons import ZEROS_POSSIBLY_DISCARDED as IN_UNITS
 from ext4kit.recovery import DeletedFile, Grade, find_deleted
-from ext4kit.recovery.grading.discarded import IN_UNITS, UNIT
+from ext4kit.recovery.grading.discarded import UNIT
 from ext4kit.recovery.pipeline import DISCARDED
 from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
 from sample_images.recipes.contents import noise, text
@@ -228,8 +229,8 @@ def _is_doubted_for_its_units(file: DeletedFile) -> bool:
     """
     if file.grade is Grade.PARTIAL:
         return not HERE.counts_changes
-    alone = len(file.problems) == 1 or HERE.best is not Grade.INTACT
-    return file.grade is Grade.CONSISTENT and IN_UNITS in file.problems and alone
+    alone = len(file.reasons) == 1 or HERE.best is not Grade.INTACT
+    return file.grade is Grade.CONSISTENT and IN_UNITS in file.reasons and alone
 
 
 @sources
@@ -325,6 +326,6 @@ def test_zeros_of_which_the_journal_has_a_copy_are_the_files_own(tmp_path: Path)
         remove(root / "logged")
     (file,) = disk.deleted().values()
     assert content(file) == data["logged"]
-    assert IN_UNITS not in file.problems
+    assert IN_UNITS not in file.reasons
     # Linux 5.10 forgets the bytes of a file that goes before they were written to their place.
     assert file.grade.is_whole or not HERE.counts_changes

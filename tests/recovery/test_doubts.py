@@ -21,9 +21,6 @@ from ext4kit.recovery.attribution import BlockReuse, BlockUses, Ownership
 from ext4kit.recovery.candidates import INODE_TABLE, JOURNAL, Candidates
 from ext4kit.recovery.grading import checks
 from ext4kit.recovery.grading.checks import run_checks
-from ext4kit.recovery.grading.unlogged_reuse import CUT
-from ext4kit.recovery.grading.unreadable import NEWER
-from ext4kit.recovery.grading.unrecorded import EARLIER, SAME_TICK, UNCOUNTED, UNFLUSHED, UNSEEN_END
 from ext4kit.units import NANOSECONDS
 from tests.recovery.told_past import (
     BLOCK,
@@ -161,11 +158,11 @@ class Case:
         return data, np.array([number in held for number in numbers.tolist()], bool)
 
     def reasons(self) -> list[str]:
-        """What speaks against it."""
+        """Codes of what speaks against it."""
         return self.both()[1]
 
     def both(self) -> tuple[list[str], list[str]]:
-        """What speaks against the first of the others, and against it."""
+        """Codes of what speaks against the first of the others, and against it."""
         past, none = self.past(), np.zeros(0, np.int64)
         rows = ((0, 1, BESIDE, False),) * self.others + self.runs
         logical, length, first = np.array([row[:3] for row in rows], np.int64).T
@@ -190,7 +187,7 @@ class Case:
             past, found, runs, cast(Ownership, ownership), self._journaled(), self._reuse()
         )
         first, second = (
-            [reason for doubtful, reason in against + possible if doubtful[at]]
+            [reason.code for doubtful, reason in against + possible if doubtful[at]]
             for at in (0, self.others)
         )
         return first, second
@@ -234,11 +231,6 @@ def _claims(*rows: tuple[int, int, int, int, int]) -> BlockUses:
     return BlockUses(start, length, life, number, order, np.ones(len(rows), bool))
 
 
-def says(reasons: list[str], start: str) -> bool:
-    """Whether one of the reasons begins so."""
-    return any(one.startswith(start) for one in reasons)
-
-
 def with_state(**changes: Any) -> Case:
     """The case with a changed state."""
     return Case(before=state(**changes))
@@ -257,44 +249,43 @@ def test_an_inode_whose_checksum_does_not_fit_is_not_believed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(checks, "inode_checksums_ok", lambda rows, superblock: rows == 0)
-    assert Case(checksums=True).both() == ([], ["the checksum of its inode does not fit"])
+    assert Case(checksums=True).both() == ([], ["inode-checksum"])
     assert Case().reasons() == []  # there are none
 
 
 @pytest.mark.parametrize(
     ("case", "reason"),
     [
-        (candidate(map_damaged=True), "a part of its block map could not be read"),
-        (with_state(undescribed=True), "its state is from a copy that neither log"),
-        (with_state(blocks=16), "its block map holds fewer blocks than its inode counts"),
+        (candidate(map_damaged=True), "map-unreadable"),
+        (with_state(undescribed=True), "untagged-inode-copy"),
+        (with_state(blocks=16), "map-incomplete"),
         (with_state(blocks=15), None),  # 7.5 KiB: sectors that are no whole block
         (with_state(blocks=16, file_acl=900), None),  # the block of its attributes
-        (with_state(blocks=24, file_acl=900), "its block map holds fewer"),
+        (with_state(blocks=24, file_acl=900), "map-incomplete"),
         (Case(before=state(blocks=16), cluster_ratio=16), None),
         (Case(before=state(blocks=16), cluster_ratio=2), None),
         (Case(before=state(blocks=16), features=(Incompat.EA_INODE,)), None),
         (with_state(blocks=0), None),
         (Case(blocks_count=AT + 1), None),
-        (Case(blocks_count=AT), "a part of it lies beyond the end of the evidence"),
-        (Case(lost=((AT, AT + 1),)), "a part of it lies in bytes that the image has lost"),
+        (Case(blocks_count=AT), "beyond-evidence"),
+        (Case(lost=((AT, AT + 1),)), "unreadable-media"),
         (Case(lost=((AT - 5, AT), (AT + 1, AT + 9))), None),
-        (Case(unknown=(AT,)), "which of its blocks are in use now is not known"),
-        (Case(open_ones=(5,)), "its state comes from a transaction without a commit"),
+        (Case(unknown=(AT,)), "bitmap-unreadable"),
+        (Case(open_ones=(5,)), "uncommitted-state"),
         (Case(open_ones=(FIRST, 9)), None),
-        (Case(last_fast_commit=6), "a later fast commit may have changed its blocks unseen"),
+        (Case(last_fast_commit=6), "later-fast-commit"),
         (Case(last_fast_commit=5), None),
         (Case(last_fast_commit=6, found={"map_source": np.array([INODE_TABLE])}), None),
     ],
 )
 def test_what_is_wrong_with_its_description_is_told(case: Case, reason: str | None) -> None:
-    found = case.reasons()
-    assert [one.startswith(reason or "?") for one in found] == [True] * bool(reason), found
+    assert case.reasons() == [reason] * bool(reason)
 
 
 def test_lost_bytes_that_were_never_written_are_zeros_anyway() -> None:
     runs = ((0, 1, AT, False), (1, 1, AT + 1, True))
     given: Any = {"before": state(size=2 * BLOCK, blocks=16), "runs": runs}
-    reason = "a part of it lies in bytes that the image has lost"
+    reason = "unreadable-media"
     for block, told in ((AT, True), (AT + 1, False)):
         assert (reason in Case(**given, lost=((block, block + 1),)).reasons()) == told
 
@@ -307,12 +298,13 @@ def test_blocks_of_its_tree_count_as_well() -> None:
     directory = Case(before=state(blocks=16, mode=0o040755))  # its map is judged by its entries
     assert directory.reasons() == []
     link = state(blocks=16, mode=0o120777)
-    assert says(Case(before=link).reasons(), "its block map holds fewer")
+    assert "map-incomplete" in Case(before=link).reasons()
 
 
 # --- the block with its end -------------------------------------------------------------------
 
 ZEROS_END = b"\1" * (SIZE - 4)
+ZEROS, STRANGE = "unwritten-tail", "foreign-data-in-slack"
 AGAIN = {"version": 9, "mtime": LATER, "ctime": LATER}  # it was not written in one go
 
 
@@ -320,12 +312,11 @@ def holding(data: bytes, gone: int = LATER + SECOND, **changes: Any) -> list[str
     """The reasons against a file that is gone soon and whose block holds these bytes."""
     before = state(**{**AGAIN, **changes})
     case = Case(before=before, disk={AT: data}, gone=gone, freed={"version": before["version"]})
-    return [one for one in case.reasons() if "zeros" in one or "its end" in one]
+    return [one for one in case.reasons() if one in (ZEROS, STRANGE)]
 
 
 def test_last_bytes_that_are_zeros_may_never_have_been_written() -> None:
-    (reason,) = holding(ZEROS_END)
-    assert reason.startswith("its last bytes are zeros and it went soon")
+    assert holding(ZEROS_END) == [ZEROS]
     assert holding(ZEROS_END + b"\1") == []
     assert holding(b"\1" * (SIZE - 3)) == []  # so few come by chance
     assert len(holding(b"", size=1)) == len(holding(b"\1" * BLOCK, size=BLOCK + 1, blocks=16)) == 1
@@ -349,26 +340,23 @@ def test_what_was_written_in_one_go_has_all_of_its_last_block_or_nothing() -> No
 @pytest.mark.parametrize("at", [SIZE, SIZE + 1, BLOCK - 1])
 def test_bytes_behind_the_end_are_of_others(at: int) -> None:
     data = b"\1" * SIZE + b"\0" * (at - SIZE) + b"\1"
-    assert holding(data) == ["the block with its end was written by others"]
-    assert holding(data, gone=LATER + 9 * MINUTE) == [
-        "the block with its end was written by others"
-    ]
+    assert holding(data) == holding(data, gone=LATER + 9 * MINUTE) == [STRANGE]
 
 
 def test_an_end_in_no_written_block_is_blank() -> None:
     soon: dict[str, Any] = {"gone": LATER + SECOND, "freed": {"version": 9}}
     for runs in (((0, 1, AT, True),), ((1, 1, AT, False),)):
         case = Case(before=state(**AGAIN), runs=runs, **soon)
-        assert any("zeros" in one for one in case.reasons())
+        assert ZEROS in case.reasons()
     second = Case(
         before=state(**AGAIN, size=BLOCK + SIZE, blocks=16), runs=((0, 2, AT, False),), **soon,
         disk={AT: b"\1" * BLOCK, AT + 1: b"\1" * SIZE},
     )  # fmt: skip
-    assert not any("zeros" in one for one in second.reasons())
+    assert ZEROS not in second.reasons()
     second.disk = {AT: b"\1" * BLOCK, AT + 1: ZEROS_END}
-    assert any("zeros" in one for one in second.reasons())
+    assert ZEROS in second.reasons()
     second.runs = ((0, 1, AT + 7, False), (1, 1, AT + 1, False))
-    assert any("zeros" in one for one in second.reasons())
+    assert ZEROS in second.reasons()
 
 
 # --- written again ----------------------------------------------------------------------------
@@ -379,7 +367,7 @@ def test_i_version_of_the_freed_inode_tells_of_changes_after_the_state(
     step: int, told: bool
 ) -> None:
     case = Case(freed={"version": 2 + step})
-    assert [one.startswith("it changed after") for one in case.reasons()] == [True] * told
+    assert case.reasons() == ["changed-after-last-state"] * told
 
 
 @pytest.mark.parametrize("dtime", [0, INODES])
@@ -387,19 +375,19 @@ def test_an_empty_file_that_is_open_still_is_not_freed(dtime: int) -> None:
     """The field of its deletion time holds 0, or the next inode of the orphan list."""
     empty = state(size=0, blocks=0)
     still_open = Case(before=empty, runs=(), freed={"dtime": dtime})
-    assert still_open.reasons() == [UNSEEN_END]
+    assert still_open.reasons() == ["deletion-not-recorded"]
     assert Case(before=empty, runs=()).reasons() == []
     written = Case(before=empty, runs=(), freed={"dtime": dtime, "version": 3})
-    assert written.reasons() == ["it changed after the last state that is known", UNSEEN_END]
+    assert written.reasons() == ["changed-after-last-state", "deletion-not-recorded"]
 
 
 def test_what_went_on_counts_only_where_a_kernel_counts() -> None:
     uncounted = Case(before=state(version=1), freed={"version": 1}, writes=WITHOUT)
-    assert uncounted.reasons() == [UNCOUNTED]
+    assert uncounted.reasons() == ["changes-not-counted"]
     uncounted.writes = COUNTED
     assert uncounted.reasons() == []
     directory = Case(before=state(mode=0o040755), freed={"version": 9})
-    assert not any(one.startswith("it changed") for one in directory.reasons())
+    assert "changed-after-last-state" not in directory.reasons()
 
 
 def superseded(steps: int, claim: tuple[int, int]) -> list[str]:
@@ -414,60 +402,58 @@ def superseded(steps: int, claim: tuple[int, int]) -> list[str]:
 
 
 def test_an_earlier_state_whose_blocks_the_file_went_on_using_may_hold_newer_bytes() -> None:
-    assert superseded(1, (0, 5)) == [EARLIER]
-    reason, earlier = superseded(1, (0, 6))
-    assert reason.startswith("the same file went on using blocks")
-    assert earlier == EARLIER
-    assert superseded(1, (1, 6)) == superseded(1, (-9, 6)) == [EARLIER]
-    assert superseded(1, (0, 4)) == [EARLIER]
+    assert superseded(1, (0, 5)) == ["earlier-version"]
+    assert superseded(1, (0, 6)) == ["kept-by-later-version", "earlier-version"]
+    assert superseded(1, (1, 6)) == superseded(1, (-9, 6)) == ["earlier-version"]
+    assert superseded(1, (0, 4)) == ["earlier-version"]
 
 
 def test_what_was_written_in_place_and_went_soon_may_be_older() -> None:
     older = state(crtime=OLD - MINUTE, mtime=MADE, version=9)  # than the log
     soon = Case(before=older, gone=MADE + SECOND, freed={"version": 9})
-    assert any(one.startswith("it was written in place") for one in soon.reasons())
+    assert "in-place-write-not-flushed" in soon.reasons()
     for size, told in ((0, False), (1, True)):
         shorter = state(crtime=OLD - MINUTE, mtime=MADE, version=9, size=size)
         short = Case(before=shorter, gone=MADE + SECOND, freed={"version": 9})
-        assert says(short.reasons(), "it was written in place") == told
+        assert ("in-place-write-not-flushed" in short.reasons()) == told
     late = Case(before=older, gone=MADE + 2 * MINUTE, freed={"version": 9})
     assert late.reasons() == []
     inline = state(crtime=OLD - MINUTE, version=9, flags=int(InodeFlags.INLINE_DATA), blocks=0)
     case = Case(before=inline, runs=(), gone=MADE + SECOND, freed={"version": 9})
-    assert not any(one.startswith("it was written in place") for one in case.reasons())
+    assert "in-place-write-not-flushed" not in case.reasons()
 
 
 def test_a_file_first_seen_after_a_second_write_may_hold_the_first() -> None:
     case = Case(before=state(version=3), gone=MADE + SECOND, freed={"version": 3})
-    assert any(one.startswith("it was written again before") for one in case.reasons())
+    assert "early-rewrite-not-flushed" in case.reasons()
     case.gone = MADE + 2 * MINUTE
     assert case.reasons() == []
 
 
 def test_a_file_whose_bytes_waited_for_writeback_may_have_lost_them_all() -> None:
-    reason = "it was written to and went soon: nothing of it had come"
+    reason = "data-never-flushed"
     waits = {"size": 0, "blocks": 0, "mtime": LATER, "ctime": LATER}
     given: Any = {"runs": (), "gone": LATER + SECOND}
-    assert says(Case(before=state(**waits), **given).reasons(), reason)
+    assert reason in Case(before=state(**waits), **given).reasons()
     late = Case(before=state(**waits), runs=(), gone=LATER + 2 * MINUTE)
-    assert not says(late.reasons(), reason)
-    assert not says(Case(before=state(**waits, mode=0o040755), **given).reasons(), reason)
+    assert reason not in late.reasons()
+    assert reason not in Case(before=state(**waits, mode=0o040755), **given).reasons()
     never = state(**waits | {"mtime": MADE, "ctime": MADE})  # and it was never written to
-    assert Case(before=never, runs=(), gone=MADE + SECOND).reasons() == [UNFLUSHED]
+    assert Case(before=never, runs=(), gone=MADE + SECOND).reasons() == ["recent-change"]
 
 
 def test_bytes_in_an_inode_may_have_grown_out_of_it_unseen() -> None:
-    reason = "it was written again just before it went"
+    reason = "inline-data-moved"
     inline = {"flags": int(InodeFlags.INLINE_DATA), "blocks": 0}
     again = inline | AGAIN
     soon: Any = {"runs": (), "gone": LATER + SECOND, "freed": {"version": 9}}
-    assert says(Case(before=state(**again), **soon).reasons(), reason)
+    assert reason in Case(before=state(**again), **soon).reasons()
     late = soon | {"gone": LATER + 2 * MINUTE}
-    assert not says(Case(before=state(**again), **late).reasons(), reason)
-    assert not says(Case(before=state(**AGAIN), **soon).reasons(), reason)  # it has blocks
-    assert not says(Case(before=state(**again, mode=0o120777), **soon).reasons(), reason)
+    assert reason not in Case(before=state(**again), **late).reasons()
+    assert reason not in Case(before=state(**AGAIN), **soon).reasons()  # it has blocks
+    assert reason not in Case(before=state(**again, mode=0o120777), **soon).reasons()
     once = Case(before=state(**inline), runs=(), gone=MADE + SECOND)
-    assert not says(once.reasons(), reason)
+    assert reason not in once.reasons()
 
 
 @pytest.mark.parametrize(
@@ -489,18 +475,17 @@ def test_a_size_of_whole_blocks_may_be_as_far_as_writeback_had_come(
         disk={AT + at: b"\1" * min(BLOCK, size - at * BLOCK) for at in range(count)},
         gone=MADE + SECOND, following=following,
     )  # fmt: skip
-    found = [one for one in case.reasons() if one.startswith("its size may be how far")]
-    assert len(found) == told
+    assert ("writeback-in-progress" in case.reasons()) == told
 
 
 def test_nothing_shows_how_a_file_of_the_last_transaction_went_on() -> None:
-    reason = "its size may be how far"
+    reason = "writeback-in-progress"
     on_disk: Any = {"freed": {"order": int(TID_ON_DISK)}, "following": int(TID_ON_DISK), **SOON}
     whole = {"size": BLOCK, "blocks": 8}
     for order, told in ((LAST, True), (5, False)):
-        assert says(Case(before=state(**whole, order=order), **on_disk).reasons(), reason) == told
+        assert (reason in Case(before=state(**whole, order=order), **on_disk).reasons()) == told
     empty = state(size=0, blocks=0, order=LAST)
-    assert not says(Case(before=empty, runs=(), **on_disk).reasons(), reason)
+    assert reason not in Case(before=empty, runs=(), **on_disk).reasons()
 
 
 # --- unseen users -----------------------------------------------------------------------------
@@ -517,10 +502,10 @@ def breaks(
 @pytest.mark.parametrize(
     ("before", "told"),
     [
-        (5, ["the log lacks transactions before it went", "the log lacks transactions since"]),
-        (8, ["the log lacks transactions before it went", "the log lacks transactions since"]),
-        (9, ["the log lacks transactions since"]),
-        (LAST, ["the log lacks transactions since"]),
+        (5, ["journal-gap-before-deletion", "journal-gap-after"]),
+        (8, ["journal-gap-before-deletion", "journal-gap-after"]),
+        (9, ["journal-gap-after"]),
+        (LAST, ["journal-gap-after"]),
         (4, []),
     ],
 )
@@ -528,10 +513,7 @@ def test_lost_transactions_may_have_changed_it_or_used_its_blocks(
     before: int, told: list[str]
 ) -> None:
     found = Case(breaks=breaks(before + 9, False, True, before)).reasons()
-    found = [one for one in found if one != CUT]
-    assert [one.startswith(start) for one, start in zip(found, told, strict=True)] == [True] * len(
-        told
-    )
+    assert [one for one in found if one != CUT] == told
     assert Case(breaks=breaks(12, True, False)).reasons() == []
 
 
@@ -544,7 +526,10 @@ def test_a_file_without_blocks_loses_none_to_transactions_that_were_lost() -> No
 @pytest.mark.parametrize(("anew", "told"), [(5, True), (4, True), (6, False), (NO_RESTART, False)])
 def test_a_state_from_before_the_log_counted_anew_has_no_sure_order(anew: int, told: bool) -> None:
     found = Case(breaks=replace(NO_BREAKS, restarted_at=anew)).reasons()
-    assert [one.startswith("the log counts anew") for one in found] == [True] * told
+    assert found == ["journal-restarted"] * told
+
+
+CUT = "unclean-shutdown"
 
 
 def cut(**changes: Any) -> bool:
@@ -590,7 +575,7 @@ def test_what_is_on_disk_comes_after_all_that_was_lost() -> None:
     for order in (int(TID_ON_DISK), UNREPLAYED):
         before = state(order=order)
         case = Case(before=before, breaks=breaks(20, False, True, LAST))
-        assert not any("lacks" in one for one in case.reasons())
+        assert not any(one.startswith("journal-gap") for one in case.reasons())
 
 
 # --- content that went through the log --------------------------------------------------------
@@ -609,8 +594,8 @@ def copied(*copies: tuple[int, int, bytes], **changes: Any) -> list[str]:
 
 def test_a_file_whose_bytes_the_log_has_needs_no_disk() -> None:
     assert copied() == []
-    assert copied(**SOON) == [SAME_TICK]
-    assert Case(**SOON).reasons() == [UNFLUSHED]
+    assert copied(**SOON) == ["second-change-possible"]
+    assert Case(**SOON).reasons() == ["recent-change"]
     assert copied(disk={}) == []
     assert copied(sequence=LAST + 1) == []  # a power cut
     link = copied(before=state(mode=0o120777), **SOON)  # its target is read from the log
@@ -623,22 +608,22 @@ def test_the_end_of_a_content_is_judged_where_its_bytes_are() -> None:
     again: Any = {"before": state(**AGAIN), "gone": LATER + SECOND, "freed": {"version": 9}}
     for data in (ZEROS_END, b"\1" * BLOCK):
         found = copied((AT, 5, DATA), disk={AT: data}, **again, taken=((AT, 1),))
-        assert not any("zeros" in one or "its end" in one for one in found)
+        assert not {ZEROS, STRANGE} & set(found)
 
 
 def test_a_write_that_did_not_go_through_the_log_is_newer_than_the_copies() -> None:
     """It is told by mtime: the first state that has the last one is when it was written."""
-    reason = "its last write did not go through the log"
+    reason = "journal-copy-outdated"
     old = (AT, 4, DATA)
-    assert not says(copied((AT, 5, DATA)), reason)
-    assert says(copied(old), reason)
-    assert not says(copied(old, earlier=(state(order=4),)), reason)
-    assert says(copied(old, earlier=(state(order=4, mtime=OLD),)), reason)
-    assert not says(copied(old, (AT + 1, 5, DATA), **TWO), reason)  # the newest one tells
-    assert says(copied(old, earlier=(state(life=-1, order=4),)), reason)  # of another file
+    assert reason not in copied((AT, 5, DATA))
+    assert reason in copied(old)
+    assert reason not in copied(old, earlier=(state(order=4),))
+    assert reason in copied(old, earlier=(state(order=4, mtime=OLD),))
+    assert reason not in copied(old, (AT + 1, 5, DATA), **TWO)  # the newest one tells
+    assert reason in copied(old, earlier=(state(life=-1, order=4),))  # of another file
 
 
-DIFFER = "the log and the disk tell its bytes differently"
+DIFFER = "journal-disk-conflict"
 
 
 @pytest.mark.parametrize(
@@ -679,27 +664,27 @@ def test_each_copy_is_held_against_its_own_block(
 
 
 def test_what_the_log_lacks_of_journaled_bytes_may_not_have_come_to_the_disk() -> None:
-    reason = "the log has not all of its journaled bytes"
+    reason = "journal-data-incomplete"
     one = (AT, 5, DATA)
-    assert says(copied(one, **TWO, **SOON), reason)
-    assert not says(copied(one, **TWO), reason)  # a minute brought them there
-    assert not says(copied(one, (AT + 1, 5, DATA), **TWO, **SOON), reason)
+    assert reason in copied(one, **TWO, **SOON)
+    assert reason not in copied(one, **TWO)  # a minute brought them there
+    assert reason not in copied(one, (AT + 1, 5, DATA), **TWO, **SOON)
     for others, with_copies, told in (
         (1, 0, False), (2, 1, False), (2, 2, True), (3, 2, False), (4, 3, True)
     ):  # fmt: skip
         case = Case(**SOON, others=others, copied=with_copies)
-        assert says(case.reasons(), reason) == told  # where most files' data are journaled
+        assert (reason in case.reasons()) == told  # where most files' data are journaled
     holes = TWO | {"runs": ((0, 1, AT, False), (1, 1, AT + 1, True))}  # one reads as zeros anyway
-    assert not says(copied(one, **holes, **SOON), reason)
+    assert reason not in copied(one, **holes, **SOON)
 
 
 def test_copies_from_before_the_last_write_may_be_older_where_transactions_were_lost() -> None:
-    reason = "the log lacks transactions since the copies of its data"
+    reason = "journal-gap-after-copies"
     again: Any = {"earlier": (state(order=4),), "before": state(version=3)}
     for before, told in ((3, False), (4, True), (8, True), (9, False)):
         lost = breaks(30, False, True, before)
-        assert says(copied((AT, 4, DATA), **again, breaks=lost), reason) == told
-    assert not says(copied((AT, 5, DATA), breaks=breaks(30, False, True, 5)), reason)
+        assert (reason in copied((AT, 4, DATA), **again, breaks=lost)) == told
+    assert reason not in copied((AT, 5, DATA), breaks=breaks(30, False, True, 5))
 
 
 @pytest.mark.parametrize(
@@ -709,18 +694,20 @@ def test_a_damaged_transaction_behind_a_copy_may_have_a_newer_one(
     damaged: tuple[int, ...], told: bool
 ) -> None:
     bad = replace(NO_BREAKS, damaged=np.array(damaged, np.int64))
-    assert (NEWER in copied((AT, 4, DATA), earlier=(state(order=4),), breaks=bad)) == told
+    assert (
+        "journal-unreadable" in copied((AT, 4, DATA), earlier=(state(order=4),), breaks=bad)
+    ) == told
 
 
 def test_blocks_that_a_later_state_has_too_are_read_from_the_log() -> None:
-    reason = "the same file went on using blocks"
+    reason = "kept-by-later-version"
     given: Any = {
         "freed": {"links_count": 1, "whole": True, "version": 3, "size": SIZE, "blocks": 8,
                   "place": 900, "dtime": 0},
         "found": {"superseded": np.array([True])}, "logged": _claims((AT, 1, 0, 12, 6)),
     }  # fmt: skip
-    assert says(Case(**given).reasons(), reason)
-    assert not says(copied((AT, 5, DATA), **given), reason)
+    assert reason in Case(**given).reasons()
+    assert reason not in copied((AT, 5, DATA), **given)
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import ext4kit
+from ext4kit.reasons import UNMOUNT_DISK_CONFLICT as REASON
 from ext4kit.recovery import Grade, find_deleted
-from ext4kit.recovery.grading.overwritten_copies import REASON
 from sample_images.recipes import machine
 from tests.recovery.test_traps import log_again
 from tests.writing_kernel import HERE
@@ -37,7 +37,7 @@ def _deleted(folder: Path, over: bytes) -> list[tuple[str, bool]]:
         (root / "file").unlink()
     with ext4kit.open(image) as opened:
         found = find_deleted(opened.volume().filesystem())
-        told = [(str(each.grade), REASON in each.problems) for each in found if each.path == PATH]
+        told = [(str(each.grade), REASON in each.reasons) for each in found if each.path == PATH]
     assert len(told) == 1 or not HERE.log_goes_on
     return told
 

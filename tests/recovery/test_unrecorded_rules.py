@@ -12,17 +12,7 @@ from ext4kit.history import History
 from ext4kit.history.history import TID_ON_DISK
 from ext4kit.history.writes import Writes
 from ext4kit.parsers.inode import InodeFlags
-from ext4kit.recovery.grading.unrecorded import (
-    EARLIER,
-    NO_JOURNAL,
-    SAME_TICK,
-    UNCOUNTED,
-    UNFLUSHED,
-    UNSEEN_END,
-    emptied_state,
-    find_unrecorded,
-    freed_state,
-)
+from ext4kit.recovery.grading.unrecorded import emptied_state, find_unrecorded, freed_state
 from ext4kit.recovery.grading.writes import Ages
 from ext4kit.units import NANOSECONDS
 from tests.recovery.told_past import MADE, Sized, State, past_of, state
@@ -45,7 +35,7 @@ def candidates(*rows: int, superseded: bool = False) -> Any:
 def reasons(
     *states: State, superseded: bool = False, from_disk: bool = True, writes: Writes | None = None
 ) -> list[str]:
-    """What leaves no record of the first state's file, which is gone with the second one."""
+    """Codes for the file of the first state, which is gone with the second one."""
     commits = [(5, MADE), (9, MADE + 2 * MINUTE * NANOSECONDS)]
     following = [*(one["order"] for one in states[1:]), int(TID_ON_DISK)]
     changes: dict[str, Any] = {} if writes is None else {"writes": writes}
@@ -54,14 +44,14 @@ def reasons(
         past, candidates(0, superseded=superseded), Ages(past), np.array([from_disk])
     )
     assert all(doubtful.shape == (1,) for doubtful, _ in found)
-    return [reason for doubtful, reason in found if doubtful[0]]
+    return [reason.code for doubtful, reason in found if doubtful[0]]
 
 
 def test_a_file_whose_deletion_is_recorded_a_minute_after_its_last_change_has_nothing() -> None:
     assert reasons(state(), state(**FREED)) == []
 
 
-@pytest.mark.parametrize(("mode", "told"), [(FILE, [NO_JOURNAL]), (DIRECTORY, []), (SYMLINK, [])])
+@pytest.mark.parametrize(("mode", "told"), [(FILE, ["no-journal"]), (DIRECTORY, []), (SYMLINK, [])])
 def test_without_a_journal_nothing_tells_of_later_writes_to_a_file(
     mode: int, told: list[str]
 ) -> None:
@@ -70,12 +60,12 @@ def test_without_a_journal_nothing_tells_of_later_writes_to_a_file(
     cast(Any, empty).log = SimpleNamespace(transactions=Sized(order=NOTHING))
     for one in (past, empty):
         found = find_unrecorded(one, candidates(0), Ages(past), np.array([mode == FILE]))
-        assert [reason for doubtful, reason in found if doubtful[0]] == told
+        assert [reason.code for doubtful, reason in found if doubtful[0]] == told
 
 
 def test_an_earlier_version_may_have_changed_before_its_blocks_were_dropped() -> None:
-    assert reasons(state(), state(**FREED), superseded=True) == [EARLIER]
-    assert reasons(state(), state(order=9, place=900), superseded=True) == [EARLIER]
+    assert reasons(state(), state(**FREED), superseded=True) == ["earlier-version"]
+    assert reasons(state(), state(order=9, place=900), superseded=True) == ["earlier-version"]
     assert reasons(state(mode=SYMLINK), state(**FREED, mode=SYMLINK), superseded=True) == []
 
 
@@ -85,25 +75,31 @@ def test_an_earlier_version_may_have_changed_before_its_blocks_were_dropped() ->
     ids=["open", "another file", "another file's end", "another content"],
 )
 def test_a_file_whose_end_no_record_shows_may_have_changed_before_it(after: State) -> None:
-    assert reasons(state(), state(**after)) == [UNSEEN_END]
+    assert reasons(state(), state(**after)) == ["deletion-not-recorded"]
     assert reasons(state(mode=SYMLINK), state(**{**after, "mode": SYMLINK})) == []
 
 
 def test_where_the_kernel_counts_no_changes_the_last_one_is_not_known() -> None:
     uncounted = Writes(NOTHING, NOTHING, NOTHING)
     old = state(version=1), state(**FREED, version=1)
-    assert reasons(*old, writes=uncounted) == [UNCOUNTED]
+    assert reasons(*old, writes=uncounted) == ["changes-not-counted"]
     assert reasons(*old) == []  # others of its time are counted
     assert reasons(state(), state(**FREED), writes=uncounted) == []
-    assert reasons(state(version=1), state(**OPEN, version=1), writes=uncounted) == [UNSEEN_END]
+    assert reasons(state(version=1), state(**OPEN, version=1), writes=uncounted) == [
+        "deletion-not-recorded"
+    ]
     link = state(version=1, mode=SYMLINK), state(**FREED, version=1, mode=SYMLINK)
     assert reasons(*link, writes=uncounted) == []
-    assert reasons(*old, writes=uncounted, superseded=True) == [EARLIER]
+    assert reasons(*old, writes=uncounted, superseded=True) == ["earlier-version"]
 
 
 @pytest.mark.parametrize(
     ("mode", "from_disk", "told"),
-    [(FILE, True, [UNFLUSHED]), (FILE, False, [SAME_TICK]), (SYMLINK, False, [])],
+    [
+        (FILE, True, ["recent-change"]),
+        (FILE, False, ["second-change-possible"]),
+        (SYMLINK, False, []),
+    ],
 )
 def test_a_file_that_went_within_a_minute_of_its_last_change_may_have_another(
     mode: int, from_disk: bool, told: list[str]

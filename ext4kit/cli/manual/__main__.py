@@ -11,6 +11,7 @@ from ext4kit.cli.completion import script
 from ext4kit.cli.main import program
 from ext4kit.cli.manual.facts import Facts, all_facts
 from ext4kit.cli.manual.markdown import reference
+from ext4kit.cli.manual.reasons import reasons_page
 from ext4kit.cli.manual.records import records_page
 from ext4kit.cli.manual.roff import page
 
@@ -43,10 +44,11 @@ def share(folder: Path) -> None:
 @write.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 def markdown(folder: Path) -> None:
-    """The reference of all commands and of all records into FOLDER."""
+    """The reference of all commands, of all records and of all reasons into FOLDER."""
     commands = reference(all_facts(program, "ext4kit"))
     (folder / "commands.md").write_text(commands, encoding="utf-8")
     (folder / "records.md").write_text(records_page(), encoding="utf-8")
+    (folder / "reasons.md").write_text(reasons_page(), encoding="utf-8")
 
 
 def _write(path: Path, text: str) -> None:

@@ -21,12 +21,14 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit import reasons
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import BlockMaps, Runs, has_map
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.journal.as_of.blocks import AsOfContentBlocks, PointInTime
 from ext4kit.parsers.inode import Inode, InodeTable, parse_inode, parse_inodes
 from ext4kit.parsers.superblock import Superblock
+from ext4kit.reasons import Reason
 from ext4kit.units import NANOSECONDS
 
 COMPARED_FIELDS = (
@@ -41,9 +43,6 @@ COMPARED_FIELDS = (
     "version",
 )
 NANOSECOND_TIMES = 8  # i_extra_isize from which on i_ctime has nanoseconds
-INODE_CHANGED = "its inode changed afterwards, and file data is not in the log"
-MAP_CHANGED = "its block map changed afterwards, and file data is not in the log"
-RECENT_CHANGE = "it was changed shortly before, and a write in the same instant leaves no trace"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +52,12 @@ class JudgedContent:
     Attributes:
         blocks: where it is read.
         runs: its map as of the moment.
-        reason: why it cannot be vouched for, or "".
+        reason: why it is uncertain, None where it is not.
     """
 
     blocks: BlockReader
     runs: Runs
-    reason: str = ""
+    reason: Reason | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +89,14 @@ class _ThenAndNow:
         """The map of one of them."""
         return self.maps.runs.take(slice(int(self.first[row]), int(self.end[row])))
 
-    def doubt(self, row: int) -> str:
-        """Why the content now need not be the content then, or ""."""
+    def doubt(self, row: int) -> Reason | None:
+        """Template of why the content now need not be the content then, or None."""
         checks = (
-            (self.same_inode, INODE_CHANGED),
-            (self.same_map, MAP_CHANGED),
-            (self.settled, RECENT_CHANGE),
+            (self.same_inode, reasons.AS_OF_INODE_CHANGED),
+            (self.same_map, reasons.AS_OF_MAP_CHANGED),
+            (self.settled, reasons.AS_OF_RECENT_CHANGE),
         )
-        return next((reason for fine, reason in checks if not fine[row]), "")
+        return next((reason for fine, reason in checks if not fine[row]), None)
 
 
 class ContentCertainty:
@@ -129,16 +128,17 @@ class ContentCertainty:
         row = found.row[inode.number]
         runs = found.runs(row)
         if found.maps.damaged[row]:
-            return JudgedContent(
-                self.blocks, runs, f"a part of its block map {self.then.unreadable}"
-            )
+            unknown = reasons.AS_OF_MAP_UNKNOWN.filled(tid=self.moment.transaction)
+            return JudgedContent(self.blocks, runs, unknown)
         written = runs.take(~runs.unwritten)
         if not len(written):
             return JudgedContent(self.blocks, runs)
         doubt = found.doubt(row)
-        if not doubt:
+        if doubt is None:
             return JudgedContent(self.moment.present.blocks, runs)
-        return JudgedContent(self.blocks, runs, "" if self._is_journaled(inode, written) else doubt)
+        if self._is_journaled(inode, written):
+            return JudgedContent(self.blocks, runs)
+        return JudgedContent(self.blocks, runs, doubt.filled(tid=self.moment.transaction))
 
     # -- then and now -----------------------------------------------------------------------
 

@@ -38,6 +38,7 @@ from ext4kit.parsers.superblock import (
     judge,
 )
 from ext4kit.problems import Problems, Severity
+from ext4kit.reasons import Reason
 from ext4kit.units import NANOSECONDS, TransactionId
 
 
@@ -89,10 +90,10 @@ class AsOfFileSystem(FileSystem):
         judged = self._vouching.judge(inode)
         return Content(judged.blocks, inode.size, judged.runs)
 
-    def content_uncertainty(self, inode: Inode) -> str:
-        """Why the bytes that `content` gives cannot be vouched for, or ""."""
+    def content_uncertainty(self, inode: Inode) -> Reason | None:
+        """Why the bytes that `content` gives are uncertain, None where they are not."""
         if inode.is_inline or inode.kind != "file":
-            return ""
+            return None
         return self._vouching.judge(inode).reason
 
     def _lookup_child(self, number: int, name: bytes, path: bytes) -> int:

@@ -7,21 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit import reasons
 from ext4kit.arrays.intervals import overlap_pairs
 from ext4kit.filesystem.block_maps import Runs, has_map
 from ext4kit.filesystem.prefetch import prefetch_map
 from ext4kit.history.history import TID_NONE, TID_ON_DISK, History
 from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.inode import InodeFlags, inode_checksums_ok
+from ext4kit.reasons import Reason
 from ext4kit.recovery.attribution import BlockReuse, Ownership
 from ext4kit.recovery.candidates import JOURNAL, Candidates
 from ext4kit.recovery.grading.unlogged_reuse import check_unlogged_reuse, lost_meanwhile
-from ext4kit.recovery.grading.unreadable import (
-    NEWER,
-    UNREADABLE,
-    may_have_newer_copies,
-    on_unreadable_media,
-)
+from ext4kit.recovery.grading.unreadable import may_have_newer_copies, on_unreadable_media
 from ext4kit.recovery.grading.unrecorded import emptied_state, find_unrecorded
 from ext4kit.recovery.grading.writes import Ages
 
@@ -41,7 +38,7 @@ def run_checks(
     ownership: Ownership,
     journaled: Mapping[int, tuple[Any, Any]],
     reuse: BlockReuse,
-) -> tuple[list[tuple[Any, str]], list[tuple[Any, str]]]:
+) -> tuple[list[tuple[Any, Reason]], list[tuple[Any, Reason]]]:
     """Reasons against the grade intact, and those that let it be consistent at most.
 
     Args:
@@ -64,75 +61,75 @@ def run_checks(
     from_log = (copies > 0) & (copies >= _written_blocks(found, runs))
     from_disk = is_plain_file(past, found) & ~from_log
     doubts = [
-        (found.size_unknown, "size not known: up to the last byte that is not zero"),
+        (found.size_unknown, reasons.SIZE_UNKNOWN),
         (
             past.states.untagged[found.state_row],
-            "its state is from a copy that neither log nor inode table tells of",
+            reasons.UNTAGGED_INODE_COPY,
         ),
-        (found.map_damaged, "a part of its block map could not be read"),
-        (map_incomplete(past, found), "its block map holds fewer blocks than its inode counts"),
-        (beyond_evidence(past, found, runs), "a part of it lies beyond the end of the evidence"),
-        (on_unreadable_media(past.fs.blocks, runs, len(found)), UNREADABLE),
+        (found.map_damaged, reasons.MAP_UNREADABLE),
+        (map_incomplete(past, found), reasons.MAP_INCOMPLETE),
+        (beyond_evidence(past, found, runs), reasons.BEYOND_EVIDENCE),
+        (on_unreadable_media(past.fs.blocks, runs, len(found)), reasons.UNREADABLE_MEDIA),
         (
             bitmap_unreadable(past, found, runs),
-            "which of its blocks are in use now is not known: a bitmap cannot be read",
+            reasons.BITMAP_UNREADABLE,
         ),
-        (inode_checksum_bad(past, found), "the checksum of its inode does not fit"),
-        (uncommitted_state(past, found), "its state comes from a transaction without a commit"),
+        (inode_checksum_bad(past, found), reasons.INODE_CHECKSUM),
+        (uncommitted_state(past, found), reasons.UNCOMMITTED_STATE),
         (
             kept_by_later_version(past, found, runs, ownership) & ~from_log,
-            "the same file went on using blocks of this state: their bytes may be newer",
+            reasons.KEPT_BY_LATER_VERSION,
         ),
         (
             blank & recent,
-            "its last bytes are zeros and it went soon: they may never have been written",
+            reasons.UNWRITTEN_TAIL,
         ),
         (
             journal_copy_outdated(past, found, journaled),
-            "its last write did not go through the log, which holds earlier bytes of it",
+            reasons.JOURNAL_COPY_OUTDATED,
         ),
         (
             journal_disk_conflict(past, found, journaled, reuse) & (recent | outdated),
-            "the log and the disk tell its bytes differently",
+            reasons.JOURNAL_DISK_CONFLICT,
         ),
         (
             journal_data_incomplete(past, found, runs, journaled) & recent,
-            "the log has not all of its journaled bytes, and they may not be in their place",
+            reasons.JOURNAL_DATA_INCOMPLETE,
         ),
         (
             ages.awaits_writeback[found.state_row] & recent & is_plain_file(past, found),
-            "it was written to and went soon: nothing of it had come to the disk",
+            reasons.DATA_NEVER_FLUSHED,
         ),
         (
             _inline(past, found) & recent & ~ages.written_once[found.state_row],
-            "it was written again just before it went: data beyond its inode may be missing",
+            reasons.INLINE_DATA_MOVED,
         ),
-        (changed_after_last_state(past, found), "it changed after the last state that is known"),
+        (changed_after_last_state(past, found), reasons.CHANGED_AFTER_LAST_STATE),
         (
             writeback_in_progress(past, found, runs, recent),
-            "its size may be how far writeback had come",
+            reasons.WRITEBACK_IN_PROGRESS,
         ),
-        (foreign, "the block with its end was written by others"),
+        (foreign, reasons.FOREIGN_DATA_IN_SLACK),
     ]
     possible = [
         *check_unlogged_reuse(past, found, runs, ages, from_disk),
         (
             outdated & lost_meanwhile(past, found, oldest),
-            "the log lacks transactions since the copies of its data, which may be older ones",
+            reasons.JOURNAL_GAP_AFTER_COPIES,
         ),
-        (later_fast_commit(past, found), "a later fast commit may have changed its blocks unseen"),
+        (later_fast_commit(past, found), reasons.LATER_FAST_COMMIT),
         (
             in_place_write_not_flushed(past, found, ages),
-            "it was written in place and went soon: the bytes may be older ones of its own",
+            reasons.IN_PLACE_WRITE_NOT_FLUSHED,
         ),
         (
             ages.may_not_be_flushed(
                 found.state_row, ages.rewritten_before_first_state[found.state_row]
             )
             & from_disk,
-            "it was written again before it is first seen and went soon: the bytes may be older",
+            reasons.EARLY_REWRITE_NOT_FLUSHED,
         ),
-        (may_have_newer_copies(past, found, journaled), NEWER),
+        (may_have_newer_copies(past, found, journaled), reasons.JOURNAL_UNREADABLE),
         *find_unrecorded(past, found, ages, from_disk),
     ]
     return doubts, possible

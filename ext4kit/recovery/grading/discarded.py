@@ -36,9 +36,6 @@ MOUNTED_WITH_DISCARD = 0x0400  # EXT4_DEFM_DISCARD of s_default_mount_opts, fs/e
 MANY = 0.1  # of all runs; a few files of zeros are on many disks
 LONG = 64 << 10  # bytes of zeros; archives end in some 10 KiB of them
 UNIT = 64 << 10  # bytes of the disk, aligned; drives discard units of this size or a part of it
-IN_UNITS = (
-    "Zeros in it fill whole units of 64 KiB of the disk: they may be its own, or discarded (TRIM)."
-)
 REGULAR, SYMLINK = 0x8000, 0xA000
 
 

@@ -15,7 +15,6 @@ import numpy as np
 from ext4kit.arrays.intervals import overlap_pairs
 from ext4kit.history.history import History
 
-REASON = "an unmount before the deletion left other bytes on the disk than the log's copies"
 BLOCKS_AT_ONCE = 4096
 
 

@@ -11,24 +11,21 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit import reasons
 from ext4kit.arrays.grouping import expand
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.history.history import TID_NONE, TID_ON_DISK, UNREPLAYED, History
+from ext4kit.reasons import Reason
 from ext4kit.recovery.candidates import JOURNAL, Candidates
 from ext4kit.recovery.grading.writes import Ages
 from ext4kit.units import NANOSECONDS
 
-CUT = "An unclean shutdown followed; uncommitted writes of other files may be in the blocks."
-WRITTEN = (
-    "Files were written in its block groups later; a file that was created and deleted within one"
-    " transaction leaves no record of its blocks."
-)
 UNMOUNT_TID_STEP = 2  # ids from the last transaction to what an unmount leaves as the next one
 
 
 def check_unlogged_reuse(
     past: History, found: Candidates, runs: Runs, ages: Ages, files: Any
-) -> list[tuple[Any, str]]:
+) -> list[tuple[Any, Reason]]:
     """Reasons that let a candidate be consistent at most.
 
     Args:
@@ -48,18 +45,18 @@ def check_unlogged_reuse(
     return [
         (
             journal_restarted(past, found),
-            "the log counts anew: which transactions came later is not sure",
+            reasons.JOURNAL_RESTARTED,
         ),
         (
             lost_meanwhile(past, found, past.states.tid[found.state_row]),
-            "the log lacks transactions before it went, in which it may have changed",
+            reasons.JOURNAL_GAP_BEFORE_DELETION,
         ),
         (
             journal_gap_after(past, found) & contents,
-            "the log lacks transactions since: others may have had its blocks",
+            reasons.JOURNAL_GAP_AFTER,
         ),
-        (unclean_shutdown_after(past, found) & contents, CUT),
-        (_allocated_after(past, found, runs, tids) & contents, WRITTEN),
+        (unclean_shutdown_after(past, found) & contents, reasons.UNCLEAN_SHUTDOWN),
+        (_allocated_after(past, found, runs, tids) & contents, reasons.UNLOGGED_REUSE),
     ]
 
 

@@ -13,9 +13,6 @@ from ext4kit.filesystem.blocks import BlockReader, unreadable_blocks
 from ext4kit.history.history import History
 from ext4kit.recovery.candidates import Candidates
 
-UNREADABLE = "a part of it lies in bytes that the image has lost"
-NEWER = "The journal has bytes of it, and blocks that cannot be read, which may hold newer ones."
-
 
 def on_unreadable_media(blocks: BlockReader, runs: Runs, count: int) -> Any:
     """Per owner of runs (bool): some of its written blocks are known to be lost.

@@ -10,25 +10,17 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit import reasons
 from ext4kit.history.history import TID_NONE, History
 from ext4kit.parsers.inode import InodeFlags
+from ext4kit.reasons import Reason
 from ext4kit.recovery.candidates import Candidates
 from ext4kit.recovery.grading.writes import Ages
-
-NO_JOURNAL = "No journal records what was written later."
-EARLIER = "This is an earlier version; a change before its blocks were dropped leaves no record."
-UNSEEN_END = "The journal does not record the deletion; the file may have changed just before it."
-UNCOUNTED = "The kernel did not count changes; the file may have changed just before its deletion."
-SAME_TICK = (
-    "The file was deleted within a minute of its last change; a second change in the same tick of"
-    " the clock leaves no record."
-)
-UNFLUSHED = "The file was deleted within a minute of its last change; its data may not be on disk."
 
 
 def find_unrecorded(
     past: History, found: Candidates, ages: Ages, from_disk: Any
-) -> list[tuple[Any, str]]:
+) -> list[tuple[Any, Reason]]:
     """What keeps a file from the grade intact although all records agree.
 
     Args:
@@ -42,18 +34,18 @@ def find_unrecorded(
     """
     files = (past.states.table.mode[found.state_row] & 0xF000) == 0x8000
     if past.log is None or not len(past.log.transactions):
-        return [(files, NO_JOURNAL)]
+        return [(files, reasons.NO_JOURNAL)]
     after = freed_state(past, found)
     freed, recent = (
         after != TID_NONE,
         ages.may_not_be_flushed(found.state_row, ages.last_write_row[found.state_row]),
     )
     return [
-        (files & found.superseded, EARLIER),
-        (files & ~found.superseded & ~freed, UNSEEN_END),
-        (files & ~found.superseded & freed & ~ages.are_counted[after], UNCOUNTED),
-        (from_disk & recent, UNFLUSHED),
-        (files & ~from_disk & recent, SAME_TICK),
+        (files & found.superseded, reasons.EARLIER_VERSION),
+        (files & ~found.superseded & ~freed, reasons.DELETION_NOT_RECORDED),
+        (files & ~found.superseded & freed & ~ages.are_counted[after], reasons.CHANGES_NOT_COUNTED),
+        (from_disk & recent, reasons.RECENT_CHANGE),
+        (files & ~from_disk & recent, reasons.SECOND_CHANGE_POSSIBLE),
     ]
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit import reasons
 from ext4kit.arrays.intervals import Intervals
 from ext4kit.arrays.types import NO_ROW
 from ext4kit.filesystem.bitmaps import Bitmaps
@@ -26,7 +27,6 @@ from ext4kit.recovery.model import DeletedFile, Grade, Sources
 from ext4kit.recovery.pipeline import find_deleted
 from ext4kit.unallocated.inode_tables import find_inode_table_blocks
 
-_UNSURE = "removed before the file system was lost: who had its blocks later is not known for sure"
 _IN_LOG = "journal of the lost file system, "
 
 
@@ -60,8 +60,8 @@ def _downgraded(file: DeletedFile) -> DeletedFile:
     """A file with where it is from, and no more than partial."""
     grade = Grade.PARTIAL if file.grade.is_whole else file.grade
     sources: Sources = {what: f"{_IN_LOG}{where}" for what, where in file.sources.items()}
-    problems = (_UNSURE, *file.problems)
-    return replace(file, grade=grade, sources=sources, problems=problems, _evidence=None)
+    found = (reasons.LOST_DELETED_EARLIER, *file.reasons)
+    return replace(file, grade=grade, sources=sources, reasons=found, _evidence=None)
 
 
 def _with_journal_tables(fs: LostFileSystem, log: Log) -> InodeTableMap:

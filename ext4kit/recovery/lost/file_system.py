@@ -25,8 +25,8 @@ from ext4kit.recovery.lost.identify import FsIdentity, read_records
 from ext4kit.recovery.lost.inode_tables import InodeTableMap
 from ext4kit.recovery.lost.overwriting import OverwritingFs, in_blocks
 
-TAKEN = "is used by the file system that was made later"
-GONE = "is not there any more"
+TAKEN = "is used by the file system that was created later"
+GONE = "is missing"
 
 
 class LostBlocks:

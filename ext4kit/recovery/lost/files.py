@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit import reasons
 from ext4kit.arrays.grouping import row_bounds
 from ext4kit.arrays.intervals import overlap_pairs
 from ext4kit.errors import AccessError, CorruptError
@@ -23,7 +24,8 @@ from ext4kit.filesystem.inodes import INODES_AT_ONCE
 from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.inode import GOOD_OLD_SIZE, Inode, InodeFlags, InodeTable, inode_seeds
 from ext4kit.parsers.traces import node_checksums_ok
-from ext4kit.recovery.grading.unreadable import UNREADABLE, on_unreadable_media
+from ext4kit.reasons import Reason
+from ext4kit.recovery.grading.unreadable import on_unreadable_media
 from ext4kit.recovery.intervals import subtract_parts
 from ext4kit.recovery.lost.deleted import find_deleted_in_lost
 from ext4kit.recovery.lost.file_system import LostFileSystem
@@ -52,7 +54,7 @@ class _FileBatch:
     runs: Runs
     kept_runs: Runs
     overwritten: tuple[Any, Any, Any]
-    reasons: dict[int, list[str]]
+    reasons: dict[int, list[Reason]]
 
 
 def find_lost_files(fs: LostFileSystem) -> DeletedFiles:
@@ -124,22 +126,22 @@ def _verified_maps(fs: LostFileSystem, table: InodeTable) -> BlockMaps:
 
 def _checks(
     fs: LostFileSystem, table: InodeTable, maps: BlockMaps, runs: Runs
-) -> Iterator[tuple[Any, str]]:
+) -> Iterator[tuple[Any, Reason]]:
     """(files (bool), reason) against intact."""
     every = np.ones(len(table), bool)
     if fs.identity.seed is None:
-        yield every, "no checksum proves its inode"
+        yield every, reasons.LOST_INODE_UNVERIFIED
     elif fs.superblock.inode_size <= GOOD_OLD_SIZE:
-        yield every, "its inode's checksum has 16 bits only"
-    yield fs.from_journal_copy(table.number), "its inode is read from a copy in the log"
-    yield maps.damaged, "a part of its block map is gone"
-    yield on_unreadable_media(fs.blocks, runs, len(table)), UNREADABLE
-    yield _incomplete(fs, table, maps), "its map has not all the blocks that it counts"
+        yield every, reasons.LOST_INODE_WEAK_CHECKSUM
+    yield fs.from_journal_copy(table.number), reasons.LOST_INODE_FROM_JOURNAL
+    yield maps.damaged, reasons.MAP_UNREADABLE
+    yield on_unreadable_media(fs.blocks, runs, len(table)), reasons.UNREADABLE_MEDIA
+    yield _incomplete(fs, table, maps), reasons.MAP_INCOMPLETE
     kept = in_blocks(fs.overwriting.reserved_bytes, fs.superblock.block_size)
     mine, _ = overlap_pairs(runs.physical, runs.length, kept.start, kept.length)
     reserved = np.zeros(len(table), bool)
     reserved[runs.owner[mine]] = True
-    yield reserved, f"some of its blocks belong to {LATER_FS}, which has not written them yet"
+    yield reserved, reasons.LOST_BLOCKS_RESERVED
     yield from _overwrite_checks(fs, table, runs)
 
 
@@ -156,16 +158,16 @@ def _incomplete(fs: LostFileSystem, table: InodeTable, maps: BlockMaps) -> Any:
 
 def _overwrite_checks(
     fs: LostFileSystem, table: InodeTable, runs: Runs
-) -> Iterator[tuple[Any, str]]:
+) -> Iterator[tuple[Any, Reason]]:
     """Who may have written into the blocks and left no trace in what is read here."""
     every = np.ones(len(table), bool)
     if fs.identity.was_unmounted is False:
-        yield every, "the old file system was not unmounted, and what its log holds is not applied"
+        yield every, reasons.LOST_JOURNAL_NOT_REPLAYED
     if fs.overwriting.was_mounted:
-        yield every, f"{LATER_FS} was in use: what it freed again may have had its blocks"
+        yield every, reasons.LOST_LATER_FS_USED
     if fs.identity.was_unmounted is None:
         suspect = may_hold_foreign_metadata(fs, table.size, runs)
-        yield suspect, "the old log is gone: whether all of it had come to the disk is not known"
+        yield suspect, reasons.LOST_JOURNAL_MISSING
 
 
 def _mark_shared_blocks(batches: list[_FileBatch]) -> None:
@@ -185,7 +187,7 @@ def _mark_shared_blocks(batches: list[_FileBatch]) -> None:
     shared[order] |= end[order] > ahead
     for batch, rows in zip(batches, np.split(shared, np.cumsum(sizes)[:-1]), strict=True):
         for row in np.unique(batch.runs.owner[rows]).tolist():
-            batch.reasons[row].append("another inode has some of its blocks too")
+            batch.reasons[row].append(reasons.SHARED_BLOCKS)
 
 
 # ------------------------------------------------------------------------------ one at a time
@@ -224,11 +226,11 @@ def _record(
     left: Runs,
     lost: list[tuple[int, int]],
     blocks: int,
-    reasons: list[str],
+    against: list[Reason],
     copied: bool,
 ) -> DeletedFile:
     reused = sum(length for _, length in lost)
-    grade = Grade.PARTIAL if reasons or reused else Grade.INTACT
+    grade = Grade.PARTIAL if against or reused else Grade.INTACT
     if blocks and reused >= blocks:
         grade = Grade.OVERWRITTEN
     size = fs.superblock.block_size
@@ -254,7 +256,7 @@ def _record(
         blocks_reused=reused,
         lost=ranges,
         sources=sources,
-        problems=tuple(reasons),
+        reasons=tuple(against),
         superseded=False,
         link_target=_link_target(fs, inode, left) if not lost else None,
         partial_path=path[1:] if unnamed else None,

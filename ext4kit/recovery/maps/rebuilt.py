@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit import reasons
 from ext4kit.carving.indirect_bodies import DIRECT_BLOCKS, HeadlessBodies
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.history import History
+from ext4kit.reasons import Reason
 from ext4kit.recovery.found_entries import life_of
 from ext4kit.recovery.maps.ends import sizes_to_last_nonzero
 from ext4kit.recovery.maps.extent_leaves import ExtentMaps
@@ -23,10 +25,6 @@ EXTENT_LEAVES, BITMAP_DIFFERENCES, INDIRECT_BLOCKS = (
     "bitmap differences",
     "indirect blocks",
 )
-NOT_WHOLE = "a part of its map may be missing"
-EARLIER = "its map is that of an earlier time"
-ANY_ORDER = "pieces of its map may follow each other otherwise"
-OLD_COPY = "its map comes from copies in the log that nothing describes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +45,7 @@ class RebuiltMaps:
     runs: Runs
     nodes: tuple[Any, Any]
     size: Any
-    reasons: list[tuple[Any, str]]
+    reasons: list[tuple[Any, Reason]]
 
     def __len__(self) -> int:
         return len(self.life)
@@ -107,8 +105,10 @@ def from_extent_maps(past: History, found: ExtentMaps) -> RebuiltMaps:
     if past.instance_count:
         described = (life >= 0) & ((past.last_content_row >= 0) | past.is_allocated)[life]
     doubts = [
-        (found.damaged, NOT_WHOLE), (found.earlier, EARLIER), (found.logged, OLD_COPY),
-    ]  # fmt: skip
+        (found.damaged, reasons.REBUILT_MAP_INCOMPLETE),
+        (found.earlier, reasons.REBUILT_MAP_OLDER),
+        (found.logged, reasons.REBUILT_MAP_UNTAGGED),
+    ]
     source = np.full(len(found), EXTENT_LEAVES)
     maps = RebuiltMaps(life, source, found.runs, found.nodes, found.size, doubts)
     return maps.take(~found.alive & ~described & (found.size > 0))
@@ -136,7 +136,7 @@ def from_freed_blocks(past: History, space: UnallocatedSpace, metadata: Any) -> 
     runs = runs.take(np.argsort(runs.owner, kind="stable"))
     size = sizes_to_last_nonzero(space.fs, runs, len(life))
     plain = (table.mode & 0xF000) == 0x8000
-    doubts = [(fits & alike | single & (count > 1), ANY_ORDER)]
+    doubts = [(fits & alike | single & (count > 1), reasons.REBUILT_MAP_ORDER)]
     maps = RebuiltMaps(
         life, np.full(len(life), BITMAP_DIFFERENCES), runs, (none, none), size, doubts
     )

@@ -55,4 +55,4 @@ def test_the_record_says_what_it_rests_on(ext4kit: Cli, remade: Built) -> None:
     assert mine or not HERE.log_goes_on
     for one in mine:
         assert one["sources"]["inode"].startswith("journal of the lost file system")
-        assert any("before the file system was lost" in problem for problem in one["problems"])
+        assert one["reasons"][0]["code"] == "lost-deleted-earlier"
