@@ -209,8 +209,8 @@ UNCLEAN_SHUTDOWN = Reason(
 )
 UNLOGGED_REUSE = Reason(
     "unlogged-reuse",
-    "Files were written in its block groups later; a file that was created and deleted within one"
-    " transaction leaves no record of its blocks.",
+    "Files were written in the same block groups later; a file that was created and deleted within"
+    " one transaction leaves no record of its blocks.",
 )
 BLOCKS_DISCARDED = Reason(
     "blocks-discarded",

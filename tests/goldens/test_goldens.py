@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ext4kit.reasons import CARVED_BOUNDARIES, EXTENT_COUNT, XATTR_LIMIT
+from ext4kit.reasons import CARVED_BOUNDARIES, CATALOGUE, EXTENT_COUNT, XATTR_LIMIT
 from sample_images import packed_names
 from tests.conftest import Images
 from tests.environment import ROOT
@@ -32,8 +32,16 @@ def test_results_are_those_that_were_kept(unpacked: Images, name: str) -> None:
         pytest.fail("\n".join([*found[:40], f"{len(found)} differences; {ADVICE}"]), pytrace=False)
     records = [one for result in results.values() for one in result.records.values()]
     assert [one for one in records if one["record"] == CRASH] == []
+    with_codes = [one for one in records if "reasons" in one]
+    assert [one for one in with_codes if one["problems"] != _texts(one["reasons"])] == []
+    codes = {each["code"] for one in with_codes for each in one["reasons"]}
+    assert codes <= {one.code for one in CATALOGUE}
     reasons = {text for one in records for text in one.get("problems", [])}
     assert [text for text in reasons if not CODE.fullmatch(text)] == []
+
+
+def _texts(reasons: list[dict[str, str]]) -> list[str]:
+    return [one["text"] for one in reasons]
 
 
 def test_every_sample_has_a_golden() -> None:
