@@ -20,7 +20,7 @@ from ext4kit.parsers.directory import FILE_TYPES
 from ext4kit.recovery.model import DeletedFile
 
 
-class Reason(StrEnum):
+class Unbound(StrEnum):
     """Why a removed entry is not given as the name of a deleted file."""
 
     NO_NUMBER = "no-number"
@@ -35,25 +35,25 @@ class Reason(StrEnum):
 
 
 MEANINGS = {
-    Reason.NO_NUMBER: "the removal cleared the inode number, as of every first entry of a block",
-    Reason.IN_USE: "the inode is in use: by the same file under another name, or by a later one",
-    Reason.NO_INODE: "nothing is left of a deleted inode of that number",
-    Reason.OTHER_TYPE: "the inode is of another type: another one has had the number since",
-    Reason.USED_AGAIN: "another inode has had, or can have had, the number since",
-    Reason.GONE_LATER: "the inode was freed after the directory changed last: the file had"
+    Unbound.NO_NUMBER: "the removal cleared the inode number, as of every first entry of a block",
+    Unbound.IN_USE: "the inode is in use: by the same file under another name, or by a later one",
+    Unbound.NO_INODE: "nothing is left of a deleted inode of that number",
+    Unbound.OTHER_TYPE: "the inode is of another type: another one has had the number since",
+    Unbound.USED_AGAIN: "another inode has had, or can have had, the number since",
+    Unbound.GONE_LATER: "the inode was freed after the directory changed last: the file had"
     " another name then, or was held open",
-    Reason.SEVERAL: "several removed entries can be the last name of the inode",
-    Reason.OTHER_NAME: "the inode is known to have had another name later",
-    Reason.MOVED: "it is the name of the inode; its directory seems to have stood elsewhere then",
+    Unbound.SEVERAL: "several removed entries can be the last name of the inode",
+    Unbound.OTHER_NAME: "the inode is known to have had another name later",
+    Unbound.MOVED: "it is the name of the inode; its directory seems to have stood elsewhere then",
 }
 _REASONS = {
-    Bond.NAMED: Reason.OTHER_NAME,
-    Bond.ALIVE: Reason.IN_USE,
-    Bond.NO_INODE: Reason.NO_INODE,
-    Bond.OTHER_TYPE: Reason.OTHER_TYPE,
-    Bond.USED_AGAIN: Reason.USED_AGAIN,
-    Bond.GONE_LATER: Reason.GONE_LATER,
-    Bond.SEVERAL: Reason.SEVERAL,
+    Bond.NAMED: Unbound.OTHER_NAME,
+    Bond.ALIVE: Unbound.IN_USE,
+    Bond.NO_INODE: Unbound.NO_INODE,
+    Bond.OTHER_TYPE: Unbound.OTHER_TYPE,
+    Bond.USED_AGAIN: Unbound.USED_AGAIN,
+    Bond.GONE_LATER: Unbound.GONE_LATER,
+    Bond.SEVERAL: Unbound.SEVERAL,
 }
 
 
@@ -76,7 +76,7 @@ class RemovedName:
     directory: int
     inode: int | None
     kind: FileType
-    reason: Reason
+    reason: Unbound
 
     @property
     def meaning(self) -> str:
@@ -126,11 +126,11 @@ def _all(
         folder = by_life[directory]
         reason = _REASONS[Bond(bond)]
         if child == 0:
-            reason = Reason.NO_NUMBER
+            reason = Unbound.NO_NUMBER
         elif used:
-            reason = Reason.IN_USE
+            reason = Unbound.IN_USE
         elif bond == Bond.NAMED and (child, name) in nameless:
-            reason = Reason.MOVED
+            reason = Unbound.MOVED
         path = None if folder.path is None else folder.path + b"/" + name
         kind = FILE_TYPES.get(file_type, "unknown")
         yield RemovedName(path, name, folder.number, child or None, kind, reason)

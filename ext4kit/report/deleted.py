@@ -10,7 +10,7 @@ from ext4kit import fields
 from ext4kit.fields import Record, json_name
 from ext4kit.recovery import DeletedFile, DeletedFiles, Grade, RecoveryResult
 from ext4kit.recovery.records import FileFacts, FileIdentity, file_facts, file_identity
-from ext4kit.recovery.removed_names import Reason, RemovedName
+from ext4kit.recovery.removed_names import RemovedName, Unbound
 from ext4kit.report.safe import printable
 from ext4kit.report.tables import human_size, table_lines
 from ext4kit.report.times import iso_short
@@ -144,7 +144,7 @@ class RemovedNameRecord(TypedDict):
     directory: Annotated[int, "Inode number of the directory."]
     inode: Annotated[int | None, "Inode number in the entry; null where the removal cleared it."]
     type: Annotated[fields.FileType, "As the entry says."]
-    reason: Annotated[Reason, "Why it is not given as the name of a deleted file."]
+    reason: Annotated[Unbound, "Why it is not given as the name of a deleted file."]
     meaning: Annotated[str, "The reason as a sentence."]
 
 

@@ -94,7 +94,7 @@ def test_man_shows_a_page_without_warnings(installed: Installed) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     text = re.sub(".\b", "", done.stdout)
     assert text.startswith("EXT4KIT-RECOVER(1)")
-    assert "bring deleted files back" in text
+    assert "recover deleted files into a folder" in text
 
 
 @pytest.mark.heavy

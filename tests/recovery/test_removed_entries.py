@@ -18,7 +18,7 @@ import ext4kit
 from ext4kit.filesystem import FileSystem
 from ext4kit.history.places import FOREVER, Ground, LiveFolders
 from ext4kit.recovery import find_deleted
-from ext4kit.recovery.removed_names import Reason
+from ext4kit.recovery.removed_names import Unbound
 from sample_images.kernels.names import names_of
 from sample_images.recipes.truth import load
 from tests.conftest import Images
@@ -67,7 +67,7 @@ class Scene:
     def touch(self, folder: str, time: int) -> None:
         self.set(folder, ctime=time, mtime=time)
 
-    def found(self) -> tuple[str | None, Ground | None, Reason | None]:
+    def found(self) -> tuple[str | None, Ground | None, Unbound | None]:
         """(path, ground) of the deleted file, and why its name is listed beside, if it is."""
         with ext4kit.open(self.image) as image:
             deleted = find_deleted(image.volume().filesystem())
@@ -132,7 +132,7 @@ def test_a_directory_that_changed_without_its_entries_seems_renamed(
     for path in ("/", "/home", "/home/anna"):
         scene.touch(path, LATER)
     scene.set(folder, ctime=LATER + 1)
-    assert scene.found() == (None, None, Reason.MOVED)
+    assert scene.found() == (None, None, Unbound.MOVED)
 
 
 def test_nothing_stood_below_a_directory_that_was_made_later(scene: Scene) -> None:
@@ -140,7 +140,7 @@ def test_nothing_stood_below_a_directory_that_was_made_later(scene: Scene) -> No
     for path in ("/", "/home", "/home/anna"):
         scene.touch(path, LATER)
     scene.set("/home", crtime=LATER)
-    assert scene.found() == (None, None, Reason.MOVED)
+    assert scene.found() == (None, None, Unbound.MOVED)
 
 
 @pytest.mark.parametrize(("left", "is_known"), [(LATER, False), (GONE - 10, True)])
@@ -151,14 +151,14 @@ def test_an_entry_that_a_directory_left_elsewhere(scene: Scene, left: int, is_kn
     scene.remove()
     scene.touch("/home/anna", LATER)
     scene.touch("/home", LATER)
-    path = (FILE, Ground.PRESENT_PLACE, None) if is_known else (None, None, Reason.MOVED)
+    path = (FILE, Ground.PRESENT_PLACE, None) if is_known else (None, None, Unbound.MOVED)
     assert scene.found() == path
 
 
 def test_a_number_younger_than_one_behind_it_was_in_use_before(scene: Scene) -> None:
     scene.set(FILE, crtime=MADE + 50)
     scene.remove()
-    assert scene.found() == (None, None, Reason.USED_AGAIN)
+    assert scene.found() == (None, None, Unbound.USED_AGAIN)
 
 
 def test_a_number_that_all_behind_it_are_younger_than_was_not(scene: Scene) -> None:
@@ -173,34 +173,34 @@ def test_an_inode_made_after_the_last_change_of_the_directory_is_another(scene: 
         scene.set(path, crtime=MADE + 50)
     scene.remove()
     scene.touch("/home/anna", MADE + 40)
-    assert scene.found() == (None, None, Reason.USED_AGAIN)
+    assert scene.found() == (None, None, Unbound.USED_AGAIN)
 
 
 def test_an_inode_that_went_after_the_last_change_of_the_directory(scene: Scene) -> None:
     """The file had another name then."""
     scene.remove()
     scene.touch("/home/anna", GONE - 10)
-    assert scene.found() == (None, None, Reason.GONE_LATER)
+    assert scene.found() == (None, None, Unbound.GONE_LATER)
 
 
 def test_of_two_entries_of_one_inode_neither_is_its_last_name(scene: Scene) -> None:
     scene.do(f"ln {FILE} /old/plan.txt", "unlink /old/plan.txt")
     scene.touch("/old", GONE)
     scene.remove()
-    assert scene.found() == (None, None, Reason.SEVERAL)
+    assert scene.found() == (None, None, Unbound.SEVERAL)
 
 
 def test_of_two_entries_one_is_the_name_where_the_other_directory_is_older(scene: Scene) -> None:
     scene.do(f"ln {FILE} /old/plan.txt", "unlink /old/plan.txt")
     scene.touch("/old", GONE - 10)
     scene.remove()
-    assert scene.found() == (FILE, Ground.PROVEN, Reason.GONE_LATER)
+    assert scene.found() == (FILE, Ground.PROVEN, Unbound.GONE_LATER)
 
 
 def test_an_entry_of_another_type_is_anothers(scene: Scene) -> None:
     scene.remove()
     scene.do(f"sif <{scene.number}> mode 0120644")
-    assert scene.found() == (None, None, Reason.OTHER_TYPE)
+    assert scene.found() == (None, None, Unbound.OTHER_TYPE)
 
 
 def test_the_name_of_an_inode_in_use_is_listed(scene: Scene) -> None:
@@ -209,7 +209,11 @@ def test_the_name_of_an_inode_in_use_is_listed(scene: Scene) -> None:
         deleted = find_deleted(image.volume().filesystem())
         names = deleted.removed_names() or []
     (name,) = names
-    assert (name.path, name.inode, name.reason) == (b"/old/plan.txt", scene.number, Reason.IN_USE)
+    assert (name.path, name.inode, name.reason) == (
+        b"/old/plan.txt",
+        scene.number,
+        Unbound.IN_USE,
+    )
     assert name.directory == scene.number_of("/old")
 
 
