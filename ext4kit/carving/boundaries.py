@@ -102,7 +102,7 @@ def _range_borders(marks: BlockFeatures, ground: CarvingArea) -> tuple[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class CarvedPieces(Table):
-    """Runs of positions that are taken for a file each; columns as in `Carved`."""
+    """Runs of positions that are taken for a file each; columns as in `CarvedFiles`."""
 
     first: Int64s
     count: Int64s
@@ -110,7 +110,7 @@ class CarvedPieces(Table):
     kind: npt.NDArray[np.uint8]
     text: Bools
     end: npt.NDArray[np.uint8]
-    fresh: Bools
+    at_boundary: Bools
 
 
 def split_remaining(

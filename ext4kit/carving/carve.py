@@ -110,7 +110,7 @@ def _to_carved(pieces: CarvedPieces, ground: CarvingArea) -> CarvedFiles:
         pieces.kind,
         pieces.text,
         pieces.end,
-        pieces.fresh,
+        pieces.at_boundary,
         *_blocks_of(pieces.first, pieces.count, ground),
     )
 

@@ -13,8 +13,8 @@ import click
 from ext4kit.cli.finding import deleted_files, sources_option
 from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared
 from ext4kit.errors import RequestError
-from ext4kit.recovery import DeletedFile, Grade, record
-from ext4kit.recovery.records import RecoveredFile
+from ext4kit.recovery import DeletedFile, Grade, manifest_record
+from ext4kit.recovery.manifest import RecoveredFile
 from ext4kit.recovery.search_sources import SearchSource
 from ext4kit.report.explanation import Explanation, explanation_lines
 from ext4kit.report.records import write_record
@@ -114,7 +114,7 @@ def _records(
 
 def _as_recovered(file: DeletedFile) -> RecoveredFile:
     """The record that `recover` would write, with the hash of the bytes."""
-    return {**record(file, None), "sha256": _hash_of(file)}
+    return {**manifest_record(file, None), "sha256": _hash_of(file)}
 
 
 def _hash_of(file: DeletedFile) -> str | None:

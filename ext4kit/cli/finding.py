@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ext4kit.cli.memory import keep_freed_memory
+from ext4kit.cli.memory import use_one_arena
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import Session
 from ext4kit.recovery import DeletedFiles, Grade, find_deleted
@@ -76,7 +76,7 @@ def deleted_files(
         sources: where to look; a lost file system is found by its metadata alone.
         least: the grade from which on files count.
     """
-    keep_freed_memory()
+    use_one_arena()
     if session.options.lost:
         from ext4kit.recovery.lost import LostFileSystem, find_lost_files
 

@@ -38,7 +38,7 @@ _KINDS = {  # module and name of each type; loaded when it is asked for
     "log": ("triage.facts:JournalFacts",),
     "lost file system": ("report.lost:LostRecord",),
     "manifest": (
-        "recovery.records:RecoveredFile",
+        "recovery.manifest:RecoveredFile",
         "report.extraction:ExtractedFile",
         "report.extraction:UnknownFile",
     ),

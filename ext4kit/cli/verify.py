@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ext4kit.cli.memory import keep_freed_memory
+from ext4kit.cli.memory import use_one_arena
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared
 from ext4kit.report.records import write_records
@@ -28,7 +28,7 @@ def command(options: CommonOptions) -> None:
     evidence. The journal is replayed in memory first; --no-replay checks the disk as it is.
     The exit code is 1 when something is wrong; notes alone leave it 0.
     """
-    keep_freed_memory()
+    use_one_arena()
     with opened(options) as session:
         with progress(options.quiet, "checking"):
             result = verify(session.fs)

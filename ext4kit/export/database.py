@@ -21,7 +21,7 @@ from ext4kit.export.texts import iso
 from ext4kit.fields import SomeDigests
 from ext4kit.problems import Problem
 from ext4kit.recovery import TransactionTime
-from ext4kit.recovery.records import ground_of
+from ext4kit.recovery.manifest import ground_of
 from ext4kit.report.listing import mode_text
 from ext4kit.report.safe import printable, printable_text
 from ext4kit.report.timeline import plain_value

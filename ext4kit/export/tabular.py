@@ -12,7 +12,7 @@ from ext4kit.export.texts import iso_or_empty
 from ext4kit.fields import Nothing, SomeDigests, TargetText, json_name
 from ext4kit.history.places import Ground
 from ext4kit.recovery import TransactionTime
-from ext4kit.recovery.records import Between, Freed, Mime, Trust, ground_of, moment_record
+from ext4kit.recovery.manifest import Between, Freed, Mime, Trust, ground_of, moment_record
 from ext4kit.report.records import json_line
 from ext4kit.report.safe import printable
 

@@ -104,7 +104,6 @@ _ZIP_MEMBERS = (  # names in an archive that tell what it is
     (b"ppt/", ".pptx", "application/vnd.openxmlformats-officedocument.presentationml.presentation"),
 )
 _ZIP_MIME = re.compile(rb"PK\x03\x04.{22}\x08\0..mimetype([a-z]+/[\w.+-]+?)PK", re.DOTALL)
-_TEXT_MIMES = frozenset({"application/json", "application/xml", "image/svg+xml"})
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),

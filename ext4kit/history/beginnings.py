@@ -10,7 +10,9 @@ import numpy as np
 if TYPE_CHECKING:
     from ext4kit.history.history import InodeStates
 
-TICK = 10_000_000  # ns; a commit is dated by a clock that moves on this rarely, at worst
+CLOCK_RESOLUTION = (
+    10_000_000  # ns; a commit is dated by a clock that moves on this rarely, at worst
+)
 NEXT = 1  # step between the ids of transactions that follow each other
 
 

@@ -18,7 +18,7 @@ from ext4kit.arrays.grouping import starts_group
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Int64s
 from ext4kit.filesystem.filesystem import ROOT
-from ext4kit.history.beginnings import TICK
+from ext4kit.history.beginnings import CLOCK_RESOLUTION
 from ext4kit.history.directory_blocks import TID_BEFORE_LOG, DirectoryBlockHistory
 from ext4kit.history.entry_intervals import SLACK_ENTRY, EntryIntervals, find_entry_intervals
 from ext4kit.history.history import TID_ON_DISK, UNREPLAYED, History
@@ -452,7 +452,7 @@ class NameHistory:
         counts anew. Since Linux 6.13 an inode's times can be later than that of the commit they
         are in.
         """
-        orders, times = self.past.beginnings.known, self.past.beginnings.times + TICK
+        orders, times = self.past.beginnings.known, self.past.beginnings.times + CLOCK_RESOLUTION
         place = int(np.searchsorted(times, time))
         if place == 0 or self.past.gaps.restarted_at != NO_RESTART:
             return TID_BEFORE_LOG

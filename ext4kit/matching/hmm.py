@@ -1,9 +1,9 @@
 """Contents in the order of the disk, each given the file that it is, as far as that can be told.
 
-A hidden Markov model goes along the disk: a step is the next content, a state is which file it
-is of those that were made and are asked for (`laying`). Known files around it, names that fit it
+A hidden Markov model goes along the disk. A step is the next content. A state is which file it is,
+of those that were made and are asked for (`transitions`). Known files around it, names that fit it
 and names that it mentions say which. Each file has one content: what one row of contents claims,
-no other row has, and what none claims is likelier where it may be. Rows tell each other so until
+no other row has, and what none claims is likelier where it may be. Rows exchange messages until
 they agree (belief propagation). The answer is how likely each pair is.
 """
 

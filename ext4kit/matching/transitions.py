@@ -1,4 +1,4 @@
-"""How the file of the next content follows from that of the one in front: steps of `alignment`.
+"""How the file of the next content follows from that of the one in front: steps of `hmm`.
 
 Files made one after the other lie one after the other, as far as the kernel's allocator goes:
 small ones (up to 16 blocks) and large ones each have a place of their own where the next one

@@ -1,8 +1,8 @@
 """Recovery: candidates from many sources, their paths, owners and grades, and salvage."""
 
+from ext4kit.recovery.manifest import manifest_record
 from ext4kit.recovery.model import DeletedFile, DeletedFiles, Grade, ReusedRange, TransactionTime
 from ext4kit.recovery.pipeline import find_deleted
-from ext4kit.recovery.records import record
 from ext4kit.recovery.restore import RecoveryResult, recover
 
 __all__ = [
@@ -13,6 +13,6 @@ __all__ = [
     "TransactionTime",
     "RecoveryResult",
     "find_deleted",
-    "record",
+    "manifest_record",
     "recover",
 ]

@@ -1,4 +1,4 @@
-"""Files that are asked for and contents without an inode, as `alignment` takes them."""
+"""Files that are asked for and contents without an inode, as `hmm` takes them."""
 
 from __future__ import annotations
 

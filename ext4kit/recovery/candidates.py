@@ -80,7 +80,7 @@ def select_candidates(past: History, versions: bool, maps: RebuiltMaps | None = 
     parts += _without_content_state(past, dead[last < 0], maps)
     if versions:
         parts.append(_from_states(past, _earlier_version_rows(past), True))
-    return _stacked(parts)
+    return _concat(parts)
 
 
 def _from_states(past: History, rows: Any, superseded: bool) -> Candidates:
@@ -278,7 +278,7 @@ def _copies_differ(history: BlockHistory, copy: Any, at: Any, end: Any) -> Any:
     return differ
 
 
-def _stacked(parts: list[Candidates]) -> Candidates:
+def _concat(parts: list[Candidates]) -> Candidates:
     """Several tables of candidates as one."""
     columns = {
         name: np.concatenate([getattr(part, name) for part in parts])

@@ -68,7 +68,7 @@ def find_carved_contents(findings: Artifacts, columns: Columns) -> CarvedContent
         log = findings.space.log
         if len(columns.unplaced) and log is not None and log.reader.blocks is log.home:
             parts.append(_from_untagged_copies(findings, columns, log))
-    return _stacked(parts)
+    return _concat(parts)
 
 
 def _from_ownerless_maps(findings: Artifacts, claimed: Intervals) -> CarvedContents:
@@ -149,7 +149,7 @@ def _make(
     return CarvedContents(first, end, size, signature, *standing, source, runs, blocks)
 
 
-def _stacked(parts: list[CarvedContents]) -> CarvedContents:
+def _concat(parts: list[CarvedContents]) -> CarvedContents:
     runs = Runs.stacked([(part.runs, len(part)) for part in parts])
     names = ("size", "signature", "is_reliable", "is_fragment", "end_proven", "map_source")
     values = [np.concatenate([getattr(part, name) for part in parts]) for name in names]

@@ -19,8 +19,8 @@ from ext4kit.output import (
     output_limit,
 )
 from ext4kit.reasons import WRITE_INTERRUPTED, Reason
+from ext4kit.recovery.manifest import final_grade, manifest_record
 from ext4kit.recovery.model import DeletedFile, DeletedFiles, Grade
-from ext4kit.recovery.records import grade_of, record
 
 
 @dataclass(slots=True)
@@ -85,14 +85,14 @@ def _restore_one(
             written = _write_file(file, output)
         except UnwritableError as error:
             failure = error.reason
-        manifest.append(record(file, written, failure))
+        manifest.append(manifest_record(file, written, failure))
     except (OutputError, KeyboardInterrupt) as error:
         manifest.release()
         if manifest.count == told:
             reason = WRITE_INTERRUPTED.filled(why=str(error) or "interrupted")
-            manifest.append(record(file, written, failure if written else reason))
+            manifest.append(manifest_record(file, written, failure if written else reason))
         raise
-    result.grades[grade_of(file, written)] += 1
+    result.grades[final_grade(file, written)] += 1
     if written is None:
         result.recorded += 1
         result.incomplete += failure is not None

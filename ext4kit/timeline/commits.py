@@ -9,7 +9,7 @@ import numpy as np
 
 from ext4kit.arrays.lookup import SortedIndex, values_at
 from ext4kit.history import TID_ON_DISK
-from ext4kit.history.beginnings import TICK
+from ext4kit.history.beginnings import CLOCK_RESOLUTION
 from ext4kit.history.journal_gaps import JournalGaps
 from ext4kit.journal import Log
 from ext4kit.units import NANOSECONDS
@@ -73,7 +73,7 @@ class CommitClock:
         """The time after which all changes up to each order are in the log, ns."""
         baseline = self.complete_since(orders)
         times = self.times_of(baseline)
-        times = np.where(times < 0, INT64_MAX, times + TICK)
+        times = np.where(times < 0, INT64_MAX, times + CLOCK_RESOLUTION)
         if not self.is_complete:
             return times
         return np.where(baseline < self.tids[0], self.made, times)

@@ -48,17 +48,6 @@ class EventKind(StrEnum):
 
 KINDS = tuple(EventKind)
 CODE = {kind: code for code, kind in enumerate(KINDS)}
-NAME_KINDS = (
-    EventKind.CREATED,
-    EventKind.DIRECTORY_MADE,
-    EventKind.LINKED,
-    EventKind.RENAMED,
-    EventKind.MOVED,
-    EventKind.ORPHAN_ADDED,
-    EventKind.UNLINKED,
-    EventKind.DELETED,
-    EventKind.DIRECTORY_REMOVED,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +89,7 @@ _TYPES: dict[str, np.dtype[Any]] = {name: getattr(_NONE, name).dtype for name in
 def event_table(kind: EventKind | Any, count: int, **columns: Any) -> EventTable:
     """Events with the given columns; what is not given has no value."""
     code = CODE[kind] if isinstance(kind, EventKind) else kind
-    if unknown := columns.keys() - set(COLUMNS):
+    if unknown := columns.keys() - _TYPES.keys():
         raise TypeError(f"no such columns: {', '.join(sorted(unknown))}")
     values = {"kind": code, "exact": True, **columns}
     return EventTable(

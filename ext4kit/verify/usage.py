@@ -66,9 +66,10 @@ def _check_twice(scene: VerifyContext, start: Int64s, length: Int64s, owner: Int
     reach = np.maximum.accumulate(end)
     over = np.flatnonzero(start[1:] < reach[:-1]) + 1
     over = over[(owner[over] != METADATA) | (owner[over - 1] != METADATA)]
-    listed = over[owner[over] == BAD_BLOCKS]  # as bad: mke2fs takes that in copies
-    copies = _copies(scene)
-    over = over[~np.isin(over, listed[copies.contains(start[listed], length[listed])])]
+    if not len(over):
+        return
+    bad = owner[over] == BAD_BLOCKS  # mke2fs accepts bad blocks in copies
+    over = over[~(bad & _copies(scene).contains(start[over], length[over]))]
     if not len(over):
         return
     place = _reacher(end, reach, over)

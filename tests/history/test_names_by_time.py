@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ext4kit.history.beginnings import TICK, Beginnings
+from ext4kit.history.beginnings import CLOCK_RESOLUTION, Beginnings
 from ext4kit.history.directory_blocks import TID_BEFORE_LOG
 from ext4kit.history.history import TID_ON_DISK
 from ext4kit.history.journal_gaps import NO_RESTART
@@ -23,12 +23,12 @@ COMMITS = {7: 100 * SECOND, 8: 200 * SECOND}
     [
         (100 * SECOND - 1, TID_BEFORE_LOG),
         (
-            100 * SECOND + TICK // 2,
+            100 * SECOND + CLOCK_RESOLUTION // 2,
             TID_BEFORE_LOG,
         ),  # the commit's clock may have stood still that long
-        (100 * SECOND + TICK + 1, 7),
-        (200 * SECOND + TICK // 2, 7),
-        (200 * SECOND + TICK + 1, TID_ON_DISK - 1),
+        (100 * SECOND + CLOCK_RESOLUTION + 1, 7),
+        (200 * SECOND + CLOCK_RESOLUTION // 2, 7),
+        (200 * SECOND + CLOCK_RESOLUTION + 1, TID_ON_DISK - 1),
     ],
 )
 def test_a_commit_counts_as_over_a_tick_after_its_time(time: int, order: int) -> None:

@@ -16,7 +16,10 @@ from ext4kit.history.history import TID_NONE, TID_ON_DISK, UNREPLAYED
 from ext4kit.history.journal_gaps import JournalGaps
 from ext4kit.history.writes import Writes
 from ext4kit.recovery.candidates import INODE_TABLE, JOURNAL, STALE_INDEX, Candidates
-from ext4kit.recovery.grading.unlogged_reuse import check_unlogged_reuse, lost_meanwhile
+from ext4kit.recovery.grading.unlogged_reuse import (
+    check_unlogged_reuse,
+    journal_gap_before_deletion,
+)
 from ext4kit.recovery.grading.writes import Ages
 from ext4kit.units import NANOSECONDS
 from tests.recovery.told_past import MADE, NO_BREAKS, Sized, State, log_of, past_of, state
@@ -280,9 +283,9 @@ def test_lost_transactions_count_from_the_asked_one_to_the_next_state() -> None:
     for before, told in ((2, False), (3, True), (STATE, True), (DEATH - 1, True), (DEATH, False)):
         past = Case(breaks=one_break(before, 30, lost=True)).past()
         found = SimpleNamespace(state_row=np.array([0]), map_source=np.array([JOURNAL]))
-        assert lost_meanwhile(past, cast(Any, found), np.array([3])).tolist() == [told]
+        assert journal_gap_before_deletion(past, cast(Any, found), np.array([3])).tolist() == [told]
         cast(Any, past).next_tid[0] = TID_NONE
-        until_now = lost_meanwhile(past, cast(Any, found), np.array([3]))
+        until_now = journal_gap_before_deletion(past, cast(Any, found), np.array([3]))
         assert until_now.tolist() == [before >= 3]
 
 

@@ -17,7 +17,10 @@ from ext4kit.parsers.inode import InodeFlags, inode_checksums_ok
 from ext4kit.reasons import Reason
 from ext4kit.recovery.attribution import BlockReuse, Ownership
 from ext4kit.recovery.candidates import JOURNAL, Candidates
-from ext4kit.recovery.grading.unlogged_reuse import check_unlogged_reuse, lost_meanwhile
+from ext4kit.recovery.grading.unlogged_reuse import (
+    check_unlogged_reuse,
+    journal_gap_before_deletion,
+)
 from ext4kit.recovery.grading.unreadable import may_have_newer_copies, on_unreadable_media
 from ext4kit.recovery.grading.unrecorded import emptied_state, find_unrecorded
 from ext4kit.recovery.grading.writes import Ages
@@ -114,7 +117,7 @@ def run_checks(
     possible = [
         *check_unlogged_reuse(past, found, runs, ages, from_disk),
         (
-            outdated & lost_meanwhile(past, found, oldest),
+            outdated & journal_gap_before_deletion(past, found, oldest),
             reasons.JOURNAL_GAP_AFTER_COPIES,
         ),
         (later_fast_commit(past, found), reasons.LATER_FAST_COMMIT),

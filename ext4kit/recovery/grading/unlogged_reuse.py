@@ -48,7 +48,7 @@ def check_unlogged_reuse(
             reasons.JOURNAL_RESTARTED,
         ),
         (
-            lost_meanwhile(past, found, past.states.tid[found.state_row]),
+            journal_gap_before_deletion(past, found, past.states.tid[found.state_row]),
             reasons.JOURNAL_GAP_BEFORE_DELETION,
         ),
         (
@@ -68,7 +68,7 @@ def journal_gap_after(past: History, found: Candidates) -> Any:
     )
 
 
-def lost_meanwhile(past: History, found: Candidates, order: Any) -> Any:
+def journal_gap_before_deletion(past: History, found: Candidates, order: Any) -> Any:
     """Transactions between an order of each candidate and its next state were overwritten."""
     following = past.next_tid[found.state_row]
     until = np.where(following == TID_NONE, TID_ON_DISK, following)

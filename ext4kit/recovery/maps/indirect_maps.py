@@ -92,7 +92,7 @@ def rebuild_indirect_maps(space: UnallocatedSpace, candidates: Any) -> IndirectM
 
     Args:
         space: where they were found.
-        candidates: int64, what `indirect_look` gave.
+        candidates: int64, blocks that may hold block numbers.
     """
     nodes = _limit(space, np.unique(candidates))
     level, pointers, nodes = _classify_levels(space, nodes)

@@ -9,7 +9,7 @@ from typing import Annotated, Generic, Literal, NotRequired, TypedDict, TypeVar
 from ext4kit import fields
 from ext4kit.fields import Record, json_name
 from ext4kit.recovery import DeletedFile, Grade
-from ext4kit.recovery.records import Trust
+from ext4kit.recovery.manifest import Trust
 from ext4kit.report.deleted import RemovedNames, deleted_record
 from ext4kit.report.hashes import evidence_record
 from ext4kit.report.timeline import EventRecord, event_record

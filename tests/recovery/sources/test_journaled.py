@@ -17,7 +17,7 @@ import pytest
 
 import ext4kit
 from ext4kit.problems import Severity
-from ext4kit.recovery import DeletedFile, Grade, find_deleted, record
+from ext4kit.recovery import DeletedFile, Grade, find_deleted, manifest_record
 from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
 from sample_images.recipes.contents import noise
 from sample_images.recipes.machine import sync
@@ -168,7 +168,7 @@ def test_a_log_of_metadata_alone_gives_no_contents(came: Look) -> None:
 
 def attributes(file: DeletedFile) -> dict[str, bytes]:
     """Those of the manifest record."""
-    told = json.loads(json.dumps(record(file, None)))["xattrs"]
+    told = json.loads(json.dumps(manifest_record(file, None)))["xattrs"]
     return {one["name"]: base64.b64decode(one["value_base64"]) for one in told}
 
 
@@ -213,7 +213,7 @@ def test_no_file_gets_the_attributes_of_a_later_owner_of_their_block(came: Look)
         judged += 1
         if got != want:
             without.append(path)
-            codes = {one["code"] for one in record(file, None)["reasons"]}
+            codes = {one["code"] for one in manifest_record(file, None)["reasons"]}
             assert codes & {"xattr-block-reused", "xattrs-incomplete"}
     assert judged == len(lives)
     assert 0 < len(without) < judged

@@ -91,7 +91,7 @@ class RecoveredFile(FileIdentity, FileFacts):
     ]
 
 
-def record(
+def manifest_record(
     file: DeletedFile, written: Written | None, failure: Reason | None = None
 ) -> RecoveredFile:
     """A file's manifest record: plain JSON values, times in integer ns."""
@@ -146,7 +146,7 @@ def file_facts(
         "crtime": inode.crtime if inode else None,
         "dtime": file.dtime,
         "deleted_between": (moment_record(before), moment_record(after)),
-        "grade": grade_of(file, written),
+        "grade": final_grade(file, written),
         "superseded": file.superseded,
         "blocks": file.blocks,
         "blocks_reused": file.blocks_reused,
@@ -160,7 +160,7 @@ def file_facts(
         "mime": format.mime if format else None,
         "encoding": format.encoding or None if format else None,
         "sources": _sources(file, attributes),
-        "xattrs": _attribute_records(attributes),
+        "xattrs": _xattr_records(attributes),
         **json_name(file.link_target, "link_target"),
         "device": device,
         "problems": texts(against),
@@ -178,7 +178,7 @@ def _sources(file: DeletedFile, attributes: FileXattrs | None) -> Sources:
     return file.sources | more
 
 
-def _attribute_records(attributes: FileXattrs | None) -> list[fields.Xattr]:
+def _xattr_records(attributes: FileXattrs | None) -> list[fields.Xattr]:
     return [
         {**json_name(name, "name"), "value_base64": base64.b64encode(value).decode("ascii")}
         for name, value in (attributes.values if attributes else {}).items()
@@ -190,7 +190,7 @@ def moment_record(moment: TransactionTime | None) -> FileMoment | None:
     return None if moment is None else {"transaction": moment.transaction, "time": moment.time}
 
 
-def grade_of(file: DeletedFile, written: Written | None) -> Grade:
+def final_grade(file: DeletedFile, written: Written | None) -> Grade:
     """The grade, no more than partial where reading the content showed a loss."""
     has_lost = written is not None and bool(written.lost)
     return Grade.PARTIAL if has_lost and file.grade.is_whole else file.grade
