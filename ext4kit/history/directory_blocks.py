@@ -80,26 +80,26 @@ class DirectoryBlockHistory:
     """The blocks that directories had, in all their versions.
 
     Args:
-        past: it has to know every state of a directory.
+        history: it has to know every state of a directory.
     """
 
-    def __init__(self, past: History) -> None:
-        self.past = past
+    def __init__(self, history: History) -> None:
+        self.history = history
 
     # -- whose they are -------------------------------------------------------------------
 
     @cached_property
     def directory_states(self) -> Any:
         """Rows of the states that show a directory."""
-        states = self.past.states
+        states = self.history.states
         return np.flatnonzero(((states.table.mode & 0xF000) == 0x4000) & states.describes_content)
 
     @cached_property
     def _block_owners(self) -> tuple[Any, Any, Any]:
         """(block, order, life) of every block that a known directory had, by block and order."""
         rows = self.directory_states
-        states = self.past.states
-        runs = self.past.map_states(rows).runs
+        states = self.history.states
+        runs = self.history.map_states(rows).runs
         row, position = expand(runs.length)
         owner = rows[runs.owner[row]]
         live = self._unlogged_live_blocks()
@@ -114,12 +114,12 @@ class DirectoryBlockHistory:
 
         Their life is minus their inode number: they have no state to point at.
         """
-        past = self.past
+        history = self.history
         blocks, lives = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-        numbers = np.setdiff1d(past.live_directories, past.number[past.is_allocated])
+        numbers = np.setdiff1d(history.live_directories, history.number[history.is_allocated])
         for start in range(0, len(numbers), INODES_AT_ONCE):
-            table = past.fs.inode_table(numbers[start : start + INODES_AT_ONCE])
-            runs = past.fs.map_table(table).runs
+            table = history.fs.inode_table(numbers[start : start + INODES_AT_ONCE])
+            runs = history.fs.map_table(table).runs
             row, position = expand(runs.length)
             blocks.append(runs.physical[row] + position)
             lives.append(-table.number[runs.owner[row]])
@@ -135,30 +135,30 @@ class DirectoryBlockHistory:
         return np.where(owner == NO_ROW, SortedIndex(blocks).rows(block), owner)
 
     def _journal_versions(self) -> DirBlockVersions:
-        history = self.past.history
-        if history is None:
+        copies = self.history.copies
+        if copies is None:
             return DirBlockVersions.empty()
-        owner = self._owner_as_of(history.blocks, history.tids)
+        owner = self._owner_as_of(copies.blocks, copies.tids)
         kept = owner >= 0
-        epochs = self.past.epochs
+        epochs = self.history.epochs
         if not epochs.is_single:  # where blocks were moved, a later owner is none
-            then = epochs.layouts(history.tids)
+            then = epochs.layouts(copies.tids)
             kept &= then > 0
             kept[kept] &= then[kept] == epochs.layouts(self._block_owners[1][owner[kept]])
         lives = self._block_owners[2][owner[kept]]
         return DirBlockVersions(
-            history.blocks[kept], history.tids[kept], lives, history.tag_rows[kept]
+            copies.blocks[kept], copies.tids[kept], lives, copies.tag_rows[kept]
         )
 
     def _unallocated_versions(self) -> DirBlockVersions:
         """Blocks of deleted directories as the disk still holds them, where they are free."""
-        past, states = self.past, self.past.states
+        history, states = self.history, self.history.states
         blocks, _, lives = self._block_owners
         block, first = np.unique(blocks[::-1], return_index=True)
         life = lives[::-1][first]
-        dead = (life >= 0) & ~past.is_allocated[np.maximum(life, 0)] if len(states) else life < 0
+        dead = (life >= 0) & ~history.is_allocated[np.maximum(life, 0)] if len(states) else life < 0
         block, life = block[dead], life[dead]
-        free = ~past.fs.bitmaps.blocks_in_use(block)
+        free = ~history.fs.bitmaps.blocks_in_use(block)
         tenant, holder, begin, _ = self._ownership_periods
         logged = begin != TID_NONE  # the log has all that was ever written there
         free &= ~np.isin(block * (1 << 32) + life, (tenant * (1 << 32) + holder)[logged])
@@ -170,15 +170,15 @@ class DirectoryBlockHistory:
         """Blocks of live directories as they are, for the removed entries left in them."""
         block, order, life = self._block_owners
         last = ends_group(block)
-        alive = self.past.is_allocated
+        alive = self.history.is_allocated
         kept = last & ((life < 0) | alive[np.maximum(life, 0)] if len(alive) else life < 0)
         now = np.full(kept.sum(), TID_ON_DISK)
         return DirBlockVersions(block[kept], now, life[kept], np.full(len(now), SRC_DISK))
 
     def _pre_fast_commit_versions(self) -> DirBlockVersions:
         """Blocks that fast commits changed, as they were before and in between."""
-        parts = [(UNREPLAYED, self.past.unlogged_changes)]
-        for order, (view, _) in self.past.interludes.items():
+        parts = [(UNREPLAYED, self.history.unlogged_changes)]
+        for order, (view, _) in self.history.interludes.items():
             assert isinstance(view.blocks, ReplayedBlocks)
             parts.append((order, view.blocks.changed.blocks))
         blocks = np.concatenate([part for _, part in parts])
@@ -195,7 +195,7 @@ class DirectoryBlockHistory:
         `begin` is TID_NONE where the block was the directory's before the log begins, `end` is
         TID_ON_DISK where nothing tells when it was freed.
         """
-        states = self.past.states
+        states = self.history.states
         block, order, life = (column[self._block_owners[2] >= 0] for column in self._block_owners)
         sort = np.lexsort((order, life, block))
         block, order, life = block[sort], order[sort], life[sort]
@@ -208,12 +208,12 @@ class DirectoryBlockHistory:
 
     def freed_tids(self, life: Any) -> Any:
         """Tid at which each directory was freed, TID_ON_DISK where no source shows it."""
-        past, known = self.past, np.maximum(life, 0)
-        if not len(past.states) or not len(life):
+        history, known = self.history, np.maximum(life, 0)
+        if not len(history.states) or not len(life):
             return np.full(len(life), TID_ON_DISK)
-        end = past.next_tid[past.last_content_row[known]]
+        end = history.next_tid[history.last_content_row[known]]
         return np.where(
-            (life >= 0) & (end != TID_NONE) & ~past.is_allocated[known], end, TID_ON_DISK
+            (life >= 0) & (end != TID_NONE) & ~history.is_allocated[known], end, TID_ON_DISK
         )
 
     def _period_boundaries(self) -> DirBlockVersions:
@@ -226,13 +226,13 @@ class DirectoryBlockHistory:
 
     def _created_in_journal(self, rows: Any) -> Any:
         """Per row of the states (bool): its inode was created after the log's first commit."""
-        return self.past.states.table.crtime[rows] > min(
-            self.past.commit_times.values(), default=TID_ON_DISK
+        return self.history.states.table.crtime[rows] > min(
+            self.history.commit_times.values(), default=TID_ON_DISK
         )
 
     def _inline_versions(self) -> DirBlockVersions:
         """States of directories that were inline once; those that are no more end its names."""
-        states = self.past.states
+        states = self.history.states
         rows = self.directory_states
         rows = np.flatnonzero(np.isin(states.life, states.life[rows[self._are_inline(rows)]]))
         first = rows[np.unique(states.life[rows], return_index=True)[1]]
@@ -244,7 +244,7 @@ class DirectoryBlockHistory:
 
     def _are_inline(self, rows: Any) -> Any:
         """Per row of the states (bool): its inode holds directory entries."""
-        states = self.past.states
+        states = self.history.states
         inline = (states.table.flags[rows] & int(InodeFlags.INLINE_DATA)) != 0
         inline &= (states.table.mode[rows] & 0xF000) == 0x4000
         return inline & states.describes_content[rows] & (rows >= 0)
@@ -270,7 +270,7 @@ class DirectoryBlockHistory:
         ]
         versions = DirBlockVersions.concat(parts)
         versions = versions.take(np.lexsort((versions.order, versions.block)))
-        step = max(BATCH_BYTES // self.past.fs.superblock.block_size, 2)
+        step = max(BATCH_BYTES // self.history.fs.superblock.block_size, 2)
         starts = np.arange(0, len(versions), step)
         overlaps = np.append(False, versions.block[starts[1:]] == versions.block[starts[1:] - 1])
         cuts = [
@@ -283,7 +283,7 @@ class DirectoryBlockHistory:
         yield from self._inline_batches()
 
     def _read_versions(self, piece: DirBlockVersions) -> tuple[Any, EntryTable]:
-        fs, log = self.past.fs, self.past.log
+        fs, log = self.history.fs, self.history.log
         data = np.zeros((len(piece.block), fs.superblock.block_size), np.uint8)
         logged = piece.source >= 0
         if logged.any():
@@ -292,7 +292,7 @@ class DirectoryBlockHistory:
         readable, on_disk = logged.copy(), piece.source == SRC_DISK
         data[on_disk], readable[on_disk] = fs.fetch(piece.block[on_disk])
         early = piece.source == SRC_PRE_REPLAY
-        data[early], readable[early] = self.past.fetch_in_place(
+        data[early], readable[early] = self.history.fetch_in_place(
             piece.block[early], piece.order[early]
         )
         stands = readable & (piece.order == TID_ON_DISK)
@@ -308,28 +308,28 @@ class DirectoryBlockHistory:
 
     def _verify_checksums(self, piece: DirBlockVersions, data: Any, readable: Any) -> None:
         """A block counts only when its tail fits the directory's seed; htree nodes name nobody."""
-        past = self.past
+        history = self.history
         rows = np.flatnonzero(readable & (piece.directory >= 0))
-        rows = rows[~past.epochs.had_no_checksums(self._written(piece.take(rows)))]
+        rows = rows[~history.epochs.had_no_checksums(self._written(piece.take(rows)))]
         life = piece.directory[rows]
         fits = np.zeros(len(rows), bool)
-        for then in past.epochs.superblocks:
+        for then in history.epochs.superblocks:
             rest = np.flatnonzero(~fits)
-            seeds = inode_seeds(then, past.number[life[rest]], past.generation[life[rest]])
+            seeds = inode_seeds(then, history.number[life[rest]], history.generation[life[rest]])
             fits[rest] = blocks_checksums_ok(seeds.astype(np.int64), data, rows[rest])
         readable[rows] = fits
 
     def _written(self, versions: DirBlockVersions) -> Any:
         """The order at which each version was written, of one in a free block its life's last."""
-        past = self.past
-        last = past.states.tid[past.last_content_row[versions.directory]]
+        history = self.history
+        last = history.states.tid[history.last_content_row[versions.directory]]
         return np.where(versions.order == TID_BEFORE_LOG, last, versions.order)
 
     def _inline_batches(self) -> Iterator[DirBlockBatch]:
         """Inline directories: entries in i_block, and those that went on into system.data."""
-        if Incompat.INLINE_DATA not in self.past.fs.superblock.features:
+        if Incompat.INLINE_DATA not in self.history.fs.superblock.features:
             return
-        table, typed = self.past.states.table, self.past.fs.has_file_types
+        table, typed = self.history.states.table, self.history.fs.has_file_types
         versions = self._inline_versions()
         versions = versions.take(np.lexsort((versions.order, versions.block)))
         data = table.i_block[versions.source]
@@ -344,7 +344,7 @@ class DirectoryBlockHistory:
 
     def _inline_tails(self, rows: Any) -> tuple[Any, Any]:
         """(uint8 (n, longest), length (n,)) of the entries that the states keep in system.data."""
-        table = self.past.states.table
+        table = self.history.states.table
         tails = [
             _inline_tail(raw.tobytes(), extra)[: max(size - 60, 0)]
             for raw, extra, size in zip(

@@ -80,7 +80,7 @@ def find_entry_intervals(
         numbers: inode numbers whose entries are wanted; all by default.
         remnants: also removed entries that were not cleared, whatever number they name.
     """
-    fs = blocks.past.fs
+    fs = blocks.history.fs
     wanted = None
     if numbers is not None:
         wanted = sparse_flags(int(numbers.max(initial=0)) + 1)

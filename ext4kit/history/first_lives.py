@@ -15,20 +15,20 @@ import numpy as np
 from ext4kit.history.history import History
 
 
-def are_first(past: History, life: Any) -> Any:
+def are_first(history: History, life: Any) -> Any:
     """Per life (bool): nothing shows that its number was in use before.
 
     That all numbers of a stretch were freed and given away anew leaves no trace here; inodes of
     128 bytes have no time of creation and show nothing.
 
     Args:
-        past: the lives.
+        history: the lives.
         life: int64 (n,), lives.
     """
-    superblock = past.fs.superblock
-    table = past.states.table
+    superblock = history.fs.superblock
+    table = history.states.table
     numbers, times = [table.number], [table.crtime]
-    for chunk in past.fs.inode_batches():
+    for chunk in history.fs.inode_batches():
         numbers.append(chunk.number)
         times.append(np.where(chunk.mode != 0, chunk.crtime, 0))
     number, time = np.concatenate(numbers), np.concatenate(times)
@@ -42,13 +42,13 @@ def are_first(past: History, life: Any) -> Any:
     ages, rank = np.unique(time, return_inverse=True)
     key = group * len(ages) + rank  # lower in each group than in those behind it
     oldest = ages[np.minimum.accumulate(key[::-1])[::-1] % len(ages)]
-    mine = past.number[life]
+    mine = history.number[life]
     behind = np.searchsorted(number, mine, side="right")
     place = np.minimum(behind, len(number) - 1)
     others = (behind < len(number)) & (group[place] == (mine - 1) // superblock.inodes_per_group)
-    return ~others | (created(past)[life] <= oldest[place])
+    return ~others | (created(history)[life] <= oldest[place])
 
 
-def created(past: History) -> Any:
+def created(history: History) -> Any:
     """Per life: when it was created (ns), 0 where no state tells."""
-    return past.states.table.crtime[past.last_rows]
+    return history.states.table.crtime[history.last_rows]

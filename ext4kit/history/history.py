@@ -88,7 +88,7 @@ class History:
 
     Attributes:
         fs: the file system as it is now (journal replayed).
-        history: the log's copies; None without a readable log.
+        copies: of blocks, that the log has; None without a readable log.
         states: all states of the lives that the log knows or that the disk shows deleted; those
             of settled inodes are left out.
         settled: the blocks that settled inodes have, in pieces.
@@ -115,9 +115,9 @@ class History:
         log = Log.open(fs)
         self.log = log
         self.fs = self._as_far_as_readable(fs)
-        self.history = None if log is None else BlockHistory(log)
-        if log is not None and self.history is not None and committed_only:
-            self.history.tag_rows = self.history.tag_rows[log.tags.committed[self.history.tag_rows]]
+        self.copies = None if log is None else BlockHistory(log)
+        if log is not None and self.copies is not None and committed_only:
+            self.copies.tag_rows = self.copies.tag_rows[log.tags.committed[self.copies.tag_rows]]
         self.settled: list[OwnedRuns] = []
         self.live_directories: Any = np.zeros(0, np.int64)
         self._committed_only = committed_only
@@ -130,9 +130,9 @@ class History:
     @cached_property
     def mounts(self) -> MountCounts | None:
         """What the log tells of mounts; None without one."""
-        if self.history is None:
+        if self.copies is None:
             return None
-        return MountCounts(self.history, self.fs.superblock.block_size)
+        return MountCounts(self.copies, self.fs.superblock.block_size)
 
     @cached_property
     def gaps(self) -> JournalGaps:
@@ -181,7 +181,7 @@ class History:
         return _sorted_by_instance(table, order, np.zeros(len(table), bool))
 
     def with_older_states(self, older: list[tuple[InodeTable, Any]]) -> History:
-        """The same past, told by further states as well.
+        """The same history with further states.
 
         Args:
             older: (states, their orders) from blocks that the log does not describe.
@@ -209,8 +209,8 @@ class History:
         superblock, none = self.fs.superblock, np.zeros(0, np.int64)
         nothing = parse_inodes(np.zeros((0, superblock.inode_size), np.uint8), none, superblock)
         parts = [(nothing, none)]
-        if self.history is not None:
-            parts += map(self._changing_states, inode_version_batches(self.fs, self.history))
+        if self.copies is not None:
+            parts += map(self._changing_states, inode_version_batches(self.fs, self.copies))
         tables, orders = zip(*parts, strict=True)
         return InodeTable.concat(list(tables)), np.concatenate(orders)
 
@@ -234,7 +234,7 @@ class History:
         if self._directories is None:
             assert self.log is not None
             self._writes.append(find_writes(table, order, self.log.transactions))
-            logged = self.history.blocks if self.history and self._keeps_rewritten else None
+            logged = self.copies.blocks if self.copies and self._keeps_rewritten else None
             settled, holdings = split_stable(self.fs, table, logged)
             self.settled.append(holdings)
             return ~settled
@@ -256,7 +256,7 @@ class History:
         blocks = self.fs.blocks
         if not isinstance(blocks, ReplayedBlocks) or self._committed_only:
             return np.zeros(0, np.int64)
-        known = np.zeros(0, np.int64) if self.history is None else self.history.blocks
+        known = np.zeros(0, np.int64) if self.copies is None else self.copies.blocks
         return np.setdiff1d(blocks.changed.blocks, known)
 
     @cached_property
@@ -552,8 +552,8 @@ class History:
         """Tree blocks as of `at`; one read from the disk has to prove that it is the owner's."""
         copies = (
             np.full(len(blocks), -1)
-            if self.history is None
-            else self.history.newest_copies(blocks, at)
+            if self.copies is None
+            else self.copies.newest_copies(blocks, at)
         )
         logged = copies >= 0
         data, readable = self.fetch_in_place(blocks, at)
@@ -584,12 +584,12 @@ class History:
     @cached_property
     def epochs(self) -> Epochs:
         """What blocks of earlier times were written with."""
-        if self.history is None:
+        if self.copies is None:
             none = np.zeros(0, np.int64)
             superblock = self.fs.superblock
             seed = superblock.seed if superblock.has_metadata_checksums else None
             return Epochs(superblock, (Epoch(superblock.inode_size, seed),), none, none)
-        return epochs_of(self.fs, self.history)
+        return epochs_of(self.fs, self.copies)
 
     def _verify_tree_blocks(self, data: Any, readable: Any, rows: Any, logged: Any) -> None:
         table = self.states.table

@@ -3,7 +3,7 @@
 Since Linux 5.13 a removed entry is wiped, so names come from earlier copies of directory
 blocks in the log, and from freed directory blocks on disk. Copies of one block show when an
 entry came and when it went; the states of inodes show which life a number meant at that time.
-Earlier kernels leave removed entries, which tell no time (`past/removed.py`).
+Earlier kernels leave removed entries, which tell no time (`history/removed.py`).
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ class NameTable(Table):
 
 
 class NameHistory:
-    """Builds `NameTable` and paths out of a file system's past."""
+    """Builds `NameTable` and paths from a file system's history."""
 
-    def __init__(self, past: History) -> None:
-        self.past = past
-        self.blocks = DirectoryBlockHistory(past)
+    def __init__(self, history: History) -> None:
+        self.history = history
+        self.blocks = DirectoryBlockHistory(history)
         self._paths: dict[tuple[int, int], bytes | None] = {}
 
     # -- names of lives -------------------------------------------------------------------
@@ -77,9 +77,9 @@ class NameHistory:
     @cached_property
     def _interesting(self) -> Any:
         """Inode numbers whose names matter: deleted ones and directories."""
-        past, states = self.past, self.past.states
+        history, states = self.history, self.history.states
         directories = states.table.number[self.blocks.directory_states]
-        return np.union1d(past.number[~past.is_allocated], directories)
+        return np.union1d(history.number[~history.is_allocated], directories)
 
     @cached_property
     def _appearances(self) -> EntryIntervals:
@@ -89,14 +89,14 @@ class NameHistory:
     @cached_property
     def removed(self) -> Removed:
         """All removed entries that were not cleared, and whose they were."""
-        past, entries = self.past, distinct(self._appearances)
+        history, entries = self.history, distinct(self._appearances)
         found = entries.found
-        if not len(entries) or not len(past.states):
+        if not len(entries) or not len(history.states):
             return entries
         life = self._instance_at(found.inode, found.removed, np.zeros(len(found), bool))
         life[self._journal_gap_behind(found.inode, found.removed) & ~self._only_instance[life]] = -1
         reborn, fits = self._number_was_reused(life), self._type_matches(found.file_type, life)
-        return bound(past, entries, life, reborn, fits, self._commit_times(entries.first))
+        return bound(history, entries, life, reborn, fits, self._commit_times(entries.first))
 
     @cached_property
     def name_table(self) -> NameTable:
@@ -115,7 +115,7 @@ class NameHistory:
         unsure &= self._journal_gap_behind(found.inode, found.first_seen) | (found.first_seen < 0)
         # With transactions lost, what is on disk need not be from before the log begins.
         ends = self.blocks.freed_tids(found.directory)
-        unsure |= (found.last_seen == TID_BEFORE_LOG) & self.past.gaps.any_lost_between(
+        unsure |= (found.last_seen == TID_BEFORE_LOG) & self.history.gaps.any_lost_between(
             TID_BEFORE_LOG, ends
         )
         life[unsure & ~self._only_instance[life]] = -1
@@ -147,7 +147,7 @@ class NameHistory:
 
     def _no_overlapping_names(self, life: Any, first: Any, seen: Any, gone: Any) -> Any:
         """`first` of `NameTable`: a directory has one name at a time, none before the last went."""
-        states = self.past.states
+        states = self.history.states
         if not len(life):
             return first
         folder = states.table.mode[np.searchsorted(states.life, life)] >> 12 == DIRECTORY
@@ -162,8 +162,8 @@ class NameHistory:
         A ctime of whole seconds need not show a second change, nor one of the tick in which
         that transaction began. Source: kernel fs/ext4/namei.c, `ext4_rename`.
         """
-        states = self.past.states
-        at = self.past.rows_at(found.inode, found.first_seen)
+        states = self.history.states
+        at = self.history.rows_at(found.inode, found.first_seen)
         if not len(states):
             return found.valid_from, found.first_seen
         start = self._first_state_with_ctime[at]
@@ -173,38 +173,38 @@ class NameHistory:
         changed = np.where(
             at >= 0, np.minimum(states.tid[start], found.first_seen), found.first_seen
         )
-        recent = end >= self.past.begun(found.first_seen)
+        recent = end >= self.history.begun(found.first_seen)
         changed = np.where(recent, found.first_seen, changed)
         came = (at >= 0) & (changed == found.first_seen) & (found.first_seen < UNREPLAYED)
         came &= (found.valid_from == TID_BEFORE_LOG) & (found.last_seen >= 0)
         came &= told | recent
-        old = (at >= 0) & ~told & (end < min(self.past.commit_times.values(), default=0))
+        old = (at >= 0) & ~told & (end < min(self.history.commit_times.values(), default=0))
         first = np.where(came, found.first_seen, found.valid_from)
         return first, np.where(old, TID_BEFORE_LOG, changed)
 
     @cached_property
     def _ctime_resolution(self) -> Any:
         """Per state: by how much its ctime may be too early, ns."""
-        return np.where(self.past.states.table.extra_isize >= EXTRA_CTIME, 0, NANOSECONDS - 1)
+        return np.where(self.history.states.table.extra_isize >= EXTRA_CTIME, 0, NANOSECONDS - 1)
 
     @cached_property
     def _first_state_with_ctime(self) -> Any:
         """Per state: row of the first one that shows that life with the same ctime."""
-        states, ctime = self.past.states, self.past.states.table.ctime
+        states, ctime = self.history.states, self.history.states.table.ctime
         new = starts_group(states.life, ctime) | (self._ctime_resolution > 0)
         return np.maximum.accumulate(np.where(new, np.arange(len(new)), 0))
 
     def _number_was_reused(self, life: Any) -> Any:
         """Per life (bool): its number had another life before, whose remnants look the same."""
-        past, states = self.past, self.past.states
-        numbers = states.table.number[past.by_inode]
-        first = states.life[past.by_inode[np.searchsorted(numbers, past.number[life])]]
+        history, states = self.history, self.history.states
+        numbers = states.table.number[history.by_inode]
+        first = states.life[history.by_inode[np.searchsorted(numbers, history.number[life])]]
         return np.asarray(first != life)
 
     def _type_matches(self, file_types: Any, life: Any) -> Any:
         """Per entry (bool): its file type, where it tells one, is that of the life."""
         kind = MODES[np.minimum(file_types, len(MODES) - 1)]
-        states = self.past.states
+        states = self.history.states
         first = np.searchsorted(states.life, np.maximum(life, 0))
         return (kind == 0) | (kind == states.table.mode[first] >> 12)
 
@@ -220,15 +220,15 @@ class NameHistory:
         its inode was created before that transaction was committed. A state of which the log
         does not tell when it ended decides only where the number has no other life.
         """
-        past, states = self.past, self.past.states
+        history, states = self.history, self.history.states
         if not len(states):
             return np.full(len(numbers), -1)
-        row = past.rows_at(numbers, orders)
-        by_number = states.table.number[past.by_inode]
+        row = history.rows_at(numbers, orders)
+        by_number = states.table.number[history.by_inode]
         first = np.searchsorted(by_number, numbers)
         exists = first < len(by_number)
         exists[exists] = by_number[first[exists]] == numbers[exists]
-        earliest = past.by_inode[np.where(exists, first, 0)]
+        earliest = history.by_inode[np.where(exists, first, 0)]
         older = states.table.crtime[earliest] <= self._commit_times(orders, known_by=True)
         row = np.where((row < 0) & exists & older, earliest, row)
         life = np.where(row >= 0, states.life[row], -1)
@@ -242,17 +242,17 @@ class NameHistory:
         The log lacks transactions since its last state before that, and does not show the same
         life after them.
         """
-        states, rows = self.past.states, self.past.rows_at(numbers, orders)
+        states, rows = self.history.states, self.history.rows_at(numbers, orders)
         if not len(states):
             return np.zeros(len(numbers), bool)
-        lost = (rows >= 0) & self.past.gaps.any_lost_between(states.tid[rows], orders)
+        lost = (rows >= 0) & self.history.gaps.any_lost_between(states.tid[rows], orders)
         goes_on = np.append(states.life[1:] == states.life[:-1], False)
-        return lost & ~(goes_on[rows] & (orders < self.past.gaps.restarted_at))
+        return lost & ~(goes_on[rows] & (orders < self.history.gaps.restarted_at))
 
     @cached_property
     def _only_instance(self) -> Any:
         """Per life (bool): no other one of its number is known."""
-        number = self.past.number
+        number = self.history.number
         same = np.append(False, number[1:] == number[:-1])
         return ~(same | np.append(same[1:], False))
 
@@ -263,9 +263,9 @@ class NameHistory:
         before it: what had happened by then had happened in it too.
         """
         far = np.iinfo(np.int64).max
-        if self.past.log is None:
+        if self.history.log is None:
             return np.full(len(orders), far)
-        known, times = self.past.beginnings.known, self.past.beginnings.times
+        known, times = self.history.beginnings.known, self.history.beginnings.times
         at = np.searchsorted(known, TID_BEFORE_LOG)
         keys, times = (
             np.insert(known, at, TID_BEFORE_LOG),
@@ -280,7 +280,7 @@ class NameHistory:
     @cached_property
     def _live_folders(self) -> dict[int, tuple[int, bytes]]:
         """Inode number of each live directory -> (that of the one it is in, its name)."""
-        tree = self.past.fs.tree()
+        tree = self.history.fs.tree()
         rows = np.flatnonzero(np.isin(tree.file_type, (0, 2)))
         numbers = tree.inode[rows].tolist()
         by_path = {b"": ROOT} | dict(zip(tree.paths_of(rows), numbers, strict=True))
@@ -292,14 +292,14 @@ class NameHistory:
     @cached_property
     def _living(self) -> dict[int, int]:
         """Inode number -> life, of those that are alive now."""
-        lives = np.flatnonzero(self.past.is_allocated)
-        return dict(zip(self.past.number[lives].tolist(), lives.tolist(), strict=True))
+        lives = np.flatnonzero(self.history.is_allocated)
+        return dict(zip(self.history.number[lives].tolist(), lives.tolist(), strict=True))
 
     @cached_property
     def _row_ends(self) -> Any:
         """Per life: one past its last row in `name_table`."""
         return np.searchsorted(
-            self.name_table.instance, np.arange(self.past.instance_count), side="right"
+            self.name_table.instance, np.arange(self.history.instance_count), side="right"
         )
 
     def last_name_rows(self, lives: Any) -> Any:
@@ -325,10 +325,10 @@ class NameHistory:
         names = self.name_table
         seen = np.minimum(names.last_seen[rows], TID_ON_DISK - 1)
         when = np.minimum(names.removed[rows], deaths) - 1
-        when = np.where(self.past.gaps.any_lost_between(seen, when), seen, when)
+        when = np.where(self.history.gaps.any_lost_between(seen, when), seen, when)
         folder = names.directory[rows]
         gone = self._directory_removed(folder)
-        empty = (gone <= when) & ~self.past.gaps.any_lost_between(gone - 1, when)
+        empty = (gone <= when) & ~self.history.gaps.any_lost_between(gone - 1, when)
         when = np.where(empty, gone - 1, when)  # nothing was in it after that
         when = np.maximum(when, np.maximum(names.valid_from[rows], seen))
         folders = map(self.directory_path, folder.tolist(), when.tolist())
@@ -350,7 +350,7 @@ class NameHistory:
             logged.tolist(), self.paths_at_removal(rows[logged], deaths[logged]), strict=True
         ):
             paths[at] = path
-        times = changed(self.past)[names.instance[rows]].tolist()
+        times = changed(self.history)[names.instance[rows]].tolist()
         found: list[DirectoryPlace | None] = []
         for row, path, time in zip(rows.tolist(), paths, times, strict=True):
             place = None if path is None else DirectoryPlace(path, Ground.JOURNAL)
@@ -383,7 +383,7 @@ class NameHistory:
             if (place := self._told_place(folder, time)) is not None:
                 return DirectoryPlace(place.path + below, Ground.PRESENT_PLACE) if below else place
             row = -1 if folder < 0 else int(self.last_name_rows(np.array([folder]))[0])
-            if row < 0 or self.past.is_allocated[folder]:
+            if row < 0 or self.history.is_allocated[folder]:
                 return None
             below = b"/" + self.name_table.name[row] + below
             folder = int(self.name_table.directory[row])
@@ -395,7 +395,7 @@ class NameHistory:
         if when != TID_BEFORE_LOG and (path := self.directory_path(folder, when)) is not None:
             return DirectoryPlace(path, Ground.JOURNAL)
         row = -1
-        if folder < 0 or self.past.is_allocated[folder]:
+        if folder < 0 or self.history.is_allocated[folder]:
             row = int(self.live.rows(np.array([self._inode_of(folder)]))[0])
         if row < 0 or self.live.newest[row] > time:
             return None
@@ -409,7 +409,7 @@ class NameHistory:
     @cached_property
     def live(self) -> LiveFolders:
         """The directories that live."""
-        return LiveFolders(self.past.fs, self._live_folders)
+        return LiveFolders(self.history.fs, self._live_folders)
 
     @cached_property
     def _left(self) -> Any:
@@ -418,14 +418,14 @@ class NameHistory:
         Removed entries tell of such a place, and names in the log; it was left by the last change
         of the directory there. A directory that changed without its entries can have been renamed.
         """
-        numbers, names = self.past.number, self.name_table
-        alive = np.flatnonzero(self.past.is_allocated[names.instance])
+        numbers, names = self.history.number, self.name_table
+        alive = np.flatnonzero(self.history.is_allocated[names.instance])
         found = self.removed.found
         left = np.flatnonzero(np.isin(found.file_type, (0, DIRECTORY_TYPE)))
         child = np.append(numbers[names.instance[alive]], found.inode[left])
         above = np.append(names.directory[alive], found.directory[left])
         until = np.append(self._commit_times(names.removed[alive]), np.full(len(left), FOREVER))
-        touched, _ = folder_times(self.past, above)
+        touched, _ = folder_times(self.history, above)
         until = np.minimum(until, touched)
         told = [names.name[row] for row in alive.tolist()]
         told += [found.name[row] for row in left.tolist()]
@@ -452,9 +452,12 @@ class NameHistory:
         counts anew. Since Linux 6.13 an inode's times can be later than that of the commit they
         are in.
         """
-        orders, times = self.past.beginnings.known, self.past.beginnings.times + CLOCK_RESOLUTION
+        orders, times = (
+            self.history.beginnings.known,
+            self.history.beginnings.times + CLOCK_RESOLUTION,
+        )
         place = int(np.searchsorted(times, time))
-        if place == 0 or self.past.gaps.restarted_at != NO_RESTART:
+        if place == 0 or self.history.gaps.restarted_at != NO_RESTART:
             return TID_BEFORE_LOG
         return int(orders[place]) - 1 if place < len(orders) else int(TID_ON_DISK) - 1
 
@@ -475,7 +478,7 @@ class NameHistory:
         return path
 
     def _inode_of(self, life: int) -> int:
-        return -life if life < 0 else int(self.past.number[life])
+        return -life if life < 0 else int(self.history.number[life])
 
     def _parent_of(self, life: int, when: int) -> tuple[int, bytes] | None:
         """(life of the directory it was in, its name) at a time, None when that is not known.
@@ -486,7 +489,7 @@ class NameHistory:
         if row >= 0 and names.valid_from[row] <= when < names.removed[row]:
             known = int(names.directory[row]), names.name[row]
             return None if self._is_uncertain(row, when) else known
-        if life >= 0 and not self.past.is_allocated[life]:
+        if life >= 0 and not self.history.is_allocated[life]:
             return None
         if row >= 0 and names.valid_from[self._row_ends[life] - 1] > when:
             return None  # its present name came later, and the one it had is not known
@@ -501,11 +504,11 @@ class NameHistory:
         Transactions that the log lacks may have moved it; that sets its ctime and that of the
         directory above (kernel fs/ext4/namei.c, `ext4_rename`).
         """
-        if not self.past.gaps.any_lost_between(when, TID_ON_DISK):
+        if not self.history.gaps.any_lost_between(when, TID_ON_DISK):
             return True
-        orders, times = self.past.beginnings.known, self.past.beginnings.times
+        orders, times = self.history.beginnings.known, self.history.beginnings.times
         place = int(np.searchsorted(orders, when, side="right")) - 1
-        moved = self.past.fs.inode_table(np.array([number, folder])).ctime
+        moved = self.history.fs.inode_table(np.array([number, folder])).ctime
         return place >= 0 and int((moved + NANOSECONDS).min()) <= times[place]
 
     def _is_uncertain(self, row: int, when: int) -> bool:
@@ -514,7 +517,7 @@ class NameHistory:
         It came there later, from where the log does not show; or the bearer may have moved in
         transactions that the log has no more. What a removed entry says may be long gone.
         """
-        names, breaks = self.name_table, self.past.gaps
+        names, breaks = self.name_table, self.history.gaps
         sure, seen = int(names.in_force_by[row]), int(names.last_seen[row])
         lost = breaks.any_lost_between(seen, when) or breaks.any_lost_between(when, sure)
         if breaks.restarted_at <= when < UNREPLAYED and sure >= 0:

@@ -66,12 +66,12 @@ def distinct(found: EntryIntervals) -> Removed:
 
 
 def bound(
-    past: History, entries: Removed, life: Any, reborn: Any, fits: Any, until: Any
+    history: History, entries: Removed, life: Any, reborn: Any, fits: Any, until: Any
 ) -> Removed:
     """The entries with the lives that they name.
 
     Args:
-        past: the lives.
+        history: the lives.
         entries: removed entries.
         life: what each number meant when the entry was last seen, -1 when none is known.
         reborn: bool, the number had another life before that.
@@ -81,17 +81,17 @@ def bound(
     known = np.flatnonzero(life >= 0)
     bond = np.full(len(entries), int(Bond.NO_INODE))
     mine, directory = life[known], entries.found.directory[known]
-    touched, made = folder_times(past, directory)
-    removed, begun = changed(past)[mine], created(past)[mine]
-    dead = (directory >= 0) & ~np.append(past.is_allocated, False)[np.maximum(directory, -1)]
+    touched, made = folder_times(history, directory)
+    removed, begun = changed(history)[mine], created(history)[mine]
+    dead = (directory >= 0) & ~np.append(history.is_allocated, False)[np.maximum(directory, -1)]
     together = dead & (np.abs(touched - removed) < ONE_REMOVAL)
     again = reborn[known] | (begun > np.minimum(touched, until[known]))
-    again |= ~are_first(past, mine) & ~together
+    again |= ~are_first(history, mine) & ~together
     result = np.full(len(known), int(Bond.NAMED))
     result[removed > touched + AT_ONCE] = Bond.GONE_LATER
     result[again | (made > removed)] = Bond.USED_AGAIN
     result[~fits[known]] = Bond.OTHER_TYPE
-    result[past.is_allocated[mine]] = Bond.ALIVE
+    result[history.is_allocated[mine]] = Bond.ALIVE
     bond[known] = result
     return replace(entries, life=life, bond=_without_several(life, bond))
 
@@ -104,18 +104,18 @@ def _without_several(life: Any, bond: Any) -> Any:
     return bond
 
 
-def folder_times(past: History, directory: Any) -> tuple[Any, Any]:
+def folder_times(history: History, directory: Any) -> tuple[Any, Any]:
     """(last change, creation) of directories, ns; lives, or minus numbers of live directories."""
     life = np.maximum(directory, 0)
-    alive = (directory < 0) | np.append(past.is_allocated, True)[life]
-    number = np.where(directory < 0, -directory, np.append(past.number, 0)[life])
-    touched, made = np.append(changed(past), 0)[life], np.append(created(past), 0)[life]
+    alive = (directory < 0) | np.append(history.is_allocated, True)[life]
+    number = np.where(directory < 0, -directory, np.append(history.number, 0)[life])
+    touched, made = np.append(changed(history), 0)[life], np.append(created(history), 0)[life]
     known, place = np.unique(number[alive], return_inverse=True)
-    table = past.fs.inode_table(known)
+    table = history.fs.inode_table(known)
     touched[alive], made[alive] = table.ctime[place], table.crtime[place]
     return touched, made
 
 
-def changed(past: History) -> Any:
+def changed(history: History) -> Any:
     """Per life: ctime (ns) of its last state; of a deleted one when it was freed or unlinked."""
-    return past.states.table.ctime[past.last_rows]
+    return history.states.table.ctime[history.last_rows]

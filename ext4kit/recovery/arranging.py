@@ -39,8 +39,8 @@ def no_later_instance(columns: Columns, rows: Any) -> Any:
     Such a one may have had its blocks since, and so may others between two bearers of its
     number, of which nothing tells.
     """
-    past = columns.past
-    table, life = past.states.table, past.states.life
+    history = columns.history
+    table, life = history.states.table, history.states.life
     last = np.searchsorted(life, life[rows], side="right") - 1
     known, bearer = np.unique(table.number, return_inverse=True)
     newest = np.zeros(len(known), np.int64)
@@ -71,7 +71,7 @@ class MatchingProblem:
         rows: Any,
     ) -> None:
         self.columns, self.contents, self.places, self.rows = columns, contents, places, rows
-        self.table = columns.past.states.table.take(columns.found.state_row[places])
+        self.table = columns.history.states.table.take(columns.found.state_row[places])
         self.names = [names[place] for place in places.tolist()]
         folders = DirectoryIds(self.names)
         self.folder = folders.of_files

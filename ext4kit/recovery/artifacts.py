@@ -57,37 +57,39 @@ class Artifacts:
 
 
 def search(
-    past: History, sources: Set[SearchSource], progress: Progress | None = None
+    history: History, sources: Set[SearchSource], progress: Progress | None = None
 ) -> Artifacts:
     """Look through the space for what `sources` asks for.
 
     Args:
-        past: what the described log and the inode tables tell.
+        history: what the described log and the inode tables tell.
         sources: with JOURNAL alone nothing is read.
         progress: called with (bytes done, bytes in all).
     """
     if sources - {SearchSource.JOURNAL}:
-        count_mapped_as_used(past.fs)
-    space = UnallocatedSpace(past)
+        count_mapped_as_used(history.fs)
+    space = UnallocatedSpace(history)
     structures, pointers, ends, marks = scan_unallocated(space, sources, progress)
     loose = UntaggedBlocks.from_scan(space.log, ends, structures.block[structures.in_journal])
     if SearchSource.BLOCKS not in sources:
         maps, names = RebuiltMaps.empty(), FoundEntries.empty()
-        return Artifacts(past, space, structures, maps, names, loose, HeadlessBodies.empty(), marks)
-    structures = number_inode_blocks(past.fs, space, structures)
-    owners = index_known_inodes(past, space, structures)
-    past = past.with_older_states(find_older_states(space, structures))
-    maps = from_extent_maps(past, rebuild_extent_maps(space, structures, owners))
+        return Artifacts(
+            history, space, structures, maps, names, loose, HeadlessBodies.empty(), marks
+        )
+    structures = number_inode_blocks(history.fs, space, structures)
+    owners = index_known_inodes(history, space, structures)
+    history = history.with_older_states(find_older_states(space, structures))
+    maps = from_extent_maps(history, rebuild_extent_maps(space, structures, owners))
     metadata = np.unique(structures.block[~structures.in_journal])
     trees = rebuild_indirect_maps(space, pointers)
     maps = RebuiltMaps.concat(
-        [maps, from_freed_blocks(past, space, metadata), from_indirect_maps(trees)]
+        [maps, from_freed_blocks(history, space, metadata), from_indirect_maps(trees)]
     )
-    numbers = past.number[~past.is_allocated]
+    numbers = history.number[~history.is_allocated]
     wanted = sparse_flags(int(numbers.max(initial=0)) + 2)  # the last one stands for all beyond
     wanted[numbers] = True
     names = find_directory_entries(space, structures, owners, wanted)
-    return Artifacts(past, space, structures, maps, names, loose, headless_bodies(trees), marks)
+    return Artifacts(history, space, structures, maps, names, loose, headless_bodies(trees), marks)
 
 
 def scan_unallocated(

@@ -61,20 +61,20 @@ class BlockReuse(Table):
 class Ownership:
     """Answers which blocks of dead lives were reused later, and by whom."""
 
-    def __init__(self, past: History) -> None:
-        self.past = past
+    def __init__(self, history: History) -> None:
+        self.history = history
 
     @cached_property
     def logged(self) -> BlockUses:
         """What the states in the log, the deleted ones on disk and settled inodes had."""
-        states = self.past.states
+        states = self.history.states
         rows = np.flatnonzero(states.describes_content)
-        maps = self.past.map_states(rows)
+        maps = self.history.map_states(rows)
         data, (node_owner, node) = maps.runs, maps.tree_blocks
         owner = rows[np.concatenate([data.owner, node_owner])]
         length = np.concatenate([data.length, np.ones(len(node), np.int64)])
         order = np.where(states.tid[owner] == TID_ON_DISK, TID_ON_DISK - 1, states.tid[owner])
-        settled = self.past.settled
+        settled = self.history.settled
         number = np.concatenate([states.table.number[owner], *(part.inode for part in settled)])
         others = len(number) - len(owner)
         return BlockUses(
@@ -89,7 +89,7 @@ class Ownership:
     @cached_property
     def uses_by_journal(self) -> BlockUses:
         """Blocks whose content went through the log: metadata, for the most part."""
-        history = self.past.history
+        history = self.history.copies
         if history is None:
             return BlockUses.empty()
         blocks = history.blocks
@@ -101,12 +101,12 @@ class Ownership:
     @cached_property
     def uses_by_fast_commits(self) -> BlockUses:
         """Blocks that fast commits behind the log gave to files, some of them gone again."""
-        past, blocks = self.past, self.past.fs.blocks
+        history, blocks = self.history, self.history.fs.blocks
         none = np.zeros(0, np.int64)
         start, length, number, generation = none, none, none, none
         if isinstance(blocks, ReplayedBlocks) and len(blocks.changed):
             start, length, number, generation = added_ranges(blocks.log)
-        keys = past.number << 32 | past.generation  # lives are numbered in that order
+        keys = history.number << 32 | history.generation  # lives are numbered in that order
         life = SortedIndex(keys).rows(number << 32 | generation)
         now = np.full(len(number), TID_ON_DISK)
         return BlockUses(start, length, life, number, now, np.ones(len(number), bool))
@@ -159,7 +159,9 @@ class Ownership:
             columns = [nothing, nothing, nothing]
         candidate, start, length = columns
         number = self._live_owner_inodes(start, length)
-        told = (number != 0) | ~self.past.fs.bitmaps.blocks_unknown(start)  # else a doubt, no owner
+        told = (number != 0) | ~self.history.fs.bitmaps.blocks_unknown(
+            start
+        )  # else a doubt, no owner
         now = np.full(len(start), TID_ON_DISK)
         return BlockReuse(candidate, start, length, number, now).take(told)
 
@@ -167,11 +169,11 @@ class Ownership:
         """(candidate, start, length) of the stretches of the runs that are in use now."""
         row, position = expand(runs.length)
         block = runs.physical[row] + position
-        used = self.past.fs.bitmaps.blocks_in_use(block)
+        used = self.history.fs.bitmaps.blocks_in_use(block)
         row, block = row[used], block[used]
         if not len(block):
             return row, block, block
-        unknown = self.past.fs.bitmaps.blocks_unknown(block)
+        unknown = self.history.fs.bitmaps.blocks_unknown(block)
         joined = (row[1:] == row[:-1]) & (block[1:] == block[:-1] + 1)
         joined &= unknown[1:] == unknown[:-1]
         first = np.concatenate([[0], np.flatnonzero(~joined) + 1])
@@ -183,7 +185,7 @@ class Ownership:
         number = np.zeros(len(start), np.int64)
         if not len(start):
             return number
-        for table, maps in self.past.fs.allocated_maps():
+        for table, maps in self.history.fs.allocated_maps():
             owner = np.concatenate([maps.runs.owner, maps.tree_blocks[0]])
             theirs = np.concatenate([maps.runs.physical, maps.tree_blocks[1]])
             span = np.concatenate([maps.runs.length, np.ones(len(maps.tree_blocks[1]), np.int64)])

@@ -60,37 +60,39 @@ class Candidates:
         return (self.map_source == STALE_INDEX) | (self.rebuilt_row != NO_ROW)
 
 
-def select_candidates(past: History, versions: bool, maps: RebuiltMaps | None = None) -> Candidates:
+def select_candidates(
+    history: History, versions: bool, maps: RebuiltMaps | None = None
+) -> Candidates:
     """Every deleted life once, in its last whole state; with `versions` earlier states too.
 
     Args:
-        past: the states.
+        history: the states.
         versions: earlier states as well.
         maps: found elsewhere, for lives of which no whole state is known.
     """
-    if not len(past.states):
+    if not len(history.states):
         nothing = np.zeros(0, np.int64)
         flags = nothing.astype(bool)
         runs = Runs.empty()
         pairs = (nothing, nothing)
         return Candidates(nothing, nothing, nothing, flags, runs, flags, pairs, nothing)
-    dead = np.flatnonzero(~past.is_allocated)
-    last = past.last_content_row[dead]
-    parts = [_from_states(past, last[last >= 0], False)]
-    parts += _without_content_state(past, dead[last < 0], maps)
+    dead = np.flatnonzero(~history.is_allocated)
+    last = history.last_content_row[dead]
+    parts = [_from_states(history, last[last >= 0], False)]
+    parts += _without_content_state(history, dead[last < 0], maps)
     if versions:
-        parts.append(_from_states(past, _earlier_version_rows(past), True))
+        parts.append(_from_states(history, _earlier_version_rows(history), True))
     return _concat(parts)
 
 
-def _from_states(past: History, rows: Any, superseded: bool) -> Candidates:
-    maps = past.map_states(rows)
-    states = past.states
+def _from_states(history: History, rows: Any, superseded: bool) -> Candidates:
+    maps = history.map_states(rows)
+    states = history.states
     source = np.where(states.tid[rows] == TID_ON_DISK, INODE_TABLE, JOURNAL)
     return Candidates(
         rows,
         source,
-        _freed_tids(past, rows),
+        _freed_tids(history, rows),
         np.full(len(rows), superseded),
         maps.runs,
         maps.damaged,
@@ -99,36 +101,36 @@ def _from_states(past: History, rows: Any, superseded: bool) -> Candidates:
     )
 
 
-def _freed_tids(past: History, rows: Any) -> Any:
+def _freed_tids(history: History, rows: Any) -> Any:
     """When each state ended. One on disk holds its blocks still if its inode is in use."""
-    order, following = past.states.tid[rows], past.next_tid[rows]
-    held = past.fs.bitmaps.inodes_in_use(past.states.table.number[rows])
+    order, following = history.states.tid[rows], history.next_tid[rows]
+    held = history.fs.bitmaps.inodes_in_use(history.states.table.number[rows])
     ended = np.where(following == TID_NONE, TID_ON_DISK, following)
     return np.where((order == TID_ON_DISK) & held, TID_NONE, ended)
 
 
-def _freed_tids_by_dtime(past: History, rows: Any) -> Any:
+def _freed_tids_by_dtime(history: History, rows: Any) -> Any:
     """First tid committed at or after each state's deletion time, TID_ON_DISK for none."""
-    if past.log is None:
+    if history.log is None:
         return np.full(len(rows), TID_ON_DISK)
     known = sorted(
         (item.order, item.commit_time_ns)
-        for item in past.log.transactions
+        for item in history.log.transactions
         if item.commit_time_ns is not None
     )
     orders = np.array([order for order, _ in known] + [TID_ON_DISK], np.int64)
     times = np.maximum.accumulate(np.array([time for _, time in known] or [0], np.int64))
-    place = np.searchsorted(times, past.states.table.dtime[rows] * NANOSECONDS)
+    place = np.searchsorted(times, history.states.table.dtime[rows] * NANOSECONDS)
     return orders[place] if known else np.full(len(rows), TID_ON_DISK)
 
 
 def _without_content_state(
-    past: History, lives: Any, found: RebuiltMaps | None
+    history: History, lives: Any, found: RebuiltMaps | None
 ) -> list[Candidates]:
     """Lives of which no whole state is known: by their stale index entries, a map, or nothing."""
-    rows = np.searchsorted(past.states.life, lives, side="right") - 1
-    roots, rooted = _stale_roots(past, rows)
-    maps = past.map_states(rows[rooted], roots[rooted])
+    rows = np.searchsorted(history.states.life, lives, side="right") - 1
+    roots, rooted = _stale_roots(history, rows)
+    maps = history.map_states(rows[rooted], roots[rooted])
     sound, usable = np.zeros(len(rows), bool), np.zeros(len(rows), bool)
     usable[np.flatnonzero(rooted)[np.unique(maps.runs.owner)]] = True
     sound[np.flatnonzero(rooted)[~maps.damaged]] = True
@@ -137,12 +139,12 @@ def _without_content_state(
     stale, nothing = usable & ~mapped, ~usable & ~mapped
     parts = [
         _from_final_states(
-            past, rows[stale], STALE_INDEX, past.map_states(rows[stale], roots[stale])
+            history, rows[stale], STALE_INDEX, history.map_states(rows[stale], roots[stale])
         ),
-        _from_final_states(past, rows[nothing], NO_MAP, past.map_states(rows[:0])),
+        _from_final_states(history, rows[nothing], NO_MAP, history.map_states(rows[:0])),
     ]
     if found is not None and mapped.any():
-        parts.append(_from_rebuilt_maps(past, rows[mapped], found, place[mapped]))
+        parts.append(_from_rebuilt_maps(history, rows[mapped], found, place[mapped]))
     return parts
 
 
@@ -154,23 +156,23 @@ def _rebuilt_rows(lives: Any, found: RebuiltMaps | None) -> Any:
     return values_at(first, SortedIndex(known).rows(lives))
 
 
-def _from_rebuilt_maps(past: History, rows: Any, found: RebuiltMaps, place: Any) -> Candidates:
+def _from_rebuilt_maps(history: History, rows: Any, found: RebuiltMaps, place: Any) -> Candidates:
     """Candidates whose blocks a found map tells."""
     order = np.argsort(place)
     chosen = np.zeros(len(found), bool)
     chosen[place] = True
     maps = found.take(chosen)
     whole = BlockMaps(maps.runs, maps.nodes, np.zeros(len(maps), bool))
-    part = _from_final_states(past, rows[order], "", whole)
+    part = _from_final_states(history, rows[order], "", whole)
     return replace(part, map_source=maps.source, rebuilt_row=place[order])
 
 
-def _from_final_states(past: History, rows: Any, source: str, maps: BlockMaps) -> Candidates:
+def _from_final_states(history: History, rows: Any, source: str, maps: BlockMaps) -> Candidates:
     """Candidates in their last state, which does not describe their content."""
     return Candidates(
         rows,
         np.full(len(rows), source),
-        _freed_tids_by_dtime(past, rows),
+        _freed_tids_by_dtime(history, rows),
         np.zeros(len(rows), bool),
         maps.runs,
         maps.damaged if len(maps.damaged) else np.zeros(len(rows), bool),
@@ -179,7 +181,7 @@ def _from_final_states(past: History, rows: Any, source: str, maps: BlockMaps) -
     )
 
 
-def _stale_roots(past: History, rows: Any) -> tuple[Any, Any]:
+def _stale_roots(history: History, rows: Any) -> tuple[Any, Any]:
     """Extent roots rebuilt from what a deletion leaves behind `eh_entries = 0`.
 
     Removal takes index entries away from the last to the first and clears none of them; the
@@ -188,7 +190,7 @@ def _stale_roots(past: History, rows: Any) -> tuple[Any, Any]:
     Returns:
         (uint8 (n, 60) roots, bool (n,): a root could be rebuilt).
     """
-    table = past.states.table
+    table = history.states.table
     roots = table.i_block[rows].copy()
     sound, entries, _, _ = extents.parse_headers(roots)
     by_extents = (table.flags[rows] & int(InodeFlags.EXTENTS)) != 0
@@ -196,9 +198,9 @@ def _stale_roots(past: History, rows: Any) -> tuple[Any, Any]:
     slot = np.arange(4)
     every = np.arange(len(rows))[:, None]
     first, child = extents.parse_children(roots, every, slot[None, :])
-    possible = (child > 0) & (child < past.fs.blocks.blocks_count) & found[:, None]
+    possible = (child > 0) & (child < history.fs.blocks.blocks_count) & found[:, None]
     fits, depth = np.zeros(child.shape, bool), np.zeros(child.shape, np.int64)
-    fits[possible], depth[possible] = read_node_headers(past.fs, child[possible])
+    fits[possible], depth[possible] = read_node_headers(history.fs, child[possible])
     fits &= depth == depth[:, :1]
     fits[:, 1:] &= first[:, 1:] > first[:, :-1]
     count = np.cumprod(fits, axis=1).sum(axis=1)
@@ -220,17 +222,17 @@ def read_node_headers(fs: FileSystem, blocks: Any) -> tuple[Any, Any]:
     return fits, depths
 
 
-def _earlier_version_rows(past: History) -> Any:
+def _earlier_version_rows(history: History) -> Any:
     """Whole states of regular files that the life's next state does not contain.
 
     A state that only grew lies in the next one: it has no block and no byte that went, unless
     the log has newer bytes of a block that both have.
     """
-    states = past.states
+    states = history.states
     rows = np.flatnonzero(states.describes_content & ((states.table.mode & 0xF000) == 0x8000))
     same = states.life[rows[1:]] == states.life[rows[:-1]]
     earlier, later = rows[:-1][same], rows[1:][same]
-    before, after = past.map_states(earlier).runs, past.map_states(later).runs
+    before, after = history.map_states(earlier).runs, history.map_states(later).runs
     mine, other = overlap_pairs(before.physical, before.length, after.physical, after.length)
     kept = before.owner[mine] == after.owner[other]
     mine, other = mine[kept], other[kept]
@@ -241,39 +243,39 @@ def _earlier_version_rows(past: History) -> Any:
     shared = np.bincount(before.owner[mine], end - start, len(earlier))
     total = np.bincount(before.owner, before.length, len(earlier))
     shrunk = states.table.size[earlier] > states.table.size[later]
-    return earlier[(shared < total) | shrunk | _overwritten_in_journal(past, before, later)]
+    return earlier[(shared < total) | shrunk | _overwritten_in_journal(history, before, later)]
 
 
-def _overwritten_in_journal(past: History, runs: Runs, later: Any) -> Any:
+def _overwritten_in_journal(history: History, runs: Runs, later: Any) -> Any:
     """Per row of `later` (bool): the log has bytes of the runs' blocks from when it came about."""
-    found, history = np.zeros(len(later), bool), past.history
-    if history is None:
+    found, copies = np.zeros(len(later), bool), history.copies
+    if copies is None:
         return found
-    ones = np.ones_like(history.blocks)
-    mine, copy = overlap_pairs(runs.physical, runs.length, history.blocks, ones)
+    ones = np.ones_like(copies.blocks)
+    mine, copy = overlap_pairs(runs.physical, runs.length, copies.blocks, ones)
     owner = runs.owner[mine]
-    new = history.tids[copy] == past.states.tid[later[owner]]
+    new = copies.tids[copy] == history.states.tid[later[owner]]
     mine, copy, owner = mine[new], copy[new], owner[new]
-    logical = runs.logical[mine] + history.blocks[copy] - runs.physical[mine]
-    size = past.states.table.size
+    logical = runs.logical[mine] + copies.blocks[copy] - runs.physical[mine]
+    size = history.states.table.size
     before, after = size[later[owner] - 1], size[later[owner]]
-    last, end = np.divmod(before, past.fs.superblock.block_size)
+    last, end = np.divmod(before, history.fs.superblock.block_size)
     longer = (logical == last) & (after > before)
     found[owner[~longer]] = True
     owner, copy, end = owner[longer], copy[longer], end[longer]
-    found[owner[_copies_differ(history, copy, past.last_valid_tid(later[owner] - 1), end)]] = True
+    found[owner[_copies_differ(copies, copy, history.last_valid_tid(later[owner] - 1), end)]] = True
     return found
 
 
-def _copies_differ(history: BlockHistory, copy: Any, at: Any, end: Any) -> Any:
+def _copies_differ(copies: BlockHistory, copy: Any, at: Any, end: Any) -> Any:
     """Per copy of a block (bool): the bytes up to `end` are others than in its copy as of `at`."""
-    older = history.newest_copies(history.blocks[copy], at)
+    older = copies.newest_copies(copies.blocks[copy], at)
     differ = np.zeros(len(copy), bool)
     rows = np.flatnonzero(older >= 0)
     for start in range(0, len(rows), BLOCKS_AT_ONCE):
         some = rows[start : start + BLOCKS_AT_ONCE]
-        new = history.log.read_copies(history.tag_rows[copy[some]])
-        changed = new != history.log.read_copies(older[some])
+        new = copies.log.read_copies(copies.tag_rows[copy[some]])
+        changed = new != copies.log.read_copies(older[some])
         differ[some] = (changed & (np.arange(new.shape[1]) < end[some, None])).any(axis=1)
     return differ
 

@@ -33,15 +33,19 @@ class Columns:
     """Columns and look-ups over all candidates; each is worked out when it is first asked for."""
 
     def __init__(self, findings: Artifacts, found: Candidates) -> None:
-        self.past, self.found, self.maps = findings.history, found, findings.maps
-        self.fs, self._loose, self._marks = self.past.fs, findings.untagged, findings.block_features
-        self.ownership = Ownership(self.past)
+        self.history, self.found, self.maps = findings.history, found, findings.maps
+        self.fs, self._loose, self._marks = (
+            self.history.fs,
+            findings.untagged,
+            findings.block_features,
+        )
+        self.ownership = Ownership(self.history)
         self.block_size = self.fs.superblock.block_size
 
     @cached_property
     def runs(self) -> Runs:
         """The content's blocks up to each candidate's size."""
-        runs, table = self.found.runs, self.past.states.table
+        runs, table = self.found.runs, self.history.states.table
         size = table.size[self.found.state_row][runs.owner]
         unknown = self.found.size_unknown[runs.owner]
         left = -(-size // self.block_size) - runs.logical
@@ -68,7 +72,7 @@ class Columns:
     @cached_property
     def sizes(self) -> list[int]:
         """Per candidate: bytes, up to the last one that is not zero where no inode tells."""
-        found, size = self.found, self.past.states.table.size[self.found.state_row]
+        found, size = self.found, self.history.states.table.size[self.found.state_row]
         stale = found.map_source == STALE_INDEX
         row = np.cumsum(stale) - 1
         runs = self.runs.take(stale[self.runs.owner])
@@ -86,7 +90,7 @@ class Columns:
         """(extents, first file block of the last one) of candidates without a map, if several."""
         places = np.flatnonzero(self.found.map_source == NO_MAP)
         starts, count = stale_extent_starts(
-            self.past.states.table.take(self.found.state_row[places])
+            self.history.states.table.take(self.found.state_row[places])
         )
         several = np.flatnonzero(count > 1)
         last = starts[several, count[several] - 1]
@@ -103,7 +107,7 @@ class Columns:
     @cached_property
     def deletion(self) -> DeletionFacts:
         """What the states around each candidate's own tell of its end."""
-        return find_deletion_facts(self.past, self.found)
+        return find_deletion_facts(self.history, self.found)
 
     @cached_property
     def source_names(self) -> list[str]:
@@ -113,7 +117,7 @@ class Columns:
     @cached_property
     def _deaths(self) -> Any:
         """Per candidate: after which order a use by others counts as a later one."""
-        death, order = self.found.freed_tid, self.past.states.tid[self.found.state_row]
+        death, order = self.found.freed_tid, self.history.states.tid[self.found.state_row]
         death = np.where(death == TID_ON_DISK, order, death)
         # An earlier state may have been written over in the transaction that ended it.
         return np.where(self.found.superseded & (death > order), death - 1, death)
@@ -121,13 +125,13 @@ class Columns:
     @cached_property
     def _since(self) -> Any:
         """Per candidate: the order of its state; who has a block of it later took it."""
-        order = self.past.states.tid[self.found.state_row]
+        order = self.history.states.tid[self.found.state_row]
         return np.where(order == TID_ON_DISK, self._deaths, order)
 
     @cached_property
     def reuse(self) -> BlockReuse:
         """Blocks of the candidates that others took later."""
-        life = self.past.states.life[self.found.state_row]
+        life = self.history.states.life[self.found.state_row]
         return self.ownership.find_reuse(self.runs, life, self._since, self._deaths)
 
     @cached_property
@@ -142,7 +146,7 @@ class Columns:
 
     @cached_property
     def _zeros(self) -> tuple[Runs, Runs]:
-        return find_discarded(self.past, self.found, self.runs, self._marks)
+        return find_discarded(self.history, self.found, self.runs, self._marks)
 
     @property
     def _may_be_discarded(self) -> Any:
@@ -165,13 +169,13 @@ class Columns:
     def untrusted(self) -> set[int]:
         """Candidates of which others used a tree block that nothing vouches for."""
         owner, block = self.found.tree_blocks
-        life = self.past.states.life[self.found.state_row]
-        by_extents = self.past.states.table.flags[self.found.state_row] & int(InodeFlags.EXTENTS)
+        life = self.history.states.life[self.found.state_row]
+        by_extents = self.history.states.table.flags[self.found.state_row] & int(InodeFlags.EXTENTS)
         proven = (by_extents != 0) & self.fs.superblock.has_metadata_checksums
         logged = np.zeros(len(block), bool)
-        if self.past.history is not None and len(block):
-            at = self.past.last_valid_tid(self.found.state_row)[owner]
-            logged = self.past.history.newest_copies(block, at) >= 0
+        if self.history.copies is not None and len(block):
+            at = self.history.last_valid_tid(self.found.state_row)[owner]
+            logged = self.history.copies.newest_copies(block, at) >= 0
         kept = ~proven[owner] & ~logged
         owner, block = owner[kept], block[kept]
         runs = Runs.single(owner, np.zeros_like(block), block)
@@ -182,7 +186,7 @@ class Columns:
     def _doubts(self) -> tuple[list[tuple[Any, Reason]], list[tuple[Any, Reason]]]:
         """What `run_checks` finds, with the doubts of maps that were found elsewhere."""
         doubts, possible = run_checks(
-            self.past, self.found, self.runs, self.ownership, self.journaled, self.reuse
+            self.history, self.found, self.runs, self.ownership, self.journaled, self.reuse
         )
         mapped = np.flatnonzero(self.found.rebuilt_row != NO_ROW)
         for doubtful, reason in self.maps.reasons:
@@ -202,7 +206,9 @@ class Columns:
             np.concatenate([reuse.start, start]),
             np.concatenate([reuse.length, length]),
         )
-        return overwritten_copies.are_contradicted(self.past, self.journaled, self._deaths, taken)
+        return overwritten_copies.are_contradicted(
+            self.history, self.journaled, self._deaths, taken
+        )
 
     @cached_property
     def reasons(self) -> dict[int, list[Reason]]:
@@ -221,7 +227,7 @@ class Columns:
         Of an inode whose blocks the log says nothing of, its deletion time tells whether it
         came last; in the same second it may have.
         """
-        states, runs = self.past.states, self.runs
+        states, runs = self.history.states, self.runs
         freed = self.found.size_unknown | (self.found.map_source == INODE_TABLE)
         freed &= self.found.freed_tid != TID_NONE
         others = runs.take(freed[runs.owner])
@@ -253,10 +259,10 @@ class Columns:
         A copy belongs to the file when the file had the block by then: content that is
         journaled is so from the transaction on that gives the file its block.
         """
-        history = self.past.history
+        history = self.history.copies
         if history is None or not len(self.runs):
             return {}
-        runs, states = self.runs, self.past.states
+        runs, states = self.runs, self.history.states
         ones = np.ones(len(history.blocks), np.int64)
         mine, tag = overlap_pairs(runs.physical, runs.length, history.blocks, ones)
         candidate = runs.owner[mine]
@@ -298,9 +304,9 @@ class Columns:
     def _placed(self) -> tuple[Any, Any, Any]:
         """(candidates, row of the first of each one's loose copies or -1, number of blocks)."""
         places = self._whole_files if len(self._loose) else np.zeros(0, np.int64)
-        table, row = self.past.states.table, self.found.state_row[places]
+        table, row = self.history.states.table, self.found.state_row[places]
         wanted = WantedFiles(
-            table.size[row], self.past.states.tid[row], table.crtime[row], table.number[row]
+            table.size[row], self.history.states.tid[row], table.crtime[row], table.number[row]
         )
         first = place_contents(self._loose, wanted, self.block_size)
         return places, first, -(-wanted.size // self.block_size)
@@ -322,7 +328,7 @@ class Columns:
     @property
     def _whole_files(self) -> Any:
         """Candidates that are regular files in their last state, all blocks mapped and written."""
-        table, row = self.past.states.table, self.found.state_row
+        table, row = self.history.states.table, self.found.state_row
         size = table.size[row]
         written = self.runs.length * ~self.runs.unwritten
         mapped = np.bincount(self.runs.owner, written, len(self.found))
@@ -335,7 +341,7 @@ class Columns:
 
         What a file truncates comes back: as a tree block of its own, or by way of others.
         """
-        claims, states = self.ownership.logged, self.past.states
+        claims, states = self.ownership.logged, self.history.states
         mine, other = overlap_pairs(block, np.ones_like(block), claims.start, claims.length)
         earlier = claims.order[other] <= states.tid[row[mine]]
         mine, other = mine[earlier], other[earlier]
@@ -349,11 +355,11 @@ class Columns:
     @cached_property
     def moments(self) -> dict[int, TransactionTime]:
         """The transactions of the log, by order."""
-        if self.past.log is None:
+        if self.history.log is None:
             return {}
         return {
             item.order: TransactionTime(int(item.id), item.commit_time_ns)
-            for item in self.past.log.transactions
+            for item in self.history.log.transactions
         }
 
     @cached_property

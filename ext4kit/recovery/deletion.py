@@ -36,49 +36,51 @@ class DeletionFacts:
     freed_mtime: list[int | None]
 
 
-def find_deletion_facts(past: History, found: Candidates) -> DeletionFacts:
+def find_deletion_facts(history: History, found: Candidates) -> DeletionFacts:
     """The ends of all candidates."""
-    states, row = past.states, found.state_row
+    states, row = history.states, found.state_row
     if not len(found):
         return DeletionFacts([], [], [], [], [], [])
-    linked = _last_linked_rows(past)[row]
-    dead = _freed_rows(past, row)
+    linked = _last_linked_rows(history)[row]
+    dead = _freed_rows(history, row)
     shown = np.where(found.superseded, row, linked)
-    dated = (dead >= 0) & past.are_freed[dead] & ~np.isin(states.table.number[dead], past.undated)
+    dated = (
+        (dead >= 0) & history.are_freed[dead] & ~np.isin(states.table.number[dead], history.undated)
+    )
     dtime = np.where(dated, states.table.dtime[dead] * NANOSECONDS, 0)
     mtime = states.table.mtime[dead].tolist()
     return DeletionFacts(
-        _complete_owners(past, row, linked),
+        _complete_owners(history, row, linked),
         states.tid[row].tolist(),
         np.where(shown >= 0, states.tid[shown], NO_ROW).tolist(),
-        np.where(shown >= 0, past.next_tid[shown], NO_ROW).tolist(),
+        np.where(shown >= 0, history.next_tid[shown], NO_ROW).tolist(),
         [moment or None for moment in dtime.tolist()],
         [time if at >= 0 else None for time, at in zip(mtime, dead.tolist(), strict=True)],
     )
 
 
-def _last_linked_rows(past: History) -> Any:
+def _last_linked_rows(history: History) -> Any:
     """Per state: row of its life's last linked state up to it, NO_ROW where there is none."""
-    states = past.states
+    states = history.states
     last = np.maximum.accumulate(np.where(states.is_linked, np.arange(len(states)), NO_ROW))
     return np.where(states.life[last] == states.life, last, NO_ROW)
 
 
-def _freed_rows(past: History, row: Any) -> Any:
+def _freed_rows(history: History, row: Any) -> Any:
     """Row of the last state of each life when that shows it freed, else NO_ROW."""
-    states = past.states
+    states = history.states
     last = np.searchsorted(states.life, states.life[row], side="right") - 1
     freed = (states.table.links_count[last] == 0) & ~states.describes_content[last]
     return np.where(freed, last, NO_ROW)
 
 
-def _complete_owners(past: History, row: Any, linked: Any) -> list[Inode]:
+def _complete_owners(history: History, row: Any, linked: Any) -> list[Inode]:
     """The states' inodes, with owner and group whole.
 
     Freeing an inode clears the high 16 bits of both (kernel ext4_do_update_inode); the last
     linked state has them.
     """
-    states = past.states
+    states = history.states
     table, before = states.table.take(row), states.table.take(linked)
     mended = (linked >= 0) & ~states.is_linked[row]
     mended &= ((table.uid ^ before.uid) & 0xFFFF == 0) & ((table.gid ^ before.gid) & 0xFFFF == 0)

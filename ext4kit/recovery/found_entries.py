@@ -85,7 +85,7 @@ def find_directory_entries(
 
 @dataclass(frozen=True, slots=True)
 class InodeInstances(Table):
-    """When each life of the past was, as columns by life; ns.
+    """When each life was, as columns by life; ns.
 
     Attributes:
         begin: its creation, 0 where not known.
@@ -98,17 +98,17 @@ class InodeInstances(Table):
     kind: Int64s
 
     @classmethod
-    def of(cls, past: History) -> InodeInstances:
-        """The lives of a past."""
-        table = past.states.table
-        last = past.last_rows
-        dead = (table.links_count[last] == 0) & (table.dtime[last] > 0) & ~past.is_allocated
+    def of(cls, history: History) -> InodeInstances:
+        """All lives of the history."""
+        table = history.states.table
+        last = history.last_rows
+        dead = (table.links_count[last] == 0) & (table.dtime[last] > 0) & ~history.is_allocated
         end = np.where(dead, (table.dtime[last] + 1) * NANOSECONDS, _FOREVER)
         begin = table.crtime[last] // NANOSECONDS * NANOSECONDS
         return cls(begin, end, table.mode[last] >> 12)
 
 
-def assign_entries(past: History, found: FoundEntries) -> tuple[Any, Any]:
+def assign_entries(history: History, found: FoundEntries) -> tuple[Any, Any]:
     """Which entry is whose last name.
 
     An entry belongs to a life of the number that it names when the type is right and the
@@ -118,10 +118,10 @@ def assign_entries(past: History, found: FoundEntries) -> tuple[Any, Any]:
     Returns:
         (life, row of `found`) columns, one row a life that has a name.
     """
-    lives = InodeInstances.of(past)
-    entry, life = _possible_instances(past, found, lives)
+    lives = InodeInstances.of(history)
+    entry, life = _possible_instances(history, found, lives)
     count = np.bincount(entry, minlength=len(found))
-    sole = (count[entry] == 1) & ~past.is_allocated[life]
+    sole = (count[entry] == 1) & ~history.is_allocated[life]
     entry, life = entry[sole], life[sole]
     order = np.lexsort((-found.order[entry], life))
     entry, life = entry[order], life[order]
@@ -142,37 +142,37 @@ def _differs(one: FoundEntries, other: FoundEntries) -> Any:
 
 
 def _possible_instances(
-    past: History, found: FoundEntries, lives: InodeInstances
+    history: History, found: FoundEntries, lives: InodeInstances
 ) -> tuple[Any, Any]:
     """(entry, life) of all lives that an entry can mean.
 
     A directory of which nothing is left but blocks, its inode another's since, says too little of
     when: the numbers that it names may have been others' as well.
     """
-    low, high = SortedIndex(past.number).bounds(found.inode)
+    low, high = SortedIndex(history.number).bounds(found.inode)
     entry, position = expand(high - low)
     life = low[entry] + position
-    directory = directory_instances(past, found)
+    directory = directory_instances(history, found)
     known = directory >= 0
     begin = np.where(known, lives.begin[directory], 0)[entry]
-    replaced = _number_reused_time(past, found)
+    replaced = _number_reused_time(history, found)
     end = np.where(known, lives.end[directory], replaced)[entry]
     kind = MODES[np.minimum(found.file_type[entry], len(MODES) - 1)]
     fits = (kind == 0) | (kind == lives.kind[life])
     fits &= (lives.begin[life] <= end) & (lives.end[life] >= begin)
     fits &= (known | (replaced == _FOREVER))[entry]
-    fits &= ~_created_after_copy(past, life, found.order[entry])
-    fits &= ~_is_earlier(past, life, found.order[entry])
+    fits &= ~_created_after_copy(history, life, found.order[entry])
+    fits &= ~_is_earlier(history, life, found.order[entry])
     return entry[fits], life[fits]
 
 
-def _number_reused_time(past: History, found: FoundEntries) -> Any:
+def _number_reused_time(history: History, found: FoundEntries) -> Any:
     """When another inode had the number of each entry's directory at the latest, ns.
 
     Far off where the present one may be that directory.
     """
     number, place = np.unique(found.directory, return_inverse=True)
-    now = past.fs.inode_table(number)
+    now = history.fs.inode_table(number)
     kinds, crtime = now.mode[place] >> 12, now.crtime[place]
     other = (kinds != 0) & (crtime > 0) & (number[place] != ROOT)
     same = np.where(found.generation >= 0, now.generation[place] == found.generation, kinds == 4)
@@ -194,36 +194,36 @@ def is_former_directory(found: FoundEntries, lives: Any) -> Any:
     return lives & (found.generation < 0) & (found.order < 0)
 
 
-def directory_instances(past: History, found: FoundEntries) -> Any:
+def directory_instances(history: History, found: FoundEntries) -> Any:
     """The life of each entry's directory, -1 where it is not known."""
-    life = life_of(past, found.directory, found.generation)
-    other = is_former_directory(found, np.append(past.is_allocated, False)[life])
-    other |= (life >= 0) & (found.generation < 0) & _created_after_copy(past, life, found.order)
+    life = life_of(history, found.directory, found.generation)
+    other = is_former_directory(found, np.append(history.is_allocated, False)[life])
+    other |= (life >= 0) & (found.generation < 0) & _created_after_copy(history, life, found.order)
     return np.where(other, -1, life)
 
 
-def _created_after_copy(past: History, life: Any, order: Any) -> Any:
+def _created_after_copy(history: History, life: Any, order: Any) -> Any:
     """Per entry (bool): the life began after the copy in the log that it stands in was made."""
-    return np.append(created(past), 0)[life] > past.times_of(order)
+    return np.append(created(history), 0)[life] > history.times_of(order)
 
 
-def _is_earlier(past: History, life: Any, order: Any) -> Any:
+def _is_earlier(history: History, life: Any, order: Any) -> Any:
     """Per entry (bool): the log shows the life unlinked before the copy that it stands in."""
-    states = past.states
-    gone = np.full(past.instance_count + 1, _FOREVER)
+    states = history.states
+    gone = np.full(history.instance_count + 1, _FOREVER)
     rows = np.flatnonzero(~states.untagged & (states.table.links_count == 0))
     np.minimum.at(gone, states.life[rows], states.tid[rows])
     return gone[life] < order
 
 
-def life_of(past: History, number: Any, generation: Any) -> Any:
+def life_of(history: History, number: Any, generation: Any) -> Any:
     """The life with each number and generation, -1 for none; without one the only directory."""
-    keys = past.number << 32 | past.generation
+    keys = history.number << 32 | history.generation
     if not len(keys):
         return np.full(len(number), -1)
     exact = SortedIndex(keys).rows(number << 32 | np.maximum(generation, 0))
-    folders = np.flatnonzero(InodeInstances.of(past).kind == 4)
-    low, high = SortedIndex(past.number[folders]).bounds(number)
+    folders = np.flatnonzero(InodeInstances.of(history).kind == 4)
+    low, high = SortedIndex(history.number[folders]).bounds(number)
     only = (high - low == 1) & (generation < 0)
     found = np.where(generation >= 0, exact, -1)
     found[only] = folders[low[only]]

@@ -55,7 +55,7 @@ def space_was_reused(contents: CarvedContents, columns: Columns) -> bool:
     Two signs: contents outnumber the dead inodes that may have had them, and files that were
     made or written after these went have a good part of the space.
     """
-    found, table = columns.found, columns.past.states.table
+    found, table = columns.found, columns.history.states.table
     dead = (found.map_source == NO_MAP) & ((table.mode[found.state_row] & 0xF000) == 0x8000)
     if contents.is_reliable.sum() > MAX_CONTENTS_PER_INODE * dead.sum():
         return True
@@ -70,7 +70,7 @@ def space_was_reused(contents: CarvedContents, columns: Columns) -> bool:
 
 def _write_times(columns: Columns) -> tuple[Any, Any]:
     """(when a file was made or written last, its blocks) of all files whose blocks are known."""
-    table, runs = columns.past.states.table.take(columns.found.state_row), columns.runs
+    table, runs = columns.history.states.table.take(columns.found.state_row), columns.runs
     parts = [(table, runs)]
     for table, maps in columns.fs.allocated_maps():
         regular = (table.mode & 0xF000) == 0x8000

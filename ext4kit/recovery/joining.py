@@ -84,7 +84,7 @@ def match_contents(
     joined = match_between(columns, contents, known, places)
     if len(rows) > MAX_CONTENTS:
         return joined
-    table = columns.past.states.table.take(columns.found.state_row[places])
+    table = columns.history.states.table.take(columns.found.state_row[places])
     places = places[np.lexsort((table.number, table.crtime))]
     scene = MatchingProblem(columns, contents, known, names, places, rows)
     for some, lying in split_problem(scene):
@@ -96,7 +96,7 @@ def match_contents(
 
 def _asked(columns: Columns) -> Any:
     """Candidates that are regular files, were freed, and of which no block is known."""
-    found, table = columns.found, columns.past.states.table
+    found, table = columns.found, columns.history.states.table
     row = found.state_row
     # Freeing blocks sets mtime; an inode that never had any keeps its own.
     freed = (table.links_count[row] == 0) & (table.mtime[row] == table.ctime[row])
@@ -109,7 +109,7 @@ def match_between(
     columns: Columns, contents: CarvedContents, known: PlacedFiles, places: Any
 ) -> dict[int, Match]:
     """Those that fill all that lies between two neighbours whose blocks are known."""
-    table, row = columns.past.states.table, columns.found.state_row
+    table, row = columns.history.states.table, columns.found.state_row
     places = places[no_later_instance(columns, row[places])]
     places = places[table.version[row[places]] <= MAX_VERSION_UNMOVED]  # more: it can lie elsewhere
     carved = np.flatnonzero(contents.map_source == UNALLOCATED)

@@ -57,15 +57,15 @@ class FoundEntryPaths:
     went soon after.
 
     Args:
-        past: the lives.
+        history: the lives.
         history: the names that the log and the known directories give; they go first.
         found: entries of directory blocks found elsewhere.
     """
 
-    def __init__(self, past: History, history: NameHistory, found: FoundEntries) -> None:
-        self._past = past
+    def __init__(self, history: History, names: NameHistory, found: FoundEntries) -> None:
         self._history = history
-        life, row = assign_entries(past, found)
+        self._names_over_time = names
+        life, row = assign_entries(history, found)
         entries = found.take(row)
         self._row = {one: at for at, one in enumerate(life.tolist())}
         self._names = entries.name.tolist()
@@ -76,9 +76,9 @@ class FoundEntryPaths:
             for pair in zip(self._number, entries.generation.tolist(), strict=True)
         ]
         above = self._parent_instances(entries)
-        now = past.fs.inode_table(entries.directory)
+        now = history.fs.inode_table(entries.directory)
         lives = (now.links_count > 0) & (now.generation == entries.generation)
-        lives[above >= 0] = past.is_allocated[above[above >= 0]]
+        lives[above >= 0] = history.is_allocated[above[above >= 0]]
         root = (entries.directory == ROOT) & ~is_former_directory(
             entries, np.ones(len(entries), bool)
         )
@@ -86,8 +86,8 @@ class FoundEntryPaths:
 
     def _parent_instances(self, entries: FoundEntries) -> Any:
         """Life of each entry's directory, -1 where it is not known or may be another one."""
-        above = directory_instances(self._past, entries)
-        number, directory = self._past.number, entries.directory
+        above = directory_instances(self._history, entries)
+        number, directory = self._history.number, entries.directory
         bearers = np.searchsorted(number, directory, side="right")
         bearers -= np.searchsorted(number, directory)
         above[(entries.generation < 0) & (bearers > 1) & (directory != ROOT)] = -1
@@ -128,7 +128,7 @@ class FoundEntryPaths:
     @cached_property
     def _last_ctime(self) -> Any:
         """Per life: when it changed last, ns; of a deleted one, when it went."""
-        return changed(self._past)
+        return changed(self._history)
 
     def _known_place(self, row: int, life: int) -> DirectoryPlace | None:
         """Where an entry's directory stood when its bearer went or the copy was made.
@@ -138,7 +138,7 @@ class FoundEntryPaths:
         place, above = self._place_then(row, life), self._above[row]
         if place is None and self._lives[row]:
             folder = above if above >= 0 else -self._number[row]
-            return self._history.folder_place(folder, int(self._last_ctime[life]))
+            return self._names_over_time.folder_place(folder, int(self._last_ctime[life]))
         return place
 
     def _place_then(self, row: int, life: int) -> DirectoryPlace | None:
@@ -146,7 +146,7 @@ class FoundEntryPaths:
         if self._root[row]:
             return DirectoryPlace(b"", Ground.PROVEN)
         if self._order[row] < 0 and lives:
-            live = self._history.live
+            live = self._names_over_time.live
             at = int(live.rows(np.array([number]))[0])
             if at >= 0 and live.moved[at] <= self._last_ctime[life]:
                 path = live.path(number)
@@ -156,9 +156,9 @@ class FoundEntryPaths:
         if self._order[row] >= 0:
             when = self._order[row]
         else:
-            when = self._history.before(int(self._last_ctime[life]))
+            when = self._names_over_time.before(int(self._last_ctime[life]))
             if when == TID_BEFORE_LOG and not self._deleted_together(row, life):
                 return None
-        path = self._history.directory_path(above if above >= 0 else -number, when)
+        path = self._names_over_time.directory_path(above if above >= 0 else -number, when)
         ground = Ground.PRESENT_PLACE if when == TID_BEFORE_LOG else Ground.JOURNAL
         return None if path is None else DirectoryPlace(path, ground)

@@ -88,13 +88,13 @@ class _Engine:
     def __init__(
         self, findings: Artifacts, versions: bool, progress: Progress | None = None
     ) -> None:
-        self.past, self.fs = findings.history, findings.history.fs
+        self.history, self.fs = findings.history, findings.history.fs
         self._shown_by, self._seen_in = cache(self.state_source), cache(self.name_source)
-        self.found: Candidates = select_candidates(self.past, versions, findings.maps)
+        self.found: Candidates = select_candidates(self.history, versions, findings.maps)
         self.columns = Columns(findings, self.found)
-        self.names = NameHistory(self.past)
-        self.other_names = FoundEntryPaths(self.past, self.names, findings.names)
-        self.attributes = XattrReader(self.past, findings.structures)
+        self.names = NameHistory(self.history)
+        self.other_names = FoundEntryPaths(self.history, self.names, findings.names)
+        self.attributes = XattrReader(self.history, findings.structures)
         self.attributes.report_ownerless()
         contents = find_carved_contents(findings, self.columns)
         self.contents = mark_fragments(contents, self.columns, findings.space)
@@ -194,8 +194,10 @@ class _Engine:
 
     def _report_live_copy(self) -> None:
         """Report that log and disk are of different moments."""
-        if self.past.live_copy:
-            what = f"{self.past.live_copy}: the image was probably copied while it was mounted and"
+        if self.history.live_copy:
+            what = (
+                f"{self.history.live_copy}: the image was probably copied while it was mounted and"
+            )
             what += " written; content may be of a later moment than the journal"
             self.fs.problems.add("image", what, Severity.WARNING)
 
@@ -298,7 +300,7 @@ class _Engine:
         ends = self.columns.deletion
         if inode.kind != "file" or inode.is_inline:
             return False
-        if UNREPLAYED <= ends.order[place] < TID_ON_DISK or inode.number in self.past.undated:
+        if UNREPLAYED <= ends.order[place] < TID_ON_DISK or inode.number in self.history.undated:
             return True
         freed = ends.freed_mtime[place]
         return freed is not None and freed != inode.mtime
@@ -344,10 +346,10 @@ class _Engine:
         if inode.is_inline or inode.is_fast_symlink:
             return Content(self.fs.blocks, size, inline=self.inline_bytes(inode))
         blocks: Any = self.fs.blocks
-        if place in self.columns.loose and self.past.log is not None:
-            blocks = UntaggedContentBlocks(blocks, self.past.log, *self.columns.loose[place])
+        if place in self.columns.loose and self.history.log is not None:
+            blocks = UntaggedContentBlocks(blocks, self.history.log, *self.columns.loose[place])
         if place in self.columns.journaled:
-            blocks = TaggedContentBlocks(self.past, blocks, *self.columns.journaled[place])
+            blocks = TaggedContentBlocks(self.history, blocks, *self.columns.journaled[place])
         return Content(blocks, size, without_blocks(runs, lost))
 
     def inline_bytes(self, inode: Inode) -> bytes:
@@ -429,13 +431,13 @@ class _Engine:
 
     @cached_property
     def _undescribed(self) -> list[bool]:
-        found: list[bool] = self.past.states.untagged[self.found.state_row].tolist()
+        found: list[bool] = self.history.states.untagged[self.found.state_row].tolist()
         return found
 
     @cached_property
     def _name_rows(self) -> Any:
         """Per candidate: row of its last name in the names over time, -1 for none."""
-        return self.names.last_name_rows(self.past.states.life[self.found.state_row])
+        return self.names.last_name_rows(self.history.states.life[self.found.state_row])
 
     @cached_property
     def proofs(self) -> Proofs:
@@ -445,7 +447,7 @@ class _Engine:
     @cached_property
     def _names(self) -> list[KnownName | None]:
         """Per candidate: its last name."""
-        lives = self.past.states.life[self.found.state_row]
+        lives = self.history.states.life[self.found.state_row]
         rows = self._name_rows
         found = [self.other_names.name_of(life) for life in np.where(rows < 0, lives, -1).tolist()]
         named = np.flatnonzero(rows >= 0)

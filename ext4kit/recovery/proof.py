@@ -91,8 +91,8 @@ class Proofs:
     """
 
     def __init__(self, columns: Columns, history: NameHistory, name_rows: Any) -> None:
-        self._columns, self._found, self._past = columns, columns.found, columns.past
-        self._fs, self._history = columns.fs, columns.past.history
+        self._columns, self._found, self._history = columns, columns.found, columns.history
+        self._fs, self._journal_copies = columns.fs, columns.history.copies
         self._names, self._name_rows = history.name_table, name_rows
 
     def of(self, place: int) -> EvidencePlaces | None:
@@ -119,7 +119,7 @@ class Proofs:
 
     def _of_copies(self, copies: Any) -> tuple[Any, Any]:
         """(byte, stored tid) of copies in the log, -1 for none or where it is another device."""
-        log = self._past.log
+        log = self._history.log
         if log is None or not len(log.tags) or log.reader.blocks is not log.home:
             return np.full(len(copies), NONE), np.full(len(copies), NONE)
         is_here = copies >= 0
@@ -145,8 +145,8 @@ class Proofs:
     def _as_of(self, blocks: Any, at: Any) -> tuple[Any, Any]:
         """(byte, stored tid) of blocks as of orders: the newest copy up to then, else as now."""
         offset, tid = self._now(blocks)
-        if self._history is not None:
-            copies = self._history.newest_copies(blocks, at)
+        if self._journal_copies is not None:
+            copies = self._journal_copies.newest_copies(blocks, at)
             logged = copies >= 0
             offset[logged], tid[logged] = self._of_copies(copies[logged])
         return offset, tid
@@ -155,16 +155,16 @@ class Proofs:
 
     def _states(self, rows: Any) -> list[InodePlace | None]:
         """Where each state was read; None where it is not one inode of one place."""
-        states = self._past.states
+        states = self._history.states
         order = states.tid[rows]
         block, skip = self._fs.inode_location(states.table.number[rows])
         offset, tid = self._now(block)
-        logged = (order < UNREPLAYED) & (order >= self._past.epochs.first_of_layout)
-        if self._history is not None and logged.any():
-            copies = self._history.newest_copies(block, order)
+        logged = (order < UNREPLAYED) & (order >= self._history.epochs.first_of_layout)
+        if self._journal_copies is not None and logged.any():
+            copies = self._journal_copies.newest_copies(block, order)
             logged &= copies >= 0
-            assert self._past.log is not None
-            logged[logged] = self._past.log.tags.order[copies[logged]] == order[logged]
+            assert self._history.log is not None
+            logged[logged] = self._history.log.tags.order[copies[logged]] == order[logged]
             offset[logged], tid[logged] = self._of_copies(copies[logged])
         known = (
             (offset >= 0) & (logged | (order == TID_ON_DISK)) & ~states.untagged[rows] & (rows >= 0)
@@ -187,7 +187,7 @@ class Proofs:
 
         Inline data stay in a freed inode: its state can be the candidate's own.
         """
-        states = self._past.states
+        states = self._history.states
         table = states.table
         inline = (table.flags & int(InodeFlags.INLINE_DATA)) != 0
         freed = (table.links_count == 0) & (
@@ -203,18 +203,20 @@ class Proofs:
     @cached_property
     def _table_blocks(self) -> Any:
         """Per candidate: its block of the inode table."""
-        return self._fs.inode_location(self._past.states.table.number[self._found.state_row])[0]
+        return self._fs.inode_location(self._history.states.table.number[self._found.state_row])[0]
 
     @cached_property
     def _owners(self) -> list[LastOwner]:
         """Who had the blocks last: the candidate itself, and in which copies it is seen so."""
-        states, row = self._past.states, self._found.state_row
+        states, row = self._history.states, self._found.state_row
         order = states.tid[row]
         _, first = self._as_of(self._table_blocks, np.where(order < UNREPLAYED, order, TID_NONE))
         last = first
-        if self._history is not None:
+        if self._journal_copies is not None:
             _, last = self._of_copies(
-                self._history.newest_copies(self._table_blocks, self._past.last_valid_tid(row))
+                self._journal_copies.newest_copies(
+                    self._table_blocks, self._history.last_valid_tid(row)
+                )
             )
         on_disk = order >= UNREPLAYED
         first, last = (np.where(on_disk, NONE, tid).tolist() for tid in (first, last))
@@ -232,10 +234,10 @@ class Proofs:
     @cached_property
     def _copies(self) -> list[CopyCounts]:
         """How many copies of the candidate's table block are older and newer than its state."""
-        if self._history is None:
+        if self._journal_copies is None:
             return [{"older": 0, "newer": 0}] * len(self._found)
-        order = self._past.states.tid[self._found.state_row]
-        older, newer = self._history.around(self._table_blocks, order)
+        order = self._history.states.tid[self._found.state_row]
+        older, newer = self._journal_copies.around(self._table_blocks, order)
         pairs = zip(older.tolist(), newer.tolist(), strict=True)
         return [{"older": before, "newer": after} for before, after in pairs]
 
@@ -255,12 +257,12 @@ class Proofs:
     def _nodes(self) -> list[Place]:
         """The tree blocks of all candidates, those of one behind each other."""
         owner, block = (column[self._node_order] for column in self._found.tree_blocks)
-        at = self._past.last_valid_tid(self._found.state_row)[owner]
+        at = self._history.last_valid_tid(self._found.state_row)[owner]
         return _blocks(block, *self._as_of(block, at))
 
     @cached_property
     def _are_directories(self) -> Any:
-        mode = self._past.states.table.mode[self._found.state_row]
+        mode = self._history.states.table.mode[self._found.state_row]
         return (mode & 0xF000) == 0x4000
 
     def _content_places(self, place: int) -> list[Place]:
@@ -293,8 +295,8 @@ class Proofs:
         """The same for an entry in the inode of its directory."""
         state, name = self._names.source[row], self._names.name[row]
         where = self._states(np.array([state]))[0]
-        raw = self._past.states.table.raw[state].tobytes()
-        number = int(self._past.states.table.number[self._found.state_row[place]])
+        raw = self._history.states.table.raw[state].tobytes()
+        number = int(self._history.states.table.number[self._found.state_row[place]])
         start = raw.find(name, _I_BLOCK + _ENTRY)
         while where is not None and start >= 0:
             entry = raw[start - _ENTRY : start]

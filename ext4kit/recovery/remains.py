@@ -19,9 +19,9 @@ from ext4kit.recovery.intervals import subtract_parts
 class TaggedContentBlocks(JournalOverlay):
     """The blocks of one file, those that went through the log as data read from there."""
 
-    def __init__(self, past: History, base: BlockReader, blocks: Any, copies: Any) -> None:
-        assert past.log is not None
-        super().__init__(base, past.log)
+    def __init__(self, history: History, base: BlockReader, blocks: Any, copies: Any) -> None:
+        assert history.log is not None
+        super().__init__(base, history.log)
         self._blocks, self._copies = blocks, copies
 
     def copies_of(self, blocks: Any) -> Any:

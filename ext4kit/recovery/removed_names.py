@@ -107,7 +107,7 @@ def find_removed_names(history: NameHistory, files: list[DeletedFile]) -> list[R
 
 def _living_entries(history: NameHistory, removed: Removed) -> set[tuple[bytes | None, int | None]]:
     """(path, inode number) of the entries in use of all numbers that removed ones name."""
-    tree = history.past.fs.tree()
+    tree = history.history.fs.tree()
     rows = np.flatnonzero(np.isin(tree.inode, removed.found.inode))
     return set(zip(tree.paths_of(rows), tree.inode[rows].tolist(), strict=True))
 
@@ -141,7 +141,7 @@ def _are_in_use(history: NameHistory, removed: Removed) -> Any:
     numbers, place = np.unique(removed.found.inode, return_inverse=True)
     known = numbers > 0
     used = np.zeros(len(numbers), bool)
-    table = history.past.fs.inode_table(numbers[known])
+    table = history.history.fs.inode_table(numbers[known])
     used[known] = (table.mode != 0) & (table.links_count > 0)
     return used[place]
 
@@ -156,9 +156,9 @@ class _Folder:
 
     @classmethod
     def of(cls, history: NameHistory, life: int) -> _Folder:
-        number = -life if life < 0 else int(history.past.number[life])
-        if life < 0 or history.past.is_allocated[life]:
+        number = -life if life < 0 else int(history.history.number[life])
+        if life < 0 or history.history.is_allocated[life]:
             return cls(life, number, history.live.path(number))
-        touched, _ = folder_times(history.past, np.array([life]))
+        touched, _ = folder_times(history.history, np.array([life]))
         place = history.folder_place(life, int(touched[0]))
         return cls(life, number, None if place is None else place.path)

@@ -37,7 +37,7 @@ class PlacedFiles:
 
 def find_placed_files(columns: Columns) -> PlacedFiles:
     """All files that live or whose map was found, with what they have."""
-    fs, states, runs = columns.fs, columns.past.states, columns.runs
+    fs, states, runs = columns.fs, columns.history.states, columns.runs
     earlier = columns.found.superseded
     every = np.arange(len(columns.found))
     tables = [(states.table.take(columns.found.state_row), runs, earlier, every)]

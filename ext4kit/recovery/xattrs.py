@@ -59,19 +59,19 @@ NO_ATTRIBUTES = FileXattrs({}, "", None)
 
 
 class XattrReader:
-    """Reads the attributes of states of the past.
+    """Reads the attributes of states in the history.
 
     Args:
-        past: the states.
+        history: the states.
         structures: blocks of metadata that were found in free space and in the log.
     """
 
-    def __init__(self, past: History, structures: MetadataBlocks) -> None:
-        self._past, self._fs = past, past.fs
+    def __init__(self, history: History, structures: MetadataBlocks) -> None:
+        self._history, self._fs = history, history.fs
         self._found = structures.of_kind(XATTR)
         self._read_place = lru_cache(_CACHED)(self._read_in_place)
         self._read_log = lru_cache(_CACHED)(self._read_journal_block)
-        size = past.fs.blocks.blocks_count * past.fs.superblock.block_size
+        size = history.fs.blocks.blocks_count * history.fs.superblock.block_size
         self._left = max(_SHARED * size, _LEAST)
 
     def read(self, inode: Inode, row: int) -> FileXattrs:
@@ -97,12 +97,12 @@ class XattrReader:
 
     def _find_block(self, home: int, row: int) -> tuple[bytes | None, str]:
         """(the attribute block of a state, what it was read from)."""
-        past = self._past
-        at = int(past.last_valid_tid(np.array([row]))[0])
-        if past.history is not None:
-            tag = int(past.history.newest_copies(np.array([home]), np.array([at]))[0])
-            if tag >= 0 and (data := self._read_log(int(past.history.log.tags.position[tag]))):
-                transaction = int(past.history.log.tags.order[tag]) % (1 << 32)
+        history = self._history
+        at = int(history.last_valid_tid(np.array([row]))[0])
+        if history.copies is not None:
+            tag = int(history.copies.newest_copies(np.array([home]), np.array([at]))[0])
+            if tag >= 0 and (data := self._read_log(int(history.copies.log.tags.position[tag]))):
+                transaction = int(history.copies.log.tags.order[tag]) % (1 << 32)
                 return data, f"journal transaction {transaction}"
         if not self._has_later_owner(home, row) and (data := self._read_place(home)):
             return data, IN_PLACE
@@ -127,12 +127,12 @@ class XattrReader:
         found = found.take(away & (found.stated_number > 0))
         found = found.take(np.argsort(found.stated_number, kind="stable"))
         return found, np.where(
-            found.in_journal, tids_of_untagged(self._past.log, found.block), TID_UNDATED
+            found.in_journal, tids_of_untagged(self._history.log, found.block), TID_UNDATED
         )
 
     def _read_journal_block(self, position: int) -> bytes | None:
-        assert self._past.log is not None
-        data: bytes = self._past.log.reader.read(np.array([position]))[0].tobytes()
+        assert self._history.log is not None
+        data: bytes = self._history.log.reader.read(np.array([position]))[0].tobytes()
         return data if _has_valid_header(data) else None
 
     def _read_in_place(self, home: int) -> bytes | None:
@@ -155,7 +155,7 @@ class XattrReader:
 
     def _has_later_owner(self, home: int, row: int) -> bool:
         """Whether the block may hold what a later owner wrote."""
-        past, mine = self._past, int(self._past.states.life[row])
+        history, mine = self._history, int(self._history.states.life[row])
         home_row, life, begin, end = self._block_owners
         low, high = np.searchsorted(home_row, [home, home + 1]).tolist()
         own = life[low:high] == mine
@@ -163,11 +163,11 @@ class XattrReader:
         others = ~own & (end[low:high] > gone)
         if (begin[low:high][others] > gone).any():
             return True
-        if past.history is not None:
-            copies = past.history.tids[
-                slice(*np.searchsorted(past.history.blocks, [home, home + 1]))
+        if history.copies is not None:
+            copies = history.copies.tids[
+                slice(*np.searchsorted(history.copies.blocks, [home, home + 1]))
             ]
-            death = int(past.next_tid[row])
+            death = int(history.next_tid[row])
             return bool((copies > (TID_ON_DISK if death == TID_NONE else death)).any())
         return False
 
@@ -177,7 +177,7 @@ class XattrReader:
 
         Times are ctimes, ns; a life that is there still has it for good.
         """
-        past, states = self._past, self._past.states
+        history, states = self._history, self._history.states
         rows = np.flatnonzero(states.table.file_acl > 0)
         last = np.searchsorted(states.life, states.life[rows], side="right") - 1
         dead = np.where(
@@ -185,12 +185,12 @@ class XattrReader:
             (states.table.dtime[last] + 1) * NANOSECONDS,
             states.table.ctime[last],
         )
-        until = np.where(past.is_allocated[states.life[rows]], _FOREVER, dead)
+        until = np.where(history.is_allocated[states.life[rows]], _FOREVER, dead)
         parts = [(states.table.file_acl[rows], states.life[rows], states.table.ctime[rows], until)]
         wanted = np.unique(states.table.file_acl[rows])
         for table in self._fs.inode_batches() if len(wanted) else ():
             live = (table.links_count > 0) & np.isin(table.file_acl, wanted)
-            live &= ~np.isin(table.number, past.number[past.is_allocated])
+            live &= ~np.isin(table.number, history.number[history.is_allocated])
             live = table.take(live)
             count = len(live)
             parts.append(
@@ -207,7 +207,7 @@ class XattrReader:
         freed = self._found.block[
             ~self._found.in_journal & (self._found.stated_number == self._found.block)
         ]
-        freed = freed[~np.isin(freed, self._past.states.table.file_acl)]
+        freed = freed[~np.isin(freed, self._history.states.table.file_acl)]
         names: dict[str, None] = {}
         for block in freed[:_LOOKED_AT].tolist():
             data = self._read_place(block)

@@ -190,19 +190,21 @@ def build_timeline(fs: FileSystem, progress: Progress | None = None) -> Timeline
         fs: the file system; open it with its journal replayed.
         progress: told (done, total) now and then.
     """
-    past = History(fs, directories_only=True, committed_only=True)
-    clock = CommitClock(past.log, fs.superblock.mkfs_time, past.gaps)
-    if past.history is None:
+    history = History(fs, directories_only=True, committed_only=True)
+    clock = CommitClock(history.log, fs.superblock.mkfs_time, history.gaps)
+    if history.copies is None:
         fs.problems.add("timeline", "there is no log to read it from", Severity.WARNING)
         return Timeline(fs, None, clock, EventTable.empty(), None, None)
-    _report_uncommitted(fs, past, clock)
-    inodes = scan_inode_states(fs, past.history, clock, _disk_matches_journal(fs, past), progress)
-    blocks = DirectoryBlockHistory(past)
+    _report_uncommitted(fs, history, clock)
+    inodes = scan_inode_states(
+        fs, history.copies, clock, _disk_matches_journal(fs, history), progress
+    )
+    blocks = DirectoryBlockHistory(history)
     lives = instances_from_transitions(
         inodes.transitions, _unlogged_directories(blocks, inodes.transitions)
     )
     appearances = find_entry_intervals(blocks, np.unique(lives.number))
-    names, texts = attribute_by_overlap(past, lives, appearances), appearances.name
+    names, texts = attribute_by_overlap(history, lives, appearances), appearances.name
     del appearances  # its columns are as large as the events of a log that is all directories
     events, names = name_events(inodes.transitions, lives, names, clock)
     changed = inodes.changes.compare_blocks(clock.complete_since)
@@ -211,28 +213,28 @@ def build_timeline(fs: FileSystem, progress: Progress | None = None) -> Timeline
     events = inodes.events.build(_event_order(inodes.events, clock))
     paths = PathResolver(names, texts, lives)
     return Timeline(
-        fs, past.history, clock, _assign_names(events, lives, paths), paths, inodes.changes
+        fs, history.copies, clock, _assign_names(events, lives, paths), paths, inodes.changes
     )
 
 
-def _disk_matches_journal(fs: FileSystem, past: History) -> bool:
+def _disk_matches_journal(fs: FileSystem, history: History) -> bool:
     """Whether the disk as `fs` shows it is what the log's newest transaction left."""
-    if past.last_fast_commit != TID_NONE:
+    if history.last_fast_commit != TID_NONE:
         fs.problems.add(
             "timeline", "the journal holds fast commits; their changes have no commit time",
             Severity.WARNING,
         )  # fmt: skip
         return False
-    if past.log is None or past.log.walk.refusal:
+    if history.log is None or history.log.walk.refusal:
         return False
     return not fs.superblock.needs_recovery or isinstance(fs.blocks, ReplayedBlocks)
 
 
-def _report_uncommitted(fs: FileSystem, past: History, clock: CommitClock) -> None:
+def _report_uncommitted(fs: FileSystem, history: History, clock: CommitClock) -> None:
     """Say so when the log ends in a transaction that was not committed."""
-    if past.log is None:
+    if history.log is None:
         return
-    tags = past.log.tags
+    tags = history.log.tags
     last = clock.tids.max(initial=TID_NONE)
     if (tags.valid & ~tags.committed & (tags.order > last)).any():
         what = "the newest transaction is not committed and is ignored"
@@ -243,10 +245,10 @@ def _unlogged_directories(
     blocks: DirectoryBlockHistory, turns: StatusTransitions
 ) -> tuple[Any, Any]:
     """(number, generation) of live directories that the log shows no state of."""
-    past, bare = blocks.past, blocks.unlogged_directories
-    inline = np.flatnonzero(past.is_allocated & ~np.isin(past.number, turns.number))
-    numbers = np.concatenate([bare, past.number[inline]])
-    return numbers, np.concatenate([np.zeros(len(bare), np.int64), past.generation[inline]])
+    history, bare = blocks.history, blocks.unlogged_directories
+    inline = np.flatnonzero(history.is_allocated & ~np.isin(history.number, turns.number))
+    numbers = np.concatenate([bare, history.number[inline]])
+    return numbers, np.concatenate([np.zeros(len(bare), np.int64), history.generation[inline]])
 
 
 def _event_order(pool: EventPool, clock: CommitClock) -> Any:

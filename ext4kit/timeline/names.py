@@ -53,10 +53,10 @@ class TimelineNames(Table):
 
 
 def attribute_by_overlap(
-    past: History, lives: TimelineInstances, found: EntryIntervals
+    history: History, lives: TimelineInstances, found: EntryIntervals
 ) -> TimelineNames:
     """Give each appearance to the lives that its number meant while it was there."""
-    folder = _directory_instances(past, lives, found)
+    folder = _directory_instances(history, lives, found)
     real = np.array([name not in (b".", b"..") for name in found.name], bool)
     kept = np.flatnonzero(real & (folder >= 0))
     row, life = lives.during(found.inode[kept], found.first_seen[kept], found.last_seen[kept])
@@ -86,14 +86,14 @@ def _journal_tags(source: Any, block: Any) -> Any:
     return np.where((source >= 0) & (block > 0), source, -1)
 
 
-def _directory_instances(past: History, lives: TimelineInstances, found: EntryIntervals) -> Any:
+def _directory_instances(history: History, lives: TimelineInstances, found: EntryIntervals) -> Any:
     """The life of each appearance's directory, -1 when it is not known."""
     own = found.directory < 0
     which = np.where(own, 0, found.directory)
     number = np.where(own, -found.directory, 0)
-    if past.instance_count:
-        number = np.where(own, number, past.number[which])
-        generation = np.where(own, 0, past.generation[which])
+    if history.instance_count:
+        number = np.where(own, number, history.number[which])
+        generation = np.where(own, 0, history.generation[which])
     else:
         generation = np.zeros(len(own), np.int64)
     last = lives.at(number, np.full(len(number), TID_ON_DISK))
@@ -235,5 +235,5 @@ class PathResolver:
         fits = np.flatnonzero((first <= when) & (when < gone))
         if len(fits):
             return start + int(fits[0])
-        past = np.flatnonzero(gone <= when)
-        return start + int(past[np.argmax(gone[past])]) if len(past) else -1
+        history = np.flatnonzero(gone <= when)
+        return start + int(history[np.argmax(gone[history])]) if len(history) else -1

@@ -80,18 +80,18 @@ class SeedIndex:
 
 
 def index_known_inodes(
-    past: History, space: UnallocatedSpace, structures: MetadataBlocks
+    history: History, space: UnallocatedSpace, structures: MetadataBlocks
 ) -> SeedIndex:
     """All inodes that anything tells of.
 
     Args:
-        past: the states that the log and the disk show.
+        history: the states that the log and the disk show.
         space: where the structures were found.
         structures: what was found there.
     """
-    superblock = past.fs.superblock
-    numbers, generations = [past.states.table.number], [past.states.table.generation]
-    for number, generation in _disk_inodes(past.fs):
+    superblock = history.fs.superblock
+    numbers, generations = [history.states.table.number], [history.states.table.generation]
+    for number, generation in _disk_inodes(history.fs):
         numbers.append(number)
         generations.append(generation)
     for number, generation in _found_inodes(space, structures):
@@ -101,7 +101,7 @@ def index_known_inodes(
     numbers.append(told.stated_number)
     generations.append(_solve_generations(superblock, told.stated_number, told.seed))
     pairs = np.concatenate(numbers), np.concatenate(generations)
-    return SeedIndex(superblock, *pairs, past.epochs.superblocks[1:])
+    return SeedIndex(superblock, *pairs, history.epochs.superblocks[1:])
 
 
 def _disk_inodes(fs: FileSystem) -> Iterator[tuple[Any, Any]]:

@@ -60,14 +60,14 @@ class UnallocatedSpace:
     """The space of a file system that no live file has.
 
     Args:
-        past: what is known of the file system over time.
+        history: what is known of the file system over time.
     """
 
-    def __init__(self, past: History) -> None:
-        self.past = past
-        self.fs: FileSystem = past.fs
-        self.log: Log | None = past.log
-        self.blocks: BlockReader = below_replay(past.fs.blocks)
+    def __init__(self, history: History) -> None:
+        self.history = history
+        self.fs: FileSystem = history.fs
+        self.log: Log | None = history.log
+        self.blocks: BlockReader = below_replay(history.fs.blocks)
 
     @cached_property
     def runs_with_data(self) -> Intervals:

@@ -84,7 +84,7 @@ def test_a_power_cut_is_no_live_copy(tmp_path: Path) -> None:
     in_use(disk, moments)
     for moment in moments:
         moment.replace(disk.image)
-        past = History(disk.file_system())
-        assert past.log is not None
-        assert past.log.needs_recovery
-        assert not past.live_copy
+        history = History(disk.file_system())
+        assert history.log is not None
+        assert history.log.needs_recovery
+        assert not history.live_copy

@@ -35,5 +35,5 @@ def test_a_commit_counts_as_over_a_tick_after_its_time(time: int, order: int) ->
     history: Any = NameHistory.__new__(NameHistory)
     states: Any = SimpleNamespace(tid=np.zeros(0, np.int64))
     breaks = SimpleNamespace(restarted_at=NO_RESTART)
-    history.past = SimpleNamespace(beginnings=Beginnings(COMMITS, states), gaps=breaks)
+    history.history = SimpleNamespace(beginnings=Beginnings(COMMITS, states), gaps=breaks)
     assert history.before(time) == order

@@ -145,9 +145,9 @@ def test_where_the_content_begins_is_told_by_the_first_entry_of_the_map(
 ) -> None:
     """48 bits of the first extent; of pointers the first one, and a half of the second."""
     for at in range(60):
-        past = past_of(state(flags=flags), state(flags=flags, order=6))
-        past.states.table.i_block[1, at] ^= 0x81
-        assert Ages(past).may_have_written.tolist() == [False, at in place], at
+        history = past_of(state(flags=flags), state(flags=flags, order=6))
+        history.states.table.i_block[1, at] ^= 0x81
+        assert Ages(history).may_have_written.tolist() == [False, at in place], at
 
 
 def test_a_write_in_place_is_one_into_blocks_that_the_file_had() -> None:
@@ -228,8 +228,8 @@ def flushed(*states: State, breaks: JournalGaps = NO_BREAKS) -> list[bool]:
     """Per state whether its bytes had blocks before the next one; the last is gone at once."""
     commits = [(one["order"], one["ctime"]) for one in states]
     following = [*(one["order"] for one in states[1:]), int(TID_ON_DISK)]
-    past = past_of(*states, commits=commits, following=following, breaks=breaks)
-    found: list[bool] = Ages(past).are_flushed.tolist()
+    history = past_of(*states, commits=commits, following=following, breaks=breaks)
+    found: list[bool] = Ages(history).are_flushed.tolist()
     return found
 
 
@@ -375,11 +375,11 @@ def unsettled(
         following: the order of that transaction.
         changes: of the state.
     """
-    past = past_of(
+    history = past_of(
         state(**changes), commits=((5, MADE), (following, gone)), following=[following],
         breaks=breaks,
     )  # fmt: skip
-    return bool(Ages(past).may_not_be_flushed(np.array([0]), np.array([0]))[0])
+    return bool(Ages(history).may_not_be_flushed(np.array([0]), np.array([0]))[0])
 
 
 def test_a_minute_brings_bytes_to_the_disk() -> None:
@@ -393,10 +393,10 @@ def test_a_deletion_time_ends_it_within_its_second() -> None:
     states = [state(), state(order=9, links_count=0, dtime=1059, whole=False)]
     for second, expected in ((1058, True), (1059, False), (0, False), (INODES, False)):
         states[1]["dtime"] = second
-        past = past_of(
+        history = past_of(
             *states, commits=((5, MADE), (9, MADE + 2 * MINUTE)), following=[9, int(TID_ON_DISK)]
         )
-        assert Ages(past).may_not_be_flushed(np.array([0]), np.array([0])).tolist() == [expected]
+        assert Ages(history).may_not_be_flushed(np.array([0]), np.array([0])).tolist() == [expected]
 
 
 def test_without_a_log_the_deletion_time_alone_tells() -> None:
@@ -483,16 +483,18 @@ def test_of_a_state_that_shows_it_freed_the_deletion_time_ends_it_too() -> None:
             state(order=12, dtime=second, **freed),
         ]
         commits = ((5, MADE), (9, MADE + 3 * MINUTE), (12, MADE + 9 * MINUTE))
-        past = past_of(*states, commits=commits, following=[9, 12, int(TID_ON_DISK)])
+        history = past_of(*states, commits=commits, following=[9, 12, int(TID_ON_DISK)])
         for row in range(3):
-            assert Ages(past).may_not_be_flushed(np.array([row]), np.array([0])).tolist() == [soon]
+            assert Ages(history).may_not_be_flushed(np.array([row]), np.array([0])).tolist() == [
+                soon
+            ]
 
 
 def test_a_state_was_gone_with_the_next_one_whatever_the_log_has_later() -> None:
     for gone, soon in ((MADE + SECOND, True), (MADE + MINUTE, False)):
         commits = ((5, MADE), (9, gone), (12, MADE + 9 * MINUTE))
-        past = past_of(state(), commits=commits, following=[9])
-        assert Ages(past).may_not_be_flushed(np.array([0]), np.array([0])).tolist() == [soon]
+        history = past_of(state(), commits=commits, following=[9])
+        assert Ages(history).may_not_be_flushed(np.array([0]), np.array([0])).tolist() == [soon]
 
 
 def test_an_unmount_before_a_file_was_unlinked_brought_its_bytes_to_the_disk() -> None:
@@ -504,19 +506,19 @@ def test_an_unmount_before_a_file_was_unlinked_brought_its_bytes_to_the_disk() -
         (10, True, True),
         (8, False, True),
     ):
-        past = past_of(
+        history = past_of(
             state(),
             orphan,
             following=[9, int(TID_ON_DISK)],
             breaks=breaks(after, MADE, clean=clean),
             commits=((5, MADE), (9, MADE + SECOND), (12, MADE + 2 * SECOND)),
         )
-        assert Ages(past).may_not_be_flushed(np.array([1]), np.array([0])).tolist() == [soon]
+        assert Ages(history).may_not_be_flushed(np.array([1]), np.array([0])).tolist() == [soon]
 
 
 def test_where_a_transaction_has_no_commit_time_the_end_of_the_log_is_the_latest_moment() -> None:
     for last, soon in ((MADE + SECOND, True), (MADE + MINUTE, False)):
-        past = past_of(state(), commits=((5, MADE), (9, -1), (12, last)), following=[9])
-        assert Ages(past).may_not_be_flushed(np.array([0]), np.array([0])).tolist() == [soon]
-        past = past_of(state(), commits=((5, MADE), (12, last)), following=[int(TID_ON_DISK)])
-        assert Ages(past).may_not_be_flushed(np.array([0]), np.array([0])).tolist() == [soon]
+        history = past_of(state(), commits=((5, MADE), (9, -1), (12, last)), following=[9])
+        assert Ages(history).may_not_be_flushed(np.array([0]), np.array([0])).tolist() == [soon]
+        history = past_of(state(), commits=((5, MADE), (12, last)), following=[int(TID_ON_DISK)])
+        assert Ages(history).may_not_be_flushed(np.array([0]), np.array([0])).tolist() == [soon]

@@ -77,7 +77,7 @@ def columns(
     logged: BlockUses | None = None,
     journaled: BlockUses | None = None,
     in_use: Sequence[int] = (),
-    history: Any = None,
+    copies: Any = None,
     nodes: Sequence[tuple[int, int]] = (),
     maps: RebuiltMaps | None = None,
     loose: UntaggedBlocks | None = None,
@@ -93,31 +93,33 @@ def columns(
         logged: who had which blocks.
         journaled: which of them went through the log.
         in_use: blocks that the bitmaps show so.
-        history: copies of blocks in the log.
+        copies: of blocks in the log.
         nodes: (candidate, tree block).
         maps: found elsewhere.
         loose: log blocks that no descriptor names.
         checksums: whether the file system has those of metadata.
     """
-    past: Any = past_of(*(states or [state(life=at, number=12 + at) for at in range(len(files))]))
-    states_table = past.states.table
+    history: Any = past_of(
+        *(states or [state(life=at, number=12 + at) for at in range(len(files))])
+    )
+    states_table = history.states.table
     states_table.take = lambda rows: _taken(states_table, rows)
-    past.history, held = history, disk or {}
+    history.copies, held = copies, disk or {}
 
     def fetch(numbers: Any) -> tuple[Any, Any]:
         rows = [held.get(number, b"").ljust(BLOCK, b"\0") for number in numbers.tolist()]
         return np.frombuffer(b"".join(rows), np.uint8).reshape(-1, BLOCK), numbers >= 0
 
-    past.fs.fetch = fetch
-    past.fs.superblock.has_metadata_checksums = checksums
-    past.fs.allocated_maps = lambda: []
-    past.fs.bitmaps = SimpleNamespace(
+    history.fs.fetch = fetch
+    history.fs.superblock.has_metadata_checksums = checksums
+    history.fs.allocated_maps = lambda: []
+    history.fs.bitmaps = SimpleNamespace(
         blocks_in_use=lambda at: np.isin(at, in_use), blocks_unknown=lambda at: at < 0
     )
-    past.last_valid_tid = lambda rows: np.full(len(rows), DEATH - 1)
+    history.last_valid_tid = lambda rows: np.full(len(rows), DEATH - 1)
     none = np.zeros(0, np.int64)
     findings = SimpleNamespace(
-        history=past, maps=maps or RebuiltMaps.empty(), block_features=None,
+        history=history, maps=maps or RebuiltMaps.empty(), block_features=None,
         untagged=loose or UntaggedBlocks(none, none, none),
     )  # fmt: skip
     usual = [
@@ -224,7 +226,7 @@ def test_a_freed_root_tells_how_many_extents_there_were_and_where_the_last_began
     ])  # fmt: skip
     first = freed_root(0, 5, 9)
     roots = (first, first, freed_root(0), freed_root(0, 8), np.zeros(60, np.uint8))
-    found.past.states.table.i_block = np.stack(roots)
+    found.history.states.table.i_block = np.stack(roots)
     assert found.stale_extents == {0: (3, 9), 3: (2, 8)}
 
 
@@ -355,8 +357,8 @@ def test_a_tree_block_that_nobody_took_is_believed() -> None:
 
 def test_a_tree_block_is_believed_as_the_log_has_it() -> None:
     for order, told in ((DEATH - 1, set()), (DEATH, {1})):  # while the file had it, and later
-        assert mistrusted(checksums=False, history=copies((NODE, order))) == told
-    assert mistrusted(checksums=False, history=copies((NODE + 5, 1))) == {1}
+        assert mistrusted(checksums=False, copies=copies((NODE, order))) == told
+    assert mistrusted(checksums=False, copies=copies((NODE + 5, 1))) == {1}
 
 
 # --- copies of content in the log -------------------------------------------------------------
@@ -365,16 +367,16 @@ def test_a_tree_block_is_believed_as_the_log_has_it() -> None:
 def copied(file: State, *held: tuple[int, int], owned: BlockUses | None = None) -> list[list[int]]:
     """[block, order] of the copies that count as content of a file of blocks 700 and 701."""
     first = claims((AT, 2, 0, STATE - 2), (AT, 2, 0, STATE))
-    history = copies(*held)
+    logged = copies(*held)
     found = columns(
-        file, blocks=runs((0, 0, 1, AT + 1), (0, 1, 1, AT)), history=history,
+        file, blocks=runs((0, 0, 1, AT + 1), (0, 1, 1, AT)), copies=logged,
         states=[state(size=2 * BLOCK)], logged=owned or first,
     ).journaled  # fmt: skip
     if not found:
         return []
     ((blocks, tags),) = found.values()
-    assert blocks.tolist() == history.blocks[tags - 100].tolist()
-    return [[block, int(history.tids[tag - 100])] for block, tag in zip(blocks, tags, strict=True)]
+    assert blocks.tolist() == logged.blocks[tags - 100].tolist()
+    return [[block, int(logged.tids[tag - 100])] for block, tag in zip(blocks, tags, strict=True)]
 
 
 def test_the_newest_copy_of_each_block_from_while_the_file_had_it_is_its_content() -> None:
@@ -413,7 +415,7 @@ def test_what_a_file_on_disk_has_now_it_had_when_the_log_was_written() -> None:
     for own, held in ((claims((AT, 1, 0, ON_DISK - 1)), True), (claims((AT, 1, 1, 9)), False)):
         found = columns(
             {"freed_tid": TID_NONE}, blocks=runs((0, 0, 1, AT)), states=[state(order=ON_DISK)],
-            history=copies((AT, ON_DISK - 1)), logged=own,
+            copies=copies((AT, ON_DISK - 1)), logged=own,
         )  # fmt: skip
         assert bool(found.journaled) == held
 
@@ -421,7 +423,7 @@ def test_what_a_file_on_disk_has_now_it_had_when_the_log_was_written() -> None:
 def test_each_file_has_its_own_copies() -> None:
     found = columns(
         {}, {}, {}, blocks=runs((0, 0, 1, AT), (2, 0, 1, AT + 1)),
-        history=copies((AT, 6), (AT + 1, 7)),
+        copies=copies((AT, 6), (AT + 1, 7)),
         logged=claims((AT, 1, 0, STATE), (AT + 1, 1, 2, STATE)),
     ).journaled  # fmt: skip
     told = {at: (blocks.tolist(), tags.tolist()) for at, (blocks, tags) in found.items()}
@@ -567,13 +569,13 @@ def test_a_copy_that_the_disk_contradicts_speaks_against_the_file_unless_another
 ) -> None:
     def contradicted(*files: State, **changes: Any) -> dict[int, list[Reason]]:
         made = columns(
-            *files, blocks=runs((0, 0, 1, AT), (1, 0, 1, AT)), history=copies((AT, STATE)),
+            *files, blocks=runs((0, 0, 1, AT), (1, 0, 1, AT)), copies=copies((AT, STATE)),
             logged=claims((AT, 1, 0, STATE)), disk={AT: b"\1"},
             states=[state(), state(life=1, number=13, order=ON_DISK, dtime=2000)], **changes,
         )  # fmt: skip
-        past: Any = made.past
-        past.gaps = JournalGaps(*(cast(Any, np.array([one])) for one in (6, 8, 0, True, False)))
-        past.log = SimpleNamespace(
+        history: Any = made.history
+        history.gaps = JournalGaps(*(cast(Any, np.array([one])) for one in (6, 8, 0, True, False)))
+        history.log = SimpleNamespace(
             tags=Sized(order=np.full(101, STATE)),
             read_copies=lambda tags: np.full((len(tags), BLOCK), 2, np.uint8),
         )
@@ -594,7 +596,7 @@ def test_transactions_are_told_by_id_and_commit_time() -> None:
     assert columns({}).moments == {}
     made = columns({})
     rows = [SimpleNamespace(order=2**32 + 7, id=7, commit_time_ns=70)]
-    cast(Any, made.past).log = SimpleNamespace(transactions=rows)
+    cast(Any, made.history).log = SimpleNamespace(transactions=rows)
     ((order, moment),) = made.moments.items()
     assert (order, moment.transaction, moment.time) == (2**32 + 7, 7, 70)
 

@@ -74,8 +74,8 @@ class Case:
         if self.seen is not None:
             first, count = np.array(self.seen, np.int64).reshape(-1, 2).T
             marks = SimpleNamespace(start=first, length=count)
-        past = SimpleNamespace(fs=fs, states=states)
-        parts = find_discarded(cast(Any, past), cast(Any, found), runs, cast(Any, marks))
+        history = SimpleNamespace(fs=fs, states=states)
+        parts = find_discarded(cast(Any, history), cast(Any, found), runs, cast(Any, marks))
         for part in parts:
             assert (part.logical == part.physical + 5).all()
             assert not part.unwritten.any()

@@ -57,7 +57,7 @@ class Case:
         disk: what its blocks hold.
         gone: when it was.
         found: changes of the candidate.
-        past: changes of the past; `fs` and `superblock`: of those.
+        history: changes of the past; `fs` and `superblock`: of those.
         copies: (block, order, bytes) of its data in the log, by block; earlier: states before.
         taken: (first block, blocks) that others had later.
         to_replay: transactions that were not written out.
@@ -93,7 +93,7 @@ class Case:
     others: int = 1
     copied: int = 0
 
-    def past(self) -> History:
+    def history(self) -> History:
         freed = state(**{
             **self.before, "order": 9, "links_count": 0, "whole": False, "size": 0, "blocks": 0,
             "dtime": self.gone // SECOND, "mtime": self.gone, "ctime": self.gone, **self.freed,
@@ -102,7 +102,7 @@ class Case:
         beside = {"life": -9, "number": 11, "place": BESIDE}
         ended = state(**beside, order=LAST, links_count=0, whole=False, size=0, blocks=0,
                       dtime=GONE // SECOND, mtime=GONE, ctime=GONE)  # fmt: skip
-        past: Any = past_of(
+        history: Any = past_of(
             state(**beside),
             ended,
             *self.earlier,
@@ -119,21 +119,21 @@ class Case:
             breaks=self.breaks,
             writes=self.writes,
         )
-        past.log = self._log(commits)
-        past.live_copy = self.live_copy
-        past.history, past.mounts, past.last_fast_commit = None, None, self.last_fast_commit
-        vars(past.fs.superblock).update(
+        history.log = self._log(commits)
+        history.live_copy = self.live_copy
+        history.copies, history.mounts, history.last_fast_commit = None, None, self.last_fast_commit
+        vars(history.fs.superblock).update(
             cluster_ratio=self.cluster_ratio, features=self.features, check_time=self.check_time,
             mount_time=self.mount_time,
             has_metadata_checksums=self.checksums,
         )  # fmt: skip
-        past.states.table.take = lambda rows: rows
-        past.fs.bitmaps = SimpleNamespace(
+        history.states.table.take = lambda rows: rows
+        history.fs.bitmaps = SimpleNamespace(
             blocks_unknown=lambda start, length: np.isin(start, self.unknown)
         )
-        past.fs.blocks = _Blocks(self.blocks_count, self.lost)
-        past.fs.fetch = self._fetch
-        return cast(History, past)
+        history.fs.blocks = _Blocks(self.blocks_count, self.lost)
+        history.fs.fetch = self._fetch
+        return cast(History, history)
 
     def _log(self, commits: list[tuple[int, int]]) -> Any:
         log = log_of(commits)
@@ -163,7 +163,7 @@ class Case:
 
     def both(self) -> tuple[list[str], list[str]]:
         """Codes of what speaks against the first of the others, and against it."""
-        past, none = self.past(), np.zeros(0, np.int64)
+        history, none = self.history(), np.zeros(0, np.int64)
         rows = ((0, 1, BESIDE, False),) * self.others + self.runs
         logical, length, first = np.array([row[:3] for row in rows], np.int64).T
         owner = np.minimum(np.arange(len(rows)), self.others)
@@ -184,7 +184,7 @@ class Case:
         found = cast(Candidates, sized)
         ownership = SimpleNamespace(logged=self.logged or _claims())
         against, possible = run_checks(
-            past, found, runs, cast(Ownership, ownership), self._journaled(), self._reuse()
+            history, found, runs, cast(Ownership, ownership), self._journaled(), self._reuse()
         )
         first, second = (
             [reason.code for doubtful, reason in against + possible if doubtful[at]]

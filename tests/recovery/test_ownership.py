@@ -233,10 +233,10 @@ def test_states_that_tell_a_content_claim_its_blocks_and_their_tree() -> None:
 
 
 def test_each_copy_in_the_log_claims_its_block_for_nobody_known() -> None:
-    history = SimpleNamespace(blocks=np.array([70, 70, 71]), tids=np.array([5, 9, 6]))
-    found = told(of_past(history=history).uses_by_journal)
+    copies = SimpleNamespace(blocks=np.array([70, 70, 71]), tids=np.array([5, 9, 6]))
+    found = told(of_past(copies=copies).uses_by_journal)
     assert found == [(70, 1, -1, 0, 5, False), (70, 1, -1, 0, 9, False), (71, 1, -1, 0, 6, False)]
-    assert told(of_past(history=None).uses_by_journal) == []
+    assert told(of_past(copies=None).uses_by_journal) == []
 
 
 def test_fast_commits_claim_ranges_for_the_lives_that_they_name(

@@ -39,9 +39,9 @@ def reasons(
     commits = [(5, MADE), (9, MADE + 2 * MINUTE * NANOSECONDS)]
     following = [*(one["order"] for one in states[1:]), int(TID_ON_DISK)]
     changes: dict[str, Any] = {} if writes is None else {"writes": writes}
-    past = past_of(*states, commits=commits, following=following, **changes)
+    history = past_of(*states, commits=commits, following=following, **changes)
     found = find_unrecorded(
-        past, candidates(0, superseded=superseded), Ages(past), np.array([from_disk])
+        history, candidates(0, superseded=superseded), Ages(history), np.array([from_disk])
     )
     assert all(doubtful.shape == (1,) for doubtful, _ in found)
     return [reason.code for doubtful, reason in found if doubtful[0]]
@@ -55,11 +55,11 @@ def test_a_file_whose_deletion_is_recorded_a_minute_after_its_last_change_has_no
 def test_without_a_journal_nothing_tells_of_later_writes_to_a_file(
     mode: int, told: list[str]
 ) -> None:
-    past = past_of(state(mode=mode))
+    history = past_of(state(mode=mode))
     empty = past_of(state(mode=mode))
     cast(Any, empty).log = SimpleNamespace(transactions=Sized(order=NOTHING))
-    for one in (past, empty):
-        found = find_unrecorded(one, candidates(0), Ages(past), np.array([mode == FILE]))
+    for one in (history, empty):
+        found = find_unrecorded(one, candidates(0), Ages(history), np.array([mode == FILE]))
         assert [reason.code for doubtful, reason in found if doubtful[0]] == told
 
 
@@ -145,10 +145,10 @@ INLINE_GONE = INLINE_CONTENT | {"links_count": 0, "dtime": END + 99}  # its byte
 def test_the_end_of_a_content_is_shown_by_the_state_that_frees_it(
     rows: list[State], freed: list[int], emptied: list[int]
 ) -> None:
-    past = life(*rows)
+    history = life(*rows)
     every = candidates(*range(len(rows)))
-    assert freed_state(past, every).tolist() == freed
-    assert emptied_state(past, every).tolist() == emptied
+    assert freed_state(history, every).tolist() == freed
+    assert emptied_state(history, every).tolist() == emptied
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ class Case:
     mkfs_time: int = 0
     check_time: int = 0
 
-    def past(self) -> History:
+    def history(self) -> History:
         freed = state(
             order=DEATH, links_count=0, whole=False, size=0, blocks=0, mode=self.mode, dtime=2000,
             ctime=MADE + 9 * MINUTE, mtime=MADE + 9 * MINUTE,
@@ -80,31 +80,31 @@ class Case:
             after["order"] if after["life"] == one["life"] else int(TID_ON_DISK)
             for one, after in zip(states, [*states[1:], state(life=-1)], strict=True)
         ]
-        past: Any = past_of(
+        history: Any = past_of(
             *states, commits=COMMITS, following=following, breaks=self.breaks,
             writes=Writes(np.array(self.written, np.int64), self.counted, NONE),
         )  # fmt: skip
-        past.log = log_of(COMMITS) if self.has_log else None
-        if past.log is not None:
-            past.log.needs_recovery = self.needs_recovery
-            past.log.superblock = SimpleNamespace(sequence=self.sequence)
-        past.live_copy, past.mounts = "", None
+        history.log = log_of(COMMITS) if self.has_log else None
+        if history.log is not None:
+            history.log.needs_recovery = self.needs_recovery
+            history.log.superblock = SimpleNamespace(sequence=self.sequence)
+        history.live_copy, history.mounts = "", None
         if self.mounts is not None:
             tid, count = np.array(self.mounts, np.int64).reshape(-1, 2).T
-            past.mounts = Sized(tid=tid, counts=lambda rows: count[rows])
-        vars(past.fs.superblock).update(
+            history.mounts = Sized(tid=tid, counts=lambda rows: count[rows])
+        vars(history.fs.superblock).update(
             first_data_block=FIRST, blocks_per_group=PER_GROUP, mount_count=self.mount_count,
             mount_time=self.mount_time, mkfs_time=self.mkfs_time, check_time=self.check_time,
         )  # fmt: skip
-        past.fs.groups = Sized(order=np.arange(3), block_bitmap=np.array(BITMAPS))
+        history.fs.groups = Sized(order=np.arange(3), block_bitmap=np.array(BITMAPS))
         blocks = sorted((BITMAPS[group], tid) for group, tid in self.bitmaps)
         block, orders = np.array([(10, LAST), *blocks], np.int64).T  # and one that is no bitmap
-        past.history = SimpleNamespace(blocks=block, tids=orders) if self.has_history else None
-        return cast(History, past)
+        history.copies = SimpleNamespace(blocks=block, tids=orders) if self.has_history else None
+        return cast(History, history)
 
     def reasons(self) -> list[str]:
         """Codes of why it is consistent at most."""
-        past = self.past()
+        history = self.history()
         start, length = np.array(self.runs, np.int64).reshape(-1, 2).T
         zeros = start * 0
         found = cast(Candidates, Sized(
@@ -113,7 +113,7 @@ class Case:
         ))  # fmt: skip
         runs = Runs(zeros, zeros, length, start, zeros > 0)
         files = np.array([self.mode & 0xF000 == 0x8000])
-        told = check_unlogged_reuse(past, found, runs, Ages(past), files)
+        told = check_unlogged_reuse(history, found, runs, Ages(history), files)
         return [reason.code for doubtful, reason in told if doubtful[0]]
 
 
@@ -281,11 +281,13 @@ def test_what_is_on_the_disk_came_after_all_lost_transactions(changes: dict[str,
 def test_lost_transactions_count_from_the_asked_one_to_the_next_state() -> None:
     """Of copies of data the oldest is asked: it may stand long before the state."""
     for before, told in ((2, False), (3, True), (STATE, True), (DEATH - 1, True), (DEATH, False)):
-        past = Case(breaks=one_break(before, 30, lost=True)).past()
+        history = Case(breaks=one_break(before, 30, lost=True)).history()
         found = SimpleNamespace(state_row=np.array([0]), map_source=np.array([JOURNAL]))
-        assert journal_gap_before_deletion(past, cast(Any, found), np.array([3])).tolist() == [told]
-        cast(Any, past).next_tid[0] = TID_NONE
-        until_now = journal_gap_before_deletion(past, cast(Any, found), np.array([3]))
+        assert journal_gap_before_deletion(history, cast(Any, found), np.array([3])).tolist() == [
+            told
+        ]
+        cast(Any, history).next_tid[0] = TID_NONE
+        until_now = journal_gap_before_deletion(history, cast(Any, found), np.array([3]))
         assert until_now.tolist() == [before >= 3]
 
 

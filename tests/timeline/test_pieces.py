@@ -51,8 +51,8 @@ def rows(found: EntryIntervals) -> list[tuple[object, ...]]:
 
 def appearances(path: Path) -> list[tuple[object, ...]]:
     with ext4kit.open(path) as image:
-        past = History(image.volume().filesystem(), directories_only=True, committed_only=True)
-        return rows(find_entry_intervals(DirectoryBlockHistory(past)))
+        history = History(image.volume().filesystem(), directories_only=True, committed_only=True)
+        return rows(find_entry_intervals(DirectoryBlockHistory(history)))
 
 
 def events(path: Path) -> list[Event]:

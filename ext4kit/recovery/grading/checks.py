@@ -35,7 +35,7 @@ MIN_WRITEBACK_CHUNK = (
 
 
 def run_checks(
-    past: History,
+    history: History,
     found: Candidates,
     runs: Runs,
     ownership: Ownership,
@@ -45,7 +45,7 @@ def run_checks(
     """Reasons against the grade intact, and those that let it be consistent at most.
 
     Args:
-        past: what is known over time.
+        history: what is known over time.
         found: the candidates.
         runs: their blocks up to their size.
         ownership: who had which block.
@@ -56,31 +56,31 @@ def run_checks(
         ((per candidate (bool), what is wrong with it) pairs, (per candidate, what leaves no
         record) pairs).
     """
-    ages = Ages(past)
+    ages = Ages(history)
     recent = ages.may_not_be_flushed(found.state_row, ages.last_write_row[found.state_row])
-    blank, foreign = check_last_block(past, found, runs, journaled, ages)
-    copies, oldest = _copies(found, journaled), _oldest_copies(past, found, journaled)
-    outdated = oldest < past.states.tid[ages.last_write_row[found.state_row]]  # written to since
+    blank, foreign = check_last_block(history, found, runs, journaled, ages)
+    copies, oldest = _copies(found, journaled), _oldest_copies(history, found, journaled)
+    outdated = oldest < history.states.tid[ages.last_write_row[found.state_row]]  # written to since
     from_log = (copies > 0) & (copies >= _written_blocks(found, runs))
-    from_disk = is_plain_file(past, found) & ~from_log
+    from_disk = is_plain_file(history, found) & ~from_log
     doubts = [
         (found.size_unknown, reasons.SIZE_UNKNOWN),
         (
-            past.states.untagged[found.state_row],
+            history.states.untagged[found.state_row],
             reasons.UNTAGGED_INODE_COPY,
         ),
         (found.map_damaged, reasons.MAP_UNREADABLE),
-        (map_incomplete(past, found), reasons.MAP_INCOMPLETE),
-        (beyond_evidence(past, found, runs), reasons.BEYOND_EVIDENCE),
-        (on_unreadable_media(past.fs.blocks, runs, len(found)), reasons.UNREADABLE_MEDIA),
+        (map_incomplete(history, found), reasons.MAP_INCOMPLETE),
+        (beyond_evidence(history, found, runs), reasons.BEYOND_EVIDENCE),
+        (on_unreadable_media(history.fs.blocks, runs, len(found)), reasons.UNREADABLE_MEDIA),
         (
-            bitmap_unreadable(past, found, runs),
+            bitmap_unreadable(history, found, runs),
             reasons.BITMAP_UNREADABLE,
         ),
-        (inode_checksum_bad(past, found), reasons.INODE_CHECKSUM),
-        (uncommitted_state(past, found), reasons.UNCOMMITTED_STATE),
+        (inode_checksum_bad(history, found), reasons.INODE_CHECKSUM),
+        (uncommitted_state(history, found), reasons.UNCOMMITTED_STATE),
         (
-            kept_by_later_version(past, found, runs, ownership) & ~from_log,
+            kept_by_later_version(history, found, runs, ownership) & ~from_log,
             reasons.KEPT_BY_LATER_VERSION,
         ),
         (
@@ -88,41 +88,41 @@ def run_checks(
             reasons.UNWRITTEN_TAIL,
         ),
         (
-            journal_copy_outdated(past, found, journaled),
+            journal_copy_outdated(history, found, journaled),
             reasons.JOURNAL_COPY_OUTDATED,
         ),
         (
-            journal_disk_conflict(past, found, journaled, reuse) & (recent | outdated),
+            journal_disk_conflict(history, found, journaled, reuse) & (recent | outdated),
             reasons.JOURNAL_DISK_CONFLICT,
         ),
         (
-            journal_data_incomplete(past, found, runs, journaled) & recent,
+            journal_data_incomplete(history, found, runs, journaled) & recent,
             reasons.JOURNAL_DATA_INCOMPLETE,
         ),
         (
-            ages.awaits_writeback[found.state_row] & recent & is_plain_file(past, found),
+            ages.awaits_writeback[found.state_row] & recent & is_plain_file(history, found),
             reasons.DATA_NEVER_FLUSHED,
         ),
         (
-            _inline(past, found) & recent & ~ages.written_once[found.state_row],
+            _inline(history, found) & recent & ~ages.written_once[found.state_row],
             reasons.INLINE_DATA_MOVED,
         ),
-        (changed_after_last_state(past, found), reasons.CHANGED_AFTER_LAST_STATE),
+        (changed_after_last_state(history, found), reasons.CHANGED_AFTER_LAST_STATE),
         (
-            writeback_in_progress(past, found, runs, recent),
+            writeback_in_progress(history, found, runs, recent),
             reasons.WRITEBACK_IN_PROGRESS,
         ),
         (foreign, reasons.FOREIGN_DATA_IN_SLACK),
     ]
     possible = [
-        *check_unlogged_reuse(past, found, runs, ages, from_disk),
+        *check_unlogged_reuse(history, found, runs, ages, from_disk),
         (
-            outdated & journal_gap_before_deletion(past, found, oldest),
+            outdated & journal_gap_before_deletion(history, found, oldest),
             reasons.JOURNAL_GAP_AFTER_COPIES,
         ),
-        (later_fast_commit(past, found), reasons.LATER_FAST_COMMIT),
+        (later_fast_commit(history, found), reasons.LATER_FAST_COMMIT),
         (
-            in_place_write_not_flushed(past, found, ages),
+            in_place_write_not_flushed(history, found, ages),
             reasons.IN_PLACE_WRITE_NOT_FLUSHED,
         ),
         (
@@ -132,19 +132,19 @@ def run_checks(
             & from_disk,
             reasons.EARLY_REWRITE_NOT_FLUSHED,
         ),
-        (may_have_newer_copies(past, found, journaled), reasons.JOURNAL_UNREADABLE),
-        *find_unrecorded(past, found, ages, from_disk),
+        (may_have_newer_copies(history, found, journaled), reasons.JOURNAL_UNREADABLE),
+        *find_unrecorded(history, found, ages, from_disk),
     ]
     return doubts, possible
 
 
-def map_incomplete(past: History, found: Candidates) -> Any:
+def map_incomplete(history: History, found: Candidates) -> Any:
     """The map lacks blocks that i_blocks counts.
 
     A tree block that a deletion of several transactions had cut down on disk reads well and
     has a good checksum. Clusters and values kept in inodes of their own are counted otherwise.
     """
-    superblock, table = past.fs.superblock, past.states.table
+    superblock, table = history.fs.superblock, history.states.table
     if superblock.cluster_ratio > 1 or Incompat.EA_INODE in superblock.features:
         return np.zeros(len(found), bool)
     mapped = np.bincount(found.runs.owner, found.runs.length, len(found))
@@ -155,58 +155,58 @@ def map_incomplete(past: History, found: Candidates) -> Any:
     return kinds & ~found.size_unknown & (counted > mapped)
 
 
-def bitmap_unreadable(past: History, found: Candidates, runs: Runs) -> Any:
+def bitmap_unreadable(history: History, found: Candidates, runs: Runs) -> Any:
     """Blocks of a group whose bitmap cannot be read."""
     doubtful = np.zeros(len(found), bool)
-    doubtful[runs.owner[past.fs.bitmaps.blocks_unknown(runs.physical, runs.length)]] = True
+    doubtful[runs.owner[history.fs.bitmaps.blocks_unknown(runs.physical, runs.length)]] = True
     return doubtful
 
 
-def beyond_evidence(past: History, found: Candidates, runs: Runs) -> Any:
+def beyond_evidence(history: History, found: Candidates, runs: Runs) -> Any:
     """Blocks that the file system has and the evidence lacks."""
     doubtful = np.zeros(len(found), bool)
-    doubtful[runs.owner[runs.physical + runs.length > past.fs.blocks.blocks_count]] = True
+    doubtful[runs.owner[runs.physical + runs.length > history.fs.blocks.blocks_count]] = True
     return doubtful
 
 
-def inode_checksum_bad(past: History, found: Candidates) -> Any:
+def inode_checksum_bad(history: History, found: Candidates) -> Any:
     """States in the log were checked when they were read; those on disk are so here."""
-    superblock = past.fs.superblock
+    superblock = history.fs.superblock
     if not superblock.has_metadata_checksums:
         return np.zeros(len(found), bool)
-    return ~inode_checksums_ok(past.states.table.take(found.state_row), superblock)
+    return ~inode_checksums_ok(history.states.table.take(found.state_row), superblock)
 
 
-def uncommitted_state(past: History, found: Candidates) -> Any:
+def uncommitted_state(history: History, found: Candidates) -> Any:
     """What an interrupted commit says never came to pass; its data may not have been written."""
-    log = past.log
+    log = history.log
     open_ones = [item.order for item in (log.transactions if log else ()) if not item.committed]
-    return np.isin(past.states.tid[found.state_row], open_ones)
+    return np.isin(history.states.tid[found.state_row], open_ones)
 
 
-def later_fast_commit(past: History, found: Candidates) -> Any:
+def later_fast_commit(history: History, found: Candidates) -> Any:
     """Fast commits change files and take blocks; later full commits need not show that."""
-    last = past.last_fast_commit
-    return (found.map_source == JOURNAL) & (past.states.tid[found.state_row] < last)
+    last = history.last_fast_commit
+    return (found.map_source == JOURNAL) & (history.states.tid[found.state_row] < last)
 
 
 def journal_copy_outdated(
-    past: History, found: Candidates, journaled: Mapping[int, tuple[Any, Any]]
+    history: History, found: Candidates, journaled: Mapping[int, tuple[Any, Any]]
 ) -> Any:
     """Content was journaled, and written otherwise under a later mount without data=journal."""
     doubtful = np.zeros(len(found), bool)
-    states, mtime = past.states, past.states.table.mtime
+    states, mtime = history.states, history.states.table.mtime
     for place, (_, tags) in journaled.items():
-        assert past.log is not None
+        assert history.log is not None
         row = int(found.state_row[place])
         first = int(np.searchsorted(states.life, states.life[row]))
         same = first + np.flatnonzero(mtime[first : row + 1] == mtime[row])
-        doubtful[place] = past.log.tags.order[tags].max() < states.tid[same[0]]
+        doubtful[place] = history.log.tags.order[tags].max() < states.tid[same[0]]
     return doubtful
 
 
 def journal_disk_conflict(
-    past: History, found: Candidates, journaled: Mapping[int, tuple[Any, Any]], reuse: BlockReuse
+    history: History, found: Candidates, journaled: Mapping[int, tuple[Any, Any]], reuse: BlockReuse
 ) -> Any:
     """Log and disk tell its bytes differently, although the log was written out.
 
@@ -214,7 +214,7 @@ def journal_disk_conflict(
     a deletion can come before they are written to their place: either may be the right one.
     """
     doubtful = np.zeros(len(found), bool)
-    log = past.log
+    log = history.log
     if not journaled or log is None:
         return doubtful
     known = log.transactions
@@ -227,17 +227,17 @@ def journal_disk_conflict(
     owner, blocks, tags = owner[written_out], blocks[written_out], tags[written_out]
     for start in range(0, len(blocks), BLOCKS_AT_ONCE):
         some = slice(start, start + BLOCKS_AT_ONCE)
-        disk, readable = past.fs.fetch(blocks[some])
+        disk, readable = history.fs.fetch(blocks[some])
         differ = readable & (disk != log.read_copies(tags[some])).any(axis=1)
         doubtful[owner[some][differ]] = True
     return doubtful
 
 
 def journal_data_incomplete(
-    past: History, found: Candidates, runs: Runs, journaled: Mapping[int, tuple[Any, Any]]
+    history: History, found: Candidates, runs: Runs, journaled: Mapping[int, tuple[Any, Any]]
 ) -> Any:
     """Where data is journaled, a deletion keeps what was not yet checkpointed off its place."""
-    files = is_plain_file(past, found)
+    files = is_plain_file(history, found)
     copies, written = _copies(found, journaled), _written_blocks(found, runs)
     usual = 2 * (copies > 0)[files].sum() > (written > 0)[files].sum()
     return files & (copies < written) & ((copies > 0) | usual)
@@ -252,13 +252,13 @@ def _copies(found: Candidates, journaled: Mapping[int, tuple[Any, Any]]) -> Any:
 
 
 def _oldest_copies(
-    past: History, found: Candidates, journaled: Mapping[int, tuple[Any, Any]]
+    history: History, found: Candidates, journaled: Mapping[int, tuple[Any, Any]]
 ) -> Any:
     """Per candidate: order of the oldest of its copies, TID_ON_DISK for none."""
     oldest = np.full(len(found), TID_ON_DISK)
     for place, (_, tags) in journaled.items():
-        assert past.log is not None
-        oldest[place] = past.log.tags.order[tags].min()
+        assert history.log is not None
+        oldest[place] = history.log.tags.order[tags].min()
     return oldest
 
 
@@ -268,11 +268,11 @@ def _written_blocks(found: Candidates, runs: Runs) -> Any:
 
 
 def kept_by_later_version(
-    past: History, found: Candidates, runs: Runs, ownership: Ownership
+    history: History, found: Candidates, runs: Runs, ownership: Ownership
 ) -> Any:
     """An earlier state's blocks that later states of the same life have too."""
     doubtful = np.zeros(len(found), bool)
-    claims, order, life = ownership.logged, past.states.tid, past.states.life
+    claims, order, life = ownership.logged, history.states.tid, history.states.life
     wanted = runs.take(found.superseded[runs.owner])
     mine, other = overlap_pairs(wanted.physical, wanted.length, claims.start, claims.length)
     candidate = wanted.owner[mine]
@@ -283,7 +283,7 @@ def kept_by_later_version(
 
 
 def check_last_block(
-    past: History,
+    history: History,
     found: Candidates,
     runs: Runs,
     journaled: Mapping[int, tuple[Any, Any]],
@@ -298,11 +298,13 @@ def check_last_block(
     are none: somebody used the block within one transaction, which leaves no other trace.
     Source: kernel fs/ext4/inode.c, `ext4_da_should_update_i_disksize`, `ext4_setattr`.
     """
-    table, row, block_size = past.states.table, found.state_row, past.fs.superblock.block_size
+    table, row, block_size = history.states.table, found.state_row, history.fs.superblock.block_size
     size = table.size[row]
     last, end = np.divmod(size - 1, block_size)
     judged = (
-        is_plain_file(past, found) & (size > 0) & has_map(table.mode[row], size, table.flags[row])
+        is_plain_file(history, found)
+        & (size > 0)
+        & has_map(table.mode[row], size, table.flags[row])
     )
     judged &= ~has_journal_copies(found, journaled)
     holds = judged[runs.owner] & ~runs.unwritten & (runs.logical <= last[runs.owner])
@@ -310,9 +312,9 @@ def check_last_block(
     block = held.physical + last[held.owner] - held.logical
     blank, foreign = judged, np.zeros(len(found), bool)
     in_one_go = ages.written_once[row] & ((table.flags[row] & int(InodeFlags.EXTENTS)) != 0)
-    step = max(PREFETCH_BYTES // past.fs.superblock.block_size, 1)
+    step = max(PREFETCH_BYTES // history.fs.superblock.block_size, 1)
     some = [slice(at, at + step) for at in range(0, len(held), step)]
-    read = prefetch_map(lambda part: past.fs.fetch(block[part]), some)
+    read = prefetch_map(lambda part: history.fs.fetch(block[part]), some)
     for part, (rows, readable) in zip(some, read, strict=True):
         owner, used = held.owner[part], _last_used(rows)
         near = np.maximum(end[owner][:, None] - np.arange(MIN_ZERO_PADDING), 0)
@@ -338,59 +340,59 @@ def _last_used(rows: Any) -> Any:
     return np.where(used.any(axis=1), last, -1)
 
 
-def is_plain_file(past: History, found: Candidates) -> Any:
+def is_plain_file(history: History, found: Candidates) -> Any:
     """Regular files of known size, their bytes not encrypted."""
-    table, row = past.states.table, found.state_row
+    table, row = history.states.table, found.state_row
     plain = (table.flags[row] & int(InodeFlags.ENCRYPT)) == 0
     return plain & ((table.mode[row] & 0xF000) == 0x8000) & ~found.size_unknown
 
 
-def _inline(past: History, found: Candidates) -> Any:
+def _inline(history: History, found: Candidates) -> Any:
     """Files whose bytes are in the inode: on disk they stay so until writeback takes blocks.
 
     Source: kernel fs/ext4/inline.c, `ext4_da_convert_inline_data_to_extent`.
     """
-    inline = (past.states.table.flags[found.state_row] & int(InodeFlags.INLINE_DATA)) != 0
-    return is_plain_file(past, found) & inline
+    inline = (history.states.table.flags[found.state_row] & int(InodeFlags.INLINE_DATA)) != 0
+    return is_plain_file(history, found) & inline
 
 
-def in_place_write_not_flushed(past: History, found: Candidates, ages: Ages) -> Any:
+def in_place_write_not_flushed(history: History, found: Candidates, ages: Ages) -> Any:
     """Written in place: only bytes in newly taken blocks are on disk when a state is committed.
 
     Source: kernel fs/ext4/inode.c, `ext4_write_end` and `ext4_map_blocks` (data=ordered).
     """
-    table, states = past.states.table, past.states
+    table, states = history.states.table, history.states
     dirtied = ages.last_in_place_write_row(states.life[found.state_row])[found.state_row]
     recent = ages.may_not_be_flushed(found.state_row, dirtied)
     return (
-        is_plain_file(past, found)
-        & ~_inline(past, found)
+        is_plain_file(history, found)
+        & ~_inline(history, found)
         & (table.size[found.state_row] > 0)
         & recent
     )
 
 
-def changed_after_last_state(past: History, found: Candidates) -> Any:
+def changed_after_last_state(history: History, found: Candidates) -> Any:
     """i_version of the inode, freed or open still, is ahead of the last state with content."""
-    row, version = found.state_row, past.states.table.version
-    after = emptied_state(past, found)
-    return is_plain_file(past, found) & (after >= 0) & (version[after] > version[row])
+    row, version = found.state_row, history.states.table.version
+    after = emptied_state(history, found)
+    return is_plain_file(history, found) & (after >= 0) & (version[after] > version[row])
 
 
-def writeback_in_progress(past: History, found: Candidates, runs: Runs, recent: Any) -> Any:
+def writeback_in_progress(history: History, found: Candidates, runs: Runs, recent: Any) -> Any:
     """Writeback was at work when the state was committed: it sets the size step by step.
 
     It goes on at once where a file is not huge, so that the next transaction shows more of it.
     Source: kernel fs/ext4/inode.c, `mpage_map_and_submit_extent`.
     """
-    row, states = found.state_row, past.states
-    size, block_size = states.table.size[row], past.fs.superblock.block_size
+    row, states = found.state_row, history.states
+    size, block_size = states.table.size[row], history.fs.superblock.block_size
     ends = np.zeros(len(found), np.int64)
     np.maximum.at(ends, runs.owner, runs.logical + runs.length)
     full = (size > 0) & (ends * block_size == size)
-    following = past.next_tid[row]
-    last = past.log.transactions.order.max(initial=0) if past.log else 0
+    following = history.next_tid[row]
+    last = history.log.transactions.order.max(initial=0) if history.log else 0
     at_once = (states.tid[row] >= last) & np.isin(following, [TID_NONE, int(TID_ON_DISK)])
     at_once |= following == states.tid[row] + 1
     going_on = recent & (at_once | (size >= MIN_WRITEBACK_CHUNK))
-    return is_plain_file(past, found) & full & (states.tid[row] != TID_ON_DISK) & going_on
+    return is_plain_file(history, found) & full & (states.tid[row] != TID_ON_DISK) & going_on

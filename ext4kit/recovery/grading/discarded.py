@@ -40,7 +40,7 @@ REGULAR, SYMLINK = 0x8000, 0xA000
 
 
 def find_discarded(
-    past: History, found: Candidates, runs: Runs, marks: BlockFeatures | None
+    history: History, found: Candidates, runs: Runs, marks: BlockFeatures | None
 ) -> tuple[Runs, Runs]:
     """The discarded blocks of all candidates, and those that may be; `owner` is the candidate.
 
@@ -50,26 +50,26 @@ def find_discarded(
     discarded where they fill a unit of the disk.
 
     Args:
-        past: what is known over time.
+        history: what is known over time.
         found: the candidates.
         runs: their blocks up to their size.
         marks: of the free space, where it was read: which free blocks are not zeros.
     """
-    kind = past.states.table.mode[found.state_row] & 0xF000
+    kind = history.states.table.mode[found.state_row] & 0xF000
     judged = np.isin(kind, (REGULAR, SYMLINK)) & ~found.size_unknown
     written = runs.take(judged[runs.owner] & ~runs.unwritten)
     every = np.arange(len(written))
     numbered = Runs(every, written.logical, written.length, written.physical, written.unwritten)
-    zeros = _zeros(past.fs, numbered if marks is None else _outside(numbered, marks))
-    taken = past.fs.bitmaps.blocks_in_use(zeros.physical)  # zeros of another owner
+    zeros = _zeros(history.fs, numbered if marks is None else _outside(numbered, marks))
+    taken = history.fs.bitmaps.blocks_in_use(zeros.physical)  # zeros of another owner
     zeros = zeros.take(~taken)
     whole = zeros.length == written.length[zeros.owner]
-    by_default = past.fs.superblock.default_mount_options & MOUNTED_WITH_DISCARD
+    by_default = history.fs.superblock.default_mount_options & MOUNTED_WITH_DISCARD
     certain = np.ones(len(zeros), bool)
     if not by_default and whole.sum() < MANY * len(written):
-        certain = whole | _reach_beyond(past.fs, written, zeros)
+        certain = whole | _reach_beyond(history.fs, written, zeros)
     possible = zeros.take(~certain)
-    possible = possible.take(_fill_units(past.fs, written, possible))
+    possible = possible.take(_fill_units(history.fs, written, possible))
     parts = zeros.take(certain), possible
     discarded, possible = (replace(part, owner=written.owner[part.owner]) for part in parts)
     return discarded, possible

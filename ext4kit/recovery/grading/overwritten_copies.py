@@ -19,40 +19,43 @@ BLOCKS_AT_ONCE = 4096
 
 
 def are_contradicted(
-    past: History, journaled: Mapping[int, tuple[Any, Any]], death: Any, taken: tuple[Any, Any, Any]
+    history: History,
+    journaled: Mapping[int, tuple[Any, Any]],
+    death: Any,
+    taken: tuple[Any, Any, Any],
 ) -> Any:
     """Candidates of which the disk contradicts a copy; bool (n,).
 
     Args:
-        past: of the file system.
+        history: of the file system.
         journaled: per candidate: (blocks that ascend, rows of the log's tags).
         death: per candidate: the order of its deletion.
         taken: (candidate, start, length) of blocks that others had later, whose bytes say nothing.
     """
     found = np.zeros(len(death), bool)
-    if not journaled or past.log is None or past.history is None:
+    if not journaled or history.log is None or history.copies is None:
         return found
     blocks, tags = (np.concatenate(part) for part in zip(*journaled.values(), strict=True))
     candidate = np.repeat(list(journaled), [len(each) for each, _ in journaled.values()])
-    orders = np.zeros(len(past.log.tags), np.int64)
-    orders[past.history.tag_rows] = past.history.tids
-    kept = _came_home(past, orders[tags], death[candidate])
+    orders = np.zeros(len(history.log.tags), np.int64)
+    orders[history.copies.tag_rows] = history.copies.tids
+    kept = _came_home(history, orders[tags], death[candidate])
     owner, start, length = taken
     mine, place = overlap_pairs(start, length, blocks, np.ones(len(blocks), np.int64))
     kept[place[owner[mine] == candidate[place]]] = False
     rows = np.flatnonzero(kept)
     for at in range(0, len(rows), BLOCKS_AT_ONCE):
         some = rows[at : at + BLOCKS_AT_ONCE]
-        home, readable = past.fs.fetch(blocks[some])
-        other = (home != past.log.read_copies(tags[some])).any(axis=1)
+        home, readable = history.fs.fetch(blocks[some])
+        other = (home != history.log.read_copies(tags[some])).any(axis=1)
         other &= readable & home.any(axis=1)  # zeros: discarded since
         found[candidate[some[other]]] = True
     return found
 
 
-def _came_home(past: History, order: Any, death: Any) -> Any:
+def _came_home(history: History, order: Any, death: Any) -> Any:
     """Whether an unmount lies between a copy and the deletion; bool (n,)."""
-    breaks = past.gaps
+    breaks = history.gaps
     before, after = breaks.tid_before[breaks.unmounted], breaks.tid_after[breaks.unmounted]
     if not len(before):
         return np.zeros(len(order), bool)

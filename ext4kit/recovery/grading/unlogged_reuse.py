@@ -24,12 +24,12 @@ UNMOUNT_TID_STEP = 2  # ids from the last transaction to what an unmount leaves 
 
 
 def check_unlogged_reuse(
-    past: History, found: Candidates, runs: Runs, ages: Ages, files: Any
+    history: History, found: Candidates, runs: Runs, ages: Ages, files: Any
 ) -> list[tuple[Any, Reason]]:
     """Reasons that let a candidate be consistent at most.
 
     Args:
-        past: what is known over time.
+        history: what is known over time.
         found: the candidates.
         runs: their blocks up to their size.
         ages: what happened between the states.
@@ -38,93 +38,95 @@ def check_unlogged_reuse(
     Returns:
         As `find_unrecorded`.
     """
-    tids = np.union1d(_tids_of_unseen(past, ages), _tids_of_writes(past))
+    tids = np.union1d(_tids_of_unseen(history, ages), _tids_of_writes(history))
     mapped = np.bincount(runs.owner, minlength=len(found)) > 0
-    links = (past.states.table.mode[found.state_row] & 0xF000) == 0xA000
+    links = (history.states.table.mode[found.state_row] & 0xF000) == 0xA000
     contents = (files | links) & mapped
     return [
         (
-            journal_restarted(past, found),
+            journal_restarted(history, found),
             reasons.JOURNAL_RESTARTED,
         ),
         (
-            journal_gap_before_deletion(past, found, past.states.tid[found.state_row]),
+            journal_gap_before_deletion(history, found, history.states.tid[found.state_row]),
             reasons.JOURNAL_GAP_BEFORE_DELETION,
         ),
         (
-            journal_gap_after(past, found) & contents,
+            journal_gap_after(history, found) & contents,
             reasons.JOURNAL_GAP_AFTER,
         ),
-        (unclean_shutdown_after(past, found) & contents, reasons.UNCLEAN_SHUTDOWN),
-        (_allocated_after(past, found, runs, tids) & contents, reasons.UNLOGGED_REUSE),
+        (unclean_shutdown_after(history, found) & contents, reasons.UNCLEAN_SHUTDOWN),
+        (_allocated_after(history, found, runs, tids) & contents, reasons.UNLOGGED_REUSE),
     ]
 
 
-def journal_gap_after(past: History, found: Candidates) -> Any:
+def journal_gap_after(history: History, found: Candidates) -> Any:
     """Transactions that came after the state were overwritten, older ones were not."""
-    order = past.states.tid[found.state_row]
-    return (found.map_source == JOURNAL) & past.gaps.any_lost_between(
+    order = history.states.tid[found.state_row]
+    return (found.map_source == JOURNAL) & history.gaps.any_lost_between(
         order, np.full(len(order), TID_ON_DISK)
     )
 
 
-def journal_gap_before_deletion(past: History, found: Candidates, order: Any) -> Any:
+def journal_gap_before_deletion(history: History, found: Candidates, order: Any) -> Any:
     """Transactions between an order of each candidate and its next state were overwritten."""
-    following = past.next_tid[found.state_row]
+    following = history.next_tid[found.state_row]
     until = np.where(following == TID_NONE, TID_ON_DISK, following)
-    return (found.map_source == JOURNAL) & past.gaps.any_lost_between(order, until)
+    return (found.map_source == JOURNAL) & history.gaps.any_lost_between(order, until)
 
 
-def journal_restarted(past: History, found: Candidates) -> Any:
+def journal_restarted(history: History, found: Candidates) -> Any:
     """States of a time before the log was made to count from a lower number."""
-    order = past.states.tid[found.state_row]
-    return (found.map_source == JOURNAL) & (order >= past.gaps.restarted_at) & (order < UNREPLAYED)
+    order = history.states.tid[found.state_row]
+    return (
+        (found.map_source == JOURNAL) & (order >= history.gaps.restarted_at) & (order < UNREPLAYED)
+    )
 
 
-def unclean_shutdown_after(past: History, found: Candidates) -> Any:
+def unclean_shutdown_after(history: History, found: Candidates) -> Any:
     """Blocks that were free at a power cut."""
-    log = past.log
+    log = history.log
     if log is None or not len(log.transactions):
         return np.zeros(len(found), bool)
-    last = past.gaps.tid_before[~past.gaps.unmounted].max(initial=TID_NONE)
+    last = history.gaps.tid_before[~history.gaps.unmounted].max(initial=TID_NONE)
     as_unmounted = log.superblock.sequence - log.transactions.order[-1] == UNMOUNT_TID_STEP
-    as_unmounted &= not log.needs_recovery and not past.live_copy
+    as_unmounted &= not log.needs_recovery and not history.live_copy
     commit = int(log.transactions.commit_time_ns[-1])
-    if not as_unmounted or _fsck_ran_after(past, commit) or _mounted_since(past, commit):
+    if not as_unmounted or _fsck_ran_after(history, commit) or _mounted_since(history, commit):
         last = TID_ON_DISK
     return (found.freed_tid <= last) & (found.freed_tid != TID_NONE)
 
 
-def _fsck_ran_after(past: History, commit: int) -> bool:
+def _fsck_ran_after(history: History, commit: int) -> bool:
     """Whether e2fsck was at work after the last commit: it leaves a log as an unmount does."""
-    superblock = past.fs.superblock
+    superblock = history.fs.superblock
     checked = superblock.check_time != superblock.mkfs_time
     return checked and (superblock.check_time + 1) * NANOSECONDS > commit
 
 
-def _mounted_since(past: History, commit: int) -> bool:
+def _mounted_since(history: History, commit: int) -> bool:
     """Whether a later mount than that of the last commit left no transaction.
 
     It may have come after a power cut: a recovery leaves the log as an unmount does.
     """
-    superblock, mounts = past.fs.superblock, past.mounts
-    session = past.gaps.tid_after.max(initial=TID_NONE)
+    superblock, mounts = history.fs.superblock, history.mounts
+    session = history.gaps.tid_after.max(initial=TID_NONE)
     if mounts is not None and len(mounts) and mounts.tid[-1] >= session:
         return int(mounts.counts(np.array([-1])).item()) != superblock.mount_count
     return superblock.mount_time * NANOSECONDS > commit
 
 
-def _allocated_after(past: History, found: Candidates, runs: Runs, tids: Any) -> Any:
+def _allocated_after(history: History, found: Candidates, runs: Runs, tids: Any) -> Any:
     """Candidates (bool) with blocks of a group whose bitmap one of these later tids logged."""
     doubtful = np.zeros(len(found), bool)
-    superblock, history = past.fs.superblock, past.history
-    if history is None or not len(runs):
+    superblock, copies = history.fs.superblock, history.copies
+    if copies is None or not len(runs):
         return doubtful
-    by_block = np.argsort(past.fs.groups.block_bitmap)
-    logged = np.isin(history.blocks, past.fs.groups.block_bitmap) & np.isin(history.tids, tids)
-    slot = np.searchsorted(past.fs.groups.block_bitmap[by_block], history.blocks[logged])
-    latest = np.full(len(past.fs.groups), TID_NONE)
-    np.maximum.at(latest, by_block[slot], history.tids[logged])
+    by_block = np.argsort(history.fs.groups.block_bitmap)
+    logged = np.isin(copies.blocks, history.fs.groups.block_bitmap) & np.isin(copies.tids, tids)
+    slot = np.searchsorted(history.fs.groups.block_bitmap[by_block], copies.blocks[logged])
+    latest = np.full(len(history.fs.groups), TID_NONE)
+    np.maximum.at(latest, by_block[slot], copies.tids[logged])
     last = len(latest) - 1
     first, end = (
         np.clip((block - superblock.first_data_block) // superblock.blocks_per_group, 0, last)
@@ -132,25 +134,25 @@ def _allocated_after(past: History, found: Candidates, runs: Runs, tids: Any) ->
     )
     row, position = expand(end - first + 1)
     death = np.where(
-        found.freed_tid == TID_ON_DISK, past.states.tid[found.state_row], found.freed_tid
+        found.freed_tid == TID_ON_DISK, history.states.tid[found.state_row], found.freed_tid
     )
     taken = latest[first[row] + position] > death[runs.owner[row]]
     doubtful[runs.owner[row[taken]]] = True
     return doubtful & (found.freed_tid != TID_NONE)
 
 
-def _tids_of_writes(past: History) -> Any:
+def _tids_of_writes(history: History) -> Any:
     """Tids in which linked files were created or written, and those that follow each.
 
     A file that takes blocks past the page cache and gives them back by a hole within the tick of
     its last change is in the log as that change left it.
     """
-    written = past.writes.written
-    known = past.log.transactions.order if past.log is not None else written
+    written = history.writes.written
+    known = history.log.transactions.order if history.log is not None else written
     return np.union1d(written, np.intersect1d(written + 1, known))
 
 
-def _tids_of_unseen(past: History, ages: Ages) -> Any:
+def _tids_of_unseen(history: History, ages: Ages) -> Any:
     """Tids in which regular files were deleted that had blocks which no state maps.
 
     Of one that no state shows linked, the freed inode tells that it had blocks: freeing them
@@ -158,7 +160,7 @@ def _tids_of_unseen(past: History, ages: Ages) -> Any:
     waited for blocks, when i_version says that it went on, and when the kernel did not count that:
     it counts no change in the tick of the one before.
     """
-    states, table = past.states, past.states.table
+    states, table = history.states, history.states.table
     freed = (table.links_count == 0) & ~states.describes_content & ((table.mode & 0xF000) == 0x8000)
     alone = ~ages.follows & ((table.mtime == table.ctime) | ages.version_is_counted)
     waited = ages.follows & np.roll(ages.may_await_allocation & ~ages.are_flushed, 1)

@@ -31,20 +31,20 @@ def on_unreadable_media(blocks: BlockReader, runs: Runs, count: int) -> Any:
 
 
 def may_have_newer_copies(
-    past: History, found: Candidates, journaled: Mapping[int, tuple[Any, Any]]
+    history: History, found: Candidates, journaled: Mapping[int, tuple[Any, Any]]
 ) -> Any:
     """Per candidate (bool): transactions behind its journaled bytes are damaged, up to its state.
 
     Args:
-        past: what is known over time.
+        history: what is known over time.
         found: the candidates.
         journaled: (blocks, log copies) of candidates whose content went through the log.
     """
     newer = np.zeros(len(found), bool)
-    if past.log is None or not journaled:
+    if history.log is None or not journaled:
         return newer
     places = np.fromiter(journaled, np.int64)
-    order = past.log.tags.order
+    order = history.log.tags.order
     oldest = np.array([order[copies].min() for _, copies in journaled.values()], np.int64)
-    newer[places] = past.gaps.any_damaged(oldest, past.states.tid[found.state_row[places]])
+    newer[places] = history.gaps.any_damaged(oldest, history.states.tid[found.state_row[places]])
     return newer

@@ -19,12 +19,12 @@ from ext4kit.recovery.grading.writes import Ages
 
 
 def find_unrecorded(
-    past: History, found: Candidates, ages: Ages, from_disk: Any
+    history: History, found: Candidates, ages: Ages, from_disk: Any
 ) -> list[tuple[Any, Reason]]:
     """What keeps a file from the grade intact although all records agree.
 
     Args:
-        past: what is known over time.
+        history: what is known over time.
         found: the candidates.
         ages: what happened between the states.
         from_disk: bool, regular files that are not read from the journal alone.
@@ -32,10 +32,10 @@ def find_unrecorded(
     Returns:
         (per candidate (bool), why) pairs.
     """
-    files = (past.states.table.mode[found.state_row] & 0xF000) == 0x8000
-    if past.log is None or not len(past.log.transactions):
+    files = (history.states.table.mode[found.state_row] & 0xF000) == 0x8000
+    if history.log is None or not len(history.log.transactions):
         return [(files, reasons.NO_JOURNAL)]
-    after = freed_state(past, found)
+    after = freed_state(history, found)
     freed, recent = (
         after != TID_NONE,
         ages.may_not_be_flushed(found.state_row, ages.last_write_row[found.state_row]),
@@ -49,27 +49,27 @@ def find_unrecorded(
     ]
 
 
-def freed_state(past: History, found: Candidates) -> Any:
+def freed_state(history: History, found: Candidates) -> Any:
     """Row of the state that shows each candidate freed, no other content in between; else -1.
 
     Inline data stay in the freed inode: its state is the candidate's own.
     """
-    states, row = past.states, found.state_row
-    count, ends = np.cumsum(states.describes_content), np.flatnonzero(past.are_freed)
+    states, row = history.states, found.state_row
+    count, ends = np.cumsum(states.describes_content), np.flatnonzero(history.are_freed)
     after = np.append(ends, TID_NONE)[np.searchsorted(ends, row, side="right")]
     freed = (states.life[after] == states.life[row]) & (count[after] == count[row])
     freed &= after != TID_NONE
     inline = (states.table.flags[row] & int(InodeFlags.INLINE_DATA)) != 0
-    inline &= past.are_freed[row] & (row > 0) & (states.life[row - 1] == states.life[row])
+    inline &= history.are_freed[row] & (row > 0) & (states.life[row - 1] == states.life[row])
     return np.where(freed, after, np.where(inline, row, TID_NONE))
 
 
-def emptied_state(past: History, found: Candidates) -> Any:
+def emptied_state(history: History, found: Candidates) -> Any:
     """Row of each life's last state, where that is behind the candidate's own and empty; else -1.
 
     It is freed, or without links and open still.
     """
-    states, row = past.states, found.state_row
+    states, row = history.states, found.state_row
     last = np.searchsorted(states.life, states.life[row], side="right") - 1
     count = np.cumsum(states.describes_content)
     empty = (last > row) & (states.table.links_count[last] == 0) & (count[last] == count[row])

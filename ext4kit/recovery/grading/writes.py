@@ -29,11 +29,11 @@ FIRST_TID = 2  # the id of the first transaction of a log that was just made
 
 
 class Ages:
-    """What happened between the states of a past; all columns are per state."""
+    """What happened between the recorded states; all columns are per state."""
 
-    def __init__(self, past: History) -> None:
-        self.past = past
-        self.states = past.states
+    def __init__(self, history: History) -> None:
+        self.history = history
+        self.states = history.states
 
     # -- between two states of a life -----------------------------------------------------
 
@@ -58,7 +58,7 @@ class Ages:
         The state itself or an earlier one shows counts, and no file was written without one
         between the mount and the unmount.
         """
-        writes, breaks = self.past.writes, self.past.gaps
+        writes, breaks = self.history.writes, self.history.gaps
         session = breaks.first_gap_after(self.states.tid)
         first = breaks.first_gap_after(writes.counted[:1])  # none where none is known
         shown = self.version_is_counted | (session[:, None] >= first).any(axis=1)
@@ -122,7 +122,7 @@ class Ages:
     @cached_property
     def _size_grew(self) -> Any:
         """It grew since the state before, and not because writeback came further (bool)."""
-        table, block_size = self.states.table, self.past.fs.superblock.block_size
+        table, block_size = self.states.table, self.history.fs.superblock.block_size
         size, blocks = np.roll(table.size, 1), np.roll(table.blocks, 1)
         grew = self.follows & (table.size > size) & (size > 0)
         return grew & ((size % block_size != 0) | (table.blocks == blocks))
@@ -146,7 +146,7 @@ class Ages:
         states = self.states
         rows = np.flatnonzero(self.may_have_written & np.isin(states.life, lives))
         rows = rows[states.describes_content[rows] & states.describes_content[rows - 1]]
-        before, after = self.past.map_states(rows - 1).runs, self.past.map_states(rows).runs
+        before, after = self.history.map_states(rows - 1).runs, self.history.map_states(rows).runs
         found = np.zeros(len(states), bool)
         found[rows] = owners_sharing_blocks(before, after, len(rows))
         return found
@@ -175,7 +175,7 @@ class Ages:
         The kernel does not count a change at the time of the one before.
         """
         grain = np.where(self._whole_second_times, NANOSECONDS, 1)
-        begins = self.past.begun(self.states.tid) // grain
+        begins = self.history.begun(self.states.tid) // grain
         return self.follows & (np.roll(self.states.table.ctime, 1) // grain >= begins)
 
     # -- times ----------------------------------------------------------------------------
@@ -242,33 +242,33 @@ class Ages:
     @property
     def _journal_start_time(self) -> int:
         """Of what was made after that the log has all states (ns)."""
-        log = self.past.log
+        log = self.history.log
         times = self._commit_times[self._commit_times >= 0]
         if log is None or not len(times):
             return 0
-        oldest, made = int(times[0]), self.past.fs.superblock.mkfs_time * NANOSECONDS
+        oldest, made = int(times[0]), self.history.fs.superblock.mkfs_time * NANOSECONDS
         from_the_start = log.transactions.order[0] <= FIRST_TID and oldest - made < MINUTE
         return oldest - COMMIT_INTERVAL if from_the_start else oldest
 
     @property
     def _commit_times(self) -> Any:
-        log = self.past.log
+        log = self.history.log
         return log.transactions.commit_time_ns if log else np.zeros(0, np.int64)
 
     @cached_property
     def _state_end_time(self) -> Any:
         """When a state was gone at the latest: freed, another one in its place, the log's end."""
-        states, log = self.states, self.past.log
+        states, log = self.states, self.history.log
         times, far = self._commit_times, np.iinfo(np.int64).max
         stop = int(times.max(initial=0))
         dtime = np.append(states.table.dtime[1:], 0)[: len(states)]
-        freed = np.append(self.follows[1:] & self.past.are_freed[1:], False)[: len(states)]
+        freed = np.append(self.follows[1:] & self.history.are_freed[1:], False)[: len(states)]
         if log is None:
             return (states.table.dtime + 1) * NANOSECONDS
         gone = np.where(freed, (dtime + 1) * NANOSECONDS, far)
         if not len(log.transactions):
             return np.minimum(gone, stop)
-        row = log.transactions.row_of(self.past.next_tid)
+        row = log.transactions.row_of(self.history.next_tid)
         known = (row >= 0) & (times[row] >= 0)
         return np.minimum(gone, np.where(known, times[row], stop))
 
@@ -281,11 +281,11 @@ class Ages:
             rows: the states.
             changed: row of the state that shows each one's last change, -1 for none.
         """
-        states, breaks = self.states, self.past.gaps
-        gone, following = self._state_end_time[rows], self.past.next_tid[rows]
+        states, breaks = self.states, self.history.gaps
+        gone, following = self._state_end_time[rows], self.history.next_tid[rows]
         following = np.where(following == TID_NONE, TID_ON_DISK, following)
         freed = self._freed[rows]
-        dated = (freed >= 0) & self.past.are_freed[freed]
+        dated = (freed >= 0) & self.history.are_freed[freed]
         gone = np.where(dated, (states.table.dtime[freed] + 1) * NANOSECONDS, gone)
         following = np.where(freed >= 0, states.tid[freed], following)
         if len(breaks.tid_before):

@@ -45,26 +45,26 @@ class FreedRuns(Table):
     last_used_tid: Int64s
 
 
-def find_freed_runs(past: History) -> FreedRuns:
+def find_freed_runs(history: History) -> FreedRuns:
     """What the log's copies of block bitmaps tell of blocks that were freed."""
     parts = []
-    history = past.history
-    if history is not None:
-        homes = past.fs.groups.block_bitmap
-        rows = np.flatnonzero(np.isin(history.blocks, homes))
-        step = max(history.log.reader.chunk, 2)
+    logged = history.copies
+    if logged is not None:
+        homes = history.fs.groups.block_bitmap
+        rows = np.flatnonzero(np.isin(logged.blocks, homes))
+        step = max(logged.log.reader.chunk, 2)
         for at in range(0, len(rows), step - 1):
-            parts.append(_bitmap_differences(past, rows[at : at + step]))
+            parts.append(_bitmap_differences(history, rows[at : at + step]))
     freed = FreedRuns.concat(parts)
     return freed.take(np.lexsort((freed.start, freed.order)))
 
 
-def _bitmap_differences(past: History, rows: Any) -> FreedRuns:
+def _bitmap_differences(history: History, rows: Any) -> FreedRuns:
     """What is free in a copy of a bitmap and in use in the one before."""
-    history, superblock = past.history, past.fs.superblock
-    assert history is not None
-    blocks, orders = history.blocks[rows], history.tids[rows]
-    copies = history.log.read_copies(history.tag_rows[rows])
+    logged, superblock = history.copies, history.fs.superblock
+    assert logged is not None
+    blocks, orders = logged.blocks[rows], logged.tids[rows]
+    copies = logged.log.read_copies(logged.tag_rows[rows])
     pairs = np.flatnonzero(blocks[1:] == blocks[:-1])
     gone = copies[pairs] & ~copies[pairs + 1]
     kept = gone.any(axis=1)
@@ -73,8 +73,8 @@ def _bitmap_differences(past: History, rows: Any) -> FreedRuns:
     edge = np.diff(bits.astype(np.int8), axis=1, prepend=0, append=0)
     row, start = np.nonzero(edge == 1)
     end = np.nonzero(edge == -1)[1]
-    by_home = np.argsort(past.fs.groups.block_bitmap, kind="stable")
-    homes = past.fs.groups.block_bitmap[by_home]
+    by_home = np.argsort(history.fs.groups.block_bitmap, kind="stable")
+    homes = history.fs.groups.block_bitmap[by_home]
     group = by_home[np.searchsorted(homes, blocks[pairs])]
     ratio = superblock.cluster_ratio
     first = first_block(superblock, 0) + group[row] * superblock.blocks_per_group
@@ -86,25 +86,25 @@ def _bitmap_differences(past: History, rows: Any) -> FreedRuns:
     )
 
 
-def runs_of_sole_freed_inode(past: History, freed: FreedRuns, metadata: Any) -> tuple[Any, Runs]:
+def runs_of_sole_freed_inode(history: History, freed: FreedRuns, metadata: Any) -> tuple[Any, Runs]:
     """Deleted lives that alone can have had what their transaction freed.
 
     Args:
-        past: the lives.
+        history: the lives.
         freed: what `find_freed_runs` gave.
         metadata: int64, free blocks that hold metadata: they are left out.
 
     Returns:
         (life (n,), runs: `owner` is the row in it, file blocks in order of the disk).
     """
-    states, none = past.states, np.zeros(0, np.int64)
+    states, none = history.states, np.zeros(0, np.int64)
     nothing = Runs.empty()
     if not len(states) or not len(freed):
         return none, nothing
-    lost = np.flatnonzero((past.last_content_row < 0) & ~past.is_allocated)
+    lost = np.flatnonzero((history.last_content_row < 0) & ~history.is_allocated)
     first = np.searchsorted(states.life, lost)
     order = states.tid[first]
-    window = _windows(past, order)
+    window = _windows(history, order)
     died = states.table.dtime[first] * NANOSECONDS
     there = (
         (died >= window - _DTIME_TOLERANCE) & (window > 0) & (states.table.links_count[first] == 0)
@@ -114,36 +114,36 @@ def runs_of_sole_freed_inode(past: History, freed: FreedRuns, metadata: Any) -> 
     lost, order = lost[there], order[there]
     found, count = np.unique(order, return_counts=True)
     single = found[count == 1]
-    single = single[~np.isin(single, _ambiguous_tids(past, single))]
+    single = single[~np.isin(single, _ambiguous_tids(history, single))]
     kept = np.isin(order, single)
     lost, order = lost[kept], order[kept]
     sort = np.argsort(order)
-    return _unexplained_runs(past, freed, lost[sort], order[sort], metadata)
+    return _unexplained_runs(history, freed, lost[sort], order[sort], metadata)
 
 
-def _windows(past: History, orders: Any) -> Any:
+def _windows(history: History, orders: Any) -> Any:
     """When the transaction before each order was committed, ns; 0 where that is not known."""
-    times = past.commit_times
+    times = history.commit_times
     known, place = np.unique(orders, return_inverse=True)
     return np.array([times.get(order - 1, 0) for order in known.tolist()], np.int64)[place]
 
 
-def _ambiguous_tids(past: History, orders: Any) -> Any:
+def _ambiguous_tids(history: History, orders: Any) -> Any:
     """Those of the transactions in which others may have lost blocks.
 
     Such a file changed in the transaction, was older, and the log does not show that it had no
     more before.
     """
-    if past.history is None or not len(orders):
+    if history.copies is None or not len(orders):
         return orders
     unsure: list[Any] = [np.zeros(0, np.int64)]
-    for versions in inode_version_batches(past.fs, past.history):
-        table = parse_inodes(versions.rows, versions.number, past.fs.superblock)
-        unsure.append(_may_have_lost_blocks(past, table, versions.order, orders))
+    for versions in inode_version_batches(history.fs, history.copies):
+        table = parse_inodes(versions.rows, versions.number, history.fs.superblock)
+        unsure.append(_may_have_lost_blocks(history, table, versions.order, orders))
     return np.unique(np.concatenate(unsure))
 
 
-def _may_have_lost_blocks(past: History, table: InodeTable, order: Any, orders: Any) -> Any:
+def _may_have_lost_blocks(history: History, table: InodeTable, order: Any, orders: Any) -> Any:
     """The orders at which an inode of a piece may have lost blocks and lived on.
 
     One that was made then may have the number of another that went with all that it had.
@@ -152,17 +152,17 @@ def _may_have_lost_blocks(past: History, table: InodeTable, order: Any, orders: 
     sort = np.lexsort((order, table.number))
     same = table.number[sort[1:]] == table.number[sort[:-1]]
     size_before[sort[1:][same]] = table.size[sort[:-1][same]]
-    window = _windows(past, order) - _DTIME_TOLERANCE
+    window = _windows(history, order) - _DTIME_TOLERANCE
     changed = np.isin(order, orders) & (table.links_count > 0) & (table.ctime >= window)
     changed &= ((table.mode & 0xF000) == 0x8000) & (table.crtime < window)
     shorter = changed & ((size_before < 0) | (size_before > table.size))
-    began = _windows(past, order)
+    began = _windows(history, order)
     made = np.isin(order, orders) & (table.links_count > 0) & (table.crtime >= began)
     return order[shorter | made]
 
 
 def _unexplained_runs(
-    past: History, freed: FreedRuns, lives: Any, orders: Any, metadata: Any
+    history: History, freed: FreedRuns, lives: Any, orders: Any, metadata: Any
 ) -> tuple[Any, Runs]:
     """What was freed in the orders, less what known states had before.
 
@@ -173,8 +173,8 @@ def _unexplained_runs(
     mine = np.isin(freed.order, orders)
     row, position = expand(np.where(mine, freed.length, 0))
     owner, block = place[row], freed.start[row] + position
-    used = past.fs.bitmaps.blocks_in_use(block)
-    known = _had_before(past, block, orders[owner], used)
+    used = history.fs.bitmaps.blocks_in_use(block)
+    known = _had_before(history, block, orders[owner], used)
     kept = ~known & ~np.isin(block, metadata)
     owner, block, used = owner[kept], block[kept], used[kept]
     spoilt = np.unique(owner[used])
@@ -191,17 +191,17 @@ def _unexplained_runs(
     return lives[has], Runs(owner[start], logical, length, block[start], written)
 
 
-def _had_before(past: History, block: Any, order: Any, used: Any) -> Any:
+def _had_before(history: History, block: Any, order: Any, used: Any) -> Any:
     """Per freed block (bool): a state of a known life had it before, as content or in its tree.
 
     One that is seen only since the block was freed (`order`) took it later; so did one that the
     disk alone shows where the block is in use, as it was free in between.
     """
-    rows = np.flatnonzero(past.states.describes_content)
-    maps = past.map_states(rows)
+    rows = np.flatnonzero(history.states.describes_content)
+    maps = history.map_states(rows)
     start = np.concatenate([maps.runs.physical, maps.tree_blocks[1]])
     length = np.concatenate([maps.runs.length, np.ones(len(maps.tree_blocks[1]), np.int64)])
-    seen = past.states.tid[rows][np.concatenate([maps.runs.owner, maps.tree_blocks[0]])]
+    seen = history.states.tid[rows][np.concatenate([maps.runs.owner, maps.tree_blocks[0]])]
     sort = np.lexsort((seen, length, start))  # of the states that have a run the first one counts
     sort = sort[starts_group(start[sort], length[sort])]
     mine, theirs = overlap_pairs(block, np.ones(len(block), np.int64), start[sort], length[sort])

@@ -94,16 +94,16 @@ class RebuiltMaps:
         )
 
 
-def from_extent_maps(past: History, found: ExtentMaps) -> RebuiltMaps:
+def from_extent_maps(history: History, found: ExtentMaps) -> RebuiltMaps:
     """What extent leaves give for the dead: for lives without a whole state, and for nobody.
 
     Maps of lives that live or that a whole state describes are left out.
     """
     known = found.number > 0
-    life = np.where(known, life_of(past, found.number, np.where(known, found.generation, 0)), -1)
+    life = np.where(known, life_of(history, found.number, np.where(known, found.generation, 0)), -1)
     described = np.zeros(len(found), bool)
-    if past.instance_count:
-        described = (life >= 0) & ((past.last_content_row >= 0) | past.is_allocated)[life]
+    if history.instance_count:
+        described = (life >= 0) & ((history.last_content_row >= 0) | history.is_allocated)[life]
     doubts = [
         (found.damaged, reasons.REBUILT_MAP_INCOMPLETE),
         (found.earlier, reasons.REBUILT_MAP_OLDER),
@@ -114,21 +114,21 @@ def from_extent_maps(past: History, found: ExtentMaps) -> RebuiltMaps:
     return maps.take(~found.alive & ~described & (found.size > 0))
 
 
-def from_freed_blocks(past: History, space: UnallocatedSpace, metadata: Any) -> RebuiltMaps:
+def from_freed_blocks(history: History, space: UnallocatedSpace, metadata: Any) -> RebuiltMaps:
     """What the bitmaps in the log give for files without a whole state.
 
     Several runs could follow each other in any order: they are taken where the root of the freed
     inode tells the order.
 
     Args:
-        past: the lives.
+        history: the lives.
         space: whose blocks are read.
         metadata: int64, free blocks that are known to hold metadata, no content.
     """
-    life, runs = runs_of_sole_freed_inode(past, find_freed_runs(past), metadata)
+    life, runs = runs_of_sole_freed_inode(history, find_freed_runs(history), metadata)
     none = np.zeros(0, np.int64)
-    rows = np.searchsorted(past.states.life, life, side="right") - 1
-    table = past.states.table.take(rows)
+    rows = np.searchsorted(history.states.life, life, side="right") - 1
+    table = history.states.table.take(rows)
     starts, count = stale_extent_starts(table)
     several, fits, alike = order_by_extent_starts(runs, starts, count)
     single = np.bincount(runs.owner, minlength=len(life)) == 1

@@ -377,8 +377,8 @@ def event_traits(event: Event, made: int | None) -> set[Trait]:
         return {Trait.EMPTY}
     if event.kind is EventKind.TIMES and event.time is not None and made is not None:
         mtime = int(event.new["mtime"])
-        late, past = event.time - made > AGE, mtime < made - AGE
-        return {Trait.AGED} if late and past and mtime != event.old["mtime"] else set()
+        late, history = event.time - made > AGE, mtime < made - AGE
+        return {Trait.AGED} if late and history and mtime != event.old["mtime"] else set()
     return set()
 
 

@@ -27,7 +27,7 @@ class Seen:
     image: Path
     truth: Truth
     fs: FileSystem
-    past: History
+    history: History
     space: UnallocatedSpace
     structures: MetadataBlocks
     owners: SeedIndex
@@ -43,12 +43,12 @@ Scenes = Callable[[str], Seen]
 def look_at(image: Path, truth: Truth) -> Seen:
     """Open an image and look through its free space and its log."""
     fs = ext4kit.open(str(image)).volume().filesystem()
-    past = History(fs)
-    space = UnallocatedSpace(past)
+    history = History(fs)
+    space = UnallocatedSpace(history)
     looks = [metadata_scanner(fs.superblock)]
     found = MetadataBlocks.concat([one for (one,) in scan(space, looks)])
     found = number_inode_blocks(fs, space, found)
-    return Seen(image, truth, fs, past, space, found, index_known_inodes(past, space, found))
+    return Seen(image, truth, fs, history, space, found, index_known_inodes(history, space, found))
 
 
 @pytest.fixture(scope="session")

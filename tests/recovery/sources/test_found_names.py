@@ -32,8 +32,8 @@ NAMES = [
 def _named(seen: Seen) -> list[tuple[FileTruth, KnownName]]:
     every = np.ones(seen.fs.superblock.inodes_count + 1, bool)
     found = find_directory_entries(seen.space, seen.structures, seen.owners, every)
-    paths = FoundEntryPaths(seen.past, NameHistory(seen.past), found)
-    pairs = zip(seen.past.number.tolist(), seen.past.generation.tolist(), strict=True)
+    paths = FoundEntryPaths(seen.history, NameHistory(seen.history), found)
+    pairs = zip(seen.history.number.tolist(), seen.history.generation.tolist(), strict=True)
     lives = {pair: life for life, pair in enumerate(pairs)}
     named = []
     for one in seen.truth.files:
@@ -81,11 +81,11 @@ def test_a_directory_that_may_have_moved_since_gives_no_path(tmp_path: Path, mov
             time.sleep(0.05)  # the kernel's clock for times of files moves in ticks
             (root / "folder").rename(root / "elsewhere")
     disk.forget()
-    past = History(disk.file_system())
+    history = History(disk.file_system())
     directory, life, bearer, kind, order = np.array([[folder], [number], [child], [1], [-1]])
     entry = FoundEntries(directory, life, bearer, kind, order, Names.of([b"file"]))
-    name = FoundEntryPaths(past, NameHistory(past), entry).name_of(
-        int(np.searchsorted(past.number, child))
+    name = FoundEntryPaths(history, NameHistory(history), entry).name_of(
+        int(np.searchsorted(history.number, child))
     )
     assert name is not None
     below = b"inode-%d-%d/file" % (folder, number)
@@ -111,8 +111,8 @@ def test_a_directory_whose_inode_another_file_has_names_no_later_file(tmp_path: 
         assert (root / "and then").stat().st_ino == folder
         remove(root / "later")
     disk.forget()
-    past = History(disk.file_system())
+    history = History(disk.file_system())
     directory, life, bearer, kind, order = np.array([[folder], [number], [child], [1], [-1]])
     entry = FoundEntries(directory, life, bearer, kind, order, Names.of([b"file"]))
-    paths = FoundEntryPaths(past, NameHistory(past), entry)
-    assert paths.name_of(int(np.searchsorted(past.number, child))) is None
+    paths = FoundEntryPaths(history, NameHistory(history), entry)
+    assert paths.name_of(int(np.searchsorted(history.number, child))) is None

@@ -32,14 +32,14 @@ def is_free(seen: Seen, one: FileTruth) -> bool:
 
 def test_a_file_removed_alone_gets_the_blocks_that_were_freed(scene: Scenes) -> None:
     seen = scene("one_by_one")
-    past = seen.past
+    history = seen.history
     metadata = seen.structures.block[~seen.structures.in_journal]
-    life, runs = runs_of_sole_freed_inode(past, find_freed_runs(past), metadata)
-    lost = (past.last_content_row < 0) & ~past.is_allocated
+    life, runs = runs_of_sole_freed_inode(history, find_freed_runs(history), metadata)
+    lost = (history.last_content_row < 0) & ~history.is_allocated
     assert lost.sum() >= len(seen.truth.files) // 2
     files = {(one.inode, one.generation): one for one in seen.truth.files}
     lives = np.flatnonzero(lost).tolist()
-    truths = [files[int(past.number[one]), int(past.generation[one])] for one in lives]
+    truths = [files[int(history.number[one]), int(history.generation[one])] for one in lives]
     # Where the kernel gave blocks of a file away again, the file gets nothing.
     free = [one for one, truth in zip(lives, truths, strict=True) if is_free(seen, truth)]
     assert len(free) >= LEAST_FREE * len(lives)
@@ -52,15 +52,15 @@ def test_a_file_removed_alone_gets_the_blocks_that_were_freed(scene: Scenes) -> 
             for logical, block, count in zip(*columns, strict=True)
             for at in range(count)
         }
-        truth = files[int(past.number[one]), int(past.generation[one])]
+        truth = files[int(history.number[one]), int(history.generation[one])]
         assert blocks == blocks_of(truth)
 
 
 def test_several_files_in_one_transaction_get_nothing(scene: Scenes) -> None:
     seen = scene("descriptor_gone")
-    freed = find_freed_runs(seen.past)
+    freed = find_freed_runs(seen.history)
     assert len(freed)
-    life, _ = runs_of_sole_freed_inode(seen.past, freed, np.zeros(0, np.int64))
+    life, _ = runs_of_sole_freed_inode(seen.history, freed, np.zeros(0, np.int64))
     assert len(life) == 0
 
 
@@ -83,10 +83,10 @@ def test_a_file_made_in_the_transaction_in_which_it_went_gets_nothing_of_others(
         assert (root / "passing").stat().st_ino == number
         (root / "passing").unlink()
         sync(root)
-    past = History(disk.file_system())
-    freed = find_freed_runs(past)
+    history = History(disk.file_system())
+    freed = find_freed_runs(history)
     assert freed.length.sum() >= 18
-    life, _ = runs_of_sole_freed_inode(past, freed, np.zeros(0, np.int64))
+    life, _ = runs_of_sole_freed_inode(history, freed, np.zeros(0, np.int64))
     assert len(life) == 0
 
 
@@ -110,10 +110,10 @@ def test_a_file_that_lost_blocks_to_a_later_one_gets_no_shorter_map(
         sync(root)
         if removed:
             remove(root / "in-between-0")
-    past = History(disk.file_system())
-    freed = find_freed_runs(past)
-    life, runs = runs_of_sole_freed_inode(past, freed, np.zeros(0, np.int64))
-    lost = np.flatnonzero((past.number == number) & (past.last_content_row < 0))
+    history = History(disk.file_system())
+    freed = find_freed_runs(history)
+    life, runs = runs_of_sole_freed_inode(history, freed, np.zeros(0, np.int64))
+    lost = np.flatnonzero((history.number == number) & (history.last_content_row < 0))
     assert len(lost) == 1
     if removed:
         assert life.tolist() == lost.tolist()

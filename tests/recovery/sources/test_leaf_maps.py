@@ -89,8 +89,8 @@ def test_a_leaf_that_only_an_old_log_copy_has_gives_the_map_too(
     count = min(len(leaves), len(seen.space.untagged_positions))
     image = tmp_path / "moved.img"
     shutil.copyfile(seen.image, image)
-    assert seen.past.log is not None
-    places = seen.past.log.reader.log_blocks[seen.space.untagged_positions[:count]]
+    assert seen.history.log is not None
+    places = seen.history.log.reader.log_blocks[seen.space.untagged_positions[:count]]
     size = seen.fs.superblock.block_size
     with image.open("r+b") as opened:
         for block, place in zip(leaves.block[:count].tolist(), places.tolist(), strict=True):

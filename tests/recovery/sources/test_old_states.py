@@ -41,9 +41,9 @@ def test_every_inode_that_an_undescribed_block_shows_is_found_with_its_map(scene
 def test_they_are_older_than_what_the_log_describes(scene: Scenes) -> None:
     seen = scene("descriptor_gone")
     orders = np.concatenate([order for _, order in find_older_states(seen.space, seen.structures)])
-    assert seen.past.log is not None
-    assert (orders <= seen.past.log.tags.order.min()).all()
-    assert np.isin(orders, list(seen.past.commit_times)).all()
+    assert seen.history.log is not None
+    assert (orders <= seen.history.log.tags.order.min()).all()
+    assert np.isin(orders, list(seen.history.commit_times)).all()
 
 
 @pytest.mark.slow

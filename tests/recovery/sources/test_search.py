@@ -30,7 +30,7 @@ NAMES = [
 
 
 def _found(seen: Seen) -> Artifacts:
-    return search(seen.past, {SearchSource.BLOCKS})
+    return search(seen.history, {SearchSource.BLOCKS})
 
 
 def _paths(seen: Seen) -> FoundEntryPaths:
@@ -53,7 +53,7 @@ def _blocks(maps: RebuiltMaps, row: int) -> set[Block]:
 def test_maps_are_right_and_what_still_holds_is_free(scene: Scenes, name: str) -> None:
     seen = scene(name)
     found = _found(seen)
-    maps, past = found.maps, found.history
+    maps, history = found.maps, found.history
     assert len(maps)
     assert owners_without_overlap(maps.runs, len(maps)).all()
     first = seen.by_first_block()
@@ -70,24 +70,29 @@ def test_maps_are_right_and_what_still_holds_is_free(scene: Scenes, name: str) -
         assert not used.any() or not whose.blocks_hold
         if maps.life[row] >= 0:
             life = maps.life[row]
-            assert (past.number[life], past.generation[life]) == (whose.inode, whose.generation)
+            assert (history.number[life], history.generation[life]) == (
+                whose.inode,
+                whose.generation,
+            )
 
 
 @pytest.mark.kernel
 def test_states_without_a_descriptor_make_the_past_wider(scene: Scenes) -> None:
     seen = scene("descriptor_gone")
-    past = _found(seen).history
-    whole = past.last_content_row >= 0
-    described = set(zip(past.number[whole].tolist(), past.generation[whole].tolist(), strict=True))
+    history = _found(seen).history
+    whole = history.last_content_row >= 0
+    described = set(
+        zip(history.number[whole].tolist(), history.generation[whole].tolist(), strict=True)
+    )
     shown = [one for one in seen.truth.files if one.inode_undescribed or one.inode_known == "log"]
     assert [one.path for one in shown if (one.inode, one.generation) not in described] == []
     living = {(one.inode, one.generation) for one in seen.truth.live}
-    alive = past.is_allocated
+    alive = history.is_allocated
     assert living >= set(
         pair
         for pair, kind in zip(
-            zip(past.number[alive].tolist(), past.generation[alive].tolist(), strict=True),
-            past.states.table.mode[past.last_content_row[alive]] >> 12,
+            zip(history.number[alive].tolist(), history.generation[alive].tolist(), strict=True),
+            history.states.table.mode[history.last_content_row[alive]] >> 12,
             strict=True,
         )
         if kind == 8
@@ -102,8 +107,8 @@ def test_directory_blocks_in_undescribed_log_blocks_give_the_same_names(
     seen = scene("leaves_wrapped")
     before = _paths(seen)
     folders = seen.structures.of_kind(DIRECTORY)
-    assert seen.past.log is not None
-    places = seen.past.log.reader.log_blocks[seen.space.untagged_positions]
+    assert seen.history.log is not None
+    places = seen.history.log.reader.log_blocks[seen.space.untagged_positions]
     count = min(len(folders), len(places))
     image, size = tmp_path / "moved.img", seen.fs.superblock.block_size
     shutil.copyfile(seen.image, image)
@@ -117,7 +122,7 @@ def test_directory_blocks_in_undescribed_log_blocks_give_the_same_names(
             opened.write(data)
     again = look_at(image, seen.truth)
     after = _paths(again)
-    lives = range(seen.past.instance_count)
+    lives = range(seen.history.instance_count)
     both = [
         (one, after.name_of(life)) for life in lives if (one := before.name_of(life)) is not None
     ]
