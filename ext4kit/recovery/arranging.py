@@ -10,8 +10,8 @@ import numpy as np
 from ext4kit.matching.hmm import FileStates, NeighbourFiles, Observations, Posteriors
 from ext4kit.matching.transitions import NOTHING, Adjacency
 from ext4kit.parsers.inode import InodeFlags
+from ext4kit.recovery.attribution import BlockAttribution
 from ext4kit.recovery.carved_contents import CarvedContents
-from ext4kit.recovery.columns import Columns
 from ext4kit.recovery.folders import DirectoryIds
 from ext4kit.recovery.names import KnownName
 from ext4kit.recovery.turns import PlacedFiles, creation_rank, neighbours_of
@@ -33,13 +33,13 @@ _EXTENT_STARTS = [6, 9, 12]  # words of i_block: ee_block of the second extent a
 MentionRatios = dict[int, tuple[Any, Any]]
 
 
-def no_later_instance(columns: Columns, rows: Any) -> Any:
+def no_later_instance(blocks: BlockAttribution, rows: Any) -> Any:
     """Per state (bool) of a freed inode without a map: none of them was made after it went.
 
     Such a one may have had its blocks since, and so may others between two bearers of its
     number, of which nothing tells.
     """
-    history = columns.history
+    history = blocks.history
     table, life = history.states.table, history.states.life
     last = np.searchsorted(life, life[rows], side="right") - 1
     known, bearer = np.unique(table.number, return_inverse=True)
@@ -53,7 +53,7 @@ class MatchingProblem:
     """Files that are asked for, as they were made, and contents, as they lie.
 
     Args:
-        columns: the candidates.
+        blocks: of the candidates.
         contents: found without an inode.
         known: files whose blocks are known.
         names: of the candidates.
@@ -63,22 +63,22 @@ class MatchingProblem:
 
     def __init__(
         self,
-        columns: Columns,
+        blocks: BlockAttribution,
         contents: CarvedContents,
         known: PlacedFiles,
         names: Sequence[KnownName | None],
         places: Any,
         rows: Any,
     ) -> None:
-        self.columns, self.contents, self.places, self.rows = columns, contents, places, rows
-        self.table = columns.history.states.table.take(columns.found.state_row[places])
+        self.blocks, self.contents, self.places, self.rows = blocks, contents, places, rows
+        self.table = blocks.history.states.table.take(blocks.candidates.state_row[places])
         self.names = [names[place] for place in places.tolist()]
         folders = DirectoryIds(self.names)
         self.folder = folders.of_files
         runs, placed = known.runs.take(known.regular[known.runs.owner]), known.placed
         owned = placed.take(runs.owner)
         made = creation_rank(self.table.crtime, self.table.number, owned.time, owned.number)
-        folder = folders.of_known_files(columns.fs, placed.number, known.candidate, names)
+        folder = folders.of_known_files(blocks.history.fs, placed.number, known.candidate, names)
         first, end = runs.physical, runs.physical + runs.length
         self.placed, self.placed_folder, self.runs = placed, folder, (first, end, made, runs.owner)
         lying = contents.first_block[rows], contents.end_block[rows]
@@ -91,7 +91,9 @@ class MatchingProblem:
         table = self.table.take(some)
         absent = np.full(len(some), min(max(usual, P_ABSENT_MIN), P_ABSENT_MAX))
         again = table.version > MIN_VERSION_MOVED
-        again |= ~no_later_instance(self.columns, self.columns.found.state_row[self.places[some]])
+        again |= ~no_later_instance(
+            self.blocks, self.blocks.candidates.state_row[self.places[some]]
+        )
         absent[again] = np.maximum(absent[again], P_ABSENT_REWRITTEN)
         words = np.ascontiguousarray(table.i_block).view("<u4")[:, _EXTENT_STARTS]
         mapped = (table.flags & int(InodeFlags.EXTENTS)) != 0

@@ -1,13 +1,13 @@
-"""The search of the space that no live file has, in one pass, and what comes of it."""
+"""The search of unallocated space, in one pass, and what is derived from it."""
 
 from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.types import Int64s
 from ext4kit.carving import BlockFeatures, HeadlessBodies, feature_scanner
 from ext4kit.filesystem.sparse import sparse_flags
 from ext4kit.history import History
@@ -32,84 +32,114 @@ from ext4kit.unallocated.space import Progress, Scanner, UnallocatedSpace, scan
 
 
 @dataclass(frozen=True, slots=True)
+class UnallocatedScan:
+    """What one pass over unallocated space and untagged journal blocks found.
+
+    Attributes:
+        space: where it was looked.
+        metadata: blocks of metadata.
+        pointers: blocks (n,) that may hold block numbers.
+        data_ends: (log blocks, bytes up to the last one that is not zero) of each batch.
+        block_features: what carving has to know of the blocks, None when nothing is to be carved.
+    """
+
+    space: UnallocatedSpace
+    metadata: MetadataBlocks
+    pointers: Int64s
+    data_ends: list[tuple[Int64s, Int64s]]
+    block_features: BlockFeatures | None
+
+
+@dataclass(frozen=True, slots=True)
 class Artifacts:
-    """What free space and the undescribed parts of the log told.
+    """What unallocated space and untagged journal blocks tell of deleted files.
 
     Attributes:
         history: with the inode states that were found.
         space: where it was looked.
-        structures: blocks of metadata.
+        metadata: blocks of metadata.
         maps: block maps of files without a whole state.
-        names: entries of directory blocks.
-        untagged: log blocks without a descriptor that may hold contents of files.
+        entries: of directory blocks.
+        untagged: untagged journal blocks that may hold contents of files.
         headless_bodies: what freed indirect blocks name of files whose start is not known.
         block_features: what carving has to know of the blocks, None when nothing is to be carved.
     """
 
     history: History
     space: UnallocatedSpace
-    structures: MetadataBlocks
+    metadata: MetadataBlocks
     maps: RebuiltMaps
-    names: FoundEntries
+    entries: FoundEntries
     untagged: UntaggedBlocks
     headless_bodies: HeadlessBodies
     block_features: BlockFeatures | None
 
 
-def search(
+def scan_unallocated(
     history: History, sources: Set[SearchSource], progress: Progress | None = None
-) -> Artifacts:
-    """Look through the space for what `sources` asks for.
+) -> UnallocatedScan:
+    """Look through unallocated space once, for all that `sources` asks for.
 
     Args:
-        history: what the described log and the inode tables tell.
+        history: what the tagged journal and the inode tables tell.
         sources: with JOURNAL alone nothing is read.
         progress: called with (bytes done, bytes in all).
     """
     if sources - {SearchSource.JOURNAL}:
         count_mapped_as_used(history.fs)
-    space = UnallocatedSpace(history)
-    structures, pointers, ends, marks = scan_unallocated(space, sources, progress)
-    loose = UntaggedBlocks.from_scan(space.log, ends, structures.block[structures.in_journal])
-    if SearchSource.BLOCKS not in sources:
-        maps, names = RebuiltMaps.empty(), FoundEntries.empty()
-        return Artifacts(
-            history, space, structures, maps, names, loose, HeadlessBodies.empty(), marks
+    space, superblock = UnallocatedSpace(history), history.fs.superblock
+    scanners: dict[str, Scanner] = {}
+    if SearchSource.BLOCKS in sources:
+        scanners["metadata"] = metadata_scanner(superblock)
+        scanners["ends"] = data_end_scanner
+        scanners["pointers"] = indirect_scanner(superblock)
+    if SearchSource.RUNS in sources:
+        scanners["features"] = feature_scanner
+    seen = list(scan(space, list(scanners.values()), progress)) if scanners else []
+    found = dict(zip(scanners, zip(*seen, strict=True), strict=False))
+    features = None
+    if SearchSource.RUNS in sources:
+        features = BlockFeatures.concat(
+            [part for part in found.get("features", ()) if part is not None]
         )
-    structures = number_inode_blocks(history.fs, space, structures)
-    owners = index_known_inodes(history, space, structures)
-    history = history.with_older_states(find_older_states(space, structures))
-    maps = from_extent_maps(history, rebuild_extent_maps(space, structures, owners))
-    metadata = np.unique(structures.block[~structures.in_journal])
-    trees = rebuild_indirect_maps(space, pointers)
+    return UnallocatedScan(
+        space,
+        MetadataBlocks.concat(list(found.get("metadata", ()))),
+        np.concatenate([np.zeros(0, np.int64), *found.get("pointers", ())]),
+        [part for part in found.get("ends", ()) if part is not None],
+        features,
+    )
+
+
+def derive_artifacts(
+    history: History, scan: UnallocatedScan, sources: Set[SearchSource]
+) -> Artifacts:
+    """Older states, rebuilt maps and directory entries from what a scan found.
+
+    Args:
+        history: the states without those that are found here.
+        scan: of the unallocated space.
+        sources: as of the scan.
+    """
+    space, metadata, features = scan.space, scan.metadata, scan.block_features
+    untagged = UntaggedBlocks.from_scan(
+        space.log, scan.data_ends, metadata.block[metadata.in_journal]
+    )
+    if SearchSource.BLOCKS not in sources:
+        maps, entries, bodies = RebuiltMaps.empty(), FoundEntries.empty(), HeadlessBodies.empty()
+        return Artifacts(history, space, metadata, maps, entries, untagged, bodies, features)
+    metadata = number_inode_blocks(history.fs, space, metadata)
+    owners = index_known_inodes(history, space, metadata)
+    history = history.with_older_states(find_older_states(space, metadata))
+    from_leaves = from_extent_maps(history, rebuild_extent_maps(space, metadata, owners))
+    blocks = np.unique(metadata.block[~metadata.in_journal])
+    trees = rebuild_indirect_maps(space, scan.pointers)
     maps = RebuiltMaps.concat(
-        [maps, from_freed_blocks(history, space, metadata), from_indirect_maps(trees)]
+        [from_leaves, from_freed_blocks(history, space, blocks), from_indirect_maps(trees)]
     )
     numbers = history.number[~history.is_allocated]
     wanted = sparse_flags(int(numbers.max(initial=0)) + 2)  # the last one stands for all beyond
     wanted[numbers] = True
-    names = find_directory_entries(space, structures, owners, wanted)
-    return Artifacts(history, space, structures, maps, names, loose, headless_bodies(trees), marks)
-
-
-def scan_unallocated(
-    space: UnallocatedSpace, sources: Set[SearchSource], progress: Progress | None
-) -> tuple[MetadataBlocks, Any, list[tuple[Any, Any]], BlockFeatures | None]:
-    """(blocks of metadata, indirect blocks, ends of log blocks, marks): one pass for all of it."""
-    superblock = space.fs.superblock
-    looks: dict[str, Scanner] = {}
-    if SearchSource.BLOCKS in sources:
-        looks["structures"] = metadata_scanner(superblock)
-        looks["ends"] = data_end_scanner
-        looks["pointers"] = indirect_scanner(superblock)
-    if SearchSource.RUNS in sources:
-        looks["marks"] = feature_scanner
-    seen = list(scan(space, list(looks.values()), progress)) if looks else []
-    found = dict(zip(looks, zip(*seen, strict=True), strict=False))
-    structures = MetadataBlocks.concat(list(found.get("structures", ())))
-    pointers = np.concatenate([np.zeros(0, np.int64), *found.get("pointers", ())])
-    ends = [part for part in found.get("ends", ()) if part is not None]
-    if SearchSource.RUNS not in sources:
-        return structures, pointers, ends, None
-    marks = [part for part in found.get("marks", ()) if part is not None]
-    return structures, pointers, ends, BlockFeatures.concat(marks)
+    entries = find_directory_entries(space, metadata, owners, wanted)
+    bodies = headless_bodies(trees)
+    return Artifacts(history, space, metadata, maps, entries, untagged, bodies, features)

@@ -11,9 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ext4kit.arrays.intervals import overlap_pairs
 from ext4kit.arrays.lookup import SortedIndex, values_at
+from ext4kit.arrays.types import Bools, Int64s, Rows
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import BlockMaps, Runs
 from ext4kit.history.history import TID_NONE, TID_ON_DISK, History
@@ -42,22 +44,23 @@ class Candidates:
         rebuilt_row: row of the found maps that `runs` come from, NO_ROW for others.
     """
 
-    state_row: Any
-    map_source: Any
-    freed_tid: Any
-    superseded: Any
+    state_row: Rows
+    map_source: npt.NDArray[np.str_]
+    freed_tid: Int64s
+    superseded: Bools
     runs: Runs
-    map_damaged: Any
-    tree_blocks: tuple[Any, Any]
-    rebuilt_row: Any
+    map_damaged: Bools
+    tree_blocks: tuple[Rows, Int64s]
+    rebuilt_row: Rows
 
     def __len__(self) -> int:
         return len(self.state_row)
 
     @property
-    def size_unknown(self) -> Any:
-        """Bool: its map is known, its size is not."""
-        return (self.map_source == STALE_INDEX) | (self.rebuilt_row != NO_ROW)
+    def size_unknown(self) -> Bools:
+        """Its map is known, its size is not."""
+        found: Bools = (self.map_source == STALE_INDEX) | (self.rebuilt_row != NO_ROW)
+        return found
 
 
 def select_candidates(
@@ -75,7 +78,8 @@ def select_candidates(
         flags = nothing.astype(bool)
         runs = Runs.empty()
         pairs = (nothing, nothing)
-        return Candidates(nothing, nothing, nothing, flags, runs, flags, pairs, nothing)
+        sources = nothing.astype(str)
+        return Candidates(nothing, sources, nothing, flags, runs, flags, pairs, nothing)
     dead = np.flatnonzero(~history.is_allocated)
     last = history.last_content_row[dead]
     parts = [_from_states(history, last[last >= 0], False)]

@@ -18,7 +18,7 @@ from ext4kit.filesystem.content import Content
 from ext4kit.journal import Log
 from ext4kit.reasons import Reason
 from ext4kit.recovery.artifacts import Artifacts
-from ext4kit.recovery.columns import Columns
+from ext4kit.recovery.attribution import BlockAttribution
 from ext4kit.recovery.maps.rebuilt import INDIRECT_BLOCKS, owners_without_overlap
 from ext4kit.recovery.model import DeletedFile, Grade
 from ext4kit.recovery.untagged_content import block_features_of_journal
@@ -59,23 +59,23 @@ class CarvedContents:
         return len(self.first_block)
 
 
-def find_carved_contents(findings: Artifacts, columns: Columns) -> CarvedContents:
+def find_carved_contents(artifacts: Artifacts, blocks: BlockAttribution) -> CarvedContents:
     """Everything that is left when the candidates have what is theirs."""
-    claimed = Intervals.union(columns.runs.physical, columns.runs.length)  # by candidates
-    parts = [_from_ownerless_maps(findings, claimed)]
-    if findings.block_features is not None:
-        parts.append(_from_unallocated(findings, columns, claimed, parts[0].runs))
-        log = findings.space.log
-        if len(columns.unplaced) and log is not None and log.reader.blocks is log.home:
-            parts.append(_from_untagged_copies(findings, columns, log))
+    claimed = Intervals.union(blocks.runs.physical, blocks.runs.length)  # by candidates
+    parts = [_from_ownerless_maps(artifacts, claimed)]
+    if artifacts.block_features is not None:
+        parts.append(_from_unallocated(artifacts, blocks, claimed, parts[0].runs))
+        log = artifacts.space.log
+        if len(blocks.unassigned) and log is not None and log.reader.blocks is log.home:
+            parts.append(_from_untagged_copies(artifacts, blocks, log))
     return _concat(parts)
 
 
-def _from_ownerless_maps(findings: Artifacts, claimed: Intervals) -> CarvedContents:
+def _from_ownerless_maps(artifacts: Artifacts, claimed: Intervals) -> CarvedContents:
     """Maps that were found of inodes nobody knows, where their blocks are still free."""
-    maps = findings.maps.take(findings.maps.life < 0)
+    maps = artifacts.maps.take(artifacts.maps.life < 0)
     if len(maps):  # else the bitmaps of all groups would be read for nothing
-        runs, unused = maps.runs, findings.space.unused
+        runs, unused = maps.runs, artifacts.space.unused
         mine, _ = overlap_pairs(runs.physical, runs.length, claimed.start, claimed.length)
         free = Intervals.union(unused.start, unused.length)
         used = np.zeros(len(maps), bool)
@@ -85,7 +85,7 @@ def _from_ownerless_maps(findings: Artifacts, claimed: Intervals) -> CarvedConte
     doubted = np.zeros(len(maps), bool)
     for doubtful, _ in maps.reasons:
         doubted |= doubtful
-    blocks = findings.space.blocks
+    blocks = artifacts.space.blocks
     size, kind = format_sizes(blocks, maps.runs, maps.size)
     proven = maps.source != INDIRECT_BLOCKS
     standing = ~doubted, np.zeros(len(maps), bool), proven
@@ -93,28 +93,30 @@ def _from_ownerless_maps(findings: Artifacts, claimed: Intervals) -> CarvedConte
 
 
 def _from_unallocated(
-    findings: Artifacts, columns: Columns, claimed: Intervals, unowned: Runs
+    artifacts: Artifacts, blocks: BlockAttribution, claimed: Intervals, unowned: Runs
 ) -> CarvedContents:
     """Free blocks that nobody claims, cut into files."""
-    assert findings.block_features is not None
-    structures, maps = findings.structures, findings.maps
+    assert artifacts.block_features is not None
+    structures, maps = artifacts.metadata, artifacts.maps
     metadata = structures.block[~structures.in_journal]
-    blocks = np.concatenate([metadata, columns.found.tree_blocks[1], maps.nodes[1]])
+    trees = np.concatenate([metadata, blocks.candidates.tree_blocks[1], maps.nodes[1]])
     claimed = Intervals.union(
-        np.concatenate([claimed.start, unowned.physical, blocks]),
-        np.concatenate([claimed.length, unowned.length, np.ones(len(blocks), np.int64)]),
+        np.concatenate([claimed.start, unowned.physical, trees]),
+        np.concatenate([claimed.length, unowned.length, np.ones(len(trees), np.int64)]),
     )
-    space = findings.space
+    space = artifacts.space
     found = carve(
-        space.blocks, findings.block_features, space.unused, claimed, findings.headless_bodies
+        space.blocks, artifacts.block_features, space.unused, claimed, artifacts.headless_bodies
     )
     return _to_contents(space, found, UNALLOCATED)
 
 
-def _from_untagged_copies(findings: Artifacts, columns: Columns, log: Log) -> CarvedContents:
+def _from_untagged_copies(
+    artifacts: Artifacts, blocks: BlockAttribution, log: Log
+) -> CarvedContents:
     """What is left of journaled contents of which nothing else is known, cut into files."""
-    space = findings.space
-    runs, marks = block_features_of_journal(log, columns.unplaced)
+    space = artifacts.space
+    runs, marks = block_features_of_journal(log, blocks.unassigned)
     return _to_contents(
         space, carve(space.blocks, marks, runs, Intervals.empty()), UNTAGGED_JOURNAL
     )

@@ -10,6 +10,7 @@ import numpy as np
 from ext4kit.history.history import History
 from ext4kit.parsers.inode import Inode
 from ext4kit.recovery.candidates import Candidates
+from ext4kit.recovery.model import TransactionTime
 from ext4kit.units import NANOSECONDS
 
 NO_ROW = -1  # no such state, and the order of no transaction
@@ -57,6 +58,16 @@ def find_deletion_facts(history: History, found: Candidates) -> DeletionFacts:
         [moment or None for moment in dtime.tolist()],
         [time if at >= 0 else None for time, at in zip(mtime, dead.tolist(), strict=True)],
     )
+
+
+def transaction_times(history: History) -> dict[int, TransactionTime]:
+    """The transactions of the journal, by tid."""
+    if history.log is None:
+        return {}
+    return {
+        item.order: TransactionTime(int(item.id), item.commit_time_ns)
+        for item in history.log.transactions
+    }
 
 
 def _last_linked_rows(history: History) -> Any:

@@ -18,9 +18,9 @@ from ext4kit.arrays.intervals import Intervals
 from ext4kit.arrays.types import NO_ROW
 from ext4kit.filetypes.identify import text_encoding
 from ext4kit.parsers.inode import InodeTable
+from ext4kit.recovery.attribution import BlockAttribution
 from ext4kit.recovery.candidates import NO_MAP
 from ext4kit.recovery.carved_contents import UNTAGGED_JOURNAL, CarvedContents, head_at
-from ext4kit.recovery.columns import Columns
 from ext4kit.unallocated.space import UnallocatedSpace
 
 MAX_REUSE_SHARE = 0.1  # of the space that the dead had, on average: contents are no longer whole
@@ -36,43 +36,43 @@ _UTF8_CONTINUATION = range(0x80, 0xC0)
 
 
 def mark_fragments(
-    contents: CarvedContents, columns: Columns, space: UnallocatedSpace
+    contents: CarvedContents, blocks: BlockAttribution, space: UnallocatedSpace
 ) -> CarvedContents:
     """The contents, those that are likely pieces of files called so."""
-    if not len(contents) or not space_was_reused(contents, columns):
+    if not len(contents) or not space_was_reused(contents, blocks):
         return contents
     doubted = ~contents.end_proven & (contents.map_source != UNTAGGED_JOURNAL)
     fragment = contents.is_fragment | doubted
-    behind = _follows_foreign_block(contents, columns, space)
+    behind = _follows_foreign_block(contents, blocks, space)
     for row in np.flatnonzero(doubted & contents.is_reliable).tolist():
         fragment[row] = not _looks_like_file_start(head_at(contents, row, _HEAD), bool(behind[row]))
     return replace(contents, is_reliable=contents.is_reliable & ~fragment, is_fragment=fragment)
 
 
-def space_was_reused(contents: CarvedContents, columns: Columns) -> bool:
+def space_was_reused(contents: CarvedContents, blocks: BlockAttribution) -> bool:
     """Whether a good part of what the dead had was given to others since.
 
     Two signs: contents outnumber the dead inodes that may have had them, and files that were
     made or written after these went have a good part of the space.
     """
-    found, table = columns.found, columns.history.states.table
+    found, table = blocks.candidates, blocks.history.states.table
     dead = (found.map_source == NO_MAP) & ((table.mode[found.state_row] & 0xF000) == 0x8000)
     if contents.is_reliable.sum() > MAX_CONTENTS_PER_INODE * dead.sum():
         return True
-    time, blocks = _write_times(columns)
+    time, length = _write_times(blocks)
     order = np.argsort(time)
-    later = np.append(np.cumsum(blocks[order][::-1])[::-1], 0)
+    later = np.append(np.cumsum(length[order][::-1])[::-1], 0)
     deaths = np.searchsorted(time[order], table.ctime[found.state_row[dead]], side="right")
     left = int(contents.runs.length.sum())
     shares = later[deaths] / np.maximum(later[deaths] + left, 1)
     return float(shares.sum()) > MAX_REUSE_SHARE * len(shares)
 
 
-def _write_times(columns: Columns) -> tuple[Any, Any]:
+def _write_times(blocks: BlockAttribution) -> tuple[Any, Any]:
     """(when a file was made or written last, its blocks) of all files whose blocks are known."""
-    table, runs = columns.history.states.table.take(columns.found.state_row), columns.runs
+    table, runs = blocks.history.states.table.take(blocks.candidates.state_row), blocks.runs
     parts = [(table, runs)]
-    for table, maps in columns.fs.allocated_maps():
+    for table, maps in blocks.history.fs.allocated_maps():
         regular = (table.mode & 0xF000) == 0x8000
         parts.append((table, maps.runs.take(regular[maps.runs.owner])))
     time = [_last_write_time(table)[runs.owner] for table, runs in parts]
@@ -85,13 +85,13 @@ def _last_write_time(table: InodeTable) -> Any:
 
 
 def _follows_foreign_block(
-    contents: CarvedContents, columns: Columns, space: UnallocatedSpace
+    contents: CarvedContents, blocks: BlockAttribution, space: UnallocatedSpace
 ) -> Any:
     """Per content (bool): the block in front of it is in use, or a file's that is known."""
     runs = contents.runs
     begins = np.flatnonzero(np.diff(runs.owner, prepend=-1) != 0)
     front = runs.physical[begins] - 1
-    claimed = Intervals.union(columns.runs.physical, columns.runs.length)
+    claimed = Intervals.union(blocks.runs.physical, blocks.runs.length)
     found = np.ones(len(contents), bool)
     found[runs.owner[begins]] = (space.unused.rows_at(front) == NO_ROW) | (
         claimed.rows_at(front) != NO_ROW

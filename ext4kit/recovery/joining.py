@@ -25,9 +25,9 @@ from ext4kit.recovery.arranging import (
     observations_of,
     split_problem,
 )
+from ext4kit.recovery.attribution import BlockAttribution
 from ext4kit.recovery.candidates import NO_MAP
 from ext4kit.recovery.carved_contents import UNALLOCATED, UNTAGGED_JOURNAL, CarvedContents, head_at
-from ext4kit.recovery.columns import Columns
 from ext4kit.recovery.names import KnownName
 from ext4kit.recovery.turns import PlacedFiles, find_placed_files, group_of
 
@@ -62,7 +62,7 @@ class Match:
 
 
 def match_contents(
-    columns: Columns,
+    blocks: BlockAttribution,
     contents: CarvedContents,
     names: Sequence[KnownName | None],
     progress: Progress | None = None,
@@ -70,23 +70,23 @@ def match_contents(
     """Candidate without a map -> the content that is its own by its place among others.
 
     Args:
-        columns: the candidates.
+        blocks: of the candidates.
         contents: found without an inode.
         names: of each candidate, None where it is not known.
         progress: called with (steps done, steps in all).
     """
-    places = _asked(columns)
+    places = _asked(blocks)
     rows = np.flatnonzero(contents.map_source != UNTAGGED_JOURNAL)
     rows = rows[np.argsort(contents.first_block[rows], kind="stable")]
     if not len(places) or not len(rows):
         return {}
-    known = find_placed_files(columns)
-    joined = match_between(columns, contents, known, places)
+    known = find_placed_files(blocks)
+    joined = match_between(blocks, contents, known, places)
     if len(rows) > MAX_CONTENTS:
         return joined
-    table = columns.history.states.table.take(columns.found.state_row[places])
+    table = blocks.history.states.table.take(blocks.candidates.state_row[places])
     places = places[np.lexsort((table.number, table.crtime))]
-    scene = MatchingProblem(columns, contents, known, names, places, rows)
+    scene = MatchingProblem(blocks, contents, known, names, places, rows)
     for some, lying in split_problem(scene):
         for place in places[some].tolist():
             joined.pop(place, None)
@@ -94,9 +94,9 @@ def match_contents(
     return joined
 
 
-def _asked(columns: Columns) -> Any:
+def _asked(blocks: BlockAttribution) -> Any:
     """Candidates that are regular files, were freed, and of which no block is known."""
-    found, table = columns.found, columns.history.states.table
+    found, table = blocks.candidates, blocks.history.states.table
     row = found.state_row
     # Freeing blocks sets mtime; an inode that never had any keeps its own.
     freed = (table.links_count[row] == 0) & (table.mtime[row] == table.ctime[row])
@@ -106,18 +106,18 @@ def _asked(columns: Columns) -> Any:
 
 
 def match_between(
-    columns: Columns, contents: CarvedContents, known: PlacedFiles, places: Any
+    blocks: BlockAttribution, contents: CarvedContents, known: PlacedFiles, places: Any
 ) -> dict[int, Match]:
     """Those that fill all that lies between two neighbours whose blocks are known."""
-    table, row = columns.history.states.table, columns.found.state_row
-    places = places[no_later_instance(columns, row[places])]
+    table, row = blocks.history.states.table, blocks.candidates.state_row
+    places = places[no_later_instance(blocks, row[places])]
     places = places[table.version[row[places]] <= MAX_VERSION_UNMOVED]  # more: it can lie elsewhere
     carved = np.flatnonzero(contents.map_source == UNALLOCATED)
     carved = carved[np.argsort(contents.first_block[carved])]
     if not len(places) or not len(carved):
         return {}
     number = table.number[row[places]]
-    wanted = (group_of(columns.fs, number), table.crtime[row[places]], number)
+    wanted = (group_of(blocks.history.fs, number), table.crtime[row[places]], number)
     lying = (contents.first_block[carved], contents.end_block[carved])
     match = match_by_neighbours(known.placed.take(known.regular), wanted, lying, known.taken)
     pairs = zip(places.tolist(), match.tolist(), strict=True)
@@ -167,7 +167,7 @@ def _accept(
     """The pairs that are sure."""
     scene, some, contents = asked
     left_over = 1 - len(some) / len(contents)
-    mixed = _ambiguous_creation_order(scene.columns, scene.table)[some]
+    mixed = _ambiguous_creation_order(scene.blocks, scene.table)[some]
     rows = scene.rows[contents]
     large = (
         scene.contents.end_block[rows] - scene.contents.first_block[rows] > STREAM_REQUEST_BLOCKS
@@ -248,10 +248,10 @@ def _certain_pairs(aligned: Posteriors, in_ruins: bool, held: Any) -> Any:
     return np.flatnonzero(good & held[aligned.observation])
 
 
-def _ambiguous_creation_order(columns: Columns, table: Any) -> Any:
+def _ambiguous_creation_order(blocks: BlockAttribution, table: Any) -> Any:
     """Bool: made at the same time as another one in another group; nothing orders the two."""
     order = np.argsort(table.crtime, kind="stable")
-    time, group = table.crtime[order], group_of(columns.fs, table.number)[order]
+    time, group = table.crtime[order], group_of(blocks.history.fs, table.number)[order]
     split = (time[1:] == time[:-1]) & (group[1:] != group[:-1])
     times = np.unique(time[1:][split])
     return np.isin(table.crtime, times)

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.types import Rows
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.history import History
 from ext4kit.history.directory_blocks import TID_BEFORE_LOG
+from ext4kit.history.history import TID_NONE, TID_ON_DISK
 from ext4kit.history.names import NameHistory
 from ext4kit.history.places import DirectoryPlace, Ground
 from ext4kit.history.removed import changed
+from ext4kit.recovery.candidates import Candidates
+from ext4kit.recovery.deletion import transaction_times
 from ext4kit.recovery.found_entries import (
     FoundEntries,
     assign_entries,
     directory_instances,
     is_former_directory,
 )
+from ext4kit.recovery.provenance import name_source
 from ext4kit.units import NANOSECONDS
 
 FREED_BLOCK = "freed directory block"
@@ -45,6 +50,52 @@ class KnownName:
     partial_path: bytes | None
     source: str
     ground: Ground | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateNames:
+    """Names of all candidates.
+
+    Attributes:
+        names: the last name of each, None where none is known.
+        rows: row of `history.name_table` (n,) that each name comes from, NO_ROW for others.
+        history: names over time.
+    """
+
+    names: list[KnownName | None]
+    rows: Rows
+    history: NameHistory
+
+
+def name_candidates(
+    history: History, candidates: Candidates, entries: FoundEntries
+) -> CandidateNames:
+    """The last name of each candidate: from directories over time, else from found entries.
+
+    Args:
+        history: the states.
+        candidates: those asked for.
+        entries: of directory blocks found elsewhere.
+    """
+    over_time = NameHistory(history)
+    found_paths = FoundEntryPaths(history, over_time, entries)
+    source = cache(partial(name_source, transaction_times(history)))
+    lives = history.states.life[candidates.state_row]
+    rows = over_time.last_name_rows(lives)
+    names = [found_paths.name_of(life) for life in np.where(rows < 0, lives, -1).tolist()]
+    named = np.flatnonzero(rows >= 0)
+    name_row, freed = rows[named], candidates.freed_tid[named]
+    stood = over_time.places(name_row, np.where(freed == TID_NONE, TID_ON_DISK, freed))
+    table = over_time.name_table
+    columns = named.tolist(), name_row.tolist(), table.last_seen[name_row].tolist(), stood
+    for candidate, row, seen, place in zip(*columns, strict=True):
+        name, below = table.name[row], None
+        if place is None:
+            other = found_paths.name_of(int(lives[candidate]))
+            below = other.partial_path if other and other.name == name else None
+        path, ground = (place.path, place.ground) if place else (None, None)
+        names[candidate] = KnownName(name, path, below, source(seen), ground)
+    return CandidateNames(names, rows, over_time)
 
 
 class FoundEntryPaths:

@@ -14,11 +14,11 @@ import numpy as np
 from ext4kit.arrays.grouping import row_bounds
 from ext4kit.history.directory_blocks import SRC_DISK
 from ext4kit.history.history import TID_NONE, TID_ON_DISK, UNREPLAYED
-from ext4kit.history.names import NameHistory
 from ext4kit.journal.overlay import first_byte
 from ext4kit.journal.replay import ReplayedBlocks
 from ext4kit.parsers.inode import InodeFlags
-from ext4kit.recovery.columns import Columns
+from ext4kit.recovery.attribution import BlockAttribution
+from ext4kit.recovery.names import CandidateNames
 
 NONE = -1
 _BYTE = "Byte of the image."
@@ -85,15 +85,14 @@ class Proofs:
     """The places of all candidates; each column is worked out when it is first asked for.
 
     Args:
-        columns: the candidates.
-        history: names over time.
-        name_rows: per candidate: row of its name in `history.names`, -1 for none.
+        blocks: of the candidates.
+        names: of the candidates.
     """
 
-    def __init__(self, columns: Columns, history: NameHistory, name_rows: Any) -> None:
-        self._columns, self._found, self._history = columns, columns.found, columns.history
-        self._fs, self._journal_copies = columns.fs, columns.history.copies
-        self._names, self._name_rows = history.name_table, name_rows
+    def __init__(self, blocks: BlockAttribution, names: CandidateNames) -> None:
+        self._tagged, self._found, self._history = blocks.tagged, blocks.candidates, blocks.history
+        self._fs, self._journal_copies = blocks.history.fs, blocks.history.copies
+        self._names, self._name_rows = names.history.name_table, names.rows
 
     def of(self, place: int) -> EvidencePlaces | None:
         """What a candidate rests on, as plain JSON values; None where no byte can be named."""
@@ -128,7 +127,7 @@ class Proofs:
         return np.where(is_here, self._bytes(block), NONE), np.where(is_here, tid, NONE)
 
     def _bytes(self, blocks: Any) -> Any:
-        return (self._base or 0) + blocks * self._columns.block_size
+        return (self._base or 0) + blocks * self._fs.superblock.block_size
 
     def _now(self, blocks: Any) -> tuple[Any, Any]:
         """(byte, stored tid) of blocks as they are now: on disk, or in the log to be replayed."""
@@ -267,9 +266,9 @@ class Proofs:
 
     def _content_places(self, place: int) -> list[Place]:
         """Blocks of which the bytes are read from the journal."""
-        if place not in self._columns.journaled or self._are_directories[place]:
+        if place not in self._tagged or self._are_directories[place]:
             return []
-        blocks, copies = self._columns.journaled[place]
+        blocks, copies = self._tagged[place]
         return _blocks(blocks, *self._of_copies(copies))
 
     @cached_property

@@ -13,7 +13,7 @@ from ext4kit.filesystem.block_maps import Runs
 from ext4kit.matching.between_neighbours import Placement
 from ext4kit.matching.hmm import NeighbourFiles
 from ext4kit.matching.transitions import NEAR_BLOCKS, NOTHING, STREAM_REQUEST_BLOCKS, Adjacency
-from ext4kit.recovery.columns import Columns
+from ext4kit.recovery.attribution import BlockAttribution
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +35,12 @@ class PlacedFiles:
     taken: tuple[Any, Any]
 
 
-def find_placed_files(columns: Columns) -> PlacedFiles:
+def find_placed_files(blocks: BlockAttribution) -> PlacedFiles:
     """All files that live or whose map was found, with what they have."""
-    fs, states, runs = columns.fs, columns.history.states, columns.runs
-    earlier = columns.found.superseded
-    every = np.arange(len(columns.found))
-    tables = [(states.table.take(columns.found.state_row), runs, earlier, every)]
+    fs, states, runs = blocks.history.fs, blocks.history.states, blocks.runs
+    earlier = blocks.candidates.superseded
+    every = np.arange(len(blocks.candidates))
+    tables = [(states.table.take(blocks.candidates.state_row), runs, earlier, every)]
     for table, maps in fs.allocated_maps():
         nobody = np.full(len(table), NOTHING)
         tables.append((table, maps.runs, np.zeros(len(table), bool), nobody))

@@ -16,15 +16,19 @@ from typing import Any
 
 import numpy as np
 
-from ext4kit.arrays.grouping import expand
+from ext4kit.arrays.grouping import expand, row_bounds
 from ext4kit.arrays.intervals import Intervals
 from ext4kit.arrays.lookup import SortedIndex, values_at
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Int64s
+from ext4kit.arrays.types import Int64s, Rows
 from ext4kit.carving import BlockFeatures, feature_scanner
+from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.blocks import BlockReader
+from ext4kit.history import History
 from ext4kit.journal import Log
 from ext4kit.journal.overlay import JournalOverlay
+from ext4kit.recovery.candidates import Candidates
+from ext4kit.recovery.journal_content import ContentCopies
 from ext4kit.unallocated.space import BlockBatch
 from ext4kit.unallocated.untagged import tids_of_untagged
 
@@ -201,6 +205,67 @@ def _heaviest_increasing_chain(file: Any, first: Any, count: Any) -> list[int]:
         chain.append(place)
         place = above[place]
     return chain
+
+
+def find_untagged_copies(
+    history: History,
+    candidates: Candidates,
+    runs: Runs,
+    reused: Rows,
+    copies: UntaggedBlocks,
+) -> tuple[ContentCopies, Int64s]:
+    """The untagged copies that hold the content of candidates.
+
+    Args:
+        history: the states.
+        candidates: whose content is looked for.
+        runs: their blocks up to their size.
+        reused: candidates of which other inodes had blocks later: elsewhere the disk has the bytes.
+        copies: untagged blocks of the journal.
+
+    Returns:
+        (per candidate: (blocks, log blocks), log blocks that hold contents of files of which
+        nothing is known: of transactions alone in which other files were found).
+    """
+    if not len(copies):
+        return {}, np.zeros(0, np.int64)
+    block_size = history.fs.superblock.block_size
+    places = _whole_files(history, candidates, runs, block_size)
+    table, row = history.states.table, candidates.state_row[places]
+    wanted = WantedFiles(
+        table.size[row], history.states.tid[row], table.crtime[row], table.number[row]
+    )
+    first = place_contents(copies, wanted, block_size)
+    bounds = row_bounds(runs.owner, len(candidates)).tolist()
+    found: dict[int, tuple[Int64s, Int64s]] = {}
+    asked = np.isin(places, reused) & (first >= 0)
+    for place, at in zip(places[asked].tolist(), first[asked].tolist(), strict=True):
+        mine = runs.take(slice(*bounds[place : place + 2]))
+        run, position = expand(mine.length)
+        blocks, logical = mine.physical[run] + position, mine.logical[run] + position
+        order = np.argsort(blocks)
+        found[place] = blocks[order], copies.position[at + logical[order]]
+    count = -(-wanted.size // block_size)
+    return found, _unassigned(copies, first[first >= 0], count[first >= 0])
+
+
+def _whole_files(history: History, candidates: Candidates, runs: Runs, block_size: int) -> Rows:
+    """Candidates that are regular files in their last state, all blocks mapped and written."""
+    table, row = history.states.table, candidates.state_row
+    size = table.size[row]
+    mapped = np.bincount(runs.owner, runs.length * ~runs.unwritten, len(candidates))
+    kept = ((table.mode[row] & 0xF000) == 0x8000) & (size > 0) & ~candidates.size_unknown
+    kept &= ~candidates.superseded & (mapped == -(-size // block_size))
+    return np.flatnonzero(kept)
+
+
+def _unassigned(copies: UntaggedBlocks, first: Rows, count: Int64s) -> Int64s:
+    """Log blocks of no file that was found, in the transactions of those that were."""
+    row, position = expand(count)
+    taken = np.zeros(len(copies), bool)
+    taken[first[row] + position] = True
+    evident = np.isin(copies.order, copies.order[first])
+    return copies.position[evident & ~taken]
 
 
 class UntaggedContentBlocks(JournalOverlay):

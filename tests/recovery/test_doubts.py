@@ -17,7 +17,7 @@ from ext4kit.history.journal_gaps import NO_RESTART, JournalGaps
 from ext4kit.history.writes import Writes
 from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.inode import InodeFlags
-from ext4kit.recovery.attribution import BlockReuse, BlockUses, Ownership
+from ext4kit.recovery.block_uses import BlockReuse, BlockUses
 from ext4kit.recovery.candidates import INODE_TABLE, JOURNAL, Candidates
 from ext4kit.recovery.grading import checks
 from ext4kit.recovery.grading.checks import run_checks
@@ -182,10 +182,8 @@ class Case:
         nodes = owners + self.others, blocks
         sized = Sized(**columns, runs=runs, tree_blocks=nodes)
         found = cast(Candidates, sized)
-        ownership = SimpleNamespace(logged=self.logged or _claims())
-        against, possible = run_checks(
-            history, found, runs, cast(Ownership, ownership), self._journaled(), self._reuse()
-        )
+        uses = self.logged or _claims()
+        against, possible = run_checks(history, found, runs, uses, self._journaled(), self._reuse())
         first, second = (
             [reason.code for doubtful, reason in against + possible if doubtful[at]]
             for at in (0, self.others)

@@ -15,7 +15,7 @@ from ext4kit.history.history import TID_NONE, TID_ON_DISK, History
 from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.inode import InodeFlags, inode_checksums_ok
 from ext4kit.reasons import Reason
-from ext4kit.recovery.attribution import BlockReuse, Ownership
+from ext4kit.recovery.block_uses import BlockReuse, BlockUses
 from ext4kit.recovery.candidates import JOURNAL, Candidates
 from ext4kit.recovery.grading.unlogged_reuse import (
     check_unlogged_reuse,
@@ -38,7 +38,7 @@ def run_checks(
     history: History,
     found: Candidates,
     runs: Runs,
-    ownership: Ownership,
+    uses: BlockUses,
     journaled: Mapping[int, tuple[Any, Any]],
     reuse: BlockReuse,
 ) -> tuple[list[tuple[Any, Reason]], list[tuple[Any, Reason]]]:
@@ -48,7 +48,7 @@ def run_checks(
         history: what is known over time.
         found: the candidates.
         runs: their blocks up to their size.
-        ownership: who had which block.
+        uses: which inodes had which block.
         journaled: (blocks, log copies) of candidates whose content went through the log.
         reuse: the blocks that others took later.
 
@@ -80,7 +80,7 @@ def run_checks(
         (inode_checksum_bad(history, found), reasons.INODE_CHECKSUM),
         (uncommitted_state(history, found), reasons.UNCOMMITTED_STATE),
         (
-            kept_by_later_version(history, found, runs, ownership) & ~from_log,
+            kept_by_later_version(history, found, runs, uses) & ~from_log,
             reasons.KEPT_BY_LATER_VERSION,
         ),
         (
@@ -267,17 +267,15 @@ def _written_blocks(found: Candidates, runs: Runs) -> Any:
     return np.bincount(runs.owner, runs.length * ~runs.unwritten, len(found))
 
 
-def kept_by_later_version(
-    history: History, found: Candidates, runs: Runs, ownership: Ownership
-) -> Any:
+def kept_by_later_version(history: History, found: Candidates, runs: Runs, uses: BlockUses) -> Any:
     """An earlier state's blocks that later states of the same life have too."""
     doubtful = np.zeros(len(found), bool)
-    claims, order, life = ownership.logged, history.states.tid, history.states.life
+    order, life = history.states.tid, history.states.life
     wanted = runs.take(found.superseded[runs.owner])
-    mine, other = overlap_pairs(wanted.physical, wanted.length, claims.start, claims.length)
+    mine, other = overlap_pairs(wanted.physical, wanted.length, uses.start, uses.length)
     candidate = wanted.owner[mine]
     row = found.state_row[candidate]
-    later = (claims.instance[other] == life[row]) & (claims.order[other] > order[row])
+    later = (uses.instance[other] == life[row]) & (uses.order[other] > order[row])
     doubtful[candidate[later & (order[row] != TID_ON_DISK)]] = True
     return doubtful
 

@@ -7,23 +7,22 @@ It is so after a mount without `data=journal`, and where the kernel had two buff
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from ext4kit.arrays.intervals import overlap_pairs
+from ext4kit.arrays.types import Bools, Int64s, Rows
 from ext4kit.history.history import History
+from ext4kit.recovery.journal_content import ContentCopies
 
 BLOCKS_AT_ONCE = 4096
 
 
 def are_contradicted(
     history: History,
-    journaled: Mapping[int, tuple[Any, Any]],
-    death: Any,
-    taken: tuple[Any, Any, Any],
-) -> Any:
+    journaled: ContentCopies,
+    death: Int64s,
+    taken: tuple[Rows, Int64s, Int64s],
+) -> Bools:
     """Candidates of which the disk contradicts a copy; bool (n,).
 
     Args:
@@ -53,7 +52,7 @@ def are_contradicted(
     return found
 
 
-def _came_home(history: History, order: Any, death: Any) -> Any:
+def _came_home(history: History, order: Int64s, death: Int64s) -> Bools:
     """Whether an unmount lies between a copy and the deletion; bool (n,)."""
     breaks = history.gaps
     before, after = breaks.tid_before[breaks.unmounted], breaks.tid_after[breaks.unmounted]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ext4kit.history.names import NameHistory
-from ext4kit.recovery.artifacts import Artifacts, search
+from ext4kit.recovery.artifacts import Artifacts, derive_artifacts, scan_unallocated
 from ext4kit.recovery.maps.rebuilt import RebuiltMaps, owners_without_overlap
 from ext4kit.recovery.names import OLD_COPY, FoundEntryPaths
 from ext4kit.recovery.search_sources import SearchSource
@@ -30,12 +30,13 @@ NAMES = [
 
 
 def _found(seen: Seen) -> Artifacts:
-    return search(seen.history, {SearchSource.BLOCKS})
+    sources = {SearchSource.BLOCKS}
+    return derive_artifacts(seen.history, scan_unallocated(seen.history, sources), sources)
 
 
 def _paths(seen: Seen) -> FoundEntryPaths:
     found = _found(seen)
-    return FoundEntryPaths(found.history, NameHistory(found.history), found.names)
+    return FoundEntryPaths(found.history, NameHistory(found.history), found.entries)
 
 
 def _blocks(maps: RebuiltMaps, row: int) -> set[Block]:

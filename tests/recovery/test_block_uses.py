@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -12,12 +13,13 @@ from ext4kit.filesystem.block_maps import Runs
 from ext4kit.history import History
 from ext4kit.history.history import TID_NONE, TID_ON_DISK
 from ext4kit.journal.replay import ReplayedBlocks
-from ext4kit.recovery import attribution as module
-from ext4kit.recovery.attribution import BlockUses, Ownership
+from ext4kit.recovery import block_uses as module
+from ext4kit.recovery.block_uses import BlockUses, RecordedUses, find_reuse
 
 BLOCKS = 2000
 OWN, OTHER = 3, 4  # lives
 STATE, DEATH = 10, 20  # orders of the candidate's state, and of when it is seen dead
+Known = tuple[History, RecordedUses]
 Taken = list[tuple[int, int, int, int, int]]  # candidate, start, length, inode number, order
 
 
@@ -45,7 +47,7 @@ def ownership(
     unknown: tuple[int, ...] = (),
     live: tuple[tuple[int, int, int], ...] = (),
     nodes: tuple[tuple[int, int], ...] = (),
-) -> Ownership:
+) -> Known:
     """Who had what, told by hand.
 
     Args:
@@ -78,17 +80,16 @@ def ownership(
         blocks_in_use=lambda at: marks[at], blocks_unknown=lambda at: dark[at]
     )
     fs = SimpleNamespace(bitmaps=bitmaps, allocated_maps=live_maps)
-    found = Ownership(cast(History, SimpleNamespace(fs=fs)))
-    parts = {"logged": logged, "uses_by_journal": journaled, "uses_by_fast_commits": unreplayed}
-    vars(found).update({name: part or claims() for name, part in parts.items()})
-    return found
+    history = cast(History, SimpleNamespace(fs=fs))
+    parts = [part or claims() for part in (logged, journaled, unreplayed)]
+    return history, RecordedUses(*parts)
 
 
-def taken(known: Ownership, *blocks: tuple[int, int, int], death: int = DEATH) -> Taken:
+def taken(known: Known, *blocks: tuple[int, int, int], death: int = DEATH) -> Taken:
     """What others took of candidates of the one life."""
     count = 1 + max(row[0] for row in blocks)
     every = np.ones(count, np.int64)
-    found = known.find_reuse(runs(*blocks), every * OWN, every * STATE, every * death)
+    found = find_reuse(*known, runs(*blocks), every * OWN, every * STATE, every * death)
     columns = (found.candidate, found.start, found.length, found.number, found.order)
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
@@ -163,7 +164,7 @@ def test_a_bitmap_that_cannot_be_read_takes_nothing_by_itself() -> None:
 
 
 def test_a_candidate_without_blocks_has_none_taken() -> None:
-    found = ownership().find_reuse(runs(), np.array([OWN]), np.array([STATE]), np.array([DEATH]))
+    found = find_reuse(*ownership(), runs(), np.array([OWN]), np.array([STATE]), np.array([DEATH]))
     assert len(found.candidate) == 0
 
 
@@ -200,8 +201,8 @@ def told(found: BlockUses) -> list[Claim]:
     return list(zip(*(getattr(found, name).tolist() for name in names), strict=True))
 
 
-def of_past(**parts: Any) -> Ownership:
-    return Ownership(cast(History, SimpleNamespace(**parts)))
+def of_past(**parts: Any) -> History:
+    return cast(History, SimpleNamespace(**parts))
 
 
 def test_states_that_tell_a_content_claim_its_blocks_and_their_tree() -> None:
@@ -222,7 +223,7 @@ def test_states_that_tell_a_content_claim_its_blocks_and_their_tree() -> None:
     )  # fmt: skip
     number, start, length = table((20, 900, 8), (21, 950, 9), columns=3)
     settled = [SimpleNamespace(inode=number, start=start, length=length)]
-    found = of_past(states=states, map_states=map_states, settled=settled).logged
+    found = module._uses_by_inodes(of_past(states=states, map_states=map_states, settled=settled))
     disk = int(TID_ON_DISK) - 1  # before what bitmaps show now
     assert asked == [[0, 2, 3]]
     assert told(found) == [
@@ -234,9 +235,9 @@ def test_states_that_tell_a_content_claim_its_blocks_and_their_tree() -> None:
 
 def test_each_copy_in_the_log_claims_its_block_for_nobody_known() -> None:
     copies = SimpleNamespace(blocks=np.array([70, 70, 71]), tids=np.array([5, 9, 6]))
-    found = told(of_past(copies=copies).uses_by_journal)
+    found = told(module._uses_by_journal(of_past(copies=copies)))
     assert found == [(70, 1, -1, 0, 5, False), (70, 1, -1, 0, 9, False), (71, 1, -1, 0, 6, False)]
-    assert told(of_past(copies=None).uses_by_journal) == []
+    assert told(module._uses_by_journal(of_past(copies=None))) == []
 
 
 def test_fast_commits_claim_ranges_for_the_lives_that_they_name(
@@ -250,11 +251,17 @@ def test_fast_commits_claim_ranges_for_the_lives_that_they_name(
     blocks: Any = ReplayedBlocks.__new__(ReplayedBlocks)
     blocks.log, blocks.changed = "log", [1]
     lives = {"number": np.array([12, 12, 13]), "generation": np.array([7, 9, 7])}
+
+    def used() -> Sequence[tuple[int, ...]]:
+        history = of_past(fs=SimpleNamespace(blocks=blocks), **lives)
+        return told(module._uses_by_fast_commits(history))
+
     now = int(TID_ON_DISK)
-    assert told(of_past(fs=SimpleNamespace(blocks=blocks), **lives).uses_by_fast_commits) == [
+    assert used() == [
         (100, 4, 0, 12, now, True), (200, 5, -1, 12, now, True), (300, 6, -1, 12, now, True),
         (400, 1, 2, 13, now, True), (500, 1, -1, 99, now, True), (600, 2, -1, 11, now, True),
     ]  # fmt: skip
     blocks.changed = []
-    assert told(of_past(fs=SimpleNamespace(blocks=blocks), **lives).uses_by_fast_commits) == []
-    assert told(of_past(fs=SimpleNamespace(blocks=None), **lives).uses_by_fast_commits) == []
+    assert used() == []
+    blocks = None
+    assert used() == []

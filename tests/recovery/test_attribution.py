@@ -1,10 +1,12 @@
-"""What is known of all deleted files at once: their blocks, whose those became, what has copies."""
+"""Blocks of all candidates: whose they are, whose those became, what has copies, what is lost."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -14,8 +16,9 @@ from ext4kit.filesystem.block_maps import Runs
 from ext4kit.history.history import TID_NONE, TID_ON_DISK
 from ext4kit.history.journal_gaps import JournalGaps
 from ext4kit.reasons import Reason
-from ext4kit.recovery import columns as module
-from ext4kit.recovery.attribution import BlockUses
+from ext4kit.recovery import attribution, losses
+from ext4kit.recovery.attribution import BlockAttribution, attribute_blocks
+from ext4kit.recovery.block_uses import BlockUses, RecordedUses
 from ext4kit.recovery.candidates import (
     INODE_TABLE,
     JOURNAL,
@@ -24,9 +27,12 @@ from ext4kit.recovery.candidates import (
     STALE_INDEX,
     Candidates,
 )
-from ext4kit.recovery.columns import Columns
+from ext4kit.recovery.deletion import transaction_times
+from ext4kit.recovery.grading import grade
+from ext4kit.recovery.grading.grade import CheckResults, check_candidates
+from ext4kit.recovery.losses import find_losses
 from ext4kit.recovery.maps.rebuilt import RebuiltMaps
-from ext4kit.recovery.untagged_content import UntaggedBlocks
+from ext4kit.recovery.untagged_content import UntaggedBlocks, _whole_files
 from ext4kit.units import NANOSECONDS
 from tests.recovery.told_past import BLOCK, EXTENTS, Sized, State, past_of, state
 
@@ -69,7 +75,7 @@ def copies(*rows: tuple[int, int]) -> Any:
     )
 
 
-def columns(
+def blocks_of(
     *files: State,
     blocks: Runs | None = None,
     states: Sequence[State] | None = None,
@@ -82,8 +88,8 @@ def columns(
     maps: RebuiltMaps | None = None,
     loose: UntaggedBlocks | None = None,
     checksums: bool = True,
-) -> Columns:
-    """The columns of candidates that are seen in transaction 5 and dead in 9.
+) -> BlockAttribution:
+    """The blocks of candidates that are seen in transaction 5 and dead in 9.
 
     Args:
         files: what differs of each candidate.
@@ -141,10 +147,12 @@ def columns(
         map_damaged=column["state_row"] < 0,
         tree_blocks=(owner, node),
     )
-    made = Columns(cast(Any, findings), found)
-    parts = {"logged": logged, "uses_by_journal": journaled, "uses_by_fast_commits": None}
-    vars(made.ownership).update({name: part or claims() for name, part in parts.items()})
-    return made
+    uses = RecordedUses(logged or claims(), journaled or claims(), claims())
+    with (
+        patch.object(attribution, "recorded_uses", lambda _: uses),
+        patch.object(attribution, "find_deletion_facts", lambda *_: None),
+    ):
+        return attribute_blocks(found, cast(Any, findings))
 
 
 def _taken(one: Any, rows: Any) -> Any:
@@ -177,22 +185,22 @@ def rows_of(found: Runs) -> list[Row]:
 )
 def test_the_blocks_of_a_content_are_those_up_to_its_size(size: int, kept: list[Row]) -> None:
     had = runs((0, 0, 1, 100), (0, 1, 2, 200), (0, 5, 4, 300))
-    assert rows_of(columns({}, blocks=had, states=[state(size=size)]).runs) == kept
+    assert rows_of(blocks_of({}, blocks=had, states=[state(size=size)]).runs) == kept
 
 
 def test_where_no_inode_tells_the_size_all_blocks_are_of_the_content() -> None:
     had = runs((0, 0, 1, 100), (0, 1, 2, 200), unwritten=[1])
-    found = columns({"map_source": STALE_INDEX}, blocks=had, states=[state(size=0)]).runs
+    found = blocks_of({"map_source": STALE_INDEX}, blocks=had, states=[state(size=0)]).runs
     assert rows_of(found) == rows_of(had)
     assert found.unwritten.tolist() == [False, True]
 
 
 def test_blocks_are_counted_for_each_file() -> None:
     had = runs((0, 0, 1, 100), (0, 1, 2, 200), (2, 0, 4, 300))
-    found = columns({}, {}, {}, blocks=had, states=[
+    found = blocks_of({}, {}, {}, blocks=had, states=[
         state(life=at, size=9 * BLOCK) for at in range(3)
     ])  # fmt: skip
-    assert found.slices == [0, 2, 2, 3]
+    assert found.bounds == [0, 2, 2, 3]
     assert found.block_counts == [3, 0, 4]
 
 
@@ -202,14 +210,13 @@ def test_a_size_is_that_of_the_inode_or_of_the_bytes_that_are_left() -> None:
         np.array([8, 2]), np.array(["leaves", "leaves"]), runs(), (none, none),
         np.array([70, 7000]), [],
     )  # fmt: skip
-    found = columns(
+    found = blocks_of(
         {}, {"map_source": STALE_INDEX}, {"rebuilt_row": 1, "map_source": "leaves"},
         {"map_source": STALE_INDEX},
         blocks=runs((0, 0, 1, 100), (1, 0, 2, 200), (2, 0, 2, 300), (3, 0, 1, 400)), maps=maps,
         disk={100: b"\1" * 9, 201: b"\1" * 30, 301: b"\1" * 50, 400: b"\1" * 60},
     )  # fmt: skip
     assert found.sizes == [100, BLOCK + 30, 7000, 60]
-    assert found.source_names == [JOURNAL, STALE_INDEX, "leaves", STALE_INDEX]
 
 
 def freed_root(*starts: int) -> Any:
@@ -221,13 +228,13 @@ def freed_root(*starts: int) -> Any:
 
 def test_a_freed_root_tells_how_many_extents_there_were_and_where_the_last_began() -> None:
     nothing = {"map_source": NO_MAP}
-    found = columns(nothing, {}, nothing, nothing, nothing, states=[
+    found = blocks_of(nothing, {}, nothing, nothing, nothing, states=[
         state(life=at, links_count=0) for at in range(5)
     ])  # fmt: skip
     first = freed_root(0, 5, 9)
     roots = (first, first, freed_root(0), freed_root(0, 8), np.zeros(60, np.uint8))
     found.history.states.table.i_block = np.stack(roots)
-    assert found.stale_extents == {0: (3, 9), 3: (2, 8)}
+    assert grade._stale_extents(found) == {0: (3, 9), 3: (2, 8)}
 
 
 # --- later owners -----------------------------------------------------------------------------
@@ -237,8 +244,7 @@ def is_taken(file: State, order: int, by: str, at: int = STATE) -> bool:
     """Whether a file's block counts as another's: of a state of that order, or of a copy."""
     other = claims((AT, 1, 1, order))
     made: Any = {"logged": None, "journaled": None, by: other}
-    found = columns(file, blocks=runs((0, 0, 1, AT)), states=[state(order=at)], **made)
-    assert found.reuse_slices == [0, len(found.reuse.candidate)]
+    found = blocks_of(file, blocks=runs((0, 0, 1, AT)), states=[state(order=at)], **made)
     return bool(len(found.reuse.candidate))
 
 
@@ -288,13 +294,13 @@ def rivals(first: State, second: State, dtimes: tuple[int, int] = (50, 60), **li
         states.append(
             state(life=life, number=number, order=DEATH, dtime=dtime, ctime=55 * NANOSECONDS)
         )
-    found = columns(
+    found = blocks_of(
         {"state_row": 0, **first}, {"state_row": 2, **second}, states=states,
         blocks=runs((0, 0, 10, AT), (1, 0, 10, AT + 5)),
     )  # fmt: skip
-    made = found.freed_rivals
-    assert found.rival_slices[-1] == len(made[0])
-    return list(zip(*(part.tolist() for part in made), strict=True))
+    made = found.competing
+    columns = (made.candidate, made.start, made.length, made.number)
+    return list(zip(*(part.tolist() for part in columns), strict=True))
 
 
 OF_FIRST, OF_SECOND = (0, AT + 5, 5, 13), (1, AT + 5, 5, 12)
@@ -339,7 +345,8 @@ def mistrusted(flags: int = EXTENTS, **changes: Any) -> set[int]:
         "checksums": True, "logged": claims((NODE, 1, 5, DEATH + 1)),
         "nodes": [(0, NODE + 1), (1, NODE)], **changes,
     }  # fmt: skip
-    return columns({}, {}, states=[state(life=at, flags=flags) for at in (0, 1)], **made).untrusted
+    found = blocks_of({}, {}, states=[state(life=at, flags=flags) for at in (0, 1)], **made)
+    return set(np.flatnonzero(found.tree_block_reused).tolist())
 
 
 def test_a_tree_block_that_was_taken_is_not_believed_where_no_checksum_vouches_for_it() -> None:
@@ -368,10 +375,10 @@ def copied(file: State, *held: tuple[int, int], owned: BlockUses | None = None) 
     """[block, order] of the copies that count as content of a file of blocks 700 and 701."""
     first = claims((AT, 2, 0, STATE - 2), (AT, 2, 0, STATE))
     logged = copies(*held)
-    found = columns(
+    found = blocks_of(
         file, blocks=runs((0, 0, 1, AT + 1), (0, 1, 1, AT)), copies=logged,
         states=[state(size=2 * BLOCK)], logged=owned or first,
-    ).journaled  # fmt: skip
+    ).tagged  # fmt: skip
     if not found:
         return []
     ((blocks, tags),) = found.values()
@@ -413,22 +420,22 @@ def test_a_copy_from_before_somebody_else_had_the_block_is_none_of_its_content(
 def test_what_a_file_on_disk_has_now_it_had_when_the_log_was_written() -> None:
     """Claims of what the disk shows stand one before `TID_ON_DISK`."""
     for own, held in ((claims((AT, 1, 0, ON_DISK - 1)), True), (claims((AT, 1, 1, 9)), False)):
-        found = columns(
+        found = blocks_of(
             {"freed_tid": TID_NONE}, blocks=runs((0, 0, 1, AT)), states=[state(order=ON_DISK)],
             copies=copies((AT, ON_DISK - 1)), logged=own,
         )  # fmt: skip
-        assert bool(found.journaled) == held
+        assert bool(found.tagged) == held
 
 
 def test_each_file_has_its_own_copies() -> None:
-    found = columns(
+    found = blocks_of(
         {}, {}, {}, blocks=runs((0, 0, 1, AT), (2, 0, 1, AT + 1)),
         copies=copies((AT, 6), (AT + 1, 7)),
         logged=claims((AT, 1, 0, STATE), (AT + 1, 1, 2, STATE)),
-    ).journaled  # fmt: skip
+    ).tagged  # fmt: skip
     told = {at: (blocks.tolist(), tags.tolist()) for at, (blocks, tags) in found.items()}
     assert told == {0: ([AT], [100]), 2: ([AT + 1], [101])}
-    assert columns({}, blocks=runs((0, 0, 1, AT))).journaled == {}
+    assert blocks_of({}, blocks=runs((0, 0, 1, AT))).tagged == {}
 
 
 # --- copies that no descriptor names ----------------------------------------------------------
@@ -441,32 +448,41 @@ def loosely(*rows: Copy) -> UntaggedBlocks:
     return UntaggedBlocks(*table(*rows, width=3))
 
 
-def with_loose(*changes: State, held: Sequence[Copy] = (), **file: Any) -> Columns:
+def with_loose(
+    *changes: State,
+    held: Sequence[Copy] = (),
+    had: Runs | None = None,
+    in_use: Sequence[int] = (AT, 900),
+    **file: Any,
+) -> BlockAttribution:
     """Two files, of two blocks that lie turned round and of one; both are used again."""
     first: State = {"life": 0, "size": TWO, "crtime": 1, **(changes[0] if changes else {})}
     usual = [(30, STATE, BLOCK), (31, STATE, 10), (32, STATE, 20)]
-    return columns(
-        file, {}, blocks=runs((0, 0, 1, AT + 1), (0, 1, 1, AT), (1, 0, 1, 900)),
+    return blocks_of(
+        file, {}, blocks=had or runs((0, 0, 1, AT + 1), (0, 1, 1, AT), (1, 0, 1, 900)),
         states=[state(**first), state(life=1, number=13, size=20, crtime=2)],
-        in_use=(AT, 900), loose=loosely(*usual, *held),
+        in_use=in_use, loose=loosely(*usual, *held),
     )  # fmt: skip
 
 
-def told_loose(found: Columns) -> dict[int, tuple[list[int], list[int]]]:
-    return {at: (blocks.tolist(), log.tolist()) for at, (blocks, log) in found.loose.items()}
+def whole_files(found: BlockAttribution) -> list[int]:
+    """Those of which copies are looked for."""
+    rows = _whole_files(found.history, found.candidates, found.runs, BLOCK)
+    return list(rows.tolist())
+
+
+def told_loose(found: BlockAttribution) -> dict[int, tuple[list[int], list[int]]]:
+    return {at: (blocks.tolist(), log.tolist()) for at, (blocks, log) in found.untagged.items()}
 
 
 def test_a_file_that_was_written_over_is_read_from_copies_that_only_its_size_finds() -> None:
     assert told_loose(with_loose()) == {0: ([AT, AT + 1], [31, 30]), 1: ([900], [32])}
-    in_one_run = with_loose()
-    vars(in_one_run).update(runs=runs((0, 0, 2, AT), (1, 0, 1, 900)))
+    in_one_run = with_loose(had=runs((0, 0, 2, AT), (1, 0, 1, 900)))
     assert told_loose(in_one_run) == {0: ([AT, AT + 1], [30, 31]), 1: ([900], [32])}
 
 
 def test_a_file_that_nobody_wrote_over_is_read_from_the_disk() -> None:
-    found = with_loose()
-    cast(Any, found.fs.bitmaps).blocks_in_use = lambda at: np.isin(at, [900])
-    assert list(told_loose(found)) == [1]
+    assert list(told_loose(with_loose(in_use=(900,)))) == [1]
 
 
 @pytest.mark.parametrize(
@@ -480,36 +496,42 @@ def test_a_file_that_nobody_wrote_over_is_read_from_the_disk() -> None:
     ],
 )
 def test_only_the_last_state_of_a_whole_file_is_looked_for(changes: State, file: State) -> None:
-    assert 0 not in with_loose(changes, **file)._placed[0].tolist()
+    assert 0 not in whole_files(with_loose(changes, **file))
 
 
 def test_blocks_that_were_never_written_have_no_copies() -> None:
     had = runs((0, 0, 2, AT), unwritten=[0])
-    found = columns({}, blocks=had, states=[state(size=TWO)], loose=loosely((30, STATE, 10)))
-    assert found._placed[0].tolist() == []
-    assert columns({}, blocks=runs((0, 0, 1, AT)))._placed[0].tolist() == []
+    found = blocks_of({}, blocks=had, states=[state(size=TWO)], loose=loosely((30, STATE, 10)))
+    assert whole_files(found) == []
+    assert blocks_of({}, blocks=runs((0, 0, 1, AT))).untagged == {}
 
 
 def test_copies_of_nobody_are_contents_where_their_transaction_has_those_of_files() -> None:
     more = [(33, STATE, 33), (40, STATE + 1, 44)]
-    assert with_loose(held=more).unplaced.tolist() == [33]
-    third = columns(
+    assert with_loose(held=more).unassigned.tolist() == [33]
+    third = blocks_of(
         {}, {}, {}, blocks=runs((0, 0, 2, AT), (1, 0, 1, 900), (2, 0, 1, 950)),
         states=[state(size=TWO), state(life=1, size=BLOCK), state(life=2, size=20)],
         loose=loosely((30, STATE, BLOCK), (31, STATE, 10), (32, STATE, 20), (33, STATE, 33)),
     )  # fmt: skip
-    assert third.unplaced.tolist() == [33]  # a file of whole blocks is found nowhere
-    assert with_loose().unplaced.tolist() == []
+    assert third.unassigned.tolist() == [33]  # a file of whole blocks is found nowhere
+    assert with_loose().unassigned.tolist() == []
 
 
 # --- what speaks against them -----------------------------------------------------------------
 
 
-def judged(made: Columns, monkeypatch: pytest.MonkeyPatch, zeros: Runs | None = None) -> Columns:
-    """The columns, with no other reason than those that are worked out in them."""
-    monkeypatch.setattr(module, "run_checks", lambda *_: ([], []))
-    monkeypatch.setattr(module, "find_discarded", lambda *_: (runs(), zeros or runs()))
-    return made
+def checked(
+    found: BlockAttribution, zeros: Runs | None = None, maps: RebuiltMaps | None = None
+) -> CheckResults:
+    """What the checks that compare candidates find, without those of `run_checks`."""
+    with (
+        patch.object(grade, "run_checks", lambda *_: ([], [])),
+        patch.object(losses, "find_discarded", lambda *_: (runs(), zeros or runs())),
+    ):
+        lost = find_losses(found, None)
+        assert not len(lost.discarded)
+        return check_candidates(found, lost, maps or RebuiltMaps.empty())
 
 
 @pytest.mark.parametrize(
@@ -524,51 +546,45 @@ def judged(made: Columns, monkeypatch: pytest.MonkeyPatch, zeros: Runs | None = 
     ],
 )
 def test_zeros_that_a_discard_may_have_made_are_the_files_own_where_the_log_has_all_of_them(
-    held: Sequence[int], told: list[int], monkeypatch: pytest.MonkeyPatch
+    held: Sequence[int], told: list[int]
 ) -> None:
     zeros = runs((0, 0, 1, 100), (1, 3, 3, AT), (2, 0, 1, 900))
-    made = judged(columns({}, {}, {}), monkeypatch, zeros)
-    vars(made).update(journaled={1: (np.array(held), np.arange(len(held)))} if held else {})
+    tagged = {1: (np.array(held), np.arange(len(held)))} if held else {}
+    made = checked(replace(blocks_of({}, {}, {}), tagged=tagged), zeros)
     assert made.unrecorded == {place: [reasons.ZEROS_POSSIBLY_DISCARDED] for place in (*told, 2)}
-    assert len(made.discarded) == 0
 
 
-def test_what_was_discarded_is_told_for_each_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_discarded_is_told_for_each_file() -> None:
     gone = runs((0, 0, 1, AT), (2, 0, 3, 900))
-    made = columns({}, {}, {})
-    monkeypatch.setattr(module, "find_discarded", lambda *_: (gone, runs()))
+    with patch.object(losses, "find_discarded", lambda *_: (gone, runs())):
+        made = find_losses(blocks_of({}, {}, {}), None)
     assert rows_of(made.discarded) == rows_of(gone)
-    assert made.discarded_slices == [0, 1, 1, 2]
+    assert [made.of(one).discarded for one in range(3)] == [1, 0, 3]
+    assert made.of(2).pieces == [(900, 3, losses.DISCARDED)]
 
 
-def test_two_pieces_of_zeros_both_need_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_pieces_of_zeros_both_need_copies() -> None:
     zeros = runs((0, 0, 1, AT), (0, 3, 1, AT + 5))
     for held, told in (((AT,), True), ((AT + 5,), True), ((AT, AT + 5), False)):
-        made = judged(columns({}), monkeypatch, zeros)
-        vars(made).update(journaled={0: (np.array(held), np.array(held))})
-        assert bool(made.unrecorded) == told
+        tagged = {0: (np.array(held), np.array(held))}
+        assert bool(checked(replace(blocks_of({}), tagged=tagged), zeros).unrecorded) == told
 
 
-def test_what_speaks_against_a_found_map_speaks_against_its_file(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_speaks_against_a_found_map_speaks_against_its_file() -> None:
     none = np.zeros(0, np.int64)
     first, both = reasons.REBUILT_MAP_OLDER, reasons.REBUILT_MAP_INCOMPLETE
     doubts = [(np.array([True, False]), first), (np.array([True, True]), both)]
     maps = RebuiltMaps(
         np.array([0, 1]), np.array(["x", "x"]), runs(), (none, none), np.array([1, 1]), doubts
     )
-    made = columns({}, {"rebuilt_row": 1}, {"rebuilt_row": 0}, maps=maps)
-    judged(made, monkeypatch)
-    assert made.reasons == {1: [both], 2: [first, both]}
-    assert made.unrecorded == {}
+    made = blocks_of({}, {"rebuilt_row": 1}, {"rebuilt_row": 0}, maps=maps)
+    found = checked(made, maps=maps)
+    assert (found.doubts, found.unrecorded) == ({1: [both], 2: [first, both]}, {})
 
 
-def test_a_copy_that_the_disk_contradicts_speaks_against_the_file_unless_another_took_the_block(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def contradicted(*files: State, **changes: Any) -> dict[int, list[Reason]]:
-        made = columns(
+def test_a_copy_that_the_disk_contradicts_speaks_against_the_file_unless_the_block_went() -> None:
+    def contradicted(*files: State, **changes: Any) -> Mapping[int, list[Reason]]:
+        made = blocks_of(
             *files, blocks=runs((0, 0, 1, AT), (1, 0, 1, AT)), copies=copies((AT, STATE)),
             logged=claims((AT, 1, 0, STATE)), disk={AT: b"\1"},
             states=[state(), state(life=1, number=13, order=ON_DISK, dtime=2000)], **changes,
@@ -579,7 +595,7 @@ def test_a_copy_that_the_disk_contradicts_speaks_against_the_file_unless_another
             tags=Sized(order=np.full(101, STATE)),
             read_copies=lambda tags: np.full((len(tags), BLOCK), 2, np.uint8),
         )
-        return judged(made, monkeypatch).reasons
+        return checked(made).doubts
 
     orphan = {"freed_tid": TID_NONE, "map_source": INODE_TABLE}
     assert contradicted({}, orphan) == {0: [reasons.UNMOUNT_DISK_CONFLICT]}
@@ -593,18 +609,24 @@ def test_a_copy_that_the_disk_contradicts_speaks_against_the_file_unless_another
 
 
 def test_transactions_are_told_by_id_and_commit_time() -> None:
-    assert columns({}).moments == {}
-    made = columns({})
+    made = blocks_of({})
+    assert transaction_times(made.history) == {}
     rows = [SimpleNamespace(order=2**32 + 7, id=7, commit_time_ns=70)]
     cast(Any, made.history).log = SimpleNamespace(transactions=rows)
-    ((order, moment),) = made.moments.items()
+    ((order, moment),) = transaction_times(made.history).items()
     assert (order, moment.transaction, moment.time) == (2**32 + 7, 7, 70)
 
 
 def test_the_paths_of_those_who_took_blocks_are_told() -> None:
-    made = columns({}, blocks=runs((0, 0, 1, AT)), logged=claims((AT, 1, 5, DEATH + 1)))
+    later = claims((AT, 1, 5, DEATH + 1), (AT + 1, 1, 6, ON_DISK))
+    made = blocks_of({}, blocks=runs((0, 0, 2, AT)), states=[state(size=2 * BLOCK)], logged=later)
     tree = SimpleNamespace(
         inode=np.array([2, 17, 18]), paths_of=lambda rows: [b"/%d" % row for row in rows]
     )
-    cast(Any, made.fs).tree = lambda: tree
-    assert made.owner_paths == {17: b"/1"}
+    cast(Any, made.history.fs).tree = lambda: tree
+    with patch.object(losses, "find_discarded", lambda *_: (runs(), runs())):
+        lost = find_losses(made, None).of(0)
+    assert [piece.owner for piece in lost.pieces] == [
+        "inode 17",
+        "inode 18 /2",
+    ]

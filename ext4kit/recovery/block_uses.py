@@ -1,0 +1,205 @@
+"""Which inode had which block when: what decides whether a deleted file's blocks are its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ext4kit.arrays.grouping import expand
+from ext4kit.arrays.intervals import overlap_pairs
+from ext4kit.arrays.lookup import SortedIndex
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import Bools, Int64s, Rows
+from ext4kit.filesystem.block_maps import Runs
+from ext4kit.history.history import TID_NONE, TID_ON_DISK, History
+from ext4kit.journal.fast_commits.scan import added_ranges
+from ext4kit.journal.replay import ReplayedBlocks
+
+RUNS_AT_ONCE = 4096  # of which bitmaps are asked together
+
+
+@dataclass(frozen=True, slots=True)
+class BlockUses(Table):
+    """Runs of blocks and the inodes that had them, as columns (n,).
+
+    Attributes:
+        start, length: the blocks.
+        instance: the life that had them; -1 when only the block's own history tells of the use.
+        inode: inode number of the owner, 0 when not known.
+        order: the transaction that shows it, TID_ON_DISK for the disk.
+        is_content: bool, as content; else as a tree block, or as nobody knows what.
+    """
+
+    start: Int64s
+    length: Int64s
+    instance: Int64s
+    inode: Int64s
+    order: Int64s
+    is_content: Bools
+
+
+@dataclass(frozen=True, slots=True)
+class BlockReuse(Table):
+    """Blocks of candidates that another inode had later, as columns (n,).
+
+    Attributes:
+        candidate: row of the candidate; ascending.
+        start, length: the blocks.
+        number: inode number of the later owner, 0 when not known.
+        order: when it is seen there, TID_ON_DISK for the present.
+    """
+
+    candidate: Int64s
+    start: Int64s
+    length: Int64s
+    number: Int64s
+    order: Int64s
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedUses:
+    """All uses of blocks that are recorded.
+
+    Attributes:
+        by_inodes: by the states in the journal, the deleted ones on disk, and stable inodes.
+        by_journal: blocks whose content went through the journal: metadata, for the most part.
+        by_fast_commits: blocks that fast commits gave to files, some of which are deleted again.
+    """
+
+    by_inodes: BlockUses
+    by_journal: BlockUses
+    by_fast_commits: BlockUses
+
+
+def recorded_uses(history: History) -> RecordedUses:
+    """All uses of blocks that a history tells of."""
+    return RecordedUses(
+        _uses_by_inodes(history), _uses_by_journal(history), _uses_by_fast_commits(history)
+    )
+
+
+def _uses_by_inodes(history: History) -> BlockUses:
+    states = history.states
+    rows = np.flatnonzero(states.describes_content)
+    maps = history.map_states(rows)
+    data, (node_owner, node) = maps.runs, maps.tree_blocks
+    owner = rows[np.concatenate([data.owner, node_owner])]
+    length = np.concatenate([data.length, np.ones(len(node), np.int64)])
+    order = np.where(states.tid[owner] == TID_ON_DISK, TID_ON_DISK - 1, states.tid[owner])
+    settled = history.settled
+    number = np.concatenate([states.table.number[owner], *(part.inode for part in settled)])
+    others = len(number) - len(owner)
+    return BlockUses(
+        np.concatenate([data.physical, node, *(part.start for part in settled)]),
+        np.concatenate([length, *(part.length for part in settled)]),
+        np.concatenate([states.life[owner], np.full(others, -1)]),
+        number,
+        np.concatenate([order, np.full(others, TID_ON_DISK - 1)]),
+        np.arange(len(number)) < len(data),
+    )
+
+
+def _uses_by_journal(history: History) -> BlockUses:
+    copies = history.copies
+    if copies is None:
+        return BlockUses.empty()
+    unknown, ones = np.full(len(copies.blocks), -1), np.ones(len(copies.blocks), np.int64)
+    number = np.zeros(len(copies.blocks), np.int64)
+    return BlockUses(copies.blocks, ones, unknown, number, copies.tids, number != 0)
+
+
+def _uses_by_fast_commits(history: History) -> BlockUses:
+    blocks = history.fs.blocks
+    if not isinstance(blocks, ReplayedBlocks) or not len(blocks.changed):
+        return BlockUses.empty()
+    start, length, number, generation = added_ranges(blocks.log)
+    keys = history.number << 32 | history.generation  # lives are numbered in that order
+    life = SortedIndex(keys).rows(number << 32 | generation)
+    now = np.full(len(number), TID_ON_DISK)
+    return BlockUses(start, length, life, number, now, np.ones(len(number), bool))
+
+
+def find_reuse(
+    history: History, uses: RecordedUses, runs: Runs, life: Rows, since: Int64s, freed: Int64s
+) -> BlockReuse:
+    """The blocks of candidates that later owners had, by candidate, block and age.
+
+    Args:
+        history: with the bitmaps and inodes of the present.
+        uses: what is recorded.
+        runs: the candidates' blocks; `owner` is the candidate's row.
+        life: per candidate.
+        since: per candidate: another inode that has a block in a later transaction took it.
+        freed: per candidate: the transaction that shows it freed, TID_NONE while it holds its
+            blocks still (an orphan).
+    """
+    parts = [_allocated_now(history, runs, freed)]
+    for theirs, after in (
+        (uses.by_inodes, since),
+        (uses.by_journal, freed),
+        (uses.by_fast_commits, since),
+    ):
+        mine, other = overlap_pairs(runs.physical, runs.length, theirs.start, theirs.length)
+        candidate = runs.owner[mine]
+        later = (theirs.order[other] > after[candidate]) & (freed[candidate] != TID_NONE)
+        later &= theirs.instance[other] != life[candidate]
+        mine, other = mine[later], other[later]
+        start = np.maximum(runs.physical[mine], theirs.start[other])
+        end = np.minimum(
+            runs.physical[mine] + runs.length[mine], theirs.start[other] + theirs.length[other]
+        )
+        parts.append(
+            BlockReuse(
+                runs.owner[mine], start, end - start, theirs.inode[other], theirs.order[other]
+            )
+        )
+    found = BlockReuse.concat(parts)
+    return found.take(np.lexsort((-found.order, found.start, found.candidate)))
+
+
+def _allocated_now(history: History, runs: Runs, freed: Int64s) -> BlockReuse:
+    """Blocks that the bitmaps show in use now, with their owners where inodes tell them."""
+    held = runs.take(freed[runs.owner] != TID_NONE)
+    parts = [
+        _allocated_runs(history, held.take(slice(at, at + RUNS_AT_ONCE)))
+        for at in range(0, len(held), RUNS_AT_ONCE)
+    ]
+    if not parts:
+        return BlockReuse.empty()
+    candidate, start, length = (np.concatenate(column) for column in zip(*parts, strict=True))
+    number = _live_owner_inodes(history, start, length)
+    known = ~history.fs.bitmaps.blocks_unknown(start)  # else a reason against it, no owner
+    now = np.full(len(start), TID_ON_DISK)
+    return BlockReuse(candidate, start, length, number, now).take((number != 0) | known)
+
+
+def _allocated_runs(history: History, runs: Runs) -> tuple[Rows, Int64s, Int64s]:
+    """(candidate, start, length) of the parts of the runs that are in use now."""
+    bitmaps = history.fs.bitmaps
+    row, position = expand(runs.length)
+    block = runs.physical[row] + position
+    used = bitmaps.blocks_in_use(block)
+    row, block = row[used], block[used]
+    if not len(block):
+        return row, block, block
+    unknown = bitmaps.blocks_unknown(block)
+    joined = (row[1:] == row[:-1]) & (block[1:] == block[:-1] + 1)
+    joined &= unknown[1:] == unknown[:-1]
+    first = np.concatenate([[0], np.flatnonzero(~joined) + 1])
+    length = np.diff(np.append(first, len(block)))
+    return runs.owner[row[first]], block[first], length
+
+
+def _live_owner_inodes(history: History, start: Int64s, length: Int64s) -> Int64s:
+    """Inode number of the live file that has each run, 0 where none is found."""
+    number = np.zeros(len(start), np.int64)
+    if not len(start):
+        return number
+    for table, maps in history.fs.allocated_maps():
+        owner = np.concatenate([maps.runs.owner, maps.tree_blocks[0]])
+        theirs = np.concatenate([maps.runs.physical, maps.tree_blocks[1]])
+        span = np.concatenate([maps.runs.length, np.ones(len(maps.tree_blocks[1]), np.int64)])
+        mine, other = overlap_pairs(start, length, theirs, span)
+        number[mine] = table.number[owner[other]]
+    return number

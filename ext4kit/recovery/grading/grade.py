@@ -1,0 +1,181 @@
+"""The grade of each candidate and the reasons for it: all checks, put together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ext4kit import reasons
+from ext4kit.arrays.types import Bools
+from ext4kit.filesystem.xattrs import lacks_inline_data
+from ext4kit.history.history import TID_ON_DISK, UNREPLAYED
+from ext4kit.parsers.inode import Inode
+from ext4kit.reasons import Reason
+from ext4kit.recovery.attribution import BlockAttribution
+from ext4kit.recovery.candidates import NO_MAP, NO_ROW
+from ext4kit.recovery.grading.checks import run_checks
+from ext4kit.recovery.grading.overwritten_copies import are_contradicted
+from ext4kit.recovery.losses import CandidateLosses, Losses
+from ext4kit.recovery.maps.rebuilt import RebuiltMaps
+from ext4kit.recovery.maps.stale_entries import stale_extent_starts
+from ext4kit.recovery.model import Grade
+
+
+@dataclass(frozen=True, slots=True)
+class Grading:
+    """Per candidate: its grade, and the reasons in the order of the checks."""
+
+    grades: list[Grade]
+    reasons: list[tuple[Reason, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResults:
+    """Reasons by candidate, where there are any.
+
+    Attributes:
+        doubts: why the content may be wrong or incomplete: partial at best.
+        unrecorded: what would leave no record: consistent at best.
+    """
+
+    doubts: Mapping[int, list[Reason]]
+    unrecorded: Mapping[int, list[Reason]]
+
+
+def grade_candidates(blocks: BlockAttribution, losses: Losses, maps: RebuiltMaps) -> Grading:
+    """Grade all candidates.
+
+    Args:
+        blocks: whose blocks they are.
+        losses: what they have lost.
+        maps: those that some candidates come from.
+    """
+    checks = check_candidates(blocks, losses, maps)
+    extents = _stale_extents(blocks)
+    block_size = blocks.history.fs.superblock.block_size
+    found: list[tuple[Grade, list[Reason]]] = []
+    sources = blocks.candidates.map_source.tolist()
+    for candidate, source in enumerate(sources):
+        lost = losses.of(candidate)
+        against = _reasons_of_losses(lost)
+        if source == NO_MAP:
+            against += _without_map(extents.get(candidate), block_size)
+            found.append((Grade.OVERWRITTEN, against))
+        else:
+            found.append(_grade(blocks, checks, candidate, lost, against))
+    return Grading([grade for grade, _ in found], [tuple(why) for _, why in found])
+
+
+def check_candidates(blocks: BlockAttribution, losses: Losses, maps: RebuiltMaps) -> CheckResults:
+    """What all checks find."""
+    history, candidates = blocks.history, blocks.candidates
+    doubts, possible = run_checks(
+        history, candidates, blocks.runs, blocks.uses, blocks.tagged, blocks.reuse
+    )
+    rebuilt = np.flatnonzero(candidates.rebuilt_row != NO_ROW)
+    for doubtful, reason in maps.reasons:
+        every = np.zeros(len(candidates), bool)
+        every[rebuilt] = doubtful[candidates.rebuilt_row[rebuilt]]
+        doubts.append((every, reason))
+    doubts.append((_contradicted(blocks), reasons.UNMOUNT_DISK_CONFLICT))
+    possible = [*possible, (losses.may_be_discarded, reasons.ZEROS_POSSIBLY_DISCARDED)]
+    return CheckResults(_by_candidate(doubts), _by_candidate(possible))
+
+
+def _by_candidate(pairs: list[tuple[Bools, Reason]]) -> dict[int, list[Reason]]:
+    found: dict[int, list[Reason]] = {}
+    for doubtful, reason in pairs:
+        for candidate in np.flatnonzero(doubtful).tolist():
+            found.setdefault(candidate, []).append(reason)
+    return found
+
+
+def _contradicted(blocks: BlockAttribution) -> Bools:
+    """Per candidate: the disk contradicts the journal's copy of a block that nobody else took."""
+    reuse, competing = blocks.reuse, blocks.competing
+    taken = (
+        np.concatenate([reuse.candidate, competing.candidate]),
+        np.concatenate([reuse.start, competing.start]),
+        np.concatenate([reuse.length, competing.length]),
+    )
+    return are_contradicted(blocks.history, blocks.tagged, blocks.freed_tid, taken)
+
+
+def _reasons_of_losses(lost: CandidateLosses) -> list[Reason]:
+    found = []
+    if lost.from_untagged:
+        found.append(reasons.CONTENT_FROM_UNTAGGED_COPIES.filled(n=f"{lost.from_untagged:,}"))
+    if lost.discarded:
+        found.append(reasons.BLOCKS_DISCARDED.filled(n=f"{lost.discarded:,}"))
+    return found
+
+
+def _stale_extents(blocks: BlockAttribution) -> dict[int, tuple[int, int]]:
+    """(extents, first file block of the last one) of candidates without a map, if several."""
+    candidates = blocks.candidates
+    places = np.flatnonzero(candidates.map_source == NO_MAP)
+    starts, count = stale_extent_starts(
+        blocks.history.states.table.take(candidates.state_row[places])
+    )
+    several = np.flatnonzero(count > 1)
+    last = starts[several, count[several] - 1]
+    rows = np.stack([places[several], count[several], last], axis=1).tolist()
+    return {candidate: (extents, begin) for candidate, extents, begin in rows}
+
+
+def _without_map(extents: tuple[int, int] | None, block_size: int) -> list[Reason]:
+    """Why a candidate without a map has no content, and what its inode still shows."""
+    found = [reasons.NO_BLOCK_MAP]
+    if extents is not None:
+        count, last = extents
+        found.append(reasons.EXTENT_COUNT.filled(n=count, size=f"{last * block_size:,}"))
+    return found
+
+
+def _grade(
+    blocks: BlockAttribution,
+    checks: CheckResults,
+    candidate: int,
+    lost: CandidateLosses,
+    against: list[Reason],
+) -> tuple[Grade, list[Reason]]:
+    """The grade of a candidate with a map, and all reasons."""
+    inode, count = blocks.deletion.inode[candidate], blocks.block_counts[candidate]
+    against += checks.doubts.get(candidate, ())
+    if inode.is_inline and lacks_inline_data(inode):
+        against.append(reasons.INLINE_DATA_INCOMPLETE)
+    if blocks.tree_block_reused[candidate]:
+        against.append(reasons.MAP_BLOCK_REUSED)
+    if not count and _changed_later(blocks, candidate, inode):
+        against.append(reasons.CHANGED_AFTER_LAST_STATE)
+    missing = sum(piece.length for piece in lost.pieces)
+    grade = Grade.PARTIAL if against or missing else Grade.INTACT
+    if grade is Grade.INTACT and candidate in checks.unrecorded:
+        against += checks.unrecorded[candidate]
+        grade = Grade.CONSISTENT
+    if count and missing >= count:
+        grade = Grade.OVERWRITTEN
+    if inode.is_encrypted:
+        against.append(reasons.ENCRYPTED)
+    if lost.from_tagged:
+        against.insert(0, reasons.CONTENT_FROM_JOURNAL.filled(n=f"{lost.from_tagged:,}"))
+        grade = Grade.CONSISTENT if grade is Grade.INTACT else grade
+    return grade, against
+
+
+def _changed_later(blocks: BlockAttribution, candidate: int, inode: Inode) -> bool:
+    """Whether a file last seen without blocks got some before it was freed.
+
+    Freeing blocks sets mtime; an inode that never had any keeps its own. What a fast commit
+    freed does not tell.
+    """
+    deletion = blocks.deletion
+    if inode.kind != "file" or inode.is_inline:
+        return False
+    tid = deletion.order[candidate]
+    if UNREPLAYED <= tid < TID_ON_DISK or inode.number in blocks.history.undated:
+        return True
+    freed = deletion.freed_mtime[candidate]
+    return freed is not None and freed != inode.mtime

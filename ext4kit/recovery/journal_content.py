@@ -1,0 +1,93 @@
+"""Content that went through the journal as data: the copies that belong to each candidate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ext4kit.arrays.grouping import ends_group
+from ext4kit.arrays.intervals import overlap_pairs
+from ext4kit.arrays.lookup import SortedIndex, values_at
+from ext4kit.arrays.types import Int64s, Rows
+from ext4kit.filesystem.block_maps import Runs
+from ext4kit.filesystem.blocks import BlockReader
+from ext4kit.history import History
+from ext4kit.history.history import TID_NONE, TID_ON_DISK
+from ext4kit.journal.overlay import JournalOverlay
+from ext4kit.recovery.block_uses import BlockUses
+from ext4kit.recovery.candidates import Candidates
+
+ContentCopies = Mapping[int, tuple[Int64s, Int64s]]
+"""Per candidate that has any: (blocks that ascend, where in the log the copy of each is)."""
+
+
+class TaggedContentBlocks(JournalOverlay):
+    """The blocks of one file, those that went through the journal as data read from there."""
+
+    def __init__(self, history: History, base: BlockReader, blocks: Int64s, copies: Int64s) -> None:
+        assert history.log is not None
+        super().__init__(base, history.log)
+        self._blocks, self._copies = blocks, copies
+
+    def copies_of(self, blocks: Int64s) -> Int64s:
+        """The journal's copy of each block that has one, else -1."""
+        return values_at(self._copies, SortedIndex(self._blocks).rows(blocks))
+
+
+def find_tagged_copies(
+    history: History, candidates: Candidates, runs: Runs, uses: BlockUses, freed_tid: Int64s
+) -> ContentCopies:
+    """The newest copy of each block of content that the journal has as data.
+
+    A copy belongs to the file when the file had the block by then: content that is journaled is
+    so from the transaction on that gives the file its block.
+
+    Args:
+        history: with the copies.
+        candidates: whose content is asked for.
+        runs: their blocks up to their size.
+        uses: which inodes had which blocks.
+        freed_tid: per candidate: after which transaction its blocks are not its own.
+
+    Returns:
+        Per candidate: (blocks, rows of the journal's tags).
+    """
+    copies = history.copies
+    if copies is None or not len(runs):
+        return {}
+    states = history.states
+    ones = np.ones(len(copies.blocks), np.int64)
+    mine, tag = overlap_pairs(runs.physical, runs.length, copies.blocks, ones)
+    candidate = runs.owner[mine]
+    tid, freed = copies.tids[tag], freed_tid[candidate]
+    row = candidates.state_row[candidate]
+    fits = (freed == TID_NONE) | (tid <= np.where(freed == TID_ON_DISK, states.tid[row], freed))
+    fits &= tid >= _owned_since(history, uses, row, copies.blocks[tag])
+    candidate, tag = candidate[fits], tag[fits]
+    order = np.lexsort((tag, candidate))  # tags ascend by block, then by age; runs need not
+    candidate, tag = candidate[order], tag[order]
+    found: dict[int, tuple[Int64s, Int64s]] = {}
+    places, starts = np.unique(candidate, return_index=True)  # in order of candidates
+    for place, tags in zip(places.tolist(), np.split(tag, starts[1:]), strict=False):
+        blocks = copies.blocks[tags]
+        last = ends_group(blocks)
+        found[place] = (blocks[last], copies.tag_rows[tags[last]])
+    return found
+
+
+def _owned_since(history: History, uses: BlockUses, row: Rows, block: Int64s) -> Int64s:
+    """Per (state, block): since when it was content of that life alone, TID_ON_DISK for never.
+
+    What a file truncates comes back: as a tree block of its own, or by way of other files.
+    """
+    states = history.states
+    mine, other = overlap_pairs(block, np.ones_like(block), uses.start, uses.length)
+    earlier = uses.order[other] <= states.tid[row[mine]]
+    mine, other = mine[earlier], other[earlier]
+    own = uses.is_content[other] & (uses.instance[other] == states.life[row[mine]])
+    lent, since = np.full(len(row), TID_NONE), np.full(len(row), TID_ON_DISK)
+    np.maximum.at(lent, mine[~own], uses.order[other[~own]])
+    own &= uses.order[other] > lent[mine]
+    np.minimum.at(since, mine[own], uses.order[other[own]])
+    return since

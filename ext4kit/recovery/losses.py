@@ -1,0 +1,168 @@
+"""What each candidate has lost: blocks that other inodes had later, and discarded ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from ext4kit.arrays.grouping import row_bounds
+from ext4kit.arrays.types import Bools
+from ext4kit.carving import BlockFeatures
+from ext4kit.filesystem.block_maps import Runs
+from ext4kit.history.history import TID_ON_DISK
+from ext4kit.recovery.attribution import BlockAttribution
+from ext4kit.recovery.content import LostPiece, blocks_without_copy, drop_overlaps, total_blocks
+from ext4kit.recovery.grading.discarded import find_discarded
+
+DISCARDED = "zeros: discarded, or never written"
+UNKNOWN_OWNER = "in use now, by metadata or an owner not found"
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateLosses:
+    """What one candidate has lost.
+
+    Attributes:
+        pieces: blocks whose bytes are nowhere any more.
+        reused: blocks that other inodes had later.
+        from_tagged: those of them whose bytes the journal has as tagged copies.
+        from_untagged: those of them whose bytes the journal has as untagged copies.
+        discarded: blocks that read as zeros since they were discarded.
+    """
+
+    pieces: list[LostPiece]
+    reused: int
+    from_tagged: int
+    from_untagged: int
+    discarded: int
+
+
+NOTHING_LOST = CandidateLosses([], 0, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """What all candidates have lost.
+
+    Attributes:
+        by_candidate: of those that lost anything.
+        discarded: blocks that were discarded; `owner` is the candidate.
+        may_be_discarded: bool (n,), has zeros that a discard may have made, and no copy of them.
+    """
+
+    by_candidate: Mapping[int, CandidateLosses]
+    discarded: Runs
+    may_be_discarded: Bools
+
+    def of(self, candidate: int) -> CandidateLosses:
+        """What one candidate has lost."""
+        return self.by_candidate.get(candidate, NOTHING_LOST)
+
+
+def find_losses(blocks: BlockAttribution, features: BlockFeatures | None) -> Losses:
+    """What all candidates have lost.
+
+    Args:
+        blocks: whose blocks they are.
+        features: of unallocated blocks, where they were read.
+    """
+    discarded, zeros = find_discarded(blocks.history, blocks.candidates, blocks.runs, features)
+    reused, given_up = _reused_pieces(blocks), _discarded_pieces(blocks, discarded)
+    found = {
+        candidate: _losses_of(
+            blocks, candidate, reused.get(candidate, []), given_up.get(candidate, [])
+        )
+        for candidate in sorted(reused.keys() | given_up.keys())
+    }
+    return Losses(found, discarded, _may_be_discarded(blocks, zeros))
+
+
+def _losses_of(
+    blocks: BlockAttribution, candidate: int, reused: list[LostPiece], discarded: list[LostPiece]
+) -> CandidateLosses:
+    pieces = drop_overlaps(reused)
+    left = [total_blocks(pieces)]
+    for copies in (blocks.tagged, blocks.untagged):
+        if candidate in copies:
+            pieces = blocks_without_copy(pieces, copies[candidate][0])
+            discarded = blocks_without_copy(discarded, copies[candidate][0])
+        left.append(total_blocks(pieces))
+    lost = drop_overlaps(pieces + discarded) if discarded else pieces
+    zeros = total_blocks([piece for piece in lost if piece.owner == DISCARDED])
+    return CandidateLosses(lost, left[0], left[0] - left[1], left[1] - left[2], zeros)
+
+
+def _reused_pieces(blocks: BlockAttribution) -> dict[int, list[LostPiece]]:
+    """Per candidate: the blocks that other inodes had later, with these."""
+    reuse, competing = blocks.reuse, blocks.competing
+    owner_text = _owner_texts(blocks)
+    found: dict[int, list[LostPiece]] = {}
+    columns = reuse.candidate, reuse.start, reuse.length, reuse.number, reuse.order
+    for candidate, start, length, number, tid in zip(
+        *(column.tolist() for column in columns), strict=True
+    ):
+        piece = LostPiece(start, length, owner_text(number, tid))
+        found.setdefault(candidate, []).append(piece)
+    others = competing.candidate, competing.start, competing.length, competing.number
+    for candidate, start, length, number in zip(
+        *(column.tolist() for column in others), strict=True
+    ):
+        piece = LostPiece(start, length, f"deleted inode {number}")
+        found.setdefault(candidate, []).append(piece)
+    return found
+
+
+def _owner_texts(blocks: BlockAttribution) -> Callable[[int, int], str]:
+    """A function that names the owner of an inode number, seen at a tid."""
+    paths = _owner_paths(blocks)
+
+    def text(number: int, tid: int) -> str:
+        if tid == TID_ON_DISK:
+            if not number:
+                return UNKNOWN_OWNER
+            path = paths.get(number)
+            shown = "" if path is None else " " + path.decode("utf-8", "backslashreplace")
+            return f"inode {number}{shown}"
+        known = blocks.transactions.get(tid)
+        when = f" in transaction {known.transaction}" if known else ""
+        return f"inode {number}{when}" if number else f"metadata written{when}"
+
+    return cache(text)  # one text for all blocks of an owner
+
+
+def _owner_paths(blocks: BlockAttribution) -> dict[int, bytes]:
+    """Paths of the live inodes that have blocks of candidates."""
+    wanted = np.unique(blocks.reuse.number[blocks.reuse.order == TID_ON_DISK])
+    wanted = wanted[wanted > 0]
+    if not len(wanted):
+        return {}
+    tree = blocks.history.fs.tree()
+    rows = np.flatnonzero(np.isin(tree.inode, wanted))
+    return dict(zip(tree.inode[rows].tolist(), tree.paths_of(rows), strict=True))
+
+
+def _discarded_pieces(blocks: BlockAttribution, discarded: Runs) -> dict[int, list[LostPiece]]:
+    """Per candidate: its discarded blocks."""
+    bounds = row_bounds(discarded.owner, len(blocks.candidates)).tolist()
+    start, length = discarded.physical.tolist(), discarded.length.tolist()
+    return {
+        candidate: [
+            LostPiece(start[row], length[row], DISCARDED)
+            for row in range(*bounds[candidate : candidate + 2])
+        ]
+        for candidate in np.unique(discarded.owner).tolist()
+    }
+
+
+def _may_be_discarded(blocks: BlockAttribution, zeros: Runs) -> Bools:
+    """Per candidate: it has zeros of which the journal has no tagged copy."""
+    found = np.bincount(zeros.owner, minlength=len(blocks.candidates)) > 0
+    for candidate in blocks.tagged.keys() & set(zeros.owner.tolist()):
+        copied, mine = blocks.tagged[candidate][0], zeros.take(zeros.owner == candidate)
+        edges = mine.physical, mine.physical + mine.length
+        low, high = (np.searchsorted(copied, at) for at in edges)
+        found[candidate] = bool((high - low < mine.length).any())
+    return found

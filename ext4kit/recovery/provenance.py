@@ -1,0 +1,45 @@
+"""What the facts of a record were read from, in words: the values of `sources`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ext4kit.history.directory_blocks import TID_BEFORE_LOG
+from ext4kit.history.entry_intervals import SLACK_ENTRY
+from ext4kit.history.history import TID_ON_DISK, UNREPLAYED
+from ext4kit.recovery.candidates import STALE_INDEX
+from ext4kit.recovery.model import TransactionTime
+
+TAGGED_COPIES, UNTAGGED_COPIES = "copies in the journal", "copies without a descriptor"
+UNTAGGED_COPY = "copy without a descriptor"
+ORPHAN_LIST = "orphan list"
+MAP_SOURCES = {STALE_INDEX: "stale index entries of the freed inode"}
+_NAME_SOURCES = {
+    TID_BEFORE_LOG: "freed directory block",
+    SLACK_ENTRY: "removed entry left in its directory",
+    UNREPLAYED: "directory block that a fast commit changes",
+    int(TID_ON_DISK): "directory on the disk",
+}
+
+
+def state_source(transactions: Mapping[int, TransactionTime], tid: int) -> str:
+    """Where a state was seen that is first there at a tid.
+
+    Args:
+        transactions: those of the journal, by tid.
+        tid: of the state.
+    """
+    if UNREPLAYED < tid < TID_ON_DISK:
+        return "fast commit"
+    known = transactions.get(tid)
+    return f"journal transaction {known.transaction}" if known else "inode table"
+
+
+def name_source(transactions: Mapping[int, TransactionTime], tid: int) -> str:
+    """Where a name was seen that was last there at a tid."""
+    if tid in _NAME_SOURCES:
+        return _NAME_SOURCES[tid]
+    if UNREPLAYED < tid < TID_ON_DISK:
+        return "fast commit"
+    known = transactions.get(tid)
+    return f"journal transaction {known.transaction}" if known else "journal"

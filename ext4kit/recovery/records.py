@@ -1,0 +1,206 @@
+"""Records of deleted files: what is known of each candidate and of each carved content."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache, partial
+
+import numpy as np
+
+from ext4kit import reasons
+from ext4kit.filesystem.block_maps import Runs
+from ext4kit.filesystem.blocks import BlockReader
+from ext4kit.filesystem.content import Content
+from ext4kit.history.history import TID_NONE, TID_ON_DISK
+from ext4kit.parsers.inode import Inode
+from ext4kit.recovery.attribution import BlockAttribution
+from ext4kit.recovery.candidates import INODE_TABLE, JOURNAL, NO_MAP
+from ext4kit.recovery.carved_contents import CarvedContents, content_at, content_files
+from ext4kit.recovery.content import LostPiece, link_target, open_content, reused_ranges
+from ext4kit.recovery.grading.grade import Grading
+from ext4kit.recovery.joining import Match
+from ext4kit.recovery.journal_content import TaggedContentBlocks
+from ext4kit.recovery.losses import Losses
+from ext4kit.recovery.model import DeletedFile, Grade, ReusedRange, Sources
+from ext4kit.recovery.names import CandidateNames, KnownName
+from ext4kit.recovery.proof import Proofs
+from ext4kit.recovery.provenance import (
+    MAP_SOURCES,
+    ORPHAN_LIST,
+    TAGGED_COPIES,
+    UNTAGGED_COPIES,
+    UNTAGGED_COPY,
+    state_source,
+)
+from ext4kit.recovery.untagged_content import UntaggedContentBlocks
+from ext4kit.recovery.xattrs import XattrReader
+
+
+@dataclass(frozen=True, slots=True)
+class RecordInputs:
+    """What the steps of the pipeline found; lists and tables by candidate.
+
+    Attributes:
+        names: the last name of each.
+        blocks: whose blocks they are.
+        losses: what they have lost.
+        grading: grades and reasons.
+        contents: carved contents.
+        matches: candidate -> the carved content that is its own.
+        xattrs: reads extended attributes.
+    """
+
+    names: CandidateNames
+    blocks: BlockAttribution
+    losses: Losses
+    grading: Grading
+    contents: CarvedContents
+    matches: dict[int, Match]
+    xattrs: XattrReader
+
+
+def build_records(found: RecordInputs) -> list[DeletedFile]:
+    """The deleted files, by path; of several under one path the last deleted comes first.
+
+    Carved contents that belong to no inode follow, by their first block.
+    """
+    candidates = found.blocks.candidates
+    freed = np.where(candidates.freed_tid == TID_NONE, TID_ON_DISK, candidates.freed_tid)
+    keyed = [
+        ((file.path is None, file.path or b"", file.superseded, -tid, file.number), file)
+        for file, tid in zip(_candidate_files(found), freed.tolist(), strict=True)
+    ]
+    known = [file for _, file in sorted(keyed, key=lambda pair: pair[0])]
+    matched = {match.content for match in found.matches.values()}
+    return known + content_files(found.contents, matched)
+
+
+def _candidate_files(found: RecordInputs) -> list[DeletedFile]:
+    """A record of each candidate, in their order."""
+    blocks, names, deletion = found.blocks, found.names, found.blocks.deletion
+    candidates, history = blocks.candidates, blocks.history
+    proofs = Proofs(blocks, names)
+    inode_source = cache(partial(state_source, blocks.transactions))
+    rows, superseded = candidates.state_row.tolist(), candidates.superseded.tolist()
+    size_unknown = candidates.size_unknown.tolist()
+    untagged = history.states.untagged[candidates.state_row].tolist()
+    files = []
+    for place, map_source in enumerate(candidates.map_source.tolist()):
+        inode, lost = deletion.inode[place], found.losses.of(place)
+        runs, name = blocks.runs_of(place), names.names[place]
+        size = blocks.sizes[place] or None if size_unknown[place] else inode.size
+        size = None if map_source == NO_MAP else size
+        where = inode_source(deletion.order[place])
+        if map_source == INODE_TABLE and inode.number in history.fs.orphans:
+            where = ORPHAN_LIST
+        if untagged[place]:
+            where = UNTAGGED_COPY
+        file = DeletedFile(
+            path=name.path if name else None,
+            path_ground=name.ground if name else None,
+            name=name.name if name else None,
+            inode=inode,
+            size=size,
+            dtime=deletion.dtime[place],
+            deleted_between=(
+                blocks.transactions.get(deletion.last_linked_tid[place]),
+                blocks.transactions.get(deletion.first_missing_tid[place]),
+            ),
+            grade=found.grading.grades[place],
+            blocks=blocks.block_counts[place],
+            blocks_reused=lost.reused,
+            lost=_lost_ranges(blocks, runs, lost.pieces, size),
+            sources=_sources(blocks, place, where, map_source, name),
+            reasons=found.grading.reasons[place],
+            superseded=superseded[place],
+            link_target=_link_target(blocks, place, inode, runs, lost.pieces, map_source),
+            partial_path=name.partial_path if name else None,
+            _content=_content(blocks, place, inode, runs, lost.pieces, size),
+            _attributes=partial(found.xattrs.read, inode, rows[place]),
+            _evidence=partial(proofs.of, place),
+        )
+        match = found.matches.get(place)
+        files.append(_with_content(file, found.contents, match) if match else file)
+    return files
+
+
+def _with_content(file: DeletedFile, contents: CarvedContents, match: Match) -> DeletedFile:
+    """A file of which no block is known, with the carved content that is its own."""
+    content = content_at(contents, match.content)
+    assert content.runs is not None
+    return replace(
+        file,
+        size=content.size,
+        grade=Grade.CARVED,
+        blocks=int(content.runs.length.sum()),
+        sources=file.sources | {"map": match.evidence},
+        reasons=(reasons.CARVED_BOUNDARIES,),
+        first_block=int(contents.first_block[match.content]),
+        _signature=int(contents.signature[match.content]),
+        _content=content,
+    )
+
+
+def _sources(
+    blocks: BlockAttribution, place: int, where: str, map_source: str, name: KnownName | None
+) -> Sources:
+    """What inode, map, content and name were read from."""
+    sources: Sources = {"inode": where}
+    if map_source != NO_MAP:
+        from_state = map_source in (JOURNAL, INODE_TABLE)
+        sources["map"] = where if from_state else MAP_SOURCES.get(map_source, map_source)
+    copies = [TAGGED_COPIES] * (place in blocks.tagged)
+    copies += [UNTAGGED_COPIES] * (place in blocks.untagged)
+    if copies:
+        sources["content"] = ", ".join(copies)
+    if name is not None:
+        sources["name"] = name.source
+    return sources
+
+
+def _lost_ranges(
+    blocks: BlockAttribution, runs: Runs, lost: list[LostPiece], size: int | None
+) -> tuple[ReusedRange, ...]:
+    block_size = blocks.history.fs.superblock.block_size
+    return reused_ranges(runs, lost, size or 0, block_size) if lost else ()
+
+
+def _content(
+    blocks: BlockAttribution,
+    place: int,
+    inode: Inode,
+    runs: Runs,
+    lost: list[LostPiece],
+    size: int | None,
+) -> Content | None:
+    """The bytes that are a regular file's own still; None without a map."""
+    if inode.kind != "file" or size is None:
+        return None
+    return open_content(blocks.history.fs, _block_reader(blocks, place), inode, runs, lost, size)
+
+
+def _link_target(
+    blocks: BlockAttribution,
+    place: int,
+    inode: Inode,
+    runs: Runs,
+    lost: list[LostPiece],
+    map_source: str,
+) -> bytes | None:
+    """Where a symbolic link points to, if all of its blocks are its own still."""
+    if inode.kind != "symlink" or map_source == NO_MAP or lost:
+        return None
+    fs = blocks.history.fs
+    size = min(inode.size, fs.superblock.block_size)
+    return link_target(open_content(fs, _block_reader(blocks, place), inode, runs, lost, size))
+
+
+def _block_reader(blocks: BlockAttribution, place: int) -> BlockReader:
+    """The blocks on disk, with the journal's copies of a candidate's content in front."""
+    history = blocks.history
+    reader: BlockReader = history.fs.blocks
+    if place in blocks.untagged and history.log is not None:
+        reader = UntaggedContentBlocks(reader, history.log, *blocks.untagged[place])
+    if place in blocks.tagged:
+        reader = TaggedContentBlocks(history, reader, *blocks.tagged[place])
+    return reader
