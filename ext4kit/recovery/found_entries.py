@@ -18,6 +18,7 @@ from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Int64s
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.history import History
+from ext4kit.history.beginnings import CLOCK_RESOLUTION
 from ext4kit.history.first_lives import created
 from ext4kit.parsers.directory import MODES, Names, parse_entries
 from ext4kit.unallocated.metadata import DIRECTORY, MetadataBlocks, read_metadata_blocks
@@ -203,8 +204,16 @@ def directory_instances(history: History, found: FoundEntries) -> Any:
 
 
 def _created_after_copy(history: History, life: Any, order: Any) -> Any:
-    """Per entry (bool): the life began after the copy in the log that it stands in was made."""
-    return np.append(created(history), 0)[life] > history.times_of(order)
+    """Per entry (bool): the life may have begun after the copy that it stands in was made.
+
+    A transaction takes no more changes before its commit is dated, by a clock that moves on rarely
+    (kernel fs/jbd2/commit.c, `jbd2_journal_commit_transaction`).
+    """
+    states = history.states
+    first = np.full(history.instance_count + 1, _FOREVER)
+    np.minimum.at(first, states.life, states.tid)
+    begun = np.append(created(history), 0)[life]
+    return (first[life] > order) & (begun > history.times_of(order) - CLOCK_RESOLUTION)
 
 
 def _is_earlier(history: History, life: Any, order: Any) -> Any:
