@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from ext4kit.arrays.types import Bools, Int64s, Rows
+from ext4kit.arrays.types import Bools, Int64s, Keys, Rows
 
 _SPARSE = 8  # numbers that are left out for each that is there, where sorting is slower
 
 
-def starts_group(*keys: npt.NDArray[np.generic]) -> Bools:
+def starts_group(*keys: Keys) -> Bools:
     """Per row (bool): it is the first of rows that have the same keys.
 
     Args:
@@ -23,7 +22,7 @@ def starts_group(*keys: npt.NDArray[np.generic]) -> Bools:
     return starts
 
 
-def ends_group(*keys: npt.NDArray[np.generic]) -> Bools:
+def ends_group(*keys: Keys) -> Bools:
     """Per row (bool): it is the last of rows that have the same keys; as `starts_group`."""
     ends = np.ones(len(keys[0]), np.bool_)
     ends[:-1] = starts_group(*keys)[1:]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows
@@ -41,7 +39,7 @@ class AsOfIndex:
 
     def __init__(self, keys: Int64s, times: Int64s) -> None:
         self._keys, self._times = np.unique(keys), np.unique(times)
-        ranks: Any = np.searchsorted(self._times, times)
+        ranks = np.searchsorted(self._times, times)
         self._ranks = np.searchsorted(self._keys, keys) * len(self._times) + ranks
 
     def rows(self, keys: Int64s, at: Int64s | int) -> Rows:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from itertools import chain
-from typing import Any, Self, get_args, get_origin, get_type_hints
+from typing import Protocol, Self, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from ext4kit.arrays.types import Bools, Int64s, Rows
+from ext4kit.arrays.types import Bools, Int64s, Rows, RowSlice
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +23,13 @@ class Table:
     def __len__(self) -> int:
         return len(getattr(self, fields(self)[0].name))
 
-    def take(self, rows: Rows | Int64s | Bools | slice) -> Self:
+    def take(self, rows: Rows | Int64s | Bools | RowSlice) -> Self:
         """Some of the rows.
 
         Args:
             rows: row numbers in the order that is wanted, a mask (bool, one a row), or a slice.
         """
-        columns = (_selected(getattr(self, column.name), rows) for column in fields(self))
+        columns = (_selected(self, column.name, rows) for column in fields(self))
         return type(self)(*columns)
 
     @classmethod
@@ -38,8 +38,7 @@ class Table:
         filled = [part for part in parts if len(part)] or parts[:1]
         if not filled:
             return cls.empty()
-        names = (column.name for column in fields(cls))
-        return cls(*(_joined([getattr(part, name) for part in filled]) for name in names))
+        return cls(*(_joined(filled, column.name) for column in fields(cls)))
 
     @classmethod
     def empty(cls) -> Self:
@@ -48,10 +47,18 @@ class Table:
         return cls(*(_blank(hints[column.name]) for column in fields(cls)))
 
 
-_HINTS: dict[type[Table], dict[str, Any]] = {}  # they are slow to find out
+class _Nested(Protocol):
+    """A column that is a table of its own, or does as one."""
+
+    @classmethod
+    def empty(cls) -> Self: ...
 
 
-def _selected(column: Any, rows: Any) -> Any:
+_HINTS: dict[type[Table], dict[str, type[_Nested]]] = {}  # they are slow to find out
+
+
+def _selected(table: Table, name: str, rows: Rows | Int64s | Bools | RowSlice) -> object:
+    column = getattr(table, name)
     if isinstance(column, np.ndarray):
         return column[rows]
     if not isinstance(column, list):
@@ -62,7 +69,8 @@ def _selected(column: Any, rows: Any) -> Any:
     return [column[row] for row in rows.tolist()]
 
 
-def _joined(columns: list[Any]) -> Any:
+def _joined(parts: Sequence[Table], name: str) -> object:
+    columns = [getattr(part, name) for part in parts]
     if isinstance(columns[0], np.ndarray):
         return np.concatenate(columns)
     if isinstance(columns[0], list):
@@ -70,7 +78,7 @@ def _joined(columns: list[Any]) -> Any:
     return type(columns[0]).concat(columns)
 
 
-def _blank(hint: Any) -> Any:
+def _blank(hint: type[_Nested]) -> object:
     kind = get_origin(hint)
     if kind is np.ndarray:
         return np.zeros(0, get_args(get_args(hint)[1])[0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,4 +17,8 @@ Rows = npt.NDArray[np.intp]  # row numbers of a table
 Bools = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.int8]  # values of an enumeration
 Bytes2D = npt.NDArray[np.uint8]  # (n, bytes of each)
+Keys = npt.NDArray[
+    np.int64 | np.int32 | np.int8 | np.uint64 | np.uint32 | np.uint16 | np.uint8 | np.bool_
+]  # columns that tell rows apart
+RowSlice: TypeAlias = "slice[int | None, int | None, int | None]"  # Python 3.11 knows `slice` alone
 NO_ROW: Final = -1  # where a row number tells that there is no row
