@@ -233,7 +233,7 @@ def _has_known_bytes(head: bytes) -> bool:
 
 
 @cache
-def _known_bytes() -> tuple[tuple[slice, frozenset[bytes]], ...]:
+def _known_bytes() -> tuple[tuple[slice[int, int | None, None], frozenset[bytes]], ...]:
     """The library's own rows by place, without those too short to be trusted on their own."""
     library = _load_puremagic()
     known: dict[tuple[int, int], set[bytes]] = {}

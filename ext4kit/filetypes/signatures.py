@@ -6,9 +6,10 @@ They serve cutting alone: what a file is in the end, `kinds` says.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+
+from ext4kit.arrays.types import Bools, Bytes2D, UInt8s
 
 HEAD = 8  # bytes at the start of a block that are always looked at
 
@@ -142,7 +143,7 @@ CHARACTER_BYTES = {
 }  # text in units of so many bytes: its end may hold zeros
 
 
-def _possible_prefixes() -> Any:
+def _possible_prefixes() -> Bools:
     """Bool (65536,): the first two bytes, little-endian, can start one of the signatures."""
     possible = np.zeros(1 << 16, bool)
     words = np.arange(1 << 16, dtype=np.uint32)
@@ -162,7 +163,7 @@ _BOX_NAMES = [
 ]
 
 
-def match_signatures(data: Any) -> Any:
+def match_signatures(data: Bytes2D) -> UInt8s:
     """uint8 (n,): the number of the kind that each block starts like, 0 for none.
 
     Args:
@@ -181,7 +182,7 @@ def match_signatures(data: Any) -> Any:
     return _match_offset_signatures(data, kinds)
 
 
-def _match_offset_signatures(data: Any, kinds: Any) -> Any:
+def _match_offset_signatures(data: Bytes2D, kinds: UInt8s) -> UInt8s:
     """The kinds, with those whose magic stands further in."""
     for kind, at, magic in OFFSET_SIGNATURES:
         rows = np.flatnonzero(data[:, at] == magic[0])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from typing import Any
 
 from ext4kit.filetypes.lengths.reader import ContentReader, Stated
 
@@ -34,7 +33,7 @@ def _end(window: ContentReader, offset: int) -> int | None:
     return None
 
 
-def feed(window: ContentReader, stream: Any, piece: bytes) -> bool:
+def feed(window: ContentReader, stream: zlib._Decompress, piece: bytes) -> bool:  # typeshed's name
     """Unpack a piece and throw away what comes of it; False when that is too much."""
     while piece and not stream.eof:
         if not window.budget.spend(len(stream.decompress(piece, _PIECE)) >> _CHEAPER):
