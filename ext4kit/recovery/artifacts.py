@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -88,7 +89,7 @@ def scan_unallocated(
     if sources - {SearchSource.JOURNAL}:
         count_mapped_as_used(history.fs)
     space, superblock = UnallocatedSpace(history), history.fs.superblock
-    scanners: dict[str, Scanner] = {}
+    scanners: dict[str, Scanner[Any]] = {}
     if SearchSource.BLOCKS in sources:
         scanners["metadata"] = metadata_scanner(superblock)
         scanners["ends"] = data_end_scanner

@@ -8,14 +8,12 @@ Source: kernel fs/ext4/indirect.c, `ext4_free_branches`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
+from ext4kit.arrays.types import Bools, Int64s, Rows, UInt32s
 from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.superblock import Superblock
-from ext4kit.unallocated.space import BlockBatch
+from ext4kit.unallocated.space import BlockBatch, Scanner
 
 _STEP = 1 << 16  # blocks from one pointer to the next, at most, for nearly all that ascend
 _FEW_BREAKS, _BREAKS, _RARE_BREAKS = 4, 8, 16  # a few pointers begin a run, and one in so many
@@ -25,7 +23,7 @@ _FEW, _RARE = 4, 16  # pointers, at least, of one that lies elsewhere; with exte
 _AT_ONCE = 256  # candidates whose pointers are looked at together
 
 
-def indirect_scanner(superblock: Superblock) -> Callable[[BlockBatch], Any]:
+def indirect_scanner(superblock: Superblock) -> Scanner[Int64s]:
     """A look for `survey`: the blocks (int64) that can be indirect blocks.
 
     Where files have extents, only those of an earlier time have indirect blocks: long ones alone
@@ -36,11 +34,11 @@ def indirect_scanner(superblock: Superblock) -> Callable[[BlockBatch], Any]:
     """
     rare = Incompat.EXTENT in superblock.features
 
-    def look(stretch: BlockBatch) -> Any:
+    def look(stretch: BlockBatch) -> Int64s:
         if stretch.in_log:
             return np.zeros(0, np.int64)
         words = stretch.data.view("<u4")
-        first = words[:, 0]
+        first: UInt32s = words[:, 0]
         inside = (first > superblock.first_data_block) & (first < superblock.blocks_count)
         hits = np.flatnonzero(inside)
         step = words[hits, 1].astype(np.int64) - first[hits]
@@ -51,13 +49,13 @@ def indirect_scanner(superblock: Superblock) -> Callable[[BlockBatch], Any]:
         for at in range(0, len(hits), _AT_ONCE):
             some = hits[at : at + _AT_ONCE]
             kept.append(is_indirect_block(words[some], stretch.blocks[some], superblock))
-        found = stretch.blocks[hits[np.concatenate(kept)]]
+        found: Int64s = stretch.blocks[hits[np.concatenate(kept)]]
         return found
 
     return look
 
 
-def is_indirect_block(words: Any, blocks: Any, superblock: Superblock) -> Any:
+def is_indirect_block(words: UInt32s, blocks: Int64s, superblock: Superblock) -> Bools:
     """Per block (bool): what it holds can be the pointers of an indirect block.
 
     Args:
@@ -65,7 +63,7 @@ def is_indirect_block(words: Any, blocks: Any, superblock: Superblock) -> Any:
         blocks: int64 (n,) where the blocks lie.
         superblock: the geometry.
     """
-    fits = (words < superblock.blocks_count).all(axis=1)
+    fits: Bools = np.all(words < superblock.blocks_count, axis=1)
     fits &= ((words == 0) | (words > superblock.first_data_block)).all(axis=1)
     row, slot = np.nonzero(words * fits[:, None])
     value = words[row, slot].astype(np.int64)
@@ -76,13 +74,14 @@ def is_indirect_block(words: Any, blocks: Any, superblock: Superblock) -> Any:
     rising = np.bincount(place[(step > 0) & (step < _STEP)], minlength=len(words))
     flat = np.bincount(place[step == 0], minlength=len(words))
     distance = np.abs(words[:, 0].astype(np.int64) - blocks)
-    near = distance < np.where(_is_ascii(words[:, 0]), _LETTERS_NEAR, _NEAR)
+    near: Bools = distance < np.where(_is_ascii(words[:, 0]), _LETTERS_NEAR, _NEAR)
     in_order = 10 * (held - 1 - rising) <= held
     in_order |= is_mostly_sequential(row, value, len(words), superblock)
-    return fits & (flat == 0) & in_order & (held > 0) & (near | (held >= _FEW))
+    fits &= (flat == 0) & in_order & (held > 0) & (near | (held >= _FEW))
+    return fits
 
 
-def _is_ascii(number: Any) -> Any:
+def _is_ascii(number: UInt32s) -> Bools:
     """Bool: the bytes of a number, up to the zeros at its end, are ASCII text."""
     found = np.ones(len(number), bool)
     for shift in (0, 8, 16, 24):
@@ -91,7 +90,7 @@ def _is_ascii(number: Any) -> Any:
     return found
 
 
-def is_mostly_sequential(node: Any, value: Any, nodes: int, superblock: Superblock) -> Any:
+def is_mostly_sequential(node: Rows, value: Int64s, nodes: int, superblock: Superblock) -> Bools:
     """Per node (bool): most pointers are one more than the one before, as those of content are.
 
     Args:

@@ -7,11 +7,10 @@ slots of a block have to agree.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ext4kit.arrays.grouping import ends_group
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows, UInt8s, UInt32s
 from ext4kit.parsers.checksums import crc32c_seeds, crc32c_words
 from ext4kit.parsers.extents import MAGIC
 from ext4kit.parsers.inode import GOOD_OLD_SIZE, INODE, INODE_EXTRA, InodeFlags
@@ -27,7 +26,9 @@ _CHECKSUM_LO = INODE.offset_of("i_checksum_lo")
 _CHECKSUM_HI = GOOD_OLD_SIZE + INODE_EXTRA.offset_of("i_checksum_hi")
 
 
-def find_inode_table_blocks(superblock: Superblock, data: Any, words: Any) -> tuple[Any, Any, Any]:
+def find_inode_table_blocks(
+    superblock: Superblock, data: Bytes2D, words: UInt32s
+) -> tuple[Rows, Int64s, Int64s]:
     """The blocks that are pieces of inode tables.
 
     Args:
@@ -65,17 +66,19 @@ def find_inode_table_blocks(superblock: Superblock, data: Any, words: Any) -> tu
     return hits[kept], first[kept], held[kept]
 
 
-def _plausible_slots(words: Any, rows: Any, slots: Any, size: int) -> Any:
+def _plausible_slots(words: UInt32s, rows: Rows, slots: Int64s, size: int) -> Bools:
     """(rows, slots) bool: a slot may hold an inode: a known type, and zero where Linux has zero."""
     row, at = rows[:, None], slots * (size // 4)
-    used = _MODES[words[row, at] >> 12 & 0xF] & (words[row, at + _OBSOLETE] == 0)
+    used: Bools = _MODES[words[row, at] >> 12 & 0xF] & (words[row, at + _OBSOLETE] == 0)
     if size > GOOD_OLD_SIZE:
         extra = words[row, at + GOOD_OLD_SIZE // 4] & 0xFFFF
         used &= (extra <= size - GOOD_OLD_SIZE) & (extra % 4 == 0)
     return used
 
 
-def _numbers_by_checksum(superblock: Superblock, inodes: Any, used: Any) -> tuple[Any, Any]:
+def _numbers_by_checksum(
+    superblock: Superblock, inodes: UInt8s, used: Bools
+) -> tuple[Int64s, Int64s]:
     """(number of each block's first slot, slots whose checksums say so; 0: no two agree)."""
     per_block = used.shape[1]
     row, slot = np.nonzero(used)
@@ -95,7 +98,7 @@ def _numbers_by_checksum(superblock: Superblock, inodes: Any, used: Any) -> tupl
     return result, held
 
 
-def _solve_inode_number(superblock: Superblock, raw: Any) -> Any:
+def _solve_inode_number(superblock: Superblock, raw: Bytes2D) -> Int64s:
     """The inode number that each inode's checksum covers; int64 (n,), -1 where it has 16 bits."""
     cleared = raw.copy()
     stored = raw[:, _CHECKSUM_LO : _CHECKSUM_LO + 2].copy().view("<u2")[:, 0].astype(np.int64)
@@ -109,7 +112,7 @@ def _solve_inode_number(superblock: Superblock, raw: Any) -> Any:
     return np.where(extra >= 4, crc32c_words(superblock.seed, register), -1)
 
 
-def _plausible_maps(superblock: Superblock, inodes: Any, used: Any) -> Any:
+def _plausible_maps(superblock: Superblock, inodes: UInt8s, used: Bools) -> Bools:
     """Per block (bool): the maps of all inodes in use are such as an inode can have."""
     row, slot = np.nonzero(used)
     base = INODE.columns(inodes[row, slot])
@@ -126,6 +129,6 @@ def _plausible_maps(superblock: Superblock, inodes: Any, used: Any) -> Any:
     )
     good &= (base["i_links_count"] <= _MOST_LINKS) & (base["i_ctime"] > _EARLIEST)
     good &= base["i_generation"] != 0
-    fine = used.any(axis=1)
+    fine: Bools = np.any(used, axis=1)
     fine[row[~good]] = False
     return fine

@@ -8,15 +8,13 @@ Documentation/filesystems/ext4/checksums.rst); without, its structure alone has 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Bools, Codes, Int32s, Int64s
+from ext4kit.arrays.types import Bools, Bytes2D, Codes, Int32s, Int64s, Rows, UInt32s
 from ext4kit.errors import AccessError
 from ext4kit.parsers import directory, extents, htree, xattr
 from ext4kit.parsers.checksums import crc32c_seeds, crc32c_words
@@ -24,7 +22,7 @@ from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.journal import MAGIC_BYTES
 from ext4kit.parsers.superblock import Superblock
 from ext4kit.unallocated.inode_tables import find_inode_table_blocks
-from ext4kit.unallocated.space import BlockBatch, UnallocatedSpace
+from ext4kit.unallocated.space import BlockBatch, Scanner, UnallocatedSpace
 
 EXTENTS, DIRECTORY, HTREE, XATTR, INODES, LOG = range(1, 7)
 NO_SEED = -1
@@ -62,7 +60,7 @@ class MetadataBlocks(Table):
         return self.take(self.kind == kind)
 
 
-def read_metadata_blocks(space: UnallocatedSpace, structures: MetadataBlocks) -> Any:
+def read_metadata_blocks(space: UnallocatedSpace, structures: MetadataBlocks) -> Bytes2D:
     """The blocks of a table once more, uint8 (n, block size); what cannot be read is zeros."""
     data = np.zeros((len(structures), space.fs.superblock.block_size), np.uint8)
     logged = structures.in_journal
@@ -77,7 +75,12 @@ def read_metadata_blocks(space: UnallocatedSpace, structures: MetadataBlocks) ->
 
 
 def _make(
-    kind: int, block: Any, in_log: bool, seed: Any = None, number: Any = None, held: Any = None
+    kind: int,
+    block: Int64s,
+    in_log: bool,
+    seed: Int64s | None = None,
+    number: Int64s | None = None,
+    held: Int64s | None = None,
 ) -> MetadataBlocks:
     count = len(block)
     return MetadataBlocks(
@@ -90,7 +93,7 @@ def _make(
     )
 
 
-def metadata_scanner(superblock: Superblock) -> Callable[[BlockBatch], MetadataBlocks]:
+def metadata_scanner(superblock: Superblock) -> Scanner[MetadataBlocks]:
     """A look for `survey` that finds the metadata of one file system.
 
     Args:
@@ -112,7 +115,7 @@ def metadata_scanner(superblock: Superblock) -> Callable[[BlockBatch], MetadataB
 # -- extent tree nodes --------------------------------------------------------------------
 
 
-def _find_extents(superblock: Superblock, stretch: BlockBatch, words: Any) -> MetadataBlocks:
+def _find_extents(superblock: Superblock, stretch: BlockBatch, words: UInt32s) -> MetadataBlocks:
     room = extents.capacity(superblock.block_size)
     hits = np.flatnonzero(words[:, 0] & 0xFFFF == extents.MAGIC)
     hits = hits[words[hits, 1] & 0xFFFF == room]
@@ -129,7 +132,7 @@ def _find_extents(superblock: Superblock, stretch: BlockBatch, words: Any) -> Me
     return _make(EXTENTS, stretch.blocks[hits], stretch.in_log, seed, None, held)
 
 
-def is_extent_node(rows: Any, blocks_count: int) -> tuple[Any, Any]:
+def is_extent_node(rows: Bytes2D, blocks_count: int) -> tuple[Bools, Int64s]:
     """(bool (n,), entries (n,)): nodes whose entries ascend and point into the file system.
 
     Args:
@@ -153,7 +156,9 @@ def is_extent_node(rows: Any, blocks_count: int) -> tuple[Any, Any]:
 # -- directories --------------------------------------------------------------------------
 
 
-def _find_directories(superblock: Superblock, stretch: BlockBatch, words: Any) -> MetadataBlocks:
+def _find_directories(
+    superblock: Superblock, stretch: BlockBatch, words: UInt32s
+) -> MetadataBlocks:
     typed = Incompat.FILETYPE in superblock.features
     size, data = superblock.block_size, stretch.data
     hits = np.flatnonzero(_starts_with_dirent(superblock, words))
@@ -182,10 +187,10 @@ def _find_directories(superblock: Superblock, stretch: BlockBatch, words: Any) -
     return _make(DIRECTORY, stretch.blocks[hits], stretch.in_log, seed, number, held)
 
 
-def _starts_with_dirent(superblock: Superblock, words: Any) -> Any:
+def _starts_with_dirent(superblock: Superblock, words: UInt32s) -> Bools:
     """Per block (bool): its first eight bytes can be those of a directory entry."""
     inode, head = words[:, 0], words[:, 1]
-    fits = (inode <= superblock.inodes_count) & (head & 3 == 0) & (head != 0)
+    fits: Bools = (inode <= superblock.inodes_count) & (head & 3 == 0) & (head != 0)
     place = np.flatnonzero(fits)
     head = head[place].astype(np.int64)
     step = directory.record_length(head & 0xFFFF, superblock.block_size)
@@ -196,12 +201,13 @@ def _starts_with_dirent(superblock: Superblock, words: Any) -> Any:
     return fits
 
 
-def _is_first_block(words: Any, hits: Any) -> Any:
+def _is_first_block(words: UInt32s, hits: Rows) -> Bools:
     """Per hit (bool): a directory's first block, which begins with `.`."""
-    return (words[hits, 1] & 0xFFFFFF == 12 | 1 << 16) & (words[hits, 2] == _DOT)
+    found: Bools = (words[hits, 1] & 0xFFFFFF == 12 | 1 << 16) & (words[hits, 2] == _DOT)
+    return found
 
 
-def _find_htree(superblock: Superblock, stretch: BlockBatch, words: Any) -> MetadataBlocks:
+def _find_htree(superblock: Superblock, stretch: BlockBatch, words: UInt32s) -> MetadataBlocks:
     """Index roots, which hold `.` and `..`, and index nodes."""
     size = superblock.block_size
     root = (words[:, 1] & 0xFFFFFF == 12 | 1 << 16) & (words[:, 2] == _DOT)
@@ -224,15 +230,16 @@ def _find_htree(superblock: Superblock, stretch: BlockBatch, words: Any) -> Meta
     return _make(HTREE, stretch.blocks[hits], stretch.in_log, seed, number, held)
 
 
-def _has_index_root(words: Any, hits: Any) -> Any:
+def _has_index_root(words: UInt32s, hits: Rows) -> Bools:
     """Per hit (bool): its `..` takes the rest of the block, where an index tells of itself."""
     size = words.shape[1] * 4
-    head = words[hits, 4] & 0xFFFFFF == (size - 12) % (1 << 16) | 2 << 16
-    head &= words[hits, 5] == _DOT | _DOT << 8
-    return head & (words[hits, 6] == 0) & (words[hits, 7] >> 8 & 0xFF == htree.INFO_LENGTH)
+    found: Bools = words[hits, 4] & 0xFFFFFF == (size - 12) % (1 << 16) | 2 << 16
+    found &= words[hits, 5] == _DOT | _DOT << 8
+    found &= (words[hits, 6] == 0) & (words[hits, 7] >> 8 & 0xFF == htree.INFO_LENGTH)
+    return found
 
 
-def _htree_seeds(rows: Any, start: Any, held: Any, limit: Any) -> Any:
+def _htree_seeds(rows: Bytes2D, start: Int64s, held: Int64s, limit: Int64s) -> Int64s:
     """The owners' seeds; the checksum leaves out what lies between the entries and the tail."""
     used = start + held * htree.DX_ENTRY.size
     tail = start + limit * htree.DX_ENTRY.size
@@ -248,7 +255,7 @@ def _htree_seeds(rows: Any, start: Any, held: Any, limit: Any) -> Any:
 # -- attributes and inodes ----------------------------------------------------------------
 
 
-def _find_xattrs(superblock: Superblock, stretch: BlockBatch, words: Any) -> MetadataBlocks:
+def _find_xattrs(superblock: Superblock, stretch: BlockBatch, words: UInt32s) -> MetadataBlocks:
     hits = np.flatnonzero(words[:, 0] == xattr.MAGIC)
     hits = hits[(words[hits, 2] == 1) & (words[hits, 1] > 0)]
     if not len(hits):
@@ -262,7 +269,7 @@ def _find_xattrs(superblock: Superblock, stretch: BlockBatch, words: Any) -> Met
     return _make(XATTR, blocks, stretch.in_log, None, home)
 
 
-def _xattr_block_numbers(superblock: Superblock, rows: Any) -> Any:
+def _xattr_block_numbers(superblock: Superblock, rows: Bytes2D) -> Int64s:
     """The block number (below 2**32) that each checksum covers before the block's own bytes."""
     at = xattr.XATTR_BLOCK_HEADER.offset_of("h_checksum")
     stored = xattr.XATTR_BLOCK_HEADER.columns(rows)["h_checksum"].astype(np.int64)
@@ -273,12 +280,14 @@ def _xattr_block_numbers(superblock: Superblock, rows: Any) -> Any:
     return crc32c_words(superblock.seed, low)
 
 
-def _find_inodes(superblock: Superblock, stretch: BlockBatch, words: Any) -> MetadataBlocks:
+def _find_inodes(superblock: Superblock, stretch: BlockBatch, words: UInt32s) -> MetadataBlocks:
     hits, first, held = find_inode_table_blocks(superblock, stretch.data, words)
     return _make(INODES, stretch.blocks[hits], stretch.in_log, None, first, held)
 
 
-def _find_journal_blocks(superblock: Superblock, stretch: BlockBatch, words: Any) -> MetadataBlocks:
+def _find_journal_blocks(
+    superblock: Superblock, stretch: BlockBatch, words: UInt32s
+) -> MetadataBlocks:
     """Descriptors, commits and the like of a log that lay in what is free now."""
     hits = np.flatnonzero(words[:, 0] == _LOG_MAGIC)
     hits = hits[np.isin(words[hits, 1], _LOG_KINDS)]

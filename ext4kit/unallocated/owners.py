@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.grouping import starts_group
+from ext4kit.arrays.types import Bytes2D, Int64s, Rows
 from ext4kit.filesystem import FileSystem
 from ext4kit.history import History
 from ext4kit.parsers.checksums import crc32c_rows, crc32c_words
@@ -48,8 +48,8 @@ class SeedIndex:
     def __init__(
         self,
         superblock: Superblock,
-        number: Any,
-        generation: Any,
+        number: Int64s,
+        generation: Int64s,
         others: tuple[Superblock, ...] = (),
     ) -> None:
         self.superblock = superblock
@@ -64,13 +64,13 @@ class SeedIndex:
         self.number, self.generation = number[order], generation[order]
         self._seeds = keys >> 31
 
-    def rows_of(self, seeds: Any) -> Any:
+    def rows_of(self, seeds: Int64s) -> Rows:
         """Row of the only pair with each seed, NO_ROW for none or several."""
         low = np.searchsorted(self._seeds, seeds)
         high = np.searchsorted(self._seeds, seeds, side="right")
         return np.where((high - low == 1) & (seeds != NO_SEED), low, NO_ROW)
 
-    def inodes_of(self, seeds: Any) -> tuple[Any, Any]:
+    def inodes_of(self, seeds: Int64s) -> tuple[Int64s, Int64s]:
         """(inode number, generation) of each seed's owner; number 0 where it is not known."""
         row = self.rows_of(seeds)
         known = row != NO_ROW
@@ -104,13 +104,15 @@ def index_known_inodes(
     return SeedIndex(superblock, *pairs, history.epochs.superblocks[1:])
 
 
-def _disk_inodes(fs: FileSystem) -> Iterator[tuple[Any, Any]]:
+def _disk_inodes(fs: FileSystem) -> Iterator[tuple[Int64s, Int64s]]:
     for table in fs.inode_batches():
         used = (table.mode != 0) | (table.generation != 0)
         yield table.number[used], table.generation[used]
 
 
-def _found_inodes(space: UnallocatedSpace, structures: MetadataBlocks) -> Iterator[tuple[Any, Any]]:
+def _found_inodes(
+    space: UnallocatedSpace, structures: MetadataBlocks
+) -> Iterator[tuple[Int64s, Int64s]]:
     pieces = structures.of_kind(INODES)
     pieces = pieces.take(pieces.stated_number > 0)
     for at in range(0, len(pieces), _PIECES_AT_ONCE):
@@ -152,8 +154,8 @@ def number_inode_blocks(
 
 
 def _numbers_by_generation(
-    superblock: Superblock, data: Any, numbers: Any, generations: Any
-) -> Any:
+    superblock: Superblock, data: Bytes2D, numbers: Int64s, generations: Int64s
+) -> Int64s:
     """Number of the first slot of each piece, 0 where the inodes disagree or none is known."""
     size = superblock.inode_size
     per_block = superblock.block_size // size
@@ -171,7 +173,9 @@ def _numbers_by_generation(
     return np.where(low == high, high, 0)
 
 
-def inode_slots(superblock: Superblock, pieces: MetadataBlocks, data: Any) -> tuple[Any, Any]:
+def inode_slots(
+    superblock: Superblock, pieces: MetadataBlocks, data: Bytes2D
+) -> tuple[Int64s, Bytes2D]:
     """(inode number, uint8 rows) of all slots in pieces of inode tables."""
     size = superblock.inode_size
     per_block = superblock.block_size // size
@@ -180,7 +184,7 @@ def inode_slots(superblock: Superblock, pieces: MetadataBlocks, data: Any) -> tu
     return number.reshape(-1), rows
 
 
-def _solve_generations(superblock: Superblock, number: Any, seed: Any) -> Any:
+def _solve_generations(superblock: Superblock, number: Int64s, seed: Int64s) -> Int64s:
     """The generations with which the inodes `number` have the seeds."""
     raw = np.ascontiguousarray(number.astype("<u4")).view(np.uint8).reshape(-1, 4)
     return crc32c_words(crc32c_rows(superblock.seed, raw).astype(np.int64), seed)

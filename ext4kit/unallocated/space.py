@@ -12,12 +12,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
 from ext4kit.arrays.intervals import Intervals, split
-from ext4kit.arrays.types import Bools
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s
 from ext4kit.errors import AccessError
 from ext4kit.evidence.holes import data_ranges
 from ext4kit.filesystem import FileSystem
@@ -45,15 +45,16 @@ class BlockBatch:
         in_log: these are blocks of the log; `blocks` count within it.
     """
 
-    blocks: Any
-    data: Any
+    blocks: Int64s
+    data: Bytes2D
     in_log: bool = False
 
     def __len__(self) -> int:
         return len(self.blocks)
 
 
-Scanner = Callable[[BlockBatch], Any]
+T = TypeVar("T")
+Scanner = Callable[[BlockBatch], T]
 
 
 class UnallocatedSpace:
@@ -95,7 +96,7 @@ class UnallocatedSpace:
         return max(_MAPPINGS_AT_LEAST, _OWNERS * int(self.unused.length.sum()))
 
     @cached_property
-    def untagged_positions(self) -> Any:
+    def untagged_positions(self) -> Int64s:
         """Log blocks (int64) that no descriptor names and that are no metadata of the log."""
         return np.zeros(0, np.int64) if self.log is None else self.log.unclaimed
 
@@ -159,7 +160,7 @@ class UnallocatedSpace:
             yield from self._read_batch(start[at:stop], length[at:stop])
             at = stop
 
-    def _read_batch(self, start: Any, length: Any) -> Iterator[BlockBatch]:
+    def _read_batch(self, start: Int64s, length: Int64s) -> Iterator[BlockBatch]:
         """The runs as one stretch, as they lie where it is one run; what fails block by block."""
         blocks = np.repeat(start - np.cumsum(length) + length, length) + np.arange(length.sum())
         try:
@@ -183,8 +184,8 @@ class UnallocatedSpace:
 
 
 def scan(
-    space: UnallocatedSpace, looks: Sequence[Scanner], progress: Progress | None = None
-) -> Iterator[tuple[Any, ...]]:
+    space: UnallocatedSpace, looks: Sequence[Scanner[T]], progress: Progress | None = None
+) -> Iterator[tuple[T, ...]]:
     """What each look makes of each stretch, in order; several stretches are looked at at once.
 
     Args:
@@ -192,7 +193,7 @@ def scan(
         looks: functions of a stretch that keep nothing of its data.
         progress: called with (bytes done, bytes in all).
     """
-    waiting: deque[tuple[int, Future[tuple[Any, ...]]]] = deque()
+    waiting: deque[tuple[int, Future[tuple[T, ...]]]] = deque()
     done = 0
     with ThreadPoolExecutor(WORKERS) as pool:
         for stretch in space.batches():

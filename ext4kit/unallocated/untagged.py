@@ -8,16 +8,15 @@ Documentation/filesystems/ext4/journal.rst).
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ext4kit.arrays.types import Int64s
 from ext4kit.journal import Log
 
 UNKNOWN = -1
 
 
-def tids_of_untagged(log: Log | None, positions: Any) -> Any:
+def tids_of_untagged(log: Log | None, positions: Int64s) -> Int64s:
     """The order of the transaction that each log block was written in.
 
     It is that of the next header behind it. Where what lies between cannot be read, another one

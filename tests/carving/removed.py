@@ -105,7 +105,7 @@ def carved_from(image: Path, contents: Sequence[bytes]) -> Score:
         maps = from_indirect_maps(trees)
         start = np.concatenate([maps.runs.physical, maps.nodes[1]])
         length = np.concatenate([maps.runs.length, np.ones(len(maps.nodes[1]), np.int64)])
-        marks = BlockFeatures.concat([one for one, _ in seen if one is not None])
+        marks = BlockFeatures.concat([one for one, _ in seen if isinstance(one, BlockFeatures)])
         claimed = Intervals.union(start, length)
         found = carve(space.blocks, marks, space.unused, claimed, headless_bodies(trees))
         sizes, _ = format_sizes(space.blocks, maps.runs, maps.size)
