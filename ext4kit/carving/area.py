@@ -6,11 +6,10 @@ their positions follow each other, as the blocks do in the content of their file
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ext4kit.arrays.grouping import expand
+from ext4kit.arrays.types import Int64s
 
 
 class CarvingArea:
@@ -29,7 +28,7 @@ class CarvingArea:
         limit: int64 (m,), one past the last position that follows on without a break.
     """
 
-    def __init__(self, start: Any, length: Any, left_out: Any) -> None:
+    def __init__(self, start: Int64s, length: Int64s, left_out: Int64s) -> None:
         kept = length > 0
         start, length = start[kept], length[kept]
         row = np.searchsorted(start, left_out, side="right") - 1
@@ -39,15 +38,16 @@ class CarvingArea:
         ends = np.concatenate([start + length, out])
         goes_on = np.concatenate([np.zeros(len(start), bool), np.ones(len(out), bool)])
         order = np.argsort(begins, kind="stable")
-        self.start, self.length = begins[order], np.sort(ends) - begins[order]
+        self.start: Int64s = begins[order]
+        self.length: Int64s = np.sort(ends) - self.start
         goes_on = goes_on[order]
-        self.base = np.cumsum(self.length) - self.length
+        self.base: Int64s = np.cumsum(self.length) - self.length
         self.size = int(self.length.sum())
         heads = np.flatnonzero(~goes_on)
         limits = np.append(self.base[heads[1:]], self.size) if len(heads) else heads
-        self.limit = limits[np.cumsum(~goes_on) - 1] if len(heads) else heads
+        self.limit: Int64s = limits[np.cumsum(~goes_on) - 1] if len(heads) else heads
 
-    def positions(self, blocks: Any) -> Any:
+    def positions(self, blocks: Int64s) -> Int64s:
         """The position of each block (int64), -1 where it is not usable."""
         if not len(self.start):
             return np.full(len(blocks), -1, np.int64)
@@ -55,12 +55,13 @@ class CarvingArea:
         inside = (row >= 0) & (blocks < (self.start + self.length)[row])
         return np.where(inside, self.base[row] + blocks - self.start[row], -1)
 
-    def blocks(self, positions: Any) -> Any:
+    def blocks(self, positions: Int64s) -> Int64s:
         """The block at each position (int64)."""
         row = np.searchsorted(self.base, positions, side="right") - 1
-        return self.start[row] + positions - self.base[row]
+        found: Int64s = self.start[row] + positions - self.base[row]
+        return found
 
-    def contiguous_end(self, positions: Any) -> Any:
+    def contiguous_end(self, positions: Int64s) -> Int64s:
         """One past the last position that follows on without a break (int64)."""
         return self.limit[np.searchsorted(self.base, positions, side="right") - 1]
 
@@ -75,7 +76,7 @@ class CarvingArea:
             first, count, row = first + here, count - here, row + 1
         return found
 
-    def clip(self, start: Any, length: Any) -> tuple[Any, Any]:
+    def clip(self, start: Int64s, length: Int64s) -> tuple[Int64s, Int64s]:
         """(first position, count) of the usable parts of ascending runs of blocks."""
         ends = self.start + self.length
         low = np.searchsorted(ends, start, side="right")

@@ -5,15 +5,14 @@ Few cache lines of each block are touched; a block is read whole only where it e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 
 from ext4kit.arrays.intervals import Intervals
-from ext4kit.arrays.types import Bools, Int64s
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows, UInt8s, UInt16s
 from ext4kit.filetypes.signatures import match_signatures
 from ext4kit.unallocated.space import BlockBatch
 
@@ -22,7 +21,7 @@ _FEW_ZEROS = 3  # in three samples; one in 256 bytes of what is compressed is ze
 _WHOLE_AT_ONCE = 256  # blocks that are read whole at a time, so that they stay in the cache
 
 
-def _control_characters() -> Any:
+def _control_characters() -> Bools:
     table = np.zeros(256, bool)
     table[1:32] = True
     table[[7, 8, 9, 10, 11, 12, 13, 27]] = False
@@ -53,8 +52,8 @@ class BlockFeatures:
     start: Int64s
     length: Int64s
     block: Int64s
-    tail: npt.NDArray[np.uint16]
-    kind: npt.NDArray[np.uint8]
+    tail: UInt16s
+    kind: UInt8s
     text: Bools
     dense: Bools
 
@@ -113,13 +112,13 @@ def feature_scanner(stretch: BlockBatch) -> BlockFeatures | None:
     )
 
 
-def _apply_rows(function: Any, data: Any, rows: Any) -> Any:
+def _apply_rows(function: Callable[[Bytes2D], UInt8s], data: Bytes2D, rows: Rows) -> UInt8s:
     """`function` of all blocks, for the rows that count."""
     found = function(data)
     return found if len(rows) == len(data) else found[rows]
 
 
-def _zero_tails(data: Any) -> Any:
+def _zero_tails(data: Bytes2D) -> Int64s:
     """int64 (n,): zero bytes at the end of each block; the block size for one of zeros."""
     tail = np.zeros(len(data), np.int64)
     rows = np.flatnonzero(data[:, -1] == 0)
@@ -129,7 +128,7 @@ def _zero_tails(data: Any) -> Any:
     return tail
 
 
-def _full_block_zero_tails(data: Any) -> Any:
+def _full_block_zero_tails(data: Bytes2D) -> Int64s:
     size = data.shape[1]
     words = data.view(np.uint64) != 0
     last = words.shape[1] - 1 - np.argmax(words[:, ::-1], axis=1)
@@ -137,10 +136,11 @@ def _full_block_zero_tails(data: Any) -> Any:
     rest = data.reshape(len(data), -1, 8)[row, last] != 0
     inner = np.argmax(rest[:, ::-1], axis=1)
     zeros = size - (last + 1) * 8 + inner
-    return np.where(words[row, last], zeros, size)
+    found: Int64s = np.where(words[row, last], zeros, size)
+    return found
 
 
-def _text_and_density(data: Any, rows: Any, tail: Any) -> tuple[Any, Any]:
+def _text_and_density(data: Bytes2D, rows: Rows, tail: Int64s) -> tuple[Bools, Bools]:
     """(looks like text, is dense) of each block, by samples.
 
     Text has no control characters, and no zeros before the tail.

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ext4kit.arrays.intervals import Intervals
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Bools, Int64s
+from ext4kit.arrays.types import Bools, Int64s, Rows, UInt8s
 from ext4kit.carving.area import CarvingArea
 from ext4kit.carving.block_features import BlockFeatures
 from ext4kit.carving.result import EndEvidence
@@ -38,7 +36,7 @@ class FeatureIndex:
     length: Int64s
     position: Int64s
     tail: Int64s
-    kind: npt.NDArray[np.uint8]
+    kind: UInt8s
     text: Bools
     dense: Bools
 
@@ -62,30 +60,30 @@ class FeatureIndex:
             marks.dense[row],
         )
 
-    def at_positions(self, positions: Any) -> tuple[Any, Any]:
+    def at_positions(self, positions: Int64s) -> tuple[Rows, Bools]:
         """(row of the event at or before each position, whether it stands right there)."""
         row = np.searchsorted(self.position, positions, side="right") - 1
         here = (row >= 0) & (np.append(self.position, -1)[row] == positions)
         return row, here
 
-    def zero_tails(self, positions: Any) -> Any:
+    def zero_tails(self, positions: Int64s) -> Int64s:
         """int64: zero bytes at the end of the block at each position; 0 for one of zeros."""
         row, here = self.at_positions(positions)
         return np.where(here, np.append(self.tail, 0)[row], 0)
 
-    def is_nonzero(self, positions: Any) -> Any:
+    def is_nonzero(self, positions: Int64s) -> Bools:
         """bool: the block at the position is not all zero."""
         row = np.searchsorted(self.start, positions, side="right") - 1
         return (row >= 0) & (positions < np.append(self.start + self.length, 0)[row])
 
-    def at_boundary(self, positions: Any, ground: CarvingArea) -> Any:
+    def at_boundary(self, positions: Int64s, ground: CarvingArea) -> Bools:
         """bool: what is in front of the position has ended: zeros, or a border."""
         before = positions - 1
         border = (before < 0) | (ground.contiguous_end(np.maximum(before, 0)) <= positions)
         return border | ~self.is_nonzero(before) | (self.zero_tails(before) > 0)
 
 
-def _range_borders(marks: BlockFeatures, ground: CarvingArea) -> tuple[Any, Any]:
+def _range_borders(marks: BlockFeatures, ground: CarvingArea) -> tuple[Int64s, Rows]:
     """(blocks that begin usable runs and are no events, the event before each).
 
     A border may lie within a run of data: what the blocks there look like, the last event tells.
@@ -107,14 +105,14 @@ class CarvedPieces(Table):
     first: Int64s
     count: Int64s
     size: Int64s
-    kind: npt.NDArray[np.uint8]
+    kind: UInt8s
     text: Bools
-    end: npt.NDArray[np.uint8]
+    end: UInt8s
     at_boundary: Bools
 
 
 def split_remaining(
-    events: FeatureIndex, ground: CarvingArea, taken: Any, taken_count: Any, block_size: int
+    events: FeatureIndex, ground: CarvingArea, taken: Int64s, taken_count: Int64s, block_size: int
 ) -> CarvedPieces:
     """Cut what no known format has taken.
 
@@ -136,14 +134,14 @@ def split_remaining(
     return _describe(events, ground, first, ends - first, block_size)
 
 
-def _split_at_borders(ground: CarvingArea, start: Any, length: Any) -> tuple[Any, Any]:
+def _split_at_borders(ground: CarvingArea, start: Int64s, length: Int64s) -> tuple[Int64s, Int64s]:
     """Runs of positions, those that go over a break cut there."""
     edges = np.unique(ground.limit)
     start, length = _split_at(start, length, edges)
     return start[length > 0], length[length > 0]
 
 
-def _split_at(start: Any, length: Any, edges: Any) -> tuple[Any, Any]:
+def _split_at(start: Int64s, length: Int64s, edges: Int64s) -> tuple[Int64s, Int64s]:
     ends = start + length
     row = np.searchsorted(start, edges, side="right") - 1
     inside = (row >= 0) & (edges > np.append(start, 0)[row]) & (edges < np.append(ends, 0)[row])
@@ -152,7 +150,7 @@ def _split_at(start: Any, length: Any, edges: Any) -> tuple[Any, Any]:
     return begins, stops - begins
 
 
-def _final_blocks(events: FeatureIndex, start: Any, length: Any) -> Any:
+def _final_blocks(events: FeatureIndex, start: Int64s, length: Int64s) -> Int64s:
     """Positions of blocks behind which a file ends.
 
     A block of binary data may end in a few zeros by chance: it ends a file when something known
@@ -164,14 +162,15 @@ def _final_blocks(events: FeatureIndex, start: Any, length: Any) -> Any:
     next_text = np.append(events.text[1:], False) & ~events.text
     starts = next_here & (next_kind | next_text & (events.tail > 1))
     ends = (events.tail > 0) & (events.text | (events.tail >= MAX_CHANCE_ZEROS) | starts)
-    places = events.position[ends]
+    places: Int64s = events.position[ends]
     row = np.searchsorted(start, places, side="right") - 1
     inside = (row >= 0) & (places < np.append(start + length, 0)[row])
-    return places[inside]
+    found: Int64s = places[inside]
+    return found
 
 
 def _describe(
-    events: FeatureIndex, ground: CarvingArea, first: Any, count: Any, size: int
+    events: FeatureIndex, ground: CarvingArea, first: Int64s, count: Int64s, size: int
 ) -> CarvedPieces:
     row, here = events.at_positions(first)
     tail = events.zero_tails(first + count - 1)

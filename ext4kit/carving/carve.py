@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.intervals import Intervals
+from ext4kit.arrays.types import Int64s, Rows
 from ext4kit.carving.area import CarvingArea
 from ext4kit.carving.block_features import BlockFeatures
 from ext4kit.carving.boundaries import CarvedPieces, FeatureIndex, split_remaining
@@ -56,7 +56,7 @@ def carve(
     return CarvedFiles.concat(parts)
 
 
-def _split_rows(marks: BlockFeatures, start: Any) -> Any:
+def _split_rows(marks: BlockFeatures, start: Int64s) -> Rows:
     """Rows of runs, those before which a good many events have come since the last one."""
     slices = np.searchsorted(marks.block, start) // _EVENTS_AT_ONCE
     return np.flatnonzero(np.diff(slices)) + 1
@@ -84,7 +84,7 @@ def _carve_slice(
 class _UsedPositions:
     """Positions that are a file's already, ascending."""
 
-    def __init__(self, first: Any, count: Any) -> None:
+    def __init__(self, first: Int64s, count: Int64s) -> None:
         order = np.argsort(first, kind="stable")
         self.runs = (first[order], count[order])
 
@@ -115,7 +115,7 @@ def _to_carved(pieces: CarvedPieces, ground: CarvingArea) -> CarvedFiles:
     )
 
 
-def _blocks_of(start: Any, count: Any, ground: CarvingArea) -> tuple[Any, Any, Any]:
+def _blocks_of(start: Int64s, count: Int64s, ground: CarvingArea) -> tuple[Rows, Int64s, Int64s]:
     """(row of the run, first block, blocks) of the blocks at runs of positions."""
     low = np.searchsorted(ground.base, start, side="right") - 1
     high = np.searchsorted(ground.base, start + count, side="left")

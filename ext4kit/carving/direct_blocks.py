@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.grouping import ends_group
+from ext4kit.arrays.types import Bools, Int64s, Rows
 from ext4kit.carving.boundaries import CarvedPieces, FeatureIndex
 from ext4kit.carving.format_sizes import FormatSizer
 from ext4kit.carving.indirect_bodies import DIRECT_BLOCKS, PositionRuns
@@ -30,7 +30,7 @@ class AssembledFile:
 
 
 def attach_preceding_blocks(
-    bodies: list[PositionRuns], leading: Any, measuring: FormatSizer
+    bodies: list[PositionRuns], leading: Bools, measuring: FormatSizer
 ) -> tuple[list[AssembledFile], list[PositionRuns]]:
     """The files whose first twelve blocks lie in front of the rest, and the other bodies.
 
@@ -69,7 +69,7 @@ def attach_preceding_blocks(
     return whole, [bodies[row] for row in left]
 
 
-def _file_ends_in_bodies(events: FeatureIndex, bodies: list[PositionRuns]) -> Any:
+def _file_ends_in_bodies(events: FeatureIndex, bodies: list[PositionRuns]) -> Int64s:
     """Int64: how many files seem to end in front of each body's last block."""
     owner = np.repeat(np.arange(len(bodies)), [len(body) for body in bodies])
     table = np.array([run for body in bodies for run in body], np.int64)
@@ -78,11 +78,11 @@ def _file_ends_in_bodies(events: FeatureIndex, bodies: list[PositionRuns]) -> An
     return np.bincount(owner, ends, len(bodies)).astype(np.int64)
 
 
-def _count_file_ends(events: FeatureIndex, start: Any, stop: Any) -> Any:
+def _count_file_ends(events: FeatureIndex, start: Int64s, stop: Int64s) -> Int64s:
     """Int64: how many files end between the two, as far as text and signatures tell."""
     following = np.append(events.position[1:], -1) == events.position + 1
     begins = following & (np.append(events.kind[1:], 0) > 0)
-    ends = np.concatenate([[0], np.cumsum((events.tail > 0) & (events.text | begins))])
+    ends: Int64s = np.concatenate([[0], np.cumsum((events.tail > 0) & (events.text | begins))])
     low = np.searchsorted(events.position, start, side="left")
     high = np.searchsorted(events.position, stop, side="left")
     return ends[high] - ends[low]
@@ -90,7 +90,7 @@ def _count_file_ends(events: FeatureIndex, start: Any, stop: Any) -> Any:
 
 def attach_nearest_blocks(
     bodies: list[PositionRuns], rest: CarvedPieces
-) -> tuple[list[AssembledFile], Any]:
+) -> tuple[list[AssembledFile], Rows]:
     """Bodies and the pieces of twelve full blocks that are nearest to them.
 
     Returns:
@@ -115,7 +115,7 @@ def attach_nearest_blocks(
     return whole, rows[theirs[good]]
 
 
-def _nearest(wanted: Any, places: Any) -> Any:
+def _nearest(wanted: Int64s, places: Int64s) -> Rows:
     """Row of the place nearest to each wanted one; places need no order."""
     order = np.argsort(places, kind="stable")
     ordered = places[order]

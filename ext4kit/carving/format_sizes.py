@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.types import Int64s
 from ext4kit.carving.area import CarvingArea
 from ext4kit.carving.boundaries import CarvedPieces, FeatureIndex
 from ext4kit.carving.result import EndEvidence
@@ -44,9 +44,9 @@ class FormatSizer:
     ) -> None:
         self.reader, self.ground, self.events, self.budget = reader, ground, events, budget
         self.rows: list[tuple[int, int, int, int, int, bool]] = []
-        self.starts: Any = np.zeros(0, np.int64)  # of files with a signature, ascending
+        self.starts: Int64s = np.zeros(0, np.int64)  # of files with a signature, ascending
 
-    def sized_files(self, taken: Any, taken_count: Any) -> CarvedPieces:
+    def sized_files(self, taken: Int64s, taken_count: Int64s) -> CarvedPieces:
         """The files whose format says where they end, ascending, none over another.
 
         Args:
@@ -146,7 +146,7 @@ class FormatSizer:
         return 0, EndEvidence.FORMAT_LENGTH_PLUS
 
 
-def format_sizes(reader: BlockReader, runs: Runs, size: Any) -> tuple[Any, Any]:
+def format_sizes(reader: BlockReader, runs: Runs, size: Int64s) -> tuple[Int64s, Int64s]:
     """(size, kind) of files whose blocks are known, where their formats state their lengths.
 
     Args:

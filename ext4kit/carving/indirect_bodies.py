@@ -7,11 +7,12 @@ list names, as a rule. `trees` finds the lists and joins them.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from ext4kit.arrays.intervals import Intervals
+from ext4kit.arrays.types import Bools, Int64s, Rows
 from ext4kit.carving.area import CarvingArea
 from ext4kit.filesystem.block_maps import Runs as Mapped
 
@@ -35,8 +36,8 @@ class HeadlessBodies:
     """
 
     runs: Mapped
-    nodes: tuple[Any, Any]
-    lacks_direct_blocks: Any
+    nodes: tuple[Rows, Int64s]
+    lacks_direct_blocks: Bools
 
     def __len__(self) -> int:
         return len(self.lacks_direct_blocks)

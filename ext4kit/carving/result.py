@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from enum import IntEnum
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 
-from ext4kit.arrays.types import Bools, Int64s
+from ext4kit.arrays.types import Bools, Int64s, Rows, UInt8s
 
 
 class EndEvidence(IntEnum):
@@ -51,9 +50,9 @@ class CarvedFiles:
     first: Int64s
     count: Int64s
     size: Int64s
-    kind: npt.NDArray[np.uint8]
+    kind: UInt8s
     text: Bools
-    end: npt.NDArray[np.uint8]
+    end: UInt8s
     at_boundary: Bools
     run_file: Int64s
     run_first: Int64s
@@ -63,20 +62,22 @@ class CarvedFiles:
         return len(self.first)
 
     @property
-    def end_proven(self) -> Any:
+    def end_proven(self) -> Bools:
         """Bool (n,): its format tells where it ends."""
         return np.isin(self.end, [EndEvidence.FORMAT_END, EndEvidence.FORMAT_LENGTH])
 
     @property
-    def is_fragment(self) -> Any:
+    def is_fragment(self) -> Bools:
         """Bool (n,): likely a piece of a file: others begin before it ends."""
-        return self.end == EndEvidence.NEXT_START
+        found: Bools = self.end == EndEvidence.NEXT_START
+        return found
 
     @property
-    def is_reliable(self) -> Any:
+    def is_reliable(self) -> Bools:
         """Bool (n,): good odds that this is exactly one whole file."""
-        known = self.end_proven | (self.end == EndEvidence.BLOCK_LIST)
-        return known | np.isin(self.end, [EndEvidence.TEXT, EndEvidence.DENSE]) & self.at_boundary
+        known: Bools = self.end_proven | (self.end == EndEvidence.BLOCK_LIST)
+        known |= np.isin(self.end, [EndEvidence.TEXT, EndEvidence.DENSE]) & self.at_boundary
+        return known
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
@@ -97,7 +98,7 @@ class CarvedFiles:
         number, small, flag = np.zeros(0, np.int64), np.zeros(0, np.uint8), np.zeros(0, bool)
         return cls(number, number, number, small, flag, small, flag, number, number, number)
 
-    def take(self, rows: Any) -> Self:
+    def take(self, rows: Rows) -> Self:
         """These files, in this order."""
         place = np.full(len(self), -1, np.int64)
         place[rows] = np.arange(len(rows))
@@ -112,7 +113,7 @@ class CarvedFiles:
             run_count=self.run_count[order],
         )
 
-    def drop(self, rows: Any) -> Self:
+    def drop(self, rows: Rows) -> Self:
         """All but these files."""
         return self.take(np.delete(np.arange(len(self)), rows))
 
