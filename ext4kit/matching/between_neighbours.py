@@ -10,13 +10,12 @@ between.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.grouping import group_sizes, rank_within, starts_group
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Bools, Int64s
+from ext4kit.arrays.types import Bools, Int64s, Rows
 
 NO_ROW = -1
 
@@ -40,8 +39,11 @@ class Placement(Table):
 
 
 def match_by_neighbours(
-    known: Placement, wanted: tuple[Any, Any, Any], carved: tuple[Any, Any], taken: tuple[Any, Any]
-) -> Any:
+    known: Placement,
+    wanted: tuple[Int64s, Int64s, Int64s],
+    carved: tuple[Int64s, Int64s],
+    taken: tuple[Int64s, Int64s],
+) -> Rows:
     """The carved file of each freed inode.
 
     Args:
@@ -69,7 +71,7 @@ def match_by_neighbours(
     return found
 
 
-def _neighbours(known: Placement, wanted: tuple[Any, Any, Any]) -> tuple[Any, Any]:
+def _neighbours(known: Placement, wanted: tuple[Int64s, Int64s, Int64s]) -> tuple[Rows, Rows]:
     """Rows of `known` right before and right after each wanted one, NO_ROW without one."""
     group, time, number = (
         np.concatenate(pair)
@@ -91,7 +93,9 @@ def _neighbours(known: Placement, wanted: tuple[Any, Any, Any]) -> tuple[Any, An
     return before, after
 
 
-def _gaps(known: Placement, before: Any, after: Any, taken: tuple[Any, Any]) -> tuple[Any, Any]:
+def _gaps(
+    known: Placement, before: Rows, after: Rows, taken: tuple[Int64s, Int64s]
+) -> tuple[Int64s, Int64s]:
     """(start, stop) of the blocks between two neighbours; empty where others lie between."""
     start = known.end[before]
     following = np.searchsorted(taken[0], start)
@@ -103,7 +107,9 @@ def _gaps(known: Placement, before: Any, after: Any, taken: tuple[Any, Any]) -> 
     return start, np.where(sure, border, start)
 
 
-def _rank_in_gap(wanted: tuple[Any, Any, Any], rows: Any, before: Any) -> tuple[Any, Any]:
+def _rank_in_gap(
+    wanted: tuple[Int64s, Int64s, Int64s], rows: Rows, before: Rows
+) -> tuple[Int64s, Int64s]:
     """(place in its gap, how many are in it) of each wanted one, by time and number."""
     order = np.lexsort((wanted[2][rows], wanted[1][rows], before))
     first = starts_group(before[order])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.types import Float64s, Int64s
 from ext4kit.filetypes.identify import text_encoding
 from ext4kit.filetypes.signatures import SIGNATURE_NAMES
 
@@ -174,7 +174,7 @@ def name_class_of(name: bytes | None) -> str:
     return last if len(last) <= _LONGEST else ""
 
 
-def likelihood_ratios(endings: list[str], contents: Any) -> Any:
+def likelihood_ratios(endings: list[str], contents: Int64s) -> Float64s:
     """Table (endings, CONTENT_CLASSES): how much likelier a content like that is with such a name.
 
     Args:

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import Bools, Float32s, Float64s, Int64s, Rows
 from ext4kit.matching.transitions import (
     BACKWARD,
     NOTHING,
@@ -23,7 +24,7 @@ from ext4kit.matching.transitions import (
     TransitionParams,
 )
 
-Mentions = dict[int, tuple[Any, Any]]  # content -> (files, how much likelier each is for it)
+Mentions = dict[int, tuple[Int64s, Float64s]]  # content -> files, how much likelier each is
 Progress = Callable[[int, int], None]
 
 _MAX_ITERATIONS = 12
@@ -47,7 +48,7 @@ _EPSILON = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class FileStates:
+class FileStates(Table):
     """Files that are asked for, in the order in which they were made.
 
     Attributes:
@@ -56,16 +57,13 @@ class FileStates:
         directory: int64 (n,), a number for each folder, NOTHING where it is not known.
     """
 
-    name_class: Any
-    p_absent: Any
-    directory: Any
-
-    def __len__(self) -> int:
-        return len(self.name_class)
+    name_class: Int64s
+    p_absent: Float64s
+    directory: Int64s
 
 
 @dataclass(frozen=True, slots=True)
-class NeighbourFiles:
+class NeighbourFiles(Table):
     """The nearest known file in front of each content, or behind it.
 
     Attributes:
@@ -75,14 +73,14 @@ class NeighbourFiles:
         folder: int64 (m,), its folder, numbered as in `FileStates`.
     """
 
-    rank: Any
-    contents_between: Any
-    same_group: Any
-    folder: Any
+    rank: Int64s
+    contents_between: Int64s
+    same_group: Bools
+    folder: Int64s
 
 
 @dataclass(frozen=True, slots=True)
-class Observations:
+class Observations(Table):
     """Contents in the order of the disk.
 
     Attributes:
@@ -94,18 +92,15 @@ class Observations:
             contents.
     """
 
-    content_class: Any
-    adjacency: Any
-    p_unassigned: Any
+    content_class: Int64s
+    adjacency: Int64s
+    p_unassigned: Float64s
     previous: NeighbourFiles
     next: NeighbourFiles
-    known_file: Any
-
-    def __len__(self) -> int:
-        return len(self.content_class)
+    known_file: Int64s
 
     @property
-    def restart_rank(self) -> Any:
+    def restart_rank(self) -> Int64s:
         """Files made before the known one right in front of each content, NOTHING for none."""
         return np.where(self.previous.contents_between == 0, self.previous.rank, NOTHING)
 
@@ -121,10 +116,10 @@ class Posteriors:
         backward_share: of all steps, those back to a file that was made before.
     """
 
-    observation: Any
-    state: Any
-    probability: Any
-    expected_count: Any
+    observation: Rows
+    state: Rows
+    probability: Float64s
+    expected_count: Float64s
     backward_share: float
 
 
@@ -138,13 +133,13 @@ class _Messages:
         segment: int64 (m,), the row of each content.
     """
 
-    default: Any
-    keys: Any
-    factor: Any
-    segment: Any
-    _of: dict[int, Any] = field(default_factory=dict)
+    default: Float64s
+    keys: Int64s
+    factor: Float64s
+    segment: Int64s
+    _of: dict[int, Float64s] = field(default_factory=dict)
 
-    def for_observation(self, content: int) -> Any:
+    def for_observation(self, content: int) -> Float64s:
         """How much likelier each file is for a content."""
         row, count = int(self.segment[content]), len(self.default)
         if row not in self._of:
@@ -159,19 +154,19 @@ class _Messages:
 class _ForwardBackward:
     """What one way along the disk and back gives; pairs by content."""
 
-    content: Any
-    file: Any
-    chance: Any
-    transition_counts: Any
-    successor_counts: Any
-    restart_counts: Any
+    content: Rows
+    file: Rows
+    chance: Float64s
+    transition_counts: Float64s
+    successor_counts: Float64s
+    restart_counts: Float64s
 
 
 def posterior_pairs(
     lying: Observations,
     files: FileStates,
     mentions: Mentions,
-    fits: Any,
+    fits: Float64s,
     progress: Progress | None = None,
 ) -> Posteriors:
     """How likely each content is that of each file.
@@ -206,12 +201,14 @@ def posterior_pairs(
         before = found.chance
     if progress:
         progress(_MAX_ITERATIONS, _MAX_ITERATIONS)
-    claimed = np.bincount(found.file, found.chance, count)
+    claimed = np.asarray(np.bincount(found.file, found.chance, count), np.float64)
     disorder = float(found.transition_counts[:, BACKWARD].sum() / len(lying))
     return Posteriors(found.content, found.file, found.chance, claimed, disorder)
 
 
-def _emission_matrix(lying: Observations, files: FileStates, fits: Any, mentions: Mentions) -> Any:
+def _emission_matrix(
+    lying: Observations, files: FileStates, fits: Float64s, mentions: Mentions
+) -> Float32s:
     """float32 (m, n): how much likelier a content is that of a file than that of any."""
     count = len(files)
     found = np.empty((len(lying), count), np.float32)
@@ -246,8 +243,8 @@ def _emission_matrix(lying: Observations, files: FileStates, fits: Any, mentions
 
 
 def _neighbour_likelihood(
-    place: Any, beside: NeighbourFiles, content: int, alone: bool, folder: Any
-) -> Any:
+    place: Int64s, beside: NeighbourFiles, content: int, alone: bool, folder: Int64s
+) -> Float64s:
     """How well each file fits a known one beside a content.
 
     Args:
@@ -261,12 +258,13 @@ def _neighbour_likelihood(
     found = np.maximum((_DECAY_NEAREST if alone else _DECAY) ** off, _FLOOR)
     ahead = np.where(folder == beside.folder[content], _P_WRONG_SIDE_SAME_DIR, _P_WRONG_SIDE)
     ahead[folder == NOTHING] = _P_WRONG_SIDE
-    return np.where(place < 0, found * ahead, found)
+    likely: Float64s = np.where(place < 0, found * ahead, found)
+    return likely
 
 
 def _forward(
     lying: Observations,
-    evidence: Any,
+    evidence: Float32s,
     laying: TransitionModel,
     habits: TransitionParams,
     told: _Messages,
@@ -295,15 +293,15 @@ def _forward(
 
 def _backward(
     lying: Observations,
-    evidence: Any,
+    evidence: Float32s,
     model: tuple[TransitionModel, TransitionParams, _Messages],
-    last: Any,
-    scale: Any,
+    last: Float32s,
+    scale: Float64s,
 ) -> _ForwardBackward:
     laying, habits, told = model
     count, files = evidence.shape
     ahead = np.ones(files)
-    pairs: list[tuple[Any, Any, Any]] = []
+    pairs: list[tuple[Rows, Rows, Float64s]] = []
     seen, next_ones, anew = (
         np.zeros((len(Adjacency), 4)),
         np.zeros(len(Adjacency)),
@@ -341,7 +339,7 @@ def _backward(
     return _ForwardBackward(columns[0], columns[1], chance, seen, next_ones, anew)
 
 
-def _segments(lying: Observations, found: _ForwardBackward) -> Any:
+def _segments(lying: Observations, found: _ForwardBackward) -> Int64s:
     """int64 (m,): the row of contents that each is in; in one of them no file comes twice.
 
     A row ends where the files go far on or back, as it seems.
@@ -357,7 +355,9 @@ def _segments(lying: Observations, found: _ForwardBackward) -> Any:
     return np.cumsum(cut)
 
 
-def _update_messages(found: _ForwardBackward, row: Any, before: _Messages, odds: Any) -> _Messages:
+def _update_messages(
+    found: _ForwardBackward, row: Int64s, before: _Messages, odds: Float64s
+) -> _Messages:
     """What rows tell each other after a pass.
 
     Args:
@@ -380,7 +380,7 @@ def _update_messages(found: _ForwardBackward, row: Any, before: _Messages, odds:
     return _Messages(usual, keys, factor, row)
 
 
-def _message_of_pairs(told: _Messages, found: _ForwardBackward) -> Any:
+def _message_of_pairs(told: _Messages, found: _ForwardBackward) -> Float64s:
     """float: how much likelier each pair was said to be."""
     usual = told.default[found.file]
     if not len(told.keys):

@@ -12,9 +12,10 @@ import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
+
+from ext4kit.arrays.types import Float64s, Int64s
 
 HEAD = 8192  # bytes of a content that are looked at, packed and unpacked
 _GZIP, _NAMED, _EXTRA = b"\x1f\x8b\x08", 8, 4
@@ -136,12 +137,12 @@ class MentionIndex:
         one = find_names_in(head)
         self._said.append(replace(one, words=frozenset(filter(self._known.has, one.words))))
 
-    def likelihood_ratios(self) -> dict[int, tuple[Any, Any]]:
+    def likelihood_ratios(self) -> dict[int, tuple[Int64s, Float64s]]:
         """Content -> (int64: files that it may be, float: how much likelier each is)."""
         known, count = self._known, len(self._said)
         often = Counter(word for one in self._said for word in one.words)
         of_itself = Counter(word for one in self._said for word in one.name | one.folder)
-        found: dict[int, tuple[Any, Any]] = {}
+        found: dict[int, tuple[Int64s, Float64s]] = {}
         for content, one in enumerate(self._said):
             worth: dict[int, list[float]] = defaultdict(list)
             _score_own_name(one, known, of_itself, count, worth)

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
+
+from ext4kit.arrays.types import Float64s, Int64s
 
 NOTHING = -1
 STREAM_REQUEST_BLOCKS = (
@@ -59,9 +60,9 @@ class TransitionParams:
             first where it is not in one row with it, then where it is.
     """
 
-    weights: Any
-    skip: Any
-    restart: Any
+    weights: Float64s
+    skip: Float64s
+    restart: Float64s
 
     @classmethod
     def usual(cls) -> TransitionParams:
@@ -75,7 +76,7 @@ class TransitionParams:
         )
         return cls(np.array(rows), np.array((0.08, 0.6, 0.3, 0.3, 0.3)), np.array(_RESTART))
 
-    def reestimate(self, seen: Any, next_ones: Any, anew: Any) -> TransitionParams:
+    def reestimate(self, seen: Float64s, next_ones: Float64s, anew: Float64s) -> TransitionParams:
         """Those of a disk.
 
         Args:
@@ -100,20 +101,20 @@ class TransitionModel:
             are of one writer, as a rule, and never change places.
     """
 
-    def __init__(self, folder: Any) -> None:
+    def __init__(self, folder: Int64s) -> None:
         count = self._count = len(folder)
         every = np.arange(count)
         self._low = np.maximum(every - _MAX_SKIP, 0)
         self._high = np.minimum(every + 1 + _MAX_SKIP, count)
-        self._apart = []
+        self._apart: list[Float64s] = []
         for back in range(1, min(_MAX_BACK, count - 1) + 1):
             apart = (folder[back:] != folder[:-back]) | (folder[back:] == NOTHING)
             self._apart.append(apart * ((1 - _BACK_DECAY) * _BACK_DECAY ** (back - 1)))
 
-    def forward(self, chance: Any, link: int, habits: TransitionParams) -> Any:
+    def forward(self, chance: Float64s, link: int, habits: TransitionParams) -> Float64s:
         """How likely each file is next, from how likely each is the last one."""
         share = habits.weights[link]
-        found = self._geometric_step(chance, habits.skip[link]) * share[NEXT]
+        found: Float64s = self._geometric_step(chance, habits.skip[link]) * share[NEXT]
         sums = np.append(0.0, np.cumsum(chance))
         found += (sums[:-1] - sums[self._low]) * (share[SKIP_AHEAD] / _MAX_SKIP)
         for back, apart in enumerate(self._apart, 1):
@@ -121,7 +122,7 @@ class TransitionModel:
         found += sums[-1] * (share[JUMP] / self._count)
         return found
 
-    def restart_forward(self, chance: Any, made: int, left_out: float) -> Any:
+    def restart_forward(self, chance: Float64s, made: int, left_out: float) -> Float64s:
         """How likely each file is next, made after the last one and behind a known one.
 
         Args:
@@ -129,14 +130,15 @@ class TransitionModel:
             made: files made before the known one.
             left_out: of those right after it, those that lie elsewhere.
         """
-        return self._restart_distribution(made, left_out) * np.append(0.0, np.cumsum(chance))[:-1]
+        before: Float64s = np.append(0.0, np.cumsum(chance))[:-1]
+        return self._restart_distribution(made, left_out) * before
 
-    def restart_backward(self, ahead: Any, made: int, left_out: float) -> Any:
+    def restart_backward(self, ahead: Float64s, made: int, left_out: float) -> Float64s:
         """The same backwards."""
         likely = self._restart_distribution(made, left_out) * ahead
         return np.append(np.cumsum(likely[::-1])[::-1], 0.0)[1:]
 
-    def _restart_distribution(self, made: int, left_out: float) -> Any:
+    def _restart_distribution(self, made: int, left_out: float) -> Float64s:
         place = np.arange(self._count) - made
         found = (1 - left_out) * left_out ** np.maximum(place, 0)
         found *= 1 - _FAR_SHARE
@@ -144,8 +146,8 @@ class TransitionModel:
         return np.where(place < 0, 0.0, found)
 
     def backward(
-        self, ahead: Any, last: Any, link: int, habits: TransitionParams
-    ) -> tuple[Any, Any, float]:
+        self, ahead: Float64s, last: Float64s, link: int, habits: TransitionParams
+    ) -> tuple[Float64s, Float64s, float]:
         """The same backwards.
 
         Args:
@@ -172,7 +174,7 @@ class TransitionModel:
         return found, ways, float(nearest)
 
     @staticmethod
-    def _geometric_step(chance: Any, left_out: float) -> Any:
+    def _geometric_step(chance: Float64s, left_out: float) -> Float64s:
         """The next file, and those behind it, each less likely than the one before."""
         found = np.zeros_like(chance)
         found[1:] = chance[:-1]

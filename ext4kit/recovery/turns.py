@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ext4kit.arrays.intervals import Intervals
+from ext4kit.arrays.types import Int64s
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.matching.between_neighbours import Placement
@@ -128,7 +129,7 @@ def neighbours_of(
     in_front = np.maximum.accumulate(np.where(content, NOTHING, every))[here]
     after = np.minimum.accumulate(np.where(content, len(order), every)[::-1])[::-1][here]
     after[after == len(order)] = NOTHING
-    counted = np.cumsum(content)
+    counted: Int64s = np.cumsum(content)
     sides = []
     for side, between in (
         (in_front, counted[here] - counted[in_front] - 1),
