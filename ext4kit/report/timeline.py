@@ -127,7 +127,7 @@ def _hint(event: Event) -> str:
     field = event.reason.partition(" ")[0]
     if event.new is None:
         return event.reason
-    values = [value for value in (event.old, event.new) if value is not None]
+    values = [value for value in (event.old, event.new) if isinstance(value, int)]
     texts = [iso(value) if field in _TIME_FIELDS else str(value) for value in values]
     return f"{event.reason}: {', '.join(texts)}"
 

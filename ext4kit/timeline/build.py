@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from ext4kit.arrays.types import Int32s, Int64s
 from ext4kit.filesystem import FileSystem
 from ext4kit.history import TID_NONE, TID_ON_DISK, History
 from ext4kit.history.directory_blocks import DirectoryBlockHistory
@@ -24,6 +25,8 @@ from ext4kit.timeline.events import (
     EventKind,
     EventPool,
     EventTable,
+    EventValue,
+    XattrValue,
 )
 from ext4kit.timeline.filters import EventFilter
 from ext4kit.timeline.hints import COMPARED_FIELDS, HINT_TEXTS, HintKind
@@ -94,7 +97,7 @@ class Timeline:
             wanted.matches_path, self.events_at(wanted.select_rows(self.events, self.commits))
         )
 
-    def events_at(self, rows: Any) -> Iterator[Event]:
+    def events_at(self, rows: Int64s) -> Iterator[Event]:
         """The events at some rows of `events` (int64), ascending."""
         for start in range(0, len(rows), EVENTS_AT_ONCE):
             chosen = self.events.take(rows[start : start + EVENTS_AT_ONCE])
@@ -103,7 +106,7 @@ class Timeline:
             for time, values in zip(times, zip(*columns, strict=True), strict=True):
                 yield self._event(_EventRow(*values), time)
 
-    def paths_at(self, rows: Any) -> Iterator[bytes | None]:
+    def paths_at(self, rows: Int64s) -> Iterator[bytes | None]:
         """The path that each event at some rows leads to; None when it is not known, or gone."""
         for start in range(0, len(rows), EVENTS_AT_ONCE):
             chosen = rows[start : start + EVENTS_AT_ONCE]
@@ -146,7 +149,7 @@ class Timeline:
         old_path = self.paths.path_at(row.old_name, before)
         return (path, old_path) if row.kind in BOTH_PATHS else (old_path, None)
 
-    def _event_values(self, kind: EventKind, row: _EventRow) -> tuple[Any, Any]:
+    def _event_values(self, kind: EventKind, row: _EventRow) -> tuple[EventValue, EventValue]:
         if kind is EventKind.OWNER:
             return {"uid": row.old, "gid": row.old_second}, {"uid": row.new, "gid": row.new_second}
         if kind is EventKind.TIMES:
@@ -177,7 +180,7 @@ def _optional(value: int) -> int | None:
     return None if value == NO_VALUE else value
 
 
-def _xattr_value(name: bytes, value: bytes | None) -> dict[str, bytes] | None:
+def _xattr_value(name: bytes, value: bytes | None) -> XattrValue | None:
     return None if value is None else {"name": name, "value": value}
 
 
@@ -243,7 +246,7 @@ def _report_uncommitted(fs: FileSystem, history: History, clock: CommitClock) ->
 
 def _unlogged_directories(
     blocks: DirectoryBlockHistory, turns: StatusTransitions
-) -> tuple[Any, Any]:
+) -> tuple[Int64s, Int64s]:
     """(number, generation) of live directories that the log shows no state of."""
     history, bare = blocks.history, blocks.unlogged_directories
     inline = np.flatnonzero(history.is_allocated & ~np.isin(history.number, turns.number))
@@ -251,9 +254,9 @@ def _unlogged_directories(
     return numbers, np.concatenate([np.zeros(len(bare), np.int64), history.generation[inline]])
 
 
-def _event_order(pool: EventPool, clock: CommitClock) -> Any:
+def _event_order(pool: EventPool, clock: CommitClock) -> Int32s:
     """Rows by (transaction, inode, kind), without changes of ctime that another event explains."""
-    kind, order, number = (pool.column(name) for name in ("kind", "order", "number"))
+    kind, order, number = pool.keys()
     rows = np.lexsort((kind, number, order)).astype(np.int32)
     bare = kind == CODE[EventKind.STATUS]
     if not bare.any():
@@ -264,7 +267,8 @@ def _event_order(pool: EventPool, clock: CommitClock) -> Any:
     telling = ~bare & (kind != CODE[EventKind.HINT]) & (kind != CODE[EventKind.READ])
     explained = np.zeros(len(alone), bool)
     explained[place[telling & (alone[place] == key)]] = True
-    return rows[~(bare & explained[place])[rows]]
+    kept: Int32s = rows[~(bare & explained[place])[rows]]
+    return kept
 
 
 def _assign_names(events: EventTable, lives: TimelineInstances, paths: PathResolver) -> EventTable:

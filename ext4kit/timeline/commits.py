@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.lookup import SortedIndex, values_at
+from ext4kit.arrays.types import Int64s
 from ext4kit.history import TID_ON_DISK
 from ext4kit.history.beginnings import CLOCK_RESOLUTION
 from ext4kit.history.journal_gaps import JournalGaps
@@ -43,7 +43,7 @@ class CommitClock:
         return len(self.tids) > 0 and bool(self.tids[0] <= FIRST_TID)
 
     @cached_property
-    def _complete_since(self) -> Any:
+    def _complete_since(self) -> Int64s:
         """Per transaction: the one whose end is known, with all that came after it."""
         starts = np.ones(len(self.tids), bool)
         starts[1:] = (np.diff(self.tids) != 1) & ~np.isin(self.tids[:-1], self._unmounted)
@@ -53,7 +53,7 @@ class CommitClock:
             baselines[first == 0] = self.tids[0] - 1
         return baselines
 
-    def complete_since(self, orders: Any) -> Any:
+    def complete_since(self, orders: Int64s) -> Int64s:
         """The transaction after which all changes up to each order are in the log."""
         if not len(self.tids):
             return np.asarray(orders)
@@ -65,11 +65,11 @@ class CommitClock:
         """The transaction after which everything up to the present is in the log."""
         return int(self._complete_since[-1]) if len(self.tids) else int(TID_ON_DISK)
 
-    def times_of(self, orders: Any) -> Any:
+    def times_of(self, orders: Int64s) -> Int64s:
         """When each was committed, ns; -1 where that is not known."""
         return values_at(self.times, SortedIndex(self.tids).rows(orders))
 
-    def changes_known_after(self, orders: Any) -> Any:
+    def changes_known_after(self, orders: Int64s) -> Int64s:
         """The time after which all changes up to each order are in the log, ns."""
         baseline = self.complete_since(orders)
         times = self.times_of(baseline)

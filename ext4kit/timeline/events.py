@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from mmap import mmap
-from typing import Any
+from typing import TypedDict, Unpack, final
 
 import numpy as np
-import numpy.typing as npt
 
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Bools, Int32s, Int64s
+from ext4kit.arrays.types import Bools, Int32s, Int64s, UInt8s, UInt32s
 
 BLOCK_ROWS = 1 << 18
 NO_VALUE = -1  # in columns that can miss a value
@@ -67,9 +66,9 @@ class EventTable(Table):
         old_name_row: row in the names that it had before, -1 for none.
     """
 
-    kind: npt.NDArray[np.uint8]
-    number: npt.NDArray[np.uint32]
-    generation: npt.NDArray[np.uint32]
+    kind: UInt8s
+    number: UInt32s
+    generation: UInt32s
     order: Int64s
     exact: Bools
     tag_row: Int32s
@@ -83,10 +82,28 @@ class EventTable(Table):
 
 COLUMNS = tuple(part.name for part in fields(EventTable))
 _NONE = EventTable.empty()
-_TYPES: dict[str, np.dtype[Any]] = {name: getattr(_NONE, name).dtype for name in COLUMNS}
+_TYPES = {name: getattr(_NONE, name).dtype for name in COLUMNS}
 
 
-def event_table(kind: EventKind | Any, count: int, **columns: Any) -> EventTable:
+class EventColumns(TypedDict, total=False):
+    """Columns of `EventTable`, each an array or one value for all rows."""
+
+    number: Int64s | int
+    generation: Int64s | int
+    order: Int64s | int
+    exact: Bools | bool
+    tag_row: Int64s | int
+    old: Int64s | int
+    new: Int64s | int
+    old_second: Int64s | int
+    new_second: Int64s | int
+    name_row: Int64s | int
+    old_name_row: Int64s | int
+
+
+def event_table(
+    kind: EventKind | Int64s, count: int, **columns: Unpack[EventColumns]
+) -> EventTable:
     """Events with the given columns; what is not given has no value."""
     code = CODE[kind] if isinstance(kind, EventKind) else kind
     if unknown := columns.keys() - _TYPES.keys():
@@ -109,8 +126,7 @@ class EventPool:
     """
 
     def __init__(self) -> None:
-        self._blocks: dict[str, list[Any]] = {name: [] for name in COLUMNS}
-        self._whole: dict[str, Any] = {}
+        self._blocks = {name: [np.empty(0, kind)] for name, kind in _TYPES.items()}
         self._room = self._filled = 0
 
     def add(self, events: EventTable) -> None:
@@ -131,21 +147,52 @@ class EventPool:
             blocks.append(np.frombuffer(mmap(-1, BLOCK_ROWS * kind.itemsize), kind))
         self._room, self._filled = BLOCK_ROWS, 0
 
-    def column(self, name: str) -> Any:
-        """One column whole; nothing can be put in after that."""
-        if name not in self._whole:
-            *full, last = [np.empty(0, _TYPES[name]), *self._blocks.pop(name)]
-            self._whole[name] = np.concatenate([*full, last[: self._filled]])
-        return self._whole[name]
+    def _join(self, name: str) -> None:
+        """Make one block of a column; nothing can be put in after that."""
+        *full, last = self._blocks[name]
+        if full:
+            self._blocks[name] = [np.concatenate([*full, last[: self._filled]])]
 
-    def build(self, index: Any) -> EventTable:
+    def keys(self) -> tuple[UInt8s, Int64s, UInt32s]:
+        """(kind, order, number) of every event; nothing can be put in after that."""
+        for name in ("kind", "order", "number"):
+            self._join(name)
+        return self._blocks["kind"][0], self._blocks["order"][0], self._blocks["number"][0]
+
+    def build(self, index: Int32s) -> EventTable:
         """The rows that `index` selects; the pool is of no more use then."""
-        return EventTable(*(self._take_column(name, index) for name in COLUMNS))
+        columns = []
+        for name in COLUMNS:
+            self._join(name)
+            columns.append(self._blocks.pop(name)[0][index])
+        return EventTable(*columns)
 
-    def _take_column(self, name: str, index: Any) -> Any:
-        whole = self.column(name)
-        del self._whole[name]
-        return whole[index]
+
+@final
+class OwnerValue(TypedDict):
+    """Owner and group of an inode."""
+
+    uid: int
+    gid: int
+
+
+@final
+class TimesValue(TypedDict):
+    """The times of an inode that can be set by hand, ns."""
+
+    mtime: int
+    atime: int
+
+
+@final
+class XattrValue(TypedDict):
+    """One extended attribute."""
+
+    name: bytes
+    value: bytes
+
+
+EventValue = int | OwnerValue | TimesValue | XattrValue | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +219,15 @@ class Event:
     transaction: int | None
     time: int | None
     exact: bool
-    old: Any
-    new: Any
+    old: EventValue
+    new: EventValue
     reason: str
     source: str
+
+    @property
+    def mtimes(self) -> tuple[int, int] | None:
+        """Modification times before and after, ns, of times set by hand; None for other kinds."""
+        old, new = self.old, self.new
+        if isinstance(old, dict) and isinstance(new, dict) and "mtime" in old and "mtime" in new:
+            return old["mtime"], new["mtime"]
+        return None

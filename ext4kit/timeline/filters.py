@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass
 from fnmatch import translate
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.types import Rows
 from ext4kit.timeline.commits import CommitClock
 from ext4kit.timeline.events import CODE, Event, EventKind, EventTable
 
@@ -31,7 +31,7 @@ class EventFilter:
     until: int | None = None
     kinds: tuple[EventKind, ...] = ()
 
-    def select_rows(self, events: EventTable, clock: CommitClock) -> Any:
+    def select_rows(self, events: EventTable, clock: CommitClock) -> Rows:
         """Rows of the events that fit as far as their columns tell."""
         kept = np.ones(len(events), bool)
         if self.inode is not None:

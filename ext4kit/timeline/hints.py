@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.filesystem import FileSystem
 from ext4kit.history import TID_ON_DISK
 from ext4kit.parsers.inode import InodeTable
@@ -57,16 +57,17 @@ def state_hints(states: StateBatch, clock: CommitClock) -> list[EventTable]:
     ]
 
 
-def _newly_set(states: StateBatch, name: str) -> Any:
+def _newly_set(states: StateBatch, name: str) -> Bools:
     """Per state (bool): the field was set by this state, as far as it is known."""
     column, before = getattr(states.table, name), np.maximum(states.previous_row, 0)
     same = states.table.generation == states.table.generation[before]
     kept = (states.previous_row >= 0) & same & (column == column[before])
-    return ~kept & ~states.repeated & (states.stage > InodeStatus.EMPTY)
+    found: Bools = ~kept & ~states.repeated & (states.stage > InodeStatus.EMPTY)
+    return found
 
 
 def _hint_events(
-    states: StateBatch, chosen: Any, hint: HintKind, field: str, old: Any = None
+    states: StateBatch, chosen: Bools, hint: HintKind, field: str, old: Int64s | None = None
 ) -> EventTable:
     rows = np.flatnonzero(chosen)
     return event_table(
@@ -112,7 +113,7 @@ def _rounded_time_hints(states: StateBatch) -> list[EventTable]:
     return events
 
 
-def _same_instance(states: StateBatch) -> tuple[Any, Any]:
+def _same_instance(states: StateBatch) -> tuple[Bools, Int64s]:
     """(per state (bool): it goes on from one of the same life, that one's row)."""
     before = np.maximum(states.previous_row, 0)
     same = (states.previous_row >= 0) & ~states.repeated
@@ -136,7 +137,7 @@ def _crtime_changed(states: StateBatch) -> EventTable:
     return _hint_events(states, other, HintKind.CRTIME_CHANGED, "crtime", table.crtime[before])
 
 
-def disk_mismatch_hints(fs: FileSystem, newest: InodeTable, tags: Any) -> EventTable:
+def disk_mismatch_hints(fs: FileSystem, newest: InodeTable, tags: Int64s) -> EventTable:
     """Inodes that the disk shows otherwise than their newest copies in the log.
 
     One hint a field; checksums are left out, they follow from the rest.
@@ -153,7 +154,7 @@ def disk_mismatch_hints(fs: FileSystem, newest: InodeTable, tags: Any) -> EventT
                 len(rows),
                 number=newest.number[rows],
                 generation=newest.generation[rows],
-                order=TID_ON_DISK,
+                order=int(TID_ON_DISK),
                 tag_row=tags[rows],
                 old=old[rows] if plain else NO_ROW,
                 new=new[rows] if plain else NO_ROW,

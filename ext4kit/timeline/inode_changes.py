@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ext4kit.arrays.types import Bools, Int64s, Rows
 from ext4kit.parsers.inode import InodeFlags, InodeTable, is_fast_symlink
 from ext4kit.timeline.events import EventKind, EventTable, event_table
 from ext4kit.timeline.transitions import InodeStatus, StateBatch
@@ -43,7 +42,7 @@ def inode_change_events(states: StateBatch, changes: XattrChangeFinder) -> list[
     return [*events, pairs.unexplained_ctime_events(told)]
 
 
-def first_seen_events(states: StateBatch, fresh: Any, since: Any) -> EventTable:
+def first_seen_events(states: StateBatch, fresh: Bools, since: Int64s) -> EventTable:
     """Inodes that were there before, of which the first known state shows a later change.
 
     Args:
@@ -69,30 +68,32 @@ def first_seen_events(states: StateBatch, fresh: Any, since: Any) -> EventTable:
     )
 
 
-def _event_keys(events: list[EventTable], states: StateBatch) -> Any:
+def _event_keys(events: list[EventTable], states: StateBatch) -> Int64s:
     """(number, order) of events as one number."""
     number = np.concatenate([event.number for event in events]).astype(np.int64)
     order = np.concatenate([event.order for event in events])
-    return number * _tid_base(states) + order
+    keys: Int64s = number * _tid_base(states) + order
+    return keys
 
 
-def _tid_base(states: StateBatch) -> Any:
-    return states.order.max(initial=0) + 1
+def _tid_base(states: StateBatch) -> int:
+    return int(states.order.max(initial=0)) + 1
 
 
 class _StatePairs:
     """Rows of states that go on, with those they go on from."""
 
-    def __init__(self, states: StateBatch, rows: Any, before: Any) -> None:
+    def __init__(self, states: StateBatch, rows: Rows, before: Int64s) -> None:
         self.states, self.rows = states, rows
         self.new: InodeTable = states.table.take(rows)
         self.old: InodeTable = states.table.take(before)
-        self.is_file = (self.new.mode & 0xF000) == 0x8000
+        self.is_file: Bools = (self.new.mode & 0xF000) == 0x8000
 
-    def _differs(self, name: str) -> Any:
-        return getattr(self.new, name) != getattr(self.old, name)
+    def _differs(self, name: str) -> Bools:
+        differs: Bools = getattr(self.new, name) != getattr(self.old, name)
+        return differs
 
-    def _events(self, kind: EventKind, chosen: Any, **columns: Any) -> EventTable:
+    def _events(self, kind: EventKind, chosen: Bools, **columns: Int64s) -> EventTable:
         rows = self.rows[chosen]
         states = self.states
         return event_table(
@@ -106,7 +107,7 @@ class _StatePairs:
             **{name: column[chosen] for name, column in columns.items()},
         )
 
-    def _change(self, kind: EventKind, chosen: Any, name: str) -> EventTable:
+    def _change(self, kind: EventKind, chosen: Bools, name: str) -> EventTable:
         return self._events(kind, chosen, old=getattr(self.old, name), new=getattr(self.new, name))
 
     def mode_owner_events(self) -> list[EventTable]:
@@ -151,7 +152,7 @@ class _StatePairs:
             self._change(EventKind.READ, read, "atime"),
         ]
 
-    def _times_set_explicitly(self) -> Any:
+    def _times_set_explicitly(self) -> Bools:
         """Per pair (bool): a time that no other operation would have set.
 
         Writing sets mtime and ctime alike, reading sets atime alone and forward. A time that
@@ -168,7 +169,8 @@ class _StatePairs:
         touched &= ~self._differs("size")
         access = self._differs("atime") & ~self._differs("mtime") & (new.atime == new.ctime)
         access &= changed & ~self._differs("size") & ~self._differs("mode")
-        return mtime | atime | touched | access
+        found: Bools = mtime | atime | touched | access
+        return found
 
     def orphan_events(self) -> list[EventTable]:
         """Files with names that were on the orphan list: a truncation in more than one step."""
@@ -186,13 +188,14 @@ class _StatePairs:
         other = (self.new.i_block != self.old.i_block).any(axis=1) | self._differs("size")
         return self._events(EventKind.TARGET, fast & other)
 
-    def link_change_keys(self) -> Any:
+    def link_change_keys(self) -> Int64s:
         """(number, order) as one number, where the link count or the stage changed."""
         states, rows = self.states, self.rows
         moved = self._differs("links_count")
-        return self.new.number[moved] * _tid_base(states) + states.order[rows[moved]]
+        keys: Int64s = self.new.number[moved] * _tid_base(states) + states.order[rows[moved]]
+        return keys
 
-    def unexplained_ctime_events(self, told: Any) -> EventTable:
+    def unexplained_ctime_events(self, told: Int64s) -> EventTable:
         """Inodes whose ctime went on and nothing else did."""
         keys = self.new.number * _tid_base(self.states) + self.states.order[self.rows]
         bare = self._differs("ctime") & ~np.isin(keys, told)
@@ -200,5 +203,5 @@ class _StatePairs:
         return self._change(EventKind.STATUS, bare, "ctime")
 
 
-def _between(first: Any, moment: Any, last: Any) -> Any:
+def _between(first: Int64s, moment: Int64s, last: Int64s) -> Bools:
     return (first <= moment) & (moment <= last)

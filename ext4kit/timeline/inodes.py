@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.grouping import ends_group, starts_group
+from ext4kit.arrays.types import Bools, Int64s, Rows
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.geometry import group_and_slot
 from ext4kit.history import TID_ON_DISK
@@ -145,7 +145,7 @@ class _StateScanner:
             (copy >= 0) & (before < 0),
         )
 
-    def _checksums_ok(self, table: InodeTable, index: Any) -> Any:
+    def _checksums_ok(self, table: InodeTable, index: Rows) -> Bools:
         """Per row of `index` (bool): the checksum of its life's first state there fits.
 
         What stands in a slot that was never used need not be an inode.
@@ -156,14 +156,16 @@ class _StateScanner:
         if self.fs.superblock.has_metadata_checksums and len(index):
             firsts = table.take(index[starts])
             sound = inode_checksums_ok(firsts, self.fs.superblock) | (firsts.mode == 0)
-        return sound[np.cumsum(starts) - 1]
+        found: Bools = sound[np.cumsum(starts) - 1]
+        return found
 
-    def _table_blocks(self, numbers: Any) -> Any:
+    def _table_blocks(self, numbers: Int64s) -> Int64s:
         """The inode table block of each inode."""
         superblock = self.fs.superblock
         group, slot = group_and_slot(superblock, numbers)
         per_block = superblock.block_size // superblock.inode_size
-        return self.fs.groups.inode_table[group] + slot // per_block
+        blocks: Int64s = self.fs.groups.inode_table[group] + slot // per_block
+        return blocks
 
     def _collect_events(self, states: StateBatch) -> None:
         """Turns and events of the states that are new in this piece."""
@@ -173,7 +175,7 @@ class _StateScanner:
         for part in (*inode_change_events(states, self.changes), *state_hints(states, self.clock)):
             self._events.add(part)
 
-    def _compare_with_disk(self, states: StateBatch, last: Any) -> None:
+    def _compare_with_disk(self, states: StateBatch, last: Rows) -> None:
         """Hints where the disk shows another inode than the newest copy does."""
         copy_order = states.order[last]
         newest = self.history.newest_copies(
@@ -189,27 +191,28 @@ class _StateScanner:
 
     # -- beginnings -----------------------------------------------------------------------
 
-    def _created_here(self, states: StateBatch) -> Any:
+    def _created_here(self, states: StateBatch) -> Bools:
         """Per state (bool): the first one of a life that began in the log."""
         before = np.maximum(states.previous_row, 0)
         went_on = states.previous_row >= 0
         reborn = went_on & (states.stage > InodeStatus.FREED)
         other = states.table.generation != states.table.generation[before]
         reborn &= other | (states.stage[before] == InodeStatus.EMPTY)
-        fresh = reborn | (~went_on & states.slot_was_empty)
+        fresh: Bools = reborn | (~went_on & states.slot_was_empty)
         unknown = np.flatnonzero(~went_on & ~states.slot_was_empty)
         fresh[unknown] = self._created_after_baseline(states, unknown)
-        return fresh & (states.stage > InodeStatus.EMPTY)
+        fresh &= states.stage > InodeStatus.EMPTY
+        return fresh
 
-    def _freed_here(self, states: StateBatch) -> Any:
+    def _freed_here(self, states: StateBatch) -> Bools:
         """Per state (bool): it was freed in this transaction, as far as its deletion time tells."""
         since = self.clock.changes_known_after(states.order)
         later = states.table.dtime * NANOSECONDS >= since
-        return (states.stage == InodeStatus.FREED) & (
-            (states.previous_row >= 0) | states.slot_was_empty | later
-        )
+        freed: Bools = states.stage == InodeStatus.FREED
+        freed &= (states.previous_row >= 0) | states.slot_was_empty | later
+        return freed
 
-    def _created_after_baseline(self, states: StateBatch, rows: Any) -> Any:
+    def _created_after_baseline(self, states: StateBatch, rows: Rows) -> Bools:
         """Whether inodes of which no earlier state is known were created in the log's time.
 
         By their creation time where they have one, else by the bitmap of inodes.
@@ -223,7 +226,7 @@ class _StateScanner:
         proven[old] = self._newly_allocated(table.take(rows[old]), states.order[rows[old]])
         return proven
 
-    def _newly_allocated(self, table: InodeTable, order: Any) -> Any:
+    def _newly_allocated(self, table: InodeTable, order: Int64s) -> Bools:
         """Whether the inode bitmap shows that each was allocated in that transaction."""
         group, slot = group_and_slot(self.fs.superblock, table.number)
         block = self.fs.groups.inode_bitmap[group]
@@ -242,10 +245,11 @@ class _StateScanner:
         oldest = np.minimum(np.minimum(table.atime, table.mtime), table.ctime)
         first = self.fs.superblock.first_usable_inode
         whole = touched & (before < 0) & self.clock.is_complete & (table.number > first)
-        return result | (whole & (oldest >= self.clock.made))
+        result |= whole & (oldest >= self.clock.made)
+        return result
 
 
-def _to_versions(states: StateBatch, rows: Any) -> InodeVersions:
+def _to_versions(states: StateBatch, rows: Rows) -> InodeVersions:
     return InodeVersions(
         states.table.number[rows],
         states.order[rows],

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.lookup import AsOfIndex
-from ext4kit.arrays.types import Bools, Int64s
+from ext4kit.arrays.types import Bools, Int64s, Rows
 from ext4kit.history import TID_ON_DISK
 from ext4kit.timeline.transitions import InodeStatus, StatusTransitions
 
@@ -45,11 +44,11 @@ class TimelineInstances:
     def _index(self) -> AsOfIndex:
         return AsOfIndex(self.number, self.begin)
 
-    def at(self, numbers: Any, orders: Any) -> Any:
+    def at(self, numbers: Int64s, orders: Int64s) -> Rows:
         """The newest life of each number that began at or before its order, else -1."""
         return self._index.rows(numbers, orders)
 
-    def during(self, numbers: Any, first: Any, last: Any) -> tuple[Any, Any]:
+    def during(self, numbers: Int64s, first: Int64s, last: Int64s) -> tuple[Rows, Rows]:
         """(row, life) of every life that each number had from `first` to `last`."""
         low, high = self.at(numbers, first), self.at(numbers, last)
         starts = np.searchsorted(self.number, numbers)
@@ -65,7 +64,7 @@ class TimelineInstances:
 
 
 def instances_from_transitions(
-    turns: StatusTransitions, directories: tuple[Any, Any]
+    turns: StatusTransitions, directories: tuple[Int64s, Int64s]
 ) -> TimelineInstances:
     """Lives out of turns, and of live directories that the log knows no state of.
 
@@ -102,7 +101,7 @@ def instances_from_transitions(
     )
 
 
-def _starts_instance(turns: StatusTransitions) -> Any:
+def _starts_instance(turns: StatusTransitions) -> Bools:
     """Per turn (bool): a life begins, or is first known, with it."""
     begins = turns.first_seen.copy()
     other = np.zeros(len(turns), bool)
@@ -113,7 +112,7 @@ def _starts_instance(turns: StatusTransitions) -> Any:
     return begins | (after_nothing & (turns.status > InodeStatus.EMPTY))
 
 
-def _end_emptied(end: Any, emptied: Any, turns: StatusTransitions, life: Any) -> None:
+def _end_emptied(end: Int64s, emptied: Rows, turns: StatusTransitions, life: Int64s) -> None:
     """End the lives whose slot was emptied without being freed first."""
     former = life[emptied - 1]
     known = (former >= 0) & (end[former] == TID_ON_DISK)

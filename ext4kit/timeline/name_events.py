@@ -7,13 +7,12 @@ that went are a renaming; what is left over is told by the link count.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Bools, Int32s, Int64s
+from ext4kit.arrays.types import Bools, Int32s, Int64s, Rows
 from ext4kit.history import TID_ON_DISK
 from ext4kit.history.directory_blocks import TID_BEFORE_LOG
 from ext4kit.history.history import UNREPLAYED
@@ -63,7 +62,7 @@ def name_events(
     return _NameEventBuilder(turns, lives, names, clock).build()
 
 
-def _is_transaction(order: Any) -> Any:
+def _is_transaction(order: Int64s) -> Bools:
     """Per order (bool): it is a transaction, and not what fast commits or the disk show."""
     return (order > TID_BEFORE_LOG) & (order < UNREPLAYED)
 
@@ -102,10 +101,10 @@ class _NameEventBuilder:
 
     # -- moments --------------------------------------------------------------------------
 
-    def _key(self, life: Any, order: Any) -> Any:
+    def _key(self, life: Int64s, order: Int64s) -> Int64s:
         return life * len(self._orders) + np.searchsorted(self._orders, order)
 
-    def _sort_rows(self, rows: Any, order: Any) -> Any:
+    def _sort_rows(self, rows: Rows, order: Int64s) -> Rows:
         """Rows of names by (life, order, directory, name)."""
         names = self.names
         sort = np.lexsort((names.text[rows], names.folder[rows], order[rows], names.life[rows]))
@@ -163,11 +162,18 @@ class _NameEventBuilder:
         self._came_from = np.searchsorted(self._came_at, count)
         self._went_from = np.searchsorted(self._went_at, count)
         self._maybe_from = np.searchsorted(self._maybe_at, count)
-        self._used: list[Any] = []
+        self._used: list[Int64s] = []
 
     # -- telling --------------------------------------------------------------------------
 
-    def _emit(self, kind: Any, moment: Any, name: Any, old_name: Any, new: Any = NO_ROW) -> None:
+    def _emit(
+        self,
+        kind: EventKind | Int64s,
+        moment: Rows,
+        name: Int64s,
+        old_name: Int64s,
+        new: Int64s | int = NO_ROW,
+    ) -> None:
         """Events at moments; `name` and `old_name` are rows of the names, NO_ROW for none."""
         if not len(moment):
             return
@@ -200,7 +206,7 @@ class _NameEventBuilder:
             )
         )
 
-    def _name_at(self, names: Any, starts: Any, moment: Any, step: Any) -> Any:
+    def _name_at(self, names: Rows, starts: Rows, moment: Rows, step: Int64s | int) -> Rows:
         """The name that stands `step` places into a moment's names."""
         place = starts[moment] + step
         return (
@@ -222,7 +228,7 @@ class _NameEventBuilder:
         self._emit(kind, born, name, np.full(len(born), NO_ROW), np.where(directory, NO_ROW, size))
         self._link_events(born, np.maximum(moments.names_added[born] - 1, 0), 1)
 
-    def _link_events(self, moment: Any, count: Any, start: Any) -> None:
+    def _link_events(self, moment: Rows, count: Int64s, start: Int64s | int) -> None:
         """`count` names that came to each moment's life, from the one at `start` on."""
         row, step = expand(count)
         start = np.broadcast_to(np.asarray(start), len(moment))
@@ -263,7 +269,7 @@ class _NameEventBuilder:
         self._unpaired_removals(rest, went - pairs, pairs)
         self._link_count_only_events(rest[(came == 0) & (went == 0)])
 
-    def _rename_events(self, moment: Any, name: Any, old: Any) -> None:
+    def _rename_events(self, moment: Rows, name: Int64s, old: Int64s) -> None:
         """Another name; where only one of the two is known it counts as renamed."""
         folder = self.names.folder
         both = (name >= 0) & (old >= 0)
@@ -272,7 +278,7 @@ class _NameEventBuilder:
             np.where(moved, CODE[EventKind.MOVED], CODE[EventKind.RENAMED]), moment, name, old
         )
 
-    def _unpaired_additions(self, rest: Any, count: Any, start: Any) -> None:
+    def _unpaired_additions(self, rest: Rows, count: Int64s, start: Int64s) -> None:
         """Names that came and none went for them."""
         moments = self.moments
         directory = self.lives.is_directory[moments.life[rest]]
@@ -293,7 +299,7 @@ class _NameEventBuilder:
         self._emit(EventKind.CREATED, which[new], name[new], none[new])
         self._rename_events(which[~new], name[~new], none[~new])
 
-    def _unpaired_removals(self, rest: Any, count: Any, start: Any) -> None:
+    def _unpaired_removals(self, rest: Rows, count: Int64s, start: Int64s) -> None:
         """Names that went and none is known to have come for them."""
         moments = self.moments
         directory = self.lives.is_directory[moments.life[rest]]
@@ -317,7 +323,7 @@ class _NameEventBuilder:
         old = self._name_at(self._went, self._went_from, rest[row], place)
         self._emit(EventKind.UNLINKED, rest[row], np.full(len(row), NO_ROW), old)
 
-    def _link_count_only_events(self, rest: Any) -> None:
+    def _link_count_only_events(self, rest: Rows) -> None:
         """Link counts that changed where no directory block shows which name it was."""
         moments = self.moments
         rest = rest[~self.lives.is_directory[moments.life[rest]]]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.grouping import row_bounds, starts_group
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Int64s
+from ext4kit.arrays.types import Int64s, Rows
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.history import TID_ON_DISK, History
 from ext4kit.history.directory_blocks import TID_BEFORE_LOG
@@ -81,12 +80,14 @@ def attribute_by_overlap(
     return _merge_blocks(names)
 
 
-def _journal_tags(source: Any, block: Any) -> Any:
+def _journal_tags(source: Int64s, block: Int64s) -> Int64s:
     """Rows of `log.tags`; a block number below 0 is an inline directory, with other sources."""
     return np.where((source >= 0) & (block > 0), source, -1)
 
 
-def _directory_instances(history: History, lives: TimelineInstances, found: EntryIntervals) -> Any:
+def _directory_instances(
+    history: History, lives: TimelineInstances, found: EntryIntervals
+) -> Int64s:
     """The life of each appearance's directory, -1 when it is not known."""
     own = found.directory < 0
     which = np.where(own, 0, found.directory)
@@ -136,7 +137,7 @@ def _merge_blocks(names: TimelineNames) -> TimelineNames:
     return merged.take(np.lexsort((merged.text, merged.shown, merged.life)))
 
 
-def _last_removed_row(rank: Any, start: Any, end: Any) -> Any:
+def _last_removed_row(rank: Int64s, start: Rows, end: Rows) -> Rows:
     """Per run of rows from `start` to `end`: the row that went last."""
     most = np.maximum.reduceat(rank, start)
     run = np.repeat(np.arange(len(start)), end - start + 1)
@@ -159,10 +160,10 @@ class PathResolver:
         self._cache: dict[int, tuple[int, int, bytes | None]] = {}
 
     @cached_property
-    def _row_starts(self) -> Any:
+    def _row_starts(self) -> Rows:
         return row_bounds(self.names.life, len(self.lives))
 
-    def name_rows_at(self, life: Any, when: Any) -> Any:
+    def name_rows_at(self, life: Int64s, when: Int64s) -> Rows:
         """Row of a name of each life at that time, -1 for none."""
         if not len(self.names):
             return np.full(len(life), -1)
@@ -181,7 +182,7 @@ class PathResolver:
             row[open_ones] -= 1
         return result
 
-    def last_removed_rows(self, life: Any, when: Any) -> Any:
+    def last_removed_rows(self, life: Int64s, when: Int64s) -> Rows:
         """Row of the newest name of each life, when it went at or before that time, else -1."""
         if not len(self.names):
             return np.full(len(life), -1)

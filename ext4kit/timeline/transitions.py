@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Bools, Codes, Int32s, Int64s
+from ext4kit.arrays.types import Bools, Codes, Int32s, Int64s, UInt16s
 from ext4kit.filesystem import FileSystem
 from ext4kit.parsers.inode import InodeTable
 
@@ -61,7 +59,7 @@ class StatusTransitions(Table):
     is_directory: Bools
     times_equal: Bools
     size: Int64s
-    mode: npt.NDArray[np.uint16]
+    mode: UInt16s
     tag_row: Int32s
 
 
@@ -89,7 +87,7 @@ class StateBatch(Table):
     slot_was_empty: Bools
 
 
-def status_of(fs: FileSystem, table: InodeTable) -> Any:
+def status_of(fs: FileSystem, table: InodeTable) -> Int64s:
     """`InodeStatus` of each inode: a freed one's dtime is a time, an orphan's the next inode."""
     freed = table.dtime > fs.superblock.inodes_count
     dead = np.where(freed, InodeStatus.FREED, InodeStatus.ORPHAN)
@@ -97,7 +95,7 @@ def status_of(fs: FileSystem, table: InodeTable) -> Any:
     return np.where(table.mode == 0, int(InodeStatus.EMPTY), stage)
 
 
-def transitions_in(states: StateBatch, fresh: Any, freed: Any) -> StatusTransitions:
+def transitions_in(states: StateBatch, fresh: Bools, freed: Bools) -> StatusTransitions:
     """The states of a piece that are turns."""
     table, before = states.table, np.maximum(states.previous_row, 0)
     first = states.previous_row < 0

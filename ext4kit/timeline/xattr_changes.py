@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.types import Bools, Int64s, Rows
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.xattrs import read_xattrs
 from ext4kit.history import TID_ON_DISK
@@ -41,9 +41,10 @@ class XattrChangeFinder:
         self.fs, self.history = fs, history
         self.found: list[XattrChange] = []
         self._compared: set[tuple[int, int]] = set()  # (number, order)
-        self._holders: list[tuple[Any, ...]] = []  # columns: number, generation, order, block
+        # columns: number, generation, order, block
+        self._holders: list[tuple[Int64s, Int64s, Int64s, Int64s]] = []
 
-    def compare_states(self, states: StateBatch, rows: Any, before: Any) -> EventTable:
+    def compare_states(self, states: StateBatch, rows: Rows, before: Int64s) -> EventTable:
         """Events of states whose attributes are not those of the state before.
 
         Args:
@@ -67,7 +68,7 @@ class XattrChangeFinder:
             )  # fmt: skip
         return EventTable.concat(parts)
 
-    def compare_blocks(self, baseline: Any) -> EventTable:
+    def compare_blocks(self, baseline: Callable[[Int64s], Int64s]) -> EventTable:
         """Events of attribute blocks that were changed in place, once all states were seen.
 
         Args:
@@ -105,7 +106,7 @@ class XattrChangeFinder:
             order = states.order[rows]
             self._holders.append((table.number[rows], table.generation[rows], order, block))
 
-    def _block_owners(self) -> tuple[Any, Any, Any, Any, Any]:
+    def _block_owners(self) -> tuple[Int64s, Int64s, Int64s, Int64s, Int64s]:
         """(number, generation, begin, end, block): who had which block when, by block."""
         nothing = (np.zeros(0, np.int64),) * 4
         parts = zip(*[nothing, *self._holders], strict=True)
@@ -121,7 +122,7 @@ class XattrChangeFinder:
         kept = kept[np.argsort(block[kept], kind="stable")]
         return number[kept], generation[kept], begin[kept], end[kept], block[kept]
 
-    def _changed_blocks(self, blocks: Any) -> Iterator[tuple[int, int, int]]:
+    def _changed_blocks(self, blocks: Int64s) -> Iterator[tuple[int, int, int]]:
         """(block, tag before, tag) of copies with other attributes than the copy before."""
         history = self.history
         chosen = np.flatnonzero(np.isin(history.blocks, blocks))
@@ -195,7 +196,7 @@ def _external_value(number: int, size: int) -> bytes:
     return b"(in inode %d)" % number
 
 
-def _inline_bodies_differ(table: InodeTable, rows: Any, before: Any) -> Any:
+def _inline_bodies_differ(table: InodeTable, rows: Rows, before: Int64s) -> Bools:
     """Per pair (bool): the bytes behind the extra fields are not the same."""
     raw = table.raw[:, GOOD_OLD_SIZE:]
     if not raw.shape[1]:
@@ -203,4 +204,5 @@ def _inline_bodies_differ(table: InodeTable, rows: Any, before: Any) -> Any:
     extra = np.minimum(table.extra_isize[rows], table.extra_isize[before])
     differs = raw[rows] != raw[before]
     differs &= np.arange(raw.shape[1]) >= extra[:, None]
-    return differs.any(axis=1)
+    found: Bools = np.any(differs, axis=1)
+    return found

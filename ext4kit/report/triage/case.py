@@ -246,8 +246,8 @@ def sighting_text(one: Sighting) -> str:
 
 def _changed(event: Event) -> str:
     """What an event changed, in short."""
-    if event.kind is EventKind.TIMES:
-        return f"mtime set to {time_text(event.new['mtime'])}"
+    if event.mtimes is not None:
+        return f"mtime set to {time_text(event.mtimes[1])}"
     return event_words(event)[1]
 
 

@@ -371,14 +371,15 @@ def event_traits(event: Event, made: int | None) -> set[Trait]:
         event: the event.
         made: when the inode was created, None when that is not known.
     """
-    if event.kind is EventKind.MODE:
-        return {Trait.GAINED_SETUID} if _gained_setid(event.old, event.new) else set()
-    if event.kind is EventKind.TRUNCATED and event.new == 0:
+    old, new = event.old, event.new
+    if event.kind is EventKind.MODE and isinstance(old, int) and isinstance(new, int):
+        return {Trait.GAINED_SETUID} if _gained_setid(old, new) else set()
+    if event.kind is EventKind.TRUNCATED and new == 0:
         return {Trait.EMPTY}
-    if event.kind is EventKind.TIMES and event.time is not None and made is not None:
-        mtime = int(event.new["mtime"])
-        late, history = event.time - made > AGE, mtime < made - AGE
-        return {Trait.AGED} if late and history and mtime != event.old["mtime"] else set()
+    if event.mtimes is not None and event.time is not None and made is not None:
+        before, mtime = event.mtimes
+        late, past = event.time - made > AGE, mtime < made - AGE
+        return {Trait.AGED} if late and past and mtime != before else set()
     return set()
 
 
