@@ -236,5 +236,5 @@ class PathResolver:
         fits = np.flatnonzero((first <= when) & (when < gone))
         if len(fits):
             return start + int(fits[0])
-        history = np.flatnonzero(gone <= when)
-        return start + int(history[np.argmax(gone[history])]) if len(history) else -1
+        over = np.flatnonzero(gone <= when)
+        return start + int(over[np.argmax(gone[over])]) if len(over) else -1

@@ -23,6 +23,7 @@ from ext4kit.parsers.superblock import SUPERBLOCK, Superblock
 from ext4kit.unallocated.owners import SeedIndex
 from sample_images.recipes import machine
 from tests.conftest import Cli
+from tests.writing_kernel import HERE
 
 MIB = 1 << 20
 FOLDERS, FILES, LARGEST = 6, 25, 40_000
@@ -241,7 +242,8 @@ def test_what_was_removed_before_and_after_the_change(
     contents, paths = judge(scene, records)
     later = {path for path in scene.removed if "later" in path and scene.written[path]}
     assert {path for path in later if path != "/later0"} <= paths
-    assert len(paths) >= change.paths * 0.5 * len(scene.removed)
+    share = 0.5 if HERE.log_goes_on else 0.25  # else the mount writes over the log
+    assert len(paths) >= change.paths * share * len(scene.removed)
 
 
 def test_what_nobody_can_tell_gives_no_names(
@@ -252,7 +254,7 @@ def test_what_nobody_can_tell_gives_no_names(
     scene = make(tmp_path, change)
     before = set(scene.removed)
     use(scene)
-    apply(scene.image, ("tune2fs -U random",))
+    apply(scene.image, ("e2fsck -fy", "tune2fs -U random"))  # clocks of some kernels ask for it
     records, said = recover(ext4kit, scene, tmp_path / "out")
     assert said.count("what they were cannot be told") == 1
     contents, paths = judge(scene, records)
