@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.types import Bytes2D, Int64s
 from ext4kit.fields import FileType
 from ext4kit.parsers.checksums import ONES, crc32c, crc32c_each, crc32c_fits, crc32c_rows
 from ext4kit.parsers.features import Incompat, RoCompat
@@ -205,27 +206,27 @@ class InodeTable:
         superblock: the file system's.
     """
 
-    mode: Any
-    uid: Any
-    gid: Any
-    size: Any
-    links_count: Any
-    blocks: Any
-    flags: Any
-    generation: Any
-    file_acl: Any
-    atime: Any
-    mtime: Any
-    ctime: Any
-    crtime: Any
-    dtime: Any
-    version: Any
-    project_id: Any
-    extra_isize: Any
-    checksum: Any
-    i_block: Any
+    mode: Int64s
+    uid: Int64s
+    gid: Int64s
+    size: Int64s
+    links_count: Int64s
+    blocks: Int64s
+    flags: Int64s
+    generation: Int64s
+    file_acl: Int64s
+    atime: Int64s
+    mtime: Int64s
+    ctime: Int64s
+    crtime: Int64s
+    dtime: Int64s
+    version: Int64s
+    project_id: Int64s
+    extra_isize: Int64s
+    checksum: Int64s
+    i_block: Bytes2D
 
-    def __init__(self, number: Any, raw: Any, superblock: Superblock) -> None:
+    def __init__(self, number: Int64s, raw: Bytes2D, superblock: Superblock) -> None:
         self.number = number
         self.raw = raw
         self._superblock = superblock

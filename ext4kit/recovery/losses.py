@@ -15,7 +15,7 @@ from ext4kit.filesystem.block_maps import Runs
 from ext4kit.history.history import TID_ON_DISK
 from ext4kit.recovery.attribution import BlockAttribution
 from ext4kit.recovery.content import LostPiece, blocks_without_copy, drop_overlaps, total_blocks
-from ext4kit.recovery.grading.discarded import find_discarded
+from ext4kit.recovery.discarded import find_discarded
 
 DISCARDED = "zeros: discarded, or never written"
 UNKNOWN_OWNER = "in use now, by metadata or an owner not found"

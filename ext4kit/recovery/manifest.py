@@ -10,8 +10,8 @@ from ext4kit.fields import json_name
 from ext4kit.history.places import Ground
 from ext4kit.output import Written
 from ext4kit.reasons import READ_ERROR, Reason, coded, texts
+from ext4kit.recovery.evidence_places import EvidencePlaces
 from ext4kit.recovery.model import DeletedFile, Grade, Sources, TransactionTime
-from ext4kit.recovery.proof import EvidencePlaces
 from ext4kit.recovery.xattrs import FileXattrs
 
 

@@ -18,8 +18,7 @@ from ext4kit.reasons import Reason, texts
 if TYPE_CHECKING:
     from ext4kit.filesystem import FileSystem
     from ext4kit.filetypes.identify import Kind
-    from ext4kit.recovery.proof import EvidencePlaces
-    from ext4kit.recovery.removed_names import RemovedName
+    from ext4kit.recovery.evidence_places import EvidencePlaces
     from ext4kit.recovery.xattrs import FileXattrs
 
 
@@ -209,6 +208,61 @@ class DeletedFile:
         except AccessError:
             return None
         return identify(head, self._signature) if head else None
+
+
+class Unbound(StrEnum):
+    """Why a removed entry is not given as the name of a deleted file."""
+
+    NO_NUMBER = "no-number"
+    IN_USE = "in-use"
+    NO_INODE = "no-inode"
+    OTHER_TYPE = "other-type"
+    USED_AGAIN = "used-again"
+    GONE_LATER = "gone-later"
+    SEVERAL = "several"
+    OTHER_NAME = "other-name"
+    MOVED = "moved"
+
+
+MEANINGS = {
+    Unbound.NO_NUMBER: "the removal cleared the inode number, as of every first entry of a block",
+    Unbound.IN_USE: "the inode is in use: by the same file under another name, or by a later one",
+    Unbound.NO_INODE: "nothing is left of a deleted inode of that number",
+    Unbound.OTHER_TYPE: "the inode is of another type: another one has had the number since",
+    Unbound.USED_AGAIN: "another inode has had, or can have had, the number since",
+    Unbound.GONE_LATER: "the inode was freed after the directory changed last: the file had"
+    " another name then, or was held open",
+    Unbound.SEVERAL: "several removed entries can be the last name of the inode",
+    Unbound.OTHER_NAME: "the inode is known to have had another name later",
+    Unbound.MOVED: "it is the name of the inode; its directory seems to have stood elsewhere then",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedName:
+    """A removed entry.
+
+    Attributes:
+        path: with that of its directory, where this stands now or stood when it went; None where
+            that is not known.
+        name: the name alone.
+        directory: inode number of the directory.
+        inode: the number in the entry, None where the removal cleared it.
+        kind: as the entry says, in one word.
+        reason: why it is not given as the name of a deleted file.
+    """
+
+    path: bytes | None
+    name: bytes
+    directory: int
+    inode: int | None
+    kind: FileType
+    reason: Unbound
+
+    @property
+    def meaning(self) -> str:
+        """The reason as a sentence."""
+        return MEANINGS[self.reason]
 
 
 @dataclass(frozen=True, slots=True)

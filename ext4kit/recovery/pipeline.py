@@ -12,8 +12,8 @@ from ext4kit.recovery.artifacts import derive_artifacts, scan_unallocated
 from ext4kit.recovery.attribution import attribute_blocks
 from ext4kit.recovery.candidates import select_candidates
 from ext4kit.recovery.carved_contents import find_carved_contents
+from ext4kit.recovery.discarded import report_discarded
 from ext4kit.recovery.fragments import mark_fragments
-from ext4kit.recovery.grading.discarded import report_discarded
 from ext4kit.recovery.grading.grade import grade_candidates
 from ext4kit.recovery.joining import match_contents
 from ext4kit.recovery.losses import find_losses

@@ -7,7 +7,7 @@ is a logical or an unlocked one. What is read from the journal names the transac
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Annotated, Any, TypedDict
+from typing import Any
 
 import numpy as np
 
@@ -18,65 +18,17 @@ from ext4kit.journal.overlay import first_byte
 from ext4kit.journal.replay import ReplayedBlocks
 from ext4kit.parsers.inode import InodeFlags
 from ext4kit.recovery.attribution import BlockAttribution
+from ext4kit.recovery.evidence_places import (
+    CopyCounts,
+    EntryPlace,
+    EvidencePlaces,
+    InodePlace,
+    LastOwner,
+    Place,
+)
 from ext4kit.recovery.names import CandidateNames
 
 NONE = -1
-_BYTE = "Byte of the image."
-_BLOCK = "The block of the file system that this is, or is a copy of."
-_COPY = "Transaction of the copy in the journal; null for the block itself."
-
-
-class Place(TypedDict):
-    """Where a block, or a part of one, was read; without a byte where the image has none."""
-
-    offset: Annotated[int | None, _BYTE]
-    block: Annotated[int, _BLOCK]
-    transaction: Annotated[int | None, _COPY]
-
-
-class EntryPlace(TypedDict):
-    """Where a directory entry was read."""
-
-    offset: Annotated[int, _BYTE]
-    block: Annotated[int, _BLOCK]
-    transaction: Annotated[int | None, _COPY]
-
-
-class InodePlace(EntryPlace):
-    """Where an inode was read."""
-
-    checksum: Annotated[int | None, "i_checksum as stored; null without metadata_csum."]
-
-
-class LastOwner(TypedDict):
-    """Who had blocks last."""
-
-    inode: int
-    generation: int
-    first: Annotated[int | None, "First transaction that shows it so."]
-    last: Annotated[int | None, "Last transaction that shows it so."]
-
-
-class CopyCounts(TypedDict):
-    """How many other copies of a block there are."""
-
-    older: int
-    newer: int
-
-
-class EvidencePlaces(TypedDict):
-    """Where in the image the facts of a deleted file stand."""
-
-    file_system_at: Annotated[int, "Byte of the image at which the file system begins."]
-    inode_at: Annotated[InodePlace | None, "Where the inode was read."]
-    freed_at: Annotated[InodePlace | None, "Where the inode is first seen freed."]
-    map_at: Annotated[list[Place], "Where the blocks of its tree were read, from the root on."]
-    name_at: Annotated[EntryPlace | None, "Where the directory entry with its name was read."]
-    content_at: Annotated[list[Place], "Blocks of its content that were read from the journal."]
-    last_owner: Annotated[LastOwner, "The last recorded owner of the blocks in `extents`."]
-    copies: Annotated[CopyCounts, "Other copies of its block of the inode table in the journal."]
-
-
 _I_BLOCK = 40  # byte of an inode at which inline entries may begin, at the earliest
 _ENTRY = 8  # bytes of a directory entry in front of its name
 

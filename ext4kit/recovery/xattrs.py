@@ -191,11 +191,9 @@ class XattrReader:
         for table in self._fs.inode_batches() if len(wanted) else ():
             live = (table.links_count > 0) & np.isin(table.file_acl, wanted)
             live &= ~np.isin(table.number, history.number[history.is_allocated])
-            live = table.take(live)
-            count = len(live)
-            parts.append(
-                (live.file_acl, np.full(count, _NONE), live.ctime, np.full(count, _FOREVER))
-            )
+            living = table.take(live)
+            nobody, forever = np.full(len(living), _NONE), np.full(len(living), _FOREVER)
+            parts.append((living.file_acl, nobody, living.ctime, forever))
         block, life, begin, end = (np.concatenate(part) for part in zip(*parts, strict=True))
         order = np.argsort(block, kind="stable")
         return block[order], life[order], begin[order], end[order]

@@ -10,7 +10,7 @@ from ext4kit import fields
 from ext4kit.fields import Record, json_name
 from ext4kit.recovery import DeletedFile, DeletedFiles, Grade, RecoveryResult
 from ext4kit.recovery.manifest import FileFacts, FileIdentity, file_facts, file_identity
-from ext4kit.recovery.removed_names import RemovedName, Unbound
+from ext4kit.recovery.model import RemovedName, Unbound
 from ext4kit.report.safe import printable
 from ext4kit.report.tables import human_size, table_lines
 from ext4kit.report.times import iso_short

@@ -17,9 +17,9 @@ from ext4kit.history.places import Ground
 from ext4kit.journal import BlockHistory, Log
 from ext4kit.parsers.group import GroupFlags
 from ext4kit.parsers.inode import inode_checksums_ok, parse_inodes
+from ext4kit.recovery.evidence_places import EntryPlace, EvidencePlaces, InodePlace, Place
 from ext4kit.recovery.manifest import RecoveredFile, Trust
 from ext4kit.recovery.model import Grade
-from ext4kit.recovery.proof import EntryPlace, EvidencePlaces, InodePlace, Place
 from ext4kit.report.safe import printable_text
 from ext4kit.report.times import iso
 

@@ -11,7 +11,7 @@ import pytest
 from ext4kit.errors import RequestError
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.problems import Severity
-from ext4kit.recovery.grading.discarded import report_discarded
+from ext4kit.recovery.discarded import report_discarded
 
 PER_GROUP, FIRST = 100, 1
 MOUNTED_WITH_DISCARD = 0x0400  # EXT4_DEFM_DISCARD, kernel fs/ext4/ext4.h

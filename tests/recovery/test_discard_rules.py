@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from ext4kit.filesystem.block_maps import Runs
-from ext4kit.recovery.grading import discarded as module
-from ext4kit.recovery.grading.discarded import find_discarded
+from ext4kit.recovery import discarded as module
+from ext4kit.recovery.discarded import find_discarded
 from tests.recovery.told_past import Sized
 
 BLOCK = 4096

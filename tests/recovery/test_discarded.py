@@ -12,7 +12,7 @@ import ext4kit
 from ext4kit.carving.indirect_bodies import DIRECT_BLOCKS
 from ext4kit.reasons import ZEROS_POSSIBLY_DISCARDED as IN_UNITS
 from ext4kit.recovery import DeletedFile, Grade, find_deleted
-from ext4kit.recovery.grading.discarded import UNIT
+from ext4kit.recovery.discarded import UNIT
 from ext4kit.recovery.losses import DISCARDED
 from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
 from sample_images.recipes.contents import noise, text

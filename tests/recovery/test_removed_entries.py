@@ -18,7 +18,7 @@ import ext4kit
 from ext4kit.filesystem import FileSystem
 from ext4kit.history.places import FOREVER, Ground, LiveFolders
 from ext4kit.recovery import find_deleted
-from ext4kit.recovery.removed_names import Unbound
+from ext4kit.recovery.model import Unbound
 from sample_images.kernels.names import names_of
 from sample_images.recipes.truth import load
 from tests.conftest import Images

@@ -1,0 +1,60 @@
+"""Records of where in the image the facts of a deleted file are."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypedDict
+
+_BYTE = "Byte of the image."
+_BLOCK = "The block of the file system that this is, or is a copy of."
+_COPY = "Transaction of the copy in the journal; null for the block itself."
+
+
+class Place(TypedDict):
+    """Where a block, or a part of one, was read; without a byte where the image has none."""
+
+    offset: Annotated[int | None, _BYTE]
+    block: Annotated[int, _BLOCK]
+    transaction: Annotated[int | None, _COPY]
+
+
+class EntryPlace(TypedDict):
+    """Where a directory entry was read."""
+
+    offset: Annotated[int, _BYTE]
+    block: Annotated[int, _BLOCK]
+    transaction: Annotated[int | None, _COPY]
+
+
+class InodePlace(EntryPlace):
+    """Where an inode was read."""
+
+    checksum: Annotated[int | None, "i_checksum as stored; null without metadata_csum."]
+
+
+class LastOwner(TypedDict):
+    """Who had blocks last."""
+
+    inode: int
+    generation: int
+    first: Annotated[int | None, "First transaction that shows it so."]
+    last: Annotated[int | None, "Last transaction that shows it so."]
+
+
+class CopyCounts(TypedDict):
+    """How many other copies of a block there are."""
+
+    older: int
+    newer: int
+
+
+class EvidencePlaces(TypedDict):
+    """Where in the image the facts of a deleted file stand."""
+
+    file_system_at: Annotated[int, "Byte of the image at which the file system begins."]
+    inode_at: Annotated[InodePlace | None, "Where the inode was read."]
+    freed_at: Annotated[InodePlace | None, "Where the inode is first seen freed."]
+    map_at: Annotated[list[Place], "Where the blocks of its tree were read, from the root on."]
+    name_at: Annotated[EntryPlace | None, "Where the directory entry with its name was read."]
+    content_at: Annotated[list[Place], "Blocks of its content that were read from the journal."]
+    last_owner: Annotated[LastOwner, "The last recorded owner of the blocks in `extents`."]
+    copies: Annotated[CopyCounts, "Other copies of its block of the inode table in the journal."]
