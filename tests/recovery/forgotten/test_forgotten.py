@@ -20,7 +20,7 @@ from sample_images.recipes.score import Output, read_outputs
 from sample_images.recipes.truth import FileTruth, Truth, load
 from tests.conftest import Cli, Images
 from tests.environment.sharing import built_once
-from tests.writing_kernel import WritingKernel
+from tests.writing_kernel import HERE, WritingKernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,7 @@ class Floor:
     wrong: float = 0.02
 
 
+NAMES_STAY = HERE.log_goes_on or not HERE.clears_entries
 FLOORS = {
     "forgotten_documents": Floor(),
     "forgotten_no_journal": Floor(),
@@ -54,7 +55,8 @@ FLOORS = {
     "forgotten_busy": Floor(holding=0.2, exact=0.9, wrong=0.08),  # half of the space is reused
     "forgotten_real": Floor(exact=0.8, wrong=0.1),  # of whatever files this machine has
     "forgotten_edge": Floor(names=0.25),  # the allocator decides which folders the log shows
-    "forgotten_part": Floor(names=0.5, exact=0.99),  # the log covers the second half
+    # The log covers the second half; one that a mount wrote over has few names.
+    "forgotten_part": Floor(names=0.5 if NAMES_STAY else 0.05, exact=0.99),
 }
 EVERY = tuple(recipe.name for recipe in RECIPES)
 LEAVES = ("forgotten_leaves", "forgotten_leaves_plain")
@@ -192,7 +194,8 @@ def test_all_files_that_had_extent_leaves_come_back(came: Came) -> None:
 @of(*NAMED)
 def test_every_name_with_an_entry_left_is_given(came: Came) -> None:
     needs_names(came)
-    assert came.left.names_given == came.left.names > 0
+    given, left = came.left.names_given, came.left.names
+    assert given == left > 0 if NAMES_STAY else given >= left / 2
     assert [(one.inode, one.path) for one in came.left.nameless] == []
 
 
