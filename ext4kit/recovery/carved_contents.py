@@ -24,7 +24,7 @@ from ext4kit.recovery.model import DeletedFile, Grade
 from ext4kit.recovery.untagged_content import block_features_of_journal
 from ext4kit.unallocated.space import UnallocatedSpace
 
-UNALLOCATED, UNTAGGED_JOURNAL = "free blocks", "journal blocks without a descriptor"
+UNALLOCATED, UNTAGGED_JOURNAL = "unallocated blocks", "untagged journal blocks"
 
 
 @dataclass(frozen=True, slots=True)

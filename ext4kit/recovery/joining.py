@@ -31,9 +31,9 @@ from ext4kit.recovery.carved_contents import UNALLOCATED, UNTAGGED_JOURNAL, Carv
 from ext4kit.recovery.names import KnownName
 from ext4kit.recovery.turns import PlacedFiles, find_placed_files, group_of
 
-BETWEEN = "order on the disk: made between neighbours whose blocks are known"
-IN_ORDER = "order on the disk: made one after the other, as they lie"
-FITTING, SPEAKING = "its name fits what it holds", "what it holds mentions its name"
+BETWEEN = "position between two located files"
+IN_ORDER = "creation order and position on disk"
+FITTING, SPEAKING = "name matches content type", "content contains the name"
 MIN_POSTERIOR = 0.99
 MIN_POSTERIOR_UNBALANCED = 0.995  # where many files have no content, or many contents no file
 MAX_IMBALANCE = 0.1

@@ -18,7 +18,7 @@ from ext4kit.recovery.content import LostPiece, blocks_without_copy, drop_overla
 from ext4kit.recovery.discarded import find_discarded
 
 DISCARDED = "zeros: discarded, or never written"
-UNKNOWN_OWNER = "in use now, by metadata or an owner not found"
+UNKNOWN_OWNER = "allocated now (metadata or unidentified owner)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,13 @@ from ext4kit.history.history import TID_ON_DISK, UNREPLAYED
 from ext4kit.recovery.candidates import STALE_INDEX
 from ext4kit.recovery.model import TransactionTime
 
-TAGGED_COPIES, UNTAGGED_COPIES = "copies in the journal", "copies without a descriptor"
-UNTAGGED_COPY = "copy without a descriptor"
+TAGGED_COPIES, UNTAGGED_COPIES = "copies in the journal", "untagged copies in the journal"
+UNTAGGED_COPY = "untagged copy"
 ORPHAN_LIST = "orphan list"
-MAP_SOURCES = {STALE_INDEX: "stale index entries of the freed inode"}
+MAP_SOURCES = {STALE_INDEX: "stale extent entries of the freed inode"}
 _NAME_SOURCES = {
-    TID_BEFORE_LOG: "freed directory block",
-    SLACK_ENTRY: "removed entry left in its directory",
+    TID_BEFORE_LOG: "unallocated directory block",
+    SLACK_ENTRY: "deleted entry in directory slack",
     UNREPLAYED: "directory block that a fast commit changes",
     int(TID_ON_DISK): "directory on the disk",
 }

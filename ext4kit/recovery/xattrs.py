@@ -35,8 +35,8 @@ _SHARED, _LEAST = 16, 1 << 26  # a block of attributes is of several files: so m
 _SHOWN = 8  # names of attributes that nobody is known to have had
 _LOOKED_AT = 1024
 _FOREVER = np.iinfo(np.int64).max
-IN_PLACE = "attribute block in its place"
-OLD_COPY = "copy of the attribute block without a descriptor"
+IN_PLACE = "attribute block on disk"
+OLD_COPY = "untagged copy of the attribute block"
 IN_INODE = "inode"
 
 

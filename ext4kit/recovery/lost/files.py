@@ -240,7 +240,7 @@ def _record(
     )
     top = path[1:].split(b"/", 1)[0]
     unnamed = top in fs.unnamed
-    where = "copy in the log" if copied else "inode table"
+    where = "journal copy" if copied else "inode table"
     sources: Sources = {"inode": f"{where} of the lost file system"}
     if path[1:] not in fs.unnamed:
         sources["name"] = "directory blocks of the lost file system"

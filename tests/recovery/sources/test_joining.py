@@ -65,4 +65,4 @@ def test_of_two_writers_files_get_their_own_names(told: tuple[list[DeletedFile],
 def test_a_record_says_what_speaks_for_it(told: tuple[list[DeletedFile], Truth]) -> None:
     maps = [one.sources["map"] for one in told[0]]
     assert all(basis.startswith("order on the disk: ") for basis in maps)
-    assert any("its name fits what it holds" in basis for basis in maps)
+    assert any("name matches content type" in basis for basis in maps)
