@@ -26,13 +26,17 @@ Examples:
 
 @click.command("crosscheck", context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared()
-@click.option("--hashes", is_flag=True, help="The contents of files and symlinks as well.")
-@click.option("--deleted", is_flag=True, help="The names of deleted files as well.")
-@click.option("-a", "--all", "every", is_flag=True, help="Every difference, not the first few.")
+@click.option(
+    "--hashes", is_flag=True, help="Compare the contents of files and symbolic links too."
+)
+@click.option("--deleted", is_flag=True, help="Compare the names of deleted files too.")
+@click.option(
+    "-a", "--all", "every", is_flag=True, help="List every difference, not the first ones only."
+)
 @click.option("--patience", type=click.FloatRange(0.1), default=PATIENCE, show_default=True,
-              metavar="SECONDS", help="What The Sleuth Kit may take for one answer.")  # fmt: skip
+              metavar="SECONDS", help="Time limit for one answer of The Sleuth Kit.")  # fmt: skip
 @click.option("--limit", type=click.FloatRange(0.1), metavar="SECONDS",
-              help="What all its answers may take; usually by the evidence's size.")  # fmt: skip
+              help="Time limit for all its answers. Default: by the evidence's size.")  # fmt: skip
 def command(
     options: CommonOptions,
     hashes: bool,

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from ext4kit.output.case import Case
 
 _OPTIONS = (
-    click.option("--operator", metavar="NAME", help="Who does this, for the case record."),
-    click.option("--case-number", metavar="TEXT", help="The case, for its record."),
+    click.option("--operator", metavar="NAME", help="Name of the examiner, for the case record."),
+    click.option("--case-number", metavar="TEXT", help="Case number, for the case record."),
     click.option(
         "--verify-evidence",
         is_flag=True,

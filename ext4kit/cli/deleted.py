@@ -43,7 +43,7 @@ Examples:
 @click.option(
     "--names",
     is_flag=True,
-    help="Also names left in directories that are not given as those of deleted files.",
+    help="List removed names that are not given as names of deleted files too.",
 )
 def command(
     options: CommonOptions,

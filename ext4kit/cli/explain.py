@@ -36,7 +36,7 @@ Examples:
               help="Explain a record of this manifest of `recover`.")  # fmt: skip
 @click.option("--record", "line", type=click.IntRange(1), metavar="N",
               help="The record in line N of the manifest.")  # fmt: skip
-@click.option("--versions", is_flag=True, help="Earlier states of the file as well.")
+@click.option("--versions", is_flag=True, help="Include earlier versions of the file.")
 @sources_option
 def command(
     options: CommonOptions,

@@ -81,10 +81,12 @@ def _formats(function: Callable[..., Any]) -> Callable[..., Any]:
 @shared(lost=True)
 @_formats
 @click.option("--hash", "hashes", type=_Hashes(), default=(), metavar="LIST",
-              help="Hashes of the contents: md5, sha1, sha256; with commas between.")  # fmt: skip
-@click.option("--fractions", is_flag=True, help="Bodyfile: times with nine decimal places.")
+              help="Hash the contents: md5, sha1, sha256, separated by commas.")  # fmt: skip
+@click.option(
+    "--fractions", is_flag=True, help="Write times in the bodyfile with nine decimal places."
+)
 @click.option("--without", "left_out", type=click.Choice(PARTS), multiple=True, metavar="PART",
-              help="Leave out live, deleted, events or findings.")  # fmt: skip
+              help="Omit live files, deleted files, events or findings.")  # fmt: skip
 @search_options
 @custody
 def command(

@@ -29,7 +29,8 @@ Examples:
 @shared(as_of=True, lost=True)
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 @click.option("-o", "--output", "out", required=True, metavar="OUT",
-              type=click.Path(path_type=Path), help="A new or empty folder.")  # fmt: skip
+              type=click.Path(path_type=Path),
+              help="Write into this new or empty folder.")  # fmt: skip
 @custody
 def command(options: CommonOptions, targets: tuple[str, ...], out: Path, custody: Custody) -> None:
     """Copy live files and trees out of IMAGE, below OUT.

@@ -42,8 +42,8 @@ sources_option = click.option(
     default="all",
     show_default=True,
     metavar="LIST",
-    help="journal (log and inode tables: quick), blocks (metadata in unallocated space),"
-    " runs (content without metadata), all; with commas between.",
+    help="journal (journal and inode tables: fast), blocks (metadata in unallocated space),"
+    " runs (carved content), all; separated by commas.",
 )
 _OPTIONS = (
     click.option("--versions", is_flag=True, help="Include earlier versions of files."),

@@ -23,8 +23,8 @@ Examples:
 
 @click.command("hash", context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared(choices=False)
-@click.option("--verify", is_flag=True, help="Insist on a hash stored in the container.")
-@click.option("--image-only", is_flag=True, help="Leave the volumes out.")
+@click.option("--verify", is_flag=True, help="Fail if the container stores no hash.")
+@click.option("--image-only", is_flag=True, help="Hash the image only, not its volumes.")
 def command(options: CommonOptions, verify: bool, image_only: bool) -> None:
     """MD5, SHA-1 and SHA-256 of IMAGE and of each volume, in one pass.
 

@@ -18,7 +18,7 @@ Example:
 
 @click.command("info", context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared(lost=True)
-@click.option("-g", "--groups", is_flag=True, help="Every block group as well.")
+@click.option("-g", "--groups", is_flag=True, help="Show every block group.")
 def command(options: CommonOptions, groups: bool) -> None:
     """Superblock, features, journal, writing kernel and groups of the file system in IMAGE.
 

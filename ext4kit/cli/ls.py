@@ -31,10 +31,14 @@ Examples:
 @click.command("ls", context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared(as_of=True, lost=True)
 @click.argument("target", default="/")
-@click.option("-l", "--long", "is_long", is_flag=True, help="Mode, owner, size, time (UTC).")
-@click.option("-r", "-R", "--recursive", is_flag=True, help="Everything below, with full paths.")
-@click.option("-i", "--inode", "numbered", is_flag=True, help="Inode numbers in front.")
-@click.option("-a", "--all", "hidden", is_flag=True, help="The entries . and .. as well.")
+@click.option(
+    "-l", "--long", "is_long", is_flag=True, help="Show mode, owner, size and time (UTC)."
+)
+@click.option(
+    "-r", "-R", "--recursive", is_flag=True, help="List all levels below, with full paths."
+)
+@click.option("-i", "--inode", "numbered", is_flag=True, help="Show inode numbers.")
+@click.option("-a", "--all", "hidden", is_flag=True, help="Include the entries . and ..")
 def command(
     options: CommonOptions,
     target: str,

@@ -28,7 +28,8 @@ Examples:
 @click.command("recover", context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared(lost=True)
 @click.option("-o", "--output", "out", required=True, metavar="OUT",
-              type=click.Path(path_type=Path), help="A new or empty folder.")  # fmt: skip
+              type=click.Path(path_type=Path),
+              help="Write into this new or empty folder.")  # fmt: skip
 @search_options
 @custody
 def command(

@@ -31,19 +31,19 @@ Examples:
 @click.command("report", context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared()
 @sources_option
-@click.option("--no-verify", is_flag=True, help="Leave the check of all structures out.")
+@click.option("--no-verify", is_flag=True, help="Do not check the structures.")
 @click.option(
     "--html",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="A page of its own as well: one file, which needs no network.",
+    help="Also write the page as one HTML file that needs no network.",
 )
 @click.option(
     "--rows",
     type=click.IntRange(10, 100_000),
     default=1000,
     show_default=True,
-    help="Rows a table in the page and in JSON.",
+    help="Rows of each table in the page and in JSON.",
 )
 def command(
     options: CommonOptions,

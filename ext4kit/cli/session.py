@@ -84,25 +84,30 @@ class Session:
 
 
 _CHOICES = (
-    click.option("--volume", type=click.IntRange(0), metavar="N", help="Volume, as in `volumes`."),
+    click.option(
+        "--volume",
+        type=click.IntRange(0),
+        metavar="N",
+        help="Number of the volume, as `volumes` lists it.",
+    ),
     click.option(
         "--offset",
         type=click.IntRange(0),
         metavar="BYTES",
-        help="The file system starts here; no partition table is read.",
+        help="Byte at which the file system starts; no partition table is read.",
     ),
     click.option("--no-replay", is_flag=True, help="Do not overlay the unreplayed journal."),
     click.option(
         "--superblock",
         type=click.IntRange(0),
         metavar="N",
-        help="Use the superblock copy at this block.",
+        help="Read the superblock copy at this block.",
     ),
     click.option(
         "--journal",
         type=click.Path(path_type=Path),
         metavar="PATH",
-        help="The external journal: an image of its device.",
+        help="Image of the external journal device.",
     ),
 )
 _AS_OF = click.option(
@@ -112,7 +117,9 @@ _AS_OF = click.option(
     help="Show the state after this transaction, as recorded in the journal.",
 )
 _LOST = (
-    click.option("--lost", is_flag=True, help="The file system that was there before this one."),
+    click.option(
+        "--lost", is_flag=True, help="Read the file system that was there before this one."
+    ),
     click.option(
         "--lost-number",
         type=click.IntRange(1),
@@ -135,11 +142,11 @@ _KEYS = (
         type=click.Path(path_type=Path),
         multiple=True,
         metavar="FILE",
-        help="All its bytes unlock encrypted volumes.",
+        help="Unlock encrypted volumes with the bytes of FILE.",
     ),
 )
-_JSON = click.option("--json", "as_json", is_flag=True, help="JSON lines on standard output.")
-_QUIET = click.option("-q", "--quiet", is_flag=True, help="No notes, warnings or progress.")
+_JSON = click.option("--json", "as_json", is_flag=True, help="Write JSON lines to standard output.")
+_QUIET = click.option("-q", "--quiet", is_flag=True, help="Suppress notes, warnings and progress.")
 
 
 def shared(

@@ -41,16 +41,28 @@ def _moment(context: click.Context, parameter: click.Parameter, value: str | Non
 @click.command("timeline", context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared()
 @click.option("--path", metavar="GLOB", help="Select events by old or new path; * also matches /.")
-@click.option("--inode", type=click.IntRange(1), metavar="N", help="One inode number.")
-@click.option("--since", callback=_moment, metavar="TIME", help="Committed then or later.")
-@click.option("--until", callback=_moment, metavar="TIME", help="Committed then or earlier.")
+@click.option("--inode", type=click.IntRange(1), metavar="N", help="Select events of this inode.")
+@click.option(
+    "--since",
+    callback=_moment,
+    metavar="TIME",
+    help="Select events committed at this time or later.",
+)
+@click.option(
+    "--until",
+    callback=_moment,
+    metavar="TIME",
+    help="Select events committed at this time or earlier.",
+)
 @click.option(
     "--kind",
     "kinds",
     type=click.Choice([str(kind) for kind in EventKind]),
     multiple=True,
     metavar="KIND",
-    help="One kind of events; can be given several times. One of: " + ", ".join(EventKind) + ".",
+    help="Select a kind of event; may be given several times. One of: "
+    + ", ".join(EventKind)
+    + ".",
 )
 def command(
     options: CommonOptions,

@@ -20,7 +20,7 @@ Examples:
 
 @click.command("volumes", context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared(choices=False)
-@click.option("--scan", is_flag=True, help="Find file systems by their superblocks, anywhere.")
+@click.option("--scan", is_flag=True, help="Find file systems by their superblocks, at any sector.")
 def command(options: CommonOptions, scan: bool) -> None:
     """What IMAGE holds: partitions and the file system on each.
 

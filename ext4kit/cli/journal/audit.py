@@ -20,7 +20,7 @@ Examples:
 
 @click.command("audit", context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared()
-@click.option("-a", "--all", "every", is_flag=True, help="The verdict on each block as well.")
+@click.option("-a", "--all", "every", is_flag=True, help="Show the verdict on each block.")
 def command(options: CommonOptions, every: bool) -> None:
     """A verdict on every block of the journal of IMAGE, earlier laps included.
 

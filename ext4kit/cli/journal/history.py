@@ -56,10 +56,24 @@ class _History:
 @click.command("history", context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared(as_of=True)
 @click.argument("target", required=False)
-@click.option("--block", type=click.IntRange(0), metavar="N", help="A block of the file system.")
-@click.option("--entries", is_flag=True, help="Of a directory also its blocks: names over time.")
-@click.option("--raw", metavar="FILE", help="Write the bytes of one version; - for stdout.")
-@click.option("--transaction", type=click.IntRange(0), metavar="T", help="The version for --raw.")
+@click.option(
+    "--block",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Show the versions of this block of the file system.",
+)
+@click.option(
+    "--entries", is_flag=True, help="Show the blocks of a directory too: names over time."
+)
+@click.option(
+    "--raw", metavar="FILE", help="Write the bytes of one version to FILE; - for standard output."
+)
+@click.option(
+    "--transaction",
+    type=click.IntRange(0),
+    metavar="T",
+    help="Transaction of the version for --raw.",
+)
 def command(
     options: CommonOptions,
     target: str | None,

@@ -36,9 +36,9 @@ Examples:
 @click.command("replay", context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared()
 @click.option("-o", "--output", "copy", metavar="COPY", type=click.Path(path_type=Path),
-              help="Write the volume as a recovery would leave it to this new file.")  # fmt: skip
+              help="Write the volume, with its journal replayed, to this new file.")  # fmt: skip
 @click.option("--journal-copy", metavar="FILE", type=click.Path(path_type=Path),
-              help="The same of what --journal names: its log is empty then.")  # fmt: skip
+              help="Write the external journal, then empty, to this new file.")  # fmt: skip
 def command(options: CommonOptions, copy: Path | None, journal_copy: Path | None) -> None:
     """What a recovery of IMAGE's journal would do; with -o, a replayed copy.
 
