@@ -360,11 +360,12 @@ def test_an_end_in_no_written_block_is_blank() -> None:
 # --- written again ----------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("flags", [EXTENTS, EXTENTS | int(InodeFlags.ENCRYPT)])
 @pytest.mark.parametrize(("step", "told"), [(-1, False), (0, False), (1, True), (7, True)])
 def test_i_version_of_the_freed_inode_tells_of_changes_after_the_state(
-    step: int, told: bool
+    step: int, told: bool, flags: int
 ) -> None:
-    case = Case(freed={"version": 2 + step})
+    case = Case(before=state(flags=flags), freed={"version": 2 + step})
     assert case.reasons() == ["changed-after-last-state"] * told
 
 

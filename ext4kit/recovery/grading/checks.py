@@ -62,7 +62,7 @@ def run_checks(
     copies, oldest = _copies(found, journaled), _oldest_copies(history, found, journaled)
     outdated = oldest < history.states.tid[ages.last_write_row[found.state_row]]  # written to since
     from_log = (copies > 0) & (copies >= _written_blocks(found, runs))
-    from_disk = is_plain_file(history, found) & ~from_log
+    from_disk = is_sized_file(history, found) & ~from_log
     doubts = [
         (found.size_unknown, reasons.SIZE_UNKNOWN),
         (
@@ -100,7 +100,7 @@ def run_checks(
             reasons.JOURNAL_DATA_INCOMPLETE,
         ),
         (
-            ages.awaits_writeback[found.state_row] & recent & is_plain_file(history, found),
+            ages.awaits_writeback[found.state_row] & recent & is_sized_file(history, found),
             reasons.DATA_NEVER_FLUSHED,
         ),
         (
@@ -237,7 +237,7 @@ def journal_data_incomplete(
     history: History, found: Candidates, runs: Runs, journaled: Mapping[int, tuple[Any, Any]]
 ) -> Any:
     """Where data is journaled, a deletion keeps what was not yet checkpointed off its place."""
-    files = is_plain_file(history, found)
+    files = is_sized_file(history, found)
     copies, written = _copies(found, journaled), _written_blocks(found, runs)
     usual = 2 * (copies > 0)[files].sum() > (written > 0)[files].sum()
     return files & (copies < written) & ((copies > 0) | usual)
@@ -300,7 +300,8 @@ def check_last_block(
     size = table.size[row]
     last, end = np.divmod(size - 1, block_size)
     judged = (
-        is_plain_file(history, found)
+        is_sized_file(history, found)
+        & ((table.flags[row] & int(InodeFlags.ENCRYPT)) == 0)  # ciphertext has no zero padding
         & (size > 0)
         & has_map(table.mode[row], size, table.flags[row])
     )
@@ -338,11 +339,10 @@ def _last_used(rows: Any) -> Any:
     return np.where(used.any(axis=1), last, -1)
 
 
-def is_plain_file(history: History, found: Candidates) -> Any:
-    """Regular files of known size, their bytes not encrypted."""
-    table, row = history.states.table, found.state_row
-    plain = (table.flags[row] & int(InodeFlags.ENCRYPT)) == 0
-    return plain & ((table.mode[row] & 0xF000) == 0x8000) & ~found.size_unknown
+def is_sized_file(history: History, found: Candidates) -> Any:
+    """Regular files of known size."""
+    regular = (history.states.table.mode[found.state_row] & 0xF000) == 0x8000
+    return regular & ~found.size_unknown
 
 
 def _inline(history: History, found: Candidates) -> Any:
@@ -351,7 +351,7 @@ def _inline(history: History, found: Candidates) -> Any:
     Source: kernel fs/ext4/inline.c, `ext4_da_convert_inline_data_to_extent`.
     """
     inline = (history.states.table.flags[found.state_row] & int(InodeFlags.INLINE_DATA)) != 0
-    return is_plain_file(history, found) & inline
+    return is_sized_file(history, found) & inline
 
 
 def in_place_write_not_flushed(history: History, found: Candidates, ages: Ages) -> Any:
@@ -363,7 +363,7 @@ def in_place_write_not_flushed(history: History, found: Candidates, ages: Ages) 
     dirtied = ages.last_in_place_write_row(states.life[found.state_row])[found.state_row]
     recent = ages.may_not_be_flushed(found.state_row, dirtied)
     return (
-        is_plain_file(history, found)
+        is_sized_file(history, found)
         & ~_inline(history, found)
         & (table.size[found.state_row] > 0)
         & recent
@@ -374,7 +374,7 @@ def changed_after_last_state(history: History, found: Candidates) -> Any:
     """i_version of the inode, freed or open still, is ahead of the last state with content."""
     row, version = found.state_row, history.states.table.version
     after = emptied_state(history, found)
-    return is_plain_file(history, found) & (after >= 0) & (version[after] > version[row])
+    return is_sized_file(history, found) & (after >= 0) & (version[after] > version[row])
 
 
 def writeback_in_progress(history: History, found: Candidates, runs: Runs, recent: Any) -> Any:
@@ -393,4 +393,4 @@ def writeback_in_progress(history: History, found: Candidates, runs: Runs, recen
     at_once = (states.tid[row] >= last) & np.isin(following, [TID_NONE, int(TID_ON_DISK)])
     at_once |= following == states.tid[row] + 1
     going_on = recent & (at_once | (size >= MIN_WRITEBACK_CHUNK))
-    return is_plain_file(history, found) & full & (states.tid[row] != TID_ON_DISK) & going_on
+    return is_sized_file(history, found) & full & (states.tid[row] != TID_ON_DISK) & going_on
