@@ -44,7 +44,7 @@ class BlockFeatures:
         length: int64 (r,), their lengths.
         block: int64 (k,), the events, ascending.
         tail: uint16 (k,), zero bytes at the end of the block.
-        kind: uint8 (k,), number in `signatures.NAMES` of what the block starts like.
+        kind: uint8 (k,), number in `SIGNATURE_NAMES` of what the block starts like.
         text: bool (k,), the block looks like text.
         dense: bool (k,), it holds next to no zeros before those at its end, and is no text.
     """

@@ -38,7 +38,7 @@ class CarvedFiles:
         first: int64 (n,), first block.
         count: int64 (n,), blocks.
         size: int64 (n,), bytes, what is behind the end left out.
-        kind: uint8 (n,), number in `signatures.NAMES` of what it starts like, 0 for nothing known.
+        kind: uint8 (n,), number in `SIGNATURE_NAMES` of what it starts like, 0 for nothing known.
         text: bool (n,), it starts like text.
         end: uint8 (n,), an `EndEvidence`.
         at_boundary: bool (n,), what is in front of it has ended too: this looks like a start.

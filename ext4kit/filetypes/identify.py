@@ -88,6 +88,7 @@ _BY_SIGNATURE = {
     "rtf": (".rtf", "application/rtf"),
     "pem": (".pem", "application/x-pem-file"),
 }
+_TEXT_FORMATS = frozenset({"ar", "html", "pdf", "pem", "postscript", "rtf", "xml"})
 _INTERPRETERS = (
     (b"python", ".py", "text/x-python"),
     (b"perl", ".pl", "text/x-perl"),
@@ -136,7 +137,7 @@ def identify(head: bytes, number: int = 0) -> Kind:
 
     Args:
         head: its start, up to `HEAD_BYTES`; not empty.
-        number: of its signature in `signatures.NAMES`, 0 for none.
+        number: of its signature in `SIGNATURE_NAMES`, 0 for none.
     """
     name = SIGNATURE_NAMES[number]
     if name in _BY_CONTENT:
@@ -179,7 +180,7 @@ def _text_type(head: bytes, name: str, encoding: str) -> Kind:
         return Kind(*_script(head.split(b"\n", 1)[0]), encoding)
     if head.startswith(b"<svg") or (name == "xml" and b"<svg" in head[:4096]):
         return Kind(".svg", "image/svg+xml", encoding)
-    if name in _BY_SIGNATURE:
+    if name in _TEXT_FORMATS:
         return Kind(*_BY_SIGNATURE[name], encoding)
     if _is_json(head):
         return Kind(".json", "application/json", encoding)

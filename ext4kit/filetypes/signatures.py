@@ -1,6 +1,6 @@
 """Content signatures at the start of a file, found in the first bytes of many blocks at once.
 
-They serve cutting alone: what a file is in the end, `kinds` says.
+Used for carving only: `identify` determines the format of a file.
 """
 
 from __future__ import annotations

@@ -28,23 +28,23 @@ PACKAGES = {
         ("ext4kit/parsers",),
         (
             "tests/parsers", "tests/evidence", "tests/journal", "tests/verify",
-            "tests/recovery/lost", "tests/carving",
+            "tests/recovery/lost", "tests/carving", "tests/filetypes",
         ),
     ),
     "journal": Package(("ext4kit/journal",), ("tests/journal",)),
     "grading": Package(
         (
             f"{_RECOVERY}/grading",
-            *(f"{_RECOVERY}/{name}.py" for name in ("columns", "attribution")),
+            *(f"{_RECOVERY}/{name}.py" for name in
+              ("attribution", "block_uses", "content", "discarded", "journal_content", "losses")),
             f"{_RECOVERY}/lost/strangers.py",
             *(f"ext4kit/history/{name}.py" for name in ("journal_gaps", "live_copy", "writes")),
         ),
         (
-            "tests/history",
+            "tests/history", "tests/recovery/grading",
             *(f"tests/recovery/test_{name}.py" for name in
-              ("ages", "columns", "doubts", "ownership", "seams", "traps", "path_traps",
-               "undelete", "unrecorded", "unrecorded_rules", "unseen", "discarded",
-               "discard_report", "discard_rules")),
+              ("attribution", "block_uses", "traps", "path_traps", "undelete", "unrecorded",
+               "discarded", "discard_report", "discard_rules")),
             "tests/recovery/lost",
         ),
     ),

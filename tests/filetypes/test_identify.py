@@ -17,8 +17,8 @@ import numpy as np
 import puremagic
 import pytest
 
-from ext4kit.filetypes.identify import HEAD_BYTES, Kind, identify, text_encoding
-from ext4kit.filetypes.signatures import match_signatures
+from ext4kit.filetypes.identify import _BY_SIGNATURE, HEAD_BYTES, Kind, identify, text_encoding
+from ext4kit.filetypes.signatures import SIGNATURE_INDEX, SIGNATURE_NAMES, match_signatures
 from tests.carving.held import found_on_this_machine
 
 SAMPLE = "Grüße, Welt: naïve café, 1 € für 2 Äpfel.\n" * 20
@@ -86,6 +86,28 @@ def test_databases_streams_programs_and_scripts_have_their_extension(tmp_path: P
     assert named(b"[" * 60_000).extension == ".txt"
     assert named(b"just words\n") == Kind(".txt", "text/plain", "ascii")
     assert named(b"\x07\x01\x02\x00\x99" * 50).extension == ".bin"
+
+
+@pytest.mark.parametrize(
+    ("head", "number", "extension"),
+    [
+        (b"BM is a short name\n", "bmp", ".txt"),
+        (b"SQLite format 2 was text\n", "sqlite", ".txt"),
+        (b"%PDF-1.4\n1 0 obj\n", "pdf", ".pdf"),
+        (b"!<arch>\nnote/           0           0     0     644     5         `\n", "ar", ".a"),
+    ],
+)
+def test_text_that_begins_like_a_binary_format_is_text(
+    head: bytes, number: str, extension: str
+) -> None:
+    assert identify(head, SIGNATURE_INDEX[number]).extension == extension
+
+
+def test_every_signature_has_a_name_for_its_files() -> None:
+    """Those without a fixed one: what it is depends on more than the signature."""
+    looked_into = {"elf", "ole", "zip", "hwdb", "font", "mp4", "riff", "aiff", "script"}
+    looked_into |= {"utf-16", "utf-32"}
+    assert set(SIGNATURE_NAMES) - {""} - set(_BY_SIGNATURE) == looked_into
 
 
 def test_the_library_is_not_imported_before_it_is_needed() -> None:
