@@ -329,7 +329,7 @@ def _limit_level(
 def _read_level(fs: Inodes, numbers: Any, rows: Any, bounds: TreeLimits) -> tuple[_Level, Any]:
     """Entries of the directories `numbers`, and which of those entries are directories."""
     table = fs.inode_table(numbers)
-    wrong = (table.mode & 0xF000) != 0x4000
+    wrong = ~table.is_dir
     for number in numbers[wrong & fs.inodes_known(numbers)][: fs.problems.limit].tolist():
         fs.problems.add(
             f"inode {number}",
@@ -349,7 +349,7 @@ def _are_directories(fs: Inodes, level: _Level, inside: Any) -> Any:
     unknown = np.flatnonzero(inside & (level.file_type == 0))
     if len(unknown):
         table = fs.inode_table(level.number[unknown])
-        found[unknown] = (table.mode & 0xF000) == 0x4000
+        found[unknown] = table.is_dir
     return found
 
 

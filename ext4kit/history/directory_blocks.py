@@ -92,7 +92,7 @@ class DirectoryBlockHistory:
     def directory_states(self) -> Any:
         """Rows of the states that show a directory."""
         states = self.history.states
-        return np.flatnonzero(((states.table.mode & 0xF000) == 0x4000) & states.describes_content)
+        return np.flatnonzero(states.table.is_dir & states.describes_content)
 
     @cached_property
     def _block_owners(self) -> tuple[Any, Any, Any]:
@@ -246,7 +246,7 @@ class DirectoryBlockHistory:
         """Per row of the states (bool): its inode holds directory entries."""
         states = self.history.states
         inline = (states.table.flags[rows] & int(InodeFlags.INLINE_DATA)) != 0
-        inline &= (states.table.mode[rows] & 0xF000) == 0x4000
+        inline &= states.table.is_dir[rows]
         return inline & states.describes_content[rows] & (rows >= 0)
 
     # -- entries of all versions ----------------------------------------------------------

@@ -238,7 +238,7 @@ class History:
             settled, holdings = split_stable(self.fs, table, logged)
             self.settled.append(holdings)
             return ~settled
-        found = table.number[(table.mode & 0xF000) == 0x4000]
+        found = table.number[table.is_dir]
         self._directories = np.union1d(self._directories, found)
         return np.isin(table.number, self._directories)
 
@@ -293,7 +293,7 @@ class History:
             table = fs.inode_table(inodes_in(fs, fs.blocks.changed.blocks))
             before = self.before_fast_commits.inode_table(table.number)
             inline = (table.flags & int(InodeFlags.INLINE_DATA)) != 0
-            inline &= (table.mode & 0xF000) == 0x4000
+            inline &= table.is_dir
             reused = table.generation != before.generation
             kept = (inline | reused) & (table.links_count > 0)
             yield order, self._ordinary_only(table.take(kept | np.isin(table.number, numbers)))
@@ -301,7 +301,7 @@ class History:
     def _ordinary_only(self, table: InodeTable) -> InodeTable:
         kept = is_user_inode(self.fs, table)
         if self._directories is not None:
-            kept &= (table.mode & 0xF000) == 0x4000
+            kept &= table.is_dir
         return table.take(kept)
 
     @cached_property
@@ -324,7 +324,7 @@ class History:
         for table in self.fs.inode_batches():
             if limit is not None:
                 self._changed_late += _count_changed(table, limit)
-            linked, folder = table.links_count > 0, (table.mode & 0xF000) == 0x4000
+            linked, folder = table.links_count > 0, table.is_dir
             directories.append(table.number[folder & linked])
             ordinary = is_user_inode(self.fs, table)
             wanted = (ordinary & (table.links_count == 0)) | np.isin(table.number, numbers)

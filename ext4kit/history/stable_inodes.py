@@ -69,7 +69,7 @@ def _has_fixed_map(fs: FileSystem, disk: InodeTable) -> Any:
     per_block = fs.superblock.block_size // fs.superblock.inode_size
     block = group * fs.superblock.inodes_per_group + slot // per_block
     inner = (block != block[:1]) & (block != block[-1:])
-    return alive & inner & ~deep & ((disk.mode & 0xF000) != 0x4000)
+    return alive & inner & ~deep & ~disk.is_dir
 
 
 def _matches_disk(table: InodeTable, disk: InodeTable, place: Any) -> Any:

@@ -179,9 +179,8 @@ class _Found:
         tables, inodes = [], 0
         for table in fs.inode_batches():
             live = table.take((table.links_count > 0) & (table.number >= fs.superblock.first_inode))
-            kind = live.mode & 0xF000
-            tables.append(live.take((kind == 0x8000) & (live.flags & InodeFlags.EA_INODE == 0)))
-            self._read(live.take((kind == 0x4000) & (live.flags & _NO_PLAIN_ENTRIES == 0)))
+            tables.append(live.take(live.is_regular & (live.flags & InodeFlags.EA_INODE == 0)))
+            self._read(live.take(live.is_dir & (live.flags & _NO_PLAIN_ENTRIES == 0)))
             inodes += len(table)
             if inodes >= MOST_INODES:
                 break

@@ -52,7 +52,7 @@ def find_writes(table: InodeTable, tid: Any, known: Transactions) -> Writes:
         tid: int64, the transaction that first shows each state.
         known: the transactions of the log.
     """
-    rows = np.flatnonzero(((table.mode & 0xF000) == 0x8000) & (table.links_count > 0))
+    rows = np.flatnonzero(table.is_regular & (table.links_count > 0))
     rows = rows[np.lexsort((tid[rows], table.number[rows]))]
     if not len(rows):
         return Writes(rows, rows, rows)

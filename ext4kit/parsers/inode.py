@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ext4kit.arrays.types import Bytes2D, Int64s
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s
 from ext4kit.fields import FileType
 from ext4kit.parsers.checksums import ONES, crc32c, crc32c_each, crc32c_fits, crc32c_rows
 from ext4kit.parsers.features import Incompat, RoCompat
@@ -246,6 +246,25 @@ class InodeTable:
 
     def __len__(self) -> int:
         return len(self.number)
+
+    @property
+    def is_regular(self) -> Bools:
+        """Per inode (bool): a regular file."""
+        return self._are(stat.S_IFREG)
+
+    @property
+    def is_dir(self) -> Bools:
+        """Per inode (bool): a directory."""
+        return self._are(stat.S_IFDIR)
+
+    @property
+    def is_symlink(self) -> Bools:
+        """Per inode (bool): a symbolic link."""
+        return self._are(stat.S_IFLNK)
+
+    def _are(self, kind: int) -> Bools:
+        found: Bools = self.mode & 0xF000 == kind
+        return found
 
     @classmethod
     def concat(cls, tables: Sequence[InodeTable]) -> InodeTable:

@@ -198,7 +198,7 @@ def _stale_roots(history: History, rows: Any) -> tuple[Any, Any]:
     roots = table.i_block[rows].copy()
     sound, entries, _, _ = extents.parse_headers(roots)
     by_extents = (table.flags[rows] & int(InodeFlags.EXTENTS)) != 0
-    found = sound & (entries == 0) & by_extents & ((table.mode[rows] & 0xF000) == 0x8000)
+    found = sound & (entries == 0) & by_extents & table.is_regular[rows]
     slot = np.arange(4)
     every = np.arange(len(rows))[:, None]
     first, child = extents.parse_children(roots, every, slot[None, :])
@@ -233,7 +233,7 @@ def _earlier_version_rows(history: History) -> Any:
     the log has newer bytes of a block that both have.
     """
     states = history.states
-    rows = np.flatnonzero(states.describes_content & ((states.table.mode & 0xF000) == 0x8000))
+    rows = np.flatnonzero(states.describes_content & states.table.is_regular)
     same = states.life[rows[1:]] == states.life[rows[:-1]]
     earlier, later = rows[:-1][same], rows[1:][same]
     before, after = history.map_states(earlier).runs, history.map_states(later).runs

@@ -36,7 +36,6 @@ MOUNTED_WITH_DISCARD = 0x0400  # EXT4_DEFM_DISCARD of s_default_mount_opts, fs/e
 MANY = 0.1  # of all runs; a few files of zeros are on many disks
 LONG = 64 << 10  # bytes of zeros; archives end in some 10 KiB of them
 UNIT = 64 << 10  # bytes of the disk, aligned; drives discard units of this size or a part of it
-REGULAR, SYMLINK = 0x8000, 0xA000
 
 
 def find_discarded(
@@ -55,8 +54,8 @@ def find_discarded(
         runs: their blocks up to their size.
         marks: of the free space, where it was read: which free blocks are not zeros.
     """
-    kind = history.states.table.mode[found.state_row] & 0xF000
-    judged = np.isin(kind, (REGULAR, SYMLINK)) & ~found.size_unknown
+    table, row = history.states.table, found.state_row
+    judged = (table.is_regular | table.is_symlink)[row] & ~found.size_unknown
     written = runs.take(judged[runs.owner] & ~runs.unwritten)
     every = np.arange(len(written))
     numbered = Runs(every, written.logical, written.length, written.physical, written.unwritten)

@@ -56,7 +56,7 @@ def space_was_reused(contents: CarvedContents, blocks: BlockAttribution) -> bool
     made or written after these went have a good part of the space.
     """
     found, table = blocks.candidates, blocks.history.states.table
-    dead = (found.map_source == NO_MAP) & ((table.mode[found.state_row] & 0xF000) == 0x8000)
+    dead = (found.map_source == NO_MAP) & table.is_regular[found.state_row]
     if contents.is_reliable.sum() > MAX_CONTENTS_PER_INODE * dead.sum():
         return True
     time, length = _write_times(blocks)
@@ -73,7 +73,7 @@ def _write_times(blocks: BlockAttribution) -> tuple[Any, Any]:
     table, runs = blocks.history.states.table.take(blocks.candidates.state_row), blocks.runs
     parts = [(table, runs)]
     for table, maps in blocks.history.fs.allocated_maps():
-        regular = (table.mode & 0xF000) == 0x8000
+        regular = table.is_regular
         parts.append((table, maps.runs.take(regular[maps.runs.owner])))
     time = [_last_write_time(table)[runs.owner] for table, runs in parts]
     return np.concatenate(time), np.concatenate([runs.length for _, runs in parts])

@@ -100,7 +100,7 @@ def _asked(blocks: BlockAttribution) -> Any:
     row = found.state_row
     # Freeing blocks sets mtime; an inode that never had any keeps its own.
     freed = (table.links_count[row] == 0) & (table.mtime[row] == table.ctime[row])
-    freed &= ((table.mode[row] & 0xF000) == 0x8000) & (found.map_source == NO_MAP)
+    freed &= table.is_regular[row] & (found.map_source == NO_MAP)
     freed &= (found.freed_tid != TID_NONE) & (table.crtime[row] > 0)
     return np.flatnonzero(freed & (table.flags[row] & int(InodeFlags.INLINE_DATA) == 0))
 

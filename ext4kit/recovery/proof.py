@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ext4kit.arrays.grouping import row_bounds
+from ext4kit.arrays.types import Bools
 from ext4kit.history.directory_blocks import SRC_DISK
 from ext4kit.history.history import TID_NONE, TID_ON_DISK, UNREPLAYED
 from ext4kit.journal.overlay import first_byte
@@ -212,9 +213,8 @@ class Proofs:
         return _blocks(block, *self._as_of(block, at))
 
     @cached_property
-    def _are_directories(self) -> Any:
-        mode = self._history.states.table.mode[self._found.state_row]
-        return (mode & 0xF000) == 0x4000
+    def _are_directories(self) -> Bools:
+        return self._history.states.table.is_dir[self._found.state_row]
 
     def _content_places(self, place: int) -> list[Place]:
         """Blocks of which the bytes are read from the journal."""

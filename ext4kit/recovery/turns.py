@@ -49,7 +49,7 @@ def find_placed_files(blocks: BlockAttribution) -> PlacedFiles:
     for table, data, superseded, row in tables:
         mapped, *part = _placement(fs, table, data)
         placed.append(part)
-        kept = ((table.mode & 0xF000) == 0x8000) & ~superseded & (table.crtime > 0)
+        kept = table.is_regular & ~superseded & (table.crtime > 0)
         regular.append((kept & (table.number >= fs.superblock.first_inode))[mapped])
         candidate.append(row[mapped])
         owner = np.searchsorted(mapped, data.owner)

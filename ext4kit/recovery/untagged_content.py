@@ -254,7 +254,7 @@ def _whole_files(history: History, candidates: Candidates, runs: Runs, block_siz
     table, row = history.states.table, candidates.state_row
     size = table.size[row]
     mapped = np.bincount(runs.owner, runs.length * ~runs.unwritten, len(candidates))
-    kept = ((table.mode[row] & 0xF000) == 0x8000) & (size > 0) & ~candidates.size_unknown
+    kept = table.is_regular[row] & (size > 0) & ~candidates.size_unknown
     kept &= ~candidates.superseded & (mapped == -(-size // block_size))
     return np.flatnonzero(kept)
 

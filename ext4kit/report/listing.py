@@ -205,7 +205,7 @@ def _names_with_targets(fs: FileSystem, names: list[bytes], table: InodeTable) -
 
 def link_targets(fs: FileSystem, table: InodeTable) -> dict[int, bytes]:
     """Row to target of every symlink; one that cannot be read becomes a problem."""
-    links = np.flatnonzero((table.mode & 0xF000) == stat.S_IFLNK)
+    links = np.flatnonzero(table.is_symlink)
     fast = is_fast_symlink(table.mode, table.size, table.flags)
     found = {}
     for row in links.tolist():

@@ -54,7 +54,7 @@ def first_seen_events(states: StateBatch, fresh: Bools, since: Int64s) -> EventT
     chosen = (
         (states.previous_row < 0) & ~states.repeated & ~fresh & (states.stage == InodeStatus.LINKED)
     )
-    chosen &= (table.ctime > since) & (((table.mode & 0xF000) != 0x4000) | (table.mtime <= since))
+    chosen &= (table.ctime > since) & (~table.is_dir | (table.mtime <= since))
     rows = np.flatnonzero(chosen)
     return event_table(
         EventKind.STATUS,
@@ -87,7 +87,7 @@ class _StatePairs:
         self.states, self.rows = states, rows
         self.new: InodeTable = states.table.take(rows)
         self.old: InodeTable = states.table.take(before)
-        self.is_file: Bools = (self.new.mode & 0xF000) == 0x8000
+        self.is_file: Bools = self.new.is_regular
 
     def _differs(self, name: str) -> Bools:
         differs: Bools = getattr(self.new, name) != getattr(self.old, name)

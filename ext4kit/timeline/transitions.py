@@ -104,7 +104,6 @@ def transitions_in(states: StateBatch, fresh: Bools, freed: Bools) -> StatusTran
     turn |= table.links_count != table.links_count[before]
     rows = np.flatnonzero(turn & ~states.repeated)
     links_before = np.where(first | ~same, NO_ROW, table.links_count[before])
-    kind = table.mode & 0xF000
     return StatusTransitions(
         table.number[rows],
         table.generation[rows],
@@ -116,7 +115,7 @@ def transitions_in(states: StateBatch, fresh: Bools, freed: Bools) -> StatusTran
         freed[rows],
         first[rows],
         states.exact[rows],
-        (kind == 0x4000)[rows],
+        table.is_dir[rows],
         ((table.atime == table.mtime) & (table.mtime == table.ctime))[rows],
         table.size[rows],
         table.mode[rows].astype(np.uint16),

@@ -7,7 +7,6 @@ Source: kernel Documentation/admin-guide/ext4.rst, delayed allocation.
 
 from __future__ import annotations
 
-import stat
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,7 +88,7 @@ def _select(table: Any, stops: Any, cut: Any) -> tuple[Any, Any, Any, Any]:
     What is made empty has one time in all its fields, what is touched one in two of them; what
     was written has a later mtime. An old file has to be one that was emptied.
     """
-    empty = (table.mode & 0xF000 == stat.S_IFREG) & (table.size == 0) & (table.links_count > 0)
+    empty = table.is_regular & (table.size == 0) & (table.links_count > 0)
     empty &= table.mtime == table.ctime
     born = np.where(table.extra_isize >= 24, table.crtime, table.atime)
     made = (table.mtime > born) & (table.mtime > table.atime) & (table.mtime - born < WRITEBACK)

@@ -16,7 +16,6 @@ from ext4kit.verify.xattrs import BodyAttributes, block_charges
 
 SECTOR = 512
 BAD_BLOCKS, ROOT, RESIZE = 1, 2, 7
-DIRECTORY, REGULAR, SYMLINK = 0x4000, 0x8000, 0xA000
 INLINE_ROOM = 60
 DIRECTORY_BLOCKS_BITS = 21  # without large_dir a directory ends at 2 GiB
 
@@ -88,8 +87,8 @@ def _largest_by_pointers(superblock: Superblock) -> int:
 
 
 def _check_sizes(scene: VerifyContext, table: InodeTable, ends: _Ends) -> None:
-    size, kind = scene.superblock.block_size, table.mode & 0xF000
-    file = np.isin(kind, (REGULAR, SYMLINK)) & (table.number != RESIZE)
+    size = scene.superblock.block_size
+    file = (table.is_regular | table.is_symlink) & (table.number != RESIZE)
     verity = (table.flags & int(InodeFlags.VERITY)) != 0
     short = file & ~verity & (ends.written > 0) & (table.size < (ends.written - 1) * size)
     by_extents = (table.flags & int(InodeFlags.EXTENTS)) != 0
@@ -106,7 +105,7 @@ def _check_sizes(scene: VerifyContext, table: InodeTable, ends: _Ends) -> None:
 def _check_directories(scene: VerifyContext, table: InodeTable, runs: Runs, ends: _Ends) -> None:
     size = scene.superblock.block_size
     mapped = has_map(table.mode, table.size, table.flags)
-    directory = ((table.mode & 0xF000) == DIRECTORY) & mapped
+    directory = table.is_dir & mapped
     blocks = table.size // size
     wrong = directory & ((table.size % size != 0) | (blocks != ends.all))
     rows = np.flatnonzero(wrong)
@@ -163,7 +162,7 @@ def _note_usage(scene: VerifyContext, table: InodeTable, space: Int64s, inodes: 
     counts &= ~np.isin(table.number, own[own > 0])
     counts &= (table.flags & int(InodeFlags.EA_INODE)) == 0
     inline = (table.flags & int(InodeFlags.INLINE_DATA)) != 0
-    uncounted = inline & ((table.mode & 0xF000) == SYMLINK)
+    uncounted = inline & table.is_symlink
     columns = (table.uid, table.gid, table.project_id, space, inodes, uncounted)
     scene.usage.append(tuple(column[counts] for column in columns))
 
@@ -185,7 +184,7 @@ def _clusters(table: InodeTable, runs: Runs, nodes: tuple[Rows, Int64s], ratio: 
 
 def _check_contexts(scene: VerifyContext, table: InodeTable, bodies: BodyAttributes) -> None:
     encrypted = (table.flags & int(InodeFlags.ENCRYPT)) != 0
-    kind = np.isin(table.mode & 0xF000, (DIRECTORY, REGULAR, SYMLINK))
+    kind = table.is_dir | table.is_regular | table.is_symlink
     lacking = encrypted & kind & ~bodies.is_encrypted
     alone = lacking & (table.file_acl == 0)
     scene.add_inodes("encryption-context", table.number[alone])
@@ -196,11 +195,11 @@ def _check_contexts(scene: VerifyContext, table: InodeTable, bodies: BodyAttribu
 
 def _check_inline(scene: VerifyContext, table: InodeTable, bodies: BodyAttributes) -> None:
     inline = (table.flags & int(InodeFlags.INLINE_DATA)) != 0
-    directory = (table.mode & 0xF000) == DIRECTORY
+    directory = table.is_dir
     lacking = inline & (bodies.inline_size < 0)
     scene.add_inodes("inode-inline", table.number[lacking], "no system.data attribute")
     expected = INLINE_ROOM + np.maximum(bodies.inline_size, 0)
-    link = (table.mode & 0xF000) == SYMLINK  # a file that is larger ends in a hole
+    link = table.is_symlink  # a file that is larger ends in a hole
     wrong = (
         inline & ~lacking & (directory & (table.size != expected) | link & (table.size > expected))
     )

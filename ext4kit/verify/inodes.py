@@ -313,7 +313,7 @@ def _number(table: InodeTable, offset: int, size: int) -> Int64s:
 
 
 def _keep(table: InodeTable, found: Found, gathered: Gathered) -> None:
-    rows = np.flatnonzero((table.mode & 0xF000) == DIRECTORY)
+    rows = np.flatnonzero(table.is_dir)
     if len(rows):
         place = np.full(len(table), -1)
         place[rows] = np.arange(len(rows))

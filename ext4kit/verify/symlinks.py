@@ -9,14 +9,13 @@ from ext4kit.parsers.inode import InodeFlags, InodeTable, is_fast_symlink
 from ext4kit.verify.extents import Found
 from ext4kit.verify.scene import VerifyContext
 
-SYMLINK = 0xA000
 LINKS_AT_ONCE = 2048
 ENCRYPTED_HEADER = 2  # an encrypted target starts with its length
 
 
 def check_symlinks(scene: VerifyContext, table: InodeTable, found: Found) -> None:
     """Targets in the inode and targets in a block."""
-    link = (table.mode & 0xF000) == SYMLINK
+    link = table.is_symlink
     if not link.any():
         return
     size = scene.superblock.block_size

@@ -222,7 +222,7 @@ def _single_row_table(inode: Inode, superblock: Superblock) -> InodeTable:
 
 def _mapped_files(table: InodeTable) -> InodeTable:
     """The regular files that have a map, each once."""
-    mapped = has_map(table.mode, table.size, table.flags) & ((table.mode & 0xF000) == 0x8000)
+    mapped = has_map(table.mode, table.size, table.flags) & table.is_regular
     rows = np.flatnonzero(mapped)
     return table.take(rows[np.unique(table.number[rows], return_index=True)[1]])
 

@@ -109,7 +109,7 @@ class AsOfFileSystem(FileSystem):
     def _is_complete(self, number: int) -> bool:
         """Whether every block of a directory is known; True for what is none."""
         table = self.inode_table(np.array([number]))
-        if (table.mode[0] & 0xF000) != 0x4000 or table.flags[0] & int(InodeFlags.INLINE_DATA):
+        if not table.is_dir[0] or table.flags[0] & int(InodeFlags.INLINE_DATA):
             return True
         whole = not self.map_table_silently(table).damaged.any()
         return whole and bool(self._known(directory_blocks(self, table)[1]).all())

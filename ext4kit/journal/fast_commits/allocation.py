@@ -229,7 +229,7 @@ class BlockAllocator:
         after[slots] = [used for used, _ in states]
         directories = sum(used and directory for used, directory in states)
         old = fs.inode_table(numbers)
-        was = (before[slots] != 0) & ((old.mode & 0xF000) == 0x4000)
+        was = (before[slots] != 0) & old.is_dir
         descriptor = self._descriptor(group)
         descriptor.add("bg_used_dirs_count", directories - int(was.sum()))
         if (after != before).any():

@@ -151,7 +151,7 @@ def map_incomplete(history: History, found: Candidates) -> Any:
     mapped += np.bincount(found.tree_blocks[0], minlength=len(found))
     mapped += table.file_acl[found.state_row] > 0
     counted = table.blocks[found.state_row] * SECTOR // superblock.block_size
-    kinds = np.isin(table.mode[found.state_row] & 0xF000, (0x8000, 0xA000))
+    kinds = (table.is_regular | table.is_symlink)[found.state_row]
     return kinds & ~found.size_unknown & (counted > mapped)
 
 
@@ -341,8 +341,7 @@ def _last_used(rows: Any) -> Any:
 
 def is_sized_file(history: History, found: Candidates) -> Any:
     """Regular files of known size."""
-    regular = (history.states.table.mode[found.state_row] & 0xF000) == 0x8000
-    return regular & ~found.size_unknown
+    return history.states.table.is_regular[found.state_row] & ~found.size_unknown
 
 
 def _inline(history: History, found: Candidates) -> Any:

@@ -40,7 +40,7 @@ def check_unlogged_reuse(
     """
     tids = np.union1d(_tids_of_unseen(history, ages), _tids_of_writes(history))
     mapped = np.bincount(runs.owner, minlength=len(found)) > 0
-    links = (history.states.table.mode[found.state_row] & 0xF000) == 0xA000
+    links = history.states.table.is_symlink[found.state_row]
     contents = (files | links) & mapped
     return [
         (
@@ -161,7 +161,7 @@ def _tids_of_unseen(history: History, ages: Ages) -> Any:
     it counts no change in the tick of the one before.
     """
     states, table = history.states, history.states.table
-    freed = (table.links_count == 0) & ~states.describes_content & ((table.mode & 0xF000) == 0x8000)
+    freed = (table.links_count == 0) & ~states.describes_content & table.is_regular
     alone = ~ages.follows & ((table.mtime == table.ctime) | ages.version_is_counted)
     waited = ages.follows & np.roll(ages.may_await_allocation & ~ages.are_flushed, 1)
     gone_on = freed & (

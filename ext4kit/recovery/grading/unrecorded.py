@@ -32,7 +32,7 @@ def find_unrecorded(
     Returns:
         (per candidate (bool), why) pairs.
     """
-    files = (history.states.table.mode[found.state_row] & 0xF000) == 0x8000
+    files = history.states.table.is_regular[found.state_row]
     if history.log is None or not len(history.log.transactions):
         return [(files, reasons.NO_JOURNAL)]
     after = freed_state(history, found)

@@ -87,7 +87,7 @@ class _TreeBuilder:
             inner |= (table.number < self.fs.superblock.first_usable_inode) & (table.number != ROOT)
             inner |= np.isin(table.number, list(special))
             kept = table.take(~inner)
-            kind = np.where((kept.mode & 0xF000) == 0x4000, DIRECTORY, FILE)
+            kind = np.where(kept.is_dir, DIRECTORY, FILE)
             self.used[kept.number] = kind
 
     def _mark_named(self, numbers: Any) -> None:
@@ -242,7 +242,7 @@ class _TreeBuilder:
         entries = self.entries.get(ROOT) or self._surviving_entries(ROOT)
         for at in range(0, len(numbers), INODES_AT_ONCE):
             table = self.fs.inode_table(numbers[at : at + INODES_AT_ONCE])
-            folder = (table.mode & 0xF000) == 0x4000
+            folder = table.is_dir
             kinds = np.where(folder, DIRECTORY_TYPE, 1).tolist()
             columns = (table.number.tolist(), table.generation.tolist(), kinds)
             for number, generation, kind in zip(*columns, strict=True):

@@ -154,7 +154,7 @@ def _may_have_lost_blocks(history: History, table: InodeTable, order: Any, order
     size_before[sort[1:][same]] = table.size[sort[:-1][same]]
     window = _windows(history, order) - _DTIME_TOLERANCE
     changed = np.isin(order, orders) & (table.links_count > 0) & (table.ctime >= window)
-    changed &= ((table.mode & 0xF000) == 0x8000) & (table.crtime < window)
+    changed &= table.is_regular & (table.crtime < window)
     shorter = changed & ((size_before < 0) | (size_before > table.size))
     began = _windows(history, order)
     made = np.isin(order, orders) & (table.links_count > 0) & (table.crtime >= began)

@@ -135,7 +135,7 @@ def from_freed_blocks(history: History, space: UnallocatedSpace, metadata: Any) 
     runs = Runs.stacked([(runs.take(single[runs.owner]), 0), (several, len(life))])
     runs = runs.take(np.argsort(runs.owner, kind="stable"))
     size = sizes_to_last_nonzero(space.fs, runs, len(life))
-    plain = (table.mode & 0xF000) == 0x8000
+    plain = table.is_regular
     doubts = [(fits & alike | single & (count > 1), reasons.REBUILT_MAP_ORDER)]
     maps = RebuiltMaps(
         life, np.full(len(life), BITMAP_DIFFERENCES), runs, (none, none), size, doubts
