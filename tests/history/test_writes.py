@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
 
 from ext4kit.history.writes import Writes, find_writes
 from ext4kit.units import NANOSECONDS
-from tests.recovery.told_past import log_of
+from tests.recovery.told_past import ToldInodes, log_of
 
 SECOND = NANOSECONDS
 COMMIT_INTERVAL = 5 * SECOND  # of a mount without the option commit=
 START = 1000 * SECOND
 COMMITS = [(tid, START + tid * 10 * SECOND) for tid in range(1, 8)]  # ten seconds apart
 OLD = START - 60 * SECOND
-
-
-class _Table(SimpleNamespace):
-    def take(self, rows: Any) -> _Table:
-        return _Table(**{name: column[rows] for name, column in vars(self).items()})
 
 
 def state(tid: int, **changes: Any) -> dict[str, Any]:
@@ -36,7 +30,7 @@ def state(tid: int, **changes: Any) -> dict[str, Any]:
 def told(*states: dict[str, Any]) -> Writes:
     columns = {name: np.array([one[name] for one in states]) for name in states[0]}
     tid = columns.pop("tid")
-    return find_writes(cast(Any, _Table(**columns)), tid, log_of(COMMITS).transactions)
+    return find_writes(ToldInodes(**columns), tid, log_of(COMMITS).transactions)
 
 
 def of(writes: Writes) -> tuple[list[int], list[int], list[int]]:

@@ -108,8 +108,6 @@ def blocks_of(
     history: Any = past_of(
         *(states or [state(life=at, number=12 + at) for at in range(len(files))])
     )
-    states_table = history.states.table
-    states_table.take = lambda rows: _taken(states_table, rows)
     history.copies, held = copies, disk or {}
 
     def fetch(numbers: Any) -> tuple[Any, Any]:
@@ -153,15 +151,6 @@ def blocks_of(
         patch.object(attribution, "find_deletion_facts", lambda *_: None),
     ):
         return attribute_blocks(found, cast(Any, findings))
-
-
-def _taken(one: Any, rows: Any) -> Any:
-    return _Table(**{name: part[rows] for name, part in vars(one).items() if name != "take"})
-
-
-class _Table(SimpleNamespace):
-    def __len__(self) -> int:
-        return len(self.mode)
 
 
 def rows_of(found: Runs) -> list[Row]:

@@ -12,7 +12,7 @@ import pytest
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.recovery import discarded as module
 from ext4kit.recovery.discarded import find_discarded
-from tests.recovery.told_past import Sized
+from tests.recovery.told_past import Sized, ToldInodes
 
 BLOCK = 4096
 MOUNTED_WITH_DISCARD = 0x0400  # EXT4_DEFM_DISCARD, kernel fs/ext4/ext4.h
@@ -65,7 +65,7 @@ class Case:
             fetch=fetch,
         )
         monkeypatch.setattr(module, "first_byte", lambda _: self.base)
-        states = SimpleNamespace(table=SimpleNamespace(mode=np.array([self.mode, MODE])))
+        states = SimpleNamespace(table=ToldInodes(mode=np.array([self.mode, MODE])))
         found = Sized(state_row=np.arange(2), size_unknown=np.array([self.unsized, False]))
         rows = self.runs + ((1, at, 1),) * self.others
         owner, start, length = np.array(rows, np.int64).T

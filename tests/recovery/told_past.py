@@ -14,7 +14,7 @@ from ext4kit.history.beginnings import Beginnings
 from ext4kit.history.history import TID_NONE, UNREPLAYED
 from ext4kit.history.journal_gaps import JournalGaps
 from ext4kit.history.writes import Writes
-from ext4kit.parsers.inode import InodeFlags
+from ext4kit.parsers.inode import InodeFlags, InodeTable
 from ext4kit.units import NANOSECONDS
 
 BLOCK = 4096
@@ -66,7 +66,7 @@ def past_of(
     place = np.array([one["place"] for one in states], "<u4").view(np.uint8).reshape(-1, 4)
     at = 20 if states[0]["flags"] & EXTENTS else 0
     i_block[:, at : at + 4] = place
-    table = SimpleNamespace(i_block=i_block, **columns)
+    table = ToldInodes(i_block=i_block, **columns)
 
     def map_states(wanted: Any) -> Any:
         one = np.ones(len(wanted), np.int64)
@@ -106,6 +106,20 @@ def log_of(commits: Sequence[tuple[int, int]]) -> Any:
 
     transactions = Sized(order=order, commit_time_ns=time, row_of=row_of)
     return SimpleNamespace(transactions=transactions, needs_recovery=False)
+
+
+class ToldInodes(InodeTable):
+    """Inodes of which some columns are given, their modes among them."""
+
+    def __init__(self, **columns: Any) -> None:
+        vars(self).update(columns)
+
+    def __len__(self) -> int:
+        return len(self.mode)
+
+    def take(self, index: Any) -> ToldInodes:
+        """Some of the rows."""
+        return ToldInodes(**{name: column[index] for name, column in vars(self).items()})
 
 
 class Sized(SimpleNamespace):
