@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+from ext4kit.arrays.types import Int64s
 
 if TYPE_CHECKING:
     from ext4kit.history.history import InodeStates
@@ -29,7 +31,7 @@ class Beginnings:
         self.times = np.array([commit_times[order] for order in self.known.tolist()], np.int64)
         self._states = states
 
-    def of(self, orders: Any, last: int) -> Any:
+    def of(self, orders: Int64s, last: int) -> Int64s:
         """Times (int64, ns) before which nothing happened in each transaction, 0 for not known.
 
         One begins while the one before it is being committed: after all changes of that one,
@@ -45,10 +47,11 @@ class Beginnings:
         follows = orders - np.append(0, self.known)[before] == NEXT
         follows |= orders >= last
         committed = np.concatenate([[0, 0], self.times])[before + ~follows]
-        return np.maximum(committed, np.append(0, self._latest_changes)[before])
+        begun: Int64s = np.maximum(committed, np.append(0, self._latest_changes)[before])
+        return begun
 
     @cached_property
-    def _latest_changes(self) -> Any:
+    def _latest_changes(self) -> Int64s:
         """Per commit: the latest ctime (ns) that its copies show, 0 where they show none."""
         states, latest = self._states, np.zeros(len(self.known), np.int64)
         shown = np.flatnonzero(np.isin(states.tid, self.known))

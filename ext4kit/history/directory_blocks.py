@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.grouping import ends_group, expand, starts_group
 from ext4kit.arrays.lookup import AsOfIndex, SortedIndex
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import NO_ROW, Int64s
+from ext4kit.arrays.types import NO_ROW, Bools, Bytes2D, Int64s, Rows
 from ext4kit.errors import CorruptError
 from ext4kit.filesystem.inodes import INODES_AT_ONCE
 from ext4kit.filesystem.prefetch import prefetch_map
@@ -67,7 +66,7 @@ class DirBlockBatch:
     versions: DirBlockVersions
     start: int
     repeats_last: bool
-    data: Any
+    data: Bytes2D
     entries: EntryTable
 
     @property
@@ -89,13 +88,13 @@ class DirectoryBlockHistory:
     # -- whose they are -------------------------------------------------------------------
 
     @cached_property
-    def directory_states(self) -> Any:
+    def directory_states(self) -> Rows:
         """Rows of the states that show a directory."""
         states = self.history.states
         return np.flatnonzero(states.table.is_dir & states.describes_content)
 
     @cached_property
-    def _block_owners(self) -> tuple[Any, Any, Any]:
+    def _block_owners(self) -> tuple[Int64s, Int64s, Int64s]:
         """(block, order, life) of every block that a known directory had, by block and order."""
         rows = self.directory_states
         states = self.history.states
@@ -109,7 +108,7 @@ class DirectoryBlockHistory:
         sort = np.lexsort((order, block))
         return block[sort], order[sort], life[sort]
 
-    def _unlogged_live_blocks(self) -> tuple[Any, Any]:
+    def _unlogged_live_blocks(self) -> tuple[Int64s, Int64s]:
         """(block, life) of live directories that the log shows no state of.
 
         Their life is minus their inode number: they have no state to point at.
@@ -125,7 +124,7 @@ class DirectoryBlockHistory:
             lives.append(-table.number[runs.owner[row]])
         return np.concatenate(blocks), np.concatenate(lives)
 
-    def _owner_as_of(self, block: Any, order: Any) -> Any:
+    def _owner_as_of(self, block: Int64s, order: Int64s) -> Rows:
         """Index into `_block_owners` of the directory that had each block at that time, else -1.
 
         Of a block that none had so early, the first one.
@@ -189,7 +188,7 @@ class DirectoryBlockHistory:
         return DirBlockVersions(blocks[kept], at[kept], lives, np.full(kept.sum(), SRC_PRE_REPLAY))
 
     @cached_property
-    def _ownership_periods(self) -> tuple[Any, Any, Any, Any]:
+    def _ownership_periods(self) -> tuple[Int64s, Int64s, Int64s, Int64s]:
         """(block, life, begin, end) of every known directory's time with a block.
 
         `begin` is TID_NONE where the block was the directory's before the log begins, `end` is
@@ -206,7 +205,7 @@ class DirectoryBlockHistory:
         begin = np.where(begins & (order != TID_ON_DISK), order, TID_NONE)
         return block, life, begin, self.freed_tids(life)
 
-    def freed_tids(self, life: Any) -> Any:
+    def freed_tids(self, life: Int64s) -> Int64s:
         """Tid at which each directory was freed, TID_ON_DISK where no source shows it."""
         history, known = self.history, np.maximum(life, 0)
         if not len(history.states) or not len(life):
@@ -224,7 +223,7 @@ class DirectoryBlockHistory:
         blocks, lives = (np.concatenate([part[begins], part[ends]]) for part in (block, life))
         return DirBlockVersions(blocks, edges, lives, np.full(len(edges), SRC_EMPTY))
 
-    def _created_in_journal(self, rows: Any) -> Any:
+    def _created_in_journal(self, rows: Int64s) -> Bools:
         """Per row of the states (bool): its inode was created after the log's first commit."""
         return self.history.states.table.crtime[rows] > min(
             self.history.commit_times.values(), default=TID_ON_DISK
@@ -242,17 +241,17 @@ class DirectoryBlockHistory:
         rows = np.concatenate([rows, first])
         return DirBlockVersions(-states.table.number[rows], order, states.life[rows], source)
 
-    def _are_inline(self, rows: Any) -> Any:
+    def _are_inline(self, rows: Int64s) -> Bools:
         """Per row of the states (bool): its inode holds directory entries."""
         states = self.history.states
-        inline = (states.table.flags[rows] & int(InodeFlags.INLINE_DATA)) != 0
+        inline: Bools = (states.table.flags[rows] & int(InodeFlags.INLINE_DATA)) != 0
         inline &= states.table.is_dir[rows]
         return inline & states.describes_content[rows] & (rows >= 0)
 
     # -- entries of all versions ----------------------------------------------------------
 
     @cached_property
-    def unlogged_directories(self) -> Any:
+    def unlogged_directories(self) -> Int64s:
         """Inode numbers of live directories that the log knows no state of."""
         lives = self._block_owners[2]
         return np.unique(-lives[lives < 0])
@@ -282,7 +281,7 @@ class DirectoryBlockHistory:
             yield DirBlockBatch(versions, cut.start, overlap, data, entries)
         yield from self._inline_batches()
 
-    def _read_versions(self, piece: DirBlockVersions) -> tuple[Any, EntryTable]:
+    def _read_versions(self, piece: DirBlockVersions) -> tuple[Bytes2D, EntryTable]:
         fs, log = self.history.fs, self.history.log
         data = np.zeros((len(piece.block), fs.superblock.block_size), np.uint8)
         logged = piece.source >= 0
@@ -306,7 +305,7 @@ class DirectoryBlockHistory:
         data[~sound & ~(stands & few & (broken < 0))] = 0
         return data, entries.take(sound[entries.block])
 
-    def _verify_checksums(self, piece: DirBlockVersions, data: Any, readable: Any) -> None:
+    def _verify_checksums(self, piece: DirBlockVersions, data: Bytes2D, readable: Bools) -> None:
         """A block counts only when its tail fits the directory's seed; htree nodes name nobody."""
         history = self.history
         rows = np.flatnonzero(readable & (piece.directory >= 0))
@@ -319,7 +318,7 @@ class DirectoryBlockHistory:
             fits[rest] = blocks_checksums_ok(seeds.astype(np.int64), data, rows[rest])
         readable[rows] = fits
 
-    def _written(self, versions: DirBlockVersions) -> Any:
+    def _written(self, versions: DirBlockVersions) -> Int64s:
         """The order at which each version was written, of one in a free block its life's last."""
         history = self.history
         last = history.states.tid[history.last_content_row[versions.directory]]
@@ -342,7 +341,7 @@ class DirectoryBlockHistory:
             sound = (broken < 0) | (broken == length)
             yield DirBlockBatch(versions, 0, False, data, entries.take(sound[entries.block]))
 
-    def _inline_tails(self, rows: Any) -> tuple[Any, Any]:
+    def _inline_tails(self, rows: Int64s) -> tuple[Bytes2D, Int64s]:
         """(uint8 (n, longest), length (n,)) of the entries that the states keep in system.data."""
         table = self.history.states.table
         tails = [

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Int64s
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s
 from ext4kit.filesystem.sparse import sparse_flags
 from ext4kit.history.directory_blocks import (
     TID_BEFORE_LOG,
@@ -71,7 +70,7 @@ class EntryIntervals(Table):
 
 
 def find_entry_intervals(
-    blocks: DirectoryBlockHistory, numbers: Any = None, remnants: bool = False
+    blocks: DirectoryBlockHistory, numbers: Int64s | None = None, remnants: bool = False
 ) -> EntryIntervals:
     """The appearances of entries in all versions of the directory blocks.
 
@@ -97,14 +96,14 @@ def find_entry_intervals(
     return found.take(np.flatnonzero(~_also_in_journal(found)))
 
 
-def _select_inodes(wanted: Any, inode: Any) -> Any:
+def _select_inodes(wanted: Bools, inode: Int64s) -> Bools:
     return wanted[np.minimum(inode, len(wanted) - 1)] & (inode < len(wanted))
 
 
 _HASH_WEIGHTS = np.frombuffer(os.urandom(256 * 8), np.int64) >> 1 | 1
 
 
-def _hash_names(data: Any, entries: EntryTable) -> Any:
+def _hash_names(data: Bytes2D, entries: EntryTable) -> Int64s:
     """A 64-bit key of each entry's name: a random linear form of its bytes and length."""
     row, position = expand(entries.name_length)
     values = data[entries.block[row], entries.offset[row] + 8 + position].astype(np.int64)
@@ -112,7 +111,8 @@ def _hash_names(data: Any, entries: EntryTable) -> Any:
     ends = np.cumsum(entries.name_length)
     running = np.concatenate([[0], np.cumsum(values * _HASH_WEIGHTS[position])])
     sums[1:] = running[ends]
-    return np.diff(sums) ^ (entries.name_length * _HASH_WEIGHTS[-1])
+    keys: Int64s = np.diff(sums) ^ (entries.name_length * _HASH_WEIGHTS[-1])
+    return keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +216,7 @@ def _to_intervals(versions: DirBlockVersions, spans: _VersionSpans) -> EntryInte
     )
 
 
-def _also_in_journal(found: EntryIntervals) -> Any:
+def _also_in_journal(found: EntryIntervals) -> Bools:
     """Per interval (bool): of a freed block, and the log has the same entry in that block.
 
     The log has every version of a block since it first shows the block: one that holds such

@@ -8,14 +8,13 @@ Source: kernel fs/ext4/ialloc.c, `__ext4_new_inode`, `find_inode_bit`.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.history.history import History
 
 
-def are_first(history: History, life: Any) -> Any:
+def are_first(history: History, life: Int64s) -> Bools:
     """Per life (bool): nothing shows that its number was in use before.
 
     That all numbers of a stretch were freed and given away anew leaves no trace here; inodes of
@@ -46,9 +45,10 @@ def are_first(history: History, life: Any) -> Any:
     behind = np.searchsorted(number, mine, side="right")
     place = np.minimum(behind, len(number) - 1)
     others = (behind < len(number)) & (group[place] == (mine - 1) // superblock.inodes_per_group)
-    return ~others | (created(history)[life] <= oldest[place])
+    first: Bools = ~others | (created(history)[life] <= oldest[place])
+    return first
 
 
-def created(history: History) -> Any:
+def created(history: History) -> Int64s:
     """Per life: when it was created (ns), 0 where no state tells."""
     return history.states.table.crtime[history.last_rows]

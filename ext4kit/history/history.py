@@ -11,14 +11,13 @@ from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.grouping import ends_group
 from ext4kit.arrays.lookup import AsOfIndex, values_at
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Bools, Int64s
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import BlockMaps, has_map, map_inodes
 from ext4kit.filesystem.filesystem import ROOT
@@ -68,19 +67,21 @@ class InodeStates(Table):
     untagged: Bools
 
     @cached_property
-    def is_linked(self) -> Any:
+    def is_linked(self) -> Bools:
         """Per state (bool): linked from somewhere."""
-        return (self.table.mode != 0) & (self.table.links_count > 0)
+        linked: Bools = (self.table.mode != 0) & (self.table.links_count > 0)
+        return linked
 
     @cached_property
-    def describes_content(self) -> Any:
+    def describes_content(self) -> Bools:
         """Per state (bool): content is still described: alive, or unlinked but not truncated."""
         table = self.table
         inline = (table.flags & int(InodeFlags.INLINE_DATA)) != 0
         by_extents = (table.flags & int(InodeFlags.EXTENTS)) != 0
         entries = (table.i_block[:, 2] > 0) | (table.i_block[:, 3] > 0)
         described = np.where(by_extents, entries, table.i_block.any(axis=1)) | inline
-        return self.is_linked | ((table.mode != 0) & (table.size > 0) & described)
+        shown: Bools = self.is_linked | ((table.mode != 0) & (table.size > 0) & described)
+        return shown
 
 
 class History:
@@ -119,7 +120,7 @@ class History:
         if log is not None and self.copies is not None and committed_only:
             self.copies.tag_rows = self.copies.tag_rows[log.tags.committed[self.copies.tag_rows]]
         self.settled: list[OwnedRuns] = []
-        self.live_directories: Any = np.zeros(0, np.int64)
+        self.live_directories: Int64s = np.zeros(0, np.int64)
         self._committed_only = committed_only
         self._writes: list[Writes] = []
         self._changed_late = 0  # inodes, after the last commit
@@ -180,7 +181,7 @@ class History:
         order = np.concatenate([*orders, np.full(len(on_disk), TID_ON_DISK)])
         return _sorted_by_instance(table, order, np.zeros(len(table), bool))
 
-    def with_older_states(self, older: list[tuple[InodeTable, Any]]) -> History:
+    def with_older_states(self, older: list[tuple[InodeTable, Int64s]]) -> History:
         """The same history with further states.
 
         Args:
@@ -204,7 +205,7 @@ class History:
         wider.states = _sorted_by_instance(table, order, undescribed)
         return wider
 
-    def _journal_states(self) -> tuple[InodeTable, Any]:
+    def _journal_states(self) -> tuple[InodeTable, Int64s]:
         """States in the log that can be inodes of this file system, less the settled ones."""
         superblock, none = self.fs.superblock, np.zeros(0, np.int64)
         nothing = parse_inodes(np.zeros((0, superblock.inode_size), np.uint8), none, superblock)
@@ -214,7 +215,7 @@ class History:
         tables, orders = zip(*parts, strict=True)
         return InodeTable.concat(list(tables)), np.concatenate(orders)
 
-    def _changing_states(self, versions: InodeVersions) -> tuple[InodeTable, Any]:
+    def _changing_states(self, versions: InodeVersions) -> tuple[InodeTable, Int64s]:
         """(states, orders) out of one piece of the log."""
         superblock = self.fs.superblock
         table = parse_inodes(versions.rows, versions.number, superblock)
@@ -229,7 +230,7 @@ class History:
             kept, table = kept[sound], table.take(sound)
         return table, versions.order[kept]
 
-    def _keep(self, table: InodeTable, order: Any) -> Any:
+    def _keep(self, table: InodeTable, order: Int64s) -> Bools:
         """Per state of one piece (bool): it is kept. Its writes are, of all of them."""
         if self._directories is None:
             assert self.log is not None
@@ -251,7 +252,7 @@ class History:
         return self.fs.with_blocks(blocks.before_fast_commits)
 
     @cached_property
-    def unlogged_changes(self) -> Any:
+    def unlogged_changes(self) -> Int64s:
         """Blocks (int64) that fast commits changed and that the log has no copy of."""
         blocks = self.fs.blocks
         if not isinstance(blocks, ReplayedBlocks) or self._committed_only:
@@ -260,7 +261,7 @@ class History:
         return np.setdiff1d(blocks.changed.blocks, known)
 
     @cached_property
-    def undated(self) -> Any:
+    def undated(self) -> Int64s:
         """Inode numbers that fast commits freed: when that was is not recorded."""
         before, blocks = self.before_fast_commits, self.fs.blocks
         if before is None or not isinstance(blocks, ReplayedBlocks):
@@ -268,7 +269,8 @@ class History:
         numbers = inodes_in(self.fs, blocks.changed.blocks)
         table = self.fs.inode_table(numbers)
         changed = (table.raw != before.inode_table(numbers).raw).any(axis=1)
-        return numbers[changed & (table.links_count == 0)]
+        freed: Int64s = numbers[changed & (table.links_count == 0)]
+        return freed
 
     def _pre_fast_commit_states(self) -> InodeTable:
         """Inodes that fast commits changed as the disk has them, where the log has no state."""
@@ -305,7 +307,7 @@ class History:
         return table.take(kept)
 
     @cached_property
-    def interludes(self) -> dict[int, tuple[FileSystem, Any]]:
+    def interludes(self) -> dict[int, tuple[FileSystem, Int64s]]:
         """Order -> (the file system before a fast commit that removes, what it removes)."""
         before, blocks = self.before_fast_commits, self.fs.blocks
         if before is None or not isinstance(blocks, ReplayedBlocks) or self._committed_only:
@@ -316,7 +318,7 @@ class History:
             views[step] = self.fs.with_blocks(between), one.numbers
         return views
 
-    def _disk_states(self, numbers: Any) -> InodeTable:
+    def _disk_states(self, numbers: Int64s) -> InodeTable:
         """Inodes on disk: those the log knows, and every one that is deleted."""
         found = []
         directories = [np.zeros(0, np.int64)]
@@ -362,25 +364,23 @@ class History:
             if item.commit_time_ns is not None
         }
 
-    def times_of(self, orders: Any) -> Any:
+    def times_of(self, orders: Int64s) -> Int64s:
         """When transactions were committed (ns, int64), the far future where that is not known.
 
         One whose commit block may be unreadable was committed after the one before it.
         """
         known, times = self.beginnings.known, self.beginnings.times
         row = np.searchsorted(known, orders, side="right") - 1
-        told = (row >= 0) & ((np.append(known, 0)[row] == orders) | self._is_damaged(orders))
+        told = (np.append(known, 0)[row] == orders) | np.isin(orders, self.gaps.damaged)
+        told &= row >= 0
         return np.where(told, np.append(times, 0)[row], np.iinfo(np.int64).max)
-
-    def _is_damaged(self, orders: Any) -> Any:
-        return np.isin(orders, self.gaps.damaged)
 
     @cached_property
     def beginnings(self) -> Beginnings:
         """When transactions can have begun."""
         return Beginnings(self.commit_times, self.states)
 
-    def begun(self, orders: Any) -> Any:
+    def begun(self, orders: Int64s) -> Int64s:
         """Times (ns) before which nothing happened in each transaction, 0 for not known."""
         return self.beginnings.of(orders, UNREPLAYED)
 
@@ -404,21 +404,21 @@ class History:
         return int(self.states.life[-1]) + 1 if len(self.states) else 0
 
     @cached_property
-    def number(self) -> Any:
+    def number(self) -> Int64s:
         """Inode number of each life."""
         return self.states.table.number[self._first]
 
     @cached_property
-    def generation(self) -> Any:
+    def generation(self) -> Int64s:
         """Generation of each life."""
         return self.states.table.generation[self._first]
 
     @cached_property
-    def _first(self) -> Any:
+    def _first(self) -> Rows:
         return np.searchsorted(self.states.life, np.arange(self.instance_count))
 
     @cached_property
-    def is_allocated(self) -> Any:
+    def is_allocated(self) -> Bools:
         """Per life (bool): the disk shows it alive.
 
         An inode that a directory of the tree names is alive, whatever its bitmap says: a bitmap
@@ -436,9 +436,10 @@ class History:
         if freed.any():
             what = f"{freed.sum():,} linked inodes are marked free; they are treated as allocated"
             self.fs.problems.add("inode bitmaps", what)
-        return (linked & used) | self._may_live(last)
+        alive: Bools = (linked & used) | self._may_live(last)
+        return alive
 
-    def _may_live(self, last: Any) -> Any:
+    def _may_live(self, last: Rows) -> Bools:
         """Per life (bool): its last known state is linked, and what came then cannot be read.
 
         Its inode table block is unreadable, or the log is to be replayed and damaged, so that
@@ -473,22 +474,23 @@ class History:
         return first if (self.log.damaged_orders >= first).any() else int(TID_ON_DISK)
 
     @cached_property
-    def are_freed(self) -> Any:
+    def are_freed(self) -> Bools:
         """Per state (bool): without links, and with a deletion time.
 
         While an inode without links is open, the field of that time holds 0 or the number of the
         next inode on the orphan list. Source: kernel fs/ext4/orphan.c, `ext4_orphan_add`.
         """
         table = self.states.table
-        return (table.links_count == 0) & (table.dtime > self.fs.superblock.inodes_count)
+        freed: Bools = (table.links_count == 0) & (table.dtime > self.fs.superblock.inodes_count)
+        return freed
 
     @cached_property
-    def last_rows(self) -> Any:
+    def last_rows(self) -> Rows:
         """Per life: row of its last state."""
         return np.searchsorted(self.states.life, np.arange(self.instance_count), side="right") - 1
 
     @cached_property
-    def last_content_row(self) -> Any:
+    def last_content_row(self) -> Rows:
         """Per life: row of the last state that still describes the content, -1 for none."""
         rows = np.where(self.states.describes_content, np.arange(len(self.states)), -1)
         if not len(rows):
@@ -496,12 +498,12 @@ class History:
         return np.maximum.reduceat(rows, self._first)
 
     @cached_property
-    def by_inode(self) -> Any:
+    def by_inode(self) -> Rows:
         """Rows of `states` sorted by (number, order)."""
         return np.lexsort((self.states.tid, self.states.table.number))
 
     @cached_property
-    def next_tid(self) -> Any:
+    def next_tid(self) -> Int64s:
         """Per state: order of the same number's next state, TID_NONE when there is none."""
         rows = self.by_inode
         order, number = self.states.tid[rows], self.states.table.number[rows]
@@ -515,19 +517,19 @@ class History:
         rows = self.by_inode
         return AsOfIndex(self.states.table.number[rows], self.states.tid[rows])
 
-    def rows_at(self, numbers: Any, orders: Any) -> Any:
+    def rows_at(self, numbers: Int64s, orders: Int64s) -> Int64s:
         """Row of the newest state of each number that is not newer than its order, else -1."""
         return values_at(self.by_inode, self._by_number_and_order.rows(numbers, orders))
 
     # -- maps -----------------------------------------------------------------------------
 
-    def last_valid_tid(self, rows: Any) -> Any:
+    def last_valid_tid(self, rows: Int64s) -> Int64s:
         """Per state row: the last transaction order at which that state still held."""
         after = self.next_tid[rows]
         held = np.where(after == TID_NONE, TID_ON_DISK, after - 1)
         return np.where(after == TID_ON_DISK, self.states.tid[rows], held)
 
-    def map_states(self, rows: Any, i_block: Any = None) -> BlockMaps:
+    def map_states(self, rows: Int64s, i_block: Bytes2D | None = None) -> BlockMaps:
         """The block maps of the states `rows`, tree blocks read as they were at that time.
 
         Args:
@@ -548,7 +550,7 @@ class History:
             self.fs.blocks.blocks_count,
         )
 
-    def _fetch_tree_blocks(self, blocks: Any, rows: Any, at: Any) -> tuple[Any, Any]:
+    def _fetch_tree_blocks(self, blocks: Int64s, rows: Int64s, at: Int64s) -> tuple[Bytes2D, Bools]:
         """Tree blocks as of `at`; one read from the disk has to prove that it is the owner's."""
         copies = (
             np.full(len(blocks), -1)
@@ -565,7 +567,7 @@ class History:
             self._verify_tree_blocks(data, readable, rows, logged)
         return data, readable
 
-    def fetch_in_place(self, blocks: Any, at: Any) -> tuple[Any, Any]:
+    def fetch_in_place(self, blocks: Int64s, at: Int64s) -> tuple[Bytes2D, Bools]:
         """As `fs.fetch`; what fast commits change is read as it was at the orders `at`."""
         if self.before_fast_commits is None:
             return self.fs.fetch(blocks)
@@ -591,7 +593,9 @@ class History:
             return Epochs(superblock, (Epoch(superblock.inode_size, seed),), none, none)
         return epochs_of(self.fs, self.copies)
 
-    def _verify_tree_blocks(self, data: Any, readable: Any, rows: Any, logged: Any) -> None:
+    def _verify_tree_blocks(
+        self, data: Bytes2D, readable: Bools, rows: Int64s, logged: Bools
+    ) -> None:
         table = self.states.table
         by_extents = (table.flags[rows] & int(InodeFlags.EXTENTS)) != 0
         superblocks = self.epochs.superblocks
@@ -606,7 +610,7 @@ class History:
             )
 
 
-def _sorted_by_instance(table: InodeTable, order: Any, undescribed: Any) -> InodeStates:
+def _sorted_by_instance(table: InodeTable, order: Int64s, undescribed: Bools) -> InodeStates:
     """States in the order of `InodeStates`."""
     _, life = np.unique(table.number << 32 | table.generation, return_inverse=True)
     sort = np.lexsort((~undescribed, order, life))
@@ -618,19 +622,17 @@ def _count_changed(table: InodeTable, after: int) -> int:
     return int(((table.ctime > after) & (table.mode != 0)).sum())
 
 
-def is_user_inode(fs: FileSystem, table: InodeTable) -> Any:
+def is_user_inode(fs: FileSystem, table: InodeTable) -> Bools:
     """Per inode (bool): a file of users: not reserved, no attribute store, a known type."""
     first = fs.superblock.first_usable_inode
     special = (table.flags & int(InodeFlags.EA_INODE)) != 0
     special |= table.number == (fs.superblock.orphan_file_inode or -1)
-    return (
-        ((table.number >= first) | (table.number == ROOT))
-        & ~special
-        & _VALID_TYPES[table.mode >> 12]
-    )
+    ordinary: Bools = (table.number >= first) | (table.number == ROOT)
+    ordinary &= ~special & _VALID_TYPES[table.mode >> 12]
+    return ordinary
 
 
-def inodes_in(fs: FileSystem, blocks: Any) -> Any:
+def inodes_in(fs: FileSystem, blocks: Int64s) -> Int64s:
     """The numbers of all inodes whose table blocks are among some blocks."""
     superblock = fs.superblock
     per_block = superblock.block_size // superblock.inode_size
@@ -642,4 +644,5 @@ def inodes_in(fs: FileSystem, blocks: Any) -> Any:
     place, skip = place[inside], (blocks - starts[np.maximum(place, 0)])[inside]
     slots = (skip * per_block)[:, None] + np.arange(per_block)
     numbers = by_start[place][:, None] * superblock.inodes_per_group + slots + 1
-    return numbers[slots < superblock.inodes_per_group]
+    found: Int64s = numbers[slots < superblock.inodes_per_group]
+    return found

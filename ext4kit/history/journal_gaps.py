@@ -10,11 +10,10 @@ Source: kernel fs/jbd2/journal.c, `jbd2_journal_destroy`; fs/jbd2/recovery.c,
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
-from ext4kit.arrays.types import Bools, Int64s
+from ext4kit.arrays.types import Bools, Int64s, Rows
 from ext4kit.journal import BlockHistory, Log
 from ext4kit.parsers.superblock import SUPERBLOCK, SUPERBLOCK_OFFSET
 
@@ -62,11 +61,11 @@ class JournalGaps:
         once = (mounts.counts(first) - mounts.counts(last)) == 1
         return replace(self, unmounted=self.unmounted & (once | ~known))
 
-    def first_gap_after(self, orders: Any) -> Any:
+    def first_gap_after(self, orders: Int64s) -> Rows:
         """Row of the first break behind each transaction, the number of breaks for none."""
         return np.searchsorted(self.tid_before, orders)
 
-    def with_lost(self, order: Any, rows: Any) -> JournalGaps:
+    def with_lost(self, order: Int64s, rows: Int64s) -> JournalGaps:
         """The same, and something unknown happened behind some transactions.
 
         Args:
@@ -88,7 +87,7 @@ class JournalGaps:
             self.damaged,
         )
 
-    def any_lost_between(self, orders: Any, until: Any) -> Any:
+    def any_lost_between(self, orders: Int64s | int, until: Int64s | int) -> Bools:
         """Between the orders (bool): transactions were lost, or a part of them cannot be read.
 
         A block's copy of the transaction `orders` was read; those of `until` need not have been.
@@ -97,7 +96,7 @@ class JournalGaps:
         gap = np.searchsorted(before, orders) < np.searchsorted(before, until)
         return gap | self.any_damaged(orders, until)
 
-    def any_damaged(self, orders: Any, until: Any) -> Any:
+    def any_damaged(self, orders: Int64s | int, until: Int64s | int) -> Bools:
         """Behind the first order and up to the second (bool): a part cannot be read."""
         first, end = (np.searchsorted(self.damaged, at, "right") for at in (orders, until))
         return first < end
@@ -121,7 +120,7 @@ class MountCounts:
     def __len__(self) -> int:
         return len(self.tid)
 
-    def counts(self, rows: Any) -> Any:
+    def counts(self, rows: Int64s) -> Int64s:
         """Int64: `s_mnt_count` of some copies."""
         at = self._at + SUPERBLOCK.offset_of("s_mnt_count")
         copies = self._log.read_copies(self._tags[rows])[:, at : at + 2]
@@ -153,7 +152,7 @@ def find_journal_gaps(log: Log | None) -> JournalGaps:
     )
 
 
-def _restart_tid(order: Any, time: Any) -> int:
+def _restart_tid(order: Int64s, time: Int64s) -> int:
     """The lowest order that was committed well before one below it."""
     order, time = order[time >= 0], time[time >= 0]
     if not len(order):

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ext4kit.arrays.types import Int64s
 from ext4kit.history.journal_gaps import MountCounts, find_journal_gaps
 from ext4kit.journal import BlockHistory
 
 UNKNOWN = -1
 
 
-def find_mounts(history: BlockHistory, block_size: int) -> Any:
+def find_mounts(history: BlockHistory, block_size: int) -> Int64s:
     """The value of `s_mnt_count` during each transaction of a log.
 
     The copies of the superblock in the log tell it; it stays the same until the ids of
@@ -43,4 +42,5 @@ def find_mounts(history: BlockHistory, block_size: int) -> Any:
     for first, end in zip(told[:-1].tolist(), told[1:].tolist(), strict=True):
         if lost[first] == lost[end] and count[end] - count[first] == end - first:
             count[first:end] = count[first] + np.arange(end - first)
-    return count[session]
+    mount: Int64s = count[session]
+    return mount

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.grouping import starts_group
+from ext4kit.arrays.lookup import SortedIndex
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Int64s
+from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.history.beginnings import CLOCK_RESOLUTION
 from ext4kit.history.directory_blocks import TID_BEFORE_LOG, DirectoryBlockHistory
@@ -75,7 +75,7 @@ class NameHistory:
     # -- names of lives -------------------------------------------------------------------
 
     @cached_property
-    def _interesting(self) -> Any:
+    def _interesting(self) -> Int64s:
         """Inode numbers whose names matter: deleted ones and directories."""
         history, states = self.history, self.history.states
         directories = states.table.number[self.blocks.directory_states]
@@ -108,7 +108,7 @@ class NameHistory:
         life = np.append(self._lives_of(logged), removed.life[named])
         return self._table(EntryIntervals.concat(parts), life)
 
-    def _lives_of(self, found: EntryIntervals) -> Any:
+    def _lives_of(self, found: EntryIntervals) -> Int64s:
         """Which life each number meant when its name was last seen, -1 when none is known."""
         life = self._instance_at(found.inode, found.last_seen, np.ones(len(found), bool))
         unsure = self._journal_gap_behind(found.inode, found.last_seen)
@@ -123,7 +123,7 @@ class NameHistory:
             life[(life >= 0) & ~self._type_matches(found.file_type, life)] = -1
         return life
 
-    def _table(self, found: EntryIntervals, life: Any) -> NameTable:
+    def _table(self, found: EntryIntervals, life: Int64s) -> NameTable:
         """Appearances and whose they are as names."""
         real = np.array([name not in (b".", b"..") for name in found.name], bool)
         kept = np.flatnonzero((life >= 0) & real & (life != found.directory))
@@ -145,7 +145,9 @@ class NameHistory:
             [found.name[row] for row in kept.tolist()],
         )
 
-    def _no_overlapping_names(self, life: Any, first: Any, seen: Any, gone: Any) -> Any:
+    def _no_overlapping_names(
+        self, life: Int64s, first: Int64s, seen: Int64s, gone: Int64s
+    ) -> Int64s:
         """`first` of `NameTable`: a directory has one name at a time, none before the last went."""
         states = self.history.states
         if not len(life):
@@ -154,7 +156,7 @@ class NameHistory:
         follows = folder[1:] & (life[1:] == life[:-1]) & (seen[:-1] >= 0) & (gone[:-1] <= seen[1:])
         return np.append(first[:1], np.where(follows, np.maximum(first[1:], gone[:-1]), first[1:]))
 
-    def _start_bounds(self, found: EntryIntervals) -> tuple[Any, Any]:
+    def _start_bounds(self, found: EntryIntervals) -> tuple[Int64s, Int64s]:
         """(`first`, `sure`) of `NameTable` for each appearance.
 
         Whatever names an inode sets its ctime. Where the first copy of a block is of the
@@ -183,32 +185,33 @@ class NameHistory:
         return first, np.where(old, TID_BEFORE_LOG, changed)
 
     @cached_property
-    def _ctime_resolution(self) -> Any:
+    def _ctime_resolution(self) -> Int64s:
         """Per state: by how much its ctime may be too early, ns."""
         return np.where(self.history.states.table.extra_isize >= EXTRA_CTIME, 0, NANOSECONDS - 1)
 
     @cached_property
-    def _first_state_with_ctime(self) -> Any:
+    def _first_state_with_ctime(self) -> Rows:
         """Per state: row of the first one that shows that life with the same ctime."""
         states, ctime = self.history.states, self.history.states.table.ctime
         new = starts_group(states.life, ctime) | (self._ctime_resolution > 0)
         return np.maximum.accumulate(np.where(new, np.arange(len(new)), 0))
 
-    def _number_was_reused(self, life: Any) -> Any:
+    def _number_was_reused(self, life: Int64s) -> Bools:
         """Per life (bool): its number had another life before, whose remnants look the same."""
         history, states = self.history, self.history.states
         numbers = states.table.number[history.by_inode]
         first = states.life[history.by_inode[np.searchsorted(numbers, history.number[life])]]
         return np.asarray(first != life)
 
-    def _type_matches(self, file_types: Any, life: Any) -> Any:
+    def _type_matches(self, file_types: Int64s, life: Int64s) -> Bools:
         """Per entry (bool): its file type, where it tells one, is that of the life."""
         kind = MODES[np.minimum(file_types, len(MODES) - 1)]
         states = self.history.states
         first = np.searchsorted(states.life, np.maximum(life, 0))
-        return (kind == 0) | (kind == states.table.mode[first] >> 12)
+        matches: Bools = (kind == 0) | (kind == states.table.mode[first] >> 12)
+        return matches
 
-    def _instance_at(self, numbers: Any, orders: Any, linked: Any) -> Any:
+    def _instance_at(self, numbers: Int64s, orders: Int64s, linked: Bools) -> Int64s:
         """The life that each inode number meant at that time, -1 when none is known.
 
         Args:
@@ -225,10 +228,8 @@ class NameHistory:
             return np.full(len(numbers), -1)
         row = history.rows_at(numbers, orders)
         by_number = states.table.number[history.by_inode]
-        first = np.searchsorted(by_number, numbers)
-        exists = first < len(by_number)
-        exists[exists] = by_number[first[exists]] == numbers[exists]
-        earliest = history.by_inode[np.where(exists, first, 0)]
+        first = SortedIndex(by_number).rows(numbers)
+        exists, earliest = first != NO_ROW, history.by_inode[first]
         older = states.table.crtime[earliest] <= self._commit_times(orders, known_by=True)
         row = np.where((row < 0) & exists & older, earliest, row)
         life = np.where(row >= 0, states.life[row], -1)
@@ -236,7 +237,7 @@ class NameHistory:
         dead = (states.table.links_count[row] == 0) & (states.tid[row] < orders + linked)
         return np.where((row >= 0) & dead & (orders != TID_BEFORE_LOG), -1, life)
 
-    def _journal_gap_behind(self, numbers: Any, orders: Any) -> Any:
+    def _journal_gap_behind(self, numbers: Int64s, orders: Int64s) -> Bools:
         """Per inode number (bool): at that time another life may have had it than is known.
 
         The log lacks transactions since its last state before that, and does not show the same
@@ -250,13 +251,14 @@ class NameHistory:
         return lost & ~(goes_on[rows] & (orders < self.history.gaps.restarted_at))
 
     @cached_property
-    def _only_instance(self) -> Any:
+    def _only_instance(self) -> Bools:
         """Per life (bool): no other one of its number is known."""
         number = self.history.number
         same = np.append(False, number[1:] == number[:-1])
-        return ~(same | np.append(same[1:], False))
+        only: Bools = ~(same | np.append(same[1:], False))
+        return only
 
-    def _commit_times(self, orders: Any, known_by: bool = False) -> Any:
+    def _commit_times(self, orders: Int64s, known_by: bool = False) -> Int64s:
         """When the transactions were committed, ns; the far future where that is not known.
 
         With `known_by` a transaction in the log without a commit block has the time of the commit
@@ -296,20 +298,20 @@ class NameHistory:
         return dict(zip(self.history.number[lives].tolist(), lives.tolist(), strict=True))
 
     @cached_property
-    def _row_ends(self) -> Any:
+    def _row_ends(self) -> Rows:
         """Per life: one past its last row in `name_table`."""
         return np.searchsorted(
             self.name_table.instance, np.arange(self.history.instance_count), side="right"
         )
 
-    def last_name_rows(self, lives: Any) -> Any:
+    def last_name_rows(self, lives: Int64s) -> Rows:
         """Row in `name_table` of the last name of each life, -1 where none is known."""
         end = self._row_ends[lives]
         if not len(self.name_table.instance):
             return np.full(len(lives), -1)
         return np.where((end > 0) & (self.name_table.instance[end - 1] == lives), end - 1, -1)
 
-    def paths_at_removal(self, rows: Any, deaths: Any) -> list[bytes | None]:
+    def paths_at_removal(self, rows: Int64s, deaths: Int64s) -> list[bytes | None]:
         """The full paths that rows of `name_table` stood for when their bearers were removed.
 
         Where the log lacks transactions before a removal, the path is that of the time when
@@ -337,7 +339,7 @@ class NameHistory:
             for folder, row in zip(folders, rows.tolist(), strict=True)
         ]
 
-    def places(self, rows: Any, deaths: Any) -> list[DirectoryPlace | None]:
+    def places(self, rows: Int64s, deaths: Int64s) -> list[DirectoryPlace | None]:
         """As `paths_at_removal`, with what each path rests on.
 
         A removed entry does not tell when it went: that is taken to be the time (ns) at which its
@@ -412,7 +414,7 @@ class NameHistory:
         return LiveFolders(self.history.fs, self._live_folders)
 
     @cached_property
-    def _left(self) -> Any:
+    def _left(self) -> Int64s:
         """Per live directory: the latest time (ns) at which it, or one above it, left a place.
 
         Removed entries tell of such a place, and names in the log; it was left by the last change
@@ -438,7 +440,7 @@ class NameHistory:
                 result[row[at]] = max(int(result[row[at]]), int(until[at]))
         return self.live.highest(result)
 
-    def _directory_removed(self, folders: Any) -> Any:
+    def _directory_removed(self, folders: Int64s) -> Int64s:
         """Order at which the last name of each directory went, TID_ON_DISK where none is known."""
         rows = np.where(folders < 0, -1, self.last_name_rows(np.maximum(folders, 0)))
         return np.where(
@@ -504,7 +506,7 @@ class NameHistory:
         Transactions that the log lacks may have moved it; that sets its ctime and that of the
         directory above (kernel fs/ext4/namei.c, `ext4_rename`).
         """
-        if not self.history.gaps.any_lost_between(when, TID_ON_DISK):
+        if not self.history.gaps.any_lost_between(when, int(TID_ON_DISK)):
             return True
         orders, times = self.history.beginnings.known, self.history.beginnings.times
         place = int(np.searchsorted(orders, when, side="right")) - 1

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.lookup import SortedIndex
+from ext4kit.arrays.types import Int64s, Rows
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.units import NANOSECONDS
@@ -73,11 +73,11 @@ class LiveFolders:
         self.moved, self.newest = self.highest(own), self.highest(self.created)
         self._paths = {ROOT: b""}
 
-    def rows(self, numbers: Any) -> Any:
+    def rows(self, numbers: Int64s) -> Rows:
         """The row of each number, -1 for none."""
         return SortedIndex(self.number).rows(numbers)
 
-    def highest(self, values: Any) -> Any:
+    def highest(self, values: Int64s) -> Int64s:
         """Per directory: the highest value of it and those above; FOREVER where these go round."""
         best, parent = values.copy(), np.maximum(self._parent, 0)
         for _ in range(DEEPEST):

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.grouping import ends_group, starts_group
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Int64s
+from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.history.entry_intervals import SLACK_ENTRY, EntryIntervals
 from ext4kit.history.first_lives import are_first, created
 from ext4kit.history.history import History
@@ -66,7 +65,7 @@ def distinct(found: EntryIntervals) -> Removed:
 
 
 def bound(
-    history: History, entries: Removed, life: Any, reborn: Any, fits: Any, until: Any
+    history: History, entries: Removed, life: Int64s, reborn: Bools, fits: Bools, until: Int64s
 ) -> Removed:
     """The entries with the lives that they name.
 
@@ -96,7 +95,7 @@ def bound(
     return replace(entries, life=life, bond=_without_several(life, bond))
 
 
-def _without_several(life: Any, bond: Any) -> Any:
+def _without_several(life: Int64s, bond: Int64s) -> Int64s:
     """`bond`, with SEVERAL for the entries of lives that several ones name."""
     named = np.flatnonzero(bond == Bond.NAMED)
     _, place, count = np.unique(life[named], return_inverse=True, return_counts=True)
@@ -104,7 +103,7 @@ def _without_several(life: Any, bond: Any) -> Any:
     return bond
 
 
-def folder_times(history: History, directory: Any) -> tuple[Any, Any]:
+def folder_times(history: History, directory: Int64s) -> tuple[Int64s, Int64s]:
     """(last change, creation) of directories, ns; lives, or minus numbers of live directories."""
     life = np.maximum(directory, 0)
     alive = (directory < 0) | np.append(history.is_allocated, True)[life]
@@ -116,6 +115,6 @@ def folder_times(history: History, directory: Any) -> tuple[Any, Any]:
     return touched, made
 
 
-def changed(history: History) -> Any:
+def changed(history: History) -> Int64s:
     """Per life: ctime (ns) of its last state; of a deleted one when it was freed or unlinked."""
     return history.states.table.ctime[history.last_rows]

@@ -7,13 +7,12 @@ They never gave a block away, so the blocks that each has are kept and its state
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.grouping import distinct
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Int64s
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows, UInt32s
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.geometry import group_and_slot
 from ext4kit.parsers.inode import InodeFlags, InodeTable
@@ -33,7 +32,9 @@ class OwnedRuns(Table):
     inode: Int64s
 
 
-def split_stable(fs: FileSystem, table: InodeTable, logged: Any = None) -> tuple[Any, OwnedRuns]:
+def split_stable(
+    fs: FileSystem, table: InodeTable, logged: Int64s | None = None
+) -> tuple[Bools, OwnedRuns]:
     """Tell the states of settled inodes from those that matter.
 
     Args:
@@ -59,7 +60,7 @@ def split_stable(fs: FileSystem, table: InodeTable, logged: Any = None) -> tuple
     return settled[place], holdings
 
 
-def _has_fixed_map(fs: FileSystem, disk: InodeTable) -> Any:
+def _has_fixed_map(fs: FileSystem, disk: InodeTable) -> Bools:
     """Live, no directory, and mapped by nothing but its own i_block."""
     by_extents = (disk.flags & int(InodeFlags.EXTENTS)) != 0
     words = _map_words(disk.i_block)
@@ -69,12 +70,13 @@ def _has_fixed_map(fs: FileSystem, disk: InodeTable) -> Any:
     per_block = fs.superblock.block_size // fs.superblock.inode_size
     block = group * fs.superblock.inodes_per_group + slot // per_block
     inner = (block != block[:1]) & (block != block[-1:])
-    return alive & inner & ~deep & ~disk.is_dir
+    fixed: Bools = alive & inner & ~deep & ~disk.is_dir
+    return fixed
 
 
-def _matches_disk(table: InodeTable, disk: InodeTable, place: Any) -> Any:
+def _matches_disk(table: InodeTable, disk: InodeTable, place: Rows) -> Bools:
     """Per state (bool): alive, of the same life and kind as on disk, its map the same or empty."""
-    same = (_map_words(table.i_block) == _map_words(disk.i_block)[place]).all(axis=1)
+    same: Bools = (_map_words(table.i_block) == _map_words(disk.i_block)[place]).all(axis=1)
     others = np.flatnonzero(~same)
     same[others] = _map_is_empty(table.flags[others], table.i_block[others])
     same &= table.links_count > 0
@@ -87,12 +89,12 @@ def _matches_disk(table: InodeTable, disk: InodeTable, place: Any) -> Any:
     return same
 
 
-def _map_words(i_block: Any) -> Any:
+def _map_words(i_block: Bytes2D) -> UInt32s:
     """Each i_block as 15 numbers, which are compared sooner than its bytes are."""
     return i_block.view("<u4")
 
 
-def _map_is_empty(flags: Any, i_block: Any) -> Any:
+def _map_is_empty(flags: Int64s, i_block: Bytes2D) -> Bools:
     """Per state (bool): its map has no entry yet, as before the first data were written."""
     by_extents = (flags & int(InodeFlags.EXTENTS)) != 0
     words = _map_words(i_block)

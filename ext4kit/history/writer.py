@@ -19,11 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.grouping import expand
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s
 from ext4kit.errors import AccessError
 from ext4kit.filesystem import FileSystem
 from ext4kit.history.journal_gaps import UNMOUNT_STEP
@@ -186,7 +186,7 @@ class _Found:
                 break
         self.files: list[InodeTable] = tables
 
-    def column(self, name: str) -> Any:
+    def column(self, name: str) -> Int64s:
         """A column of all files."""
         return np.concatenate([np.zeros(0, np.int64), *(getattr(one, name) for one in self.files)])
 
@@ -212,7 +212,7 @@ class _Found:
                 told[:] = told[0] + some.sum(), max(told[1], int(changed[some].max()))
 
 
-def _removed(data: Any, entries: EntryTable) -> tuple[Any, Any]:
+def _removed(data: Bytes2D, entries: EntryTable) -> tuple[Int64s, Bools]:
     """(row of the block, whether it is cleared) of each gap that a removed entry left.
 
     Only gaps between two entries: behind the last one there may never have been any, and when
@@ -277,7 +277,7 @@ def _of_log(log: Log | None) -> Iterator[Sign]:
         )
 
 
-def _latest(times: Any) -> int | None:
+def _latest(times: Int64s) -> int | None:
     latest = int(times.max(initial=-1))
     return None if latest < 0 else latest
 

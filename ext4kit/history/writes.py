@@ -7,7 +7,6 @@ Since Linux 6.1 ext4 counts changes of a file in `i_version`. Source: kernel fs/
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -44,7 +43,7 @@ class Writes:
         return cls(*(np.unique(np.concatenate(column)) for column in columns))
 
 
-def find_writes(table: InodeTable, tid: Any, known: Transactions) -> Writes:
+def find_writes(table: InodeTable, tid: Int64s, known: Transactions) -> Writes:
     """The writes that inode states of one piece of the log show.
 
     Args:
@@ -76,7 +75,7 @@ def find_writes(table: InodeTable, tid: Any, known: Transactions) -> Writes:
     return Writes(*(np.unique(tid[rows]) for rows in chosen))
 
 
-def _begun(tid: Any, known: Transactions) -> Any:
+def _begun(tid: Int64s, known: Transactions) -> Int64s:
     """Times (ns) before which each transaction was not open: it follows a commit, or is short."""
     row = known.row_of(tid)
     own, before = known.commit_time_ns[row], known.commit_time_ns[np.maximum(row - 1, 0)]
