@@ -18,6 +18,7 @@ Float32s = npt.NDArray[np.float32]
 Rows = npt.NDArray[np.intp]  # row numbers of a table
 Bools = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.int8]  # values of an enumeration
+Strings = npt.NDArray[np.str_]
 Bytes2D = npt.NDArray[np.uint8]  # (n, bytes of each)
 Keys = npt.NDArray[
     np.int64 | np.int32 | np.int8 | np.uint64 | np.uint32 | np.uint16 | np.uint8 | np.bool_

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
-from ext4kit.matching.hmm import FileStates, NeighbourFiles, Observations, Posteriors
+from ext4kit.arrays.types import Bools, Float64s, Int64s, Rows
+from ext4kit.matching.hmm import FileStates, Mentions, NeighbourFiles, Observations, Posteriors
 from ext4kit.matching.transitions import NOTHING, Adjacency
 from ext4kit.parsers.inode import InodeFlags
 from ext4kit.recovery.attribution import BlockAttribution
@@ -30,10 +30,8 @@ FILES_PER_PART = 2000  # files at a time, where that is too many
 CREATION_WINDOW = 150  # files made before one that has a name, and after it, are looked at then
 _EXTENT_STARTS = [6, 9, 12]  # words of i_block: ee_block of the second extent and of those behind
 
-MentionRatios = dict[int, tuple[Any, Any]]
 
-
-def no_later_instance(blocks: BlockAttribution, rows: Any) -> Any:
+def no_later_instance(blocks: BlockAttribution, rows: Int64s) -> Bools:
     """Per state (bool) of a freed inode without a map: none of them was made after it went.
 
     Such a one may have had its blocks since, and so may others between two bearers of its
@@ -46,7 +44,8 @@ def no_later_instance(blocks: BlockAttribution, rows: Any) -> Any:
     newest = np.zeros(len(known), np.int64)
     np.maximum.at(newest, bearer, table.crtime)
     made = np.maximum(newest[bearer[rows]], table.crtime[rows].max(initial=0))
-    return made <= table.ctime[last]
+    none: Bools = made <= table.ctime[last]
+    return none
 
 
 class MatchingProblem:
@@ -67,8 +66,8 @@ class MatchingProblem:
         contents: CarvedContents,
         known: PlacedFiles,
         names: Sequence[KnownName | None],
-        places: Any,
-        rows: Any,
+        places: Int64s,
+        rows: Int64s,
     ) -> None:
         self.blocks, self.contents, self.places, self.rows = blocks, contents, places, rows
         self.table = blocks.history.states.table.take(blocks.candidates.state_row[places])
@@ -85,7 +84,7 @@ class MatchingProblem:
         known_runs = first, end, made, folder[runs.owner]
         self.link, self.front, self.behind = neighbours_of(lying, known_runs)
 
-    def absence_probability(self, some: Any, contents: int) -> Any:
+    def absence_probability(self, some: Int64s, contents: int) -> Float64s:
         """How likely the content of each of some files is not there."""
         usual = (len(some) - contents) / len(some)
         table = self.table.take(some)
@@ -100,7 +99,7 @@ class MatchingProblem:
         return np.where(mapped & words.any(axis=1), P_ABSENT_FRAGMENTED, absent)
 
 
-def split_problem(scene: MatchingProblem) -> Iterator[tuple[Any, Any]]:
+def split_problem(scene: MatchingProblem) -> Iterator[tuple[Rows, Rows]]:
     """(files, contents) rows that are thought of together.
 
     Where all are too many, only what was made around files that have a name.
@@ -122,7 +121,7 @@ def split_problem(scene: MatchingProblem) -> Iterator[tuple[Any, Any]]:
             yield some, lying
 
 
-def near(marked: Any, distance: int) -> Any:
+def near(marked: Bools, distance: int) -> Bools:
     """Bool: one that is marked is among so many before or after."""
     sums = np.append(0, np.cumsum(marked))
     every = np.arange(len(marked))
@@ -130,7 +129,9 @@ def near(marked: Any, distance: int) -> Any:
     return sums[high] > sums[low]
 
 
-def observations_of(scene: MatchingProblem, some: Any, contents: Any, likes: Any) -> Observations:
+def observations_of(
+    scene: MatchingProblem, some: Int64s, contents: Int64s, likes: Int64s
+) -> Observations:
     """Contents with the known files beside them."""
     strange = np.full(len(contents), max(P_UNASSIGNED_MIN, 1 - len(some) / len(contents)))
     front = _neighbour_subset(scene.front, some, contents)
@@ -146,7 +147,7 @@ class JointProblem:
     There a known file tells more of the next content than the last content does.
     """
 
-    def __init__(self, scene: MatchingProblem, some: Any, contents: Any) -> None:
+    def __init__(self, scene: MatchingProblem, some: Int64s, contents: Int64s) -> None:
         self._files, self._contents = len(some), len(contents)
         first, end, made, owner = scene.runs
         near = (made >= some[0] - CREATION_WINDOW) & (made <= some[-1] + CREATION_WINDOW)
@@ -167,8 +168,8 @@ class JointProblem:
         return len(self._made) * len(self._order) <= MAX_PAIRS
 
     def with_known_runs(
-        self, files: FileStates, likes: Any, spoken: MentionRatios, strange: float
-    ) -> tuple[Observations, FileStates, MentionRatios]:
+        self, files: FileStates, likes: Int64s, spoken: Mentions, strange: float
+    ) -> tuple[Observations, FileStates, Mentions]:
         """All of it as `align` takes it."""
         others, runs = len(self._made) - self._files, len(self._owner)
         none = np.zeros(others, np.int64)
@@ -192,7 +193,7 @@ class JointProblem:
         told = {int(place[at]): (state[who], much) for at, (who, much) in spoken.items()}
         return lying, every, told
 
-    def has_known_neighbours(self, aligned: Posteriors) -> Any:
+    def has_known_neighbours(self, aligned: Posteriors) -> Bools:
         """Bool per content: what lies in front and behind is known, or as good as known."""
         likely = np.zeros(len(self._order) + 2)
         np.maximum.at(likely, aligned.observation + 1, aligned.probability)
@@ -212,7 +213,7 @@ class JointProblem:
         return Posteriors(*columns, claimed[: self._files], aligned.backward_share)
 
 
-def _neighbour_subset(side: NeighbourFiles, some: Any, contents: Any) -> NeighbourFiles:
+def _neighbour_subset(side: NeighbourFiles, some: Int64s, contents: Int64s) -> NeighbourFiles:
     """Known files beside some contents, as some of the files are counted."""
     made = side.rank[contents]
     there = made != NOTHING

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain
 
 import numpy as np
 
@@ -89,25 +89,20 @@ def scan_unallocated(
     if sources - {SearchSource.JOURNAL}:
         count_mapped_as_used(history.fs)
     space, superblock = UnallocatedSpace(history), history.fs.superblock
-    scanners: dict[str, Scanner[Any]] = {}
+    looks: list[Scanner[MetadataBlocks | Int64s | tuple[Int64s, Int64s] | BlockFeatures | None]]
+    looks, features = [], None
     if SearchSource.BLOCKS in sources:
-        scanners["metadata"] = metadata_scanner(superblock)
-        scanners["ends"] = data_end_scanner
-        scanners["pointers"] = indirect_scanner(superblock)
+        looks += [metadata_scanner(superblock), indirect_scanner(superblock), data_end_scanner]
     if SearchSource.RUNS in sources:
-        scanners["features"] = feature_scanner
-    seen = list(scan(space, list(scanners.values()), progress)) if scanners else []
-    found = dict(zip(scanners, zip(*seen, strict=True), strict=False))
-    features = None
+        looks.append(feature_scanner)
+    seen = list(chain.from_iterable(scan(space, looks, progress))) if looks else []
     if SearchSource.RUNS in sources:
-        features = BlockFeatures.concat(
-            [part for part in found.get("features", ()) if part is not None]
-        )
+        features = BlockFeatures.concat([one for one in seen if isinstance(one, BlockFeatures)])
     return UnallocatedScan(
         space,
-        MetadataBlocks.concat(list(found.get("metadata", ()))),
-        np.concatenate([np.zeros(0, np.int64), *found.get("pointers", ())]),
-        [part for part in found.get("ends", ()) if part is not None],
+        MetadataBlocks.concat([one for one in seen if isinstance(one, MetadataBlocks)]),
+        np.concatenate([np.zeros(0, np.int64), *(x for x in seen if isinstance(x, np.ndarray))]),
+        [one for one in seen if isinstance(one, tuple)],
         features,
     )
 

@@ -8,14 +8,12 @@ tree, and maps put together from what free space still holds.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ext4kit.arrays.intervals import overlap_pairs
 from ext4kit.arrays.lookup import SortedIndex, values_at
-from ext4kit.arrays.types import Bools, Int64s, Rows
+from ext4kit.arrays.types import NO_ROW, Bools, Bytes2D, Int64s, Rows, Strings
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import BlockMaps, Runs
 from ext4kit.history.history import TID_NONE, TID_ON_DISK, History
@@ -26,7 +24,6 @@ from ext4kit.recovery.maps.rebuilt import RebuiltMaps
 from ext4kit.units import NANOSECONDS
 
 JOURNAL, INODE_TABLE, STALE_INDEX, NO_MAP = "journal", "inode table", "stale index", "none"
-NO_ROW = -1
 BLOCKS_AT_ONCE = 4096
 
 
@@ -45,7 +42,7 @@ class Candidates:
     """
 
     state_row: Rows
-    map_source: npt.NDArray[np.str_]
+    map_source: Strings
     freed_tid: Int64s
     superseded: Bools
     runs: Runs
@@ -89,7 +86,7 @@ def select_candidates(
     return _concat(parts)
 
 
-def _from_states(history: History, rows: Any, superseded: bool) -> Candidates:
+def _from_states(history: History, rows: Int64s, superseded: bool) -> Candidates:
     maps = history.map_states(rows)
     states = history.states
     source = np.where(states.tid[rows] == TID_ON_DISK, INODE_TABLE, JOURNAL)
@@ -105,7 +102,7 @@ def _from_states(history: History, rows: Any, superseded: bool) -> Candidates:
     )
 
 
-def _freed_tids(history: History, rows: Any) -> Any:
+def _freed_tids(history: History, rows: Int64s) -> Int64s:
     """When each state ended. One on disk holds its blocks still if its inode is in use."""
     order, following = history.states.tid[rows], history.next_tid[rows]
     held = history.fs.bitmaps.inodes_in_use(history.states.table.number[rows])
@@ -113,7 +110,7 @@ def _freed_tids(history: History, rows: Any) -> Any:
     return np.where((order == TID_ON_DISK) & held, TID_NONE, ended)
 
 
-def _freed_tids_by_dtime(history: History, rows: Any) -> Any:
+def _freed_tids_by_dtime(history: History, rows: Int64s) -> Int64s:
     """First tid committed at or after each state's deletion time, TID_ON_DISK for none."""
     if history.log is None:
         return np.full(len(rows), TID_ON_DISK)
@@ -129,7 +126,7 @@ def _freed_tids_by_dtime(history: History, rows: Any) -> Any:
 
 
 def _without_content_state(
-    history: History, lives: Any, found: RebuiltMaps | None
+    history: History, lives: Int64s, found: RebuiltMaps | None
 ) -> list[Candidates]:
     """Lives of which no whole state is known: by their stale index entries, a map, or nothing."""
     rows = np.searchsorted(history.states.life, lives, side="right") - 1
@@ -152,7 +149,7 @@ def _without_content_state(
     return parts
 
 
-def _rebuilt_rows(lives: Any, found: RebuiltMaps | None) -> Any:
+def _rebuilt_rows(lives: Int64s, found: RebuiltMaps | None) -> Rows:
     """Row of the first map of each life in `found`, NO_ROW where there is none."""
     if found is None or not len(found):
         return np.full(len(lives), NO_ROW)
@@ -160,7 +157,9 @@ def _rebuilt_rows(lives: Any, found: RebuiltMaps | None) -> Any:
     return values_at(first, SortedIndex(known).rows(lives))
 
 
-def _from_rebuilt_maps(history: History, rows: Any, found: RebuiltMaps, place: Any) -> Candidates:
+def _from_rebuilt_maps(
+    history: History, rows: Int64s, found: RebuiltMaps, place: Rows
+) -> Candidates:
     """Candidates whose blocks a found map tells."""
     order = np.argsort(place)
     chosen = np.zeros(len(found), bool)
@@ -171,7 +170,7 @@ def _from_rebuilt_maps(history: History, rows: Any, found: RebuiltMaps, place: A
     return replace(part, map_source=maps.source, rebuilt_row=place[order])
 
 
-def _from_final_states(history: History, rows: Any, source: str, maps: BlockMaps) -> Candidates:
+def _from_final_states(history: History, rows: Int64s, source: str, maps: BlockMaps) -> Candidates:
     """Candidates in their last state, which does not describe their content."""
     return Candidates(
         rows,
@@ -185,7 +184,7 @@ def _from_final_states(history: History, rows: Any, source: str, maps: BlockMaps
     )
 
 
-def _stale_roots(history: History, rows: Any) -> tuple[Any, Any]:
+def _stale_roots(history: History, rows: Int64s) -> tuple[Bytes2D, Bools]:
     """Extent roots rebuilt from what a deletion leaves behind `eh_entries = 0`.
 
     Removal takes index entries away from the last to the first and clears none of them; the
@@ -215,7 +214,7 @@ def _stale_roots(history: History, rows: Any) -> tuple[Any, Any]:
     return roots, found
 
 
-def read_node_headers(fs: FileSystem, blocks: Any) -> tuple[Any, Any]:
+def read_node_headers(fs: FileSystem, blocks: Int64s) -> tuple[Bools, Int64s]:
     """(bool: a node with entries lies there, its depth) of each block."""
     fits, depths = np.zeros(len(blocks), bool), np.zeros(len(blocks), np.int64)
     for start in range(0, len(blocks), BLOCKS_AT_ONCE):
@@ -226,7 +225,7 @@ def read_node_headers(fs: FileSystem, blocks: Any) -> tuple[Any, Any]:
     return fits, depths
 
 
-def _earlier_version_rows(history: History) -> Any:
+def _earlier_version_rows(history: History) -> Rows:
     """Whole states of regular files that the life's next state does not contain.
 
     A state that only grew lies in the next one: it has no block and no byte that went, unless
@@ -247,10 +246,12 @@ def _earlier_version_rows(history: History) -> Any:
     shared = np.bincount(before.owner[mine], end - start, len(earlier))
     total = np.bincount(before.owner, before.length, len(earlier))
     shrunk = states.table.size[earlier] > states.table.size[later]
-    return earlier[(shared < total) | shrunk | _overwritten_in_journal(history, before, later)]
+    gone = (shared < total) | shrunk | _overwritten_in_journal(history, before, later)
+    found: Rows = earlier[gone]
+    return found
 
 
-def _overwritten_in_journal(history: History, runs: Runs, later: Any) -> Any:
+def _overwritten_in_journal(history: History, runs: Runs, later: Rows) -> Bools:
     """Per row of `later` (bool): the log has bytes of the runs' blocks from when it came about."""
     found, copies = np.zeros(len(later), bool), history.copies
     if copies is None:
@@ -271,7 +272,7 @@ def _overwritten_in_journal(history: History, runs: Runs, later: Any) -> Any:
     return found
 
 
-def _copies_differ(copies: BlockHistory, copy: Any, at: Any, end: Any) -> Any:
+def _copies_differ(copies: BlockHistory, copy: Rows, at: Int64s, end: Int64s) -> Bools:
     """Per copy of a block (bool): the bytes up to `end` are others than in its copy as of `at`."""
     older = copies.newest_copies(copies.blocks[copy], at)
     differ = np.zeros(len(copy), bool)

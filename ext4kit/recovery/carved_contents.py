@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ext4kit import reasons
 from ext4kit.arrays.intervals import Intervals, overlap_pairs
+from ext4kit.arrays.types import Bools, Int64s, Strings
 from ext4kit.carving import carve, format_sizes
 from ext4kit.carving.result import CarvedFiles
 from ext4kit.errors import AccessError
@@ -44,14 +44,14 @@ class CarvedContents:
         reader: where their bytes are read.
     """
 
-    first_block: Any
-    end_block: Any
-    size: Any
-    signature: Any
-    is_reliable: Any
-    is_fragment: Any
-    end_proven: Any
-    map_source: Any
+    first_block: Int64s
+    end_block: Int64s
+    size: Int64s
+    signature: Int64s
+    is_reliable: Bools
+    is_fragment: Bools
+    end_proven: Bools
+    map_source: Strings
     runs: Runs
     reader: BlockReader
 
@@ -139,10 +139,10 @@ def _to_contents(space: UnallocatedSpace, found: CarvedFiles, name: str) -> Carv
 def _make(
     blocks: BlockReader,
     runs: Runs,
-    size: Any,
-    signature: Any,
-    standing: tuple[Any, Any, Any],
-    source: Any,
+    size: Int64s,
+    signature: Int64s,
+    standing: tuple[Bools, Bools, Bools],
+    source: Strings,
 ) -> CarvedContents:
     """Contents of which `standing` is (sure, fragment, proven)."""
     first, end = np.full(len(size), np.iinfo(np.int64).max), np.zeros(len(size), np.int64)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ext4kit.arrays.intervals import Intervals, common_parts
-from ext4kit.arrays.types import Int64s
+from ext4kit.arrays.types import NO_ROW, Int64s
 from ext4kit.errors import AccessError, CorruptError
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import Runs
@@ -18,7 +18,7 @@ from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.filesystem.content import Content
 from ext4kit.history import History
 from ext4kit.parsers.inode import Inode
-from ext4kit.recovery.candidates import NO_ROW, STALE_INDEX, Candidates
+from ext4kit.recovery.candidates import STALE_INDEX, Candidates
 from ext4kit.recovery.intervals import subtract_parts
 from ext4kit.recovery.maps.ends import sizes_to_last_nonzero
 from ext4kit.recovery.maps.rebuilt import RebuiltMaps

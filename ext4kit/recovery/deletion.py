@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from ext4kit.history.history import History
+from ext4kit.arrays.types import NO_ROW, Int64s, Rows
+from ext4kit.history.history import TID_NONE, History
 from ext4kit.parsers.inode import Inode
 from ext4kit.recovery.candidates import Candidates
 from ext4kit.recovery.model import TransactionTime
 from ext4kit.units import NANOSECONDS
-
-NO_ROW = -1  # no such state, and the order of no transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +51,8 @@ def find_deletion_facts(history: History, found: Candidates) -> DeletionFacts:
     return DeletionFacts(
         _complete_owners(history, row, linked),
         states.tid[row].tolist(),
-        np.where(shown >= 0, states.tid[shown], NO_ROW).tolist(),
-        np.where(shown >= 0, history.next_tid[shown], NO_ROW).tolist(),
+        np.where(shown >= 0, states.tid[shown], TID_NONE).tolist(),
+        np.where(shown >= 0, history.next_tid[shown], TID_NONE).tolist(),
         [moment or None for moment in dtime.tolist()],
         [time if at >= 0 else None for time, at in zip(mtime, dead.tolist(), strict=True)],
     )
@@ -70,14 +68,14 @@ def transaction_times(history: History) -> dict[int, TransactionTime]:
     }
 
 
-def _last_linked_rows(history: History) -> Any:
+def _last_linked_rows(history: History) -> Rows:
     """Per state: row of its life's last linked state up to it, NO_ROW where there is none."""
     states = history.states
     last = np.maximum.accumulate(np.where(states.is_linked, np.arange(len(states)), NO_ROW))
     return np.where(states.life[last] == states.life, last, NO_ROW)
 
 
-def _freed_rows(history: History, row: Any) -> Any:
+def _freed_rows(history: History, row: Int64s) -> Rows:
     """Row of the last state of each life when that shows it freed, else NO_ROW."""
     states = history.states
     last = np.searchsorted(states.life, states.life[row], side="right") - 1
@@ -85,7 +83,7 @@ def _freed_rows(history: History, row: Any) -> Any:
     return np.where(freed, last, NO_ROW)
 
 
-def _complete_owners(history: History, row: Any, linked: Any) -> list[Inode]:
+def _complete_owners(history: History, row: Int64s, linked: Rows) -> list[Inode]:
     """The states' inodes, with owner and group whole.
 
     Freeing an inode clears the high 16 bits of both (kernel ext4_do_update_inode); the last

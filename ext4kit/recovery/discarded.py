@@ -12,12 +12,12 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.intervals import common_parts, split
+from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.carving import BlockFeatures
 from ext4kit.errors import AccessError, CorruptError, RequestError
 from ext4kit.filesystem import FileSystem
@@ -123,7 +123,7 @@ def _zeros(fs: FileSystem, parts: Runs) -> Runs:
     return merge_adjacent(Runs.stacked([(part, 0) for part in found]))
 
 
-def _are_zeros(fs: FileSystem, blocks: Any) -> Any:
+def _are_zeros(fs: FileSystem, blocks: Int64s) -> Bools:
     """Per block (bool): it is readable and all zeros."""
     found = np.zeros(len(blocks), bool)
     for at in range(0, len(blocks), BLOCKS_AT_ONCE):
@@ -133,7 +133,7 @@ def _are_zeros(fs: FileSystem, blocks: Any) -> Any:
     return found
 
 
-def _reach_beyond(fs: FileSystem, runs: Runs, zeros: Runs) -> Any:
+def _reach_beyond(fs: FileSystem, runs: Runs, zeros: Runs) -> Bools:
     """Per piece (bool): it is long, lies at an edge of its run, and the next block is zeros too."""
     found = np.zeros(len(zeros), bool)
     long = zeros.length * fs.superblock.block_size >= LONG
@@ -145,7 +145,7 @@ def _reach_beyond(fs: FileSystem, runs: Runs, zeros: Runs) -> Any:
     return found
 
 
-def _fill_units(fs: FileSystem, runs: Runs, zeros: Runs) -> Any:
+def _fill_units(fs: FileSystem, runs: Runs, zeros: Runs) -> Bools:
     """Per piece (bool): a unit of the disk that it lies in is all zeros.
 
     Blocks of the unit that are in use now may have been written after a discard.
@@ -173,11 +173,12 @@ def _fill_units(fs: FileSystem, runs: Runs, zeros: Runs) -> Any:
     return found
 
 
-def _are_clear(fs: FileSystem, start: Any, end: Any) -> Any:
+def _are_clear(fs: FileSystem, start: Int64s, end: Int64s) -> Bools:
     """Per range of blocks (bool): each block of it is all zeros, in use now or beyond the end."""
     start, end = np.maximum(start, 0), np.minimum(end, fs.blocks.blocks_count)
     row, position = expand(end - start)
     blocks = start[row] + position
     clear = fs.bitmaps.blocks_in_use(blocks)
     clear[~clear] = _are_zeros(fs, blocks[~clear])
-    return np.bincount(row[~clear], minlength=len(start)) == 0
+    found: Bools = np.bincount(row[~clear], minlength=len(start)) == 0
+    return found

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.lookup import SortedIndex
+from ext4kit.arrays.types import NO_ROW, Int64s
 from ext4kit.filesystem import FileSystem
 from ext4kit.matching.transitions import NOTHING
 from ext4kit.recovery.names import KnownName
@@ -30,13 +31,13 @@ class DirectoryIds:
                 self._numbers.setdefault(path, len(self._numbers))
         self.of_files = self._assign_ids(paths)
 
-    def _assign_ids(self, paths: Sequence[bytes | None]) -> Any:
+    def _assign_ids(self, paths: Sequence[bytes | None]) -> Int64s:
         known = self._numbers
         return np.array([NOTHING if one is None else known.get(one, NOTHING) for one in paths], int)
 
     def of_known_files(
-        self, fs: FileSystem, number: Any, candidate: Any, names: Sequence[KnownName | None]
-    ) -> Any:
+        self, fs: FileSystem, number: Int64s, candidate: Int64s, names: Sequence[KnownName | None]
+    ) -> Int64s:
         """The same of other files; NOTHING for folders that none of those asked for is in.
 
         Args:
@@ -54,12 +55,10 @@ class DirectoryIds:
         folder = self._assign_ids(tree.folders)[tree.folder]
         entries = np.flatnonzero(folder != NOTHING)
         entries = entries[np.argsort(tree.inode[entries], kind="stable")]
-        numbers = tree.inode[entries]
         living = np.flatnonzero(candidate == NOTHING)
-        if len(numbers):
-            at = np.minimum(np.searchsorted(numbers, number[living]), len(numbers) - 1)
-            there = numbers[at] == number[living]
-            found[living[there]] = folder[entries[at[there]]]
+        row = SortedIndex(tree.inode[entries]).rows(number[living])
+        there = row != NO_ROW
+        found[living[there]] = folder[entries[row[there]]]
         return found
 
 

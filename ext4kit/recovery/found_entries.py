@@ -8,14 +8,13 @@ alone fits in type and time.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.grouping import expand, starts_group
 from ext4kit.arrays.lookup import SortedIndex
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Int64s
+from ext4kit.arrays.types import Bools, Int64s, Rows
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.history import History
 from ext4kit.history.beginnings import CLOCK_RESOLUTION
@@ -51,7 +50,7 @@ class FoundEntries(Table):
 
 
 def find_directory_entries(
-    space: UnallocatedSpace, structures: MetadataBlocks, owners: SeedIndex, wanted: Any
+    space: UnallocatedSpace, structures: MetadataBlocks, owners: SeedIndex, wanted: Bools
 ) -> FoundEntries:
     """The entries of all directory blocks that were found and whose owner is known.
 
@@ -109,7 +108,7 @@ class InodeInstances(Table):
         return cls(begin, end, table.mode[last] >> 12)
 
 
-def assign_entries(history: History, found: FoundEntries) -> tuple[Any, Any]:
+def assign_entries(history: History, found: FoundEntries) -> tuple[Rows, Rows]:
     """Which entry is whose last name.
 
     An entry belongs to a life of the number that it names when the type is right and the
@@ -134,17 +133,18 @@ def assign_entries(history: History, found: FoundEntries) -> tuple[Any, Any]:
     return life[kept], entry[kept]
 
 
-def _differs(one: FoundEntries, other: FoundEntries) -> Any:
+def _differs(one: FoundEntries, other: FoundEntries) -> Bools:
     """Per row (bool): not the same name in the same directory."""
     names = zip(one.name.tolist(), other.name.tolist(), strict=True)
     differs = np.array([mine != theirs for mine, theirs in names], bool)
     differs |= one.directory != other.directory
-    return differs | (one.generation != other.generation)
+    differs |= one.generation != other.generation
+    return differs
 
 
 def _possible_instances(
     history: History, found: FoundEntries, lives: InodeInstances
-) -> tuple[Any, Any]:
+) -> tuple[Rows, Rows]:
     """(entry, life) of all lives that an entry can mean.
 
     A directory of which nothing is left but blocks, its inode another's since, says too little of
@@ -167,7 +167,7 @@ def _possible_instances(
     return entry[fits], life[fits]
 
 
-def _number_reused_time(history: History, found: FoundEntries) -> Any:
+def _number_reused_time(history: History, found: FoundEntries) -> Int64s:
     """When another inode had the number of each entry's directory at the latest, ns.
 
     Far off where the present one may be that directory.
@@ -182,7 +182,7 @@ def _number_reused_time(history: History, found: FoundEntries) -> Any:
     return np.where(other & ~same, crtime + coarse, _FOREVER)
 
 
-def is_former_directory(found: FoundEntries, lives: Any) -> Any:
+def is_former_directory(found: FoundEntries, lives: Bools) -> Bools:
     """Per entry (bool): the directory that lives under its number now is a later one.
 
     A directory keeps its first block, the one that tells its number, for as long as it lives;
@@ -195,7 +195,7 @@ def is_former_directory(found: FoundEntries, lives: Any) -> Any:
     return lives & (found.generation < 0) & (found.order < 0)
 
 
-def directory_instances(history: History, found: FoundEntries) -> Any:
+def directory_instances(history: History, found: FoundEntries) -> Rows:
     """The life of each entry's directory, -1 where it is not known."""
     life = life_of(history, found.directory, found.generation)
     other = is_former_directory(found, np.append(history.is_allocated, False)[life])
@@ -203,7 +203,7 @@ def directory_instances(history: History, found: FoundEntries) -> Any:
     return np.where(other, -1, life)
 
 
-def _created_after_copy(history: History, life: Any, order: Any) -> Any:
+def _created_after_copy(history: History, life: Int64s, order: Int64s) -> Bools:
     """Per entry (bool): the life may have begun after the copy that it stands in was made.
 
     A transaction takes no more changes before its commit is dated, by a clock that moves on rarely
@@ -216,7 +216,7 @@ def _created_after_copy(history: History, life: Any, order: Any) -> Any:
     return (first[life] > order) & (begun > history.times_of(order) - CLOCK_RESOLUTION)
 
 
-def _is_earlier(history: History, life: Any, order: Any) -> Any:
+def _is_earlier(history: History, life: Int64s, order: Int64s) -> Bools:
     """Per entry (bool): the log shows the life unlinked before the copy that it stands in."""
     states = history.states
     gone = np.full(history.instance_count + 1, _FOREVER)
@@ -225,7 +225,7 @@ def _is_earlier(history: History, life: Any, order: Any) -> Any:
     return gone[life] < order
 
 
-def life_of(history: History, number: Any, generation: Any) -> Any:
+def life_of(history: History, number: Int64s, generation: Int64s) -> Rows:
     """The life with each number and generation, -1 for none; without one the only directory."""
     keys = history.number << 32 | history.generation
     if not len(keys):

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.intervals import Intervals
-from ext4kit.arrays.types import NO_ROW
+from ext4kit.arrays.types import NO_ROW, Bools, Int64s
 from ext4kit.filetypes.identify import text_encoding
 from ext4kit.parsers.inode import InodeTable
 from ext4kit.recovery.attribution import BlockAttribution
@@ -68,7 +67,7 @@ def space_was_reused(contents: CarvedContents, blocks: BlockAttribution) -> bool
     return float(shares.sum()) > MAX_REUSE_SHARE * len(shares)
 
 
-def _write_times(blocks: BlockAttribution) -> tuple[Any, Any]:
+def _write_times(blocks: BlockAttribution) -> tuple[Int64s, Int64s]:
     """(when a file was made or written last, its blocks) of all files whose blocks are known."""
     table, runs = blocks.history.states.table.take(blocks.candidates.state_row), blocks.runs
     parts = [(table, runs)]
@@ -79,14 +78,14 @@ def _write_times(blocks: BlockAttribution) -> tuple[Any, Any]:
     return np.concatenate(time), np.concatenate([runs.length for _, runs in parts])
 
 
-def _last_write_time(table: InodeTable) -> Any:
+def _last_write_time(table: InodeTable) -> Int64s:
     """Int64: when each inode was made or written last; its removal sets mtime as well."""
     return np.where(table.links_count > 0, np.maximum(table.crtime, table.mtime), table.crtime)
 
 
 def _follows_foreign_block(
     contents: CarvedContents, blocks: BlockAttribution, space: UnallocatedSpace
-) -> Any:
+) -> Bools:
     """Per content (bool): the block in front of it is in use, or a file's that is known."""
     runs = contents.runs
     begins = np.flatnonzero(np.diff(runs.owner, prepend=-1) != 0)

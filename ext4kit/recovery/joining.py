@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.types import Bools, Float64s, Int64s, Rows
 from ext4kit.history.history import TID_NONE
 from ext4kit.matching.between_neighbours import NO_ROW as NO_MATCH
 from ext4kit.matching.between_neighbours import match_by_neighbours
 from ext4kit.matching.content_classes import classify_content, likelihood_ratios, name_class_of
-from ext4kit.matching.hmm import FileStates, Posteriors, Progress, posterior_pairs
+from ext4kit.matching.hmm import FileStates, Mentions, Posteriors, Progress, posterior_pairs
 from ext4kit.matching.self_names import HEAD, MentionIndex
 from ext4kit.matching.transitions import STREAM_REQUEST_BLOCKS
-from ext4kit.parsers.inode import InodeFlags
+from ext4kit.parsers.inode import InodeFlags, InodeTable
 from ext4kit.recovery.arranging import (
     MAX_VERSION_UNMOVED,
     JointProblem,
@@ -94,7 +94,7 @@ def match_contents(
     return joined
 
 
-def _asked(blocks: BlockAttribution) -> Any:
+def _asked(blocks: BlockAttribution) -> Rows:
     """Candidates that are regular files, were freed, and of which no block is known."""
     found, table = blocks.candidates, blocks.history.states.table
     row = found.state_row
@@ -106,7 +106,7 @@ def _asked(blocks: BlockAttribution) -> Any:
 
 
 def match_between(
-    blocks: BlockAttribution, contents: CarvedContents, known: PlacedFiles, places: Any
+    blocks: BlockAttribution, contents: CarvedContents, known: PlacedFiles, places: Int64s
 ) -> dict[int, Match]:
     """Those that fill all that lies between two neighbours whose blocks are known."""
     table, row = blocks.history.states.table, blocks.candidates.state_row
@@ -125,7 +125,7 @@ def match_between(
 
 
 def _match_by_order(
-    scene: MatchingProblem, some: Any, contents: Any, progress: Progress | None
+    scene: MatchingProblem, some: Rows, contents: Rows, progress: Progress | None
 ) -> dict[int, Match]:
     """Those to which all around them, their names and their contents leave one answer."""
     told = [scene.names[at] for at in some.tolist()]
@@ -162,7 +162,10 @@ def _match_by_order(
 
 
 def _accept(
-    asked: tuple[MatchingProblem, Any, Any], aligned: Posteriors, evidence: _PairEvidence, held: Any
+    asked: tuple[MatchingProblem, Rows, Rows],
+    aligned: Posteriors,
+    evidence: _PairEvidence,
+    held: Bools,
 ) -> dict[int, Match]:
     """The pairs that are sure."""
     scene, some, contents = asked
@@ -206,10 +209,10 @@ class _PairEvidence:
         spoken: what contents say of names.
     """
 
-    named: Any
-    fits: Any
-    like: Any
-    spoken: dict[int, tuple[Any, Any]]
+    named: Bools
+    fits: Float64s
+    like: Int64s
+    spoken: Mentions
 
     def for_pair(self, content: int, file: int) -> tuple[float, float]:
         """(how well the name fits, how much likelier by what the content says)."""
@@ -232,7 +235,7 @@ def _evidence_text(fit: float, mention: float) -> str:
     return "; ".join([IN_ORDER, *also])
 
 
-def _certain_pairs(aligned: Posteriors, in_ruins: bool, held: Any) -> Any:
+def _certain_pairs(aligned: Posteriors, in_ruins: bool, held: Bools) -> Rows:
     """Rows of the pairs that nothing comes near to, and nothing is odd around.
 
     Args:
@@ -248,7 +251,7 @@ def _certain_pairs(aligned: Posteriors, in_ruins: bool, held: Any) -> Any:
     return np.flatnonzero(good & held[aligned.observation])
 
 
-def _ambiguous_creation_order(blocks: BlockAttribution, table: Any) -> Any:
+def _ambiguous_creation_order(blocks: BlockAttribution, table: InodeTable) -> Bools:
     """Bool: made at the same time as another one in another group; nothing orders the two."""
     order = np.argsort(table.crtime, kind="stable")
     time, group = table.crtime[order], group_of(blocks.history.fs, table.number)[order]

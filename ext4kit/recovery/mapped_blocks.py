@@ -6,12 +6,11 @@ the content of files that are there would be carved out of space that is marked 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.intervals import Intervals
+from ext4kit.arrays.types import Int64s
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.geometry import first_block
 from ext4kit.parsers.inode import InodeTable, inode_checksums_ok
@@ -40,7 +39,7 @@ def _linked(fs: FileSystem, table: InodeTable) -> InodeTable:
     return linked
 
 
-def _marked_free(fs: FileSystem, mapped: Intervals) -> Any:
+def _marked_free(fs: FileSystem, mapped: Intervals) -> Int64s:
     """The blocks (int64, ascending) of intervals that are marked free."""
     superblock, found = fs.superblock, [np.zeros(0, np.int64)]
     start, end = mapped.start, mapped.end

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
-from typing import Any
 
 import numpy as np
 
-from ext4kit.arrays.types import Rows
+from ext4kit.arrays.types import Int64s, Rows
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.history import History
 from ext4kit.history.directory_blocks import TID_BEFORE_LOG
@@ -135,7 +134,7 @@ class FoundEntryPaths:
         )
         self._above, self._lives, self._root = above.tolist(), lives.tolist(), root.tolist()
 
-    def _parent_instances(self, entries: FoundEntries) -> Any:
+    def _parent_instances(self, entries: FoundEntries) -> Int64s:
         """Life of each entry's directory, -1 where it is not known or may be another one."""
         above = directory_instances(self._history, entries)
         number, directory = self._history.number, entries.directory
@@ -177,7 +176,7 @@ class FoundEntryPaths:
         return int(self._last_ctime[above]) - int(self._last_ctime[life]) < SAME_DELETION_WINDOW
 
     @cached_property
-    def _last_ctime(self) -> Any:
+    def _last_ctime(self) -> Int64s:
         """Per life: when it changed last, ns; of a deleted one, when it went."""
         return changed(self._history)
 

@@ -6,10 +6,9 @@ log's own tells. One in a free block is older than everything else that is known
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ext4kit.arrays.types import Int64s, Rows
 from ext4kit.history.history import is_user_inode
 from ext4kit.parsers.inode import InodeTable, inode_checksums_ok, parse_inodes
 from ext4kit.unallocated.metadata import INODES, MetadataBlocks, read_metadata_blocks
@@ -23,7 +22,7 @@ _AT_ONCE = 2048
 
 def find_older_states(
     space: UnallocatedSpace, structures: MetadataBlocks
-) -> list[tuple[InodeTable, Any]]:
+) -> list[tuple[InodeTable, Int64s]]:
     """(states, orders of the transactions that show them) that the described log lacks.
 
     Args:
@@ -48,7 +47,7 @@ def find_older_states(
     return [_last_linked_per_instance(table, order) for table, order in found if len(table)]
 
 
-def _read_states(space: UnallocatedSpace, pieces: MetadataBlocks) -> tuple[InodeTable, Any]:
+def _read_states(space: UnallocatedSpace, pieces: MetadataBlocks) -> tuple[InodeTable, Rows]:
     """(sound inodes of users in the pieces, the piece that each is from)."""
     superblock = space.fs.superblock
     number, rows = inode_slots(superblock, pieces, read_metadata_blocks(space, pieces))
@@ -62,7 +61,7 @@ def _read_states(space: UnallocatedSpace, pieces: MetadataBlocks) -> tuple[Inode
     return table, piece[kept]
 
 
-def _last_linked_per_instance(table: InodeTable, order: Any) -> tuple[InodeTable, Any]:
+def _last_linked_per_instance(table: InodeTable, order: Int64s) -> tuple[InodeTable, Int64s]:
     """Of several states of one life at one time the last one that shows it linked.
 
     Only where none does, the last one: a freed inode tells of nothing that it had.

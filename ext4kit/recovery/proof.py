@@ -7,12 +7,11 @@ is a logical or an unlocked one. What is read from the journal names the transac
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.grouping import row_bounds
-from ext4kit.arrays.types import Bools
+from ext4kit.arrays.types import Bools, Int64s, Rows
 from ext4kit.history.directory_blocks import SRC_DISK
 from ext4kit.history.history import TID_NONE, TID_ON_DISK, UNREPLAYED
 from ext4kit.journal.overlay import first_byte
@@ -69,7 +68,7 @@ class Proofs:
     def _base(self) -> int | None:
         return first_byte(self._fs.blocks)
 
-    def _of_copies(self, copies: Any) -> tuple[Any, Any]:
+    def _of_copies(self, copies: Int64s) -> tuple[Int64s, Int64s]:
         """(byte, stored tid) of copies in the log, -1 for none or where it is another device."""
         log = self._history.log
         if log is None or not len(log.tags) or log.reader.blocks is not log.home:
@@ -79,10 +78,10 @@ class Proofs:
         tid = log.tags.order[copies] % (1 << 32)
         return np.where(is_here, self._bytes(block), NONE), np.where(is_here, tid, NONE)
 
-    def _bytes(self, blocks: Any) -> Any:
+    def _bytes(self, blocks: Int64s) -> Int64s:
         return (self._base or 0) + blocks * self._fs.superblock.block_size
 
-    def _now(self, blocks: Any) -> tuple[Any, Any]:
+    def _now(self, blocks: Int64s) -> tuple[Int64s, Int64s]:
         """(byte, stored tid) of blocks as they are now: on disk, or in the log to be replayed."""
         offset, tid = self._bytes(blocks), np.full(len(blocks), NONE)
         view = self._fs.blocks
@@ -94,7 +93,7 @@ class Proofs:
         offset[view.changed.rows_of(blocks) >= 0] = NONE
         return offset, tid
 
-    def _as_of(self, blocks: Any, at: Any) -> tuple[Any, Any]:
+    def _as_of(self, blocks: Int64s, at: Int64s) -> tuple[Int64s, Int64s]:
         """(byte, stored tid) of blocks as of orders: the newest copy up to then, else as now."""
         offset, tid = self._now(blocks)
         if self._journal_copies is not None:
@@ -105,7 +104,7 @@ class Proofs:
 
     # -- inodes ---------------------------------------------------------------------------
 
-    def _states(self, rows: Any) -> list[InodePlace | None]:
+    def _states(self, rows: Int64s) -> list[InodePlace | None]:
         """Where each state was read; None where it is not one inode of one place."""
         states = self._history.states
         order = states.tid[rows]
@@ -153,7 +152,7 @@ class Proofs:
         return self._states(np.where(there, row, NONE))
 
     @cached_property
-    def _table_blocks(self) -> Any:
+    def _table_blocks(self) -> Int64s:
         """Per candidate: its block of the inode table."""
         return self._fs.inode_location(self._history.states.table.number[self._found.state_row])[0]
 
@@ -196,7 +195,7 @@ class Proofs:
     # -- map, content, name ---------------------------------------------------------------
 
     @cached_property
-    def _node_order(self) -> Any:
+    def _node_order(self) -> Rows:
         return np.argsort(self._found.tree_blocks[0], kind="stable")
 
     @cached_property
@@ -261,7 +260,7 @@ class Proofs:
         return None
 
 
-def _blocks(block: Any, offset: Any, tid: Any) -> list[Place]:
+def _blocks(block: Int64s, offset: Int64s, tid: Int64s) -> list[Place]:
     """Places as plain JSON values."""
     columns = offset.tolist(), block.tolist(), tid.tolist()
     return [

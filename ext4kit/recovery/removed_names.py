@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.types import Bools
 from ext4kit.history import NameHistory
 from ext4kit.history.removed import Bond, Removed, folder_times
 from ext4kit.parsers.directory import FILE_TYPES
@@ -80,7 +80,7 @@ def _all(
         yield RemovedName(path, name, folder.number, child or None, kind, reason)
 
 
-def _are_in_use(history: NameHistory, removed: Removed) -> Any:
+def _are_in_use(history: NameHistory, removed: Removed) -> Bools:
     """Per entry (bool): a live inode has its number."""
     numbers, place = np.unique(removed.found.inode, return_inverse=True)
     known = numbers > 0

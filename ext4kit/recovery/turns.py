@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.intervals import Intervals
-from ext4kit.arrays.types import Int64s
+from ext4kit.arrays.types import Bools, Int64s, Rows
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.matching.between_neighbours import Placement
 from ext4kit.matching.hmm import NeighbourFiles
 from ext4kit.matching.transitions import NEAR_BLOCKS, NOTHING, STREAM_REQUEST_BLOCKS, Adjacency
+from ext4kit.parsers.inode import InodeTable
 from ext4kit.recovery.attribution import BlockAttribution
 
 
@@ -30,10 +30,10 @@ class PlacedFiles:
     """
 
     placed: Placement
-    regular: Any
-    candidate: Any
+    regular: Bools
+    candidate: Int64s
     runs: Runs
-    taken: tuple[Any, Any]
+    taken: tuple[Int64s, Int64s]
 
 
 def find_placed_files(blocks: BlockAttribution) -> PlacedFiles:
@@ -47,7 +47,7 @@ def find_placed_files(blocks: BlockAttribution) -> PlacedFiles:
         tables.append((table, maps.runs, np.zeros(len(table), bool), nobody))
     placed, regular, candidate, theirs = [], [], [], []
     for table, data, superseded, row in tables:
-        mapped, *part = _placement(fs, table, data)
+        mapped, part = _placement(fs, table, data)
         placed.append(part)
         kept = table.is_regular & ~superseded & (table.crtime > 0)
         regular.append((kept & (table.number >= fs.superblock.first_inode))[mapped])
@@ -59,9 +59,8 @@ def find_placed_files(blocks: BlockAttribution) -> PlacedFiles:
         np.concatenate([data.physical for _, data, _, _ in tables]),
         np.concatenate([data.length for _, data, _, _ in tables]),
     )
-    known = Placement(*(np.concatenate(column) for column in zip(*placed, strict=True)))
     return PlacedFiles(
-        known,
+        Placement.concat(placed),
         np.concatenate(regular),
         np.concatenate(candidate),
         Runs.stacked(theirs),
@@ -69,22 +68,22 @@ def find_placed_files(blocks: BlockAttribution) -> PlacedFiles:
     )
 
 
-def _placement(fs: FileSystem, table: Any, runs: Runs) -> tuple[Any, ...]:
+def _placement(fs: FileSystem, table: InodeTable, runs: Runs) -> tuple[Rows, Placement]:
     """Rows of a table that have blocks, and the columns of `Placement` for them."""
     mapped, first = np.unique(runs.owner, return_index=True)
     last = np.append(first[1:], len(runs))[: len(first)] - 1
     start, end = runs.physical[first], runs.physical[last] + runs.length[last]
     number = table.number[mapped]
     group = group_of(fs, number)
-    return mapped, group, table.crtime[mapped], number, start, end, first == last
+    return mapped, Placement(group, table.crtime[mapped], number, start, end, first == last)
 
 
-def group_of(fs: FileSystem, number: Any) -> Any:
+def group_of(fs: FileSystem, number: Int64s) -> Int64s:
     """Block group of inodes."""
     return (number - 1) // fs.superblock.inodes_per_group
 
 
-def creation_rank(time: Any, number: Any, other_time: Any, other_number: Any) -> Any:
+def creation_rank(time: Int64s, number: Int64s, other_time: Int64s, other_number: Int64s) -> Int64s:
     """How many files, which ascend by time and number, were made before each of others."""
     order = np.lexsort((np.concatenate([number, other_number]), np.concatenate([time, other_time])))
     mine = order < len(time)
@@ -94,8 +93,8 @@ def creation_rank(time: Any, number: Any, other_time: Any, other_number: Any) ->
 
 
 def neighbours_of(
-    lying: tuple[Any, Any], known: tuple[Any, Any, Any, Any]
-) -> tuple[Any, NeighbourFiles, NeighbourFiles]:
+    lying: tuple[Int64s, Int64s], known: tuple[Int64s, Int64s, Int64s, Int64s]
+) -> tuple[Int64s, NeighbourFiles, NeighbourFiles]:
     """How contents lie behind each other, and the known files in front of them and behind.
 
     Args:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from ext4kit.arrays.grouping import expand, row_bounds
 from ext4kit.arrays.intervals import Intervals
 from ext4kit.arrays.lookup import SortedIndex, values_at
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Int64s, Rows
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows
 from ext4kit.carving import BlockFeatures, feature_scanner
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.blocks import BlockReader
@@ -56,7 +55,7 @@ class UntaggedBlocks(Table):
 
     @classmethod
     def from_scan(
-        cls, log: Log | None, ends: list[tuple[Any, Any]], metadata: Any
+        cls, log: Log | None, ends: list[tuple[Int64s, Int64s]], metadata: Int64s
     ) -> UntaggedBlocks:
         """The copies.
 
@@ -72,7 +71,7 @@ class UntaggedBlocks(Table):
         return cls(position, tids_of_untagged(log, position), end)
 
 
-def data_end_scanner(stretch: BlockBatch) -> tuple[Any, Any] | None:
+def data_end_scanner(stretch: BlockBatch) -> tuple[Int64s, Int64s] | None:
     """(log blocks, bytes up to the last one that is not zero); a look for `survey`."""
     if not stretch.in_log:
         return None
@@ -82,7 +81,7 @@ def data_end_scanner(stretch: BlockBatch) -> tuple[Any, Any] | None:
     return stretch.blocks, np.concatenate(ends)
 
 
-def _ends(rows: Any) -> Any:
+def _ends(rows: Bytes2D) -> Int64s:
     used = rows != 0
     return np.where(used.any(axis=1), rows.shape[1] - np.argmax(used[:, ::-1], axis=1), 0)
 
@@ -103,7 +102,7 @@ class WantedFiles(Table):
     number: Int64s
 
 
-def place_contents(copies: UntaggedBlocks, wanted: WantedFiles, block_size: int) -> Any:
+def place_contents(copies: UntaggedBlocks, wanted: WantedFiles, block_size: int) -> Rows:
     """Where the contents of files lie.
 
     Returns:
@@ -128,7 +127,7 @@ def place_contents(copies: UntaggedBlocks, wanted: WantedFiles, block_size: int)
 
 def _candidate_positions(
     copies: UntaggedBlocks, wanted: WantedFiles, block_size: int
-) -> tuple[Any, Any]:
+) -> tuple[Rows, Rows]:
     """(file, row of its first block) of all places whose ends are as a file has them."""
     count = -(-wanted.size // block_size)
     end = wanted.size - (count - 1) * block_size
@@ -149,10 +148,11 @@ def _candidate_positions(
     return file[fits], first[fits]
 
 
-def _is_gap_after(copies: UntaggedBlocks, row: Any) -> Any:
+def _is_gap_after(copies: UntaggedBlocks, row: Int64s) -> Bools:
     """Per row (bool): between it and the next one lies something else."""
     after = np.minimum(row + 1, len(copies) - 1)
-    return copies.position[after] != copies.position[row] + 1
+    gap: Bools = copies.position[after] != copies.position[row] + 1
+    return gap
 
 
 class _ParetoFront:
@@ -179,7 +179,7 @@ class _ParetoFront:
         self.files[here], self.blocks[here], self.places[here] = [file], [blocks], [place]
 
 
-def _heaviest_increasing_chain(file: Any, first: Any, count: Any) -> list[int]:
+def _heaviest_increasing_chain(file: Int64s, first: Int64s, count: Int64s) -> list[int]:
     """The places that hold most blocks and follow each other as the files do.
 
     Args:
@@ -277,15 +277,15 @@ class UntaggedContentBlocks(JournalOverlay):
         blocks: int64 (n,), ascending; positions: int64 (n,), the log block with each.
     """
 
-    def __init__(self, base: BlockReader, log: Log, blocks: Any, positions: Any) -> None:
+    def __init__(self, base: BlockReader, log: Log, blocks: Int64s, positions: Int64s) -> None:
         super().__init__(base, log)
         self._blocks, self._positions = blocks, positions
 
-    def copies_of(self, blocks: Any) -> Any:
+    def copies_of(self, blocks: Int64s) -> Int64s:
         """The log block with each of the blocks that has one, else -1."""
         return values_at(self._positions, SortedIndex(self._blocks).rows(blocks))
 
-    def read_with(self, blocks: Any, copies: Any) -> Any:
+    def read_with(self, blocks: Int64s, copies: Int64s) -> Bytes2D:
         """As `read_many`, with the answer of `copies_of` given."""
         logged = copies >= 0
         rows = np.empty((len(blocks), self.block_size), np.uint8)
@@ -295,7 +295,7 @@ class UntaggedContentBlocks(JournalOverlay):
         return rows
 
 
-def block_features_of_journal(log: Log, positions: Any) -> tuple[Intervals, BlockFeatures]:
+def block_features_of_journal(log: Log, positions: Int64s) -> tuple[Intervals, BlockFeatures]:
     """Log blocks as blocks of the file system that can be cut into files.
 
     Args:

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
 
 import numpy as np
 
 from ext4kit import reasons
+from ext4kit.arrays.types import Int64s
 from ext4kit.errors import AccessError, CorruptError
 from ext4kit.filesystem.xattrs import read_xattrs
 from ext4kit.history import History
@@ -120,7 +120,7 @@ class XattrReader:
         return list(zip(found.block.tolist(), found.in_journal.tolist(), strict=True))
 
     @cached_property
-    def _untagged_copies(self) -> tuple[MetadataBlocks, Any]:
+    def _untagged_copies(self) -> tuple[MetadataBlocks, Int64s]:
         """(the copies that nothing describes, their orders), by home; an old log's come first."""
         found = self._found
         away = found.in_journal | (found.stated_number != found.block)
@@ -172,7 +172,7 @@ class XattrReader:
         return False
 
     @cached_property
-    def _block_owners(self) -> tuple[Any, Any, Any, Any]:
+    def _block_owners(self) -> tuple[Int64s, Int64s, Int64s, Int64s]:
         """(block, life, since at the latest, until) of all who are known to have had a block.
 
         Times are ctimes, ns; a life that is there still has it for good.

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from ext4kit import reasons
+from ext4kit.arrays.types import NO_ROW
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.history.history import TID_NONE, TID_ON_DISK
 from ext4kit.history.journal_gaps import JournalGaps
@@ -23,7 +24,6 @@ from ext4kit.recovery.candidates import (
     INODE_TABLE,
     JOURNAL,
     NO_MAP,
-    NO_ROW,
     STALE_INDEX,
     Candidates,
 )

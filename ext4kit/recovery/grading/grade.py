@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from ext4kit import reasons
-from ext4kit.arrays.types import Bools
+from ext4kit.arrays.types import NO_ROW, Bools
 from ext4kit.filesystem.xattrs import lacks_inline_data
 from ext4kit.history.history import TID_ON_DISK, UNREPLAYED
 from ext4kit.parsers.inode import Inode
 from ext4kit.reasons import Reason
 from ext4kit.recovery.attribution import BlockAttribution
-from ext4kit.recovery.candidates import NO_MAP, NO_ROW
+from ext4kit.recovery.candidates import NO_MAP
 from ext4kit.recovery.grading.checks import run_checks
 from ext4kit.recovery.grading.overwritten_copies import are_contradicted
 from ext4kit.recovery.losses import CandidateLosses, Losses
