@@ -51,7 +51,7 @@ class ImageVolume:
         fs.journal_device = journal
         if as_of is None:
             return _replayed_file_system(fs) if replay else fs
-        from ext4kit.journal.as_of import file_system_as_of
+        from ext4kit.as_of import file_system_as_of
 
         return file_system_as_of(_replayed_file_system(fs), as_of)
 

@@ -9,8 +9,8 @@ import click
 
 from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared
 from ext4kit.errors import RequestError
+from ext4kit.output.stream import DescriptorWriter
 from ext4kit.problems import Severity
-from ext4kit.report.stream import DescriptorWriter
 
 _EXAMPLE = """\b
 Examples:

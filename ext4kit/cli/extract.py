@@ -12,7 +12,7 @@ from ext4kit.cli.custody import Custody, custody, keeping
 from ext4kit.cli.outputs import check_output
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared
-from ext4kit.report.extraction import extract, extraction_lines, extraction_record
+from ext4kit.output.extraction import extract, extraction_lines, extraction_record
 from ext4kit.report.records import write_record
 from ext4kit.report.safe import printable_text
 from ext4kit.report.tables import human_size

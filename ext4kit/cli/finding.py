@@ -78,7 +78,7 @@ def deleted_files(
     """
     use_one_arena()
     if session.options.lost:
-        from ext4kit.recovery.lost import LostFileSystem, find_lost_files
+        from ext4kit.lost import LostFileSystem, find_lost_files
 
         assert isinstance(session.fs, LostFileSystem)
         deleted = find_lost_files(session.fs)
@@ -92,7 +92,7 @@ def deleted_files(
 
 def _hint(session: Session) -> None:
     """Say on stderr when another file system was there before."""
-    from ext4kit.recovery.lost.quick_check import has_former_file_system
+    from ext4kit.lost.quick_check import has_former_file_system
 
     if not session.options.quiet and has_former_file_system(
         session.fs, session.volume.facts.source

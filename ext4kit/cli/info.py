@@ -40,7 +40,7 @@ def command(options: CommonOptions, groups: bool) -> None:
 
 
 def _show_lost(session: Session) -> None:
-    from ext4kit.recovery.lost import LostFileSystem
+    from ext4kit.lost import LostFileSystem
     from ext4kit.report.lost import lost_lines, lost_record
 
     assert isinstance(session.fs, LostFileSystem)

@@ -87,7 +87,7 @@ def _case(session: Session, extent: TriageOptions) -> TriageReport:
 
 
 def _was_another(session: Session) -> bool:
-    from ext4kit.recovery.lost.quick_check import has_former_file_system
+    from ext4kit.lost.quick_check import has_former_file_system
 
     return has_former_file_system(session.fs, session.volume.facts.source)
 

@@ -388,7 +388,7 @@ def _lost(
     Raises:
         RequestError: there are no traces of one, or not of so many.
     """
-    from ext4kit.recovery.lost import find_lost
+    from ext4kit.lost import find_lost
 
     try:
         present: FileSystem | None = volume.filesystem(True, options.superblock, device)

@@ -11,9 +11,9 @@ from typing import Annotated, Literal, TypedDict
 import numpy as np
 
 from ext4kit import fields
+from ext4kit.audit import Audit, AuditFinding, Part, Verdict
 from ext4kit.fields import Record
 from ext4kit.filesystem import FileSystem
-from ext4kit.journal.audit import Audit, AuditFinding, Part, Verdict
 from ext4kit.journal.transactions import TransactionState
 from ext4kit.report.journal_replay import replay_facts, replay_lines
 from ext4kit.report.tables import table_lines

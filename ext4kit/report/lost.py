@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, TypedDict
 
 from ext4kit import fields
-from ext4kit.recovery.lost import LostFileSystem
+from ext4kit.lost import LostFileSystem
 
 _CLEAN = {
     True: "unmounted, as its log says",

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ext4kit.cli.main import run as run_command
-from ext4kit.report.extraction import extract
+from ext4kit.output.extraction import extract
 from tests.cli.conftest import Run
 
 

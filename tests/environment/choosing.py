@@ -13,7 +13,7 @@ BY_PARAMETER = {
     "tests/filesystem/test_info_oracle.py",
     "tests/filesystem/test_reading_matrix.py",
     "tests/recovery/forgotten/test_forgotten.py",
-    "tests/recovery/lost/test_remade.py",
+    "tests/lost/test_remade.py",
     "tests/recovery/test_nist.py",
     "tests/recovery/test_undelete.py",
     "tests/verify/test_healthy.py",

@@ -20,10 +20,10 @@ import numpy as np
 import pytest
 
 import ext4kit
+from ext4kit.as_of import AsOfRange, as_of_range
 from ext4kit.errors import AccessError, RequestError
 from ext4kit.filesystem import FileSystem
 from ext4kit.journal import Log
-from ext4kit.journal.as_of import AsOfRange, as_of_range
 from ext4kit.parsers.inode import Inode
 from sample_images.recipes import machine
 from sample_images.recipes.ondisk import Disk

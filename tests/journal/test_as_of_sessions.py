@@ -7,16 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ext4kit.errors import RequestError
-from ext4kit.journal import BlockHistory, Log, replay
-from ext4kit.journal.as_of import AsOfFileSystem, UnknownStateError, as_of_range, file_system_as_of
-from ext4kit.journal.as_of.allocation import AllocationHistory
-from ext4kit.journal.as_of.blocks import (
+from ext4kit.as_of import AsOfFileSystem, UnknownStateError, as_of_range, file_system_as_of
+from ext4kit.as_of.allocation import AllocationHistory
+from ext4kit.as_of.blocks import (
     AsOfContentBlocks,
     AsOfMetadataBlocks,
     PointInTime,
     layout_blocks,
 )
+from ext4kit.errors import RequestError
+from ext4kit.journal import BlockHistory, Log, replay
 from tests.journal.debugfs_session import FIRST, NOW, SECONDS, SIZE, Session, content, tree
 from tests.journal.kernel_log import opened
 from tests.journal.log_writer import LOG_START

@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from ext4kit.evidence import open_evidence
-from ext4kit.journal.audit import (
+from ext4kit.audit import (
     Audit,
     AuditFinding,
     AuditFindings,
@@ -25,6 +24,7 @@ from ext4kit.journal.audit import (
     audit,
     audit_log,
 )
+from ext4kit.evidence import open_evidence
 from ext4kit.problems import Severity
 from tests.cases import MISSING, records, unpack
 from tests.conftest import Cli

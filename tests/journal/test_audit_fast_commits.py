@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ext4kit.audit import AuditFindings, Part, Verdict, VerdictCounts, audit_log
+from ext4kit.audit.fast_commits import _run_end
 from ext4kit.journal import Log
-from ext4kit.journal.audit import AuditFindings, Part, Verdict, VerdictCounts, audit_log
-from ext4kit.journal.audit.fast_commits import _run_end
 from tests.journal.log_writer import BLOCK_SIZE, LOG_START, LogWriter
 from tests.journal.written_fast_commits import CREAT, committed, entry, head, inode, raw_inode
 

@@ -7,11 +7,11 @@ import struct
 import numpy as np
 import pytest
 
+from ext4kit.audit import Audit, AuditFinding, AuditFindings, Part, VerdictCounts, audit_log
+from ext4kit.audit.bit_repair import NOWHERE
+from ext4kit.audit.result import VERDICTS
+from ext4kit.audit.survey import Fault, _plausible, survey
 from ext4kit.journal import Log
-from ext4kit.journal.audit import Audit, AuditFinding, AuditFindings, Part, VerdictCounts, audit_log
-from ext4kit.journal.audit.bit_repair import NOWHERE
-from ext4kit.journal.audit.result import VERDICTS
-from ext4kit.journal.audit.survey import Fault, _plausible, survey
 from ext4kit.problems import Severity
 from tests.journal.log_writer import BLOCK_SIZE, LOG_START, MAGIC, LogWriter, MemoryBlocks
 

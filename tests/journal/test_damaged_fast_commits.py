@@ -7,7 +7,7 @@ import struct
 import numpy as np
 import pytest
 
-from ext4kit.journal.audit import fast_commits
+from ext4kit.audit import fast_commits
 from ext4kit.parsers.fast_commit import CHECKED_IN_TAIL, TagKind, checksum
 
 SIZE, TID = 4096, 7

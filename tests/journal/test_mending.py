@@ -8,8 +8,8 @@ import crc32c
 import numpy as np
 import pytest
 
-from ext4kit.journal.audit.bit_repair import NOWHERE, find_bit_repairs
-from ext4kit.journal.audit.survey import _bit_counts, _highest_bit
+from ext4kit.audit.bit_repair import NOWHERE, find_bit_repairs
+from ext4kit.audit.survey import _bit_counts, _highest_bit
 
 
 def register(data: bytes, seed: int = 0) -> int:

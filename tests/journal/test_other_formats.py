@@ -7,9 +7,9 @@ import struct
 import numpy as np
 import pytest
 
-from ext4kit.journal.audit import Audit, AuditFindings, VerdictCounts, audit_log
-from ext4kit.journal.audit.claims import NOBODY, claims, find_breaks, plausible_tags
-from ext4kit.journal.audit.survey import UNKNOWN_TAGS, Fault, Survey, survey
+from ext4kit.audit import Audit, AuditFindings, VerdictCounts, audit_log
+from ext4kit.audit.claims import NOBODY, claims, find_breaks, plausible_tags
+from ext4kit.audit.survey import UNKNOWN_TAGS, Fault, Survey, survey
 from tests.journal.log_writer import LOG_START, LogWriter
 
 BIT64 = 0x2

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ext4kit.as_of import as_of_range
 from ext4kit.errors import RequestError
 from ext4kit.journal import Log
-from ext4kit.journal.as_of import as_of_range
 from tests.journal.log_writer import LOG_START, LogWriter, MemoryBlocks
 
 BOTH = pytest.mark.parametrize("checksums", [True, False])

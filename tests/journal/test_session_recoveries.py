@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ext4kit.audit import audit
 from ext4kit.evidence import open_evidence
 from ext4kit.journal import Log, replay
-from ext4kit.journal.audit import audit
 from ext4kit.journal.location import locate_journal
 from ext4kit.journal.post_recovery import PostRecovery, post_recovery_patches
 from ext4kit.problems import Severity

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ext4kit.as_of import allocation as tenure_module
+from ext4kit.as_of.allocation import AllocationHistory
 from ext4kit.journal import BlockHistory
-from ext4kit.journal.as_of import allocation as tenure_module
-from ext4kit.journal.as_of.allocation import AllocationHistory
 from tests.journal.log_writer import LogWriter
 
 BITMAPS = (10, 20, 30)

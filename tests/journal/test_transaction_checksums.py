@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from ext4kit.audit import AuditFindings, Part, Verdict, VerdictCounts, audit_log
 from ext4kit.journal import Log, replay
-from ext4kit.journal.audit import AuditFindings, Part, Verdict, VerdictCounts, audit_log
 from ext4kit.journal.transactions import TransactionState
 from tests.journal.log_writer import LOG_START, MAGIC, LogWriter, MemoryBlocks
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ext4kit.as_of import AsOfFileSystem, UnknownStateError, file_system_as_of
+from ext4kit.as_of.content_certainty import _same_runs
 from ext4kit.errors import RequestError
 from ext4kit.filesystem.block_maps import Runs
-from ext4kit.journal.as_of import AsOfFileSystem, UnknownStateError, file_system_as_of
-from ext4kit.journal.as_of.content_certainty import _same_runs
 from tests.journal.debugfs_session import FIRST, NOW, SIZE, Session, content
 from tests.journal.kernel_log import opened
 

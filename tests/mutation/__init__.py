@@ -28,7 +28,7 @@ PACKAGES = {
         ("ext4kit/parsers",),
         (
             "tests/parsers", "tests/evidence", "tests/journal", "tests/verify",
-            "tests/recovery/lost", "tests/carving", "tests/filetypes",
+            "tests/lost", "tests/carving", "tests/filetypes",
         ),
     ),
     "journal": Package(("ext4kit/journal",), ("tests/journal",)),
@@ -45,7 +45,7 @@ PACKAGES = {
             *(f"tests/recovery/test_{name}.py" for name in
               ("attribution", "block_uses", "traps", "path_traps", "undelete", "unrecorded",
                "discarded", "discard_report", "discard_rules")),
-            "tests/recovery/lost",
+            "tests/lost",
         ),
     ),
 }  # fmt: skip

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
+from ext4kit.audit import audit
 from ext4kit.cli.journal.logs import need_journal
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared
-from ext4kit.journal.audit import audit
 from ext4kit.report.journal_audit import audit_lines, audit_records, verdict_lines, verdict_records
 from ext4kit.report.records import write_records
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 import numpy as np
 
+from ext4kit.as_of import AsOfFileSystem
 from ext4kit.cli.outputs import check_new_file
 from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared
 from ext4kit.errors import OutputError, RequestError
@@ -19,7 +20,6 @@ from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.directories import directory_blocks
 from ext4kit.journal import BlockHistory as Copies
 from ext4kit.journal import Log
-from ext4kit.journal.as_of import AsOfFileSystem
 from ext4kit.journal.epochs import epochs_of
 from ext4kit.journal.versions import (
     BlockVersion,

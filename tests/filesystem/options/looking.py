@@ -15,7 +15,7 @@ from typing import Any
 import ext4kit
 from ext4kit.errors import Ext4kitError
 from ext4kit.filesystem import FileSystem
-from ext4kit.report.extraction import extract
+from ext4kit.output.extraction import extract
 from ext4kit.report.listing import entry_records, list_names, long_text
 from ext4kit.verify import verify
 from tests.filesystem.matrix_oracle import Tree, debugfs, debugfs_tree

@@ -10,10 +10,10 @@ import pytest
 
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import Runs
+from ext4kit.lost import strangers
+from ext4kit.lost.strangers import may_hold_foreign_metadata
 from ext4kit.recovery.grading import slack
 from ext4kit.recovery.grading.slack import may_hold_foreign_data
-from ext4kit.recovery.lost import strangers
-from ext4kit.recovery.lost.strangers import may_hold_foreign_metadata
 
 SIZE = 64  # bytes of a block
 ZEROS = 4  # that are more than chance

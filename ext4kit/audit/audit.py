@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ext4kit.journal.audit.claims import claims, find_breaks, judge_copies
-from ext4kit.journal.audit.damage import (
+from ext4kit.audit.claims import claims, find_breaks, judge_copies
+from ext4kit.audit.damage import (
     PARTS_OF_KINDS,
     FindingBuilder,
     judge_metadata,
@@ -16,9 +16,9 @@ from ext4kit.journal.audit.damage import (
     tell_copies,
     tell_metadata,
 )
-from ext4kit.journal.audit.fast_commits import tell_fast_commits
-from ext4kit.journal.audit.result import PARTS, Audit, AuditFindings, Part, VerdictCounts, Verdicts
-from ext4kit.journal.audit.rules import (
+from ext4kit.audit.fast_commits import tell_fast_commits
+from ext4kit.audit.result import PARTS, Audit, AuditFindings, Part, VerdictCounts, Verdicts
+from ext4kit.audit.rules import (
     find_gaps,
     tell_escapes,
     tell_revokes,
@@ -26,8 +26,8 @@ from ext4kit.journal.audit.rules import (
     tell_times,
     tell_transactions,
 )
-from ext4kit.journal.audit.superblock import check_superblock, tell_refusal
-from ext4kit.journal.audit.survey import Survey, survey
+from ext4kit.audit.superblock import check_superblock, tell_refusal
+from ext4kit.audit.survey import Survey, survey
 from ext4kit.journal.log import Log
 from ext4kit.journal.replay import replay
 from ext4kit.parsers.journal import BlockType

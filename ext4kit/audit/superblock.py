@@ -6,13 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ext4kit.errors import AccessError, CorruptError, RequestError
-from ext4kit.evidence.source import Source, peek
-from ext4kit.filesystem import FileSystem
-from ext4kit.filesystem.blocks import SourceBlocks
-from ext4kit.journal.audit import messages
-from ext4kit.journal.audit.bit_repair import NOWHERE, find_bit_repairs
-from ext4kit.journal.audit.result import (
+from ext4kit.audit import messages
+from ext4kit.audit.bit_repair import NOWHERE, find_bit_repairs
+from ext4kit.audit.result import (
     BAD,
     OK,
     UNCHECKED,
@@ -21,6 +17,10 @@ from ext4kit.journal.audit.result import (
     Part,
     VerdictCounts,
 )
+from ext4kit.errors import AccessError, CorruptError, RequestError
+from ext4kit.evidence.source import Source, peek
+from ext4kit.filesystem import FileSystem
+from ext4kit.filesystem.blocks import SourceBlocks
 from ext4kit.journal.log import Log
 from ext4kit.parsers.journal import SUPERBLOCK, JournalSuperblock
 from ext4kit.parsers.superblock import MAGIC as DEVICE_MAGIC

@@ -21,16 +21,16 @@ from ext4kit.filesystem.block_maps import BlockMaps, Runs
 from ext4kit.filesystem.content import Content
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.filesystem.inodes import INODES_AT_ONCE
+from ext4kit.lost.deleted import find_deleted_in_lost
+from ext4kit.lost.file_system import LostFileSystem
+from ext4kit.lost.overwriting import in_blocks
+from ext4kit.lost.strangers import may_hold_foreign_metadata
 from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.inode import GOOD_OLD_SIZE, Inode, InodeFlags, InodeTable, inode_seeds
 from ext4kit.parsers.traces import node_checksums_ok
 from ext4kit.reasons import Reason
 from ext4kit.recovery.grading.unreadable import on_unreadable_media
 from ext4kit.recovery.intervals import subtract_parts
-from ext4kit.recovery.lost.deleted import find_deleted_in_lost
-from ext4kit.recovery.lost.file_system import LostFileSystem
-from ext4kit.recovery.lost.overwriting import in_blocks
-from ext4kit.recovery.lost.strangers import may_hold_foreign_metadata
 from ext4kit.recovery.model import DeletedFile, DeletedFiles, Grade, ReusedRange, Sources
 
 SECTOR = 512

@@ -7,8 +7,8 @@ import numpy as np
 from ext4kit.evidence.source import Source
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.superblocks import backup_superblocks
+from ext4kit.lost.overwriting import unwritten_inode_tables
 from ext4kit.parsers.traces import plausible_inodes
-from ext4kit.recovery.lost.overwriting import unwritten_inode_tables
 
 MAX_GROUPS = 64
 BLOCKS_PER_GROUP = 8

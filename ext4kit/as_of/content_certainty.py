@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 
 from ext4kit import reasons
+from ext4kit.as_of.blocks import AsOfContentBlocks, PointInTime
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import BlockMaps, Runs, has_map
 from ext4kit.filesystem.blocks import BlockReader
-from ext4kit.journal.as_of.blocks import AsOfContentBlocks, PointInTime
 from ext4kit.parsers.inode import Inode, InodeTable, parse_inode, parse_inodes
 from ext4kit.parsers.superblock import Superblock
 from ext4kit.reasons import Reason

@@ -15,7 +15,7 @@ import numpy as np
 from ext4kit.arrays.lookup import SortedIndex
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Int64s
-from ext4kit.journal.audit.bit_repair import NOWHERE, find_bit_repairs
+from ext4kit.audit.bit_repair import NOWHERE, find_bit_repairs
 from ext4kit.journal.log import Log
 from ext4kit.journal.ring import order_of
 from ext4kit.journal.scan import HEADER_KINDS

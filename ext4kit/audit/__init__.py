@@ -1,7 +1,7 @@
 """The audit of a log: verdicts on its blocks, findings, and what a replay would do."""
 
-from ext4kit.journal.audit.audit import audit, audit_log
-from ext4kit.journal.audit.result import (
+from ext4kit.audit.audit import audit, audit_log
+from ext4kit.audit.result import (
     Audit,
     AuditFinding,
     AuditFindings,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ext4kit.journal.audit.survey import Fault
+from ext4kit.audit.survey import Fault
 from ext4kit.parsers.journal import MAGIC, BlockType
 
 KIND_NAMES = {

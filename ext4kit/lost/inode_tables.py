@@ -15,10 +15,10 @@ import numpy as np
 
 from ext4kit.arrays.grouping import group_sizes, starts_group
 from ext4kit.evidence.source import Source
+from ext4kit.lost.artifacts import FsArtifacts
+from ext4kit.lost.identify import FsIdentity, read_records
 from ext4kit.parsers.inode import GOOD_OLD_SIZE, INODE, inode_checksums_ok, parse_inodes
 from ext4kit.parsers.traces import inode_marks, plausible_inodes
-from ext4kit.recovery.lost.artifacts import FsArtifacts
-from ext4kit.recovery.lost.identify import FsIdentity, read_records
 from ext4kit.units import widen
 
 BLOCKS_AT_ONCE = 1024

@@ -9,8 +9,8 @@ import numpy as np
 from ext4kit.arrays.lookup import SortedIndex, values_at
 from ext4kit.journal import Log
 from ext4kit.journal import replay as replay_log
-from ext4kit.recovery.lost.file_system import LostFileSystem
-from ext4kit.recovery.lost.inode_tables import InodeTableMap
+from ext4kit.lost.file_system import LostFileSystem
+from ext4kit.lost.inode_tables import InodeTableMap
 
 
 def replay_if_complete(fs: LostFileSystem) -> LostFileSystem:

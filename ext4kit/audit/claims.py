@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ext4kit.journal.audit.result import BAD, OK, OVERWRITTEN, UNCHECKED
-from ext4kit.journal.audit.survey import UNKNOWN_TAGS, Fault, Survey
+from ext4kit.audit.result import BAD, OK, OVERWRITTEN, UNCHECKED
+from ext4kit.audit.survey import UNKNOWN_TAGS, Fault, Survey
 from ext4kit.journal.log import Log
 from ext4kit.parsers.journal import BlockType
 

@@ -9,11 +9,11 @@ import numpy as np
 
 from ext4kit.arrays.lookup import SortedIndex, is_member, values_at
 from ext4kit.arrays.types import NO_ROW
+from ext4kit.as_of.allocation import AllocationHistory
+from ext4kit.as_of.range import TID_MODULUS, AsOfRange
 from ext4kit.errors import AccessError
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.geometry import descriptor_blocks
-from ext4kit.journal.as_of.allocation import AllocationHistory
-from ext4kit.journal.as_of.range import TID_MODULUS, AsOfRange
 from ext4kit.journal.block_history import BlockHistory
 from ext4kit.journal.overlay import JournalOverlay
 from ext4kit.parsers.superblock import SUPERBLOCK_OFFSET

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ext4kit.arrays.intervals import Intervals
-from ext4kit.recovery.lost.file_system import LostBlocks
+from ext4kit.lost.file_system import LostBlocks
 
 SIZE, COUNT = 1024, 100
 

@@ -18,13 +18,13 @@ from ext4kit.arrays.grouping import row_bounds
 from ext4kit.filesystem.directories import DIRECTORY_TYPE, directory_blocks, read_directories
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.filesystem.inodes import INODES_AT_ONCE
+from ext4kit.lost.artifacts import FsArtifacts
+from ext4kit.lost.file_system import LostFileSystem
 from ext4kit.parsers.checksums import crc32c, crc32c_words
 from ext4kit.parsers.directory import parse_entries
 from ext4kit.parsers.inode import InodeFlags, InodeTable, inode_seeds
 from ext4kit.parsers.made import packed_entries, synthetic_directory
 from ext4kit.parsers.traces import directory_inode_seeds, find_dirblock_tails, is_index_block
-from ext4kit.recovery.lost.artifacts import FsArtifacts
-from ext4kit.recovery.lost.file_system import LostFileSystem
 
 BLOCKS_AT_ONCE = 2048
 FILE, DIRECTORY = 1, 2  # what an inode in use is

@@ -18,11 +18,11 @@ from ext4kit.arrays.intervals import Intervals
 from ext4kit.arrays.types import NO_ROW
 from ext4kit.filesystem.bitmaps import Bitmaps
 from ext4kit.journal import BlockHistory, Log
+from ext4kit.lost.file_system import LostFileSystem, synthetic_groups
+from ext4kit.lost.inode_tables import InodeTableMap
+from ext4kit.lost.overwriting import in_blocks
 from ext4kit.parsers.group import GroupTable
 from ext4kit.problems import Problems
-from ext4kit.recovery.lost.file_system import LostFileSystem, synthetic_groups
-from ext4kit.recovery.lost.inode_tables import InodeTableMap
-from ext4kit.recovery.lost.overwriting import in_blocks
 from ext4kit.recovery.model import DeletedFile, Grade, Sources
 from ext4kit.recovery.pipeline import find_deleted
 from ext4kit.unallocated.inode_tables import find_inode_table_blocks

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from ext4kit.arrays.intervals import Intervals
-from ext4kit.journal.audit.bit_repair import NOWHERE, find_bit_repairs
-from ext4kit.journal.audit.damage import FindingBuilder, changed_bit
-from ext4kit.journal.audit.result import BAD, OK, UNCHECKED, Part, VerdictCounts
+from ext4kit.audit.bit_repair import NOWHERE, find_bit_repairs
+from ext4kit.audit.damage import FindingBuilder, changed_bit
+from ext4kit.audit.result import BAD, OK, UNCHECKED, Part, VerdictCounts
 from ext4kit.journal.fast_commits.scan import NONE, FastCommit, FastCommits, scan_fast_commits
 from ext4kit.journal.log import Log
 from ext4kit.parsers.fast_commit import CHECKED_IN_TAIL, TAG, TAIL, TagKind, checksum

@@ -11,19 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from ext4kit.errors import RequestError
-from ext4kit.filesystem import FileSystem
-from ext4kit.filesystem.block_maps import Runs
-from ext4kit.filesystem.content import Content
-from ext4kit.filesystem.directories import directory_blocks
-from ext4kit.journal.as_of.blocks import (
+from ext4kit.as_of.blocks import (
     AsOfMetadataBlocks,
     PointInTime,
     UnknownStateError,
     layout_blocks,
 )
-from ext4kit.journal.as_of.content_certainty import ContentCertainty
-from ext4kit.journal.as_of.range import as_of_range
+from ext4kit.as_of.content_certainty import ContentCertainty
+from ext4kit.as_of.range import as_of_range
+from ext4kit.errors import RequestError
+from ext4kit.filesystem import FileSystem
+from ext4kit.filesystem.block_maps import Runs
+from ext4kit.filesystem.content import Content
+from ext4kit.filesystem.directories import directory_blocks
 from ext4kit.journal.block_history import BlockHistory
 from ext4kit.journal.epochs import epochs_of
 from ext4kit.journal.log import Log

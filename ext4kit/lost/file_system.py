@@ -16,14 +16,14 @@ from ext4kit.filesystem.bitmaps import Bitmaps
 from ext4kit.filesystem.block_maps import MOST_BLOCKS, BlockMaps, has_map, map_inodes
 from ext4kit.filesystem.blocks import BlockReader, SourceBlocks, unreadable_blocks
 from ext4kit.filesystem.inodes import INODES_AT_ONCE
+from ext4kit.lost.identify import FsIdentity, read_records
+from ext4kit.lost.inode_tables import InodeTableMap
+from ext4kit.lost.overwriting import OverwritingFs, in_blocks
 from ext4kit.parsers.group import GroupTable
 from ext4kit.parsers.inode import GOOD_OLD_SIZE, InodeTable, inode_checksums_ok, parse_inodes
 from ext4kit.parsers.superblock import Superblock
 from ext4kit.parsers.traces import plausible_inodes
 from ext4kit.problems import Problems
-from ext4kit.recovery.lost.identify import FsIdentity, read_records
-from ext4kit.recovery.lost.inode_tables import InodeTableMap
-from ext4kit.recovery.lost.overwriting import OverwritingFs, in_blocks
 
 TAKEN = "is used by the file system that was created later"
 GONE = "is missing"

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ext4kit.journal.audit import messages
-from ext4kit.journal.audit.bit_repair import NOWHERE, find_bit_repairs
-from ext4kit.journal.audit.claims import UNUSABLE, TransactionBreaks
-from ext4kit.journal.audit.result import (
+from ext4kit.audit import messages
+from ext4kit.audit.bit_repair import NOWHERE, find_bit_repairs
+from ext4kit.audit.claims import UNUSABLE, TransactionBreaks
+from ext4kit.audit.result import (
     BAD,
     OK,
     UNCHECKED,
@@ -18,7 +18,7 @@ from ext4kit.journal.audit.result import (
     Part,
     VerdictCounts,
 )
-from ext4kit.journal.audit.survey import Fault, Survey
+from ext4kit.audit.survey import Fault, Survey
 from ext4kit.journal.log import Log
 from ext4kit.parsers.journal import HEADER, BlockType, copies_checksums, copy_seeds
 from ext4kit.problems import Severity

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from ext4kit.arrays.lookup import is_member
-from ext4kit.journal.audit import messages
-from ext4kit.journal.audit.claims import plausible_tags
-from ext4kit.journal.audit.damage import FindingBuilder
-from ext4kit.journal.audit.result import BAD, OK, UNCHECKED, Part, TidGap, VerdictCounts
-from ext4kit.journal.audit.survey import Fault, Survey
+from ext4kit.audit import messages
+from ext4kit.audit.claims import plausible_tags
+from ext4kit.audit.damage import FindingBuilder
+from ext4kit.audit.result import BAD, OK, UNCHECKED, Part, TidGap, VerdictCounts
+from ext4kit.audit.survey import Fault, Survey
 from ext4kit.journal.log import Log
 from ext4kit.journal.transactions import Transactions
 from ext4kit.parsers.journal import BlockType

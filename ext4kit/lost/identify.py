@@ -20,12 +20,12 @@ from ext4kit.errors import AccessError
 from ext4kit.evidence.source import Source
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.blocks import SourceBlocks
+from ext4kit.lost.artifacts import FsArtifacts
 from ext4kit.parsers.checksums import ONES, crc32c
 from ext4kit.parsers.features import Compat, Features, Incompat, RoCompat
 from ext4kit.parsers.inode import GOOD_OLD_SIZE, inode_checksums_ok, parse_inodes
 from ext4kit.parsers.superblock import MAGIC, SUPERBLOCK, Superblock
 from ext4kit.parsers.traces import directory_checksum_residues, directory_inode_seeds, inode_marks
-from ext4kit.recovery.lost.artifacts import FsArtifacts
 
 BLOCK_SIZES = (4096, 1024, 2048, 8192, 16384, 32768, 65536)
 INODE_SIZES = (256, 128, 512, 1024, 2048, 4096)

@@ -1,0 +1,7 @@
+"""The file system as of a transaction, from the copies of the log."""
+
+from ext4kit.as_of.blocks import UnknownStateError
+from ext4kit.as_of.file_system import AsOfFileSystem, file_system_as_of
+from ext4kit.as_of.range import AsOfRange, as_of_range
+
+__all__ = ["AsOfFileSystem", "AsOfRange", "UnknownStateError", "file_system_as_of", "as_of_range"]
