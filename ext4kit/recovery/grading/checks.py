@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from ext4kit import reasons
 from ext4kit.arrays.intervals import overlap_pairs
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s
 from ext4kit.filesystem.block_maps import Runs, has_map
 from ext4kit.filesystem.prefetch import prefetch_map
 from ext4kit.history.history import TID_NONE, TID_ON_DISK, History
@@ -24,6 +22,7 @@ from ext4kit.recovery.grading.unlogged_reuse import (
 from ext4kit.recovery.grading.unreadable import may_have_newer_copies, on_unreadable_media
 from ext4kit.recovery.grading.unrecorded import emptied_state, find_unrecorded
 from ext4kit.recovery.grading.writes import Ages
+from ext4kit.recovery.journal_content import ContentCopies
 
 SECTOR = 512
 BLOCKS_AT_ONCE = 4096
@@ -39,9 +38,9 @@ def run_checks(
     found: Candidates,
     runs: Runs,
     uses: BlockUses,
-    journaled: Mapping[int, tuple[Any, Any]],
+    journaled: ContentCopies,
     reuse: BlockReuse,
-) -> tuple[list[tuple[Any, Reason]], list[tuple[Any, Reason]]]:
+) -> tuple[list[tuple[Bools, Reason]], list[tuple[Bools, Reason]]]:
     """Reasons against the grade intact, and those that let it be consistent at most.
 
     Args:
@@ -138,7 +137,7 @@ def run_checks(
     return doubts, possible
 
 
-def map_incomplete(history: History, found: Candidates) -> Any:
+def map_incomplete(history: History, found: Candidates) -> Bools:
     """The map lacks blocks that i_blocks counts.
 
     A tree block that a deletion of several transactions had cut down on disk reads well and
@@ -155,44 +154,44 @@ def map_incomplete(history: History, found: Candidates) -> Any:
     return kinds & ~found.size_unknown & (counted > mapped)
 
 
-def bitmap_unreadable(history: History, found: Candidates, runs: Runs) -> Any:
+def bitmap_unreadable(history: History, found: Candidates, runs: Runs) -> Bools:
     """Blocks of a group whose bitmap cannot be read."""
     doubtful = np.zeros(len(found), bool)
     doubtful[runs.owner[history.fs.bitmaps.blocks_unknown(runs.physical, runs.length)]] = True
     return doubtful
 
 
-def beyond_evidence(history: History, found: Candidates, runs: Runs) -> Any:
+def beyond_evidence(history: History, found: Candidates, runs: Runs) -> Bools:
     """Blocks that the file system has and the evidence lacks."""
     doubtful = np.zeros(len(found), bool)
     doubtful[runs.owner[runs.physical + runs.length > history.fs.blocks.blocks_count]] = True
     return doubtful
 
 
-def inode_checksum_bad(history: History, found: Candidates) -> Any:
+def inode_checksum_bad(history: History, found: Candidates) -> Bools:
     """States in the log were checked when they were read; those on disk are so here."""
     superblock = history.fs.superblock
     if not superblock.has_metadata_checksums:
         return np.zeros(len(found), bool)
-    return ~inode_checksums_ok(history.states.table.take(found.state_row), superblock)
+    fits: Bools = inode_checksums_ok(history.states.table.take(found.state_row), superblock)
+    return ~fits
 
 
-def uncommitted_state(history: History, found: Candidates) -> Any:
+def uncommitted_state(history: History, found: Candidates) -> Bools:
     """What an interrupted commit says never came to pass; its data may not have been written."""
     log = history.log
     open_ones = [item.order for item in (log.transactions if log else ()) if not item.committed]
     return np.isin(history.states.tid[found.state_row], open_ones)
 
 
-def later_fast_commit(history: History, found: Candidates) -> Any:
+def later_fast_commit(history: History, found: Candidates) -> Bools:
     """Fast commits change files and take blocks; later full commits need not show that."""
     last = history.last_fast_commit
-    return (found.map_source == JOURNAL) & (history.states.tid[found.state_row] < last)
+    later: Bools = (found.map_source == JOURNAL) & (history.states.tid[found.state_row] < last)
+    return later
 
 
-def journal_copy_outdated(
-    history: History, found: Candidates, journaled: Mapping[int, tuple[Any, Any]]
-) -> Any:
+def journal_copy_outdated(history: History, found: Candidates, journaled: ContentCopies) -> Bools:
     """Content was journaled, and written otherwise under a later mount without data=journal."""
     doubtful = np.zeros(len(found), bool)
     states, mtime = history.states, history.states.table.mtime
@@ -206,8 +205,8 @@ def journal_copy_outdated(
 
 
 def journal_disk_conflict(
-    history: History, found: Candidates, journaled: Mapping[int, tuple[Any, Any]], reuse: BlockReuse
-) -> Any:
+    history: History, found: Candidates, journaled: ContentCopies, reuse: BlockReuse
+) -> Bools:
     """Log and disk tell its bytes differently, although the log was written out.
 
     A transaction can end between the taking of blocks and the writing of journaled bytes, and
@@ -234,16 +233,17 @@ def journal_disk_conflict(
 
 
 def journal_data_incomplete(
-    history: History, found: Candidates, runs: Runs, journaled: Mapping[int, tuple[Any, Any]]
-) -> Any:
+    history: History, found: Candidates, runs: Runs, journaled: ContentCopies
+) -> Bools:
     """Where data is journaled, a deletion keeps what was not yet checkpointed off its place."""
     files = is_sized_file(history, found)
     copies, written = _copies(found, journaled), _written_blocks(found, runs)
     usual = 2 * (copies > 0)[files].sum() > (written > 0)[files].sum()
-    return files & (copies < written) & ((copies > 0) | usual)
+    files &= (copies < written) & ((copies > 0) | usual)
+    return files
 
 
-def _copies(found: Candidates, journaled: Mapping[int, tuple[Any, Any]]) -> Any:
+def _copies(found: Candidates, journaled: ContentCopies) -> Int64s:
     """Per candidate: blocks of which the log has a copy as data."""
     copies = np.zeros(len(found), np.int64)
     for place, (blocks, _) in journaled.items():
@@ -251,9 +251,7 @@ def _copies(found: Candidates, journaled: Mapping[int, tuple[Any, Any]]) -> Any:
     return copies
 
 
-def _oldest_copies(
-    history: History, found: Candidates, journaled: Mapping[int, tuple[Any, Any]]
-) -> Any:
+def _oldest_copies(history: History, found: Candidates, journaled: ContentCopies) -> Int64s:
     """Per candidate: order of the oldest of its copies, TID_ON_DISK for none."""
     oldest = np.full(len(found), TID_ON_DISK)
     for place, (_, tags) in journaled.items():
@@ -262,12 +260,14 @@ def _oldest_copies(
     return oldest
 
 
-def _written_blocks(found: Candidates, runs: Runs) -> Any:
+def _written_blocks(found: Candidates, runs: Runs) -> Int64s:
     """Per candidate: blocks that hold content."""
     return np.bincount(runs.owner, runs.length * ~runs.unwritten, len(found))
 
 
-def kept_by_later_version(history: History, found: Candidates, runs: Runs, uses: BlockUses) -> Any:
+def kept_by_later_version(
+    history: History, found: Candidates, runs: Runs, uses: BlockUses
+) -> Bools:
     """An earlier state's blocks that later states of the same life have too."""
     doubtful = np.zeros(len(found), bool)
     order, life = history.states.tid, history.states.life
@@ -284,9 +284,9 @@ def check_last_block(
     history: History,
     found: Candidates,
     runs: Runs,
-    journaled: Mapping[int, tuple[Any, Any]],
+    journaled: ContentCopies,
     ages: Ages,
-) -> tuple[Any, Any]:
+) -> tuple[Bools, Bools]:
     """(blank, foreign) per candidate (bool), from the block that holds its last byte.
 
     Blank: the last bytes are zeros or in no written block. The size can be committed before
@@ -305,7 +305,7 @@ def check_last_block(
         & (size > 0)
         & has_map(table.mode[row], size, table.flags[row])
     )
-    judged &= ~has_journal_copies(found, journaled)
+    judged[list(journaled)] = False
     holds = judged[runs.owner] & ~runs.unwritten & (runs.logical <= last[runs.owner])
     held = runs.take(holds & (last[runs.owner] < runs.logical + runs.length))
     block = held.physical + last[held.owner] - held.logical
@@ -324,12 +324,7 @@ def check_last_block(
     return blank, foreign
 
 
-def has_journal_copies(found: Candidates, journaled: Mapping[int, tuple[Any, Any]]) -> Any:
-    """Candidates (bool) whose content went through the log."""
-    return np.isin(np.arange(len(found)), np.fromiter(journaled, np.int64))
-
-
-def _last_used(rows: Any) -> Any:
+def _last_used(rows: Bytes2D) -> Int64s:
     """Per row: position of the last byte that is not zero, -1 for none."""
     words = rows.view(np.uint64)
     every = np.arange(len(rows))
@@ -339,21 +334,21 @@ def _last_used(rows: Any) -> Any:
     return np.where(used.any(axis=1), last, -1)
 
 
-def is_sized_file(history: History, found: Candidates) -> Any:
+def is_sized_file(history: History, found: Candidates) -> Bools:
     """Regular files of known size."""
     return history.states.table.is_regular[found.state_row] & ~found.size_unknown
 
 
-def _inline(history: History, found: Candidates) -> Any:
+def _inline(history: History, found: Candidates) -> Bools:
     """Files whose bytes are in the inode: on disk they stay so until writeback takes blocks.
 
     Source: kernel fs/ext4/inline.c, `ext4_da_convert_inline_data_to_extent`.
     """
-    inline = (history.states.table.flags[found.state_row] & int(InodeFlags.INLINE_DATA)) != 0
+    inline: Bools = (history.states.table.flags[found.state_row] & int(InodeFlags.INLINE_DATA)) != 0
     return is_sized_file(history, found) & inline
 
 
-def in_place_write_not_flushed(history: History, found: Candidates, ages: Ages) -> Any:
+def in_place_write_not_flushed(history: History, found: Candidates, ages: Ages) -> Bools:
     """Written in place: only bytes in newly taken blocks are on disk when a state is committed.
 
     Source: kernel fs/ext4/inode.c, `ext4_write_end` and `ext4_map_blocks` (data=ordered).
@@ -369,14 +364,14 @@ def in_place_write_not_flushed(history: History, found: Candidates, ages: Ages) 
     )
 
 
-def changed_after_last_state(history: History, found: Candidates) -> Any:
+def changed_after_last_state(history: History, found: Candidates) -> Bools:
     """i_version of the inode, freed or open still, is ahead of the last state with content."""
     row, version = found.state_row, history.states.table.version
     after = emptied_state(history, found)
     return is_sized_file(history, found) & (after >= 0) & (version[after] > version[row])
 
 
-def writeback_in_progress(history: History, found: Candidates, runs: Runs, recent: Any) -> Any:
+def writeback_in_progress(history: History, found: Candidates, runs: Runs, recent: Bools) -> Bools:
     """Writeback was at work when the state was committed: it sets the size step by step.
 
     It goes on at once where a file is not huge, so that the next transaction shows more of it.
@@ -392,4 +387,7 @@ def writeback_in_progress(history: History, found: Candidates, runs: Runs, recen
     at_once = (states.tid[row] >= last) & np.isin(following, [TID_NONE, int(TID_ON_DISK)])
     at_once |= following == states.tid[row] + 1
     going_on = recent & (at_once | (size >= MIN_WRITEBACK_CHUNK))
-    return is_sized_file(history, found) & full & (states.tid[row] != TID_ON_DISK) & going_on
+    working: Bools = (
+        is_sized_file(history, found) & full & (states.tid[row] != TID_ON_DISK) & going_on
+    )
+    return working

@@ -7,11 +7,10 @@ in zeros; where they run over the file's end, the zeros behind that are gone.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ext4kit.arrays.grouping import expand
+from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import Runs
 
@@ -20,7 +19,7 @@ MAX_BYTES_READ = 1 << 30  # read at most to look for seams; what is left stays i
 ZEROS = 4  # bytes of zeros at a block's end that are more than chance
 
 
-def may_hold_foreign_data(fs: FileSystem, size: Any, runs: Runs, wanted: Any) -> Any:
+def may_hold_foreign_data(fs: FileSystem, size: Int64s, runs: Runs, wanted: Bools) -> Bools:
     """Per file (bool): its bytes do not rule out that others wrote some of them.
 
     A file that ends with its last block, or a run of blocks within it that does, tells nothing.
@@ -33,7 +32,7 @@ def may_hold_foreign_data(fs: FileSystem, size: Any, runs: Runs, wanted: Any) ->
     """
     block_size = fs.superblock.block_size
     mapped = np.bincount(runs.owner, minlength=len(size)) > 0
-    suspect = wanted & (size % block_size == 0) & mapped
+    suspect: Bools = wanted & (size % block_size == 0) & mapped
     judged = runs.take((wanted & ~suspect)[runs.owner])
     affordable = np.cumsum(judged.length) * block_size <= MAX_BYTES_READ
     suspect[judged.owner[~affordable]] = True

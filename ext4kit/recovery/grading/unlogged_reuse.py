@@ -7,12 +7,11 @@ that e2fsck recovered starts again at its first block and leaves a gap behind.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ext4kit import reasons
 from ext4kit.arrays.grouping import expand
+from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.history.history import TID_NONE, TID_ON_DISK, UNREPLAYED, History
 from ext4kit.reasons import Reason
@@ -24,8 +23,8 @@ UNMOUNT_TID_STEP = 2  # ids from the last transaction to what an unmount leaves 
 
 
 def check_unlogged_reuse(
-    history: History, found: Candidates, runs: Runs, ages: Ages, files: Any
-) -> list[tuple[Any, Reason]]:
+    history: History, found: Candidates, runs: Runs, ages: Ages, files: Bools
+) -> list[tuple[Bools, Reason]]:
     """Reasons that let a candidate be consistent at most.
 
     Args:
@@ -60,30 +59,32 @@ def check_unlogged_reuse(
     ]
 
 
-def journal_gap_after(history: History, found: Candidates) -> Any:
+def journal_gap_after(history: History, found: Candidates) -> Bools:
     """Transactions that came after the state were overwritten, older ones were not."""
     order = history.states.tid[found.state_row]
-    return (found.map_source == JOURNAL) & history.gaps.any_lost_between(
-        order, np.full(len(order), TID_ON_DISK)
-    )
+    lost = history.gaps.any_lost_between(order, int(TID_ON_DISK))
+    lost &= found.map_source == JOURNAL
+    return lost
 
 
-def journal_gap_before_deletion(history: History, found: Candidates, order: Any) -> Any:
+def journal_gap_before_deletion(history: History, found: Candidates, order: Int64s) -> Bools:
     """Transactions between an order of each candidate and its next state were overwritten."""
     following = history.next_tid[found.state_row]
     until = np.where(following == TID_NONE, TID_ON_DISK, following)
-    return (found.map_source == JOURNAL) & history.gaps.any_lost_between(order, until)
+    lost = history.gaps.any_lost_between(order, until)
+    lost &= found.map_source == JOURNAL
+    return lost
 
 
-def journal_restarted(history: History, found: Candidates) -> Any:
+def journal_restarted(history: History, found: Candidates) -> Bools:
     """States of a time before the log was made to count from a lower number."""
     order = history.states.tid[found.state_row]
-    return (
-        (found.map_source == JOURNAL) & (order >= history.gaps.restarted_at) & (order < UNREPLAYED)
-    )
+    before: Bools = (order >= history.gaps.restarted_at) & (order < UNREPLAYED)
+    before &= found.map_source == JOURNAL
+    return before
 
 
-def unclean_shutdown_after(history: History, found: Candidates) -> Any:
+def unclean_shutdown_after(history: History, found: Candidates) -> Bools:
     """Blocks that were free at a power cut."""
     log = history.log
     if log is None or not len(log.transactions):
@@ -94,7 +95,8 @@ def unclean_shutdown_after(history: History, found: Candidates) -> Any:
     commit = int(log.transactions.commit_time_ns[-1])
     if not as_unmounted or _fsck_ran_after(history, commit) or _mounted_since(history, commit):
         last = TID_ON_DISK
-    return (found.freed_tid <= last) & (found.freed_tid != TID_NONE)
+    free: Bools = (found.freed_tid <= last) & (found.freed_tid != TID_NONE)
+    return free
 
 
 def _fsck_ran_after(history: History, commit: int) -> bool:
@@ -116,7 +118,7 @@ def _mounted_since(history: History, commit: int) -> bool:
     return superblock.mount_time * NANOSECONDS > commit
 
 
-def _allocated_after(history: History, found: Candidates, runs: Runs, tids: Any) -> Any:
+def _allocated_after(history: History, found: Candidates, runs: Runs, tids: Int64s) -> Bools:
     """Candidates (bool) with blocks of a group whose bitmap one of these later tids logged."""
     doubtful = np.zeros(len(found), bool)
     superblock, copies = history.fs.superblock, history.copies
@@ -138,10 +140,11 @@ def _allocated_after(history: History, found: Candidates, runs: Runs, tids: Any)
     )
     taken = latest[first[row] + position] > death[runs.owner[row]]
     doubtful[runs.owner[row[taken]]] = True
-    return doubtful & (found.freed_tid != TID_NONE)
+    doubtful &= found.freed_tid != TID_NONE
+    return doubtful
 
 
-def _tids_of_writes(history: History) -> Any:
+def _tids_of_writes(history: History) -> Int64s:
     """Tids in which linked files were created or written, and those that follow each.
 
     A file that takes blocks past the page cache and gives them back by a hole within the tick of
@@ -152,7 +155,7 @@ def _tids_of_writes(history: History) -> Any:
     return np.union1d(written, np.intersect1d(written + 1, known))
 
 
-def _tids_of_unseen(history: History, ages: Ages) -> Any:
+def _tids_of_unseen(history: History, ages: Ages) -> Int64s:
     """Tids in which regular files were deleted that had blocks which no state maps.
 
     Of one that no state shows linked, the freed inode tells that it had blocks: freeing them

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from ext4kit.arrays.intervals import overlap_pairs
+from ext4kit.arrays.types import Bools
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.blocks import BlockReader, unreadable_blocks
 from ext4kit.history.history import History
 from ext4kit.recovery.candidates import Candidates
+from ext4kit.recovery.journal_content import ContentCopies
 
 
-def on_unreadable_media(blocks: BlockReader, runs: Runs, count: int) -> Any:
+def on_unreadable_media(blocks: BlockReader, runs: Runs, count: int) -> Bools:
     """Per owner of runs (bool): some of its written blocks are known to be lost.
 
     Args:
@@ -30,9 +29,7 @@ def on_unreadable_media(blocks: BlockReader, runs: Runs, count: int) -> Any:
     return doubtful
 
 
-def may_have_newer_copies(
-    history: History, found: Candidates, journaled: Mapping[int, tuple[Any, Any]]
-) -> Any:
+def may_have_newer_copies(history: History, found: Candidates, journaled: ContentCopies) -> Bools:
     """Per candidate (bool): transactions behind its journaled bytes are damaged, up to its state.
 
     Args:

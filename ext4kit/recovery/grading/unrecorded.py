@@ -6,11 +6,10 @@ Each function here names one condition of that which a candidate does not meet.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ext4kit import reasons
+from ext4kit.arrays.types import Bools, Rows
 from ext4kit.history.history import TID_NONE, History
 from ext4kit.parsers.inode import InodeFlags
 from ext4kit.reasons import Reason
@@ -19,8 +18,8 @@ from ext4kit.recovery.grading.writes import Ages
 
 
 def find_unrecorded(
-    history: History, found: Candidates, ages: Ages, from_disk: Any
-) -> list[tuple[Any, Reason]]:
+    history: History, found: Candidates, ages: Ages, from_disk: Bools
+) -> list[tuple[Bools, Reason]]:
     """What keeps a file from the grade intact although all records agree.
 
     Args:
@@ -49,7 +48,7 @@ def find_unrecorded(
     ]
 
 
-def freed_state(history: History, found: Candidates) -> Any:
+def freed_state(history: History, found: Candidates) -> Rows:
     """Row of the state that shows each candidate freed, no other content in between; else -1.
 
     Inline data stay in the freed inode: its state is the candidate's own.
@@ -64,7 +63,7 @@ def freed_state(history: History, found: Candidates) -> Any:
     return np.where(freed, after, np.where(inline, row, TID_NONE))
 
 
-def emptied_state(history: History, found: Candidates) -> Any:
+def emptied_state(history: History, found: Candidates) -> Rows:
     """Row of each life's last state, where that is behind the candidate's own and empty; else -1.
 
     It is freed, or without links and open still.

@@ -9,10 +9,10 @@ of attributes. Source: kernel fs/inode.c, `inode_update_timestamps`; fs/ext4/ino
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.types import Bools, Int64s, Rows
 from ext4kit.history.history import TID_NONE, TID_ON_DISK, History
 from ext4kit.history.writes import COMMIT_INTERVAL
 from ext4kit.parsers.inode import InodeFlags
@@ -38,21 +38,22 @@ class Ages:
     # -- between two states of a life -----------------------------------------------------
 
     @cached_property
-    def follows(self) -> Any:
+    def follows(self) -> Bools:
         """The state before it is of the same life (bool)."""
         life = self.states.life
         return np.append(False, life[1:] == life[:-1])[: len(life)]
 
-    def _changed_since_predecessor(self, column: Any) -> Any:
-        return self.follows & (column != np.roll(column, 1))
+    def _changed_since_predecessor(self, column: Int64s) -> Bools:
+        changed: Bools = self.follows & (column != np.roll(column, 1))
+        return changed
 
     @cached_property
-    def version_is_counted(self) -> Any:
+    def version_is_counted(self) -> Bools:
         """The kernel counted this file's changes in i_version (bool)."""
         return self.states.table.version > 1
 
     @cached_property
-    def are_counted(self) -> Any:
+    def are_counted(self) -> Bools:
         """The kernel that wrote the state counted changes of files (bool).
 
         The state itself or an earlier one shows counts, and no file was written without one
@@ -65,13 +66,13 @@ class Ages:
         return shown & ~np.isin(session, breaks.first_gap_after(writes.uncounted))
 
     @cached_property
-    def version_step(self) -> Any:
+    def version_step(self) -> Int64s:
         """By how much i_version is ahead of the state before; 0 where it tells nothing."""
         version = self.states.table.version
         return np.where(self.follows & self.version_is_counted, version - np.roll(version, 1), 0)
 
     @cached_property
-    def unexplained_version_steps(self) -> Any:
+    def unexplained_version_steps(self) -> Int64s:
         """Steps of i_version since the state before that its attributes do not explain.
 
         One step each: another mode, other owners, a time set by hand. Not so a size that fell:
@@ -88,7 +89,7 @@ class Ages:
         return np.where(self.follows, table.version - before["version"] - explained, 0)
 
     @cached_property
-    def may_have_written(self) -> Any:
+    def may_have_written(self) -> Bools:
         """Bytes may have been written since the state before (bool)."""
         by_time = self._changed_since_predecessor(self.states.table.mtime)
         counted = self.follows & np.where(
@@ -102,7 +103,7 @@ class Ages:
         )
 
     @cached_property
-    def _first_block_changed(self) -> Any:
+    def _first_block_changed(self) -> Bools:
         """Its first blocks are others than in the state before (bool): it was written anew.
 
         Told where one inode holds the whole map: by the place of the first extent or block.
@@ -112,23 +113,25 @@ class Ages:
         place = np.where(by_extents[:, None], table.i_block[:, 18:24], table.i_block[:, :6])
         changed = (place != np.roll(place, 1, axis=0)).any(axis=1)
         deep = by_extents & (table.i_block[:, 6] > 0)
-        return self.follows & changed & ~deep & ~np.roll(deep, 1) & (table.size > 0)
+        anew: Bools = self.follows & changed & ~deep & ~np.roll(deep, 1) & (table.size > 0)
+        return anew
 
     @property
-    def _whole_second_times(self) -> Any:
+    def _whole_second_times(self) -> Bools:
         """Its times are of whole seconds: a second write within one moves nothing (bool)."""
         return self.states.table.extra_isize < EXTRA_TIMES
 
     @cached_property
-    def _size_grew(self) -> Any:
+    def _size_grew(self) -> Bools:
         """It grew since the state before, and not because writeback came further (bool)."""
         table, block_size = self.states.table, self.history.fs.superblock.block_size
         size, blocks = np.roll(table.size, 1), np.roll(table.blocks, 1)
         grew = self.follows & (table.size > size) & (size > 0)
-        return grew & ((size % block_size != 0) | (table.blocks == blocks))
+        written: Bools = grew & ((size % block_size != 0) | (table.blocks == blocks))
+        return written
 
     @cached_property
-    def written_once(self) -> Any:
+    def written_once(self) -> Bools:
         """Nothing was written after the first bytes: a time set by hand would be gone (bool)."""
         table = self.states.table
         by_hand = (table.mtime < table.crtime) | (table.mtime > table.ctime)
@@ -137,7 +140,7 @@ class Ages:
         )
         return (table.extra_isize >= EXTRA_CRTIME) & (by_hand | at_once)
 
-    def overwritten_in_place(self, lives: Any) -> Any:
+    def overwritten_in_place(self, lives: Int64s) -> Bools:
         """Bytes may have been written since the state before, into blocks it had (bool).
 
         Args:
@@ -152,15 +155,16 @@ class Ages:
         return found
 
     @cached_property
-    def may_await_allocation(self) -> Any:
+    def may_await_allocation(self) -> Bools:
         """Bytes were written since the last blocks were taken (bool): more may be to come."""
         blocks = self.states.table.blocks
         row = self.last_write_row
         same = self.follows[row] & (blocks[row] == blocks[row - 1])
-        return self.awaits_writeback | (same & (blocks == blocks[row]))
+        waits: Bools = self.awaits_writeback | (same & (blocks == blocks[row]))
+        return waits
 
     @cached_property
-    def are_flushed(self) -> Any:
+    def are_flushed(self) -> Bools:
         """The last change of bytes reached the disk before the next state (bool).
 
         Delayed allocation is over by then: an unmount, or a minute, gives every byte its block,
@@ -169,7 +173,7 @@ class Ages:
         return ~self.may_not_be_flushed(np.arange(len(self.states)), self.last_write_row)
 
     @cached_property
-    def in_one_tick(self) -> Any:
+    def in_one_tick(self) -> Bools:
         """What changed it in its transaction may be of the tick of the state before (bool).
 
         The kernel does not count a change at the time of the one before.
@@ -180,7 +184,7 @@ class Ages:
 
     # -- times ----------------------------------------------------------------------------
 
-    def _last_marked_row(self, marked: Any) -> Any:
+    def _last_marked_row(self, marked: Bools) -> Rows:
         """Row of the life's last marked state up to each, -1 for none."""
         here = np.arange(len(self.states))
         first = np.maximum.accumulate(np.where(self.follows, 0, here))
@@ -188,25 +192,26 @@ class Ages:
         return np.where(last >= first, last, -1)
 
     @cached_property
-    def _freed(self) -> Any:
+    def _freed(self) -> Rows:
         """Row of the life's first state without links, for it and those after it, else -1."""
         freed = self.states.table.links_count == 0
         return self._last_marked_row(freed & ~(self.follows & np.roll(freed, 1)))
 
     @cached_property
-    def last_write_row(self) -> Any:
+    def last_write_row(self) -> Rows:
         """Row of the state that shows the last change of bytes that is known."""
         return self._last_marked_row(self.may_have_written | ~self.follows)
 
     @cached_property
-    def awaits_writeback(self) -> Any:
+    def awaits_writeback(self) -> Bools:
         """It is empty, and was written to: the bytes wait for writeback (bool)."""
         table, row = self.states.table, self.last_write_row
         empty = (table.size == 0) & (table.size[row] == 0) & (table.blocks == 0)
         written = (table.mtime[row] > table.crtime[row]) & (table.mtime[row] <= table.ctime[row])
-        return empty & self.version_is_counted[row] & written
+        waits: Bools = empty & self.version_is_counted[row] & written
+        return waits
 
-    def last_in_place_write_row(self, lives: Any) -> Any:
+    def last_in_place_write_row(self, lives: Int64s) -> Rows:
         """Row of the state that shows the last write into blocks that a file had, -1 for none.
 
         Args:
@@ -215,7 +220,7 @@ class Ages:
         return self._last_marked_row(self.overwritten_in_place(lives) | self._older_than_journal)
 
     @cached_property
-    def rewritten_before_first_state(self) -> Any:
+    def rewritten_before_first_state(self) -> Rows:
         """Row of the life's first state, where it was written to more than once before that.
 
         It has its blocks already, and what was written after they were taken may have been
@@ -233,11 +238,12 @@ class Ages:
         )
 
     @cached_property
-    def _older_than_journal(self) -> Any:
+    def _older_than_journal(self) -> Bools:
         """First states of lives that began before the log does, and were written to since."""
         table = self.states.table
         dated = (table.extra_isize >= EXTRA_CRTIME) & (table.crtime <= self._journal_start_time)
-        return ~self.follows & dated & (table.mtime != table.crtime) & ~self.written_once
+        older: Bools = ~self.follows & dated & (table.mtime != table.crtime) & ~self.written_once
+        return older
 
     @property
     def _journal_start_time(self) -> int:
@@ -251,12 +257,12 @@ class Ages:
         return oldest - COMMIT_INTERVAL if from_the_start else oldest
 
     @property
-    def _commit_times(self) -> Any:
+    def _commit_times(self) -> Int64s:
         log = self.history.log
         return log.transactions.commit_time_ns if log else np.zeros(0, np.int64)
 
     @cached_property
-    def _state_end_time(self) -> Any:
+    def _state_end_time(self) -> Int64s:
         """When a state was gone at the latest: freed, another one in its place, the log's end."""
         states, log = self.states, self.history.log
         times, far = self._commit_times, np.iinfo(np.int64).max
@@ -272,7 +278,7 @@ class Ages:
         known = (row >= 0) & (times[row] >= 0)
         return np.minimum(gone, np.where(known, times[row], stop))
 
-    def may_not_be_flushed(self, rows: Any, changed: Any) -> Any:
+    def may_not_be_flushed(self, rows: Int64s, changed: Int64s) -> Bools:
         """States (bool) that went before their last change was sure to be on the disk.
 
         An unmount brings everything there, a power cut stops it.
