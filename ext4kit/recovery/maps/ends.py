@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ext4kit.arrays.grouping import ends_group
+from ext4kit.arrays.types import Int64s
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import Runs
 
 _AT_ONCE = 4096
 
 
-def sizes_to_last_nonzero(fs: FileSystem, runs: Runs, files: int) -> Any:
+def sizes_to_last_nonzero(fs: FileSystem, runs: Runs, files: int) -> Int64s:
     """Bytes of each file up to the last one in its last written block that is not zero.
 
     Args:

@@ -10,12 +10,12 @@ remains of an earlier map.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.grouping import ends_group
 from ext4kit.arrays.intervals import select_disjoint
+from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.filesystem.block_maps import Runs, merge_adjacent
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.parsers import extents
@@ -53,16 +53,16 @@ class ExtentMaps:
         size: bytes up to the last one that is not zero.
     """
 
-    seed: Any
-    number: Any
-    generation: Any
+    seed: Int64s
+    number: Int64s
+    generation: Int64s
     runs: Runs
-    nodes: tuple[Any, Any]
-    logged: Any
-    damaged: Any
-    earlier: Any
-    alive: Any
-    size: Any
+    nodes: tuple[Int64s, Int64s]
+    logged: Bools
+    damaged: Bools
+    earlier: Bools
+    alive: Bools
+    size: Int64s
 
     def __len__(self) -> int:
         return len(self.seed)
@@ -105,8 +105,8 @@ def rebuild_extent_maps(
 
 
 def _owner_inodes(
-    space: UnallocatedSpace, owners: SeedIndex, seed: Any, file: Any, rooted: Any
-) -> tuple[Any, Any]:
+    space: UnallocatedSpace, owners: SeedIndex, seed: Int64s, file: Int64s, rooted: Int64s
+) -> tuple[Int64s, Int64s]:
     """(number, generation) of each file's inode, by its seed or by the root that is left."""
     number, generation = owners.inodes_of(seed)
     told = np.flatnonzero(rooted)
@@ -115,9 +115,9 @@ def _owner_inodes(
     return number, generation
 
 
-def _is_open_ended(nodes: ExtentNodes, file: Any, runs: Runs, files: int, room: int) -> Any:
+def _is_open_ended(nodes: ExtentNodes, file: Int64s, runs: Runs, files: int, room: int) -> Bools:
     """Per file (bool): its start is not there, or its last leaf is full, so more may follow."""
-    unsure = np.bincount(runs.owner[runs.logical == 0], minlength=files) == 0
+    unsure: Bools = np.bincount(runs.owner[runs.logical == 0], minlength=files) == 0
     order = np.lexsort((nodes.end, file))
     last = order[ends_group(file[order])]
     held = np.bincount(nodes.node, minlength=len(file))
@@ -125,7 +125,7 @@ def _is_open_ended(nodes: ExtentNodes, file: Any, runs: Runs, files: int, room: 
     return unsure
 
 
-def _content_runs(nodes: ExtentNodes, file: Any, kept: Any) -> Runs:
+def _content_runs(nodes: ExtentNodes, file: Int64s, kept: Bools) -> Runs:
     """The content that the kept leaves map."""
     used = np.flatnonzero(kept[nodes.node])
     owner = file[nodes.node[used]]
@@ -141,7 +141,7 @@ def _content_runs(nodes: ExtentNodes, file: Any, kept: Any) -> Runs:
     )
 
 
-def _node_ranks(nodes: ExtentNodes, file: Any, in_log: Any, damaged: Any) -> Any:
+def _node_ranks(nodes: ExtentNodes, file: Int64s, in_log: Bools, damaged: Bools) -> Int64s:
     """Per node: LISTED when an index in a free block lists it, else UNALLOCATED or JOURNAL.
 
     An index that lists a node which was not found marks the file.
@@ -155,7 +155,9 @@ def _node_ranks(nodes: ExtentNodes, file: Any, in_log: Any, damaged: Any) -> Any
     return np.where(np.isin(have, wanted), LISTED, np.where(in_log, JOURNAL, UNALLOCATED))
 
 
-def _select_leaves(nodes: ExtentNodes, file: Any, rank: Any, order: Any, damaged: Any) -> Any:
+def _select_leaves(
+    nodes: ExtentNodes, file: Int64s, rank: Int64s, order: Int64s, damaged: Bools
+) -> Bools:
     """Per node (bool): its entries are part of the map.
 
     A leaf gives way to a better one whose part of the file overlaps its own: of a lower rank,
@@ -178,8 +180,8 @@ def _select_leaves(nodes: ExtentNodes, file: Any, rank: Any, order: Any, damaged
 
 
 def _compare_with_disk_inode(
-    space: UnallocatedSpace, number: Any, generation: Any, nodes: ExtentNodes, file: Any
-) -> tuple[Any, Any]:
+    space: UnallocatedSpace, number: Int64s, generation: Int64s, nodes: ExtentNodes, file: Int64s
+) -> tuple[Bools, Bools]:
     """(earlier, alive) of `ExtentMaps`.
 
     A removal leaves the index entries of the root where they were, so the inode of a deleted

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.grouping import expand
+from ext4kit.arrays.lookup import SortedIndex, values_at
+from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows
 from ext4kit.parsers import extents
 from ext4kit.parsers.inode import InodeFlags
 from ext4kit.unallocated.metadata import NO_SEED, MetadataBlocks, read_metadata_blocks
@@ -30,15 +31,15 @@ class ExtentNodes:
         physical: first block of content, or the node below; unwritten: reads as zeros.
     """
 
-    block: Any
-    depth: Any
-    start: Any
-    end: Any
-    node: Any
-    logical: Any
-    length: Any
-    physical: Any
-    unwritten: Any
+    block: Int64s
+    depth: Int64s
+    start: Int64s
+    end: Int64s
+    node: Int64s
+    logical: Int64s
+    length: Int64s
+    physical: Int64s
+    unwritten: Bools
 
 
 def limit_nodes(space: UnallocatedSpace, found: MetadataBlocks) -> MetadataBlocks:
@@ -59,7 +60,10 @@ def limit_nodes(space: UnallocatedSpace, found: MetadataBlocks) -> MetadataBlock
 
 def read_extent_nodes(space: UnallocatedSpace, found: MetadataBlocks) -> ExtentNodes:
     """Read the nodes again, a bounded number at a time."""
-    parts: list[tuple[Any, ...]] = [(*[np.zeros(0, np.int64)] * 4, np.zeros(0, bool))]
+    none = np.zeros(0, np.int64)
+    parts: list[tuple[Int64s, Int64s, Int64s, Int64s, Bools]] = [
+        (none, none, none, none, np.zeros(0, bool))
+    ]
     depths = [np.zeros(0, np.int64)]
     for at in range(0, len(found), _AT_ONCE):
         rows = read_metadata_blocks(space, found.take(slice(at, at + _AT_ONCE)))
@@ -87,7 +91,7 @@ def read_extent_nodes(space: UnallocatedSpace, found: MetadataBlocks) -> ExtentN
     return ExtentNodes(block, depth, start, end, node, logical, length, physical, unwritten)
 
 
-def group_by_file(space: UnallocatedSpace, nodes: ExtentNodes, seed: Any) -> tuple[Any, Any]:
+def group_by_file(space: UnallocatedSpace, nodes: ExtentNodes, seed: Int64s) -> tuple[Rows, Int64s]:
     """Tell the nodes of one file from those of others.
 
     With checksums the seed tells. Without, an index says what is below it, as does the root of
@@ -110,7 +114,7 @@ def group_by_file(space: UnallocatedSpace, nodes: ExtentNodes, seed: Any) -> tup
     return np.unique(np.where(rooted > 0, -rooted, jump), return_inverse=True)[1], rooted
 
 
-def _nodes_listed_by_roots(space: UnallocatedSpace, nodes: ExtentNodes) -> Any:
+def _nodes_listed_by_roots(space: UnallocatedSpace, nodes: ExtentNodes) -> Int64s:
     """Per node: the only deleted inode on disk whose root still points at it, 0 for none."""
     order = np.argsort(nodes.block, kind="stable")
     blocks = nodes.block[order]
@@ -120,25 +124,22 @@ def _nodes_listed_by_roots(space: UnallocatedSpace, nodes: ExtentNodes) -> Any:
         table = table.take(dead & ((table.flags & int(InodeFlags.EXTENTS)) != 0))
         every = np.arange(len(table))[:, None]
         first, child = extents.parse_children(table.i_block, every, np.arange(4)[None, :])
-        place = np.minimum(np.searchsorted(blocks, child), len(blocks) - 1)
-        node = order[place]
-        fits = (child > 0) & (nodes.block[node] == child) & (nodes.start[node] == first)
+        node = values_at(order, SortedIndex(blocks).rows(child))
+        fits = (child > 0) & (node != NO_ROW) & (nodes.start[node] == first)
         owner, slot = np.nonzero(fits)
         told[node[owner, slot]] = table.number[owner]
         np.add.at(count, node[owner, slot], 1)
     return np.where(count == 1, told, 0)
 
 
-def _parent_nodes(nodes: ExtentNodes) -> Any:
+def _parent_nodes(nodes: ExtentNodes) -> Rows:
     """Per node: the only index in a free block that points at it, one level up, else _NONE."""
     parent = np.full(len(nodes.block), _NONE)
     order = np.argsort(nodes.block, kind="stable")
     blocks = nodes.block[order]
     entry = np.flatnonzero((nodes.depth[nodes.node] > 0) & (nodes.block[nodes.node] >= 0))
-    place = np.searchsorted(blocks, nodes.physical[entry])
-    place = np.minimum(place, max(len(blocks) - 1, 0))
-    child = order[place]
-    fits = nodes.block[child] == nodes.physical[entry]
+    child = values_at(order, SortedIndex(blocks).rows(nodes.physical[entry]))
+    fits = child != NO_ROW
     fits &= nodes.depth[child] + 1 == nodes.depth[nodes.node[entry]]
     fits &= nodes.start[child] >= nodes.logical[entry]
     child, above = child[fits], nodes.node[entry[fits]]
@@ -147,7 +148,7 @@ def _parent_nodes(nodes: ExtentNodes) -> Any:
     return parent
 
 
-def _preceding_leaf(nodes: ExtentNodes, above: Any, rooted: Any) -> Any:
+def _preceding_leaf(nodes: ExtentNodes, above: Int64s, rooted: Int64s) -> Rows:
     """Per leaf that nothing lists: the one leaf that ends where it alone begins, else _NONE."""
     listed = (above != _NONE) | (rooted > 0)
     loose = np.flatnonzero(~listed & (nodes.depth == 0) & (nodes.block >= 0))

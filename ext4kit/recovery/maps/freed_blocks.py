@@ -8,14 +8,14 @@ and that the others did not have.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.grouping import expand, group_sizes, starts_group
 from ext4kit.arrays.intervals import overlap_pairs
+from ext4kit.arrays.lookup import SortedIndex
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Int64s
+from ext4kit.arrays.types import NO_ROW, Bools, Int64s
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.geometry import first_block
 from ext4kit.history import History
@@ -59,7 +59,7 @@ def find_freed_runs(history: History) -> FreedRuns:
     return freed.take(np.lexsort((freed.start, freed.order)))
 
 
-def _bitmap_differences(history: History, rows: Any) -> FreedRuns:
+def _bitmap_differences(history: History, rows: Int64s) -> FreedRuns:
     """What is free in a copy of a bitmap and in use in the one before."""
     logged, superblock = history.copies, history.fs.superblock
     assert logged is not None
@@ -86,7 +86,9 @@ def _bitmap_differences(history: History, rows: Any) -> FreedRuns:
     )
 
 
-def runs_of_sole_freed_inode(history: History, freed: FreedRuns, metadata: Any) -> tuple[Any, Runs]:
+def runs_of_sole_freed_inode(
+    history: History, freed: FreedRuns, metadata: Int64s
+) -> tuple[Int64s, Runs]:
     """Deleted lives that alone can have had what their transaction freed.
 
     Args:
@@ -121,14 +123,14 @@ def runs_of_sole_freed_inode(history: History, freed: FreedRuns, metadata: Any) 
     return _unexplained_runs(history, freed, lost[sort], order[sort], metadata)
 
 
-def _windows(history: History, orders: Any) -> Any:
+def _windows(history: History, orders: Int64s) -> Int64s:
     """When the transaction before each order was committed, ns; 0 where that is not known."""
     times = history.commit_times
     known, place = np.unique(orders, return_inverse=True)
     return np.array([times.get(order - 1, 0) for order in known.tolist()], np.int64)[place]
 
 
-def _ambiguous_tids(history: History, orders: Any) -> Any:
+def _ambiguous_tids(history: History, orders: Int64s) -> Int64s:
     """Those of the transactions in which others may have lost blocks.
 
     Such a file changed in the transaction, was older, and the log does not show that it had no
@@ -136,14 +138,16 @@ def _ambiguous_tids(history: History, orders: Any) -> Any:
     """
     if history.copies is None or not len(orders):
         return orders
-    unsure: list[Any] = [np.zeros(0, np.int64)]
+    unsure: list[Int64s] = [np.zeros(0, np.int64)]
     for versions in inode_version_batches(history.fs, history.copies):
         table = parse_inodes(versions.rows, versions.number, history.fs.superblock)
         unsure.append(_may_have_lost_blocks(history, table, versions.order, orders))
     return np.unique(np.concatenate(unsure))
 
 
-def _may_have_lost_blocks(history: History, table: InodeTable, order: Any, orders: Any) -> Any:
+def _may_have_lost_blocks(
+    history: History, table: InodeTable, order: Int64s, orders: Int64s
+) -> Int64s:
     """The orders at which an inode of a piece may have lost blocks and lived on.
 
     One that was made then may have the number of another that went with all that it had.
@@ -162,16 +166,14 @@ def _may_have_lost_blocks(history: History, table: InodeTable, order: Any, order
 
 
 def _unexplained_runs(
-    history: History, freed: FreedRuns, lives: Any, orders: Any, metadata: Any
-) -> tuple[Any, Runs]:
+    history: History, freed: FreedRuns, lives: Int64s, orders: Int64s, metadata: Int64s
+) -> tuple[Int64s, Runs]:
     """What was freed in the orders, less what known states had before.
 
     What others took since makes the map no shorter: a life that lost a block to them is left out.
     """
-    place = np.searchsorted(orders, freed.order)
-    place = np.minimum(place, max(len(orders) - 1, 0))
-    mine = np.isin(freed.order, orders)
-    row, position = expand(np.where(mine, freed.length, 0))
+    place = SortedIndex(orders).rows(freed.order)
+    row, position = expand(np.where(place != NO_ROW, freed.length, 0))
     owner, block = place[row], freed.start[row] + position
     used = history.fs.bitmaps.blocks_in_use(block)
     known = _had_before(history, block, orders[owner], used)
@@ -182,8 +184,7 @@ def _unexplained_runs(
     owner, block = owner[kept], block[kept]
     has, owner = np.unique(owner, return_inverse=True)
     first = np.searchsorted(owner, np.arange(len(has)))
-    cut = np.ones(len(owner), bool)
-    cut[1:] = (owner[1:] != owner[:-1]) | (block[1:] != block[:-1] + 1)
+    cut = starts_group(owner, block - np.arange(len(block)))
     start = np.flatnonzero(cut)
     logical = start - first[owner[start]]
     length = group_sizes(cut)
@@ -191,7 +192,7 @@ def _unexplained_runs(
     return lives[has], Runs(owner[start], logical, length, block[start], written)
 
 
-def _had_before(history: History, block: Any, order: Any, used: Any) -> Any:
+def _had_before(history: History, block: Int64s, order: Int64s, used: Bools) -> Bools:
     """Per freed block (bool): a state of a known life had it before, as content or in its tree.
 
     One that is seen only since the block was freed (`order`) took it later; so did one that the

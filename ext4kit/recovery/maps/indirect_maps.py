@@ -9,11 +9,13 @@ the first indirect block ends.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from ext4kit.arrays.grouping import row_bounds
+from ext4kit.arrays.lookup import SortedIndex, values_at
+from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows
 from ext4kit.carving.indirect_bodies import DIRECT_BLOCKS
 from ext4kit.filesystem.block_maps import Runs, merge_adjacent
 from ext4kit.recovery.maps.ends import sizes_to_last_nonzero
@@ -41,45 +43,51 @@ class IndirectMaps:
     """
 
     runs: Runs
-    nodes: tuple[Any, Any]
-    headless: Any
-    reused: Any
-    size: Any
+    nodes: tuple[Int64s, Int64s]
+    headless: Bools
+    reused: Bools
+    size: Int64s
 
     def __len__(self) -> int:
         return len(self.size)
 
     @property
-    def is_incomplete(self) -> Any:
+    def is_incomplete(self) -> Bools:
         """Bool: the file is not all there, as far as the tree tells."""
         return self.headless | self.reused
 
-    def take(self, kept: Any) -> Self:
+    def take(self, kept: Bools) -> Self:
         """The files that a bool array selects."""
-        row = np.cumsum(kept) - 1
-        runs = self.runs.take(kept[self.runs.owner])
-        owner, block = (column[kept[self.nodes[0]]] for column in self.nodes)
-        tree = replace(runs, owner=row[runs.owner]), (row[owner], block)
+        tree = blocks_of_files(self.runs, self.nodes, kept)
         return type(self)(*tree, self.headless[kept], self.reused[kept], self.size[kept])
+
+
+def blocks_of_files(
+    runs: Runs, nodes: tuple[Int64s, Int64s], kept: Bools
+) -> tuple[Runs, tuple[Int64s, Int64s]]:
+    """The runs and the (file, block) of the files that a bool array selects, counted anew."""
+    row = np.cumsum(kept) - 1
+    runs, mine = runs.take(kept[runs.owner]), kept[nodes[0]]
+    return replace(runs, owner=row[runs.owner]), (row[nodes[0][mine]], nodes[1][mine])
 
 
 @dataclass(frozen=True, slots=True)
 class _PointerTable:
     """All pointers of all candidates, by node and slot: node, slot, block; their bounds."""
 
-    node: Any
-    slot: Any
-    block: Any
-    first: Any
-    last: Any
+    node: Int64s
+    slot: Int64s
+    block: Int64s
+    first: Rows
+    last: Rows
 
     @classmethod
-    def of(cls, node: Any, slot: Any, block: Any, nodes: int) -> Self:
+    def of(cls, node: Int64s, slot: Int64s, block: Int64s, nodes: int) -> Self:
         """The pointers of so many nodes, by node."""
         edges = row_bounds(node, nodes)
         return cls(node, slot, block, edges[:-1], edges[1:] - 1)
 
-    def take(self, kept: Any) -> Self:
+    def take(self, kept: Bools) -> Self:
         """Those of the nodes that a bool array selects."""
         mine = kept[self.node]
         row = np.cumsum(kept) - 1
@@ -87,7 +95,7 @@ class _PointerTable:
         return self.of(*columns, int(kept.sum()))
 
 
-def rebuild_indirect_maps(space: UnallocatedSpace, candidates: Any) -> IndirectMaps:
+def rebuild_indirect_maps(space: UnallocatedSpace, candidates: Int64s) -> IndirectMaps:
     """Join the indirect blocks that a survey found.
 
     Args:
@@ -101,7 +109,7 @@ def rebuild_indirect_maps(space: UnallocatedSpace, candidates: Any) -> IndirectM
     return _assemble(space, nodes, level, parent, head, base, pointers)
 
 
-def _limit(space: UnallocatedSpace, nodes: Any) -> Any:
+def _limit(space: UnallocatedSpace, nodes: Int64s) -> Int64s:
     """The nodes, as far as they do not name many times the blocks that there are."""
     room = space.max_mappings
     if len(nodes) * (space.fs.superblock.block_size // 4) <= room:
@@ -116,7 +124,7 @@ def _limit(space: UnallocatedSpace, nodes: Any) -> Any:
     return nodes
 
 
-def _read_pointers(space: UnallocatedSpace, nodes: Any) -> _PointerTable:
+def _read_pointers(space: UnallocatedSpace, nodes: Int64s) -> _PointerTable:
     parts = [(*[np.zeros(0, np.int64)] * 3,)]
     for at in range(0, len(nodes), _AT_ONCE):
         data, _ = space.fs.fetch(nodes[at : at + _AT_ONCE])
@@ -127,7 +135,9 @@ def _read_pointers(space: UnallocatedSpace, nodes: Any) -> _PointerTable:
     return _PointerTable.of(node, slot, block, len(nodes))
 
 
-def _classify_levels(space: UnallocatedSpace, nodes: Any) -> tuple[Any, _PointerTable, Any]:
+def _classify_levels(
+    space: UnallocatedSpace, nodes: Int64s
+) -> tuple[Int64s, _PointerTable, Int64s]:
     """(level, pointers, nodes) of the candidates that point at blocks nobody has.
 
     Level 1 points at content. What content holds can look like pointers: a candidate that
@@ -137,10 +147,10 @@ def _classify_levels(space: UnallocatedSpace, nodes: Any) -> tuple[Any, _Pointer
     kept = _is_plausible(space, nodes, pointers)
     nodes, pointers = nodes[kept], pointers.take(kept)
     held = np.bincount(pointers.node, minlength=len(nodes))
-    inner = np.isin(pointers.block, nodes)
+    at = SortedIndex(nodes).rows(pointers.block)
+    inner = at != NO_ROW
     below = np.bincount(pointers.node[inner], minlength=len(nodes))
     level = np.where(2 * below >= held, 2, 1)
-    at = np.minimum(np.searchsorted(nodes, pointers.block), max(len(nodes) - 1, 0))
     top = pointers.node[inner & (level[at] == 2) & (level[pointers.node] == 2)]
     level[top] = _LEVELS
     content = np.zeros(len(nodes), bool)
@@ -148,7 +158,7 @@ def _classify_levels(space: UnallocatedSpace, nodes: Any) -> tuple[Any, _Pointer
     return level[~content], pointers.take(~content), nodes[~content]
 
 
-def _is_plausible(space: UnallocatedSpace, nodes: Any, pointers: _PointerTable) -> Any:
+def _is_plausible(space: UnallocatedSpace, nodes: Int64s, pointers: _PointerTable) -> Bools:
     """Per candidate (bool): most of its pointers follow each other, or all are indirect blocks.
 
     Tables of ascending numbers, as programs hold them, are neither.
@@ -166,20 +176,18 @@ def _is_plausible(space: UnallocatedSpace, nodes: Any, pointers: _PointerTable) 
     return found
 
 
-def _parent_rows(nodes: Any, level: Any, pointers: _PointerTable) -> Any:
+def _parent_rows(nodes: Int64s, level: Int64s, pointers: _PointerTable) -> Int64s:
     """Per node: the one that points at it, -1 for none."""
     parent = np.full(len(nodes), -1)
-    if not len(nodes):
-        return parent
-    at = np.minimum(np.searchsorted(nodes, pointers.block), len(nodes) - 1)
-    below = (nodes[at] == pointers.block) & (level[pointers.node] == level[at] + 1)
+    at = SortedIndex(nodes).rows(pointers.block)
+    below = (at != NO_ROW) & (level[pointers.node] == level[at] + 1)
     parent[at[below]] = pointers.node[below]
     return parent
 
 
 def _find_heads(
-    space: UnallocatedSpace, nodes: Any, level: Any, parent: Any, pointers: _PointerTable
-) -> tuple[Any, Any]:
+    space: UnallocatedSpace, nodes: Int64s, level: Int64s, parent: Int64s, pointers: _PointerTable
+) -> tuple[Int64s, Int64s]:
     """(root that each root's file begins with, first of the 12 direct blocks or -1)."""
     first, last = _content_bounds(nodes, level, parent, pointers)
     file = np.arange(len(nodes))
@@ -204,7 +212,7 @@ def _find_heads(
     return file, np.where(known, direct, -1)
 
 
-def _direct_block_pattern(nodes: Any, pointers: _PointerTable) -> Any:
+def _direct_block_pattern(nodes: Int64s, pointers: _PointerTable) -> Bools:
     """(n, 12) bool: which direct blocks a file has whose first indirect block this one is.
 
     Its first pointers have to lie on disk as they do in the file. Where some are left out at
@@ -231,8 +239,8 @@ def _direct_block_pattern(nodes: Any, pointers: _PointerTable) -> Any:
 
 
 def _content_bounds(
-    nodes: Any, level: Any, parent: Any, pointers: _PointerTable
-) -> tuple[Any, Any]:
+    nodes: Int64s, level: Int64s, parent: Int64s, pointers: _PointerTable
+) -> tuple[Int64s, Int64s]:
     """(first, last) block of content below each node; -1 where that is not known."""
     first, last = np.full((2, len(nodes)), -1)
     ones = np.flatnonzero(level == 1)
@@ -242,20 +250,18 @@ def _content_bounds(
     for deep in range(2, _LEVELS + 1):
         for edge, column in ((pointers.first, first), (pointers.last, last)):
             above = np.flatnonzero(level == deep)
-            child = np.searchsorted(nodes, pointers.block[edge[above]])
-            child = np.minimum(child, max(len(nodes) - 1, 0))
-            same = nodes[child] == pointers.block[edge[above]]
-            column[above] = np.where(same, column[child], -1)
+            child = SortedIndex(nodes).rows(pointers.block[edge[above]])
+            column[above] = values_at(column, child)
     return first, last
 
 
 def _assemble(
     space: UnallocatedSpace,
-    nodes: Any,
-    level: Any,
-    parent: Any,
-    head: Any,
-    base: Any,
+    nodes: Int64s,
+    level: Int64s,
+    parent: Int64s,
+    head: Int64s,
+    base: Int64s,
     pointers: _PointerTable,
 ) -> IndirectMaps:
     """Lay the content of all nodes out by file block."""
@@ -286,18 +292,16 @@ def _assemble(
 
 
 def _first_logical(
-    nodes: Any, level: Any, parent: Any, pointers: _PointerTable, per_block: int
-) -> Any:
+    nodes: Int64s, level: Int64s, parent: Int64s, pointers: _PointerTable, per_block: int
+) -> Int64s:
     """First file block below each node."""
     roots = (
         np.array([0, *(sum(per_block**k for k in range(1, n)) for n in (1, 2, 3))]) + DIRECT_BLOCKS
     )
     logical = roots[level]
-    if not len(nodes):
-        return logical
-    at = np.minimum(np.searchsorted(nodes, pointers.block), len(nodes) - 1)
+    at = SortedIndex(nodes).rows(pointers.block)
     for deep in range(_LEVELS, 1, -1):
-        below = (parent[at] == pointers.node) & (nodes[at] == pointers.block)
+        below = (at != NO_ROW) & (parent[at] == pointers.node)
         below &= level[pointers.node] == deep
         skip = pointers.slot[below] * per_block ** (deep - 1)
         logical[at[below]] = logical[pointers.node[below]] + skip
@@ -305,8 +309,8 @@ def _first_logical(
 
 
 def _check_direct_blocks(
-    space: UnallocatedSpace, start: Any, direct: Any, content: Any, nodes: Any
-) -> Any:
+    space: UnallocatedSpace, start: Int64s, direct: Bools, content: Int64s, nodes: Int64s
+) -> Int64s:
     """`start` where the direct blocks from there on are free and of no other file, else -1."""
     block = start[:, None] + np.arange(DIRECT_BLOCKS)
     others = np.isin(block, content) | np.isin(block, nodes)
@@ -320,7 +324,9 @@ def _check_direct_blocks(
     return np.where(good, start, -1)
 
 
-def _nonzero_direct_blocks(space: UnallocatedSpace, start: Any, direct: Any) -> tuple[Any, Any]:
+def _nonzero_direct_blocks(
+    space: UnallocatedSpace, start: Int64s, direct: Bools
+) -> tuple[Int64s, Int64s]:
     """(file, position) of the direct blocks that are not zeros: those are holes, or read so."""
     rows = np.flatnonzero(start >= 0)
     parts = [np.zeros((0, 2), np.int64)]
@@ -333,7 +339,7 @@ def _nonzero_direct_blocks(space: UnallocatedSpace, start: Any, direct: Any) -> 
     return found[:, 0], found[:, 1]
 
 
-def _to_runs(owner: Any, logical: Any, block: Any) -> Runs:
+def _to_runs(owner: Int64s, logical: Int64s, block: Int64s) -> Runs:
     """Single blocks as runs, by owner and file block."""
     order = np.lexsort((logical, owner))
     ones, written = np.ones(len(order), np.int64), np.zeros(len(order), bool)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from ext4kit import reasons
+from ext4kit.arrays.types import Bools, Int64s, Strings
 from ext4kit.carving.indirect_bodies import DIRECT_BLOCKS, HeadlessBodies
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.history import History
@@ -16,7 +16,7 @@ from ext4kit.recovery.found_entries import life_of
 from ext4kit.recovery.maps.ends import sizes_to_last_nonzero
 from ext4kit.recovery.maps.extent_leaves import ExtentMaps
 from ext4kit.recovery.maps.freed_blocks import find_freed_runs, runs_of_sole_freed_inode
-from ext4kit.recovery.maps.indirect_maps import IndirectMaps
+from ext4kit.recovery.maps.indirect_maps import IndirectMaps, blocks_of_files
 from ext4kit.recovery.maps.stale_entries import order_by_extent_starts, stale_extent_starts
 from ext4kit.unallocated.space import UnallocatedSpace
 
@@ -40,12 +40,12 @@ class RebuiltMaps:
         reasons: (bool by row, what speaks against the map).
     """
 
-    life: Any
-    source: Any
+    life: Int64s
+    source: Strings
     runs: Runs
-    nodes: tuple[Any, Any]
-    size: Any
-    reasons: list[tuple[Any, Reason]]
+    nodes: tuple[Int64s, Int64s]
+    size: Int64s
+    reasons: list[tuple[Bools, Reason]]
 
     def __len__(self) -> int:
         return len(self.life)
@@ -79,16 +79,12 @@ class RebuiltMaps:
             doubts,
         )
 
-    def take(self, kept: Any) -> RebuiltMaps:
+    def take(self, kept: Bools) -> RebuiltMaps:
         """The rows that a bool array selects."""
-        row = np.cumsum(kept) - 1
-        runs = self.runs.take(kept[self.runs.owner])
-        owner, block = (column[kept[self.nodes[0]]] for column in self.nodes)
         return RebuiltMaps(
             self.life[kept],
             self.source[kept],
-            replace(runs, owner=row[runs.owner]),
-            (row[owner], block),
+            *blocks_of_files(self.runs, self.nodes, kept),
             self.size[kept],
             [(doubtful[kept], reason) for doubtful, reason in self.reasons],
         )
@@ -114,7 +110,7 @@ def from_extent_maps(history: History, found: ExtentMaps) -> RebuiltMaps:
     return maps.take(~found.alive & ~described & (found.size > 0))
 
 
-def from_freed_blocks(history: History, space: UnallocatedSpace, metadata: Any) -> RebuiltMaps:
+def from_freed_blocks(history: History, space: UnallocatedSpace, metadata: Int64s) -> RebuiltMaps:
     """What the bitmaps in the log give for files without a whole state.
 
     Several runs could follow each other in any order: they are taken where the root of the freed
@@ -162,7 +158,7 @@ def headless_bodies(found: IndirectMaps) -> HeadlessBodies:
     return HeadlessBodies(left.runs, left.nodes, first[kept] == DIRECT_BLOCKS)
 
 
-def owners_without_overlap(runs: Runs, files: int) -> Any:
+def owners_without_overlap(runs: Runs, files: int) -> Bools:
     """Per file (bool): none of its blocks is in the runs of another one."""
     order = np.argsort(runs.physical, kind="stable")
     start, end = runs.physical[order], (runs.physical + runs.length)[order]

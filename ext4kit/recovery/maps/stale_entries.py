@@ -7,11 +7,10 @@ Source: kernel fs/ext4/extents.c, `ext4_ext_rm_leaf`.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ext4kit.arrays.grouping import rank_within, starts_group
+from ext4kit.arrays.types import Bools, Int64s, Rows
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.parsers import extents
 from ext4kit.parsers.inode import InodeFlags, InodeTable
@@ -19,7 +18,7 @@ from ext4kit.parsers.inode import InodeFlags, InodeTable
 SLOTS = 4
 
 
-def stale_extent_starts(table: InodeTable) -> tuple[Any, Any]:
+def stale_extent_starts(table: InodeTable) -> tuple[Int64s, Int64s]:
     """The first file blocks of the extents that freed inodes had.
 
     Args:
@@ -40,7 +39,7 @@ def stale_extent_starts(table: InodeTable) -> tuple[Any, Any]:
     return start, np.where(told, np.cumprod(cleared, axis=1).sum(axis=1), 0)
 
 
-def order_by_extent_starts(runs: Runs, starts: Any, count: Any) -> tuple[Runs, Any, Any]:
+def order_by_extent_starts(runs: Runs, starts: Int64s, count: Int64s) -> tuple[Runs, Bools, Bools]:
     """Put the runs that each file had in the order in which its extents began.
 
     An extent reaches to where the next one begins, so the lengths of all but the last are known.
@@ -80,7 +79,7 @@ def order_by_extent_starts(runs: Runs, starts: Any, count: Any) -> tuple[Runs, A
     return put, fits, alike
 
 
-def _with_rank(owner: Any, length: Any) -> Any:
+def _with_rank(owner: Int64s, length: Int64s) -> Int64s:
     """int64 (n, 3): owner, length, and how many of both the same are before."""
     order = np.lexsort((length, owner))
     rank = np.empty(len(order), np.int64)
@@ -88,7 +87,7 @@ def _with_rank(owner: Any, length: Any) -> Any:
     return np.stack([owner, length, rank], axis=1)
 
 
-def _find_rows(rows: Any, wanted: Any) -> tuple[Any, Any]:
+def _find_rows(rows: Int64s, wanted: Int64s) -> tuple[Rows, Bools]:
     """(place in `rows` of each wanted row, bool: it is there); all rows differ."""
     both, back = np.unique(np.concatenate([rows, wanted]), axis=0, return_inverse=True)
     place = np.full(len(both), -1)
