@@ -9,10 +9,10 @@ from __future__ import annotations
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.errors import AccessError, CorruptError
 from ext4kit.evidence.source import Source
 from ext4kit.evidence.streaming import Progress, data_pieces, read_with_zeros, stream
@@ -32,6 +32,7 @@ from ext4kit.parsers.traces import (
 UNIT = 1024  # bytes; everything that is looked for begins at a multiple of it
 SMALLEST_LOG = 1 << 20  # bytes: 1,024 blocks of 1 KiB
 MOST_SUPERBLOCKS = 1 << 12  # of which more are images within files
+Triple = tuple[Int64s, Int64s, Int64s]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +51,16 @@ class FsArtifacts:
         has_file_types: some `.` says that it is a directory: the filetype feature.
     """
 
-    inode_units: Any
-    directory_inodes: tuple[Any, Any, Any]
-    dot_blocks: tuple[Any, Any, Any]
-    dirblock_tails: Any
+    inode_units: Int64s
+    directory_inodes: Triple
+    dot_blocks: Triple
+    dirblock_tails: Int64s
     superblocks: tuple[tuple[int, Superblock], ...]
     journals: tuple[tuple[int, JournalSuperblock], ...]
     has_file_types: bool
     journal_runs: tuple[tuple[int, int], ...]
 
-    def in_journals(self, places: Any) -> Any:
+    def in_journals(self, places: Int64s) -> Bools:
         """Per place (bool): it lies in a log that was found."""
         inside = np.zeros(len(places), bool)
         for start, length in self.journal_runs:
@@ -75,13 +76,13 @@ class _ScanPiece:
         large: (place, first block, generation) of inodes of large files; the log is one.
     """
 
-    tables: Any
-    folders: tuple[Any, Any, Any]
-    dots: tuple[Any, Any, Any]
-    tails: Any
-    superblocks: Any
-    journals: Any
-    large: tuple[Any, Any, Any]
+    tables: Int64s
+    folders: Triple
+    dots: Triple
+    tails: Int64s
+    superblocks: Int64s
+    journals: Int64s
+    large: Triple
     typed: bool
 
 
@@ -112,7 +113,7 @@ def scan_for_artifacts(source: Source, progress: Progress | None = None) -> FsAr
 _NONE = np.zeros(0, np.int64)
 
 
-def _make(parts: list[tuple[Any, Any, Any]]) -> tuple[Any, Any, Any]:
+def _make(parts: list[Triple]) -> Triple:
     first, second, third = zip(*[(_NONE, _NONE, _NONE), *parts], strict=True)
     return np.concatenate(first), np.concatenate(second), np.concatenate(third)
 
@@ -172,7 +173,7 @@ _BLOCK_SIZES = tuple(1 << shift for shift in range(10, 17))
 
 
 def _journal_runs(
-    source: Source, found: tuple[int, JournalSuperblock], large: tuple[Any, Any, Any]
+    source: Source, found: tuple[int, JournalSuperblock], large: Triple
 ) -> list[tuple[int, int]]:
     """(byte, length) of the pieces of a log, as an inode that begins with it has them.
 

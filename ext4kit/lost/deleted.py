@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from ext4kit import reasons
 from ext4kit.arrays.intervals import Intervals
-from ext4kit.arrays.types import NO_ROW
+from ext4kit.arrays.types import NO_ROW, Bools, Int64s
 from ext4kit.filesystem.bitmaps import Bitmaps
 from ext4kit.journal import BlockHistory, Log
 from ext4kit.lost.file_system import LostFileSystem, synthetic_groups
@@ -115,10 +114,11 @@ class _InferredBitmaps(Bitmaps):
         )
         self._living = np.array(sorted(living), np.int64)
 
-    def blocks_in_use(self, blocks: Any) -> Any:
+    def blocks_in_use(self, blocks: Int64s) -> Bools:
         """Per block of an int64 array (bool)."""
-        return self._used.rows_at(blocks) != NO_ROW
+        used: Bools = self._used.rows_at(blocks) != NO_ROW
+        return used
 
-    def inodes_in_use(self, numbers: Any) -> Any:
+    def inodes_in_use(self, numbers: Int64s) -> Bools:
         """Per inode number of an int64 array (bool): it is among those that are there."""
         return np.isin(numbers, self._living)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields, replace
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.intervals import Intervals, common_parts, overlap_pairs
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows, UInt8s
 from ext4kit.errors import AccessError
 from ext4kit.evidence.source import Source
 from ext4kit.filesystem import FileSystem
@@ -46,21 +46,21 @@ class LostBlocks:
         self._taken = in_blocks(later.written_bytes, base.block_size)
         self._made = np.zeros((0, base.block_size), np.uint8)
 
-    def add_synthetic(self, rows: Any) -> int:
+    def add_synthetic(self, rows: Bytes2D) -> int:
         """Take made blocks, uint8 (n, block size); the number of the first is given."""
         first = self.blocks_count
         self._made = np.concatenate([self._made, rows])
         self.blocks_count += len(rows)
         return first
 
-    def exclude(self, blocks: Any) -> None:
+    def exclude(self, blocks: Int64s) -> None:
         """Count these blocks as taken as well."""
         if len(blocks):
             start = np.concatenate([self._taken.start, blocks])
             length = np.concatenate([self._taken.length, np.ones_like(blocks)])
             self._taken = Intervals.union(start, length)
 
-    def give_back(self, blocks: Any, used: Any) -> None:
+    def give_back(self, blocks: Int64s, used: Int64s) -> None:
         """Count blocks as not taken whose first `used` bytes (int64) nobody took.
 
         The present file system may have smaller blocks.
@@ -72,19 +72,20 @@ class LostBlocks:
         given = Intervals.union(blocks[free], np.ones_like(blocks[free]))
         self._taken = self._taken.subtract(given)
 
-    def overwritten_parts(self, start: Any, length: Any) -> tuple[Any, Any, Any]:
+    def overwritten_parts(self, start: Int64s, length: Int64s) -> tuple[Rows, Int64s, Int64s]:
         """(row, first block, count) of the parts of runs that somebody took later."""
         return common_parts(start, length, self._taken.start, self._taken.length)
 
-    def is_overwritten(self, blocks: Any) -> Any:
+    def is_overwritten(self, blocks: Int64s) -> Bools:
         """Per block (bool): somebody took it later."""
         found = np.zeros(len(blocks), bool)
         found[self.overwritten_parts(blocks, np.ones_like(blocks))[0]] = True
         return found
 
-    def lost_blocks(self) -> Any:
+    def lost_blocks(self) -> Int64s:
         """What is known to be lost of the volume's blocks."""
-        return unreadable_blocks(self._base)
+        lost: Int64s = unreadable_blocks(self._base)
+        return lost
 
     def read(self, block: int, count: int = 1) -> memoryview:
         """`count` blocks from `block` on.
@@ -95,9 +96,10 @@ class LostBlocks:
         if block + count <= self.disk_blocks_count:
             self._check(np.array([block]), np.array([count]))
             return self._base.read(block, count)
-        return memoryview(self.read_many(np.arange(block, block + count)).reshape(-1)).toreadonly()
+        rows = self.read_many(np.arange(block, block + count))
+        return rows.reshape(-1).data.toreadonly()
 
-    def read_many(self, blocks: Any) -> Any:
+    def read_many(self, blocks: Int64s) -> Bytes2D:
         """The blocks of an int64 array (n,), as uint8 (n, block_size).
 
         Raises:
@@ -112,7 +114,7 @@ class LostBlocks:
         rows[made] = self._made[blocks[made] - self.disk_blocks_count]
         return rows
 
-    def _check(self, start: Any, length: Any) -> None:
+    def _check(self, start: Int64s, length: Int64s) -> None:
         _, first, _ = self.overwritten_parts(start, length)
         if len(first):
             raise AccessError(f"block {first[0]:,} {TAKEN}")
@@ -182,7 +184,7 @@ class LostFileSystem(FileSystem):
 
     # -- blocks ---------------------------------------------------------------------------
 
-    def fetch(self, blocks: Any) -> tuple[Any, Any]:
+    def fetch(self, blocks: Int64s) -> tuple[Bytes2D, Bools]:
         """(uint8 (n, block size), readable (n,)): taken blocks come as zeros."""
         own = ~self.blocks.is_overwritten(blocks)
         rows = np.zeros((len(blocks), self.blocks.block_size), np.uint8)
@@ -203,13 +205,13 @@ class LostFileSystem(FileSystem):
 
     # -- inodes ---------------------------------------------------------------------------
 
-    def inode_location(self, numbers: Any) -> tuple[Any, Any]:
+    def inode_location(self, numbers: Int64s) -> tuple[Int64s, Int64s]:
         """(block, byte offset in it) of the inodes `numbers` (int64); block -1 for none."""
         place = self._inode_bytes(numbers)
         size = self.superblock.block_size
         return np.where(place >= 0, place // size, -1), np.where(place >= 0, place % size, 0)
 
-    def _inode_bytes(self, numbers: Any) -> Any:
+    def _inode_bytes(self, numbers: Int64s) -> Int64s:
         """Byte of each inode in the volume, -1 where that is not known."""
         if not len(self.inode_tables.byte):
             return np.full(len(numbers), -1)
@@ -219,7 +221,7 @@ class LostFileSystem(FileSystem):
         block = self.inode_tables.byte[np.where(known, index, 0)]
         return np.where(known & (block >= 0), block + slot * self.superblock.inode_size, -1)
 
-    def inode_rows(self, numbers: Any) -> tuple[Any, Any]:
+    def inode_rows(self, numbers: Int64s) -> tuple[Bytes2D, Bools]:
         """(uint8 (n, inode size), there (n,)) of the inodes `numbers`, zeros for lost ones."""
         rows, known = self._rows_on_disk(numbers)
         if self._made:
@@ -229,7 +231,7 @@ class LostFileSystem(FileSystem):
                 known[row] = True
         return rows, known
 
-    def _rows_on_disk(self, numbers: Any) -> tuple[Any, Any]:
+    def _rows_on_disk(self, numbers: Int64s) -> tuple[Bytes2D, Bools]:
         rows = np.zeros((len(numbers), self.superblock.inode_size), np.uint8)
         place = self._inode_bytes(numbers)
         there = np.flatnonzero(place >= 0)
@@ -240,7 +242,7 @@ class LostFileSystem(FileSystem):
         known[there[sound]] = True
         return rows, known
 
-    def _read_rows(self, places: Any) -> Any:
+    def _read_rows(self, places: Int64s) -> Bytes2D:
         """The inodes at these bytes, out of the log where that was applied."""
         size, block_size = self.superblock.inode_size, self.superblock.block_size
         if self._replayed is None:
@@ -248,9 +250,10 @@ class LostFileSystem(FileSystem):
         blocks, back = np.unique(places // block_size, return_inverse=True)
         rows, _ = super().fetch(blocks)
         slot = back * (block_size // size) + places % block_size // size
-        return rows.reshape(-1, size)[slot]
+        found: Bytes2D = rows.reshape(-1, size)[slot]
+        return found
 
-    def _verify(self, rows: Any, numbers: Any, places: Any) -> Any:
+    def _verify(self, rows: Bytes2D, numbers: Int64s, places: Int64s) -> Bools:
         """Per inode (bool): it is this file system's, by its checksum or as far as one can see."""
         sound = np.zeros(len(rows), bool)
         some = plausible_inodes(rows)
@@ -263,11 +266,11 @@ class LostFileSystem(FileSystem):
             sound[some] &= ~self.overwriting.allocated_inodes_at(places[some])
         return sound
 
-    def inodes_known(self, numbers: Any) -> Any:
+    def inodes_known(self, numbers: Int64s) -> Bools:
         """Per inode number (bool): the inode is still there."""
         return self.inode_rows(numbers)[1]
 
-    def from_journal_copy(self, numbers: Any) -> Any:
+    def from_journal_copy(self, numbers: Int64s) -> Bools:
         """Per inode number (bool): it is read from a copy in a log, not from its table."""
         index = (numbers - 1) // self._inodes_per_block(self.superblock)
         inside = (numbers > 0) & (index < len(self.inode_tables.from_journal))
@@ -275,7 +278,7 @@ class LostFileSystem(FileSystem):
         found[inside] = self.inode_tables.from_journal[index[inside]]
         return found
 
-    def inode_numbers(self) -> Iterator[Any]:
+    def inode_numbers(self) -> Iterator[Int64s]:
         """The numbers (int64) of the inodes that are in use, at most 65,536 at a time."""
         per_block = self._inodes_per_block(self.superblock)
         index = np.flatnonzero(self.inode_tables.byte >= 0)
@@ -289,7 +292,7 @@ class LostFileSystem(FileSystem):
 class _AllAllocated(Bitmaps):
     """In use is what the inodes say; blocks are not told."""
 
-    def _load(self, kind: str, group: int) -> Any:
+    def _load(self, kind: str, group: int) -> UInt8s:
         superblock = self._superblock
         bits = superblock.bits_per_group if kind == "block" else superblock.inodes_per_group
         return np.ones(bits, np.uint8)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from ext4kit import reasons
 from ext4kit.arrays.grouping import row_bounds
 from ext4kit.arrays.intervals import overlap_pairs
+from ext4kit.arrays.types import Bools, Int64s, Rows
 from ext4kit.errors import AccessError, CorruptError
 from ext4kit.filesystem.block_maps import BlockMaps, Runs
 from ext4kit.filesystem.content import Content
@@ -53,7 +53,7 @@ class _FileBatch:
     table: InodeTable
     runs: Runs
     kept_runs: Runs
-    overwritten: tuple[Any, Any, Any]
+    overwritten: tuple[Rows, Int64s, Int64s]
     reasons: dict[int, list[Reason]]
 
 
@@ -126,7 +126,7 @@ def _verified_maps(fs: LostFileSystem, table: InodeTable) -> BlockMaps:
 
 def _checks(
     fs: LostFileSystem, table: InodeTable, maps: BlockMaps, runs: Runs
-) -> Iterator[tuple[Any, Reason]]:
+) -> Iterator[tuple[Bools, Reason]]:
     """(files (bool), reason) against intact."""
     every = np.ones(len(table), bool)
     if fs.identity.seed is None:
@@ -145,7 +145,7 @@ def _checks(
     yield from _overwrite_checks(fs, table, runs)
 
 
-def _incomplete(fs: LostFileSystem, table: InodeTable, maps: BlockMaps) -> Any:
+def _incomplete(fs: LostFileSystem, table: InodeTable, maps: BlockMaps) -> Bools:
     """Per file (bool): i_blocks counts more than the map has."""
     superblock = fs.superblock
     if superblock.cluster_ratio > 1 or Incompat.EA_INODE in superblock.features:
@@ -158,7 +158,7 @@ def _incomplete(fs: LostFileSystem, table: InodeTable, maps: BlockMaps) -> Any:
 
 def _overwrite_checks(
     fs: LostFileSystem, table: InodeTable, runs: Runs
-) -> Iterator[tuple[Any, Reason]]:
+) -> Iterator[tuple[Bools, Reason]]:
     """Who may have written into the blocks and left no trace in what is read here."""
     every = np.ones(len(table), bool)
     if fs.identity.was_unmounted is False:

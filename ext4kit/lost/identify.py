@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.lookup import SortedIndex
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Int64s
+from ext4kit.arrays.types import NO_ROW, Bytes2D, Int64s
 from ext4kit.errors import AccessError
 from ext4kit.evidence.source import Source
 from ext4kit.filesystem import FileSystem
@@ -124,8 +124,8 @@ def _match_directories(traces: FsArtifacts, size: int, most: int) -> DirectoryPa
     if not len(at):
         return DirectoryPairs.empty()
     byte = np.where(block < (1 << 62) // size, block, 0) * size
-    row = np.minimum(np.searchsorted(at, byte), len(at) - 1)
-    fits = (at[row] == byte) & (number[row] <= most)
+    row = SortedIndex(at).rows(byte)
+    fits = (row != NO_ROW) & (number[row] <= most)
     return DirectoryPairs(place[fits], number[row[fits]], byte[fits], generation[fits])
 
 
@@ -166,7 +166,7 @@ def _known_seeds(traces: FsArtifacts) -> dict[int, bytes]:
     return seeds | {crc32c(ONES, log.uuid): log.uuid for _, log in traces.journals}
 
 
-def _derive_seeds(reader: SourceBlocks, traces: FsArtifacts, pairs: DirectoryPairs) -> Any:
+def _derive_seeds(reader: SourceBlocks, traces: FsArtifacts, pairs: DirectoryPairs) -> Int64s:
     """Per pair: the seed that its block or its inode says and others agree on; -1 for none."""
     sure = np.array(list(_known_seeds(traces)), np.int64)
     said = np.full(len(pairs), -1)
@@ -186,7 +186,7 @@ def _derive_seeds(reader: SourceBlocks, traces: FsArtifacts, pairs: DirectoryPai
     return seeds
 
 
-def _keep_agreeing(seeds: Any, numbers: Any, known: Any) -> Any:
+def _keep_agreeing(seeds: Int64s, numbers: Int64s, known: Int64s) -> Int64s:
     """The seeds, -1 for those that are neither known nor told by several directories.
 
     Copies of an inode in the log count once.
@@ -196,7 +196,7 @@ def _keep_agreeing(seeds: Any, numbers: Any, known: Any) -> Any:
     return np.where(np.isin(seeds, np.append(known, values[counts >= AGREEING])), seeds, -1)
 
 
-def read_records(source: Source, places: Any, size: int) -> Any:
+def read_records(source: Source, places: Int64s, size: int) -> Bytes2D:
     """uint8 (n, size) of records at multiples of their size; zeros for what cannot be read."""
     reader = SourceBlocks(source, size, source.size // size)
     try:

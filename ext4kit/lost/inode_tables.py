@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.grouping import group_sizes, starts_group
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s
 from ext4kit.evidence.source import Source
 from ext4kit.lost.artifacts import FsArtifacts
 from ext4kit.lost.identify import FsIdentity, read_records
@@ -26,7 +27,7 @@ FIRM = 2  # inodes of a block, or blocks in a row, that agree
 
 
 @dataclass(frozen=True, slots=True)
-class TableClaims:
+class TableClaims(Table):
     """Blocks that say which block of the inode tables they are, int64 columns (n,).
 
     Attributes:
@@ -36,10 +37,10 @@ class TableClaims:
         changed: the latest ctime of these, seconds.
     """
 
-    place: Any
-    index: Any
-    inodes: Any
-    changed: Any
+    place: Int64s
+    index: Int64s
+    inodes: Int64s
+    changed: Int64s
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +52,8 @@ class InodeTableMap:
         from_journal: bool, that is a copy in the log, the block itself is gone.
     """
 
-    byte: Any
-    from_journal: Any
+    byte: Int64s
+    from_journal: Bools
 
 
 def locate_inode_tables(source: Source, traces: FsArtifacts, origin: FsIdentity) -> InodeTableMap:
@@ -66,14 +67,12 @@ def locate_inode_tables(source: Source, traces: FsArtifacts, origin: FsIdentity)
     by_marks = origin.seed is not None and superblock.inode_size > GOOD_OLD_SIZE
     places = np.unique(traces.inode_units // size * size)
     places = places[places + size <= source.size]
-    parts = [TableClaims(*np.zeros((4, 0), np.int64))]
+    parts = []
     for at in range(0, len(places), BLOCKS_AT_ONCE):
         some = places[at : at + BLOCKS_AT_ONCE]
         read = _claims_by_checksum if by_marks else _claims_by_neighbours
         parts.append(read(source, origin, some))
-    columns = [(part.place, part.index, part.inodes, part.changed) for part in parts]
-    claims = TableClaims(*(np.concatenate(column) for column in zip(*columns, strict=True)))
-    return _choose(claims, traces, origin)
+    return _choose(TableClaims.concat(parts), traces, origin)
 
 
 def _choose(claims: TableClaims, traces: FsArtifacts, origin: FsIdentity) -> InodeTableMap:
@@ -95,7 +94,9 @@ def _choose(claims: TableClaims, traces: FsArtifacts, origin: FsIdentity) -> Ino
     return InodeTableMap(found, copied)
 
 
-def _inode_slots(source: Source, origin: FsIdentity, places: Any) -> tuple[Any, Any, Any, Any]:
+def _inode_slots(
+    source: Source, origin: FsIdentity, places: Int64s
+) -> tuple[Bytes2D, Int64s, Int64s, Int64s]:
     """(rows, row of the block, slot, place) of what reads as an inode in the blocks."""
     superblock = origin.superblock
     per_block = superblock.block_size // superblock.inode_size
@@ -104,7 +105,7 @@ def _inode_slots(source: Source, origin: FsIdentity, places: Any) -> tuple[Any, 
     return rows[found], found // per_block, found % per_block, places[found // per_block]
 
 
-def _claims_by_checksum(source: Source, origin: FsIdentity, places: Any) -> TableClaims:
+def _claims_by_checksum(source: Source, origin: FsIdentity, places: Int64s) -> TableClaims:
     superblock = origin.superblock
     rows, block, slot, place = _inode_slots(source, origin, places)
     marks, whole = inode_marks(rows)
@@ -116,11 +117,12 @@ def _claims_by_checksum(source: Source, origin: FsIdentity, places: Any) -> Tabl
     return _majority_claims(block[fits], place[fits], index[fits], _ctime(rows)[fits])
 
 
-def _ctime(rows: Any) -> Any:
-    return widen(INODE.columns(rows)["i_ctime"]) & 0xFFFFFFFF
+def _ctime(rows: Bytes2D) -> Int64s:
+    seconds: Int64s = widen(INODE.columns(rows)["i_ctime"]) & 0xFFFFFFFF
+    return seconds
 
 
-def _majority_claims(block: Any, place: Any, index: Any, changed: Any) -> TableClaims:
+def _majority_claims(block: Int64s, place: Int64s, index: Int64s, changed: Int64s) -> TableClaims:
     """One claim a block: the one that the most of its inodes make."""
     order = np.lexsort((index, block))
     block, place, index, changed = (part[order] for part in (block, place, index, changed))
@@ -134,7 +136,7 @@ def _majority_claims(block: Any, place: Any, index: Any, changed: Any) -> TableC
     return TableClaims(place[kept], index[kept], count[kept], changed[kept])
 
 
-def _claims_by_neighbours(source: Source, origin: FsIdentity, places: Any) -> TableClaims:
+def _claims_by_neighbours(source: Source, origin: FsIdentity, places: Int64s) -> TableClaims:
     """Blocks counted on from the directories on both sides of them."""
     superblock = origin.superblock
     size = superblock.block_size
@@ -152,7 +154,7 @@ def _claims_by_neighbours(source: Source, origin: FsIdentity, places: Any) -> Ta
     return _majority_claims(*(np.concatenate(column) for column in zip(*claims, strict=True)))
 
 
-def _table_starts(origin: FsIdentity, place: Any) -> Iterator[Any]:
+def _table_starts(origin: FsIdentity, place: Int64s) -> Iterator[Int64s]:
     """Where the tables would begin if they were in one piece, as the nearest pairs have it.
 
     Without checksums that is one start for each place, and one that neither side speaks for

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.intervals import Intervals
+from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.geometry import first_block, group_overhead
 from ext4kit.parsers.features import RoCompat
@@ -68,7 +68,7 @@ class OverwritingFs:
         start, end = np.append(written.start, own[0]), np.append(written.end, own[1])
         return _union(start, end), kept
 
-    def allocated_inodes_at(self, place: Any) -> Any:
+    def allocated_inodes_at(self, place: Int64s) -> Bools:
         """Per byte (bool): an inode of it that is in use begins there."""
         found = np.zeros(len(place), bool)
         if self.present is None or not len(place):
@@ -92,7 +92,7 @@ class OverwritingFs:
         ]
 
 
-def _union(start: Any, end: Any) -> Intervals:
+def _union(start: Int64s, end: Int64s) -> Intervals:
     return Intervals.union(start, end - start)
 
 
@@ -101,13 +101,13 @@ def in_blocks(ranges: Intervals, size: int) -> Intervals:
     return _union(ranges.start // size, -(-ranges.end // size))
 
 
-def _make(pairs: list[tuple[Any, Any]]) -> tuple[Any, Any]:
+def _make(pairs: list[tuple[Int64s, Int64s]]) -> tuple[Int64s, Int64s]:
     none = np.zeros(0, np.int64)
     start = np.concatenate([none, *(first for first, _ in pairs)])
     return start, np.concatenate([none, *(end for _, end in pairs)])
 
 
-def _allocated_bytes(fs: FileSystem) -> Iterator[tuple[Any, Any]]:
+def _allocated_bytes(fs: FileSystem) -> Iterator[tuple[Int64s, Int64s]]:
     """(start, end) bytes of what the block bitmaps have in use, group by group."""
     superblock = fs.superblock
     size = superblock.block_size
@@ -118,7 +118,7 @@ def _allocated_bytes(fs: FileSystem) -> Iterator[tuple[Any, Any]]:
         yield (runs.start + first) * size, (runs.end + first) * size
 
 
-def unwritten_inode_tables(fs: FileSystem) -> tuple[Any, Any]:
+def unwritten_inode_tables(fs: FileSystem) -> tuple[Int64s, Int64s]:
     """(first block, blocks) per group: the end of its inode table that nobody wrote yet."""
     superblock, groups = fs.superblock, fs.groups
     size, per_group = superblock.block_size, superblock.inodes_per_group
@@ -137,12 +137,13 @@ def _is_lazy(fs: FileSystem) -> bool:
     return superblock.has_metadata_checksums or RoCompat.UNINIT_BG in superblock.features
 
 
-def _uninitialised_groups(fs: FileSystem) -> Any:
+def _uninitialised_groups(fs: FileSystem) -> Bools:
     """Per group (bool): its inode bitmap and table were never used."""
-    return (fs.groups.flags & int(GroupFlags.INODE_UNINIT)) != 0
+    unused: Bools = (fs.groups.flags & int(GroupFlags.INODE_UNINIT)) != 0
+    return unused
 
 
-def _unwritten_bytes(fs: FileSystem) -> Iterator[tuple[Any, Any]]:
+def _unwritten_bytes(fs: FileSystem) -> Iterator[tuple[Int64s, Int64s]]:
     """(start, end) bytes of what nobody wrote yet: the ends of tables, bitmaps, spare blocks."""
     size, groups = fs.superblock.block_size, fs.groups
     first, count = unwritten_inode_tables(fs)
@@ -154,7 +155,7 @@ def _unwritten_bytes(fs: FileSystem) -> Iterator[tuple[Any, Any]]:
     yield _reserved_gdt(fs)
 
 
-def _reserved_gdt(fs: FileSystem) -> tuple[Any, Any]:
+def _reserved_gdt(fs: FileSystem) -> tuple[Int64s, Int64s]:
     """The blocks for more descriptors behind the copies in later groups, which stay unwritten."""
     superblock = fs.superblock
     size, spare = superblock.block_size, superblock.reserved_gdt_blocks

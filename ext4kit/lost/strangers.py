@@ -7,11 +7,10 @@ metadata, show.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ext4kit.arrays.grouping import expand
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.parsers.extents import parse_headers
@@ -21,7 +20,7 @@ from ext4kit.recovery.grading.slack import MAX_BYTES_READ, ZEROS, may_hold_forei
 BLOCKS_AT_ONCE = 2048
 
 
-def may_hold_foreign_metadata(fs: FileSystem, size: Any, runs: Runs) -> Any:
+def may_hold_foreign_metadata(fs: FileSystem, size: Int64s, runs: Runs) -> Bools:
     """Per file (bool): its bytes do not rule out that others wrote some of them.
 
     Args:
@@ -46,15 +45,15 @@ def may_hold_foreign_metadata(fs: FileSystem, size: Any, runs: Runs) -> Any:
     return suspect
 
 
-def _looks_like_metadata(blocks: Any) -> Any:
+def _looks_like_metadata(blocks: Bytes2D) -> Bools:
     """Per block (bool): it may be one of a directory or of an extent tree."""
     sound, _, most, _ = parse_headers(blocks)
-    found = sound & (most > 0)
+    found: Bools = sound & (most > 0)
     found[find_dirblock_tails(blocks)] = True
     return found
 
 
-def _ends_off_size(blocks: Any, end: Any) -> Any:
+def _ends_off_size(blocks: Bytes2D, end: Int64s) -> Bools:
     """Per block (bool): what is written in it ends before or behind byte `end` of it."""
     found = np.zeros(len(blocks), bool)
     last = np.flatnonzero((end > 0) & (end < blocks.shape[1]))

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.grouping import row_bounds
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s
 from ext4kit.filesystem.directories import DIRECTORY_TYPE, directory_blocks, read_directories
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.filesystem.inodes import INODES_AT_ONCE
@@ -90,13 +90,14 @@ class _TreeBuilder:
             kind = np.where(kept.is_dir, DIRECTORY, FILE)
             self.used[kept.number] = kind
 
-    def _mark_named(self, numbers: Any) -> None:
+    def _mark_named(self, numbers: Int64s) -> None:
         self.named[numbers[(numbers > 0) & (numbers < len(self.named))]] = True
 
     # -- the directories that are there ---------------------------------------------------
 
-    def _verify_dir_blocks(self, table: InodeTable) -> Any:
+    def _verify_dir_blocks(self, table: InodeTable) -> Int64s:
         """The blocks of these directories; those that are not theirs any more are taken away."""
+        block: Int64s
         owner, block = directory_blocks(self.fs, table)
         seeds = inode_seeds(self.fs.superblock, table.number, table.generation).astype(np.int64)
         for at in range(0, len(block), BLOCKS_AT_ONCE):
@@ -180,7 +181,7 @@ class _TreeBuilder:
                 if found.register in owners:
                     yield owners[found.register], found
 
-    def _read_blocks(self, block: Any, owner: Any) -> Iterator[_OrphanedDirBlock]:
+    def _read_blocks(self, block: Int64s, owner: Int64s) -> Iterator[_OrphanedDirBlock]:
         """The blocks that list something which nobody else names."""
         own = ~np.isin(block, self.mapped) & (block < self.fs.blocks.disk_blocks_count)
         block, owner = block[own], owner[own]
@@ -188,7 +189,7 @@ class _TreeBuilder:
             rows, there = self.fs.fetch(block[at : at + BLOCKS_AT_ONCE])
             yield from self._plausible_blocks(rows[there], owner[at : at + BLOCKS_AT_ONCE][there])
 
-    def _plausible_blocks(self, rows: Any, owner: Any) -> Iterator[_OrphanedDirBlock]:
+    def _plausible_blocks(self, rows: Bytes2D, owner: Int64s) -> Iterator[_OrphanedDirBlock]:
         register = np.full(len(rows), -1)
         if self.fs.identity.seed is not None:
             tailed = find_dirblock_tails(rows)
@@ -252,9 +253,9 @@ class _TreeBuilder:
         self._add_directory(ROOT, entries, [])
 
 
-def _belongs_to_directory(rows: Any, seeds: Any) -> Any:
+def _belongs_to_directory(rows: Bytes2D, seeds: Int64s) -> Bools:
     """Per block (bool): it is the directory's, by its tail or as a block of its index."""
-    fits = is_index_block(rows)
+    fits: Bools = is_index_block(rows)
     tailed = find_dirblock_tails(rows)
     fits[tailed] |= directory_inode_seeds(rows[tailed]) == seeds[tailed]
     return fits
