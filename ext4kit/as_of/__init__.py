@@ -1,4 +1,4 @@
-"""The file system as of a transaction, from the copies of the log."""
+"""The file system as of a transaction, from the copies in the journal."""
 
 from ext4kit.as_of.blocks import UnknownStateError
 from ext4kit.as_of.file_system import AsOfFileSystem, file_system_as_of

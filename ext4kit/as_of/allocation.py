@@ -1,8 +1,8 @@
-"""Since when a block has been in use without a break, from the copies of the bitmaps.
+"""Whether blocks stayed allocated since a transaction, from the journal copies of the bitmaps.
 
-A block that is freed is clear in the bitmap's copy of that transaction: metadata and data in
-ordered and journaled mode can be given away again only after the commit. So one that is set in
-every copy since a transaction had the same owner all the time.
+The transaction that frees a block writes a bitmap copy with a clear bit: in ordered and journaled
+mode the kernel reuses metadata and data blocks only after the commit. Therefore a block whose bit
+is set in every copy since a transaction had the same owner throughout.
 Source: kernel fs/ext4/mballoc.c, `ext4_mb_clear_bb`.
 """
 
@@ -20,11 +20,11 @@ COPIES_AT_ONCE = 256
 
 
 class AllocationHistory:
-    """Asks the bitmaps, now and in the log, whether blocks stayed in use.
+    """The block bitmaps, on disk and in the journal, and the blocks that stayed allocated in them.
 
     Args:
-        now: the file system as it is.
-        history: the copies.
+        now: the file system as it is now.
+        history: the journal copies.
     """
 
     def __init__(self, now: FileSystem, history: BlockHistory) -> None:
@@ -32,12 +32,12 @@ class AllocationHistory:
         self.history = history
 
     def stayed_allocated(self, blocks: Any, since: Any, until: int | None = None) -> Any:
-        """Per block (bool): in use in every copy of its bitmap behind `since`.
+        """True where every bitmap copy newer than `since` marks the block as allocated.
 
         Args:
             blocks: int64 array.
-            since: order of a transaction; one, or one a block.
-            until: order of the last copy that counts; None for the present, now included.
+            since: tid; one integer, or one per block.
+            until: tid of the last copy that counts; None includes the bitmap on disk.
         """
         held = np.ones(len(blocks), bool) if until is not None else self._in_use(blocks)
         since = np.broadcast_to(since, len(blocks))

@@ -1,4 +1,4 @@
-"""The blocks as they were right after a transaction, and which of them the log cannot tell."""
+"""The blocks as of a transaction, from the journal and the disk; a block may be unknown."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from ext4kit.parsers.superblock import SUPERBLOCK_OFFSET
 
 
 class UnknownStateError(AccessError):
-    """What was asked for was not the same at all times, and the log does not say what it was."""
+    """The state of a block changed over time, and the journal does not have the earlier state."""
 
 
 class PointInTime:
-    """The log's view of one point in time: right after a transaction.
+    """The state after one transaction, as the journal records it.
 
     Args:
-        present: the file system as it is, what fast commits change left out.
-        history: the copies.
-        range: the transactions that can be asked for.
-        order: the transaction's order, one of them.
+        present: the file system as it is now, without the changes of fast commits.
+        history: the journal copies.
+        range: the transactions whose state the journal can give.
+        order: tid of the transaction, one of `range`.
 
     Attributes:
-        allocation: since when blocks were in use.
+        allocation: the bitmaps over time.
     """
 
     def __init__(
@@ -52,10 +52,10 @@ class PointInTime:
         return self.order % TID_MODULUS
 
     def copies_as_of(self, blocks: Any) -> Any:
-        """Row of `log.tags` with each block's state then; -1 where no copy gives it.
+        """Row of `log.tags` with the state of each block at that time; -1 where no copy has it.
 
-        A copy older than the reach's floor need not be the block's last one, and a revoked one
-        was given up: neither counts.
+        Two kinds of copies do not count. A copy older than `range.complete_since` is not always
+        the last one of its block. A revoked copy is not valid any more.
         """
         copies = self.history.newest_copies(blocks, self.order)
         order = self.log.tags.order[copies] if len(self.log.tags) else copies
@@ -64,7 +64,7 @@ class PointInTime:
         return np.where(fits, copies, -1)
 
     def changed_later(self, blocks: Any) -> Any:
-        """Per block (bool): some later transaction has a copy of it, or may have."""
+        """True where a later transaction has, or may have, a copy of the block."""
         return is_member(blocks, self._later_copies)
 
     @cached_property
@@ -74,7 +74,7 @@ class PointInTime:
 
     @cached_property
     def _revokes(self) -> tuple[Any, Any]:
-        """(blocks ascending, order of the last revoke of each up to this transaction)."""
+        """(blocks ascending, tid of the last revoke of each up to this transaction)."""
         revokes = self.log.revokes
         rows = np.flatnonzero(revokes.order <= self.order)
         rows = rows[np.lexsort((-revokes.order[rows], revokes.block[rows]))]
@@ -82,21 +82,21 @@ class PointInTime:
         return blocks, revokes.order[rows][first]
 
     def _is_revoked(self, blocks: Any, order: Any) -> Any:
-        """Per block (bool): given up behind its copy of `order`, and not journaled since."""
+        """True where a revoke follows the block's copy of `order` and no newer copy exists."""
         known, at = self._revokes
         row = SortedIndex(known).rows(blocks)
         return (row != NO_ROW) & (values_at(at, row) > order)
 
 
 class AsOfMetadataBlocks(JournalOverlay):
-    """Metadata as of a moment; a block whose state then is not known cannot be read.
+    """Metadata blocks as of a transaction; reading a block of unknown state raises an error.
 
-    A block's state is its newest copy. One that no copy speaks of is on disk as it was, where
-    no later transaction has a copy and the block stayed in use.
+    The state of a block is its newest copy. Without a copy it is the block on disk, if no later
+    transaction has a copy and the block stayed allocated.
 
     Args:
         moment: the point in time.
-        fixed: blocks (int64) that are taken from the present rather than refused.
+        fixed: blocks (int64) that are read from the disk if their state is unknown.
     """
 
     def __init__(self, moment: PointInTime, fixed: Any) -> None:
@@ -105,11 +105,11 @@ class AsOfMetadataBlocks(JournalOverlay):
         self.fixed = fixed
 
     def copies_of(self, blocks: Any) -> Any:
-        """Row of `log.tags` of each block's state then, -1 where the disk has it."""
+        """Row of `log.tags` with the state of each block at that time, -1 where the disk has it."""
         return self.moment.copies_as_of(blocks)
 
     def is_known(self, blocks: Any) -> Any:
-        """Per block (bool): its state then is known."""
+        """True where the state of the block at that time is known."""
         known = (self.copies_of(blocks) >= 0) | is_member(blocks, self.fixed)
         rest = np.flatnonzero(~known & ~self.moment.changed_later(blocks))
         known[rest] = self.moment.allocation.stayed_allocated(blocks[rest], self.moment.order)
@@ -142,9 +142,9 @@ class AsOfMetadataBlocks(JournalOverlay):
 
 
 class AsOfContentBlocks(JournalOverlay):
-    """Blocks of files: a copy counts only while its block stayed in use since.
+    """Blocks of file content: a copy counts only if its block stayed allocated since.
 
-    A block may have been metadata before, and ordered data leaves no copy when it takes over.
+    A block may have held metadata before. In ordered mode the data that replaces it leaves no copy.
     """
 
     def __init__(self, moment: PointInTime) -> None:
@@ -152,7 +152,7 @@ class AsOfContentBlocks(JournalOverlay):
         self.moment = moment
 
     def copies_of(self, blocks: Any) -> Any:
-        """Row of `log.tags` of each block's content then, -1 without one."""
+        """Row of `log.tags` with the content of each block at that time, -1 without a copy."""
         copies = self.moment.copies_as_of(blocks)
         logged = np.flatnonzero(copies >= 0)
         since = self.log.tags.order[copies[logged]] - 1
@@ -162,6 +162,6 @@ class AsOfContentBlocks(JournalOverlay):
 
 
 def layout_blocks(now: FileSystem) -> Any:
-    """Blocks of the superblock and the group descriptors, which say where things lie: ascending."""
+    """Blocks of the superblock and the group descriptors, which locate all others; ascending."""
     places = descriptor_blocks(now.superblock, 0, now.blocks.blocks_count)
     return np.unique(np.append(places, SUPERBLOCK_OFFSET // now.blocks.block_size))

@@ -1,17 +1,17 @@
 """Which file contents are certain as of a transaction.
 
-Metadata is in the log, the content of files mostly is not: in ordered mode it is written in
-place, and only the inode shows that it was. What can be said:
+The journal holds metadata, but mostly not the content of files. In ordered mode the kernel writes
+content in place, and only the inode records the write. Three rules follow:
 
 * content in the inode itself, and content without a written block, is as certain as the inode;
-* a file whose inode and map are the same now was not written since, where its last change came
-  before the transaction began to close. A later write would have a later time, and times are
-  taken from a clock that stands still for some milliseconds;
-* journaled content (data=journal) is what its copies say, where the inode was the same when the
-  newest of them was written.
+* a file whose inode and map are unchanged was not written since, if its last change came before
+  the transaction began to close. A later write would have a later time, but the kernel clock
+  advances only every few milliseconds;
+* journaled content (data=journal) equals its copies, if the inode was the same when the newest
+  of them was written.
 
-What cannot be seen: writes through a mapping into a page that is already dirty change no time,
-and a mount with lazytime holds times back.
+The evidence does not show two kinds of writes. A write through a mapping into a page that is
+already dirty changes no time. A mount with lazytime writes times with a delay.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ NANOSECOND_TIMES = 8  # i_extra_isize from which on i_ctime has nanoseconds
 
 @dataclass(frozen=True, slots=True)
 class JudgedContent:
-    """A content and how certain it is.
+    """The content of a file and its certainty.
 
     Attributes:
-        blocks: where it is read.
-        runs: its map as of the moment.
-        reason: why it is uncertain, None where it is not.
+        blocks: reader of the content.
+        runs: block map as of the transaction.
+        reason: why the content is uncertain; None if it is certain.
     """
 
     blocks: BlockReader
@@ -62,13 +62,13 @@ class JudgedContent:
 
 @dataclass(frozen=True, slots=True)
 class _ThenAndNow:
-    """Files as of the moment beside what they are now.
+    """Files as of the transaction, compared with their present state.
 
     Attributes:
-        table: the inodes as of the moment; row: number -> row.
-        maps: their maps as of the moment.
-        first, end: where each inode's runs are in `maps.data`.
-        same_inode, same_map, settled: bool, a row an inode.
+        table: the inodes as of the transaction; row: number -> row.
+        maps: their maps as of the transaction.
+        first, end: bounds of the runs of each inode in `maps.data`.
+        same_inode, same_map, settled: bool, one row per inode.
     """
 
     table: InodeTable
@@ -81,16 +81,16 @@ class _ThenAndNow:
     settled: Any
 
     def has(self, inode: Inode) -> bool:
-        """Whether this very state of the inode is in the table."""
+        """Whether the table holds exactly this state of the inode."""
         row = self.row.get(inode.number)
         return row is not None and self.table.raw[row].tobytes() == inode.raw
 
     def runs(self, row: int) -> Runs:
-        """The map of one of them."""
+        """Block map of the inode in one row."""
         return self.maps.runs.take(slice(int(self.first[row]), int(self.end[row])))
 
     def doubt(self, row: int) -> Reason | None:
-        """Template of why the content now need not be the content then, or None."""
+        """Reason why the present content may differ from the earlier one, or None; a template."""
         checks = (
             (self.same_inode, reasons.AS_OF_INODE_CHANGED),
             (self.same_map, reasons.AS_OF_MAP_CHANGED),
@@ -100,11 +100,11 @@ class _ThenAndNow:
 
 
 class ContentCertainty:
-    """Judges contents as of a moment, and says where to read them.
+    """Judges the certainty of contents as of a transaction, and selects their block reader.
 
     Args:
         moment: the point in time.
-        then: the file system as of it.
+        then: the file system as of that transaction.
     """
 
     def __init__(self, moment: PointInTime, then: FileSystem) -> None:
@@ -115,14 +115,14 @@ class ContentCertainty:
         self._compared: _ThenAndNow | None = None
 
     def expect_inodes(self, table: InodeTable) -> None:
-        """Inodes of whose contents some are likely to be asked for: they are judged together."""
+        """Announce inodes whose contents may be read next; they are judged together."""
         self._expected = table
 
     def judge(self, inode: Inode) -> JudgedContent:
-        """The content of a regular file that is not in the inode itself.
+        """Judge the content of a regular file that is not in the inode itself.
 
         Args:
-            inode: the file's inode as of the moment.
+            inode: the file's inode as of the transaction.
         """
         found = self._comparison(inode)
         row = found.row[inode.number]
@@ -143,7 +143,7 @@ class ContentCertainty:
     # -- then and now -----------------------------------------------------------------------
 
     def _comparison(self, inode: Inode) -> _ThenAndNow:
-        """The comparison that has an inode: with those it was read with, else its own."""
+        """The comparison that holds an inode: that of its announced table, else a separate one."""
         if self._compared is None or not self._compared.has(inode):
             table, self._expected = self._expected, None
             if table is not None:
@@ -174,9 +174,9 @@ class ContentCertainty:
         )
 
     def _changed_before_close(self, table: InodeTable) -> Any:
-        """Whether the last change came before the transaction can have begun to close.
+        """True where the last change certainly came before the transaction began to close.
 
-        So it did in the newest transaction that is known of, be others torn.
+        All changes did if the log has no newer transaction, not even a torn one.
         """
         if not (self.moment.log.headers.order > self.moment.order).any():
             return np.ones(len(table), bool)
@@ -188,7 +188,7 @@ class ContentCertainty:
     # -- journaled content ------------------------------------------------------------------
 
     def _is_journaled(self, inode: Inode, written: Runs) -> bool:
-        """Whether every written block has a copy, the inode unchanged since the newest."""
+        """Whether each written block has a copy and the inode is unchanged since the newest one."""
         if written.length.sum() > len(self.moment.log.tags):
             return False
         blocks = np.concatenate([
@@ -205,7 +205,7 @@ class ContentCertainty:
         return before is not None and _same_inode(inode, before)
 
     def _inode_in_journal(self, number: int, order: int) -> Inode | None:
-        """The inode as of an earlier transaction, where a copy that counts has it."""
+        """The inode as of an earlier transaction, if a copy that counts has it."""
         block, offset = self.then.inode_location(np.array([number]))
         copy = self.moment.history.newest_copies(block, order)
         if copy[0] < 0 or self.moment.log.tags.order[copy[0]] < self.moment.range.complete_since:
@@ -221,7 +221,7 @@ def _single_row_table(inode: Inode, superblock: Superblock) -> InodeTable:
 
 
 def _mapped_files(table: InodeTable) -> InodeTable:
-    """The regular files that have a map, each once."""
+    """The regular files that have a map, without duplicates."""
     mapped = has_map(table.mode, table.size, table.flags) & table.is_regular
     rows = np.flatnonzero(mapped)
     return table.take(rows[np.unique(table.number[rows], return_index=True)[1]])
@@ -232,7 +232,7 @@ def _same_inode(one: Inode, other: Inode) -> bool:
 
 
 def _same_runs(one: Runs, other: Runs, count: int) -> Any:
-    """Per owner (bool): both have the same runs for it."""
+    """True where both tables have the same runs for the owner."""
     lengths = [np.bincount(runs.owner, minlength=count) for runs in (one, other)]
     same = lengths[0] == lengths[1]
     left, right = (runs.take(same[runs.owner]) for runs in (one, other))

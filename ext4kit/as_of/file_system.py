@@ -1,7 +1,7 @@
-"""The file system as it stood right after a transaction.
+"""The file system as of a transaction, from the journal copies.
 
-What cannot be seen: what was written outside the log. A check or a change of settings while
-the file system was not mounted, and fast commits that a mount replayed, leave no copies.
+The journal does not record writes outside it. A check or a change of settings while the file
+system was not mounted, and fast commits that a mount replayed, leave no copies.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from ext4kit.units import NANOSECONDS, TransactionId
 
 
 class AsOfFileSystem(FileSystem):
-    """A file system at an earlier time; what the log cannot tell is told unknown, not guessed.
+    """A file system as of an earlier transaction; states without a record are reported as unknown.
 
     Args:
         moment: the point in time.
-        problems: collects what is found wrong or not known.
+        problems: collects damage and unknown states.
     """
 
     def __init__(self, moment: PointInTime, problems: Problems) -> None:
@@ -62,36 +62,36 @@ class AsOfFileSystem(FileSystem):
         _report_limits(moment, problems)
 
     def fetch(self, blocks: Any) -> tuple[Any, Any]:
-        """(uint8 (n, block size), known (n,)): blocks whose state is not known come as zeros."""
+        """(uint8 (n, block size), True where known (n,)); a block of unknown state is zeros."""
         known = self._known(blocks) if len(blocks) else np.zeros(0, bool)
         rows = np.zeros((len(blocks), self.blocks.block_size), np.uint8)
         rows[known], known[known] = super().fetch(blocks[known])
         return rows, known
 
     def inode_table(self, numbers: Any) -> InodeTable:
-        """The inodes `numbers` as columns; one that is not known is all zeros."""
+        """The inodes `numbers` as columns; an unknown inode is all zeros."""
         table = super().inode_table(numbers)
         self._vouching.expect_inodes(table)
         return table
 
     def inodes_known(self, numbers: Any) -> Any:
-        """Per number (bool): the inode's state then is known; True for one that cannot exist."""
+        """True where the inode's state at that time is known, or where no such inode can exist."""
         blocks, _ = self.inode_location(numbers)
         return (blocks < 0) | self._known(blocks)
 
     def block_maps(self, table: InodeTable) -> list[Runs | None]:
-        """None for each inode: `content` has to judge which map was in force."""
+        """None for each inode, because `content` has to decide which map was in force."""
         return [None] * len(table)
 
     def content(self, inode: Inode, runs: Runs | None = None) -> Content:
-        """The bytes of a file, a directory or a symlink; `content_uncertainty` says how certain."""
+        """Content of a file, directory or symlink; `content_uncertainty` gives its certainty."""
         if inode.is_inline or inode.kind != "file" or inode.flags & int(InodeFlags.EA_INODE):
             return super().content(inode, runs)
         judged = self._vouching.judge(inode)
         return Content(judged.blocks, inode.size, judged.runs)
 
     def content_uncertainty(self, inode: Inode) -> Reason | None:
-        """Why the bytes that `content` gives are uncertain, None where they are not."""
+        """Why the bytes that `content` returns are uncertain; None if they are certain."""
         if inode.is_inline or inode.kind != "file":
             return None
         return self._vouching.judge(inode).reason
@@ -107,7 +107,7 @@ class AsOfFileSystem(FileSystem):
             raise
 
     def _is_complete(self, number: int) -> bool:
-        """Whether every block of a directory is known; True for what is none."""
+        """Whether every block of a directory is known; True for an inode of another type."""
         table = self.inode_table(np.array([number]))
         if not table.is_dir[0] or table.flags[0] & int(InodeFlags.INLINE_DATA):
             return True
@@ -116,7 +116,7 @@ class AsOfFileSystem(FileSystem):
 
 
 def _superblock_as_of(moment: PointInTime, blocks: AsOfMetadataBlocks) -> Superblock:
-    """The superblock's copy, else the present one without its orphans, which go with the time."""
+    """The journal copy of the superblock, else the present one; no orphans if it changed later."""
     now = moment.present.superblock
     block, offset = divmod(SUPERBLOCK_OFFSET, blocks.block_size)
     place = np.array([block])
@@ -128,7 +128,7 @@ def _superblock_as_of(moment: PointInTime, blocks: AsOfMetadataBlocks) -> Superb
 
 
 def _report_limits(moment: PointInTime, problems: Problems) -> None:
-    """Notes of what may have been written since without a trace in the log."""
+    """Report later writes that may have left no record in the journal."""
     superblock, where = moment.present.superblock, f"transaction {moment.transaction}"
     committed = moment.range.commit_time(moment.order)
     if committed >= 0 and superblock.check_time * NANOSECONDS > committed:
@@ -140,15 +140,15 @@ def _report_limits(moment: PointInTime, problems: Problems) -> None:
 
 
 def file_system_as_of(now: FileSystem, transaction: int) -> AsOfFileSystem:
-    """The file system right after a transaction.
+    """The file system after a transaction.
 
     Args:
-        now: the file system as it is, its log replayed.
-        transaction: the id.
+        now: the file system as it is now, its log replayed.
+        transaction: stored tid.
 
     Raises:
-        RequestError: there is no log, or it cannot tell the state then; the message says which
-            transactions can be asked for.
+        RequestError: there is no log, or it does not record that state; the message names the
+            transactions that can be requested.
     """
     log = Log.open(now)
     if log is None:

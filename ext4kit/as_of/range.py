@@ -1,11 +1,11 @@
-"""Which transactions the file system can be shown as of: those from which on nothing is lost.
+"""The transactions whose state the journal can give: those after which no transaction is missing.
 
-The log is a ring, but not every one is written round and round: before Linux 6.4 a mount begins
-again at the ring's first block. What is left of older mounts then has gaps, and a block's newest
-copy there need not be its last one. So transactions count from the newest back to the first one
-that does not join on, and only where the newest one in the log is the newest there was.
+The log is a ring, but the kernel does not always continue where it stopped. Before Linux 6.4 a
+mount starts again at the first block of the ring. The rest of older mounts then has gaps, and the
+newest copy of a block there is not always its last one. Therefore transactions count from the
+newest one back to the first gap, and only if the newest one in the log is the last one written.
 Source: kernel fs/jbd2/journal.c, `journal_reset`, `jbd2_mark_journal_empty`,
-`jbd2_journal_destroy` (an unmount passes over one id).
+`jbd2_journal_destroy` (an unmount skips one id).
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ UNMOUNT_TID_SKIP = 1  # by an unmount
 
 @dataclass(frozen=True, slots=True)
 class AsOfRange:
-    """The transactions that are wholly in the log, and so is every one behind them.
+    """The transactions that are complete in the log and that no lost transaction follows.
 
     Attributes:
-        orders: int64, ascending; none where the log tells nothing.
-        complete_since: order from which on a copy is its block's last one until the next copy.
-        commit_times: int64 ns, one an order; -1 when not known.
-        time_before: the same of the transaction before the first one; -1 when not known.
-        reason: why the log tells nothing, where it does not.
+        orders: int64, tids, ascending; empty if the journal can give no earlier state.
+        complete_since: tid from which on a copy is valid until the next copy of its block.
+        commit_times: int64, ns since 1970, one per tid; -1 when not known.
+        time_before: commit time of the transaction before the first one; -1 when not known.
+        reason: why `orders` is empty, else "".
     """
 
     orders: Any
@@ -42,10 +42,10 @@ class AsOfRange:
     reason: str = ""
 
     def tid_of(self, transaction: int) -> int:
-        """The order of a transaction by its id.
+        """Tid of a transaction from its stored tid.
 
         Raises:
-            RequestError: the log cannot tell what the file system was then.
+            RequestError: the journal does not record the state after that transaction.
         """
         place = np.flatnonzero(self.orders % TID_MODULUS == transaction)
         if len(place):
@@ -53,7 +53,7 @@ class AsOfRange:
         raise RequestError(f"transaction {transaction}: {self._range_text()}")
 
     def since(self, order: int) -> AsOfRange:
-        """The same without the transactions before an order."""
+        """The range without the transactions before a tid."""
         first = int(np.searchsorted(self.orders, order))
         if not first:
             return self
@@ -74,18 +74,18 @@ class AsOfRange:
         return bool(len(self.orders) <= self.orders[-1] - self.orders[0])
 
     def commit_time(self, order: int) -> int:
-        """When a transaction that can be asked for was committed, ns since 1970 or -1."""
+        """Commit time of a transaction of this range, ns since 1970; -1 when not known."""
         return int(self.commit_times[np.searchsorted(self.orders, order)])
 
     def commit_time_before(self, order: int) -> int:
-        """The same of the transaction before it."""
+        """Commit time of the transaction before it, ns since 1970; -1 when not known."""
         place = int(np.searchsorted(self.orders, order))
         return int(self.commit_times[place - 1]) if place else self.time_before
 
 
 @dataclass(frozen=True, slots=True)
 class _TransactionSpans:
-    """Where each transaction lies in the ring: first log block, blocks, and nothing missing."""
+    """Position of each transaction in the ring: first log block, block count, completeness."""
 
     start: Any
     length: Any
@@ -93,7 +93,7 @@ class _TransactionSpans:
 
 
 def as_of_range(log: Log) -> AsOfRange:
-    """How far back the log tells everything."""
+    """The newest transactions of a log that follow each other without a gap."""
     known = log.transactions
     end = int(np.count_nonzero(known.order < _end_tid(log)))
     while end and not known.committed[end - 1]:
@@ -122,15 +122,15 @@ def _empty_range(reason: str) -> AsOfRange:
 
 
 def _end_tid(log: Log) -> int:
-    """Behind the newest order that took effect: what follows was written by nobody, or left."""
+    """One behind the newest tid in force; blocks with later tids have no effect."""
     return log.superblock.sequence if log.superblock.start == 0 else log.walk.end_order
 
 
 def _missing_newest_reason(log: Log, end: int) -> str:
-    """Why the newest transaction in the log is not the newest that there was, or "".
+    """Why the newest transaction in the log is not the last one that was committed, or "".
 
-    A clean log says where it goes on, or at least with which id; another one ends where a
-    recovery would end, and everything committed has to lie before that.
+    The superblock of a clean log records its next block, or at least its next id. Any other log
+    ends where a recovery ends, and every committed transaction has to be before that point.
     """
     known, superblock = log.transactions, log.superblock
     if not end:
@@ -145,7 +145,7 @@ def _missing_newest_reason(log: Log, end: int) -> str:
 
 
 def _spans(log: Log) -> _TransactionSpans:
-    """A transaction is whole when its blocks follow each other up to the commit block."""
+    """The transactions in the ring; a complete one has all blocks up to its commit block."""
     headers, known = log.headers, log.transactions
     size = log.ring.end - log.ring.first
     group = np.searchsorted(known.order, headers.order)
@@ -168,7 +168,7 @@ def _spans(log: Log) -> _TransactionSpans:
 
 
 def _oldest_complete_row(log: Log, spans: _TransactionSpans, end: int) -> int:
-    """Row of the oldest transaction from which on nothing is missing; `end` for none."""
+    """Row of the oldest transaction after which none is missing; `end` if there is none."""
     taken = np.zeros(log.ring.end, bool)
     row = end
     while row and spans.whole[row - 1] and _starts_complete(log, spans, row - 1, taken):
@@ -181,10 +181,10 @@ def _oldest_complete_row(log: Log, spans: _TransactionSpans, end: int) -> int:
 
 
 def _starts_complete(log: Log, spans: _TransactionSpans, row: int, taken: Any) -> bool:
-    """Whether its first block in the log is its first at all.
+    """Whether the first block of a transaction is still in the log.
 
-    The block before it is the commit block of an older one, unless it lies at the ring's start
-    and nothing newer came up to it round the end.
+    The block before it is the commit block of an older transaction. It may also be at the start
+    of the ring, if no newer transaction wrote up to it past the end.
     """
     start = int(spans.start[row])
     before = log.ring.wrap(start - 1)
@@ -200,10 +200,10 @@ def _starts_complete(log: Log, spans: _TransactionSpans, row: int, taken: Any) -
 
 
 def _is_contiguous(log: Log, spans: _TransactionSpans, row: int, taken: Any) -> bool:
-    """Whether the next transaction in the log is the next that there was.
+    """Whether the next transaction in the log is the next one that was committed.
 
-    It begins behind this one's commit block, or anew at the ring's start; then one that was
-    lost between would be found behind this one, where nothing newer took that block.
+    It begins behind the commit block of this one, or at the start of the ring. In the second case
+    a lost transaction would be behind this one, unless a newer one overwrote that block.
     """
     behind = int(log.ring.wrap(spans.start[row] + spans.length[row]))
     if spans.start[row + 1] == behind:

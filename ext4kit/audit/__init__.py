@@ -1,4 +1,4 @@
-"""The audit of a log: verdicts on its blocks, findings, and what a replay would do."""
+"""The audit of a log: verdicts on its blocks, findings, and the result of a replay."""
 
 from ext4kit.audit.audit import audit, audit_log
 from ext4kit.audit.result import (

@@ -1,4 +1,4 @@
-"""The audit of a log: a verdict on every block, stale laps included, and what would be replayed."""
+"""The audit of a log: a verdict on every block, stale laps included, and the result of a replay."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 
 def audit(fs: FileSystem) -> Audit:
-    """Check the log of a file system that is not replayed; it goes on after each failure.
+    """Check the log of a file system that is not replayed; a failure does not end the check.
 
-    What stands in the way of reading the log becomes problems of `fs`.
+    Errors that prevent reading the log become problems of `fs`.
     """
     findings, tally = AuditFindings(), VerdictCounts()
     readable = check_superblock(fs, findings, tally)
@@ -53,7 +53,7 @@ def audit(fs: FileSystem) -> Audit:
 
 
 def audit_log(log: Log, findings: AuditFindings, tally: VerdictCounts) -> Audit:
-    """Check all of a log but its superblock, into `findings` and `tally`."""
+    """Check a log without its superblock; results go to `findings` and `tally`."""
     places, found = FindingBuilder(log, findings), survey(log)
     metadata, copies = judge_metadata(log, found), judge_copies(log, found, claims(log, found))
     tell_metadata(places, found, metadata, tally)

@@ -1,8 +1,8 @@
-"""What a checksum that fails says about the damage: crc32c run backwards.
+"""Damage that explains a failed checksum, computed from crc32c run backwards.
 
-The register is linear, so computed and stored checksum differ by what the changed bits alone
-would give (the syndrome). Shifted back to a place in the block it becomes the change of the
-four bytes there that would explain it; a change of one bit is found where it was made.
+The crc32c register is linear. Therefore computed and stored checksum differ by the checksum of
+the changed bits alone (the syndrome). Shifted back to an offset in the block, the syndrome is the
+change of the four bytes there that would explain it. One changed bit is located exactly.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class BitRepairs:
     """Explanations of failed checksums, a row each.
 
     Attributes:
-        byte: int64, offset of the byte of which one changed bit explains it all, -1: none.
+        byte: int64, offset of the byte of which one changed bit explains the failure, -1: none.
         mask: int64, that bit within the byte.
-        words: int64 (n, 3), what has to be changed in the big-endian words at 0, 4 and 8 when
-            the damage lies in that word alone.
-        seed: int64, what has to be changed in the seed when the block itself is sound.
+        words: int64 (n, 3), bits to change in the big-endian words at 0, 4 and 8 if the damage
+            is in that word alone.
+        seed: int64, bits to change in the seed if the block itself is undamaged.
     """
 
     byte: Any
@@ -37,12 +37,12 @@ class BitRepairs:
 
 
 def find_bit_repairs(syndromes: Any, length: int, hole: int) -> BitRepairs:
-    """Where in a block the damage would have to lie.
+    """Changes of a block, or of its seed, that would each explain a failed checksum.
 
     Args:
         syndromes: int64 (n,), computed ^ stored checksum, none of them 0.
         length: bytes the checksum covers.
-        hole: offset of the big-endian checksum field, taken as zeros; -1: it lies elsewhere.
+        hole: offset of the big-endian checksum field, computed as zeros; -1: outside the block.
     """
     register = syndromes.astype(np.uint32)
     byte, mask = _single_bits(register, length)
@@ -58,7 +58,7 @@ def find_bit_repairs(syndromes: Any, length: int, hole: int) -> BitRepairs:
 
 
 def _apply(columns: Any, registers: Any) -> Any:
-    """A linear map, given by what it makes of each bit, of many registers (uint32)."""
+    """Many registers (uint32) after a linear map, given as the image of each bit."""
     result = np.zeros(registers.shape, np.uint32)
     for bit in range(32):
         result ^= np.where(registers >> np.uint32(bit) & np.uint32(1), columns[bit], np.uint32(0))
@@ -67,7 +67,7 @@ def _apply(columns: Any, registers: Any) -> Any:
 
 @cache
 def _step(back: bool) -> Any:
-    """The map of one zero byte on the register, or its inverse."""
+    """The effect of one zero byte on the register as a linear map, or the inverse map."""
     bits = np.uint32(1) << np.arange(32, dtype=np.uint32)
     numbers = np.arange(256, dtype=np.uint8)[:, None]
     entries = crc32c_rows(0, numbers)
@@ -81,7 +81,7 @@ def _step(back: bool) -> Any:
 
 @lru_cache(64)
 def _power(count: int, back: bool) -> Any:
-    """The map of `count` zero bytes."""
+    """The effect of `count` zero bytes as a linear map, or the inverse map."""
     result: Any = np.uint32(1) << np.arange(32, dtype=np.uint32)
     square = _step(back)
     while count > 0:
@@ -94,11 +94,11 @@ def _power(count: int, back: bool) -> Any:
 
 @lru_cache(4)
 def _bit_table(capacity: int) -> tuple[Any, Any]:
-    """(what each single changed bit gives, ascending; 8 * bytes behind it + bit)."""
+    """(syndrome of each single changed bit, ascending; 8 * bytes behind it + bit)."""
     numbers = np.uint8(1) << np.arange(8, dtype=np.uint8)[:, None]
     table: Any = crc32c_rows(0, numbers)
     count = 1
-    while count < capacity:  # as many bytes again, further from the end
+    while count < capacity:  # doubles the bytes, away from the end
         table = np.concatenate([table, _apply(_power(count, False), table)])
         count *= 2
     order = np.argsort(table)
@@ -106,7 +106,7 @@ def _bit_table(capacity: int) -> tuple[Any, Any]:
 
 
 def _single_bits(syndromes: Any, length: int) -> tuple[Any, Any]:
-    """(byte, bit) whose change gives each syndrome; byte -1 where no single bit does."""
+    """(byte, bit) whose change gives each syndrome; byte -1 where no single bit explains it."""
     values, places = _bit_table(1 << max(length - 1, 1).bit_length())
     row = np.minimum(np.searchsorted(values, syndromes), len(values) - 1)
     behind, bit = np.divmod(places[row], 8)
@@ -120,7 +120,7 @@ def _in_the_field(syndromes: Any, hole: int) -> tuple[Any, Any]:
     mask = np.zeros(len(syndromes), np.int64)
     single = (syndromes & (syndromes - 1) == 0) & (hole >= 0)
     for place in range(4):
-        here = single & (syndromes >> (24 - 8 * place) & 0xFF != 0)
-        byte[here] = hole + place
-        mask[here] = syndromes[here] >> (24 - 8 * place)
+        in_byte = single & (syndromes >> (24 - 8 * place) & 0xFF != 0)
+        byte[in_byte] = hole + place
+        mask[in_byte] = syndromes[in_byte] >> (24 - 8 * place)
     return byte, mask

@@ -1,7 +1,7 @@
-"""Who wrote each log block last, and which copies have to be there.
+"""The last writer of each log block, and the copies that must still be in the log.
 
-A lap overwrites the log from one place on without a gap, and each transaction ends in its commit
-block. So a block of a committed transaction can only be gone where a newer lap came through.
+A lap overwrites the log without a gap, and each transaction ends with its commit block. Therefore
+a block of a committed transaction can only be missing where a newer lap overwrote it.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ UNUSABLE = (Fault.BODY, Fault.MAGIC, Fault.TYPE, Fault.SEQUENCE, Fault.STRANGER)
 
 @dataclass(frozen=True, slots=True)
 class LogBlockClaims:
-    """What each log block holds, as far as metadata tells.
+    """The content of each log block, from the metadata blocks of the log.
 
     Attributes:
-        newest: int64, order of the newest transaction known to have written the block.
-        taken: bool, a metadata block stands there that is damaged or not to be judged.
+        newest: int64, tid of the newest transaction known to have written the block.
+        taken: bool, True where a metadata block is damaged or cannot be judged.
     """
 
     newest: Any
@@ -47,13 +47,13 @@ def claims(log: Log, found: Survey) -> LogBlockClaims:
 
 
 def plausible_tags(log: Log, found: Survey) -> Any:
-    """Which tags stand in a descriptor whose tags can be believed."""
+    """True where a tag is in a descriptor whose tags are plausible."""
     row = found.row_at(log.tags.descriptor)
     return (row >= 0) & (found.fault[row] == Fault.NONE) & (found.tags[row] != UNKNOWN_TAGS)
 
 
 def _claim_up_to_the_next(log: Log, found: Survey, newest: Any) -> None:
-    """Descriptors whose tags are not known: theirs is what lies before the next header."""
+    """Assign to a descriptor with unknown tags all blocks up to the next header."""
     for row in np.flatnonzero(found.tags == UNKNOWN_TAGS).tolist():
         start = int(found.position[row]) + 1
         last = row + 1 == len(found)
@@ -62,27 +62,27 @@ def _claim_up_to_the_next(log: Log, found: Survey, newest: Any) -> None:
 
 
 def judge_copies(log: Log, found: Survey, claimed: LogBlockClaims) -> Any:
-    """A verdict for each tag's copy, int64 (n,)."""
+    """Verdict on the copy of each tag, int64 (n,)."""
     tags = log.tags
     overwritten = (claimed.newest[tags.position] > tags.order) | claimed.taken[tags.position]
-    there = tags.matches & (found.row_at(tags.position) < 0)
-    verdict = np.where(there, OK, UNCHECKED)
+    present = tags.matches & (found.row_at(tags.position) < 0)
+    verdict = np.where(present, OK, UNCHECKED)
     believed = plausible_tags(log, found)
     verdict[overwritten & believed] = OVERWRITTEN
     if not log.features.has_block_checksums:
         verdict[verdict == OK] = UNCHECKED
     due = believed & np.isin(tags.order, found.committed_orders)
-    missing = ~overwritten & ~there & due & ~log.reader.unreadable[tags.position]
+    missing = ~overwritten & ~present & due & ~log.reader.unreadable[tags.position]
     verdict[missing] = BAD
     _mark_overwritten(log, found, verdict, missing)
     return verdict
 
 
 def _mark_overwritten(log: Log, found: Survey, verdict: Any, missing: Any) -> None:
-    """Lost copies between overwritten ones and a newer lap were overwritten as well.
+    """Mark lost copies between overwritten ones and a newer lap as overwritten too.
 
-    What overwrote them has lost its own descriptor. Where sound copies follow it cannot have
-    come by: a single lost copy is damage then, several are left undecided.
+    The transaction that overwrote them has lost its own descriptor. It cannot have written there
+    if undamaged copies follow: a single lost copy is damage then, several are left undecided.
     """
     tags = log.tags
     index = np.flatnonzero(missing)
@@ -99,21 +99,21 @@ def _mark_overwritten(log: Log, found: Survey, verdict: Any, missing: Any) -> No
     behind = found.row_at(log.ring.wrap(tags.position[last] + 1))
     foreign = (behind < 0) | (found.order[behind] != tags.order[last])
     left = np.where(inside, verdict[after] == OVERWRITTEN, foreign)
-    for start, end, gone in zip(
+    for start, end, overwritten in zip(
         first[entered].tolist(), last[entered].tolist(), left[entered].tolist(), strict=True
     ):
-        if gone or end > start:
-            verdict[start : end + 1] = OVERWRITTEN if gone else UNCHECKED
+        if overwritten or end > start:
+            verdict[start : end + 1] = OVERWRITTEN if overwritten else UNCHECKED
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionBreaks:
-    """Places where a transaction of the log does not go on as it must.
+    """Positions where a transaction lacks a metadata block that it must have.
 
     Attributes:
         position: int64, log block where a metadata block is missing.
-        order: int64, the transaction that it belongs to.
-        commit: bool, it is the commit block.
+        order: int64, tid of the transaction that it belongs to.
+        commit: bool, True where the commit block is missing.
     """
 
     position: Any
@@ -122,7 +122,7 @@ class TransactionBreaks:
 
 
 def find_breaks(log: Log, found: Survey) -> TransactionBreaks:
-    """Metadata blocks that must have been there and cannot be recognised any more."""
+    """Metadata blocks that must have existed and are not recognisable any more."""
     usable = np.flatnonzero(found.tags != UNKNOWN_TAGS)
     if len(found) < 2 or not len(usable):
         none = np.zeros(0, np.int64)

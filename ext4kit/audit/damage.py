@@ -1,4 +1,4 @@
-"""Findings about blocks whose bytes are not what was written."""
+"""Findings about blocks whose bytes changed after they were written."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ HEADER_FAULTS = (Fault.MAGIC, Fault.TYPE, Fault.SEQUENCE)
 
 
 class FindingBuilder:
-    """Makes findings, with log blocks turned into places of the image.
+    """Builds findings, with log blocks converted to offsets in the image.
 
     Args:
         log: the log.
-        findings: where they are collected.
+        findings: collects them.
     """
 
     def __init__(self, log: Log, findings: AuditFindings) -> None:
@@ -57,7 +57,7 @@ class FindingBuilder:
         expected: str = "",
         severity: Severity = Severity.ERROR,
     ) -> None:
-        """One finding about a log block; `byte` is an offset in it."""
+        """Add one finding about a log block; `byte` is an offset in it."""
         block = int(self.log.reader.log_blocks[position])
         offset = block * self.log.reader.blocks.block_size + max(byte, 0)
         transaction = TransactionId(order % (1 << 32))
@@ -77,7 +77,7 @@ class FindingBuilder:
         )
 
     def some(self, code: str, index: Any, severity: Severity = Severity.ERROR) -> list[int]:
-        """The rows of which findings are kept; the others are counted."""
+        """The rows whose findings are kept; the rest is counted."""
         kept: list[int] = index[: self.findings.room].tolist()
         if len(index) > len(kept):
             self.findings.count(code, severity, len(index) - len(kept))
@@ -85,13 +85,13 @@ class FindingBuilder:
 
 
 def changed_bit(data: Any, byte: int, mask: int) -> tuple[str, str]:
-    """(read, expected) of a byte with one changed bit."""
+    """(value read, value expected) of a byte with one changed bit."""
     value = int(data[byte])
     return f"byte 0x{value:02x}", f"byte 0x{value ^ mask:02x}"
 
 
 def judge_metadata(log: Log, found: Survey) -> Any:
-    """A verdict for each metadata block, int64 (n,)."""
+    """Verdict on each metadata block, int64 (n,)."""
     fine = OK if log.features.has_block_checksums else UNCHECKED
     verdict = np.where(found.fault == Fault.NONE, fine, BAD)
     verdict[found.fault == Fault.STRANGER] = UNCHECKED
@@ -101,7 +101,7 @@ def judge_metadata(log: Log, found: Survey) -> Any:
 def tell_metadata(
     places: FindingBuilder, found: Survey, verdict: Any, tally: VerdictCounts
 ) -> None:
-    """Damaged descriptor, revoke and commit blocks."""
+    """Report damaged descriptor, revoke and commit blocks."""
     for kind, part in PARTS_OF_KINDS.items():
         tally.add(part, verdict[found.kind == kind])
     damaged = (found.fault != Fault.NONE) & (found.fault != Fault.STRANGER)
@@ -139,7 +139,7 @@ def _tell_block(places: FindingBuilder, found: Survey, row: int) -> None:
 def tell_breaks(
     places: FindingBuilder, found: Survey, breaks: TransactionBreaks, tally: VerdictCounts
 ) -> None:
-    """Blocks of transactions that are gone, and those that stand in their place."""
+    """Report missing blocks of transactions, and the blocks found at their positions."""
     free = ~np.isin(breaks.position, found.position[np.isin(found.fault, UNUSABLE)])
     rows = np.flatnonzero(free)
     tally.add(Part.COMMIT, np.full(int(breaks.commit[rows].sum()), BAD))
@@ -170,7 +170,7 @@ def _words(data: Any) -> list[int]:
 
 
 def tell_copies(places: FindingBuilder, verdict: Any, tally: VerdictCounts) -> None:
-    """Copies that are not what their tag says."""
+    """Report copies that differ from their tag."""
     tally.add(Part.COPY, verdict)
     log, tags = places.log, places.log.tags
     bad = np.flatnonzero(verdict == BAD)
@@ -188,10 +188,10 @@ def tell_copies(places: FindingBuilder, verdict: Any, tally: VerdictCounts) -> N
 
 
 def _holds_older(log: Log, index: Any) -> Any:
-    """Which of the lost copies' places still hold what was there before: older, or nothing."""
+    """True where the position of a lost copy still holds its earlier content, or zeros."""
     tags, headers = log.tags, log.headers
     positions = tags.position[index]
-    held = np.isin(positions, headers.position)  # of an older transaction: newer are no loss
+    held = np.isin(positions, headers.position)  # of an older transaction; a newer one is no loss
     if log.features.checksum_version == 3:
         sure = np.flatnonzero(tags.matches)
         newest = np.full(log.ring.end, np.iinfo(np.int64).max)
@@ -214,21 +214,21 @@ def _tell_copies(places: FindingBuilder, index: Any, older: Any) -> None:
         expected = f"checksum 0x{stored:0{width}x}"
         if place != NOWHERE:
             read, expected = changed_bit(rows[row], place, int(mask[row]))
-        gone = bool(older[row])
+        not_written = bool(older[row])
         places.add(
-            "copy-not-written" if gone else "copy-checksum",
+            "copy-not-written" if not_written else "copy-checksum",
             int(tags.order[tag]),
             int(tags.position[tag]),
             byte=place,
             target=int(tags.block[tag]),
-            read=read if not gone else "what was there before",
-            expected=expected if not gone else "the copy that the tag names",
-            meaning=messages.NOT_WRITTEN if gone else messages.COPY,
+            read=read if not not_written else "what was there before",
+            expected=expected if not not_written else "the copy that the tag names",
+            meaning=messages.NOT_WRITTEN if not_written else messages.COPY,
         )
 
 
 def _located(log: Log, rows: Any, index: Any) -> tuple[Any, Any, Any]:
-    """(byte, bit, checksum as computed) of each lost copy; byte -1 where it is not known."""
+    """(byte, bit, computed checksum) of each lost copy; byte -1 where it is not known."""
     tags, none = log.tags, np.full(len(index), NOWHERE)
     if not log.features.has_block_checksums:
         return none, none, none

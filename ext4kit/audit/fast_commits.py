@@ -1,8 +1,8 @@
 """Verdicts on fast commits: their checksums, and commits that damage has made unrecognisable.
 
-The newest fast commits start at the area's first block; behind them lies what older ones left,
-whose first blocks may be overwritten. A failed checksum is damage where one changed bit explains
-it, or where the commit's beginning is known to be there.
+The newest fast commits start at the first block of the area. Behind them is the rest of older
+ones, whose first blocks may be overwritten. A failed checksum is damage if one changed bit
+explains it, or if the beginning of the commit is known to be in the area.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ext4kit.journal.fast_commits.scan import NONE, FastCommit, FastCommits, sca
 from ext4kit.journal.log import Log
 from ext4kit.parsers.fast_commit import CHECKED_IN_TAIL, TAG, TAIL, TagKind, checksum
 
-MOST_BLOCKS = 64  # of one fast commit that is pieced together
+MOST_BLOCKS = 64  # limit of the blocks of one fast commit that is reassembled
 MEANING = "a recovery would end before this fast commit and lose it and those behind it"
 
 
@@ -31,7 +31,7 @@ class _Damaged:
     Attributes:
         first: row of its first block in the area.
         last: row of the block with its tail.
-        tid: of its tail, set right.
+        tid: tid in its tail, after the repair.
         byte: offset of the damaged byte from the first block's start.
         mask: the changed bit.
     """
@@ -60,7 +60,7 @@ def tell_fast_commits(places: FindingBuilder, tally: VerdictCounts) -> None:
 
 
 def _runs_left(tids: Any) -> list[tuple[int, int]]:
-    """(first, end) of each run of blocks that no fast commit accounts for."""
+    """(first, end) of each run of blocks that belong to no recognised fast commit."""
     left = Intervals.of_mask(tids == NONE)
     return list(zip(left.start.tolist(), left.end.tolist(), strict=True))
 
@@ -68,10 +68,10 @@ def _runs_left(tids: Any) -> list[tuple[int, int]]:
 def _judge_run(
     places: FindingBuilder, found: FastCommits, tids: Any, first: int, end: int
 ) -> list[int]:
-    """Verdicts on what stands in blocks that no fast commit accounts for.
+    """Verdicts on blocks that belong to no recognised fast commit.
 
-    All fast commits of one transaction lie side by side from the area's first block on, so what
-    stands between two of them, or before the first, was one as well.
+    All fast commits of one transaction follow each other from the first block of the area on.
+    Therefore blocks between two of them, or before the first, held one as well.
     """
     inside = [one for one in found.commits if first <= _rows(found, one)[0] < end]
     before = int(tids[first - 1]) if first else NONE
@@ -96,12 +96,12 @@ def _judge_run(
 
 
 def _restarted_run(inside: list[FastCommit], behind: int) -> bool:
-    """Whether fast commits of another transaction were being written over the old ones."""
+    """Whether fast commits of another transaction were overwriting the old ones."""
     return any(one.head_tid not in (NONE, behind) for one in inside)
 
 
 def _has_its_beginning(one: FastCommit, before: int, row: int) -> bool:
-    """Whether a commit whose checksum fails is known to be there from its first block on."""
+    """Whether the first block of a commit with a failed checksum is known to be in the area."""
     begins = one.head_tid == one.tid if row == 0 else one.tid == before
     return one.crc_ok is False and begins
 
@@ -112,7 +112,7 @@ def _rows(found: FastCommits, one: FastCommit) -> tuple[int, int]:
 
 
 def _by_checksum(found: FastCommits) -> tuple[list[int], Any]:
-    """(verdicts on the commits with a good checksum, a block: the id of its commit, NONE)."""
+    """(verdicts on commits with a good checksum, per block the tid of its commit or NONE)."""
     tids = np.full(len(found.positions), NONE)
     verdicts = []
     for one in found.commits:
@@ -124,7 +124,7 @@ def _by_checksum(found: FastCommits) -> tuple[list[int], Any]:
 
 
 def _pieced_together(log: Log, found: FastCommits, settled: Any) -> list[_Damaged]:
-    """Commits in the other blocks that one changed bit explains."""
+    """Commits in the remaining blocks that one changed bit explains."""
     damaged: list[_Damaged] = []
     row, size = 0, log.reader.blocks.block_size
     while row < len(settled):
@@ -144,7 +144,7 @@ def _run_end(settled: Any, row: int) -> int:
 
 
 def _explained(rows: Any, first: int, size: int) -> _Damaged | None:
-    """A commit that starts in the first of these blocks and ends at the next tail."""
+    """The commit that starts in the first of these blocks and ends at the next tail."""
     for last in range(len(rows)):
         tails, is_whole = _tails(rows[last], size)
         data = rows[: last + 1].reshape(-1)
@@ -158,9 +158,9 @@ def _explained(rows: Any, first: int, size: int) -> _Damaged | None:
 
 
 def _tails(row: Any, size: int) -> tuple[list[int], bool]:
-    """(offsets where a tail that fills its block may begin; whether one has no changed bit).
+    """(offsets where a tail that fills its block may begin, whether one has no changed bit).
 
-    With one bit changed, the times in an inode can look like the start of a tail.
+    Times in an inode can look like the start of a tail with one changed bit.
     """
     offsets = np.arange(size - TAG.size - TAIL.size + 1)
     headers = np.lib.stride_tricks.sliding_window_view(row, TAG.size)[: len(offsets)]
@@ -172,7 +172,7 @@ def _tails(row: Any, size: int) -> tuple[list[int], bool]:
 
 
 def _check(data: Any, first: int, last: int, tail: int) -> _Damaged | None:
-    """The commit up to a tail at that byte, when one changed bit explains its checksum."""
+    """The commit up to a tail at that byte, if one changed bit explains its checksum."""
     end = tail + CHECKED_IN_TAIL
     stored = int.from_bytes(data[end : end + 4].tobytes(), "little")
     difference = checksum(0, data[:end].tobytes()) ^ stored

@@ -1,4 +1,4 @@
-"""What the audit's findings are called and what they mean, in words."""
+"""Texts of the audit's findings: names of blocks and the meaning of each finding."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ SUPERBLOCK = "no kernel would replay or use this log"
 
 
 def kind_name(kind: int) -> str:
-    """A metadata block's kind."""
+    """Name of a metadata block's type."""
     return KIND_NAMES.get(kind, "metadata")
 
 
 def header_words(fault: int, kind: int, transaction: int) -> str:
-    """What a damaged header field has to be."""
+    """Text of the value that a damaged header field must have."""
     if fault == Fault.MAGIC:
         return f"magic 0x{MAGIC:08X}"
     if fault == Fault.TYPE:

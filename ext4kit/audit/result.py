@@ -1,4 +1,4 @@
-"""What an audit of a log comes to: findings, verdicts counted by kind, gaps."""
+"""The result of an audit of a log: findings, verdict counts by part, gaps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ext4kit.units import TransactionId
 
 
 class Part(StrEnum):
-    """What gets a verdict."""
+    """A part of the log that gets a verdict."""
 
     SUPERBLOCK = "journal superblock"
     DESCRIPTOR = "descriptor block"
@@ -28,12 +28,12 @@ class Part(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What the audit says of a part."""
+    """The result of the audit for a part."""
 
     OK = "ok"
     BAD = "bad"
     UNCHECKED = "cannot be checked"
-    OVERWRITTEN = "overwritten"  # a newer lap stands there, as it should
+    OVERWRITTEN = "overwritten"  # by a newer lap, as expected
 
 
 VERDICTS = tuple(Verdict)
@@ -43,19 +43,20 @@ OK, BAD, UNCHECKED, OVERWRITTEN = range(4)  # in columns
 
 @dataclass(frozen=True, slots=True)
 class AuditFinding:
-    """One thing that is wrong with the log.
+    """One defect of the log.
 
     Attributes:
-        code: names the kind of finding, stable.
-        severity: how much it weighs.
-        transaction: the id of the transaction that it hurts, None for the log as a whole.
-        log_block: where in the log, None for the log as a whole.
+        code: stable code of the finding.
+        severity: its severity.
+        transaction: stored tid of the affected transaction, None for the log as a whole.
+        log_block: log block, None for the log as a whole.
         fs_block: that block's number in the file system, or on the external journal.
-        byte_offset: of the damaged byte where it is known, else of the block, in the same.
-        target: the file system block that a copy belongs to.
-        read: what is there.
-        expected: what should be.
-        meaning: what follows from it.
+        byte_offset: of the damaged byte where it is known, else of the block; in the file system
+            or on the external journal.
+        target: home block of a copy.
+        read: the value found.
+        expected: the correct value.
+        meaning: the consequence.
     """
 
     code: str
@@ -72,7 +73,7 @@ class AuditFinding:
 
 @dataclass(slots=True)
 class AuditFindings:
-    """A bounded collector: the first `limit` in full, the rest as counts."""
+    """A bounded collector: keeps the first `limit` findings and counts the rest."""
 
     limit: int = 10_000
     kept: list[AuditFinding] = field(default_factory=list)
@@ -80,49 +81,49 @@ class AuditFindings:
     wrong: int = 0
 
     def add(self, finding: AuditFinding) -> None:
-        """Record one."""
+        """Record one finding."""
         self.count(finding.code, finding.severity, 1)
         if self.room:
             self.kept.append(finding)
 
     def count(self, code: str, severity: Severity, number: int) -> None:
-        """Count some that are not kept."""
+        """Count findings that are not kept."""
         self.counts[code] = self.counts.get(code, 0) + number
         self.wrong += number * (severity is not Severity.NOTE)
 
     @property
     def room(self) -> int:
-        """How many more are kept."""
+        """How many more findings can be kept."""
         return max(self.limit - len(self.kept), 0)
 
 
 @dataclass(slots=True)
 class VerdictCounts:
-    """How many of each part got which verdict."""
+    """Number of each verdict for each part."""
 
     counts: dict[Part, list[int]] = field(default_factory=dict)
 
     def add(self, part: Part, verdicts: Any) -> None:
-        """Count verdicts (int64 column of places in `VERDICTS`)."""
+        """Count verdicts (int64 column of indexes into `VERDICTS`)."""
         have = self.counts.setdefault(part, [0] * len(VERDICTS))
         for verdict, number in enumerate(np.bincount(verdicts, minlength=len(VERDICTS)).tolist()):
             have[verdict] += number
 
     def of(self, part: Part, verdict: Verdict) -> int:
-        """How many of one part got one verdict."""
+        """Number of blocks of one part with one verdict."""
         return self.counts.get(part, [0] * len(VERDICTS))[VERDICTS.index(verdict)]
 
 
 @dataclass(frozen=True, slots=True)
 class TidGap:
-    """Transaction ids that are missing between two neighbours: the log was begun anew there.
+    """Transaction ids missing between two neighbours: the kernel started the log again there.
 
-    A clean unmount skips one id, a recovery one or two; more come from mounts without a change.
+    A clean unmount skips one id, a recovery one or two. Mounts without a change skip more.
 
     Attributes:
         after: the id before the gap.
-        before: the id behind it.
-        log_block: where the one behind it starts.
+        before: the id behind the gap.
+        log_block: first log block of the transaction behind the gap.
     """
 
     after: TransactionId
@@ -132,14 +133,14 @@ class TidGap:
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """A verdict on every block of the log that has one, by kind of block and position.
+    """Verdicts on single blocks of the log, by part and position.
 
     Attributes:
-        part: int64, place in `Part`.
+        part: int64, index into `Part`.
         position: int64, log block.
-        order: int64, the transaction's place in time.
-        target: int64, the file system block of a copy, else -1.
-        verdict: int64, place in `Verdict`.
+        order: int64, tid.
+        target: int64, home block of a copy, else -1.
+        verdict: int64, index into `Verdict`.
     """
 
     part: Any
@@ -157,13 +158,13 @@ class Audit:
     """The result of an audit.
 
     Attributes:
-        findings: what is wrong.
-        tally: verdicts by part.
-        log: the log that was read, a changed bit in its superblock set right; None when it
-            cannot be used at all.
-        gaps: where ids are missing.
+        findings: the defects.
+        tally: verdict counts by part.
+        log: the log that was read, after the repair of a changed bit in its superblock; None when
+            it cannot be used.
+        gaps: missing transaction ids.
         verdicts: on single blocks.
-        replayed: the file system's blocks after a recovery; None when none can be.
+        replayed: the file system's blocks after a recovery; None when no recovery is possible.
     """
 
     findings: AuditFindings
@@ -175,5 +176,5 @@ class Audit:
 
     @property
     def is_sound(self) -> bool:
-        """The log was read and nothing is wrong; notes do not count."""
+        """Whether the log was read and has no defect; notes do not count."""
         return self.log is not None and not self.findings.wrong

@@ -1,4 +1,4 @@
-"""Findings about what blocks say, where their bytes are as they were written."""
+"""Findings about the values in blocks whose checksums are good."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ext4kit.units import TransactionId
 
 
 def tell_tags(places: FindingBuilder, found: Survey) -> None:
-    """Tags that name a block outside the file system, or one of the log's own."""
+    """Report tags that name a block outside the file system, or a block of the log."""
     log, tags = places.log, places.log.tags
     believed = plausible_tags(log, found)
     outside = believed & ((tags.block < 0) | (tags.block >= log.home.blocks_count))
@@ -34,7 +34,7 @@ def tell_tags(places: FindingBuilder, found: Survey) -> None:
 
 
 def _is_own(log: Log) -> Any:
-    """Which tags name a block of the log itself."""
+    """True where a tag names a block of the log itself."""
     own = np.sort(log.reader.log_blocks[log.reader.log_blocks > 0])
     return is_member(log.tags.block, own)
 
@@ -58,10 +58,10 @@ def _tell(
 
 
 def tell_escapes(places: FindingBuilder, found: Survey, verdict: Any) -> None:
-    """Copies that are there, said to be escaped, and do not begin with zeros."""
+    """Report copies marked as escaped that do not begin with zeros."""
     log, tags = places.log, places.log.tags
-    there = tags.valid & plausible_tags(log, found) & np.isin(verdict, (OK, UNCHECKED))
-    index = np.flatnonzero(tags.escaped & there)
+    readable = tags.valid & plausible_tags(log, found) & np.isin(verdict, (OK, UNCHECKED))
+    index = np.flatnonzero(tags.escaped & readable)
     index = index[np.isin(tags.order[index], log.transactions.order[log.transactions.committed])]
     for start in range(0, len(index), log.reader.chunk):
         piece = index[start : start + log.reader.chunk]
@@ -74,7 +74,7 @@ def tell_escapes(places: FindingBuilder, found: Survey, verdict: Any) -> None:
 
 
 def tell_revokes(places: FindingBuilder, found: Survey) -> None:
-    """Revoke blocks that count too far, and records of blocks outside the file system."""
+    """Report revoke blocks with too large a count, and records of blocks outside the volume."""
     log, headers, revokes = places.log, places.log.headers, places.log.revokes
     sound = found.position[(found.kind == BlockType.REVOKE) & (found.fault == Fault.NONE)]
     over = np.flatnonzero(headers.overflow & np.isin(headers.position, sound))
@@ -101,7 +101,7 @@ def tell_revokes(places: FindingBuilder, found: Survey) -> None:
 
 
 def tell_times(places: FindingBuilder, transactions: Transactions) -> None:
-    """Commit times that run backwards; a time of 0 is none (kernels before 2.6.28)."""
+    """Report commit times that decrease; 0 means no time (kernels before 2.6.28)."""
     known = np.flatnonzero(transactions.committed & (transactions.commit_time_ns > 0))
     time = transactions.commit_time_ns[known]
     for place in places.some("commit-time", np.flatnonzero(np.diff(time) < 0), Severity.WARNING):
@@ -120,7 +120,7 @@ def tell_times(places: FindingBuilder, transactions: Transactions) -> None:
 def tell_transactions(
     places: FindingBuilder, transactions: Transactions, tally: VerdictCounts
 ) -> None:
-    """Checksums over whole transactions (checksum v1)."""
+    """Report checksums over whole transactions (checksum v1)."""
     if places.log.features.checksum_version != 1:
         return
     verdict = np.select(
@@ -137,7 +137,7 @@ def tell_transactions(
 
 
 def find_gaps(found: Survey) -> tuple[TidGap, ...]:
-    """Where transaction ids are missing between neighbours in time."""
+    """Gaps between the ids of consecutive transactions."""
     fine = found.take(np.flatnonzero(found.fault != Fault.BODY))
     orders, first = np.unique(fine.order, return_index=True)
     index = np.flatnonzero(np.diff(orders) > 1)

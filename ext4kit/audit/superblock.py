@@ -1,4 +1,4 @@
-"""The journal superblock: its checksum, and a log read in spite of one changed bit in it."""
+"""The check of the journal superblock, and the repair of one changed bit in memory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from ext4kit.problems import Severity
 
 @dataclass(frozen=True, slots=True)
 class SuperblockPlace:
-    """Where a journal superblock lies: `block` of `source`, and its 1,024 bytes."""
+    """Location of a journal superblock: `block` of `source`, and its 1,024 bytes."""
 
     source: Source
     block: int
@@ -40,17 +40,17 @@ class SuperblockPlace:
 
     @property
     def offset(self) -> int:
-        """Its first byte."""
+        """Byte offset of the superblock in `source`."""
         return self.block * self.block_size
 
 
 class PatchedSource:
-    """A byte source with some bytes in front of what is there; nothing is written.
+    """A byte source with some bytes replaced in memory; nothing is written.
 
     Args:
-        source: what is read elsewhere.
-        at: first byte of what is put in front.
-        data: these bytes.
+        source: gives all other bytes.
+        at: offset of the replaced bytes.
+        data: their replacement.
     """
 
     def __init__(self, source: Source, at: int, data: bytes) -> None:
@@ -64,7 +64,7 @@ class PatchedSource:
         """Exactly `length` bytes from byte `offset` on.
 
         Raises:
-            AccessError: as the source behind.
+            AccessError: as `source`.
         """
         data = self.source.read(offset, length)
         start, end = max(offset, self._at), min(offset + length, self._at + len(self._data))
@@ -75,15 +75,15 @@ class PatchedSource:
         return memoryview(bytes(changed))
 
     def close(self) -> None:
-        """Nothing to do: the source is closed by its owner."""
+        """Do nothing: the owner of the source closes it."""
 
 
 def check_superblock(fs: FileSystem, findings: AuditFindings, tally: VerdictCounts) -> FileSystem:
     """Judge the journal superblock.
 
     Returns:
-        The file system to read the log with: where one changed bit explains a failed checksum,
-        that bit is set right in it.
+        The file system to read the log with. If one changed bit explains a failed checksum, that
+        bit is repaired in it.
     """
     place = _place(fs)
     if place is None:
@@ -104,7 +104,7 @@ def check_superblock(fs: FileSystem, findings: AuditFindings, tally: VerdictCoun
 
 
 def _changed_bit(superblock: JournalSuperblock) -> tuple[int, int]:
-    """(byte, bit) that explains the failed checksum; (-1, 0) without one."""
+    """(byte, bit) that explains the failed checksum; (-1, 0) if no bit does."""
     difference = superblock.checksum ^ superblock.computed_checksum
     if not difference or not superblock.checksum:
         return NOWHERE, 0
@@ -143,7 +143,7 @@ def _finding(
 
 
 def tell_refusal(log: Log, findings: AuditFindings) -> None:
-    """A finding when no recovery would load the log, its checksum apart."""
+    """Report why a recovery would not load the log, apart from its checksum."""
     if not log.refusal or findings.counts:
         return
     block = log.superblock_block
@@ -164,7 +164,7 @@ def tell_refusal(log: Log, findings: AuditFindings) -> None:
 
 
 def _place(fs: FileSystem) -> SuperblockPlace | None:
-    """Where the journal superblock lies; None when nothing leads there."""
+    """Location of the journal superblock; None if it is not found."""
     size = fs.blocks.block_size
     try:
         if fs.journal_device is not None:
@@ -182,7 +182,7 @@ def _place(fs: FileSystem) -> SuperblockPlace | None:
 
 
 def _is_device(source: Source) -> bool:
-    """Whether a file system's superblock opens the journal: a device, not an inode's content."""
+    """Whether the journal is a device: it starts with an ext4 superblock, unlike an inode's log."""
     header = peek(source, SUPERBLOCK_OFFSET, DEVICE_SUPERBLOCK.size)
     if len(header) < DEVICE_SUPERBLOCK.size:
         return False
@@ -198,7 +198,7 @@ def _first_block(fs: FileSystem) -> int:
 
 
 def _reading(fs: FileSystem, place: SuperblockPlace, data: bytes) -> FileSystem:
-    """The file system with the mended superblock in front."""
+    """The file system, read with the repaired journal superblock."""
     mended = PatchedSource(place.source, place.offset, data)
     if place.source is fs.journal_device:
         other = fs.with_blocks(fs.blocks)

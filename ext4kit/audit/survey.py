@@ -1,7 +1,7 @@
-"""Every metadata block of a log, those included that damage has made unrecognisable.
+"""Every metadata block of a log, including those that damage has made unrecognisable.
 
-A checksum that fails is explained where it can be: by one word of the header, which then names
-the block's true type or transaction, by one bit, by another seed or another format.
+A failed checksum is explained if possible: by one word of the header, which then gives the true
+type or transaction of the block, by one bit, by another seed or by another format.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ from ext4kit.parsers.journal import (
 )
 from ext4kit.units import widen
 
-NEAR_BITS = 4  # changed bits in a magic that is still taken for one, without checksums
-SPARE_IDS = 2  # ids beside the known ones that a damaged block may have had
+NEAR_BITS = 4  # changed bits at most in a magic that is still recognised, without checksums
+SPARE_IDS = 2  # ids next to the known ones that a damaged block may have had
 UNKNOWN_TAGS = -1
 NOT_STORED = -1  # no checksum field is known
-SHARED_BY = 3  # blocks whose checksums fit with one seed make it another log's
+SHARED_BY = 3  # blocks whose checksums match with one seed: that seed belongs to another log
 TAILED = (BlockType.DESCRIPTOR, BlockType.REVOKE)
 
 
 class Fault(IntEnum):
-    """What is the matter with a metadata block."""
+    """The defect of a metadata block."""
 
     NONE = 0
-    BODY = 1  # the checksum fails; type and transaction are taken as they stand
-    MAGIC = 2  # with the right magic the checksum fits
-    TYPE = 3  # with the right type it fits
-    SEQUENCE = 4  # with the right transaction id it fits
-    REST = 5  # a commit block whose checksum fits with zeros behind its fields
-    STRANGER = 6  # written under another UUID or with other checksums: not to be judged
+    BODY = 1  # the checksum fails; type and transaction are used as stored
+    MAGIC = 2  # the checksum matches with the right magic
+    TYPE = 3  # it matches with the right type
+    SEQUENCE = 4  # it matches with the right transaction id
+    REST = 5  # a commit block whose checksum matches with zeros behind its fields
+    STRANGER = 6  # written with another UUID or other checksums: cannot be judged
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +58,14 @@ class Survey(Table):
 
     Attributes:
         position: int64, log block.
-        kind: int64, BlockType, mended; a number that is none where it could not be mended.
-        order: int64, the transaction's place in time, mended.
+        kind: int64, BlockType after repair; another number where repair was not possible.
+        order: int64, tid after repair.
         tags: int64, log blocks that follow as copies, -1 where that is not known.
         fault: int64, Fault.
         byte: int64, offset of the damaged byte in the block, -1 where it is not known.
         mask: int64, the changed bit of that byte.
-        stored: int64, checksum as stored.
-        computed: int64, checksum as computed.
+        stored: int64, stored checksum.
+        computed: int64, computed checksum.
     """
 
     position: Int64s
@@ -79,25 +79,25 @@ class Survey(Table):
     computed: Int64s
 
     def row_at(self, positions: Any) -> Any:
-        """Row at each log block, -1 where no metadata block is."""
+        """Row of each log block, -1 where it is no metadata block."""
         return SortedIndex(self.position).rows(positions)
 
     @property
     def committed_orders(self) -> Any:
-        """Orders of the transactions whose commit block is there, whatever its state."""
+        """Tids of the transactions that have a commit block, damaged or not."""
         commit = (self.kind == BlockType.COMMIT) & (self.fault != Fault.STRANGER)
         return np.unique(self.order[commit])
 
 
 def survey(log: Log) -> Survey:
-    """Look at every metadata block of a log and at every block that may have been one."""
+    """Every metadata block of a log, and every block that may have been one."""
     if log.features.has_block_checksums:
         return _with_checksums(log)
     return _without_checksums(log)
 
 
 def _plain(log: Log, rows: Any) -> Survey:
-    """Some header rows as they stand."""
+    """The given header rows without repair."""
     headers = log.headers
     zeros = np.zeros(len(rows), np.int64)
     return Survey(
@@ -141,7 +141,7 @@ def _with_checksums(log: Log) -> Survey:
 
 
 def _plausible(log: Log, orders: Any) -> tuple[int, int]:
-    """(lowest, highest) order that a damaged block may have had."""
+    """(lowest, highest) tid that a damaged block may have had."""
     if not len(orders):
         size = log.ring.end - log.ring.first
         return log.superblock.sequence - size, log.superblock.sequence + size
@@ -150,7 +150,7 @@ def _plausible(log: Log, orders: Any) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class _SuspectBlocks:
-    """Blocks that are looked into: raw header words and where their checksum would lie."""
+    """Blocks to examine: raw header words and the offset of their checksum."""
 
     words: Any  # int64 (n, 3)
     hole: int
@@ -158,7 +158,7 @@ class _SuspectBlocks:
 
 
 def _explained(log: Log, positions: Any, marked: Any, span: tuple[int, int]) -> Survey:
-    """Doubtful blocks with what is the matter; those that never were metadata are left out."""
+    """Suspect blocks with their defects, without those that never were metadata."""
     rows = log.reader.read(positions)
     raw = HEADER.columns(rows)
     words = np.stack([widen(raw[name]) for name in raw.dtype.names], axis=1)
@@ -174,12 +174,12 @@ def _explained(log: Log, positions: Any, marked: Any, span: tuple[int, int]) -> 
         mended, true_kind, true_order = _by_header(doubt, mends.words, log, span)
         mended &= sums != have
         as_it_stands = np.isin(words[:, 1], kinds)
-        here = mended | (as_it_stands & marked & (fault == Fault.BODY))
+        is_metadata = mended | (as_it_stands & marked & (fault == Fault.BODY))
         kind[mended], order[mended] = true_kind[mended], true_order[mended]
         fault[mended] = _header_faults(words, true_kind)[mended]
-        byte[here], mask[here] = mends.byte[here], mends.mask[here]
-        stored[here], computed[here] = have[here], sums[here]
-        rest = here & (words[:, 1] == BlockType.COMMIT) & _rest_only(log, positions)
+        byte[is_metadata], mask[is_metadata] = mends.byte[is_metadata], mends.mask[is_metadata]
+        stored[is_metadata], computed[is_metadata] = have[is_metadata], sums[is_metadata]
+        rest = is_metadata & (words[:, 1] == BlockType.COMMIT) & _rest_only(log, positions)
         fault[rest] = Fault.REST
     tags = np.where(kind == BlockType.DESCRIPTOR, UNKNOWN_TAGS, 0)
     found = Survey(positions, kind, order, tags, fault, byte, mask, stored, computed)
@@ -193,7 +193,7 @@ def _rest_only(log: Log, positions: Any) -> Any:
 def _by_header(
     doubt: _SuspectBlocks, changes: Any, log: Log, span: tuple[int, int]
 ) -> tuple[Any, Any, Any]:
-    """(one header word explains the checksum, the true type, the true order)."""
+    """(True where one header word explains the checksum, the true type, the true tid)."""
     words = doubt.words
     order = order_of(words[:, 2], log.superblock.sequence)
     has_magic, has_kind = words[:, 0] == MAGIC, np.isin(words[:, 1], doubt.kinds)
@@ -213,7 +213,7 @@ def _header_faults(words: Any, kind: Any) -> Any:
 
 
 def _foreign_blocks(log: Log, found: Survey) -> Any:
-    """Rows that another format explains: checksums of another UUID, or none at all."""
+    """Rows that another format explains: checksums with another UUID, or no checksums."""
     doubtful = found.fault == Fault.BODY
     if not doubtful.any():
         return np.zeros(0, np.int64)
@@ -229,20 +229,20 @@ def _foreign_blocks(log: Log, found: Survey) -> Any:
 
 
 def _commits_without_checksum(log: Log) -> Any:
-    """Orders of the transactions whose commit block has no checksum."""
+    """Tids of the transactions whose commit block has no checksum."""
     headers = log.headers
     bare = (headers.kind == BlockType.COMMIT) & ~headers.commit_checksum.any(axis=1)
     return headers.order[bare]
 
 
 def _proven(log: Log) -> Any:
-    """Orders of the transactions with a block whose checksum fits."""
+    """Tids of the transactions with a block whose checksum matches."""
     headers = log.headers
     return headers.order[headers.checksum_ok & np.isin(headers.kind, HEADER_KINDS)]
 
 
 def _seeds(log: Log, found: Survey) -> Any:
-    """The seed with which each block's checksum would fit, int64."""
+    """The seed with which each block's checksum would match, int64."""
     seeds = np.zeros(len(found), np.int64)
     size = log.reader.blocks.block_size
     difference = found.stored ^ found.computed
@@ -269,9 +269,9 @@ def _without_checksums(log: Log) -> Survey:
 
 
 def _with_checksum(log: Log) -> Any:
-    """Which headers carry a checksum: written when the log still had them, or by another one.
+    """True where a header has a checksum: from an earlier time of this log, or from another log.
 
-    The checksum fits with the log's seed, or with a seed that several blocks share.
+    The checksum matches with the log's seed, or with a seed that several blocks share.
     """
     headers, seed = log.headers, log.superblock.seed
     stored, computed = np.zeros(len(headers), np.int64), np.zeros(len(headers), np.int64)
@@ -296,10 +296,10 @@ def _with_checksum(log: Log) -> Any:
 
 
 def _of_other_width(log: Log, found: Survey) -> Any:
-    """Descriptors written when block numbers had another width: their tags are read wrongly.
+    """Descriptors written when block numbers had another width; their tags cannot be read.
 
-    A descriptor is one where the other width, and not the log's own, leads to the next metadata
-    block of its transaction; all older ones are then taken for such.
+    A descriptor counts as one if the other width, and not that of the log, leads to the next
+    metadata block of its transaction. All older descriptors then count as well.
     """
     rows = np.flatnonzero((found.kind == BlockType.DESCRIPTOR) & (found.fault == Fault.NONE))
     rows = rows[rows + 1 < len(found)]
@@ -319,7 +319,7 @@ def _of_other_width(log: Log, found: Survey) -> Any:
 
 
 def _near_magic(log: Log, positions: Any, span: tuple[int, int]) -> list[Survey]:
-    """Blocks whose magic is nearly right and whose transaction is one of the log's."""
+    """Blocks with a nearly correct magic and a transaction id of this log."""
     parts = []
     for start in range(0, len(positions), log.reader.chunk):
         places = positions[start : start + log.reader.chunk]
@@ -354,5 +354,5 @@ def _bit_counts(numbers: Any) -> Any:
 
 
 def _highest_bit(numbers: Any) -> Any:
-    """Place of the highest bit set, from 1."""
+    """Index of the highest set bit, from 1."""
     return np.frexp(numbers.astype(np.float64))[1]

@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 
 class BlockHistory:
-    """The versions of every block that the log holds copies of.
+    """The versions of every block of which the log holds copies.
 
-    A copy counts when it is still in the log and was written for certain: its transaction is
-    committed, or the copy's own checksum fits.
+    A copy counts if it is still in the log and was certainly written: its transaction is
+    committed, or the checksum of the copy itself matches.
 
     Attributes:
         log: the log.
-        tag_rows: int64, rows of `log.tags`, by (block, order).
-        epochs: what copies were written with, once it is worked out.
+        tag_rows: int64, rows of `log.tags`, by (block, tid).
+        epochs: inode size and checksum seed of the copies; None before they are computed.
     """
 
     def __init__(self, log: Log) -> None:
@@ -50,7 +50,7 @@ class BlockHistory:
 
     @cached_property
     def tids(self) -> Any:
-        """int64, transaction order of each row of `tag_rows`."""
+        """int64, tid of each row of `tag_rows`."""
         return self.log.tags.order[self.tag_rows]
 
     @cached_property
@@ -62,7 +62,7 @@ class BlockHistory:
 
         Args:
             blocks: int64 array of file system blocks.
-            at: order of a transaction; an int64 array of the same length or one integer.
+            at: tid; an int64 array of the same length or one integer.
 
         Returns:
             int64 array, rows of `log.tags`; -1 where the log has no such copy.
@@ -70,11 +70,11 @@ class BlockHistory:
         return values_at(self.tag_rows, self._index.rows(blocks, at))
 
     def around(self, blocks: Any, at: Any) -> tuple[Any, Any]:
-        """How many copies of each block are older than `at`, and how many are newer.
+        """(number of older copies, number of newer copies) of each block, relative to `at`.
 
         Args:
             blocks: int64 array of file system blocks.
-            at: int64 array of orders of transactions.
+            at: int64 array of tids.
         """
         first, end = SortedIndex(self.blocks).bounds(blocks)
         before, newest = self._index.rows(blocks, at - 1), self._index.rows(blocks, at)
@@ -88,12 +88,12 @@ class BlockHistory:
 
 
 class CopiesAsOf(JournalOverlay):
-    """The blocks as they were right after a transaction, as far as the log tells.
+    """The blocks as of a transaction, from the journal copies.
 
     Args:
-        base: what a block without a copy is read from.
+        base: reader of the blocks without a copy.
         history: the copies.
-        at: order of the transaction.
+        at: tid of the transaction.
     """
 
     def __init__(self, base: BlockReader, history: BlockHistory, at: int) -> None:
@@ -106,10 +106,10 @@ class CopiesAsOf(JournalOverlay):
         return self.history.newest_copies(blocks, self.at)
 
     def read_at(self, blocks: Any, at: Any = None) -> tuple[Any, Any]:
-        """Blocks as of `at` (this reader's own by default; one order or one a block).
+        """Blocks as of `at` (this reader's own tid by default; one tid or one per block).
 
         Returns:
-            (uint8 (n, block_size), bool (n,): the block came from the log).
+            (uint8 (n, block_size), bool (n,): True where the block was read from the log).
         """
         copies = self.history.newest_copies(blocks, self.at if at is None else at)
         return self.read_with(blocks, copies), copies >= 0
@@ -117,14 +117,14 @@ class CopiesAsOf(JournalOverlay):
 
 @dataclass(frozen=True, slots=True)
 class InodeVersions(Table):
-    """Distinct states of inodes in the log, by (inode table block, order, number).
+    """Distinct states of inodes in the log, by (inode table block, tid, inode number).
 
-    States of one inode are oldest first. A state equal to the one before it is left out; an
-    all-zero slot is kept only where it follows a used one.
+    States of one inode are oldest first. A state equal to the previous one is left out. An
+    all-zero slot is kept only if it follows a used one.
 
     Attributes:
         number: int64, inode number.
-        order: int64, order of the transaction that first shows the state.
+        order: int64, tid of the first transaction with the state.
         tag: int64, row of `log.tags`.
         rows: uint8 (n, inode size).
     """
@@ -155,16 +155,16 @@ def inode_versions(fs: FileSystem, history: BlockHistory) -> InodeVersions:
 def inode_version_batches(
     fs: FileSystem, history: BlockHistory, of_other_layout: bool = True
 ) -> Iterator[InodeVersions]:
-    """The same in pieces; two that follow each other share one inode table block at most.
+    """The states of `inode_versions` in batches; consecutive ones share at most one table block.
 
-    States are as the file system would have them now, whatever inode size and checksums were in
-    force (see `epochs`). Where the size changed, those of each size come by themselves.
+    States are converted to the present inode size and checksums (see `epochs`). Each inode size
+    has its own batches.
 
     Args:
         fs: the file system.
         history: the log's copies.
-        of_other_layout: those too that were written when inodes had another size, or tables
-            other places.
+        of_other_layout: include states from a time of another inode size or other positions
+            of the inode tables.
     """
     epochs, now = epochs_of(fs, history), fs.superblock.inode_size
     sizes = {now, *(epoch.inode_size for epoch in epochs.epochs if of_other_layout)}
@@ -176,7 +176,7 @@ def inode_version_batches(
 
 
 def _table_copies(fs: FileSystem, history: BlockHistory, epochs: Epochs, size: int) -> _TableCopies:
-    """The copies in a history whose block lies in an inode table, of inodes of one size."""
+    """The copies of inode table blocks, of one inode size."""
     per_group = fs.superblock.inodes_per_group
     group, byte = table_places(fs, history, epochs.moved)
     inside = (group >= 0) & (byte // size < per_group)
@@ -189,13 +189,13 @@ def _table_copies(fs: FileSystem, history: BlockHistory, epochs: Epochs, size: i
 
 
 def _present(history: BlockHistory, epochs: Epochs, copies: _TableCopies) -> _TableCopies:
-    """The copies of tables that were where they are now."""
+    """The copies of tables that had their present position."""
     kept = history.log.tags.order[copies.tag] >= epochs.first_of_layout
     return copies.take(kept)
 
 
 def _batches(history: BlockHistory, copies: _TableCopies) -> Iterator[tuple[_TableCopies, bool]]:
-    """Chunks of copies; True when the first one is the last of the chunk before."""
+    """(chunk of copies, whether its first copy is the last one of the previous chunk)."""
     step = history.log.reader.chunk
     for start in range(0, len(copies.tag), step):
         piece = slice(max(start - 1, 0), start + step)
@@ -205,12 +205,12 @@ def _batches(history: BlockHistory, copies: _TableCopies) -> Iterator[tuple[_Tab
 def _changes(
     history: BlockHistory, copies: _TableCopies, overlaps: bool, size: int, epochs: Epochs
 ) -> InodeVersions:
-    """The states in a chunk that differ from the copy before."""
+    """The states in a chunk that differ from the previous copy."""
     log = history.log
     rows = log.read_copies(copies.tag)
     per_block = rows.shape[1] // size
     slots = rows[:, : per_block * size].reshape(len(rows), per_block, size)
-    words = slots.view(np.uint64)  # an eighth of what there is to compare
+    words = slots.view(np.uint64)  # an eighth of the elements to compare
     numbers = copies.first[:, None] + np.arange(per_block)
     used = np.bitwise_or.reduce(words, axis=2) != 0
     follows = copies.first[1:] == copies.first[:-1]

@@ -1,7 +1,7 @@
-"""Transactions of which a part cannot be had: what they did is only known in part.
+"""Transactions with an unreadable or damaged block; their changes are only partly known.
 
-A copy that cannot be read is told by the tag that names it. Of other log blocks only their place
-is known: they follow what stands before them, and may have begun or ended a transaction.
+The tag of an unreadable copy names its transaction. Of other unreadable log blocks only the
+position is known: they follow the block before them, and may have begun or ended a transaction.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 def find_damaged(log: Log) -> Any:
-    """Orders (int64, ascending) of transactions with blocks that are unreadable or damaged.
+    """Tids (int64, ascending) of transactions with unreadable or damaged blocks.
 
-    One that stood where the log cannot be read at all may be among them; one that a power cut
-    left without its commit block is not, as long as all of it can be read.
+    A transaction that was in an unreadable part of the log may be included. One that an unclean
+    shutdown left without its commit block is not, if all of its blocks are readable.
     """
     tags, headers, known = log.tags, log.headers, log.transactions
-    newest = np.full(log.ring.end, np.iinfo(np.int64).min)  # per log block: who was there last
+    newest = np.full(log.ring.end, np.iinfo(np.int64).min)  # last tid in each log block
     np.maximum.at(newest, tags.position, tags.order)
     np.maximum.at(newest, headers.position, headers.order)
     held = np.zeros(log.ring.end, bool)
@@ -39,7 +39,7 @@ def find_damaged(log: Log) -> Any:
 
 
 def _around_unreadable(log: Log) -> list[Any]:
-    """Orders of the transactions that unreadable log blocks without a tag may have belonged to."""
+    """Tids of the transactions that unreadable log blocks without a tag may belong to."""
     headers, ring = log.headers, log.ring
     unread = np.flatnonzero(log.reader.unreadable[: ring.end])
     unread = unread[unread >= ring.first]
@@ -52,7 +52,7 @@ def _around_unreadable(log: Log) -> list[Any]:
     is_copy = (distance > 0) & (distance <= headers.tags[before])
     before, after = before[~is_copy], after[~is_copy]
     distance, unread = distance[~is_copy], unread[~is_copy]
-    # What was written next stands right behind, unless a block there can be read and is another's.
+    # The next block written is the following one, unless that is readable and of another tid.
     following = ring.wrap(headers.position[before] + headers.tags[before] + 1)
     next_to = log.reader.unreadable[following]
     order = headers.order[before[next_to]]

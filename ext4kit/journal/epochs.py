@@ -1,12 +1,12 @@
-"""What the log's copies were written with: inode size and checksum seed, as they were then.
+"""Inode size and checksum seed that were in force when the log's copies were written.
 
-`tune2fs` changes both while the file system is not mounted: the inode size (`-I`), the UUID that
-the seed of all checksums is made of (`-U`), and whether there are checksums at all (`-O`). The
-blocks in the file system are written anew then, and copies in the log stay as they were. Each
-change comes between two transactions; what lies between two changes is an epoch. Copies of the
-superblock say what was in force, and copies of inode tables tell it by themselves: an inode with
-a whole checksum leaves the seed when that is run backwards, and where inodes are larger than 128
-bytes the size of the extra fields stands where a smaller inode has its type.
+`tune2fs` changes both while the file system is not mounted: the inode size (`-I`), the UUID from
+which the seed of all checksums is computed (`-U`), and the use of checksums (`-O`). It rewrites
+the blocks in the file system, but not the copies in the log. Each change is between two
+transactions. An epoch is the time between two changes. Copies of the superblock record the values
+in force. Copies of inode tables show them too. Run backwards, a 32-bit checksum of an inode gives
+the seed. In an inode of more than 128 bytes, `i_extra_isize` is where the next 128-byte inode
+would have its type.
 """
 
 from __future__ import annotations
@@ -32,30 +32,30 @@ if TYPE_CHECKING:
 
 UNKNOWN = -1
 EARLIEST = int(np.iinfo(np.int64).min)
-PRESENT = 1 << 61  # behind every transaction; what the disk has now is of later orders still
-FIRST_COPIES = 16  # of inode tables, that show whether there was a change at all
-MOST_COPIES = 4096  # that are looked at when there was
+PRESENT = 1 << 61  # behind every tid of the log; the tid of the disk is larger still
+FIRST_COPIES = 16  # of inode tables, read to find whether there was a change
+MOST_COPIES = 4096  # read if there was
 COPIES_EACH = 4  # of one transaction
-MOST_EPOCHS = 8  # of more it is likelier that somebody made them up
-_EXTRA = GOOD_OLD_SIZE // 2  # where i_extra_isize stands, in words of two bytes
+MOST_EPOCHS = 8  # more are probably forged
+_EXTRA = GOOD_OLD_SIZE // 2  # offset of `i_extra_isize` in words of two bytes
 _KINDS = np.isin(np.arange(16), [1, 2, 4, 6, 8, 10, 12])
 _CHECKSUM_LO = INODE.offset_of("i_checksum_lo")
 
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """What metadata were written with.
+    """Inode size and checksum seed of one period.
 
     Attributes:
         inode_size: bytes.
-        seed: of all checksums; None when there were none.
+        seed: seed of all checksums; None without checksums.
     """
 
     inode_size: int
     seed: int | None
 
     def superblock(self, now: Superblock) -> Superblock:
-        """Today's superblock with what was in force then."""
+        """The present superblock with the inode size and seed of this epoch."""
         features, seed = now.features, 0
         incompat = features.incompat & ~Incompat.METADATA_CSUM_SEED
         ro_compat = features.ro_compat & ~RoCompat.METADATA_CSUM
@@ -73,11 +73,11 @@ class Epoch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moved:
-    """Inode tables that were elsewhere: resize2fs moves them when descriptors need more room.
+    """Earlier positions of inode tables; resize2fs moves them when descriptors need more room.
 
     Attributes:
-        order: the last one of that time.
-        starts: int64, the first block of each group's table then, -1 where that is not known.
+        order: the last tid with these positions.
+        starts: int64, first block of each group's table at that time, -1 where not known.
     """
 
     order: int
@@ -86,14 +86,14 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class Epochs:
-    """The epochs of a log, and where each begins and ends.
+    """The epochs of a log and the tids at which each begins.
 
     Attributes:
-        now: today's superblock.
-        epochs: the distinct ones; the first one is the present.
-        starts: int64, orders from which on something else is in force, ascending.
-        which: int64, row of `epochs` from each start on; UNKNOWN where that cannot be told.
-        moved: where inode tables were before, None when they are where they always were.
+        now: the present superblock.
+        epochs: the distinct epochs; the first one is the present.
+        starts: int64, tids at which another epoch begins, ascending.
+        which: int64, row of `epochs` from each start on; UNKNOWN where no copy shows it.
+        moved: earlier positions of inode tables, None if they never moved.
     """
 
     now: Superblock
@@ -104,41 +104,41 @@ class Epochs:
 
     @property
     def is_single(self) -> bool:
-        """Whether all copies are as the file system is now."""
+        """Whether all copies have the present inode size, seed and table positions."""
         return not len(self.starts)
 
     @property
     def has_one_size(self) -> bool:
-        """Whether inodes had the same size all the time, as far as is known."""
+        """Whether all known epochs have the same inode size."""
         return len({epoch.inode_size for epoch in self.epochs}) == 1
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """The seeds of checksums that there were, the present one first."""
+        """The checksum seeds of all epochs, the present one first."""
         return tuple(dict.fromkeys(one.seed for one in self.epochs if one.seed is not None))
 
     @property
     def superblocks(self) -> tuple[Superblock, ...]:
-        """Today's superblock with each of these seeds, the present one first."""
+        """The present superblock with each of these seeds, the present seed first."""
         size = self.now.inode_size
         if len(self.seeds) == 1:
             return (self.now,)
         return tuple(Epoch(size, seed).superblock(self.now) for seed in self.seeds)
 
     def had_no_checksums(self, orders: Any) -> Any:
-        """Per order (bool): what was written then is known to have had no checksums."""
+        """True where metadata written at a tid certainly had no checksums."""
         plain = np.array([*(one.seed is None for one in self.epochs), False])
         return plain[self.at(orders)]
 
     @property
     def first_present(self) -> int:
-        """The order from which on all is as it is now; less than any order when it always was."""
+        """First tid from which on the present epoch is in force; below any tid if it always was."""
         first = int(self.starts[-1]) if len(self.starts) else EARLIEST
         return max(first, self._first_in_place)
 
     @property
     def first_of_layout(self) -> int:
-        """The same for the inode size and the places of inode tables alone."""
+        """First tid with the present inode size and the present positions of inode tables."""
         sizes = np.array([*(one.inode_size for one in self.epochs), 0])[self.which]
         others = np.flatnonzero(sizes != self.now.inode_size)
         first = int(self.starts[others[-1] + 1]) if len(others) else EARLIEST
@@ -149,35 +149,34 @@ class Epochs:
         return EARLIEST if self.moved is None else self.moved.order + 1
 
     def at(self, orders: Any) -> Any:
-        """Row of `epochs` of each order, UNKNOWN where it cannot be told."""
+        """Row of `epochs` of each tid, UNKNOWN where the evidence does not show it."""
         if self.is_single:
             return np.zeros(np.shape(orders), np.int64)
         step = np.searchsorted(self.starts, orders, side="right") - 1
         return self.which[np.maximum(step, 0)]
 
     def sizes(self, orders: Any) -> Any:
-        """The inode size at each order, 0 where it cannot be told."""
+        """Inode size in bytes at each tid, 0 where it is not known."""
         sizes = np.array([*(one.inode_size for one in self.epochs), 0])
         return sizes[self.at(orders)]
 
     def layouts(self, orders: Any) -> Any:
-        """A number for how inodes lay at each order, 0 where that cannot be told.
+        """A number that identifies the inode layout at each tid, 0 where it is not known.
 
-        Where it changes, blocks were moved and no log tells.
+        A change of layout moves blocks without a record in the log.
         """
         sizes = self.sizes(orders)
         return sizes if self.moved is None else sizes + ((orders <= self.moved.order) & (sizes > 0))
 
     def today(self, rows: Any, numbers: Any, orders: Any) -> Any:
-        """Inodes of those orders as the file system would have them now.
+        """Inodes of earlier transactions, converted to the present inode size and seed.
 
-        They get today's size and today's checksums, right where theirs was right and wrong where
-        it was wrong.
+        A good checksum becomes a good checksum of the present format, and a bad one a bad one.
 
         Args:
             rows: uint8 (n, inode size then), all of one size.
             numbers: int64 (n,).
-            orders: int64 (n,).
+            orders: int64 (n,), tids.
         """
         if self.is_single:
             return rows
@@ -185,19 +184,19 @@ class Epochs:
         wide = np.zeros((len(rows), self.now.inode_size), np.uint8)
         wide[:, : rows.shape[1]] = rows
         for index, epoch in enumerate(self.epochs):
-            mine = np.flatnonzero(which == index)
-            if index == 0 or not len(mine) or not self.now.has_metadata_checksums:
+            of_epoch = np.flatnonzero(which == index)
+            if index == 0 or not len(of_epoch) or not self.now.has_metadata_checksums:
                 continue
             then = epoch.superblock(self.now)
-            right = np.ones(len(mine), bool)
+            right = np.ones(len(of_epoch), bool)
             if epoch.seed is not None:
-                right = inode_rows_ok(rows[mine].copy(), numbers[mine], then)
-            wide[mine] = signed_inodes(wide[mine], numbers[mine], self.now, right)
+                right = inode_rows_ok(rows[of_epoch].copy(), numbers[of_epoch], then)
+            wide[of_epoch] = signed_inodes(wide[of_epoch], numbers[of_epoch], self.now, right)
         return wide
 
 
 def epochs_of(fs: FileSystem, history: BlockHistory) -> Epochs:
-    """The epochs of a log, worked out once; what was changed is told in `fs.problems`."""
+    """The epochs of a log, computed once; reports changes in `fs.problems`."""
     if history.epochs is None:
         history.epochs = _find(fs, history)
     return history.epochs
@@ -221,7 +220,7 @@ def _find(fs: FileSystem, history: BlockHistory) -> Epochs:
 
 
 def _filled(found: Epochs, orders: Any) -> Epochs:
-    """The same; what cannot be told of a time without copies is as it was before."""
+    """The epochs, with unknown ones that have no copies replaced by the previous one."""
     edges = np.searchsorted(orders, np.append(found.starts, np.iinfo(np.int64).max))
     which = found.which.copy()
     for row in range(1, len(which)):
@@ -231,9 +230,9 @@ def _filled(found: Epochs, orders: Any) -> Epochs:
 
 
 def _without_old(found: Epochs, orders: Any) -> Epochs:
-    """The epochs behind the last one with copies that nobody can read.
+    """The epochs, all unknown up to the last one with copies that cannot be read.
 
-    What was in force before that is known, but not what came of it.
+    Earlier epochs may be known, but their states cannot be followed across the unknown one.
     """
     last = int(orders[found.at(orders) == UNKNOWN].max(initial=UNKNOWN))
     if last == UNKNOWN:
@@ -246,7 +245,7 @@ def _without_old(found: Epochs, orders: Any) -> Epochs:
 
 
 def _moved_tables(fs: FileSystem, history: BlockHistory) -> Moved | None:
-    """Where copies of the group descriptors have inode tables that are elsewhere now."""
+    """Earlier positions of inode tables, from copies of the group descriptors; None if none."""
     superblock = fs.superblock
     per_block = descriptors_per_block(superblock)
     blocks = descriptor_blocks(superblock, most=-(-len(fs.groups) // per_block))
@@ -264,7 +263,7 @@ def _moved_tables(fs: FileSystem, history: BlockHistory) -> Moved | None:
             if not known.any():
                 continue
             oldest[some] = np.minimum(oldest[some], np.where(known, order, PRESENT))
-            if (then == now)[known].all():  # and what is newer is where it is now as well
+            if (then == now)[known].all():  # then newer copies have the present positions too
                 clear = min(clear, order)
                 break
             last = max(last, order)
@@ -279,9 +278,9 @@ def _moved_tables(fs: FileSystem, history: BlockHistory) -> Moved | None:
 
 
 def _last_before_unmount(history: BlockHistory, order: int, until: int) -> int | None:
-    """The last order before the only unmount between two orders; None when nothing tells it.
+    """Last tid before the only unmount between two tids; None if the log does not show exactly one.
 
-    An unmount passes over an id, and nothing is changed while the file system is mounted.
+    An unmount skips an id. The positions never change while the file system is mounted.
     """
     known = np.unique(history.log.transactions.order)
     known = known[(known >= order) & (known <= until)]
@@ -292,10 +291,10 @@ def _last_before_unmount(history: BlockHistory, order: int, until: int) -> int |
 
 
 def _places_told(data: Any, count: int, superblock: Superblock) -> tuple[Any, Any]:
-    """What a copy of a block of descriptors says of some groups: (told (bool), inode table).
+    """(True where known, inode table) of some groups, from a copy of a block of descriptors.
 
-    The block may have been something else then: all descriptors that are in use have to make
-    sense, and one whose checksum does not fit tells nothing.
+    The block may have held something else at that time. Therefore all descriptors in use must be
+    plausible, and a descriptor with a bad checksum is not used.
     """
     then = parse_groups(data.reshape(-1, superblock.descriptor_size)[:count], superblock)
     first, second, table = then.block_bitmap, then.inode_bitmap, then.inode_table
@@ -310,7 +309,7 @@ def _places_told(data: Any, count: int, superblock: Superblock) -> tuple[Any, An
 
 
 def _joined(superblock: Superblock, present: Epoch, evidence: list[tuple[int, Epoch]]) -> Epochs:
-    """The epochs from what single copies say, in their order."""
+    """The epochs from the evidence of single copies, in tid order."""
     epochs, starts, which = [present], [EARLIEST], [UNKNOWN]
     last = None
     for order, epoch in evidence:
@@ -319,20 +318,20 @@ def _joined(superblock: Superblock, present: Epoch, evidence: list[tuple[int, Ep
         row = epochs.index(epoch) if epoch in epochs else UNKNOWN
         if last is None:
             which[0] = row
-        elif last[1] != row and last[0] == order:  # they contradict each other
+        elif last[1] != row and last[0] == order:  # the copies contradict each other
             row = UNKNOWN
             starts, which = [*starts, order], [*which, UNKNOWN]
         elif last[1] != row:
             starts, which = [*starts, last[0] + 1, order], [*which, UNKNOWN, row]
         last = order, row
-    if which[-1] != 0:  # tune2fs changed it behind the last transaction that tells
+    if which[-1] != 0:  # tune2fs changed it after the last copy that shows an epoch
         end = evidence[-1][0] + 1 if evidence else 0
         starts, which = [*starts, end, PRESENT], [*which, UNKNOWN, 0]
     return Epochs(superblock, tuple(epochs), np.array(starts), np.array(which))
 
 
 def _tell(fs: FileSystem, found: Epochs, orders: Any) -> None:
-    """Say what was changed, and how much of the log cannot be read for it."""
+    """Report the changes, and the number of copies that cannot be read because of them."""
     now = found.epochs[0]
     for one in [found.epochs[row] for row in np.unique(found.at(orders)).tolist() if row > 0]:
         changes = []
@@ -359,10 +358,10 @@ def _tell(fs: FileSystem, found: Epochs, orders: Any) -> None:
 
 
 class _Copies:
-    """The copies of inode tables and of the superblock in a log, as witnesses.
+    """The copies of inode tables and of the superblock in a log, as evidence of epochs.
 
     Attributes:
-        rows: int64, rows of `history.tags` that are copies of inode tables, by order.
+        rows: int64, rows of `history.tag_rows` that are copies of inode tables, by tid.
     """
 
     def __init__(
@@ -381,7 +380,7 @@ class _Copies:
         self._seeds = {crc32c(ONES, uuid)} | ({present.seed} if present.seed is not None else set())
 
     def show_a_change(self) -> bool:
-        """Whether the oldest copies are not as the file system is now."""
+        """Whether the oldest copies have another inode size or seed than the present one."""
         first = self.history.tids[self.rows[0]]
         oldest = list(self._of_superblocks(self._superblocks[:1]))
         if oldest and oldest[0][1] != self.present:
@@ -389,20 +388,20 @@ class _Copies:
         if oldest and oldest[0][0] <= first:
             return False
         rows = self.rows[:FIRST_COPIES]
-        told = [self._told(int(row)) for row in rows.tolist()]
-        certain = [epoch for epoch, _ in told if epoch is not None]
+        shown = [self._told(int(row)) for row in rows.tolist()]
+        certain = [epoch for epoch, _ in shown if epoch is not None]
         if certain:
             return any(epoch != self.present for epoch in certain)
-        return self.present.seed is not None and any(used for _, used in told)
+        return self.present.seed is not None and any(used for _, used in shown)
 
     def evidence(self) -> Iterator[tuple[int, Epoch]]:
-        """(order, epoch) that copies tell."""
+        """(tid, epoch) of each copy that shows its epoch."""
         step = max(len(self._superblocks) // MOST_COPIES, 1)
-        told = list(self._of_superblocks(self._superblocks[::step]))
-        self._seeds |= {epoch.seed for _, epoch in told if epoch.seed is not None}
-        yield from told
+        by_superblock = list(self._of_superblocks(self._superblocks[::step]))
+        self._seeds |= {epoch.seed for _, epoch in by_superblock if epoch.seed is not None}
+        yield from by_superblock
         order = self.history.tids[self.rows]
-        rest = np.flatnonzero(~np.isin(order, [each for each, _ in told]))
+        rest = np.flatnonzero(~np.isin(order, [each for each, _ in by_superblock]))
         rank = np.arange(len(rest)) - np.searchsorted(order[rest], order[rest])
         rest = rest[rank < COPIES_EACH]
         for row in self.rows[rest[:: max(len(rest) // MOST_COPIES, 1)]].tolist():
@@ -428,7 +427,7 @@ class _Copies:
         return self.history.log.read_copies(self.history.tag_rows[row : row + 1])[0]
 
     def _told(self, row: int) -> tuple[Epoch | None, bool]:
-        """(what a copy of an inode table was written with, whether inodes are in it)."""
+        """(epoch of a copy of an inode table or None, whether the copy holds inodes)."""
         data = self._read(row)
         group, byte = int(self._group[row]), int(self._byte[row])
         size = self.present.inode_size
@@ -443,8 +442,8 @@ class _Copies:
         return (None if told is None else Epoch(told, None)), used
 
     def _seed_with(self, data: Any, group: int, byte: int, size: int) -> int | None:
-        """The seed of the checksums in a copy if inodes have that size, None without one."""
-        if self.present.seed is None:  # checksums of earlier times are not asked for
+        """Seed of the checksums in a copy if inodes have that size; None if none matches."""
+        if self.present.seed is None:  # earlier checksums are not needed
             return None
         inodes = data[: len(data) // size * size].reshape(-1, size)
         words = np.ascontiguousarray(inodes[:, :2]).view("<u2")[:, 0]
@@ -462,25 +461,25 @@ class _Copies:
         for seed in sorted(self._seeds):
             epoch = Epoch(size, seed)
             fits = inode_rows_ok(rows.copy(), numbers, epoch.superblock(self.fs.superblock)).sum()
-            least = 1 if epoch == self.present else 2  # one of 16 bits may fit by chance
+            least = 1 if epoch == self.present else 2  # a 16-bit checksum may match by chance
             if fits >= least and 2 * fits > len(rows):
                 return seed
         return None
 
 
 def _has_no_checksums(data: Any, size: int) -> bool:
-    """Whether the inodes of a copy, of that size or smaller, have zeros for a checksum."""
+    """Whether the checksum fields of all inodes in a copy, of that size or smaller, are zero."""
     inodes = data[: len(data) // size * size].reshape(-1, size)
     used = inodes[_KINDS[np.ascontiguousarray(inodes[:, :2]).view("<u2")[:, 0] >> 12]]
     return len(used) > 0 and not used[:, _CHECKSUM_LO : _CHECKSUM_LO + 2].any()
 
 
 def size_told(data: Any, size: int) -> int | None:
-    """The size of the inodes in a copy of an inode table, None when it does not tell it.
+    """Inode size in bytes in a copy of an inode table, None if the copy does not show it.
 
     Args:
         data: uint8 (block size,).
-        size: the present size, which is the largest that it can have been.
+        size: the present inode size, which is the largest possible one.
     """
     while size > GOOD_OLD_SIZE:
         words = data[: len(data) // size * size].view("<u2").reshape(-1, size // 2)
@@ -494,7 +493,7 @@ def size_told(data: Any, size: int) -> int | None:
 
 
 def table_places(fs: FileSystem, history: BlockHistory, moved: Moved | None) -> tuple[Any, Any]:
-    """(group, byte in its inode table) of each copy; group -1 for what is of no inode table."""
+    """(group, byte in its inode table) of each copy; group -1 for a block of no inode table."""
     group, byte = _places(fs, history.blocks, fs.groups.inode_table)
     if moved is not None:
         old = history.tids <= moved.order

@@ -1,7 +1,7 @@
-"""Where a file system keeps its log.
+"""The location of a file system's log.
 
-In the journal inode, of which the superblock holds a copy; on a device of its own; or in a file
-that somebody copied the journal inode to.
+The log is in the journal inode, of which the superblock holds a copy, or on an external device.
+A file with the content of the journal inode is also accepted.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ EXTENT_MAGIC = 0xF30A
 
 @dataclass(frozen=True, slots=True)
 class JournalLocation:
-    """Where a log is read.
+    """The location of a log.
 
     Attributes:
-        blocks: reads the file system, or the external journal device.
-        log_blocks: int64, the block of each log block, -1 where the map has a hole.
+        blocks: reader of the file system, or of the external journal device.
+        log_blocks: int64, block of each log block in `blocks`, -1 where the map has a hole.
         superblock_at: log block of the journal superblock.
     """
 
@@ -47,12 +47,12 @@ class JournalLocation:
 
 
 def locate_journal(fs: FileSystem, device: Source | None = None) -> JournalLocation | None:
-    """Where the log of a file system lies, or None; what is wrong becomes a problem of `fs`.
+    """Location of the log of a file system, or None; defects become problems of `fs`.
 
     Args:
         fs: the file system.
-        device: its external journal device, when there is one at hand; or the content of its
-            journal inode as a file, which is then read instead of the inode.
+        device: its external journal device; or a file with the content of its journal inode,
+            which is then read instead of the inode.
     """
     superblock = fs.superblock
     if Compat.HAS_JOURNAL not in superblock.features:
@@ -86,7 +86,7 @@ def _not_read(fs: FileSystem, why: str, severity: Severity = Severity.ERROR) -> 
 
 
 def _external(fs: FileSystem, device: Source) -> JournalLocation | None:
-    """The log in what was given as the journal, None when it cannot be that."""
+    """The log in the source given as the journal, None if it is no log of this file system."""
     try:
         if peek(device, 0, len(MAGIC_BYTES)) == MAGIC_BYTES:
             return _exported(fs, device)
@@ -97,9 +97,9 @@ def _external(fs: FileSystem, device: Source) -> JournalLocation | None:
 
 
 def _exported(fs: FileSystem, device: Source) -> JournalLocation | None:
-    """The content of a journal inode, or of a journal device from its superblock on.
+    """The log in a copy of a journal inode, or of a journal device from its journal superblock on.
 
-    A journal inode's superblock carries the UUID that its file system had at mkfs.
+    The superblock of a journal inode has the UUID that its file system had at mkfs.
     """
     found = JournalSuperblock.parse(device.read(0, SUPERBLOCK.size))
     known = {fs.superblock.uuid, fs.superblock.journal_uuid, *_own_journal_uuid(fs, found.uuid)}
@@ -113,9 +113,9 @@ def _exported(fs: FileSystem, device: Source) -> JournalLocation | None:
 
 
 def _own_journal_uuid(fs: FileSystem, wanted: bytes) -> set[bytes]:
-    """UUID of the journal inode's superblock, empty where there is none to be read.
+    """UUID of the journal inode's superblock, empty if there is none or it cannot be read.
 
-    Looked at only when it is needed: the file system's UUID may have been changed since mkfs.
+    It is read only if it is needed: the UUID of the file system may have changed since mkfs.
     """
     if not fs.superblock.journal_inode or wanted == fs.superblock.uuid:
         return set()
@@ -126,7 +126,7 @@ def _own_journal_uuid(fs: FileSystem, wanted: bytes) -> set[bytes]:
 
 
 def _superblock_at(block_size: int) -> int:
-    """Block of the journal superblock on an external device: behind the device's own.
+    """Block of the journal superblock on an external device: behind the ext4 superblock.
 
     Source: kernel fs/ext4/super.c, `ext4_get_journal_blkdev`.
     """
@@ -134,9 +134,9 @@ def _superblock_at(block_size: int) -> int:
 
 
 def _on_device(fs: FileSystem, device: Source) -> JournalLocation | None:
-    """The log on an external device: its superblock lies behind the device's own.
+    """The log on an external device; its superblock follows the ext4 superblock.
 
-    Log blocks are the device's blocks. Source: kernel fs/ext4/super.c,
+    Log blocks are the blocks of the device. Source: kernel fs/ext4/super.c,
     `ext4_get_journal_blkdev`; fs/jbd2/journal.c, `jbd2_journal_bmap`.
     """
     header = Superblock.parse(device.read(SUPERBLOCK_OFFSET, DEVICE_SUPERBLOCK.size))
@@ -159,10 +159,10 @@ def _on_device(fs: FileSystem, device: Source) -> JournalLocation | None:
 
 
 def _journal_blocks(fs: FileSystem) -> Any:
-    """The file system block of each log block, int64, or None when no log is found.
+    """The file system block of each log block, int64, or None if no log is found.
 
-    The journal inode is used when its map is whole; else the superblock's copy of it
-    (s_jnl_blocks); else what is left of the inode's map. All but the first is a problem.
+    The journal inode is used if its map is complete; else the superblock's copy of it
+    (`s_jnl_blocks`); else the rest of the inode's map. The last two cases are problems.
     """
     inode = _from_inode(fs)
     if _is_complete(fs, inode):
@@ -202,7 +202,7 @@ def _from_backup(fs: FileSystem) -> Any:
 
 
 def _expanded(fs: FileSystem, runs: Runs, size: int) -> Any:
-    """One entry a log block, -1 where the map has a hole; never longer than the file system."""
+    """One entry per log block, -1 where the map has a hole; never longer than the file system."""
     count = min(size // fs.blocks.block_size, fs.blocks.blocks_count)
     log_blocks = np.full(count, -1)
     order = np.argsort(runs.logical, kind="stable")
@@ -215,7 +215,7 @@ def _expanded(fs: FileSystem, runs: Runs, size: int) -> Any:
 
 
 def _has_magic(fs: FileSystem, log_blocks: Any) -> bool:
-    """Whether the first block carries the journal's magic."""
+    """Whether the first block has the journal's magic."""
     if len(log_blocks) < 2 or log_blocks[0] <= 0:
         return False
     try:
@@ -226,7 +226,7 @@ def _has_magic(fs: FileSystem, log_blocks: Any) -> bool:
 
 
 def _is_complete(fs: FileSystem, log_blocks: Any) -> bool:
-    """Whether every log block has a place of its own."""
+    """Whether every log block is mapped, and no two to the same block."""
     if not _has_magic(fs, log_blocks) or not (log_blocks > 0).all():
         return False
     return bool((np.diff(np.sort(log_blocks)) > 0).all())

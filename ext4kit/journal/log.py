@@ -1,6 +1,6 @@
-"""The jbd2 log of a file system: its transactions, the copies it holds, what it revokes.
+"""The jbd2 log of a file system: its transactions, copies and revoke records.
 
-Every lap that is still in the log is read, not only what a recovery would replay.
+Every lap that is still in the log is read, not only the transactions that a recovery replays.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ class Log:
     Args:
         blocks: the file system's block reader.
         log_blocks: int64 array, `log_blocks[i]` is the file system block of log block i
-            (0 or negative: not there).
-        needs_recovery: what the file system's superblock says.
-        problems: collects what is found wrong; a new collector by default.
-        home: the blocks that the copies belong to, when the log lies on another device.
+            (0 or negative: not mapped).
+        needs_recovery: whether the file system's superblock requires a recovery.
+        problems: collects defects; a new collector by default.
+        home: reader of the home blocks, if the log is on another device.
         superblock_at: log block of the journal superblock.
         fast_commits: the file system has the fast_commit feature.
 
     Attributes:
-        superblock_block: where the journal superblock lies, a block of `reader.blocks`.
+        superblock_block: block of the journal superblock in `reader.blocks`.
         is_shared_device: the log is a device that several file systems may share.
 
     Raises:
@@ -87,9 +87,9 @@ class Log:
 
     @classmethod
     def open(cls, fs: FileSystem) -> Log | None:
-        """The log of a file system, or None when there is none that can be read.
+        """The log of a file system, or None if there is no readable log.
 
-        What stands in the way, and what the log finds wrong later on, become problems of `fs`.
+        Defects found now, and those found when the log is read, become problems of `fs`.
         An external journal is read from `fs.journal_device`.
         """
         place = locate_journal(fs, fs.journal_device)
@@ -105,7 +105,7 @@ class Log:
                 superblock_at=place.superblock_at,
                 fast_commits=Compat.FAST_COMMIT in fs.superblock.features,
             )
-            if fs.superblock.group_number:  # a backup: none ever asks for a recovery
+            if fs.superblock.group_number:  # a backup never requires a recovery
                 log.needs_recovery = log.superblock.start != 0
             return log
         except (AccessError, CorruptError) as error:
@@ -150,8 +150,8 @@ class Log:
     def unclaimed(self) -> Any:
         """Log blocks (int64) that are no metadata and that no valid tag names.
 
-        Descriptors are overwritten before the copies they described, so these can hold
-        copies of older laps.
+        A lap overwrites descriptors before their copies. Therefore these blocks can hold copies
+        of older laps.
         """
         used = np.zeros(self.ring.end, bool)
         used[: self.ring.first] = True
@@ -161,7 +161,7 @@ class Log:
 
     @cached_property
     def damaged_orders(self) -> Any:
-        """Orders (int64, ascending) of transactions of which a block is unreadable or damaged."""
+        """Tids (int64, ascending) of transactions with an unreadable or damaged block."""
         return find_damaged(self)
 
     @cached_property
@@ -197,7 +197,7 @@ class Log:
 
     @cached_property
     def refusal(self) -> str:
-        """Why no recovery would load this log, or "".
+        """Why a recovery would not load this log, or "".
 
         Source: kernel fs/jbd2/journal.c, `journal_check_superblock`; fs/ext4/super.c,
         `ext4_open_dev_journal` for the users.
@@ -227,12 +227,12 @@ class Log:
         return next((reason for fine, reason in checks if not fine), "")
 
     def ring_distance(self, positions: Any) -> Any:
-        """Log blocks from s_start (or the ring's first block) on to each position."""
+        """Distance in log blocks from `s_start` (or the ring's first block) to each position."""
         origin = self.superblock.start if self.superblock.start in self.ring else self.first
         return (positions - origin) % (self.ring.end - self.ring.first)
 
     def read_copies(self, tag_indices: Any) -> Any:
-        """The copies of some tags, uint8 (n, block size), escapes undone."""
+        """The copies of some tags, uint8 (n, block size); escaped ones have their magic again."""
         rows = self.reader.read(self.tags.position[tag_indices])
         escaped = self.tags.escaped[tag_indices]
         rows[escaped, :4] = np.frombuffer(MAGIC_BYTES, np.uint8)

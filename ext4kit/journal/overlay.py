@@ -16,11 +16,11 @@ from ext4kit.journal.log import Log
 class JournalOverlay(ABC):
     """Reads a block from the log where `copies_of` names a copy, else from `base`.
 
-    Copies are read from the log when they are asked for, so memory stays bounded.
+    Copies are read from the log on request, which bounds the memory used.
 
     Attributes:
-        block_size: bytes a block.
-        blocks_count: blocks that can be asked for.
+        block_size: bytes per block.
+        blocks_count: number of readable blocks.
     """
 
     def __init__(self, base: BlockReader, log: Log) -> None:
@@ -31,17 +31,17 @@ class JournalOverlay(ABC):
 
     @abstractmethod
     def copies_of(self, blocks: Any) -> Any:
-        """Row of `log.tags` for each block (int64), -1 where the block on disk is meant."""
+        """Row of `log.tags` for each block (int64), -1 where `base` has the block."""
 
     def lost_blocks(self) -> Any:
-        """What is known to be lost of the blocks behind the copies."""
+        """The blocks of `base` that are known to be unreadable."""
         return unreadable_blocks(self.base)
 
     def read(self, block: int, count: int = 1) -> memoryview:
         """`count` blocks from `block` on.
 
         Raises:
-            AccessError: a block lies outside, or cannot be read.
+            AccessError: a block is outside the file system, or cannot be read.
         """
         if block < 0 or count < 0 or block + count > self.blocks_count:
             raise AccessError(f"blocks {block:,} to {block + count - 1:,} lie outside")
@@ -59,7 +59,7 @@ class JournalOverlay(ABC):
         return self.read_with(blocks, self.copies_of(blocks))
 
     def read_with(self, blocks: Any, copies: Any) -> Any:
-        """As `read_many`, with the answer of `copies_of` given (int64, one a block)."""
+        """As `read_many`, with the result of `copies_of` given (int64, one per block)."""
         logged = copies >= 0
         if not logged.any():
             return self.base.read_many(blocks)
@@ -70,10 +70,10 @@ class JournalOverlay(ABC):
 
 
 def first_byte(blocks: BlockReader) -> int | None:
-    """Byte of the image at which a file system begins, None where no byte is its first.
+    """Byte offset of a file system in the image, None if it has no single start there.
 
     Args:
-        blocks: its blocks, with any number of overlays in front.
+        blocks: reader of its blocks, with any number of overlays in front.
     """
     while isinstance(blocks, JournalOverlay):
         blocks = blocks.base

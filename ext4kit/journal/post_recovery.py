@@ -1,4 +1,4 @@
-"""The bookkeeping that a recovery leaves behind: both superblocks say that it is done.
+"""The two superblocks after a recovery, which record that it is complete.
 
 Source: kernel fs/jbd2/recovery.c, `jbd2_journal_recover`; fs/ext4/super.c, `ext4_load_journal`;
 e2fsck/journal.c, `recover_ext3_journal`, `e2fsck_check_ext3_journal`.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """Bytes that stand at a byte offset afterwards."""
+    """New bytes at a byte offset."""
 
     offset: int
     data: bytes
@@ -34,11 +34,11 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class PostRecovery:
-    """What is written besides the replayed blocks.
+    """Patches that a recovery writes in addition to the replayed blocks.
 
     Attributes:
-        volume: to the file system's volume.
-        journal: to what the log was read from, when it does not lie in the volume.
+        volume: patches of the file system's volume.
+        journal: patches of the source of the log, if it is outside the volume.
     """
 
     volume: tuple[Patch, ...] = ()
@@ -46,10 +46,10 @@ class PostRecovery:
 
 
 def post_recovery_patches(fs: FileSystem, replayed: ReplayedBlocks) -> PostRecovery:
-    """The superblocks after a recovery; nothing where no recovery was due.
+    """The superblocks after a recovery; no patches if no recovery was necessary.
 
-    A recovery that failed ends with an empty log too, and with a file system that is no longer
-    marked as valid, so that a full check follows.
+    A failed recovery also ends with an empty log. It clears the valid mark of the file system,
+    and a full check follows.
 
     Args:
         fs: the file system as it is on disk.
@@ -69,9 +69,9 @@ def post_recovery_patches(fs: FileSystem, replayed: ReplayedBlocks) -> PostRecov
 
 
 def _recorded(log: Log, walk: RecoveryPass) -> bool:
-    """Whether a recovery records the bad commit block that it ended before as an error.
+    """Whether a recovery records as an error the bad commit block at which it ended.
 
-    With async commit and checksums v2 or v3 it does not, whatever follows.
+    With async commit and checksums v2 or v3 it never does.
     """
     asynchronous = JournalIncompat.ASYNC_COMMIT in log.features
     return walk.is_corrupt and not (asynchronous and log.features.has_block_checksums)
@@ -80,7 +80,7 @@ def _recorded(log: Log, walk: RecoveryPass) -> bool:
 def _superblock(
     fs: FileSystem, replayed: ReplayedBlocks, *, failed: bool, errors: bool
 ) -> tuple[Patch, ...]:
-    """The primary superblock; left alone where none can be read."""
+    """Patch of the primary superblock; none if it cannot be read."""
     first, size = SUPERBLOCK_OFFSET // fs.blocks.block_size, SUPERBLOCK.size
     start = SUPERBLOCK_OFFSET % fs.blocks.block_size
     try:
@@ -98,9 +98,9 @@ def _superblock(
 
 
 def _empty_log_patch(log: Log, sequence: int | None) -> Patch:
-    """The journal's superblock of an empty log that goes on with the id `sequence`.
+    """The journal superblock of an empty log whose next id is `sequence`.
 
-    A recovery leaves one id out, so that nothing of the old log can ever seem to follow.
+    A recovery skips one id. Therefore no block of the old log can appear to follow.
     """
     block = log.superblock_block
     data = log.reader.blocks.read(block)[: JOURNAL_SUPERBLOCK.size]
@@ -108,7 +108,7 @@ def _empty_log_patch(log: Log, sequence: int | None) -> Patch:
 
 
 def _unused_log_patches(fs: FileSystem, end_order: int) -> tuple[Patch, ...]:
-    """The journal inode's superblock when another log was replayed: it must not be any more."""
+    """Patches that empty the journal inode's own log after a replay of another log."""
     place = locate_journal(fs) if fs.superblock.journal_inode else None
     if place is None:
         return ()

@@ -1,4 +1,4 @@
-"""How far a recovery would go: the committed transactions from s_start on.
+"""The committed transactions from `s_start` on that a recovery would replay.
 
 Source: kernel fs/jbd2/recovery.c, `do_one_pass` in its first pass.
 """
@@ -26,16 +26,16 @@ CHECKSUM_KINDS = {2: "md5", 3: "sha1", 4: "crc32c"}  # h_chksum_type beside crc3
 
 @dataclass(frozen=True, slots=True)
 class RecoveryPass:
-    """What a recovery would replay.
+    """The transactions that a recovery would replay.
 
     Attributes:
-        first_order: the first transaction's order.
-        end_order: one behind the last transaction's order; equal to the first: none.
+        first_order: tid of the first transaction.
+        end_order: one behind the tid of the last transaction; equal to `first_order` if none.
         headers: int64, rows of `Headers` that belong to these transactions.
-        end_reason: why the walk ended there, in words.
-        refusal: damage for which nothing at all is replayed, or "".
-        bad_commit: order of a transaction whose commit block is bad: the walk ended before it.
-        is_corrupt: that commit block cannot come from a commit that was cut short.
+        end_reason: text of why the recovery pass ended there.
+        refusal: damage that prevents any replay, or "".
+        bad_commit: tid of a transaction with a bad commit block; the pass ended before it.
+        is_corrupt: the bad commit block cannot come from an interrupted commit.
     """
 
     first_order: int
@@ -51,15 +51,15 @@ class RecoveryPass:
 
 
 def empty_pass(order: int, reason: str, refused: str = "") -> RecoveryPass:
-    """A walk over no transaction."""
+    """A recovery pass without transactions."""
     return RecoveryPass(order, order, np.zeros(0, np.int64), reason, refused)
 
 
 class RecoveryReader:
-    """Walks the log as a recovery does, block by block of metadata.
+    """Reads the log as a recovery does, one metadata block after the other.
 
-    Every step moves on by at least one log block and the walk ends after one round of the
-    ring, whatever the blocks say.
+    Every step advances by at least one log block, and the pass ends after one round of the ring,
+    whatever the blocks contain.
     """
 
     def __init__(
@@ -71,10 +71,10 @@ class RecoveryReader:
         self.ring = ring
         self.row_at = np.full(ring.end, -1)
         self.row_at[headers.position] = np.arange(len(headers))
-        self.order = superblock.sequence  # of the transaction expected next
-        self.committed: list[int] = []  # rows of whole transactions
+        self.order = superblock.sequence  # tid of the expected transaction
+        self.committed: list[int] = []  # rows of complete transactions
         self.current: list[int] = []  # rows of the transaction being read
-        self.suspect = ""  # damage that counts once the transaction proves to be committed
+        self.suspect = ""  # damage that counts if the transaction is committed
         self.last_commit = 0  # seconds
         self.ended = ""
         self.refused = ""
@@ -83,7 +83,7 @@ class RecoveryReader:
         self.is_corrupt = False
 
     def run(self) -> RecoveryPass:
-        """Walk from s_start until a recovery would stop."""
+        """Read from `s_start` to the point where a recovery would stop."""
         position = self.superblock.start
         left = self.ring.end - self.ring.first
         while not self.ended and left > 0:
@@ -101,7 +101,7 @@ class RecoveryReader:
         )  # fmt: skip
 
     def _take(self, row: int, position: int) -> None:
-        """One step: the header at a position, or none there (row -1)."""
+        """Process the header at a position; row -1 means no header."""
         if row < 0:
             self.ended = f"log block {position:,} is no journal block"
         elif int(self.headers.order[row]) != self.order:
@@ -120,7 +120,7 @@ class RecoveryReader:
         self.current.append(row)
 
     def _take_commit(self, row: int) -> None:
-        """A commit that is older than the one before it was left by an earlier lap."""
+        """Process a commit block; one older than the previous commit is from an earlier lap."""
         seconds = int(self.headers.commit_seconds[row])
         stale = seconds < self.last_commit
         if self.suspect and not stale:
@@ -136,9 +136,9 @@ class RecoveryReader:
             self._continues(seconds)
 
     def _take_bad_commit(self, reason: str, stale: bool, seconds: int) -> None:
-        """The log ends before this transaction; with async commit it may have been cut short.
+        """End the log before this transaction; with async commit it may only be incomplete.
 
-        Such a commit block may reach the disk before its transaction. Then the next one tells.
+        Such a commit block may reach the disk before its transaction. The next commit decides.
         """
         if stale:
             self.ended = reason
@@ -152,7 +152,7 @@ class RecoveryReader:
             self.ended = reason
 
     def _take_behind_bad_commit(self, seconds: int) -> None:
-        """A commit behind a bad one: nobody cuts a commit short and goes on."""
+        """Process a commit behind a bad one; the kernel commits nothing after an incomplete one."""
         self.is_corrupt = True
         self._continues(seconds)
 
@@ -162,7 +162,7 @@ class RecoveryReader:
         self.order += 1
 
     def _mismatch(self, row: int) -> str:
-        """Why a commit block cannot be believed, or ""."""
+        """Why a commit block is not valid, or ""."""
         if self.superblock.features.checksum_version != 1:
             fits = bool(self.headers.checksum_ok[row])
         else:
@@ -179,13 +179,13 @@ class RecoveryReader:
 def commit_v1_fits(
     headers: Headers, commit: int, parts: list[int], reader: LogReader, ring: Ring
 ) -> bool:
-    """Whether a commit block's checksum v1 fits its transaction.
+    """Whether a commit block's checksum v1 matches its transaction.
 
-    Type, size and value all zero mean that none was written. Source: kernel
+    Type, size and value all zero mean that it has no checksum. Source: kernel
     fs/jbd2/recovery.c, `calc_chksums` and the commit block's case.
 
     Args:
-        headers: of the log.
+        headers: the headers of the log.
         commit: row of the commit block.
         parts: rows of the transaction's other blocks, in log order.
         reader: reads the log.

@@ -1,4 +1,4 @@
-"""What a recovery would write, as a block reader in front of the file system's blocks.
+"""The blocks that a recovery would write, as a reader in front of the file system's blocks.
 
 Source: kernel fs/jbd2/recovery.c: `jbd2_journal_recover`, `do_one_pass`,
 `jbd2_journal_test_revoke`.
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReplayPlan:
-    """The copies that a recovery would write to their places.
+    """The copies that a recovery would write to their home blocks.
 
     Attributes:
         blocks: int64, file system blocks, ascending.
         tags: int64, row of `log.tags` with the copy that each block gets.
-        walk: the transactions that were replayed, and why not more.
-        revoked: copies left out because a revoke record forbids them.
-        damaged: copies left out because their checksum fails.
+        walk: the replayed transactions, and why the replay ended.
+        revoked: number of copies left out because of a revoke record.
+        damaged: number of copies left out because of a bad checksum.
     """
 
     blocks: Any
@@ -50,8 +50,8 @@ class ReplayedBlocks(JournalOverlay):
     """The blocks of a file system as they would be after a recovery.
 
     Attributes:
-        plan: which copies lie in front, and why not more.
-        changed: blocks that fast commits change on top of that; they come first.
+        plan: the replayed copies.
+        changed: blocks that fast commits change after them; they take precedence.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class ReplayedBlocks(JournalOverlay):
         """`count` blocks from `block` on.
 
         Raises:
-            AccessError: a block lies outside, or cannot be read.
+            AccessError: a block is outside the file system, or cannot be read.
         """
         first, end = np.searchsorted(self.changed.blocks, [block, block + count])
         if first == end:
@@ -83,27 +83,27 @@ class ReplayedBlocks(JournalOverlay):
         Raises:
             AccessError: as `read`.
         """
-        place = self.changed.rows_of(blocks)
-        mine = place >= 0
-        if not mine.any():
+        changed_row = self.changed.rows_of(blocks)
+        changed_mask = changed_row >= 0
+        if not changed_mask.any():
             return super().read_many(blocks)
         rows = np.empty((len(blocks), self.block_size), np.uint8)
-        rows[~mine] = super().read_many(blocks[~mine])
-        rows[mine] = self.changed.rows[place[mine]]
+        rows[~changed_mask] = super().read_many(blocks[~changed_mask])
+        rows[changed_mask] = self.changed.rows[changed_row[changed_mask]]
         return rows
 
     @property
     def before_fast_commits(self) -> ReplayedBlocks:
-        """The same blocks with the log's transactions alone replayed."""
+        """The blocks with only the log's transactions replayed."""
         return ReplayedBlocks(self.base, self.log, self.plan)
 
 
 def replay(log: Log, fs: FileSystem | None = None) -> ReplayedBlocks:
-    """The file system's blocks as a recovery would leave them; see `plan_replay`.
+    """The file system's blocks after a recovery; see `plan_replay`.
 
     Args:
         log: its log.
-        fs: the file system as it is on disk; without it fast commits are not applied.
+        fs: the file system as it is on disk; without it fast commits are not replayed.
     """
     blocks = ReplayedBlocks(log.home, log, plan_replay(log))
     if not log.has_fast_commits or blocks.plan.walk.refusal:
@@ -118,11 +118,11 @@ def replay(log: Log, fs: FileSystem | None = None) -> ReplayedBlocks:
 
 
 def plan_replay(log: Log) -> ReplayPlan:
-    """What a recovery would do with this log; nothing when none is due.
+    """The copies that a recovery of this log would write; empty if no recovery is necessary.
 
-    A damaged descriptor or revoke block of a committed transaction stops everything, and so
-    does a damaged first fast commit; a damaged commit block ends the log before its
-    transaction, a damaged copy is left out alone. What was left out is told in `log.problems`.
+    A damaged descriptor or revoke block of a committed transaction prevents the replay, and so
+    does a damaged first fast commit. A damaged commit block ends the log before its transaction.
+    Only the damaged copy itself is left out. Reports omissions in `log.problems`.
     """
     walk = log.walk
     refused = scan_fast_commits(log).refusal if log.has_fast_commits else ""
@@ -144,9 +144,9 @@ def plan_replay(log: Log) -> ReplayPlan:
 
 
 def plan_readable(log: Log) -> ReplayPlan:
-    """What is left of the transactions to be replayed, also behind blocks that cannot be read.
+    """The readable copies of all transactions to replay, including those behind unreadable blocks.
 
-    No recovery would do that; it tells what is newest.
+    A recovery would stop earlier. This plan shows the newest state of each block.
     """
     first, known = log.walk.first_order, log.transactions
     end = int(known.order[known.committed].max(initial=first - 1)) + 1
@@ -158,7 +158,7 @@ def plan_readable(log: Log) -> ReplayPlan:
 
 
 def _revokes(log: Log, walk: RecoveryPass) -> Any:
-    """(revoked blocks ascending, the last order that revokes each), None when unusable."""
+    """(revoked blocks ascending, last tid that revokes each); None if a record is unusable."""
     if log.headers.overflow[walk.headers].any():
         return None
     revokes = log.revokes

@@ -1,4 +1,4 @@
-"""The log as a ring of blocks: positions, transaction order, and reading that survives damage.
+"""The log as a ring of blocks: positions, tids, and a reader that tolerates damage.
 
 A position is a log block number: 0 is the journal superblock, `Ring.first` the ring's first
 block. Source: kernel fs/jbd2/journal.c and fs/jbd2/recovery.c.
@@ -18,12 +18,12 @@ from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.parsers.journal import JournalSuperblock
 from ext4kit.problems import Problems
 
-CHUNK_BYTES = 8 << 20  # what one step of a stream through the log holds
+CHUNK_BYTES = 8 << 20  # of the log in memory at once
 
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """The part of the log that is written round and round.
+    """The part of the log that the kernel writes circularly.
 
     Attributes:
         first: its first log block.
@@ -34,7 +34,7 @@ class Ring:
     end: int
 
     def wrap(self, positions: Any) -> Any:
-        """Positions that ran past the end, taken back to the start."""
+        """Positions, with those past the end wrapped to the start."""
         return self.first + (positions - self.first) % (self.end - self.first)
 
     def __contains__(self, position: int) -> bool:
@@ -44,15 +44,15 @@ class Ring:
 def ring_of(
     superblock: JournalSuperblock, blocks_there: int, fast_commits: bool, problems: Problems
 ) -> Ring:
-    """The ring a superblock describes, cut to the blocks that are there.
+    """The ring that a superblock describes, limited to the mapped log blocks.
 
     Args:
-        superblock: the journal's.
-        blocks_there: blocks that the log has.
+        superblock: the journal superblock.
+        blocks_there: number of mapped log blocks.
         fast_commits: the file system has the fast_commit feature.
-        problems: told when the two do not fit.
+        problems: collects contradictions between the two.
 
-    Source: kernel fs/jbd2/journal.c, `journal_load_superblock`: the fast-commit area takes the
+    Source: kernel fs/jbd2/journal.c, `journal_load_superblock`: the fast-commit area is the
     last blocks.
     """
     length = superblock.length
@@ -72,27 +72,27 @@ def ring_of(
 
 
 def order_of(sequences: Any, reference: int) -> Any:
-    """Transaction ids (mod 2**32) as monotone int64, equal to the id near the reference.
+    """Tids: transaction ids (mod 2**32) as monotone int64, equal to the id near the reference.
 
     Ids are compared as signed 32-bit differences, as the kernel's `tid_gt` does.
 
     Args:
         sequences: int64 column or integer, 0..2**32-1.
-        reference: s_sequence of the journal superblock.
+        reference: `s_sequence` of the journal superblock.
     """
     return reference + ((sequences - reference + (1 << 31)) % (1 << 32)) - (1 << 31)
 
 
 class LogReader:
-    """Reads log blocks by position; what cannot be read comes as zeros and is told.
+    """Reads log blocks by position; returns zeros for unreadable blocks and reports them.
 
     Args:
         blocks: the file system's blocks.
         log_blocks: int64 array, file system block of each log block.
-        problems: told about unreadable blocks.
+        problems: collects unreadable blocks.
 
     Attributes:
-        unreadable: bool, one a log block: no place to read it from, or reading it has failed.
+        unreadable: bool per log block, True where it is not mapped or a read has failed.
     """
 
     def __init__(self, blocks: BlockReader, log_blocks: Any, problems: Problems) -> None:
@@ -113,7 +113,7 @@ class LogReader:
         return rows
 
     def view(self, positions: Any) -> Any:
-        """As `read`, not to be written to: no copy is made of blocks that lie in one run."""
+        """As `read`, but read-only; blocks of one run are not copied."""
         wanted = self.log_blocks[positions]
         is_run = len(wanted) > 0 and bool((np.diff(wanted) == 1).all())
         if is_run and not self.unreadable[positions].any():
@@ -123,7 +123,7 @@ class LogReader:
         return self.read(positions)
 
     def _read(self, positions: Any) -> Any:
-        """As `read`, halving what fails until only the unreadable blocks are left out."""
+        """As `read`; halves a failed read until only the unreadable blocks remain as zeros."""
         try:
             return self.blocks.read_many(self.log_blocks[positions])
         except AccessError as error:
@@ -135,7 +135,7 @@ class LogReader:
         return np.concatenate([self._read(positions[:middle]), self._read(positions[middle:])])
 
     def stream(self, positions: Any) -> Iterator[tuple[Any, Any]]:
-        """(positions, rows) chunk by chunk; the rows are not to be written to."""
+        """(positions, rows) chunk by chunk; the rows are read-only."""
         for start in range(0, len(positions), self.chunk):
             piece = positions[start : start + self.chunk]
             yield piece, self.view(piece)

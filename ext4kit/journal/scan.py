@@ -1,6 +1,6 @@
 """One pass over every block of the ring: headers, tags and revokes of every lap.
 
-What is found is kept in columns; nothing depends on where the superblock says the log starts.
+The results are columns. They do not depend on the start of the log in the superblock.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ext4kit.parsers.journal import (
 from ext4kit.problems import Problems
 from ext4kit.units import widen
 
-TAGS_PER_BLOCK = 8  # tags kept at most, a block of the ring: surviving laps claim it 1-2 times
+TAGS_PER_BLOCK = 8  # tags kept at most per block of the ring: surviving laps name it 1-2 times
 REVOKES_PER_BLOCK = 32
 LIMIT_FLOOR = 1 << 20
 COMMIT_BYTES = 64  # the commit header with its padding
@@ -43,19 +43,20 @@ HEADER_KINDS = (BlockType.DESCRIPTOR, BlockType.COMMIT, BlockType.REVOKE)
 
 @dataclass(frozen=True, slots=True)
 class Headers(Table):
-    """Every block of the ring that carries the magic, by position.
+    """Every block of the ring that has the magic, by position.
 
     Attributes:
         position: int64, log block.
         kind: int64, BlockType (or a number that is none).
-        order: int64, the transaction's place in time.
-        checksum_ok: bool, False when the block's own checksum (v2, v3) fails.
-        is_partial: bool, a commit block whose checksum fits only with zeros behind its fields.
-        commit_seconds: uint64, commit blocks only.
-        commit_nanoseconds: int64, commit blocks only.
+        order: int64, tid.
+        checksum_ok: bool, False where the block's own checksum (v2, v3) fails.
+        is_partial: bool, True where a commit block's checksum matches only with zeros behind its
+            fields.
+        commit_seconds: uint64, s since 1970, commit blocks only.
+        commit_nanoseconds: int64, ns of that second, commit blocks only.
         commit_checksum: int64 (n, 3), commit blocks only: checksum v1 type, size, value.
-        tags: int64, tags in a descriptor block.
-        overflow: bool, a revoke block whose count runs past its end.
+        tags: int64, number of tags in a descriptor block.
+        overflow: bool, True where the count of a revoke block exceeds the block.
     """
 
     position: Int64s
@@ -75,16 +76,16 @@ class Tags(Table):
     """Every copy that a descriptor block of the log names, in order of log position.
 
     Attributes:
-        block: int64, file system block it belongs to.
-        order: int64, the transaction's place in time.
+        block: int64, home block.
+        order: int64, tid.
         position: int64, log block of the copy.
         descriptor: int64, log block of the descriptor that names it.
-        ordinal: int64, place of the tag in its descriptor.
-        checksum: int64, as stored; 0 where the format has none.
-        escaped: bool, the copy's first four bytes are the magic, stored as zeros.
-        matches: bool, it was read and the stored checksum fits, where the format has one.
-        valid: bool, the copy is still there and is this one.
-        committed: bool, the transaction's commit block is there and good.
+        ordinal: int64, index of the tag in its descriptor.
+        checksum: int64, stored checksum; 0 where the format has none.
+        escaped: bool, True where the copy's first four bytes are the magic, stored as zeros.
+        matches: bool, True where the copy was read and its stored checksum, if any, matches.
+        valid: bool, True where the log block still holds this copy.
+        committed: bool, True where the transaction has a good commit block.
     """
 
     block: Int64s
@@ -105,9 +106,9 @@ class Revokes(Table):
 
     Attributes:
         block: int64, file system block.
-        order: int64, the revoking transaction's place in time.
+        order: int64, tid of the revoking transaction.
         position: int64, log block of the revoke block.
-        checksum_ok: bool, False when the revoke block's checksum fails.
+        checksum_ok: bool, False where the revoke block's checksum fails.
     """
 
     block: Int64s
@@ -118,7 +119,7 @@ class Revokes(Table):
 
 @dataclass(slots=True)
 class _Collected:
-    """What a pass has found so far, with the limits that a hostile log runs into."""
+    """The results of a pass so far, with limits against a hostile log."""
 
     tags_left: int
     revokes_left: int
@@ -147,7 +148,7 @@ class Tables:
 
     Attributes:
         headers: every block with the magic.
-        tags: every copy named.
+        tags: every copy that a descriptor names.
         revokes: every revoke record.
         without_magic: int64, log blocks without the magic that have the type of a header.
     """
@@ -209,7 +210,7 @@ def _read_chunk(
 
 
 def _own_checksums(rows: Any, kind: Any, superblock: JournalSuperblock) -> tuple[Any, Any]:
-    """(the checksum of each metadata block fits (v2, v3), it does so for the fields alone)."""
+    """(True where a block's own checksum (v2, v3) matches, True where only for its fields)."""
     good, is_partial = np.ones(len(rows), bool), np.zeros(len(rows), bool)
     if not superblock.features.has_block_checksums:
         return good, is_partial
@@ -227,9 +228,9 @@ def _own_checksums(rows: Any, kind: Any, superblock: JournalSuperblock) -> tuple
 
 
 def _headers_fit(commits: Any, superblock: JournalSuperblock) -> Any:
-    """Whether commit blocks fit their checksum when zeros stand behind their fields.
+    """True where a commit block matches its checksum with zeros behind its fields.
 
-    A disk may have written the first sector alone; that commit counts. Source: kernel
+    A disk may have written only the first sector; that commit counts. Source: kernel
     fs/jbd2/recovery.c, `jbd2_commit_block_csum_verify_partial`.
     """
     heads = commits.copy()
@@ -241,7 +242,7 @@ def _headers_fit(commits: Any, superblock: JournalSuperblock) -> Any:
 def _read_descriptors(
     positions: Any, rows: Any, kind: Any, order: Any, superblock: JournalSuperblock, ring: Ring
 ) -> tuple[Tags, Any]:
-    """The tags of a chunk (not judged yet) and the number of tags a header."""
+    """(tags of a chunk, not validated yet; number of tags per header)."""
     index = np.flatnonzero(kind == BlockType.DESCRIPTOR)
     older = (superblock.start == 0) | (order[index] < superblock.sequence)  # not to be replayed
     tags = read_tags(rows[index], superblock.features, older)
@@ -264,7 +265,7 @@ def _read_descriptors(
 def _read_revoke_blocks(
     positions: Any, rows: Any, kind: Any, order: Any, good: Any, superblock: JournalSuperblock
 ) -> tuple[Revokes, Any]:
-    """The revoke records of a chunk and, a header, whether its count overflows."""
+    """(revoke records of a chunk, True where the count of a header overflows)."""
     index = np.flatnonzero(kind == BlockType.REVOKE)
     records = read_revokes(rows[index], superblock.features)
     header = index[records.row]
@@ -278,8 +279,8 @@ def _validated(
 ) -> Tags:
     """The tags with `matches`, `valid` and `committed` filled in.
 
-    A position belongs to the newest transaction that claims it and whose copy fits. A block
-    with the magic is metadata of the log: copies never start so, they are escaped.
+    A position belongs to the newest transaction that names it and whose copy matches. A block
+    with the magic is metadata of the log; a copy never starts with it, because it is escaped.
     """
     matches = _matches(tags, ring, reader, superblock)
     trusted = headers.position[headers.checksum_ok]
@@ -293,7 +294,7 @@ def _validated(
 
 
 def _matches(tags: Tags, ring: Ring, reader: LogReader, superblock: JournalSuperblock) -> Any:
-    """Whether the block at each tag's position was read and has the checksum of the tag."""
+    """True where the block at the tag's position was read and has the checksum of the tag."""
     matches = ~reader.unreadable[tags.position]
     if not superblock.features.has_block_checksums:
         return matches
@@ -309,7 +310,7 @@ def _matches(tags: Tags, ring: Ring, reader: LogReader, superblock: JournalSuper
 
 
 def _chunk_matches(tags: Tags, span: Any, reader: LogReader, superblock: JournalSuperblock) -> Any:
-    """As `_matches`, for tags whose positions lie in a span of the log."""
+    """As `_matches`, for tags with positions in a part of the log."""
     orders, which = np.unique(tags.order, return_inverse=True)
     seeds = copy_seeds(superblock.seed, orders % (1 << 32))[which]
     rows = map(reader.view(span).__getitem__, (tags.position - span[0]).tolist())
@@ -317,7 +318,7 @@ def _chunk_matches(tags: Tags, span: Any, reader: LogReader, superblock: Journal
 
 
 def _newest_tags(tags: Tags, candidates: Any) -> Any:
-    """True for the one tag a position that is the newest candidate."""
+    """True for the newest candidate of each position."""
     index = np.flatnonzero(candidates)
     index = index[np.lexsort((tags.order[index], tags.position[index]))]
     valid = np.zeros(len(tags), bool)
@@ -326,10 +327,10 @@ def _newest_tags(tags: Tags, candidates: Any) -> Any:
 
 
 def _before_first_overwritten(tags: Tags, valid: Any) -> Any:
-    """False from a descriptor's first lost copy on.
+    """False from the first lost copy of a descriptor on.
 
-    Without checksums a lost copy shows that a later lap came through behind the descriptor
-    (round the end of the ring); how far it went is not known any more.
+    Without checksums a lost copy shows that a later lap wrote behind the descriptor (past the
+    end of the ring). How many copies it overwrote is not known.
     """
     descriptors, row = np.unique(tags.descriptor, return_inverse=True)
     first_lost = np.full(len(descriptors), np.iinfo(np.int64).max)
@@ -338,6 +339,6 @@ def _before_first_overwritten(tags: Tags, valid: Any) -> Any:
 
 
 def committed_tids(headers: Headers) -> Any:
-    """Orders of the transactions that have a good commit block."""
+    """Tids of the transactions that have a good commit block."""
     commit = (headers.kind == BlockType.COMMIT) & headers.checksum_ok
     return np.unique(headers.order[commit])

@@ -1,4 +1,4 @@
-"""The transactions of a log as columns: what is left of each, and how far it got."""
+"""The transactions of a log as columns: the surviving blocks of each, and its state."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ UNKNOWN = -1  # in columns whose value can be missing
 
 
 class TransactionState(StrEnum):
-    """How far a transaction got."""
+    """The state of a transaction."""
 
-    TO_REPLAY = "to replay"  # committed, and a recovery would apply it
-    CHECKPOINTED = "checkpointed"  # committed since the log last came round, written in place
-    STALE = "stale"  # committed in an earlier lap; newer ones are about to overwrite it
+    TO_REPLAY = "to replay"  # committed, and a recovery would replay it
+    CHECKPOINTED = "checkpointed"  # committed in the present lap, written to its home blocks
+    STALE = "stale"  # committed in an earlier lap; newer ones overwrite it next
     TORN = "torn"  # its commit block is missing or bad, or a block before it is bad
-    UNCOMMITTED = "uncommitted"  # the newest one, cut off before its commit block
+    UNCOMMITTED = "uncommitted"  # the newest one, interrupted before its commit block
 
 
 _STATES = tuple(TransactionState)
@@ -39,20 +39,20 @@ class Transaction:
     """One transaction of which the log still holds a descriptor, revoke or commit block.
 
     Attributes:
-        id: its sequence number as stored, 32 bits.
-        order: its place in time; equal to `id` unless ids wrapped round.
+        id: stored tid, 32 bits.
+        order: tid; equal to `id` unless ids wrapped.
         start: log block of its first surviving metadata block.
         commit_index: log block of its commit block, None when there is none.
         commit_time_ns: nanoseconds since 1970, from the commit block.
-        blocks: copies that its surviving descriptors name.
-        committed: it has a commit block that is not known to be bad.
-        checksum_ok: whether its metadata blocks' checksums fit; None when the format has none
-            or the transaction is no longer whole (checksum v1).
-        to_replay: a recovery would apply it.
-        descriptors: surviving descriptor blocks.
-        revoke_blocks: surviving revoke blocks.
-        revokes: records in them.
-        state: how far it got.
+        blocks: number of copies that its surviving descriptors name.
+        committed: whether it has a commit block that is not known to be bad.
+        checksum_ok: whether its metadata blocks' checksums match; None when the format has none
+            or the transaction is no longer complete (checksum v1).
+        to_replay: whether a recovery would replay it.
+        descriptors: number of surviving descriptor blocks.
+        revoke_blocks: number of surviving revoke blocks.
+        revokes: number of records in them.
+        state: its state.
     """
 
     id: TransactionId
@@ -72,21 +72,21 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class Transactions(Sequence[Transaction]):
-    """All transactions of a log, oldest first; a row is made when it is asked for.
+    """All transactions of a log, oldest first; each `Transaction` is built on access.
 
     Attributes:
-        order: int64, ascending.
+        order: int64, tids, ascending.
         start: int64, log block of the first surviving metadata block.
         commit: int64, log block of the commit block, -1 without one.
-        commit_time_ns: int64, -1 when not known.
-        blocks: int64, copies named.
-        descriptors: int64, descriptor blocks.
-        revoke_blocks: int64, revoke blocks.
-        revokes: int64, revoke records.
-        committed: bool, has a commit block not known to be bad.
-        checksum: int64, 1: all fit, 0: one does not, -1: none to check.
-        to_replay: bool, a recovery would apply it.
-        state: int64, place in `TransactionState`.
+        commit_time_ns: int64, ns since 1970, -1 when not known.
+        blocks: int64, number of copies that descriptors name.
+        descriptors: int64, number of descriptor blocks.
+        revoke_blocks: int64, number of revoke blocks.
+        revokes: int64, number of revoke records.
+        committed: bool, True where a commit block exists that is not known to be bad.
+        checksum: int64, 1: all match, 0: one does not, -1: none to check.
+        to_replay: bool, True where a recovery would replay it.
+        state: int64, index into `TransactionState`.
     """
 
     order: Any
@@ -118,7 +118,7 @@ class Transactions(Sequence[Transaction]):
         return self._row(row)
 
     def row_of(self, orders: Any) -> Any:
-        """Row of each order (int64), -1 where the log has no such transaction."""
+        """Row of each tid (int64), -1 where the log has no such transaction."""
         return SortedIndex(self.order).rows(orders)
 
     def _row(self, row: int) -> Transaction:
@@ -152,7 +152,7 @@ def collect_transactions(log: Log) -> Transactions:
     group = np.repeat(np.arange(len(edges)), np.diff(edges, append=len(rows)))
     commit = np.full(len(edges), UNKNOWN)
     is_commit = kind == BlockType.COMMIT
-    commit[group[is_commit]] = rows[is_commit]  # the last of each in log order stays
+    commit[group[is_commit]] = rows[is_commit]  # the last one in log order counts
     checksum = _checksums(log, rows, edges, commit)
     order = headers.order[rows[edges]]
     committed = (commit != UNKNOWN) & headers.checksum_ok[commit]
@@ -185,9 +185,9 @@ def collect_transactions(log: Log) -> Transactions:
 
 
 def _grouped(order: Any, position: Any, size: int) -> tuple[Any, Any]:
-    """(header rows by transaction and in log order within it, first place of each).
+    """(header rows by transaction and in log order within it, first index of each).
 
-    A transaction starts behind the widest gap that its blocks leave in the ring.
+    A transaction starts behind the widest gap between its blocks in the ring.
     """
     rows = np.lexsort((position, order))
     edges = np.unique(order[rows], return_index=True)[1]
@@ -205,14 +205,14 @@ def _grouped(order: Any, position: Any, size: int) -> tuple[Any, Any]:
 
 
 def _commit_times(headers: Any, commit: Any) -> Any:
-    """Nanoseconds since 1970; -1 for a time that 63 bits of them cannot hold."""
+    """Commit times in ns since 1970; -1 for a time that does not fit into 63 bits."""
     seconds, fraction = headers.commit_seconds[commit], headers.commit_nanoseconds[commit]
     known = (commit != UNKNOWN) & (seconds < (1 << 63) // NANOSECONDS - 4)
     return np.where(known, seconds.astype(np.int64) * NANOSECONDS + fraction, UNKNOWN)
 
 
 def _checksums(log: Log, rows: Any, edges: Any, commit: Any) -> Any:
-    """1, 0 or -1 a transaction: its blocks' checksums fit, do not, are not there."""
+    """Per transaction: 1 if all its checksums match, 0 if one does not, -1 without checksums."""
     headers, version = log.headers, log.features.checksum_version
     if log.features.has_block_checksums:
         return np.logical_and.reduceat(headers.checksum_ok[rows], edges).astype(np.int64)
@@ -234,7 +234,7 @@ def _checksum_v1(log: Log, rows: Any, commit: int) -> int:
 
 
 def _is_complete(log: Log, first: int) -> bool:
-    """Whether the commit block before a transaction's first block is still there."""
+    """Whether the commit block before a transaction's first block is still in the log."""
     headers = log.headers
     before = log.ring.wrap(headers.position[first] - 1)
     place = np.searchsorted(headers.position, before)
@@ -247,16 +247,16 @@ def _is_complete(log: Log, first: int) -> bool:
 
 
 def _without_checksum(log: Log, commit: Any) -> Any:
-    """Transactions whose commit block has no checksum, in a log that has them by now."""
+    """True where a commit block has no checksum, in a log that has checksums now."""
     stamped = log.headers.commit_checksum[commit].any(axis=1)
     return log.features.has_block_checksums & (commit != UNKNOWN) & ~stamped
 
 
 def _transaction_states(log: Log, order: Any, start: Any, sound: Any, to_replay: Any) -> Any:
-    """Place in `TransactionState` of each transaction.
+    """Index into `TransactionState` of each transaction.
 
-    A transaction that starts behind the newest one's place in the log was written before the
-    log last came round to its first block, or before it was last begun anew there.
+    A transaction that starts behind the newest one in the log is from an earlier lap, or from
+    before the kernel last restarted the log at its first block.
     """
     newest = order[sound].max(initial=np.iinfo(np.int64).min)
     head = start[sound][-1] if sound.any() else log.ring.end

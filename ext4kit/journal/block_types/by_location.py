@@ -1,4 +1,4 @@
-"""Blocks that are what they are by where they lie."""
+"""Blocks whose type follows from their location."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def by_place(fs: FileSystem, log: Log, blocks: Any) -> tuple[Any, Any]:
-    """What blocks are by their place alone.
+    """The types of blocks from their location alone.
 
     Args:
         fs: the file system.
@@ -30,8 +30,8 @@ def by_place(fs: FileSystem, log: Log, blocks: Any) -> tuple[Any, Any]:
         blocks: int64 (n,), block numbers.
 
     Returns:
-        (int64 Content (n,), int64 (n,)): beside a bitmap its group, beside an inode table block
-        its first inode, else -1.
+        (int64 BlockRole (n,), int64 (n,)). The second array has the group of a bitmap, the first
+        inode of an inode table block, and -1 elsewhere.
     """
     kind, number = np.zeros(len(blocks), np.int64), np.full(len(blocks), -1)
     superblock = fs.superblock
@@ -57,7 +57,7 @@ def by_place(fs: FileSystem, log: Log, blocks: Any) -> tuple[Any, Any]:
 
 
 def _classify_overhead(fs: FileSystem, blocks: Any, group: Any, wanted: Any, kind: Any) -> None:
-    """Superblocks and group descriptors, of the groups that any of the blocks lies in."""
+    """Superblocks and group descriptors of the groups that contain any of the blocks."""
     superblock = fs.superblock
     if not len(wanted):
         return
@@ -81,7 +81,7 @@ def _classify_overhead(fs: FileSystem, blocks: Any, group: Any, wanted: Any, kin
 
 
 def _found_in(places: Any, blocks: Any) -> Any:
-    """Place of each block in a column, -1 where it is not there."""
+    """Row of each block in a column, -1 where the column does not contain it."""
     order = np.argsort(places, kind="stable")
     return values_at(order, SortedIndex(places[order]).rows(blocks))
 

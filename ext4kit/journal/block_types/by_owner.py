@@ -1,4 +1,4 @@
-"""Blocks that are what they are by whose they were: from inodes in the log and on disk."""
+"""Blocks whose type follows from their owner: from inodes in the log and on disk."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from ext4kit.parsers.inode import InodeTable, parse_inodes
 if TYPE_CHECKING:
     from ext4kit.filesystem import FileSystem
 
-AT_ONCE = 1 << 20  # claims that are looked at together
-TID_ON_DISK = np.iinfo(np.int64).max  # the order of what is on disk: newer than all of the log
+AT_ONCE = 1 << 20  # claims that are processed together
+TID_ON_DISK = np.iinfo(np.int64).max  # tid of the disk: newer than any in the log
 TYPES = ((0x4000, BlockRole.DIRECTORY), (0xA000, BlockRole.SYMLINK), (0x8000, BlockRole.FILE_DATA))
 
 
 @dataclass(slots=True)
 class Owners:
-    """Who had each of some blocks, and from which transaction on.
+    """Owners of blocks, and the transaction from which on each had its block.
 
     Attributes:
-        blocks: int64, the blocks asked about, ascending.
-        claims: int64 (n, 5): place in `blocks`, order, inode number, Content, generation.
+        blocks: int64, the requested blocks, ascending.
+        claims: int64 (n, 5): row in `blocks`, tid, inode number, BlockRole, generation.
     """
 
     blocks: Any
@@ -37,13 +37,13 @@ class Owners:
 
     @property
     def unowned(self) -> Any:
-        """Blocks (int64) without any owner."""
+        """Blocks (int64) without a known owner."""
         mask = np.ones(len(self.blocks), bool)
         mask[self.claims[:, 0]] = False
         return self.blocks[mask]
 
     def add(self, table: InodeTable, order: Any, maps: BlockMaps) -> None:
-        """The maps of inodes as they were after the transactions `order` (int64, one an inode)."""
+        """Add the maps of inodes as of the transactions `order` (int64 tids, one per inode)."""
         runs = maps.runs
         kind = self._kinds(table)
         self._claim(runs.physical, runs.length, runs.owner, kind[runs.owner], table, order)
@@ -78,7 +78,7 @@ class Owners:
             self._keep(np.stack(claims, axis=1))
 
     def _keep(self, claims: Any) -> None:
-        """The first claim of each owner on each block; a number used again is another owner."""
+        """Keep the first claim of each owner on each block; a reused number is another owner."""
         every = np.concatenate([self.claims, claims])
         owner = [0, 2, 3, 4]
         every = every[np.lexsort((every[:, 1], *every[:, owner[::-1]].T))]
@@ -87,9 +87,9 @@ class Owners:
         self.claims = every[fresh]
 
     def of(self, blocks: Any, order: Any) -> tuple[Any, Any]:
-        """(Content, inode number) of blocks as of transactions; (0, -1) where nobody is known.
+        """(BlockRole, inode number) of blocks as of transactions; (0, -1) without a known owner.
 
-        Meant is the last owner who came not later; else the first who came later.
+        The owner is the newest one not later than the transaction, else the first later one.
         """
         claims = self.claims[np.lexsort((self.claims[:, 1], self.claims[:, 0]))]
         if not len(claims):
@@ -107,9 +107,9 @@ class Owners:
 
 
 def find_block_owners(fs: FileSystem, history: BlockHistory, blocks: Any) -> Owners:
-    """Who had some blocks (int64): by the inodes in the log, then by those on disk.
+    """Owners of blocks (int64), from the inodes in the log and then from those on disk.
 
-    The inodes on disk are read only for blocks of which no inode in the log tells.
+    The inodes on disk are read only for blocks that no inode in the log maps.
     """
     owners = Owners(np.unique(blocks))
     for table, order in _journal_inodes(fs, history):
@@ -124,14 +124,14 @@ def find_block_owners(fs: FileSystem, history: BlockHistory, blocks: Any) -> Own
 
 
 def _journal_inodes(fs: FileSystem, history: BlockHistory) -> Iterator[tuple[InodeTable, Any]]:
-    """Every inode state of the log, with the order of the transaction that shows it first."""
+    """Every inode state of the log, with the tid of the first transaction that has it."""
     for piece in inode_version_batches(fs, history):
         if len(piece):
             yield parse_inodes(piece.rows, piece.number, fs.superblock), piece.order
 
 
 def _fetch_as_of(as_of: CopiesAsOf, order: Any) -> Any:
-    """Reads tree blocks as they were when their owner was."""
+    """A function that reads tree blocks as of the transaction of their owner."""
 
     def fetch(blocks: Any, owners: Any) -> tuple[Any, Any]:
         try:

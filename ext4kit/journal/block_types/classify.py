@@ -1,4 +1,4 @@
-"""What each transaction touched: every logged block put into words."""
+"""The types of the blocks that each transaction wrote."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ EXTENT_MAGIC = b"\x0a\xf3"
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """What the copies of a log are, a row a tag of `log.tags`.
+    """Types of the copies in a log, one row per tag of `log.tags`.
 
     Attributes:
-        order: int64, the transaction.
-        block: int64, the block that the copy belongs to.
-        kind: int64, Content.
-        number: int64: of a bitmap its group, of an inode table block its first inode, of a
-            block with an owner its inode; -1 where there is none or it is not known.
-        rows: int64, rows of the others by (order, kind, number).
+        order: int64, tid of the transaction.
+        block: int64, home block of the copy.
+        kind: int64, BlockRole.
+        number: int64: group of a bitmap, first inode of an inode table block, inode of a block
+            with an owner; -1 where there is none or it is not known.
+        rows: int64, rows of the other columns by (order, kind, number).
     """
 
     order: Any
@@ -68,7 +68,7 @@ def classify_copies(fs: FileSystem, log: Log) -> Touched:
 
 
 def _mark_special_files(fs: FileSystem, kind: Any, number: Any) -> None:
-    """Files that are the file system's own."""
+    """Mark the blocks of the file system's own files."""
     superblock = fs.superblock
     data = kind == BlockRole.FILE_DATA
     if Compat.ORPHAN_FILE in superblock.features:
@@ -82,7 +82,7 @@ def _mark_special_files(fs: FileSystem, kind: Any, number: Any) -> None:
 
 
 def _classify_by_content(log: Log, kind: Any) -> None:
-    """What nobody is known to have had: by what the copies themselves show."""
+    """Classify the copies of blocks without a known owner by their content."""
     unknown = np.flatnonzero((kind == BlockRole.UNKNOWN) & log.tags.valid)
     for start in range(0, len(unknown), log.reader.chunk):
         index = unknown[start : start + log.reader.chunk]
@@ -99,7 +99,7 @@ def _starts_with(rows: Any, magic: bytes) -> Any:
 
 
 def _is_directory(rows: Any) -> Any:
-    """The tail of a directory block with checksums, or the entry `.` at the start."""
+    """True where a block has the tail of a directory block, or starts with the entry `.`."""
     tail = np.frombuffer(b"\x00\x00\x00\x00\x0c\x00\x00\xde", np.uint8)
     dot = np.frombuffer(b"\x0c\x00\x01", np.uint8)
     starts = (rows[:, 4:7] == dot).all(axis=1) & (rows[:, 8] == ord("."))

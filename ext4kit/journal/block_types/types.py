@@ -1,4 +1,4 @@
-"""What a logged block can be, in words."""
+"""The types of logged blocks, and their names."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class BlockRole(IntEnum):
-    """What a block of the file system holds."""
+    """The type of a block of the file system."""
 
     UNKNOWN = 0
     SUPERBLOCK = 1

@@ -1,1 +1,1 @@
-"""Fast commits: reading them from the log's last blocks, checking and applying them in memory."""
+"""Fast commits: read from the last blocks of the log, checked, and replayed in memory."""

@@ -1,7 +1,7 @@
-"""Space: blocks and inodes given out and taken back, told by bitmaps, groups and superblock.
+"""Allocation of blocks and inodes, written to bitmaps, group descriptors and superblock.
 
-Nothing is written before the end: then every cluster that a changed inode had is free, and
-every one that it has now is in use, whatever happened in between.
+Writes happen only at the end. Every cluster that a changed inode had before is then free, and
+every cluster that it has now is in use, whatever happened in between.
 Source: kernel fs/ext4/fast_commit.c, `ext4_fc_set_bitmaps_and_counters`; fs/ext4/mballoc.c,
 `ext4_mb_mark_context`; fs/ext4/ialloc.c, `ext4_mark_inode_used`.
 """
@@ -34,12 +34,12 @@ Spans = list[tuple[Any, Any]]  # (first blocks, lengths), int64 columns
 
 
 class BlockAllocator:
-    """What is free, what was taken and what came back.
+    """Blocks and inodes that are free, allocated and freed.
 
     Args:
         fs: the file system before the fast commits.
-        draft: takes the changes.
-        reserved: (first blocks, lengths) that fast commits name: never given out.
+        draft: receives the changes.
+        reserved: (first blocks, lengths) that fast commits name; never allocated.
     """
 
     def __init__(self, fs: FileSystem, draft: BlockOverlay, reserved: tuple[Any, Any]) -> None:
@@ -60,22 +60,22 @@ class BlockAllocator:
     # -- blocks ---------------------------------------------------------------------------
 
     def note_freed(self, first: Any, length: Any) -> None:
-        """These blocks (int64 columns) belonged to an inode that is changed."""
+        """Record blocks (int64 columns) that belonged to an inode before its change."""
         self._freed.append((first, length))
 
     def note_used(self, first: Any, length: Any) -> None:
-        """These blocks (int64 columns) belong to an inode after the change."""
+        """Record blocks (int64 columns) that belong to an inode after its change."""
         self._taken.append((first, length))
 
     def keep(self, block: int) -> None:
-        """This block is in use after the change; other inodes may have it as well."""
+        """Record a block that is in use after the change and that inodes may share."""
         self._kept.append((np.array([block]), np.ones(1, np.int64)))
 
     def allocate(self, group: int) -> int:
-        """The first block of a free cluster, in `group` if it can be.
+        """Allocate a free cluster, in `group` if possible, and return its first block.
 
         Raises:
-            CorruptError: there is none left.
+            CorruptError: no cluster is free.
         """
         with_room = np.flatnonzero(self._fs.groups.free_blocks_count > 0)
         order = np.concatenate([with_room[with_room >= group], with_room[with_room < group]])
@@ -88,7 +88,7 @@ class BlockAllocator:
         raise CorruptError("block bitmaps", None, "no free block is left")
 
     def _unavailable(self, group: int) -> Any:
-        """The group's clusters that cannot be given out: in use, or named by a fast commit."""
+        """True for each cluster of a group that is in use or named by a fast commit."""
         if group not in self._busy:
             bits = self._fs.bitmaps.block_bitmap(group).copy()
             bits[self._clusters_in(group) :] = 1
@@ -100,7 +100,7 @@ class BlockAllocator:
         return self._busy[group]
 
     def _clusters_in(self, group: int) -> int:
-        """Clusters of a group; the last one can be short."""
+        """Number of clusters of a group; the last group can be short."""
         superblock = self._fs.superblock
         left = superblock.blocks_count - superblock.first_data_block
         return min(-(-left // self._ratio) - group * self._per_group, self._per_group)
@@ -110,14 +110,14 @@ class BlockAllocator:
         return base + (group * self._per_group + cluster) * self._ratio
 
     def _clusters(self, spans: Spans) -> tuple[Any, Any]:
-        """(first cluster, one behind the last) of spans of blocks, counted over all groups."""
+        """(first cluster, one behind the last) of block runs, numbered over all groups."""
         first = np.concatenate([_NONE, *(span[0] for span in spans)])
         length = np.concatenate([_NONE, *(span[1] for span in spans)])
         start = first - self._fs.superblock.first_data_block
         return start // self._ratio, -(-(start + length) // self._ratio)
 
     def count_clusters(self, first: Any, length: Any) -> int:
-        """How many clusters some blocks lie in."""
+        """Number of clusters that contain the blocks."""
         start, end = self._clusters([(first, length)])
         order = np.argsort(start)
         start, end = start[order], end[order]
@@ -125,7 +125,7 @@ class BlockAllocator:
         return int(np.maximum(end - np.maximum(start, seen), 0).sum())
 
     def _by_group(self, spans: Spans) -> dict[int, tuple[Any, Any]]:
-        """Per group: (first, one behind the last) cluster of each span, counted in the group."""
+        """Per group: (first, one behind the last) cluster of each run, numbered in the group."""
         start, end = self._clusters(spans)
         row, step = expand((end - 1) // self._per_group - start // self._per_group + 1)
         group = start[row] // self._per_group + step
@@ -138,7 +138,7 @@ class BlockAllocator:
         return {int(group[part[0]]): (first[part], last[part]) for part in parts}
 
     def _clusters_of_runs(self, spans: tuple[Any, Any] | None) -> Any:
-        """Per cluster of a group (bool): in one of the spans."""
+        """True for each cluster of a group that is in one of the runs."""
         delta = np.zeros(self._per_group + 1, np.int64)
         if spans is not None:
             np.add.at(delta, spans[0], 1)
@@ -148,7 +148,7 @@ class BlockAllocator:
     # -- inodes ---------------------------------------------------------------------------
 
     def note_inode(self, number: int, used: bool, directory: bool) -> None:
-        """What an inode is after the change: in use or not, a directory or not."""
+        """Record whether an inode is in use, and whether it is a directory, after its change."""
         self._inodes[number] = (used, directory)
 
     # -- the end --------------------------------------------------------------------------
@@ -157,7 +157,7 @@ class BlockAllocator:
         """Write bitmaps, descriptors and the superblock's counts.
 
         Returns:
-            Clusters that a changed inode takes although another one has them.
+            Number of clusters that a changed inode uses although another inode has them.
         """
         parts = [self._by_group(spans) for spans in (self._freed, self._taken, self._kept)]
         clashes = 0
@@ -191,13 +191,13 @@ class BlockAllocator:
         descriptor.write_checksum()
         return clashes
 
-    def _write_bits(self, block: int, bits: Any, there: int, anew: bool) -> Any:
-        """Write a bitmap; one that was never written gets ones behind its last bit."""
-        row = self._draft.zeroed(block) if anew else self._draft.writable(block)
+    def _write_bits(self, block: int, bits: Any, bit_count: int, uninitialised: bool) -> Any:
+        """Write a bitmap; one that was never written gets set bits behind its last bit."""
+        row = self._draft.zeroed(block) if uninitialised else self._draft.writable(block)
         whole = np.unpackbits(row, bitorder="little")
         whole[: len(bits)] = bits
-        if anew:
-            whole[there:] = 1
+        if uninitialised:
+            whole[bit_count:] = 1
         row[:] = np.packbits(whole, bitorder="little")
         return row
 
@@ -218,8 +218,8 @@ class BlockAllocator:
         numbers = np.array(sorted(self._inodes), np.int64)
         groups, slots = group_and_slot(self._fs.superblock, numbers)
         for group in np.unique(groups).tolist():
-            here = groups == group
-            self._finish_inode_group(group, numbers[here], slots[here])
+            in_group = groups == group
+            self._finish_inode_group(group, numbers[in_group], slots[in_group])
 
     def _finish_inode_group(self, group: int, numbers: Any, slots: Any) -> None:
         fs = self._fs
@@ -248,7 +248,7 @@ class BlockAllocator:
         descriptor.write_checksum()
 
     def _lower_itable_unused(self, descriptor: _GroupDescriptor, group: int, used: int) -> None:
-        """The inode table counts as written up to the last inode in use; new slots are zeros."""
+        """Lower `bg_itable_unused` to the slots behind the last inode in use; zero new slots."""
         superblock = self._fs.superblock
         if not (superblock.has_metadata_checksums or RoCompat.UNINIT_BG in superblock.features):
             return
@@ -288,7 +288,7 @@ class BlockAllocator:
 
 
 def writable_inode(fs: FileSystem, draft: BlockOverlay, number: int) -> Any:
-    """An inode's bytes in its table block, to be changed in place."""
+    """The bytes of an inode in its table block, to be changed in place."""
     superblock = fs.superblock
     group, slot = group_and_slot(superblock, number)
     block, at = divmod(slot * superblock.inode_size, superblock.block_size)
@@ -297,7 +297,7 @@ def writable_inode(fs: FileSystem, draft: BlockOverlay, number: int) -> Any:
 
 
 class _GroupDescriptor:
-    """One group descriptor that is changed in place; fields are named without _lo and _hi."""
+    """One group descriptor, changed in place; fields are named without `_lo` and `_hi`."""
 
     def __init__(self, fs: FileSystem, group: int, row: Any) -> None:
         self._superblock = fs.superblock

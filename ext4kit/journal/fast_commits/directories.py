@@ -1,4 +1,4 @@
-"""Directories while fast commits change them: in blocks, with a hash index, or in the inode.
+"""Directories that fast commits change: in blocks, with a hash index, or in the inode.
 
 Source: kernel fs/ext4/namei.c, `ext4_add_entry`, `ext4_init_new_dir`; fs/ext4/inline.c,
 `ext4_convert_inline_data_nolock`.
@@ -36,23 +36,23 @@ from ext4kit.parsers.htree import UNSIGNED_STEP, dirhash
 from ext4kit.parsers.inode import InodeFlags
 
 UNSIGNED_HASH = 0x2  # s_flags
-SIPHASH = 6  # the highest one that is known
-INLINE_ENTRIES = I_BLOCK + 4  # the parent's number stands in front of them
+SIPHASH = 6  # the highest known hash version
+INLINE_ENTRIES = I_BLOCK + 4  # the parent's number precedes them
 INLINE_END = I_BLOCK + 60
 DIRECTORY = 2
 BLOCKS_AT_ONCE = 4096
-MOST_BLOCKS = 1 << 22  # of a directory: no more than a believable one has
+MOST_BLOCKS = 1 << 22  # of a directory: limit of a plausible one
 
 
 class DirectoryEditor:
-    """One directory.
+    """One directory that fast commits change.
 
     Args:
         subjects: all inodes.
-        subject: the directory's.
+        subject: the inode of the directory.
 
     Raises:
-        CorruptError: it is no directory, or its map is damaged.
+        CorruptError: the inode is not a directory, or its map is damaged.
     """
 
     def __init__(self, subjects: InodeEditors, subject: InodeEditor) -> None:
@@ -72,7 +72,7 @@ class DirectoryEditor:
 
     @property
     def blocks(self) -> list[int]:
-        """The block of each file block."""
+        """File system block of each file block."""
         if self._blocks is None:
             count = -(-self.subject.size // self._size)
             if count > MOST_BLOCKS:
@@ -123,7 +123,7 @@ class DirectoryEditor:
         return by_hash and bool(self.subject.flags & InodeFlags.INDEX)
 
     def find(self, name: bytes) -> int:
-        """The inode number that a name leads to, 0 without such a name.
+        """Inode number of a name, 0 without such a name.
 
         Raises:
             CorruptError: the directory is damaged.
@@ -149,7 +149,7 @@ class DirectoryEditor:
         return [] if number is None else [(number, self._leaf(number))]
 
     def _linear_names(self) -> dict[bytes, int]:
-        """The file block of each name of a directory without index; its blocks' room as well."""
+        """File block of each name of a directory without index; records the room in each block."""
         if self._names is None:
             self._names, rooms = {}, []
             blocks = np.array(self.blocks, np.int64)
@@ -160,7 +160,7 @@ class DirectoryEditor:
         return self._names
 
     def _read_names(self, rows: Any, first: int) -> Any:
-        """Learn the names in some blocks; an upper bound of the room in each."""
+        """Record the names in some blocks; returns an upper bound of the room in each."""
         assert self._names is not None
         end = entries_end(self._size, self._seed is not None)
         table, broken = parse_entries(rows, self._typed, end=end)
@@ -172,7 +172,7 @@ class DirectoryEditor:
         return end - np.bincount(table.block, used, len(rows)).astype(np.int64)
 
     def remove(self, name: bytes, inode: int) -> bool:
-        """Take a name out if it leads to that inode; False when the name is not there.
+        """Remove a name if its entry has that inode; False if the name does not exist.
 
         Raises:
             CorruptError: the directory is damaged.
@@ -196,7 +196,7 @@ class DirectoryEditor:
         return True
 
     def add(self, entry: NewDirent) -> None:
-        """Put a name in that is not there yet.
+        """Add a name that does not exist yet.
 
         Raises:
             CorruptError: the directory is damaged, or cannot grow.
@@ -256,7 +256,7 @@ class DirectoryEditor:
             index.add(steps, value, number)
 
     def _split_leaf(self, index: HtreeEditor, leaf: int) -> tuple[int, int]:
-        """(new file block, its hash in the index): the upper half of a leaf's names moves."""
+        """Move the upper half of a leaf's names; (new file block, its hash in the index)."""
         slots = self._leaf(leaf).entries()
         hashed = sorted((self._hash(index, slot.name), at) for at, slot in enumerate(slots))
         sizes = np.cumsum([slots[at].used for _, at in hashed])
@@ -276,10 +276,10 @@ class DirectoryEditor:
     # -- new and inline directories -------------------------------------------------------
 
     def init_first_block(self, parent: int) -> None:
-        """Give a new directory its first block with `.` and `..`, unless it has content.
+        """Write the first block of a new directory with `.` and `..`, unless it has content.
 
         Raises:
-            CorruptError: no block is left.
+            CorruptError: no block is free.
         """
         if self.subject.is_inline or len(self.subject.extents or ()):
             return
@@ -293,14 +293,14 @@ class DirectoryEditor:
         self._write_tail(number)
 
     def _inline_parts(self) -> list[DirentArea]:
-        """The stretches of the inode that hold entries: in i_block, then in an attribute."""
+        """The areas of the inode that hold entries: `i_block`, then an attribute."""
         raw = self.subject.raw
         parts = [DirentArea(raw, INLINE_ENTRIES, INLINE_END, self._size, self._typed)]
         tail = self._inline_tail(self.subject.size - (INLINE_END - I_BLOCK))
         return [*parts, DirentArea(raw, *tail, self._size, self._typed)] if tail else parts
 
     def _inline_tail(self, size: int) -> tuple[int, int] | None:
-        """(start, end) of the attribute with the rest of the entries, in the inode's bytes."""
+        """(start, end) of the attribute with the remaining entries, in the inode's bytes."""
         raw, extra = bytes(self.subject.raw), self.subject.extra_isize
         if size <= 0 or not xattr.has_body(raw, extra):
             return None
@@ -313,7 +313,7 @@ class DirectoryEditor:
         return None
 
     def _convert_inline(self) -> None:
-        """Move a directory out of its inode into a block of its own."""
+        """Move the entries of a directory from its inode into a separate block."""
         subject = self.subject
         parent = int.from_bytes(subject.raw[I_BLOCK:INLINE_ENTRIES], "little")
         slots = [slot for part in self._inline_parts() for slot in part.entries()]

@@ -1,4 +1,4 @@
-"""Directory entries in one stretch of bytes: found, put in and taken out.
+"""Directory entries in one area of bytes: search, insertion and removal.
 
 Source: kernel fs/ext4/namei.c, `ext4_find_dest_de`, `ext4_insert_dentry`,
 `ext4_generic_delete_entry`.
@@ -20,7 +20,7 @@ ALIGNMENT = 4
 
 @dataclass(frozen=True, slots=True)
 class DirentRecord:
-    """One record of a directory; `inode` is 0 when it is not in use."""
+    """One record of a directory; `inode` is 0 if the record is not in use."""
 
     offset: int
     inode: int
@@ -36,7 +36,7 @@ class DirentRecord:
 
 @dataclass(frozen=True, slots=True)
 class NewDirent:
-    """What is to be put into a directory."""
+    """An entry to add to a directory."""
 
     name: bytes
     inode: int
@@ -44,20 +44,20 @@ class NewDirent:
 
 
 def dirent_size(name_length: int) -> int:
-    """Bytes that an entry with a name of that length takes."""
+    """Bytes that an entry with a name of that length needs."""
     return -(-(DIRENT.size + name_length) // ALIGNMENT) * ALIGNMENT
 
 
 @dataclass(slots=True)
 class DirentArea:
-    """Bytes that directory entries rewrite: a leaf block up to its tail, or a part of an inode.
+    """An area with directory entries: a leaf block up to its tail, or a part of an inode.
 
     Attributes:
         data: bytearray or uint8 array, changed in place.
-        start: where the first entry lies.
-        end: where entries end.
-        block_size: decides how long records are stored.
-        typed: entries say the type of what they name.
+        start: offset of the first entry in bytes.
+        end: offset of the end of the entries in bytes.
+        block_size: bytes; determines the encoding of record lengths.
+        typed: entries hold the file type.
     """
 
     data: Any
@@ -70,7 +70,7 @@ class DirentArea:
         """Every record in order.
 
         Raises:
-            CorruptError: where a record does not fit.
+            CorruptError: a record does not fit into the area.
         """
         view, at = memoryview(self.data), self.start
         while at + DIRENT.size <= self.end:
@@ -89,7 +89,7 @@ class DirentArea:
         return [slot for slot in self.records() if slot.inode and slot.name]
 
     def insert(self, entry: NewDirent) -> bool:
-        """Put an entry where there is room; False when there is none."""
+        """Add an entry; False if there is no room."""
         wanted = dirent_size(len(entry.name))
         for slot in self.records():
             if slot.length - slot.used < wanted:
@@ -101,7 +101,7 @@ class DirentArea:
         return False
 
     def remove(self, offset: int) -> None:
-        """Take the entry at `offset` out and clear its bytes."""
+        """Remove the entry at `offset` and clear its bytes."""
         before = None
         for slot in self.records():
             if slot.offset == offset:
@@ -110,7 +110,7 @@ class DirentArea:
             before = slot
 
     def rewrite(self, entries: list[NewDirent]) -> None:
-        """Write these entries alone, packed, the last one up to the end; they have to fit."""
+        """Write only these entries, packed, the last one up to the end; they have to fit."""
         at = self.start
         memoryview(self.data)[self.start : self.end] = bytes(self.end - self.start)
         if not entries:
@@ -144,12 +144,12 @@ class DirentArea:
 
 
 def entries_end(block_size: int, tailed: bool) -> int:
-    """Where the entries of a leaf block end."""
+    """Byte offset of the end of the entries in a leaf block."""
     return block_size - DIRENT_TAIL.size if tailed else block_size
 
 
 def write_tail(block: Any, seed: int | None) -> None:
-    """Give a leaf block its checksum tail; nothing where blocks have none (`seed` None)."""
+    """Write the checksum tail of a leaf block; do nothing without checksums (`seed` None)."""
     if seed is None:
         return
     at = len(block) - DIRENT_TAIL.size

@@ -1,4 +1,4 @@
-"""A file's extents while they change, and the tree that is written for them in the end.
+"""The extents of a file that fast commits change, and the tree that is written for them.
 
 Source: kernel fs/ext4/extents.c for limits (`ext4_ext_space_block`, `EXT_INIT_MAX_LEN`,
 `EXT_UNWRITTEN_MAX_LEN`).
@@ -38,9 +38,9 @@ class ExtentList(Table):
 
     Attributes:
         logical: first file block.
-        length: blocks, of any number.
+        length: blocks, without the limit of the format.
         physical: first block in the file system.
-        unwritten: bool.
+        unwritten: bool, True where the extent is unwritten.
     """
 
     logical: Int64s
@@ -54,31 +54,31 @@ class ExtentList(Table):
         return cls(runs.logical, runs.length, runs.physical, runs.unwritten.astype(bool))
 
     def _cut(self, start: int, end: int) -> ExtentList:
-        """The parts that lie in file blocks `start` to `end` - 1."""
+        """The parts in file blocks `start` to `end` - 1."""
         first = np.maximum(self.logical, start)
         last = np.minimum(self.logical + self.length, end)
         cut = ExtentList(first, last - first, self.physical + first - self.logical, self.unwritten)
         return cut.take(cut.length > 0)
 
     def up_to(self, end: int) -> ExtentList:
-        """The parts in front of file block `end`."""
+        """The parts before file block `end`."""
         return self._cut(0, end)
 
     def without(self, start: int, end: int) -> ExtentList:
-        """The same with nothing in file blocks `start` to `end` - 1."""
+        """The extents without file blocks `start` to `end` - 1."""
         return ExtentList.concat([self._cut(0, start), self._cut(end, MOST_FILE_BLOCKS)])
 
     def with_range(self, logical: int, length: int, physical: int, unwritten: bool) -> ExtentList:
-        """The same with these blocks there, whatever was there before."""
+        """The extents with this range, which replaces what it overlaps."""
         end = logical + length
         new = ExtentList(*(np.array([value]) for value in (logical, length, physical, unwritten)))
         return ExtentList.concat([self._cut(0, logical), new, self._cut(end, MOST_FILE_BLOCKS)])
 
     def block_in_cluster(self, logical: int, ratio: int) -> int:
-        """The block that a file block has to get because its cluster is there, 0 for none."""
+        """The block that a file block must get because its cluster is mapped, 0 for none."""
         start = logical - logical % ratio
-        there = self._cut(start, start + ratio)
-        return int(there.physical[0] + logical - there.logical[0]) if len(there) else 0
+        cluster = self._cut(start, start + ratio)
+        return int(cluster.physical[0] + logical - cluster.logical[0]) if len(cluster) else 0
 
     def blocks(self) -> Any:
         """Every block in order of file block, int64."""
@@ -86,7 +86,7 @@ class ExtentList(Table):
         return self.physical[row] + step
 
     def merged(self) -> ExtentList:
-        """The same with neighbours joined and none longer than the format allows."""
+        """The extents with neighbours merged, and split at the longest length of the format."""
         if not len(self):
             return self
         follows = (
@@ -114,7 +114,7 @@ class ExtentTree:
 
     Attributes:
         root: 60 bytes for i_block.
-        nodes: block -> bytes of it.
+        nodes: block -> its bytes.
     """
 
     root: bytes
@@ -124,13 +124,13 @@ class ExtentTree:
 def build_extent_tree(
     extents: ExtentList, block_size: int, take: Callable[[], int], seed: int | None
 ) -> ExtentTree:
-    """The shortest tree for some extents.
+    """The tree of least depth for some extents.
 
     Args:
         extents: the map.
         block_size: bytes a block.
-        take: gives a block for each tree block that is needed.
-        seed: of the owner's checksums, None where tree blocks have none.
+        take: allocates one tree block and returns its number.
+        seed: checksum seed of the owner, None where tree blocks have no checksums.
     """
     entries = extents.merged()
     table, first, depth = _leaf_table(entries), entries.logical, 0

@@ -1,4 +1,4 @@
-"""Writing single fields of on-disk structures by their declared names."""
+"""Access to single fields of on-disk structures by their declared names."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from ext4kit.parsers.layout import Layout
 
 
 def set_fields(layout: Layout, data: Any, at: int = 0, **values: int) -> None:
-    """Write some little-endian fields of one structure.
+    """Write little-endian fields of one structure.
 
     Args:
         layout: the structure.
         data: bytearray or uint8 array, changed in place.
-        at: where the structure begins.
+        at: byte offset of the structure.
         values: field name -> number; bits that do not fit the field are dropped.
     """
     view = memoryview(data)
@@ -23,7 +23,7 @@ def set_fields(layout: Layout, data: Any, at: int = 0, **values: int) -> None:
 
 
 def get_field(layout: Layout, data: Any, name: str, at: int = 0) -> int:
-    """One little-endian field of a structure that begins at `at`."""
+    """One little-endian field of the structure at byte `at`."""
     place = at + layout.offset_of(name)
     return int.from_bytes(memoryview(data)[place : place + _size(layout, name)], "little")
 

@@ -28,7 +28,7 @@ from ext4kit.parsers.htree import (
 
 @dataclass(frozen=True, slots=True)
 class HtreeStep:
-    """One index block on the way to a leaf: its file block, entries, and the entry taken."""
+    """One index block on the path to a leaf: its file block, entries, and the chosen entry."""
 
     block: int
     entries: IndexEntries
@@ -36,12 +36,12 @@ class HtreeStep:
 
     @property
     def is_full(self) -> bool:
-        """No entry fits any more."""
+        """Whether there is no room for another entry."""
         return self.entries.count >= self.entries.limit
 
     @property
     def child(self) -> int:
-        """File block that the entry leads to."""
+        """File block that the chosen entry refers to."""
         return int(self.entries.blocks[self.slot])
 
 
@@ -50,9 +50,9 @@ class HtreeEditor:
 
     Args:
         edit: file block -> its bytes, to be changed in place.
-        append: a new file block, zeroed.
-        seed: of the directory's checksums, None where blocks have none.
-        most_levels: levels of index nodes that may stand below the root.
+        append: adds a zeroed file block.
+        seed: checksum seed of the directory, None where blocks have no checksums.
+        most_levels: greatest number of levels of index nodes below the root.
     """
 
     def __init__(
@@ -69,11 +69,11 @@ class HtreeEditor:
 
     @property
     def hash_version(self) -> int:
-        """As the root says."""
+        """Hash version from the root."""
         return parse_root(self._edit(0)).hash_version
 
     def path_to(self, wanted: int) -> list[HtreeStep]:
-        """The steps to the leaf that a name with that hash belongs into.
+        """The steps to the leaf for a name with that hash.
 
         Raises:
             CorruptError: an index block is damaged.
@@ -86,7 +86,7 @@ class HtreeEditor:
         return steps
 
     def leaves_for(self, wanted: int) -> list[int]:
-        """The leaves that names with that hash can be in: equal hashes can go on behind one."""
+        """The leaves that can hold names with that hash; equal hashes may span several leaves."""
         steps, found = self.path_to(wanted), []
         while True:
             found.append(steps[-1].child)
@@ -99,18 +99,18 @@ class HtreeEditor:
                 return found
 
     def _next_leaf(self, steps: list[HtreeStep]) -> list[HtreeStep] | None:
-        """The way to the leaf behind the one that the steps lead to, None at the end."""
+        """The path to the leaf behind that of the steps, None at the end."""
         for depth in range(len(steps) - 1, -1, -1):
             one = steps[depth]
             if one.slot + 1 < one.entries.count:
                 way = [*steps[:depth], HtreeStep(one.block, one.entries, one.slot + 1)]
-                if depth < len(steps) - 1:  # an entry above tells the hash its first leaf has
+                if depth < len(steps) - 1:  # the entry above has the hash of its first leaf
                     return self._descend(way, len(steps), int(one.entries.hashes[one.slot + 1]))
                 return way
         return None
 
     def _descend(self, way: list[HtreeStep], depth: int, first_hash: int) -> list[HtreeStep]:
-        """Down along first entries, the hash of which is the one that led there."""
+        """Descend along first entries; they have the hash of the entry above."""
         while len(way) < depth:
             block = way[-1].child
             entries = parse_node(self._edit(block)).entries
@@ -121,7 +121,7 @@ class HtreeEditor:
         return way
 
     def add(self, steps: list[HtreeStep], value: int, leaf: int) -> None:
-        """A new leaf behind the one that the steps lead to; its parent has to have room."""
+        """Add a leaf behind that of the steps; its parent must have room."""
         last = steps[-1]
         at = last.slot + 1
         hashes = np.insert(last.entries.hashes, at, value)
@@ -143,7 +143,7 @@ class HtreeEditor:
             self._add_level(steps)
 
     def _add_level(self, steps: list[HtreeStep]) -> None:
-        """The root's entries move into a new node, which becomes its only child."""
+        """Move the root's entries into a new node, which becomes its only child."""
         if len(steps) > self._most_levels:
             raise CorruptError("htree", None, "the index is full")
         entries = steps[0].entries
@@ -153,7 +153,7 @@ class HtreeEditor:
         self._write_entries(0, entries, entries.hashes[:1], np.array([block]))
 
     def _split(self, steps: list[HtreeStep], depth: int) -> None:
-        """The upper half of a node's entries move into a new node beside it."""
+        """Move the upper half of a node's entries into a new sibling."""
         one = steps[depth]
         half = one.entries.count // 2
         block = self._new_node(one.entries.hashes[half:], one.entries.blocks[half:])
@@ -182,7 +182,7 @@ class HtreeEditor:
         self._write_checksum(block, IndexEntries(old.offset, old.limit, hashes, blocks))
 
     def _write_checksum(self, block: int, entries: IndexEntries) -> None:
-        """Give an index block its checksum."""
+        """Write the checksum of an index block."""
         if self._seed is None:
             return
         row = self._edit(block)
@@ -191,6 +191,6 @@ class HtreeEditor:
 
 
 def _step(block: int, entries: IndexEntries, wanted: int) -> HtreeStep:
-    """The last entry whose hash is not above `wanted`."""
+    """The step through the last entry whose hash is at most `wanted`."""
     place = int(np.searchsorted(entries.hashes[1:], wanted, side="right"))
     return HtreeStep(block, entries, place)

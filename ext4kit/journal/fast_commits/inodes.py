@@ -1,4 +1,4 @@
-"""Inodes while fast commits change them: bytes, map, and whether they are in use.
+"""Inodes that fast commits change: bytes, map, and use.
 
 Source: kernel fs/ext4/fast_commit.c, `ext4_fc_replay_inode`, `ext4_fc_replay_add_range`,
 `ext4_fc_replay_del_range`; fs/ext4/inode.c, `ext4_evict_inode`.
@@ -33,15 +33,15 @@ class InodeEditor:
     """One inode that a fast commit changes.
 
     Attributes:
-        number: its number.
-        raw: its bytes.
-        extents: its map; None for one that is not mapped by extents.
-        tree_blocks: blocks of the tree that it had.
-        indirect_map: a map that is no tree of extents; it stays as it is.
-        map_changed: the tree has to be written anew.
-        changed: something about the inode has to be written.
-        in_use: it is in use.
-        on_orphan_list: it is on the list of orphans, which keeps it in use.
+        number: inode number.
+        raw: bytes of the inode.
+        extents: its map; None if it is not mapped by extents.
+        tree_blocks: blocks of its tree before the change.
+        indirect_map: a map that is no extent tree; it does not change.
+        map_changed: the tree must be rewritten.
+        changed: the inode must be written.
+        in_use: the inode is in use.
+        on_orphan_list: the inode is on the list of orphans, which keeps it in use.
     """
 
     def __init__(self, number: int, raw: bytearray, live: bool, listed: bool) -> None:
@@ -66,17 +66,17 @@ class InodeEditor:
 
     @property
     def is_directory(self) -> bool:
-        """True for a directory."""
+        """Whether the inode is a directory."""
         return stat.S_ISDIR(self.get("i_mode"))
 
     @property
     def flags(self) -> int:
-        """i_flags."""
+        """`i_flags`."""
         return self.get("i_flags")
 
     @property
     def size(self) -> int:
-        """i_size."""
+        """`i_size` in bytes."""
         return self.get("i_size_high") << 32 | self.get("i_size_lo")
 
     @size.setter
@@ -96,27 +96,27 @@ class InodeEditor:
 
     @property
     def uses_extents(self) -> bool:
-        """True when i_block is an extent tree's root."""
+        """Whether `i_block` is the root of an extent tree."""
         return bool(self.flags & InodeFlags.EXTENTS)
 
     def content(self) -> ExtentList:
-        """The blocks of the content, whatever maps them."""
+        """The blocks of the content, from the extents or the indirect map."""
         return self.extents or self.indirect_map or ExtentList.empty()
 
     @property
     def is_inline(self) -> bool:
-        """True when the content lies in the inode."""
+        """Whether the content is in the inode."""
         return bool(self.flags & InodeFlags.INLINE_DATA)
 
 
 class InodeEditors:
-    """All inodes that fast commits change, each read when it is first met.
+    """All inodes that fast commits change, each read at its first use.
 
     Args:
         fs: the file system before the fast commits.
-        draft: takes the changes.
-        space: told of blocks and inodes.
-        moment: seconds since 1970 that freed inodes get as time of deletion.
+        draft: receives the changes.
+        space: records allocated and freed blocks and inodes.
+        moment: deletion time of freed inodes, seconds since 1970.
     """
 
     def __init__(
@@ -133,8 +133,8 @@ class InodeEditors:
         """An inode by its number.
 
         Raises:
-            CorruptError: there can be no such inode, or its map is damaged.
-            AccessError: it cannot be read.
+            CorruptError: the number is invalid, or the map is damaged.
+            AccessError: the inode cannot be read.
         """
         if number not in self._known:
             self._known[number] = self._read(number)
@@ -154,7 +154,7 @@ class InodeEditors:
         return subject
 
     def _read_map(self, subject: InodeEditor) -> None:
-        """The map as it is before; its blocks count as given back until the end."""
+        """Read the map before the change; its blocks count as freed until the end."""
         fs = self.fs
         table = fs.inode_table(np.array([subject.number]))
         maps = fs.map_table_silently(table)
@@ -169,14 +169,14 @@ class InodeEditors:
         elif has_map(table.mode, table.size, table.flags)[0]:
             subject.indirect_map = ExtentList.from_rows(data)
 
-    # -- what tags do ---------------------------------------------------------------------
+    # -- replay of tags -------------------------------------------------------------------
 
     def replay_inode_tag(self, number: int, raw: bytes) -> None:
-        """An INODE tag: everything but the map; a directory's structure stays what it is here.
+        """Replay an INODE tag: all but the map; the structure of a directory does not change.
 
         Raises:
-            CorruptError: the tag is longer than an inode, or `get_field` says so.
-            AccessError: as `get_field`.
+            CorruptError: the tag is longer than an inode, or as `get`.
+            AccessError: as `get`.
         """
         subject = self.get(number)
         if len(raw) > len(subject.raw):
@@ -203,7 +203,7 @@ class InodeEditors:
         subject.in_use = subject.get("i_links_count") > 0
 
     def _set_map_root(self, subject: InodeEditor, raw: bytes, had_inline: bool) -> None:
-        """i_block after an INODE tag: the tag has the map's root, but not the tree below it."""
+        """Set `i_block` after an INODE tag, which has the root of the map but no tree blocks."""
         if subject.uses_extents:
             if subject.extents is None:
                 subject.extents, subject.map_changed = ExtentList.empty(), True
@@ -214,11 +214,11 @@ class InodeEditors:
         subject.raw[I_BLOCK:BEHIND_I_BLOCK] = raw[I_BLOCK:BEHIND_I_BLOCK]
 
     def add_range(self, number: int, logical: int, length: int, physical: int, state: bool) -> None:
-        """An ADD_RANGE tag.
+        """Replay an ADD_RANGE tag.
 
         Raises:
-            CorruptError: a range outside the file system, or an inode not mapped by extents.
-            AccessError: as `get_field`.
+            CorruptError: the range is outside the file system, or extents do not map the inode.
+            AccessError: as `get`.
         """
         subject = self._new_map(number)
         first, count = self.fs.superblock.first_data_block, self.fs.superblock.blocks_count
@@ -229,11 +229,11 @@ class InodeEditors:
         subject.map_changed = subject.changed = True
 
     def remove_range(self, number: int, logical: int, length: int) -> None:
-        """A DEL_RANGE tag.
+        """Replay a DEL_RANGE tag.
 
         Raises:
-            CorruptError: an inode not mapped by extents.
-            AccessError: as `get_field`.
+            CorruptError: extents do not map the inode.
+            AccessError: as `get`.
         """
         subject = self._new_map(number)
         assert subject.extents is not None
@@ -248,14 +248,14 @@ class InodeEditors:
         return subject
 
     def unlink(self, subject: InodeEditor) -> None:
-        """One name less; without names it is freed."""
+        """Decrease the link count; an inode without links is freed."""
         links = max(subject.get("i_links_count") - 1, 0)
         subject.put(i_links_count=0 if subject.is_directory else links)
         if subject.get("i_links_count") == 0:
             self._free_inode(subject)
 
     def _free_inode(self, subject: InodeEditor) -> None:
-        """Free an inode: type, owner and times stay, content and attributes go."""
+        """Free an inode: keep type, owner and times, clear content and attributes."""
         subject.in_use = subject.on_orphan_list = False
         subject.put(i_links_count=0, i_dtime=self._moment)
         self._release_xattr_block(subject)
@@ -268,7 +268,7 @@ class InodeEditors:
         subject.put(i_blocks_lo=0, i_blocks_high=0)
 
     def _release_xattr_block(self, subject: InodeEditor) -> None:
-        """One inode less that shares its attribute block; the last one frees it."""
+        """Decrease the reference count of the attribute block; the last inode frees it."""
         block = subject.file_acl
         if not block:
             return
@@ -288,10 +288,10 @@ class InodeEditors:
     # -- the end --------------------------------------------------------------------------
 
     def write_all(self) -> None:
-        """Write every inode and its tree, and tell the space what each has.
+        """Write every inode and its tree, and record the blocks of each as allocated.
 
         Raises:
-            CorruptError: no block is left for a tree.
+            CorruptError: no block is free for a tree.
         """
         for subject in self._known.values():
             dead = not subject.in_use and not subject.on_orphan_list and subject.get("i_mode") != 0
@@ -355,7 +355,7 @@ class InodeEditors:
         subject.tree_blocks = used
 
     def seed(self, subject: InodeEditor) -> int | None:
-        """The crc32c register of the inode's own checksums, None where the format has none."""
+        """Checksum seed of the inode's metadata, None where the format has no checksums."""
         if not self.fs.superblock.has_metadata_checksums:
             return None
         generation = subject.get("i_generation")
@@ -363,10 +363,10 @@ class InodeEditors:
 
 
 def remove_inline_xattr(subject: InodeEditor) -> None:
-    """Take the attribute with inline content out of the inode's body; the others stay.
+    """Remove the attribute with inline content from the inode's body; keep all others.
 
     Raises:
-        CorruptError: the attributes in the body are broken.
+        CorruptError: the attributes in the body are damaged.
     """
     raw = bytes(subject.raw)
     if not xattr.has_body(raw, subject.extra_isize):

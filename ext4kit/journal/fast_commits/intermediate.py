@@ -1,7 +1,7 @@
-"""Between fast commits: inodes that one made or changed and a later one removed.
+"""Intermediate states: inodes that one fast commit created or changed and a later one removed.
 
-Source: kernel fs/ext4/fast_commit.c, `ext4_fc_commit_dentry_updates`: what is made and removed
-within one fast commit is not in it.
+Source: kernel fs/ext4/fast_commit.c, `ext4_fc_commit_dentry_updates`: a fast commit does not
+record an inode that was created and removed within it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ext4kit.journal.log import Log
 from ext4kit.parsers.fast_commit import InodeValue, TagKind
 from ext4kit.problems import Problems, Severity
 
-MAX_INTERMEDIATE = 64  # each takes a replay of its own
+MAX_INTERMEDIATE = 64  # each needs a separate replay
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ class IntermediateState:
     """The file system between two fast commits.
 
     Attributes:
-        changed: the blocks that the fast commits up to there change.
-        numbers: int64, inodes that they had made or changed and that the next one removes.
+        changed: the blocks that the fast commits up to this point change.
+        numbers: int64, inodes that they created or changed and that the next one removes.
     """
 
     changed: ChangedBlocks
@@ -42,17 +42,17 @@ class IntermediateState:
 
 
 def find_intermediate_states(log: Log, before: FileSystem) -> list[IntermediateState]:
-    """The states right before fast commits that remove what earlier ones made or changed.
+    """The states before each fast commit that removes an inode of an earlier fast commit.
 
-    What such inodes were last is in no transaction, and neither before the fast commits nor
-    after them.
+    The last state of such an inode is in no transaction. The file system before or after all
+    fast commits does not have it either.
 
     Args:
         log: the log.
         before: the file system with the log's transactions replayed.
 
     Returns:
-        In order of time, the last `MAX_INTERMEDIATE` of them.
+        The last `MAX_INTERMEDIATE` states, oldest first.
     """
     records = replay_records(log)
     due, found = ReplayContext.of(log, records, before), []
@@ -67,40 +67,40 @@ def find_intermediate_states(log: Log, before: FileSystem) -> list[IntermediateS
         try:
             changed = FastCommitReplayer(Problems(), before, due).run(earlier)
         except (AccessError, CorruptError, RequestError):
-            continue  # it was told when all of them were applied
+            continue  # reported when all fast commits were replayed
         found.append(IntermediateState(changed, np.array(sorted(numbers), np.int64)))
     return found
 
 
 def _inodes_removed_later(records: list[FastCommitRecord]) -> dict[int, set[int]]:
-    """Commit -> inodes that earlier commits have made or changed and that it removes."""
-    told: dict[int, tuple[int, int]] = {}  # inode -> (the last commit with it, its generation)
+    """Commit -> inodes that earlier commits created or changed and that it removes."""
+    last_tags: dict[int, tuple[int, int]] = {}  # inode -> (the last commit with it, its generation)
     ends = {(one.commit, _inode_of(one)): one for one in records if _is_linked_inode(one)}
     removed: dict[int, set[int]] = {}
     for one in records:
         number = _inode_of(one)
-        if one.kind == TagKind.UNLINK and number in told:
-            commit, generation = told[number]
+        if one.kind == TagKind.UNLINK and number in last_tags:
+            commit, generation = last_tags[number]
             stays = _generation(ends.get((one.commit, number))) == generation
             if commit < one.commit and not stays:
                 removed.setdefault(one.commit, set()).add(number)
         elif _is_linked_inode(one):
-            told[number] = one.commit, _generation(one)
+            last_tags[number] = one.commit, _generation(one)
     return removed
 
 
 def _inode_of(record: FastCommitRecord) -> int:
-    """The inode that a record is about, -1 for none."""
+    """Inode number of a record, -1 for none."""
     return -1 if record.value is None else record.value.inode
 
 
 def _is_linked_inode(record: FastCommitRecord) -> bool:
-    """Whether it is an INODE tag of an inode that has names."""
+    """Whether a record is an INODE tag of a linked inode."""
     value = record.value
     return isinstance(value, InodeValue) and value.links_count > 0
 
 
 def _generation(record: FastCommitRecord | None) -> int:
-    """i_generation of an INODE tag, -1 without one."""
+    """`i_generation` of an INODE tag, -1 without one."""
     value = None if record is None else record.value
     return value.generation if isinstance(value, InodeValue) else -1

@@ -1,4 +1,4 @@
-"""Blocks that are changed in memory, in front of a block reader that is never written."""
+"""Blocks changed in memory, in front of a block reader that is never written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ext4kit.filesystem.blocks import BlockReader
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChangedBlocks:
-    """Blocks with the bytes that a recovery of fast commits gives them.
+    """Blocks with their bytes after a replay of fast commits.
 
     Attributes:
         blocks: int64 (n,), file system blocks, ascending.
@@ -28,12 +28,12 @@ class ChangedBlocks:
         return len(self.blocks)
 
     def rows_of(self, blocks: Any) -> Any:
-        """Row for each block of an int64 array, -1 where the block is not changed."""
+        """Row of each block of an int64 array, -1 where the block is not changed."""
         return SortedIndex(self.blocks).rows(blocks)
 
 
 def no_changes(block_size: int) -> ChangedBlocks:
-    """Nothing changed."""
+    """A table without changed blocks."""
     return ChangedBlocks(np.zeros(0, np.int64), np.zeros((0, block_size), np.uint8))
 
 
@@ -41,11 +41,11 @@ class BlockOverlay:
     """A block reader whose blocks can be changed in memory.
 
     Args:
-        base: what is read where nothing was changed.
+        base: reader of the unchanged blocks.
 
     Attributes:
-        block_size: bytes a block.
-        blocks_count: blocks that can be asked for.
+        block_size: bytes per block.
+        blocks_count: number of readable blocks.
     """
 
     def __init__(self, base: BlockReader) -> None:
@@ -58,7 +58,7 @@ class BlockOverlay:
         """`count` blocks from `block` on, changes included.
 
         Raises:
-            AccessError: a block lies outside, or cannot be read.
+            AccessError: a block is outside the file system, or cannot be read.
         """
         if block < 0 or count < 0 or block + count > self.blocks_count:
             raise AccessError(f"blocks {block:,} to {block + count - 1:,} lie outside")
@@ -70,14 +70,16 @@ class BlockOverlay:
         Raises:
             AccessError: as `read`.
         """
-        mine = [place for place, block in enumerate(blocks.tolist()) if block in self._edited]
-        if not mine:
+        edited_rows = [
+            place for place, block in enumerate(blocks.tolist()) if block in self._edited
+        ]
+        if not edited_rows:
             return self.base.read_many(blocks)
         rows = np.empty((len(blocks), self.block_size), np.uint8)
-        others = np.ones(len(blocks), bool)
-        others[mine] = False
-        rows[others] = self.base.read_many(blocks[others])
-        for place in mine:
+        unedited = np.ones(len(blocks), bool)
+        unedited[edited_rows] = False
+        rows[unedited] = self.base.read_many(blocks[unedited])
+        for place in edited_rows:
             rows[place] = self._edited[int(blocks[place])]
         return rows
 
@@ -92,10 +94,10 @@ class BlockOverlay:
         return self._edited[block]
 
     def zeroed(self, block: int) -> Any:
-        """As `writable`, for a block that is filled anew: zeros.
+        """As `writable`, for a block that is rewritten completely: zeros.
 
         Raises:
-            AccessError: it lies outside.
+            AccessError: the block is outside the file system.
         """
         if not 0 <= block < self.blocks_count:
             raise AccessError(f"block {block:,} lies outside")

@@ -1,8 +1,8 @@
-"""Applying fast commits in memory: the blocks that a recovery would change for them.
+"""Replay of fast commits in memory: the blocks that a recovery would change for them.
 
-The tags are followed in order, as the kernel's replay does, up to the last good tail. Where
-that replay leaves a file system that needs mending (links of parent directories, counts of
-blocks) the sound value is written. Times of directories are not in fast commits: they stay.
+Tags are replayed in order up to the last good tail, as in the kernel. The kernel's replay leaves
+some values wrong (links of parent directories, counts of blocks); the correct value is written
+instead. Fast commits do not record times of directories, so these do not change.
 Source: kernel fs/ext4/fast_commit.c, `ext4_fc_replay`; fs/ext4/namei.c, `__ext4_unlink`.
 """
 
@@ -53,11 +53,11 @@ FILE_TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class FastCommitRecord:
-    """One tag to apply.
+    """One tag to replay.
 
     Attributes:
-        commit: number of its fast commit.
-        position: log block that it stands in.
+        commit: index of its fast commit.
+        position: log block that contains it.
     """
 
     commit: int
@@ -89,7 +89,7 @@ def replay_fast_commits(log: Log, fs: FileSystem, blocks: BlockReader) -> Change
 
 
 def replay_records(log: Log) -> list[FastCommitRecord]:
-    """What a recovery has to apply."""
+    """The tags that a recovery has to replay."""
     if not log.has_fast_commits:
         return []
     found = scan_fast_commits(log)
@@ -102,11 +102,11 @@ def replay_records(log: Log) -> list[FastCommitRecord]:
 
 @dataclass(frozen=True, slots=True)
 class ReplayContext:
-    """What all fast commits together say; a part of them is applied with the same in mind.
+    """Values from all fast commits together; a replay of some of them uses the same values.
 
     Attributes:
-        deletion_time: seconds since 1970 that freed inodes get as time of deletion.
-        reserved_ranges: (first blocks, lengths) of the ranges that they put into maps.
+        deletion_time: deletion time of freed inodes, seconds since 1970.
+        reserved_ranges: (first blocks, lengths) of the ranges that they add to maps.
         last_inode_tags: the last INODE tag of an inode in a commit, by (commit, inode).
     """
 
@@ -116,7 +116,7 @@ class ReplayContext:
 
     @classmethod
     def of(cls, log: Log, records: list[FastCommitRecord], fs: FileSystem) -> ReplayContext:
-        """What these records, which are all, say."""
+        """The context from all records of a log."""
         inodes = {
             (one.commit, one.value.inode): one.value
             for one in records
@@ -127,12 +127,12 @@ class ReplayContext:
 
 
 class FastCommitReplayer:
-    """Applies records one after the other.
+    """Replays records one after the other.
 
     Args:
-        problems: told of what cannot be applied.
+        problems: collects records that cannot be replayed.
         fs: the file system with the log's transactions replayed.
-        due: what all fast commits say.
+        due: values from all fast commits.
     """
 
     def __init__(self, problems: Problems, fs: FileSystem, due: ReplayContext) -> None:
@@ -145,11 +145,11 @@ class FastCommitReplayer:
         self._inodes = due.last_inode_tags
 
     def run(self, records: list[FastCommitRecord]) -> ChangedBlocks:
-        """The blocks that some records change, in that order.
+        """The blocks that some records change, replayed in that order.
 
         Raises:
             AccessError: a block that has to change cannot be read.
-            CorruptError: no block is left for what has to grow.
+            CorruptError: no block is free for a tree or directory that has to grow.
         """
         for record in records:
             try:
@@ -178,7 +178,7 @@ class FastCommitReplayer:
                 self._link(record, value)
 
     def _range(self, record: FastCommitRecord, value: RangeValue) -> None:
-        """A file that left its inode has its ranges in front of the INODE tag that says so."""
+        """Replay a range; ranges of a file that left its inode precede the INODE tag."""
         last = self._inodes.get((record.commit, value.inode))
         if self._subjects.get(value.inode).extents is None and last is not None:
             self._subjects.replay_inode_tag(last.inode, last.raw)
@@ -195,7 +195,7 @@ class FastCommitReplayer:
         return self._folders[number]
 
     def _unlink(self, value: EntryValue) -> None:
-        """As the kernel: a name that leads elsewhere by now still costs the inode a link."""
+        """Replay an unlink; as in the kernel, the inode loses a link even if its name is reused."""
         subject = self._subjects.get(value.inode)
         if not subject.in_use or not self._subjects.get(value.parent).in_use:
             return
@@ -207,7 +207,7 @@ class FastCommitReplayer:
             self._adjust_parent_links(value.parent, -1)
 
     def _link(self, record: FastCommitRecord, value: EntryValue) -> None:
-        """A name that is there already is left as it is."""
+        """Replay a link; an existing name does not change."""
         subject = self._subjects.get(value.inode)
         last = self._inodes.get((record.commit, value.inode))
         if not subject.in_use and last is None:
@@ -227,7 +227,7 @@ class FastCommitReplayer:
             self._adjust_parent_links(value.parent, 1)
 
     def _init_new_inode(self, subject: InodeEditor, parent: int) -> None:
-        """A new inode gets its first name; what an inline directory holds is counted already."""
+        """Initialise a new inode; entries of an inline directory are counted already."""
         if not subject.is_directory:
             subject.put(i_links_count=1)
         elif not subject.is_inline:
@@ -235,7 +235,7 @@ class FastCommitReplayer:
             self._directory(subject.number).init_first_block(parent)
 
     def _adjust_parent_links(self, number: int, change: int) -> None:
-        """A directory has one child directory more or less; many are counted as one link."""
+        """Adjust a directory's links by one child directory; very many count as one link."""
         subject = self._subjects.get(number)
         links = subject.get("i_links_count")
         if links < 2:
@@ -247,7 +247,7 @@ class FastCommitReplayer:
 
 
 def _reserved_ranges(records: list[FastCommitRecord], blocks_count: int) -> tuple[Any, Any]:
-    """(first blocks, lengths) of the ranges that the records put into maps."""
+    """(first blocks, lengths) of the ranges that the records add to maps."""
     spans = [
         (one.value.physical, one.value.length)
         for one in records
@@ -258,7 +258,7 @@ def _reserved_ranges(records: list[FastCommitRecord], blocks_count: int) -> tupl
 
 
 def _deletion_time(log: Log, records: list[FastCommitRecord]) -> int:
-    """Seconds since 1970 before which they cannot all have been written, 0 if nothing tells."""
+    """Earliest time at which all records can have been written, s since 1970; 0 if unknown."""
     commits = [one.commit_time_ns for one in log.transactions if one.to_replay]
     times = [time // NANOSECONDS for time in commits if time is not None]
     times += [

@@ -1,4 +1,4 @@
-"""Reading fast commits: the blocks behind the ring, their tags, and which of them count.
+"""Scan of fast commits: the blocks behind the ring, their tags, and which a recovery replays.
 
 Source: kernel fs/ext4/fast_commit.c, `ext4_fc_replay_scan`; fs/jbd2/recovery.c,
 `fc_do_one_pass`; fs/jbd2/journal.c, `jbd2_fc_get_buf`.
@@ -46,12 +46,12 @@ class FastCommit:
         first: row of its first tag in `FastCommits.tags`.
         end: one behind the row of its last tag.
         position: log block of its first tag.
-        head_tid: transaction id of its HEAD, NONE without one.
-        features: of its HEAD; 0 without one.
-        tid: transaction id of its TAIL, NONE without one.
-        crc_ok: whether the tail's checksum fits; None without a tail.
-        to_replay: a recovery applies it.
-        reason: why it is not due, "" when it is.
+        head_tid: stored tid of its HEAD, NONE without one.
+        features: features in its HEAD; 0 without one.
+        tid: stored tid of its TAIL, NONE without one.
+        crc_ok: whether the tail's checksum matches; None without a tail.
+        to_replay: whether a recovery replays it.
+        reason: why a recovery does not replay it, "" if it does.
     """
 
     first: int
@@ -67,15 +67,15 @@ class FastCommit:
 
 @dataclass(frozen=True, slots=True)
 class FastCommits:
-    """Every fast commit that the area behind the ring holds, stale ones too.
+    """Every fast commit in the area behind the ring, including stale ones.
 
     Attributes:
-        positions: int64, the log blocks of the area; `tags.row` counts in it.
+        positions: int64, the log blocks of the area; `tags.row` is an index into it.
         tags: all tags of those blocks.
-        commit: int64, row of `commits` that each tag belongs to, NONE for the blocks' rest.
-        commits: in order of place; those that a recovery applies come first.
-        expected_tid: the transaction id that a recovery looks for, NONE when none is due.
-        refusal: damage in the first one, for which nothing at all is replayed, or "".
+        commit: int64, row of `commits` of each tag, NONE for the rest of a block.
+        commits: by position; those that a recovery replays are first.
+        expected_tid: the stored tid that a recovery expects, NONE if it replays none.
+        refusal: damage of the first one that prevents any replay, or "".
     """
 
     positions: Any
@@ -87,12 +87,12 @@ class FastCommits:
 
     @property
     def to_replay(self) -> tuple[FastCommit, ...]:
-        """What a recovery applies, in order."""
+        """The fast commits that a recovery replays, in order."""
         return tuple(one for one in self.commits if one.to_replay)
 
     @property
     def newest_tid(self) -> int:
-        """Transaction id of the fast commit that was written last, NONE without any."""
+        """Stored tid of the fast commit that was written last, NONE without any."""
         first = self.commits[0] if self.commits else None
         return NONE if first is None or self.tags.row[first.first] != 0 else first.head_tid
 
@@ -121,9 +121,9 @@ def _runs(values: Any) -> Iterator[tuple[int, int, int]]:
 
 
 def scan_fast_commits(log: Log) -> FastCommits:
-    """The fast commits of a log; nothing when it has no area for them.
+    """The fast commits of a log; none if it has no area for them.
 
-    What stands in the way of applying the newest ones is told in `log.problems`.
+    Reports in `log.problems` why the newest ones cannot be replayed.
     """
     positions = fast_commit_positions(log)
     tags, marks = _read_tags(log, positions)
@@ -137,10 +137,10 @@ def scan_fast_commits(log: Log) -> FastCommits:
 
 
 def added_ranges(log: Log) -> tuple[Any, Any, Any, Any]:
-    """(first block, length, inode number, generation) of ranges that a recovery gives to files.
+    """(first block, length, inode number, generation) of ranges that a recovery adds to files.
 
-    int64 columns; the generation is -1 where no fast commit tells it. A later fast commit may
-    take a range away again.
+    int64 columns; the generation is -1 where no fast commit has it. A later fast commit may
+    remove a range again.
     """
     found = scan_fast_commits(log)
     ranges = []
@@ -161,13 +161,13 @@ def added_ranges(log: Log) -> tuple[Any, Any, Any, Any]:
 def fast_commit_positions(log: Log) -> Any:
     """The log blocks (int64) that fast commits are written to."""
     area = log.superblock.fast_commit_area if log.has_fast_commits else 0
-    first = log.superblock.length - area + 1  # the block between ring and area stays unused
+    first = log.superblock.length - area + 1  # the block between ring and area is unused
     return np.arange(first, log.length) if area and first > log.ring.first else np.zeros(0, int)
 
 
 @dataclass(frozen=True, slots=True)
 class _HeadTailValues(Table):
-    """Per tag, as the columns of `FastCommitTags`: what HEAD and TAIL say, NONE elsewhere."""
+    """Values of HEAD and TAIL, one row per tag of `FastCommitTags`; NONE for other tags."""
 
     tid: Int64s
     detail: Int64s  # a head's features, a tail's checksum
@@ -198,13 +198,13 @@ def _head_tail_values(rows: Any, tags: FastCommitTags) -> _HeadTailValues:
 def _split_commits(
     log: Log, positions: Any, tags: FastCommitTags, marks: _HeadTailValues
 ) -> Iterator[FastCommit]:
-    """The tags cut behind each tail, before each head and at what is no tag."""
+    """The tags, split behind each tail, before each head and at bytes that are no tag."""
     is_head = tags.sound & (tags.kind == TagKind.HEAD)
     ends = np.flatnonzero(~tags.sound | (tags.kind == TagKind.TAIL)) + 1
     edges = np.unique(np.concatenate([[0], ends, np.flatnonzero(is_head), [len(tags)]]))
     for first, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
         if not tags.sound[first]:
-            continue  # a block that opens with no tag: never written, or not by fast commits
+            continue  # a block without a tag at its start: never written, or not by fast commits
         last = end - 1 if tags.sound[end - 1] else end - 2
         closed = bool(tags.kind[last] == TagKind.TAIL)
         head = bool(is_head[first])
@@ -234,7 +234,7 @@ def _checksum(log: Log, positions: Any, tags: FastCommitTags, first: int, tail: 
 
 
 def _expected_tid(log: Log) -> int:
-    """The transaction id that fast commits have to carry to be applied, NONE without any."""
+    """Stored tid that fast commits must have to be replayed, NONE without any."""
     walk = log.walk
     if log.superblock.start == 0 or not log.needs_recovery or walk.refusal:
         return NONE
@@ -244,7 +244,7 @@ def _expected_tid(log: Log) -> int:
 def _decide(
     log: Log, tags: FastCommitTags, commits: tuple[FastCommit, ...], expected: int
 ) -> tuple[tuple[FastCommit, ...], str]:
-    """(the same commits with what a recovery makes of each, why it refuses the log or "")."""
+    """(the commits with the decision of a recovery on each, why it refuses the log or "")."""
     judged: list[FastCommit] = []
     stopped, refused = "no recovery is due" if expected == NONE else "", ""
     if not stopped and not _starts_with_head(tags, commits):
@@ -264,7 +264,7 @@ def _decide(
 
 
 def _report_unknown_tag(log: Log, tags: FastCommitTags, last: FastCommit) -> None:
-    """A note when the block behind the last good tail opens with an unknown tag."""
+    """Report an unknown tag at the start of the block behind the last good tail."""
     row = int(tags.row[last.end - 1]) + 1
     first = int(np.searchsorted(tags.row, row))
     if first < len(tags) and tags.row[first] == row and not tags.sound[first] and tags.kind[first]:
@@ -308,7 +308,7 @@ def _missing_tail_reason(tags: FastCommitTags, one: FastCommit) -> str:
 
 
 def _report(log: Log, one: FastCommit, why: str, later: bool) -> None:
-    """A problem, unless this is how the fast commits of a sound file system end."""
+    """Report a problem, unless the fast commits of an undamaged file system end like this."""
     if why.startswith(STALE):
         return
     lost = "it and those behind it were not applied" if later else "none was applied"

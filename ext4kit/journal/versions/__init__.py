@@ -1,4 +1,4 @@
-"""Every version of a block or an inode that the log holds, and what changed between them."""
+"""Every version of a block or an inode in the log, and the changes between them."""
 
 from ext4kit.journal.versions.diff import (
     FieldChange,

@@ -1,7 +1,7 @@
-"""What changed from one version of a structure to the next, field by field.
+"""The changes from one version of a structure to the next, field by field.
 
-A reader turns a version's bytes into facts: names and plain values. Two versions differ in the
-facts that came, went or have another value; where none does, in stretches of bytes.
+A reader converts the bytes of a version to facts: names and plain values. Two versions differ in
+the facts that were added, removed or changed; if there are none, in ranges of bytes.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ NOT_FACTS = {"number", "i_block", "raw", "checksum", "computed_checksum"}
 
 @dataclass(frozen=True, slots=True)
 class FieldChange:
-    """One difference; what is not there before or after is None.
+    """One difference; a value that does not exist before or after is None.
 
     Attributes:
         what: an inode's or superblock's field, "entry", "extent", "index", "pointer",
             "hash" (of a directory index), "attribute", "block" or "inode" (of a bitmap),
             "bytes", "kind".
-        which: which one of them: a name, a file block, a hash, a (first, last) range, a group;
+        which: identifies it: a name, a file block, a hash, a (first, last) range, a group;
             None for fields.
-        inode: whose field it is, in a table of inodes.
+        inode: number of the inode with the field, in a table of inodes.
     """
 
     what: str
@@ -51,12 +51,12 @@ class FieldChange:
 
 @dataclass(frozen=True, slots=True)
 class StructureReader:
-    """How the bytes of one place are understood.
+    """Decodes the bytes of one structure.
 
     Attributes:
-        kind: what is there, in words.
-        facts: bytes -> facts; empty for what is compared byte by byte.
-        compare: compares two versions where facts are too many to be named one by one.
+        kind: text that names the structure.
+        facts: bytes -> facts; empty if versions are compared byte by byte.
+        compare: compares two versions of a structure with too many facts to list each.
     """
 
     kind: str
@@ -64,7 +64,7 @@ class StructureReader:
     compare: Callable[[bytes, bytes], list[FieldChange]] | None = None
 
     def changes(self, before: bytes, after: bytes) -> list[FieldChange]:
-        """What is different."""
+        """The differences between two versions."""
         if before == after:
             return []
         if self.compare is not None:
@@ -73,11 +73,11 @@ class StructureReader:
         return found or byte_changes(before, after)
 
     def first(self, data: bytes) -> list[FieldChange]:
-        """All facts of the oldest version, as what came to be."""
+        """All facts of the oldest version, as added facts."""
         return _facts_changed({}, self._valid_facts(data))
 
     def _valid_facts(self, data: bytes) -> Facts:
-        """The facts; none of a structure that contradicts its format."""
+        """The facts; none if the structure contradicts its format."""
         try:
             return self.facts(data)
         except CorruptError:
@@ -94,7 +94,7 @@ def _facts_changed(before: Facts, after: Facts) -> list[FieldChange]:
 
 
 def byte_changes(before: bytes, after: bytes) -> list[FieldChange]:
-    """Stretches of bytes that differ, at most 64; the last one then reaches to the end."""
+    """Ranges of bytes that differ, at most 64; with more, the last one extends to the end."""
     old, new = (np.frombuffer(data, np.uint8) for data in (before, after))
     spans = _ranges(np.flatnonzero(old != new))
     if len(spans) > MOST_RANGES:
@@ -115,7 +115,7 @@ def _ranges(numbers: Any) -> list[tuple[int, int]]:
 
 
 def inode_reader(fs: FileSystem, number: int) -> StructureReader:
-    """Reads the slot of an inode."""
+    """A reader of the slot of an inode."""
     return StructureReader(f"inode {number}", lambda data: _inode_facts(fs, number, data))
 
 
@@ -132,12 +132,12 @@ def _inode_facts(fs: FileSystem, number: int, data: bytes) -> Facts:
 
 
 def _external_value(number: int, size: int) -> bytes:
-    """Stands for a value that has an inode of its own."""
+    """Placeholder for a value that is in a separate inode."""
     return b"<%d bytes in inode %d>" % (size, number)
 
 
 def _content_facts(inode: Inode) -> Facts:
-    """What i_block says."""
+    """The facts in `i_block`."""
     if inode.is_inline:
         return {("inline content", None): inode.i_block}
     if inode.is_fast_symlink:
@@ -154,7 +154,7 @@ def _content_facts(inode: Inode) -> Facts:
 
 
 def reader_for_block(fs: FileSystem, block: int) -> Callable[[bytes], StructureReader]:
-    """How the versions of a block are read: by its place, else by what each version holds."""
+    """Returns the reader of a version: by the block's location, else by the version's content."""
     fixed = _reader_by_location(fs, block)
     return (lambda _: fixed) if fixed else (lambda data: _reader_by_content(fs, data))
 
@@ -252,7 +252,7 @@ def _inode_table_reader(fs: FileSystem, block: int) -> StructureReader | None:
 
 
 def _reader_by_content(fs: FileSystem, data: bytes) -> StructureReader:
-    """What a block holds can change when it is freed and given to something else."""
+    """A reader for one version; the type of a block can change when it is reused."""
     if int.from_bytes(data[:2], "little") == extents.MAGIC:
         return StructureReader("extent tree block", _node_facts)
     if int.from_bytes(data[:4], "little") == xattr.MAGIC:
@@ -301,7 +301,7 @@ def _index_facts(parse: Callable[[bytes], htree.IndexRoot | htree.IndexNode], da
 
 
 def _is_index_node(data: bytes) -> bool:
-    """Whether index entries fit; an empty leaf without a checksum begins alike."""
+    """Whether index entries are valid; an empty leaf without a checksum begins the same way."""
     try:
         return htree.is_index_node(data) and htree.parse_node(data).entries.count > 0
     except CorruptError:
@@ -309,7 +309,7 @@ def _is_index_node(data: bytes) -> bool:
 
 
 def _is_directory(fs: FileSystem, data: bytes) -> bool:
-    """Whether a chain of entries goes through the whole block."""
+    """Whether a chain of entries covers the whole block."""
     rows = np.frombuffer(data, np.uint8)[None, :]
     table, broken = directory.parse_entries(rows, fs.has_file_types)
     one_empty = directory.record_length(int.from_bytes(data[4:6], "little"), len(data)) == len(data)
@@ -333,11 +333,11 @@ def _entry_facts(fs: FileSystem, data: bytes) -> Facts:
 
 @dataclass(frozen=True, slots=True)
 class VersionDiff:
-    """A version beside the one before it.
+    """A version and its differences from the previous one.
 
     Attributes:
-        kind: what it is, in words.
-        changes: against the version before; of the first one, all that it says.
+        kind: text that names the structure.
+        changes: differences from the previous version; for the first one, all facts.
     """
 
     version: BlockVersion
@@ -350,7 +350,7 @@ class VersionDiff:
 def diff_versions(
     versions: Iterable[BlockVersion], reader_for: Callable[[bytes], StructureReader]
 ) -> Iterator[VersionDiff]:
-    """Each version with what changed; a block that became another thing is not gone into."""
+    """Each version with its changes; a change of type is reported without details."""
     before: tuple[StructureReader, bytes] | None = None
     for version in versions:
         data, reader = version.data, reader_for(version.data)

@@ -1,4 +1,4 @@
-"""The versions of one block: its copies in the log, oldest first, then what is on disk now."""
+"""The versions of one block: its copies in the log, oldest first, then the block on disk."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class BlockVersion:
     """A block at one time.
 
     Attributes:
-        data: its bytes, escapes of the log undone.
-        offset: byte at which `data` starts: in the file system, or in the external journal for
-            a copy that is there.
-        transaction: the transaction that wrote this copy; None for what is on disk.
-        commit_time_ns: of the transaction; None when not known.
-        log_block: of the copy; None for what is on disk.
-        is_committed: the transaction was committed; None for what is on disk.
+        data: its bytes, with the magic of an escaped copy restored.
+        offset: byte offset of `data`: in the file system, or in the external journal for a copy
+            there.
+        transaction: the transaction that wrote this copy; None for the block on disk.
+        commit_time_ns: of the transaction, ns since 1970; None when not known.
+        log_block: of the copy; None for the block on disk.
+        is_committed: whether the transaction was committed; None for the block on disk.
     """
 
     data: bytes
@@ -38,7 +38,7 @@ class BlockVersion:
     is_committed: bool | None = None
 
     def slice(self, start: int, length: int) -> BlockVersion:
-        """The same of a stretch of the block."""
+        """The version of a byte range of the block."""
         data = self.data[start : start + length]
         times = (self.transaction, self.commit_time_ns, self.log_block, self.is_committed)
         return BlockVersion(data, self.offset + start, *times)
@@ -47,16 +47,16 @@ class BlockVersion:
 def block_versions(
     fs: FileSystem, log: Log, block: int, since: int | None = None
 ) -> Iterator[BlockVersion]:
-    """Every copy of a block that is still in the log, oldest first, then the disk's.
+    """Every copy of a block that is still in the log, oldest first, then the block on disk.
 
     Args:
-        fs: the file system; what lies over the disk (a replay) is passed by.
+        fs: the file system; an overlay such as a replay is bypassed.
         log: its log.
         block: a block of the file system.
-        since: the order from which on copies are wanted.
+        since: tid of the oldest copy to return.
 
     Raises:
-        RequestError: there is no such block.
+        RequestError: the file system has no such block.
     """
     if not 0 <= block < fs.superblock.blocks_count:
         last = fs.superblock.blocks_count - 1
