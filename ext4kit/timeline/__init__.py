@@ -1,4 +1,4 @@
-"""Events worked out from the successive states of inodes and directories."""
+"""Events derived from the successive states of inodes and directories in the journal."""
 
 from ext4kit.timeline.build import Timeline, build_timeline
 from ext4kit.timeline.events import Event, EventKind

@@ -1,4 +1,4 @@
-"""The timeline of a file system: everything put together, and events as they are asked for."""
+"""The timeline of a file system: runs all steps and converts rows to events on request."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ class Timeline:
 
     Attributes:
         fs: the file system.
-        history: the copies in its log; None without a log.
-        commits: the log's transactions.
-        events: as columns, in order of transaction, inode and kind.
-        paths: of the names that the events point at.
-        xattr_changes: the extended attributes that the events point at.
+        history: the block copies in its journal; None without a journal.
+        commits: the committed transactions of the journal.
+        events: the events as columns, sorted by transaction, inode and kind.
+        paths: resolves the names that the events refer to.
+        xattr_changes: the extended attributes that the events refer to.
     """
 
     fs: FileSystem
@@ -92,13 +92,13 @@ class Timeline:
         return len(self.events)
 
     def select(self, wanted: EventFilter) -> Iterator[Event]:
-        """The events that a filter lets through, oldest first."""
+        """Events that match a filter, oldest first."""
         return filter(
             wanted.matches_path, self.events_at(wanted.select_rows(self.events, self.commits))
         )
 
     def events_at(self, rows: Int64s) -> Iterator[Event]:
-        """The events at some rows of `events` (int64), ascending."""
+        """Events at some rows of `events` (int64, ascending)."""
         for start in range(0, len(rows), EVENTS_AT_ONCE):
             chosen = self.events.take(rows[start : start + EVENTS_AT_ONCE])
             times = self.commits.times_of(chosen.order).tolist()
@@ -107,7 +107,7 @@ class Timeline:
                 yield self._event(_EventRow(*values), time)
 
     def paths_at(self, rows: Int64s) -> Iterator[bytes | None]:
-        """The path that each event at some rows leads to; None when it is not known, or gone."""
+        """The path of each event at its time; None where it is unknown or was removed."""
         for start in range(0, len(rows), EVENTS_AT_ONCE):
             chosen = rows[start : start + EVENTS_AT_ONCE]
             orders = np.minimum(self.events.order[chosen], TID_ON_DISK - 1).tolist()
@@ -139,7 +139,7 @@ class Timeline:
         )
 
     def _event_paths(self, row: _EventRow) -> tuple[bytes | None, bytes | None]:
-        """(path, former path); the path of what went away is the one that it had."""
+        """(path, former path); a removal has the path before the removal."""
         assert self.paths is not None
         order = min(row.order, int(TID_ON_DISK) - 1)
         path = None if row.name < 0 else self.paths.path_at(row.name, order)
@@ -185,13 +185,13 @@ def _xattr_value(name: bytes, value: bytes | None) -> XattrValue | None:
 
 
 def build_timeline(fs: FileSystem, progress: Progress | None = None) -> Timeline:
-    """Work out what happened while the log was written.
+    """Derive the events of the period that the journal covers.
 
-    What stands in the way of a complete result becomes a problem of `fs`.
+    Whatever makes the result incomplete is reported in `fs.problems`.
 
     Args:
-        fs: the file system; open it with its journal replayed.
-        progress: told (done, total) now and then.
+        fs: the file system, opened with its journal replayed.
+        progress: called with (done, total) during the work.
     """
     history = History(fs, directories_only=True, committed_only=True)
     clock = CommitClock(history.log, fs.superblock.mkfs_time, history.gaps)
@@ -208,7 +208,7 @@ def build_timeline(fs: FileSystem, progress: Progress | None = None) -> Timeline
     )
     appearances = find_entry_intervals(blocks, np.unique(lives.number))
     names, texts = attribute_by_overlap(history, lives, appearances), appearances.name
-    del appearances  # its columns are as large as the events of a log that is all directories
+    del appearances  # its columns can be as large as the events
     events, names = name_events(inodes.transitions, lives, names, clock)
     changed = inodes.changes.compare_blocks(clock.complete_since)
     for part in (events, changed):
@@ -221,7 +221,7 @@ def build_timeline(fs: FileSystem, progress: Progress | None = None) -> Timeline
 
 
 def _disk_matches_journal(fs: FileSystem, history: History) -> bool:
-    """Whether the disk as `fs` shows it is what the log's newest transaction left."""
+    """Whether the disk, as `fs` shows it, is the state after the newest transaction."""
     if history.last_fast_commit != TID_NONE:
         fs.problems.add(
             "timeline", "the journal holds fast commits; their changes have no commit time",
@@ -234,20 +234,20 @@ def _disk_matches_journal(fs: FileSystem, history: History) -> bool:
 
 
 def _report_uncommitted(fs: FileSystem, history: History, clock: CommitClock) -> None:
-    """Say so when the log ends in a transaction that was not committed."""
+    """Report a journal that ends in an uncommitted transaction."""
     if history.log is None:
         return
     tags = history.log.tags
     last = clock.tids.max(initial=TID_NONE)
     if (tags.valid & ~tags.committed & (tags.order > last)).any():
-        what = "the newest transaction is not committed and is ignored"
-        fs.problems.add("timeline", what, Severity.NOTE)
+        message = "the newest transaction is not committed and is ignored"
+        fs.problems.add("timeline", message, Severity.NOTE)
 
 
 def _unlogged_directories(
     blocks: DirectoryBlockHistory, turns: StatusTransitions
 ) -> tuple[Int64s, Int64s]:
-    """(number, generation) of live directories that the log shows no state of."""
+    """(number, generation) of live directories without an inode state in the journal."""
     history, bare = blocks.history, blocks.unlogged_directories
     inline = np.flatnonzero(history.is_allocated & ~np.isin(history.number, turns.number))
     numbers = np.concatenate([bare, history.number[inline]])
@@ -255,24 +255,24 @@ def _unlogged_directories(
 
 
 def _event_order(pool: EventPool, clock: CommitClock) -> Int32s:
-    """Rows by (transaction, inode, kind), without changes of ctime that another event explains."""
+    """Rows by (transaction, inode, kind), without `ctime` changes that another event explains."""
     kind, order, number = pool.keys()
     rows = np.lexsort((kind, number, order)).astype(np.int32)
     bare = kind == CODE[EventKind.STATUS]
     if not bare.any():
         return rows
     key = (np.searchsorted(clock.tids, order) << 32) | number
-    alone = np.unique(key[bare])
-    place = np.minimum(np.searchsorted(alone, key), len(alone) - 1)
-    telling = ~bare & (kind != CODE[EventKind.HINT]) & (kind != CODE[EventKind.READ])
-    explained = np.zeros(len(alone), bool)
-    explained[place[telling & (alone[place] == key)]] = True
+    candidates = np.unique(key[bare])
+    place = np.minimum(np.searchsorted(candidates, key), len(candidates) - 1)
+    explains = ~bare & (kind != CODE[EventKind.HINT]) & (kind != CODE[EventKind.READ])
+    explained = np.zeros(len(candidates), bool)
+    explained[place[explains & (candidates[place] == key)]] = True
     kept: Int32s = rows[~(bare & explained[place])[rows]]
     return kept
 
 
 def _assign_names(events: EventTable, lives: TimelineInstances, paths: PathResolver) -> EventTable:
-    """The events with the names that their inodes had at the time."""
+    """The events, with the names that their inodes had at the time."""
     name, old_name = events.name_row.copy(), events.old_name_row.copy()
     for start in range(0, len(events), ROWS_AT_ONCE):
         rows = slice(start, start + ROWS_AT_ONCE)

@@ -1,4 +1,4 @@
-"""The transactions that a timeline stands on: which are there without a gap, and their times."""
+"""Commits of the journal: their times, and since which tid no transaction is missing."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from ext4kit.history.journal_gaps import JournalGaps
 from ext4kit.journal import Log
 from ext4kit.units import NANOSECONDS
 
-FIRST_TID = 2  # the kernel's first transaction in a log that mke2fs made has this id or 1
+FIRST_TID = 2  # the first tid of the kernel in a journal that mke2fs created is this one or 1
 INT64_MAX = np.iinfo(np.int64).max
 
 
 class CommitClock:
-    """The committed transactions of a log.
+    """The committed transactions of a journal.
 
     Args:
-        log: the log; None without one.
-        made: when the file system was made, seconds.
-        breaks: where its ids do not follow each other; none by default.
+        log: the journal; None without one.
+        made: creation time of the file system, seconds.
+        breaks: journal gaps (tids that are not consecutive); none by default.
     """
 
     def __init__(self, log: Log | None, made: int, breaks: JournalGaps | None = None) -> None:
-        nothing = np.zeros(0, np.int64)
-        self.tids = self.times = nothing
+        no_tids = np.zeros(0, np.int64)
+        self.tids = self.times = no_tids
         if log is not None:
             committed = log.transactions.committed
             self.tids = log.transactions.order[committed]
             self.times = log.transactions.commit_time_ns[committed]
         self.made = min(made * NANOSECONDS, INT64_MAX)
-        self._unmounted = nothing if breaks is None else breaks.tid_before[breaks.unmounted]
+        self._unmounted = no_tids if breaks is None else breaks.tid_before[breaks.unmounted]
 
     @property
     def is_complete(self) -> bool:
-        """The log still holds everything since the file system was made."""
+        """Whether the journal still holds all transactions since the file system was created."""
         return len(self.tids) > 0 and bool(self.tids[0] <= FIRST_TID)
 
     @cached_property
     def _complete_since(self) -> Int64s:
-        """Per transaction: the one whose end is known, with all that came after it."""
+        """Per transaction: the tid after which no transaction up to this one is missing."""
         starts = np.ones(len(self.tids), bool)
         starts[1:] = (np.diff(self.tids) != 1) & ~np.isin(self.tids[:-1], self._unmounted)
         first = np.maximum.accumulate(np.where(starts, np.arange(len(starts)), 0))
@@ -54,7 +54,7 @@ class CommitClock:
         return baselines
 
     def complete_since(self, orders: Int64s) -> Int64s:
-        """The transaction after which all changes up to each order are in the log."""
+        """The tid after which all changes up to each tid are in the journal."""
         if not len(self.tids):
             return np.asarray(orders)
         place = np.searchsorted(self.tids, orders, side="right") - 1
@@ -62,15 +62,15 @@ class CommitClock:
 
     @property
     def complete_since_now(self) -> int:
-        """The transaction after which everything up to the present is in the log."""
+        """The tid after which all changes up to the present are in the journal."""
         return int(self._complete_since[-1]) if len(self.tids) else int(TID_ON_DISK)
 
     def times_of(self, orders: Int64s) -> Int64s:
-        """When each was committed, ns; -1 where that is not known."""
+        """Commit time of each tid, ns; -1 where it is unknown."""
         return values_at(self.times, SortedIndex(self.tids).rows(orders))
 
     def changes_known_after(self, orders: Int64s) -> Int64s:
-        """The time after which all changes up to each order are in the log, ns."""
+        """The time after which all changes up to each tid are in the journal, ns."""
         baseline = self.complete_since(orders)
         times = self.times_of(baseline)
         times = np.where(times < 0, INT64_MAX, times + CLOCK_RESOLUTION)

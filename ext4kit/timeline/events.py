@@ -1,4 +1,4 @@
-"""What an event is: kinds, the columns that many events are kept in, one event for showing."""
+"""Kinds of events, the table that holds many of them, and the single event for output."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Bools, Int32s, Int64s, UInt8s, UInt32s
 
 BLOCK_ROWS = 1 << 18
-NO_VALUE = -1  # in columns that can miss a value
+NO_VALUE = -1  # in columns that may lack a value
 
 
 class EventKind(StrEnum):
-    """What happened. The order is the one within a transaction and an inode."""
+    """Kinds of events, in their order within one transaction and inode."""
 
     CREATED = "created"
     DIRECTORY_MADE = "directory-made"
@@ -26,23 +26,23 @@ class EventKind(StrEnum):
     MOVED = "moved"  # another directory
     MODE = "mode"
     OWNER = "owner"
-    SIZE = "size"  # a file grew
-    TRUNCATED = "truncated"  # a file became shorter
-    CONTENT = "content"  # written, the size stayed
+    SIZE = "size"  # the file grew
+    TRUNCATED = "truncated"  # the file became shorter
+    CONTENT = "content"  # written, with the size unchanged
     TARGET = "target"  # of a symlink
     XATTR = "xattr"
     ACL = "acl"
     FLAGS = "flags"
     PROJECT = "project"
-    TIMES = "times"  # set by hand
-    READ = "read"  # the access time alone went on
-    STATUS = "status"  # ctime alone went on: a change that left no other trace
+    TIMES = "times"  # set explicitly
+    READ = "read"  # only the access time advanced
+    STATUS = "status"  # only ctime advanced: a change without another recorded effect
     ORPHAN_ADDED = "orphan-added"  # unlinked while open, or being truncated
     ORPHAN_REMOVED = "orphan-removed"
-    UNLINKED = "unlinked"  # one of several names
+    UNLINKED = "unlinked"  # one of several names was removed
     DELETED = "deleted"
     DIRECTORY_REMOVED = "directory-removed"
-    HINT = "hint"  # something in the evidence that a reader should look at
+    HINT = "hint"  # evidence that deserves attention
 
 
 KINDS = tuple(EventKind)
@@ -54,16 +54,17 @@ class EventTable(Table):
     """Events as columns (n,).
 
     Attributes:
-        kind: place in `KINDS`.
+        kind: index into `KINDS`.
         number: inode number.
-        generation: of the inode.
-        order: transaction that first shows the change; NOW for what only the disk shows.
-        exact: it happened in that transaction; else in it or in one that is no longer there.
-        tag_row: row of `log.tags` of the copy that shows it, -1 without one.
+        generation: generation of the inode.
+        order: tid of the first transaction with the change; TID_ON_DISK if only the disk has it.
+        exact: True where the change happened in that transaction. False where it may have happened
+            in an earlier one that the journal no longer holds.
+        tag_row: row of `log.tags` of the copy that shows the change, -1 without one.
         old, new: values before and after, by kind; NO_VALUE for none. Owner: uid.
-        old_second, new_second: second values: gid; access time.
-        name_row: row in the names by which the inode went on, -1 to look it up.
-        old_name_row: row in the names that it had before, -1 for none.
+        old_second, new_second: second values before and after: gid; access time.
+        name_row: row of the name after the event, -1 to look it up.
+        old_name_row: row of the name before the event, -1 for none.
     """
 
     kind: UInt8s
@@ -104,7 +105,7 @@ class EventColumns(TypedDict, total=False):
 def event_table(
     kind: EventKind | Int64s, count: int, **columns: Unpack[EventColumns]
 ) -> EventTable:
-    """Events with the given columns; what is not given has no value."""
+    """Events with the given columns; a column that is not given has no value."""
     code = CODE[kind] if isinstance(kind, EventKind) else kind
     if unknown := columns.keys() - _TYPES.keys():
         raise TypeError(f"no such columns: {', '.join(sorted(unknown))}")
@@ -118,11 +119,11 @@ def event_table(
 
 
 class EventPool:
-    """Many small tables that become one.
+    """Collects many small tables and builds one.
 
-    They are copied into blocks of a fixed size and the blocks joined column by column. The
-    blocks are mapped memory, which goes back to the system at once: there is little more of it
-    at any time than the events themselves take.
+    Rows are copied into blocks of a fixed size, which are joined column by column. The blocks
+    are mapped memory, which is returned to the system at once. The peak is therefore little more
+    than the size of the events.
     """
 
     def __init__(self) -> None:
@@ -130,7 +131,7 @@ class EventPool:
         self._room = self._filled = 0
 
     def add(self, events: EventTable) -> None:
-        """Put a table behind the others."""
+        """Append a table."""
         start = 0
         while start < len(events):
             if self._filled == self._room:
@@ -148,19 +149,19 @@ class EventPool:
         self._room, self._filled = BLOCK_ROWS, 0
 
     def _join(self, name: str) -> None:
-        """Make one block of a column; nothing can be put in after that."""
+        """Join the blocks of one column; `add` must not be called afterwards."""
         *full, last = self._blocks[name]
         if full:
             self._blocks[name] = [np.concatenate([*full, last[: self._filled]])]
 
     def keys(self) -> tuple[UInt8s, Int64s, UInt32s]:
-        """(kind, order, number) of every event; nothing can be put in after that."""
+        """(kind, order, number) of every event; `add` must not be called afterwards."""
         for name in ("kind", "order", "number"):
             self._join(name)
         return self._blocks["kind"][0], self._blocks["order"][0], self._blocks["number"][0]
 
     def build(self, index: Int32s) -> EventTable:
-        """The rows that `index` selects; the pool is of no more use then."""
+        """The rows that `index` selects; the pool must not be used afterwards."""
         columns = []
         for name in COLUMNS:
             self._join(name)
@@ -178,7 +179,7 @@ class OwnerValue(TypedDict):
 
 @final
 class TimesValue(TypedDict):
-    """The times of an inode that can be set by hand, ns."""
+    """The times of an inode that can be set explicitly, ns."""
 
     mtime: int
     atime: int
@@ -197,18 +198,19 @@ EventValue = int | OwnerValue | TimesValue | XattrValue | None
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event, ready to be shown.
+    """One event, ready for output.
 
     Attributes:
-        path: at the time of the event, None when it is not known; of a removal, the path before.
-        old_path: the former path of what was renamed or moved, the existing one of a link.
-        names: how many names the inode had.
-        transaction: id as stored; None for what only the disk shows.
-        time: of the commit, ns; None when it is not known.
-        exact: False: it happened in this transaction or in an earlier one that is gone.
+        path: path at the time of the event, None if unknown; for a removal, the path before it.
+        old_path: former path of a renamed or moved file, existing path of a link.
+        names: number of names that the inode had.
+        transaction: stored tid; None if only the disk shows the change.
+        time: commit time, ns; None if unknown.
+        exact: whether it happened in this transaction; else perhaps in an earlier one that the
+            journal no longer holds.
         old, new: values before and after, plain JSON values; None for none.
-        reason: of a hint, in words.
-        source: where: a log block and what it is a copy of.
+        reason: text of a hint.
+        source: journal block and the block that it is a copy of.
     """
 
     kind: EventKind
@@ -226,7 +228,7 @@ class Event:
 
     @property
     def mtimes(self) -> tuple[int, int] | None:
-        """Modification times before and after, ns, of times set by hand; None for other kinds."""
+        """`mtime` before and after, ns, of times set explicitly; None for other kinds."""
         old, new = self.old, self.new
         if isinstance(old, dict) and isinstance(new, dict) and "mtime" in old and "mtime" in new:
             return old["mtime"], new["mtime"]

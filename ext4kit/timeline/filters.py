@@ -1,4 +1,4 @@
-"""Which events are wanted: by inode, time, kind and path."""
+"""Selection of events by inode, time, kind and path."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ext4kit.timeline.events import CODE, Event, EventKind, EventTable
 
 @dataclass(frozen=True)
 class EventFilter:
-    """What is wanted; what is not given is not asked for.
+    """Conditions that an event must meet; a condition that is not given always holds.
 
     Attributes:
-        path: a glob over the whole path, old or new; `*` goes over slashes too.
-        inode: an inode number.
-        since, until: bounds of the commit's time, ns, both included.
+        path: glob over the whole path, old or new; `*` also matches slashes.
+        inode: inode number.
+        since, until: first and last commit time, ns, both included.
         kinds: kinds of events; empty for all.
     """
 
@@ -32,7 +32,7 @@ class EventFilter:
     kinds: tuple[EventKind, ...] = ()
 
     def select_rows(self, events: EventTable, clock: CommitClock) -> Rows:
-        """Rows of the events that fit as far as their columns tell."""
+        """Rows of the events whose columns match. `matches_path` checks the path."""
         kept = np.ones(len(events), bool)
         if self.inode is not None:
             kept &= events.number == self.inode
@@ -51,7 +51,7 @@ class EventFilter:
         return re.compile(translate(self.path or "*"))
 
     def matches_path(self, event: Event) -> bool:
-        """Whether an event's path, or the one before, is wanted."""
+        """Whether the path of an event, or its former path, matches."""
         if self.path is None:
             return True
         return any(

@@ -1,4 +1,4 @@
-"""Hints: what does not fit in the evidence, each with its reason and never a verdict."""
+"""Hints: contradictions in the evidence, each with its possible reason and without a verdict."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ext4kit.timeline.transitions import NO_ROW, InodeStatus, StateBatch
 from ext4kit.units import NANOSECONDS
 
 MILLISECOND = 1_000_000
-TOLERANCE = NANOSECONDS  # a commit is dated by a coarse clock
+TOLERANCE = NANOSECONDS  # the kernel takes commit times from a coarse clock
 TIMES = ("atime", "mtime", "ctime", "crtime")
 COMPARED_FIELDS = (
     "mode", "uid", "gid", "size", "links_count", "blocks", "flags", "generation", "file_acl",
@@ -25,7 +25,7 @@ COMPARED_FIELDS = (
 
 
 class HintKind(IntEnum):
-    """What a hint is about; `EventTable.old_second` of a hint."""
+    """Kinds of hints; value of `EventTable.old_second` of a hint."""
 
     BEFORE_CREATION = 0
     AFTER_COMMIT = 1
@@ -48,7 +48,7 @@ HINT_TEXTS = {
 
 
 def state_hints(states: StateBatch, clock: CommitClock) -> list[EventTable]:
-    """Hints from single states and from a state and the one before."""
+    """Hints from single states, and from a state compared with the previous one."""
     return [
         *_time_order_hints(states, clock),
         *_rounded_time_hints(states),
@@ -58,7 +58,7 @@ def state_hints(states: StateBatch, clock: CommitClock) -> list[EventTable]:
 
 
 def _newly_set(states: StateBatch, name: str) -> Bools:
-    """Per state (bool): the field was set by this state, as far as it is known."""
+    """Per state (bool): True where no earlier state shows that the field had this value before."""
     column, before = getattr(states.table, name), np.maximum(states.previous_row, 0)
     same = states.table.generation == states.table.generation[before]
     kept = (states.previous_row >= 0) & same & (column == column[before])
@@ -86,35 +86,35 @@ def _hint_events(
 
 
 def _time_order_hints(states: StateBatch, clock: CommitClock) -> list[EventTable]:
-    """Times before the inode was created, and after they were committed."""
+    """Times before the creation of the inode, and times after the commit that wrote them."""
     table, commit = states.table, clock.times_of(states.order)
     born = table.extra_isize >= 24
     events = []
     for name in TIMES:
-        moment, new = getattr(table, name), _newly_set(states, name)
+        stored, new = getattr(table, name), _newly_set(states, name)
         if name != "crtime":
-            early = new & born & (moment < table.crtime - TOLERANCE)
+            early = new & born & (stored < table.crtime - TOLERANCE)
             events.append(_hint_events(states, early, HintKind.BEFORE_CREATION, name, table.crtime))
-        late = new & (commit >= 0) & (moment > commit + TOLERANCE)
+        late = new & (commit >= 0) & (stored > commit + TOLERANCE)
         events.append(_hint_events(states, late, HintKind.AFTER_COMMIT, name, commit))
     return events
 
 
 def _rounded_time_hints(states: StateBatch) -> list[EventTable]:
-    """Round nanoseconds in an inode whose ctime has others."""
+    """Times in whole milliseconds in an inode whose `ctime` and `crtime` are finer."""
     table = states.table
     fine = (table.extra_isize >= 24) & (table.ctime % MILLISECOND != 0)
     fine &= table.crtime % MILLISECOND != 0
     events = []
     for name in ("atime", "mtime"):
-        moment = getattr(table, name)
-        chosen = _newly_set(states, name) & fine & (moment % MILLISECOND == 0)
+        stored = getattr(table, name)
+        chosen = _newly_set(states, name) & fine & (stored % MILLISECOND == 0)
         events.append(_hint_events(states, chosen, HintKind.ROUND, name))
     return events
 
 
 def _same_instance(states: StateBatch) -> tuple[Bools, Int64s]:
-    """(per state (bool): it goes on from one of the same life, that one's row)."""
+    """(True per state that follows one of the same instance, row of the previous state)."""
     before = np.maximum(states.previous_row, 0)
     same = (states.previous_row >= 0) & ~states.repeated
     same &= states.table.generation == states.table.generation[before]
@@ -138,9 +138,9 @@ def _crtime_changed(states: StateBatch) -> EventTable:
 
 
 def disk_mismatch_hints(fs: FileSystem, newest: InodeTable, tags: Int64s) -> EventTable:
-    """Inodes that the disk shows otherwise than their newest copies in the log.
+    """Differences between inodes on disk and their newest copies in the journal.
 
-    One hint a field; checksums are left out, they follow from the rest.
+    One hint for each field. Checksums are left out because they follow from the other fields.
     """
     disk = fs.inode_table(newest.number)
     parts = []

@@ -1,4 +1,4 @@
-"""What changed in an inode that went on living: mode, owner, size, content, times and the rest."""
+"""Changes within an inode instance: mode, owner, size, content, times, flags and the rest."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ext4kit.timeline.xattr_changes import XattrChangeFinder
 
 PERMISSIONS = 0o7777
 SET_IDS = 0o6000
-# Flags that someone sets; the others follow from how the file is stored.
+# Flags that a user sets; the kernel derives the others from the storage of the file.
 SET_FLAGS = int(
     InodeFlags.SECRM | InodeFlags.UNRM | InodeFlags.COMPR | InodeFlags.SYNC | InodeFlags.IMMUTABLE
     | InodeFlags.APPEND | InodeFlags.NODUMP | InodeFlags.NOATIME | InodeFlags.ENCRYPT
@@ -22,13 +22,13 @@ SET_FLAGS = int(
 
 
 def inode_change_events(states: StateBatch, changes: XattrChangeFinder) -> list[EventTable]:
-    """The events of the states that go on from one of the same life."""
+    """Events of the states that follow a state of the same instance."""
     before = np.maximum(states.previous_row, 0)
     table = states.table
-    goes_on = (states.previous_row >= 0) & ~states.repeated
-    goes_on &= table.generation == table.generation[before]
-    goes_on &= (states.stage >= InodeStatus.ORPHAN) & (states.stage[before] >= InodeStatus.ORPHAN)
-    rows = np.flatnonzero(goes_on)
+    continues = (states.previous_row >= 0) & ~states.repeated
+    continues &= table.generation == table.generation[before]
+    continues &= (states.stage >= InodeStatus.ORPHAN) & (states.stage[before] >= InodeStatus.ORPHAN)
+    rows = np.flatnonzero(continues)
     pairs = _StatePairs(states, rows, before[rows])
     attributes = changes.compare_states(states, rows, before[rows])
     events = [
@@ -38,17 +38,17 @@ def inode_change_events(states: StateBatch, changes: XattrChangeFinder) -> list[
         pairs.link_target_events(),
         attributes,
     ]
-    told = np.concatenate([_event_keys(events, states), pairs.link_change_keys()])
-    return [*events, pairs.unexplained_ctime_events(told)]
+    explained = np.concatenate([_event_keys(events, states), pairs.link_change_keys()])
+    return [*events, pairs.unexplained_ctime_events(explained)]
 
 
 def first_seen_events(states: StateBatch, fresh: Bools, since: Int64s) -> EventTable:
-    """Inodes that were there before, of which the first known state shows a later change.
+    """Inodes that existed before, whose first known state shows a change in the known period.
 
     Args:
         states: the states.
-        fresh: bool, the inode was created with that state.
-        since: time after which all changes up to each state are in the log, ns.
+        fresh: True where the inode was created with that state.
+        since: time after which all changes up to each state are in the journal, ns.
     """
     table = states.table
     chosen = (
@@ -69,7 +69,7 @@ def first_seen_events(states: StateBatch, fresh: Bools, since: Int64s) -> EventT
 
 
 def _event_keys(events: list[EventTable], states: StateBatch) -> Int64s:
-    """(number, order) of events as one number."""
+    """(number, order) of events as one integer."""
     number = np.concatenate([event.number for event in events]).astype(np.int64)
     order = np.concatenate([event.order for event in events])
     keys: Int64s = number * _tid_base(states) + order
@@ -81,7 +81,7 @@ def _tid_base(states: StateBatch) -> int:
 
 
 class _StatePairs:
-    """Rows of states that go on, with those they go on from."""
+    """Rows of states that continue an instance, and the rows of their previous states."""
 
     def __init__(self, states: StateBatch, rows: Rows, before: Int64s) -> None:
         self.states, self.rows = states, rows
@@ -111,7 +111,7 @@ class _StatePairs:
         return self._events(kind, chosen, old=getattr(self.old, name), new=getattr(self.new, name))
 
     def mode_owner_events(self) -> list[EventTable]:
-        """Mode, owner, flags and project."""
+        """Changes of mode, owner, flags and project."""
         old, new = self.old, self.new
         owner = self._differs("uid") | self._differs("gid")
         by_owner = owner & ((old.mode & ~SET_IDS) == new.mode)  # chown clears them
@@ -132,7 +132,7 @@ class _StatePairs:
         ]
 
     def size_time_events(self) -> list[EventTable]:
-        """Size and content of files, and times set by hand."""
+        """Changes of size and content of files, and times that were set explicitly."""
         old, new, is_file = self.old, self.new, self.is_file
         by_hand = self._times_set_explicitly()
         same_size = ~self._differs("size")
@@ -153,11 +153,11 @@ class _StatePairs:
         ]
 
     def _times_set_explicitly(self) -> Bools:
-        """Per pair (bool): a time that no other operation would have set.
+        """Per pair (bool): True where a time has a value that no other operation would have set.
 
-        Writing sets mtime and ctime alike, reading sets atime alone and forward. A time that
-        lies between the inode's last change and this one can have been set by another
-        operation of the same transaction.
+        A write sets `mtime` and `ctime` alike. A read moves only `atime`, and only forward. A time
+        between the last change of the inode and this one may come from another operation of the
+        same transaction.
         """
         old, new = self.old, self.new
         changed = self._differs("ctime") & (new.ctime >= old.ctime)
@@ -173,7 +173,7 @@ class _StatePairs:
         return found
 
     def orphan_events(self) -> list[EventTable]:
-        """Files with names that were on the orphan list: a truncation in more than one step."""
+        """Linked files on the orphan list: a truncation in more than one transaction."""
         linked = (self.old.links_count > 0) & (self.new.links_count > 0)
         added = linked & (self.old.dtime == 0) & (self.new.dtime != 0)
         removed = linked & (self.old.dtime != 0) & (self.new.dtime == 0)
@@ -183,25 +183,25 @@ class _StatePairs:
         ]
 
     def link_target_events(self) -> EventTable:
-        """Symlinks whose target is another one."""
+        """Symlinks whose target changed."""
         fast = is_fast_symlink(self.new.mode, self.new.size, self.new.flags)
         other = (self.new.i_block != self.old.i_block).any(axis=1) | self._differs("size")
         return self._events(EventKind.TARGET, fast & other)
 
     def link_change_keys(self) -> Int64s:
-        """(number, order) as one number, where the link count or the stage changed."""
+        """(number, order) as one integer, where the link count changed."""
         states, rows = self.states, self.rows
         moved = self._differs("links_count")
         keys: Int64s = self.new.number[moved] * _tid_base(states) + states.order[rows[moved]]
         return keys
 
-    def unexplained_ctime_events(self, told: Int64s) -> EventTable:
-        """Inodes whose ctime went on and nothing else did."""
+    def unexplained_ctime_events(self, explained: Int64s) -> EventTable:
+        """Inodes whose `ctime` advanced and that have no other event."""
         keys = self.new.number * _tid_base(self.states) + self.states.order[self.rows]
-        bare = self._differs("ctime") & ~np.isin(keys, told)
+        bare = self._differs("ctime") & ~np.isin(keys, explained)
         bare &= self.is_file | ~self._differs("mtime")
         return self._change(EventKind.STATUS, bare, "ctime")
 
 
-def _between(first: Int64s, moment: Int64s, last: Int64s) -> Bools:
-    return (first <= moment) & (moment <= last)
+def _between(first: Int64s, time: Int64s, last: Int64s) -> Bools:
+    return (first <= time) & (time <= last)

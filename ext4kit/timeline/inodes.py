@@ -1,7 +1,7 @@
-"""One pass over the inode states in the log: what changed, and the turns of each inode.
+"""One pass over the inode states in the journal: changes, and status transitions of each inode.
 
-The states come in pieces of the log and only columns of what changed are kept, so memory goes
-with the number of changes and not with the number of states.
+The states are read in batches and only columns of changes are kept. Memory therefore depends on
+the number of changes and not on the number of states.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class InodeScan:
-    """What the pass found.
+    """Result of the pass.
 
     Attributes:
-        transitions: of all inodes.
-        events: what changed in inodes that went on, and hints.
-        changes: the values of extended attributes that the events point at.
+        transitions: status transitions of all inodes.
+        events: changes within inode instances, and hints.
+        changes: the values of extended attributes that the events refer to.
     """
 
     transitions: StatusTransitions
@@ -60,14 +60,14 @@ def scan_inode_states(
     complete: bool,
     progress: Progress | None,
 ) -> InodeScan:
-    """Go over all inode states in the log.
+    """Read all inode states in the journal and derive transitions and events.
 
     Args:
-        fs: the file system as it is now.
-        history: the log's copies.
-        clock: its transactions.
-        complete: the disk as `fs` shows it is what the newest transaction left.
-        progress: told (done, total) in table blocks.
+        fs: the present file system.
+        history: the block copies in the journal.
+        clock: the transactions of the journal.
+        complete: whether the disk, as `fs` shows it, is the state after the newest transaction.
+        progress: called with (done, total) in inode table blocks.
     """
     reader = _StateScanner(fs, history, clock, complete)
     total = max(len(history.tag_rows), 1)
@@ -95,7 +95,7 @@ class _StateScanner:
         self._carry = InodeVersions(none, none, none, nothing)
 
     def add_batch(self, piece: InodeVersions) -> None:
-        """One piece, put behind what the last one left over."""
+        """Process one batch together with the states carried over from the previous one."""
         carried = len(self._carry)
         versions = InodeVersions.concat([self._carry, piece])
         states = self._ordered_states(versions, carried)
@@ -109,7 +109,7 @@ class _StateScanner:
         self._collect_events(states)
 
     def finish(self) -> InodeScan:
-        """What is left over is complete now."""
+        """Process the carried states, which are complete now, and return the result."""
         states = self._ordered_states(self._carry, len(self._carry))
         self._compare_with_disk(states, np.arange(len(states)))
         turns = joined_turns(self._turns)
@@ -127,7 +127,7 @@ class _StateScanner:
         index = index[self._checksums_ok(table, index)]
         number = versions.number[index]
         leading = starts_group(number)
-        index = index[~(leading & empty[index])]  # nothing is known to have been there before
+        index = index[~(leading & empty[index])]  # an empty slot without an earlier state
         table = table.take(index)
         order, tag = versions.order[index], versions.tag[index]
         before = np.arange(len(index)) - 1
@@ -146,9 +146,9 @@ class _StateScanner:
         )
 
     def _checksums_ok(self, table: InodeTable, index: Rows) -> Bools:
-        """Per row of `index` (bool): the checksum of its life's first state there fits.
+        """Per row of `index` (bool): True where the instance's first state has a valid checksum.
 
-        What stands in a slot that was never used need not be an inode.
+        The content of a slot that was never used need not be an inode.
         """
         number, generation = table.number[index], table.generation[index]
         starts = starts_group(number, generation)
@@ -160,7 +160,7 @@ class _StateScanner:
         return found
 
     def _table_blocks(self, numbers: Int64s) -> Int64s:
-        """The inode table block of each inode."""
+        """The inode table block that holds each inode."""
         superblock = self.fs.superblock
         group, slot = group_and_slot(superblock, numbers)
         per_block = superblock.block_size // superblock.inode_size
@@ -168,7 +168,7 @@ class _StateScanner:
         return blocks
 
     def _collect_events(self, states: StateBatch) -> None:
-        """Turns and events of the states that are new in this piece."""
+        """Collect transitions and events of the states that are new in this batch."""
         fresh, since = self._created_here(states), self.clock.changes_known_after(states.order)
         self._turns.append(transitions_in(states, fresh, self._freed_here(states)))
         self._events.add(first_seen_events(states, fresh, since))
@@ -176,7 +176,7 @@ class _StateScanner:
             self._events.add(part)
 
     def _compare_with_disk(self, states: StateBatch, last: Rows) -> None:
-        """Hints where the disk shows another inode than the newest copy does."""
+        """Add hints where the disk differs from the newest copy of an inode."""
         copy_order = states.order[last]
         newest = self.history.newest_copies(
             self._table_blocks(states.table.number[last]), TID_ON_DISK
@@ -189,23 +189,23 @@ class _StateScanner:
                 disk_mismatch_hints(self.fs, states.table.take(kept), states.tag[kept])
             )
 
-    # -- beginnings -----------------------------------------------------------------------
+    # -- creations ------------------------------------------------------------------------
 
     def _created_here(self, states: StateBatch) -> Bools:
-        """Per state (bool): the first one of a life that began in the log."""
+        """Per state (bool): True for the first state of an instance created in the journal."""
         before = np.maximum(states.previous_row, 0)
-        went_on = states.previous_row >= 0
-        reborn = went_on & (states.stage > InodeStatus.FREED)
+        has_previous = states.previous_row >= 0
+        recreated = has_previous & (states.stage > InodeStatus.FREED)
         other = states.table.generation != states.table.generation[before]
-        reborn &= other | (states.stage[before] == InodeStatus.EMPTY)
-        fresh: Bools = reborn | (~went_on & states.slot_was_empty)
-        unknown = np.flatnonzero(~went_on & ~states.slot_was_empty)
+        recreated &= other | (states.stage[before] == InodeStatus.EMPTY)
+        fresh: Bools = recreated | (~has_previous & states.slot_was_empty)
+        unknown = np.flatnonzero(~has_previous & ~states.slot_was_empty)
         fresh[unknown] = self._created_after_baseline(states, unknown)
         fresh &= states.stage > InodeStatus.EMPTY
         return fresh
 
     def _freed_here(self, states: StateBatch) -> Bools:
-        """Per state (bool): it was freed in this transaction, as far as its deletion time tells."""
+        """Per state (bool): True where this state freed the inode, by earlier states or `dtime`."""
         since = self.clock.changes_known_after(states.order)
         later = states.table.dtime * NANOSECONDS >= since
         freed: Bools = states.stage == InodeStatus.FREED
@@ -213,9 +213,10 @@ class _StateScanner:
         return freed
 
     def _created_after_baseline(self, states: StateBatch, rows: Rows) -> Bools:
-        """Whether inodes of which no earlier state is known were created in the log's time.
+        """Per row (bool): True where the inode was created in the period that the journal covers.
 
-        By their creation time where they have one, else by the bitmap of inodes.
+        For inodes without an earlier known state. The evidence is `crtime` where the inode has one,
+        else the inode bitmap.
         """
         table = states.table
         since = self.clock.changes_known_after(states.order[rows])
@@ -227,7 +228,7 @@ class _StateScanner:
         return proven
 
     def _newly_allocated(self, table: InodeTable, order: Int64s) -> Bools:
-        """Whether the inode bitmap shows that each was allocated in that transaction."""
+        """Per inode (bool): True where the inode bitmap shows its allocation at that tid."""
         group, slot = group_and_slot(self.fs.superblock, table.number)
         block = self.fs.groups.inode_bitmap[group]
         tags = self.history.log.tags

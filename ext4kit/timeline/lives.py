@@ -1,4 +1,4 @@
-"""Lives: an inode number from its creation to its end, and which of them a number meant when."""
+"""Inode instances of the timeline: each from creation to deletion, and which one a number meant."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from ext4kit.arrays.types import Bools, Int64s, Rows
 from ext4kit.history import TID_ON_DISK
 from ext4kit.timeline.transitions import InodeStatus, StatusTransitions
 
-TID_BEFORE_LOG = -1  # the begin of a life that was there before the log
+TID_BEFORE_LOG = -1  # begin of an instance that is older than the journal
 
 
 @dataclass(frozen=True)
 class TimelineInstances:
-    """Lives as columns, by (number, begin).
+    """Inode instances as columns, by (number, begin).
 
     Attributes:
         number, generation: of the inode.
-        begin: order at which it was created, TID_BEFORE_LOG when it was there before the log.
-        end: order at which it was freed, TID_ON_DISK when it lives on.
-        known: order of its first state in the log, TID_ON_DISK for none.
-        is_directory: what it is.
-        turn: per turn, its life; -1 for the states of empty slots.
+        begin: tid of the creation, TID_BEFORE_LOG where the instance is older than the journal.
+        end: tid of the deletion, TID_ON_DISK where the instance still exists.
+        known: tid of its first state in the journal, TID_ON_DISK for none.
+        is_directory: True for directories.
+        turn: row of the instance of each transition; -1 for the states of empty slots.
     """
 
     number: Int64s
@@ -45,11 +45,11 @@ class TimelineInstances:
         return AsOfIndex(self.number, self.begin)
 
     def at(self, numbers: Int64s, orders: Int64s) -> Rows:
-        """The newest life of each number that began at or before its order, else -1."""
+        """The newest instance of each number that began at or before its tid, else -1."""
         return self._index.rows(numbers, orders)
 
     def during(self, numbers: Int64s, first: Int64s, last: Int64s) -> tuple[Rows, Rows]:
-        """(row, life) of every life that each number had from `first` to `last`."""
+        """(row, instance) of every instance that each number had from `first` to `last`."""
         low, high = self.at(numbers, first), self.at(numbers, last)
         starts = np.searchsorted(self.number, numbers)
         exists = starts < len(self)
@@ -59,18 +59,18 @@ class TimelineInstances:
         row, step = expand(count)
         life = low[row] + step
         end = self.end[life]
-        lived = (end > first[row]) | (end == TID_ON_DISK) | (self.begin[life] > first[row])
-        return row[lived], life[lived]
+        existed = (end > first[row]) | (end == TID_ON_DISK) | (self.begin[life] > first[row])
+        return row[existed], life[existed]
 
 
 def instances_from_transitions(
     turns: StatusTransitions, directories: tuple[Int64s, Int64s]
 ) -> TimelineInstances:
-    """Lives out of turns, and of live directories that the log knows no state of.
+    """Instances from transitions, and from live directories without a state in the journal.
 
     Args:
-        turns: by (number, order).
-        directories: their inode numbers and generations.
+        turns: transitions, by (number, order).
+        directories: inode numbers and generations of these directories.
     """
     begins = _starts_instance(turns)
     life = np.cumsum(begins) - 1
@@ -78,8 +78,8 @@ def instances_from_transitions(
     life[turns.status == InodeStatus.EMPTY] = -1
     begin = np.where(turns.created_here[first], turns.order[first], TID_BEFORE_LOG)
     end = np.full(len(first), TID_ON_DISK)
-    dead = np.flatnonzero((turns.status == InodeStatus.FREED) & (life >= 0))[::-1]
-    end[life[dead]] = turns.order[dead]
+    freed = np.flatnonzero((turns.status == InodeStatus.FREED) & (life >= 0))[::-1]
+    end[life[freed]] = turns.order[freed]
     emptied = np.flatnonzero((turns.status == InodeStatus.EMPTY) & ~turns.first_seen)
     _end_emptied(end, emptied, turns, life)
     following = np.flatnonzero(~turns.first_seen[first])
@@ -102,18 +102,18 @@ def instances_from_transitions(
 
 
 def _starts_instance(turns: StatusTransitions) -> Bools:
-    """Per turn (bool): a life begins, or is first known, with it."""
+    """Per transition (bool): True where an instance begins or is first known."""
     begins = turns.first_seen.copy()
     other = np.zeros(len(turns), bool)
     other[1:] = turns.generation[1:] != turns.generation[:-1]
     begins |= other & (turns.status > InodeStatus.EMPTY)
-    after_nothing = np.zeros(len(turns), bool)
-    after_nothing[1:] = turns.status[:-1] == InodeStatus.EMPTY
-    return begins | (after_nothing & (turns.status > InodeStatus.EMPTY))
+    after_empty = np.zeros(len(turns), bool)
+    after_empty[1:] = turns.status[:-1] == InodeStatus.EMPTY
+    return begins | (after_empty & (turns.status > InodeStatus.EMPTY))
 
 
 def _end_emptied(end: Int64s, emptied: Rows, turns: StatusTransitions, life: Int64s) -> None:
-    """End the lives whose slot was emptied without being freed first."""
+    """Set the end of instances whose slot was emptied before they were freed."""
     former = life[emptied - 1]
     known = (former >= 0) & (end[former] == TID_ON_DISK)
     end[former[known]] = turns.order[emptied[known]]

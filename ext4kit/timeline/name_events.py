@@ -1,7 +1,7 @@
-"""Events of names: what came and went in directories, put together with what inodes say.
+"""Name events: names added to and removed from directories, combined with the inode transitions.
 
-In one transaction an inode can get names, lose names, begin and end. A name that came and one
-that went are a renaming; what is left over is told by the link count.
+One transaction can add names to an inode, remove names, create it and free it. An added name and
+a removed name form a rename. The link count decides about the remaining names.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ from ext4kit.timeline.transitions import NO_ROW, InodeStatus, StatusTransitions
 
 @dataclass(frozen=True, slots=True)
 class _TransactionSummary(Table):
-    """What happened to lives in transactions, as columns, a row a (life, order).
+    """Changes of instances in transactions, one row for each (instance, tid).
 
     Attributes:
-        names_added, names_removed, names_possibly_added: how many names came, went, or may have
-            come.
-        created, freed, orphaned: the life began; it ended; it lost its last name and went on.
+        names_added, names_removed: number of names.
+        names_possibly_added: number of names that this transaction may have added.
+        created, freed: True where the instance began; where it ended.
+        orphaned: True where the instance lost its last name and was not freed.
         link_delta: change of the link count; 0 where the transaction shows none.
-        link_delta_known: the link count before is known.
-        links: link count after, NO_ROW when not known.
-        times_equal: all times of the inode are one and the same.
-        transition: row of the turns, NO_ROW without one.
+        link_delta_known: True where the link count before is known.
+        links: link count after, NO_ROW where it is unknown.
+        times_equal: True where all times of the inode are equal.
+        transition: row of the transition, NO_ROW without one.
     """
 
     life: Int64s
@@ -56,14 +57,14 @@ class _TransactionSummary(Table):
 def name_events(
     turns: StatusTransitions, lives: TimelineInstances, names: TimelineNames, clock: CommitClock
 ) -> tuple[EventTable, TimelineNames]:
-    """The events, and the names with those settled that may or may not have come."""
+    """(events, names); names whose addition the events settle have it in `first`."""
     if not len(turns):
         return EventTable.empty(), names
     return _NameEventBuilder(turns, lives, names, clock).build()
 
 
 def _is_transaction(order: Int64s) -> Bools:
-    """Per order (bool): it is a transaction, and not what fast commits or the disk show."""
+    """Per tid (bool): True for a transaction; False for fast commits and the disk."""
     return (order > TID_BEFORE_LOG) & (order < UNREPLAYED)
 
 
@@ -85,10 +86,10 @@ class _NameEventBuilder:
         names = self.names
         self._came = self._sort_rows(np.flatnonzero(_is_transaction(names.first)), names.first)
         self._went = self._sort_rows(np.flatnonzero(_is_transaction(names.gone)), names.gone)
-        unsure = (
+        uncertain = (
             (names.first == TID_BEFORE_LOG) & _is_transaction(names.shown) & (names.added_tag >= 0)
         )
-        self._maybe = self._sort_rows(np.flatnonzero(unsure), names.shown)
+        self._maybe = self._sort_rows(np.flatnonzero(uncertain), names.shown)
         self.moments = self._summarize()
         self._slot_starts()
         self._creation_events()
@@ -99,13 +100,13 @@ class _NameEventBuilder:
         first[settled] = self.names.shown[settled]
         return EventTable.concat(self._parts), replace(self.names, first=first)
 
-    # -- moments --------------------------------------------------------------------------
+    # -- summary of transactions ----------------------------------------------------------
 
     def _key(self, life: Int64s, order: Int64s) -> Int64s:
         return life * len(self._orders) + np.searchsorted(self._orders, order)
 
     def _sort_rows(self, rows: Rows, order: Int64s) -> Rows:
-        """Rows of names by (life, order, directory, name)."""
+        """Rows of names by (instance, tid, directory, name)."""
         names = self.names
         sort = np.lexsort((names.text[rows], names.folder[rows], order[rows], names.life[rows]))
         return rows[sort]
@@ -135,20 +136,20 @@ class _NameEventBuilder:
             np.searchsorted(keys, each) for each in (came, went, maybe)
         )
         count = len(keys)
-        unsure = np.zeros(count, np.int64)
+        uncertain_count = np.zeros(count, np.int64)
         inside = np.isin(maybe, keys)
-        np.add.at(unsure, self._maybe_at[inside], 1)
+        np.add.at(uncertain_count, self._maybe_at[inside], 1)
         self._maybe, self._maybe_at = self._maybe[inside], self._maybe_at[inside]
-        gone = np.bincount(self._went_at, minlength=count)
+        removed_count = np.bincount(self._went_at, minlength=count)
         return _TransactionSummary(
             keys // max(len(self._orders), 1),
             self._orders[keys % max(len(self._orders), 1)],
             np.bincount(self._came_at, minlength=count),
-            gone,
-            unsure,
+            removed_count,
+            uncertain_count,
             born,
-            ending & (proven | (gone > 0)),
-            has & (stage == InodeStatus.ORPHAN) & ((before > 0) | (gone > 0)),
+            ending & (proven | (removed_count > 0)),
+            has & (stage == InodeStatus.ORPHAN) & ((before > 0) | (removed_count > 0)),
             np.where(has & (before >= 0), links - before, 0),
             ~has | (before >= 0),
             links,
@@ -157,14 +158,14 @@ class _NameEventBuilder:
         )
 
     def _slot_starts(self) -> None:
-        """Where each moment's names begin in the sorted lists."""
+        """Set where the names of each summary row begin in the sorted lists."""
         count = np.arange(len(self.moments))
         self._came_from = np.searchsorted(self._came_at, count)
         self._went_from = np.searchsorted(self._went_at, count)
         self._maybe_from = np.searchsorted(self._maybe_at, count)
         self._used: list[Int64s] = []
 
-    # -- telling --------------------------------------------------------------------------
+    # -- events ---------------------------------------------------------------------------
 
     def _emit(
         self,
@@ -174,7 +175,7 @@ class _NameEventBuilder:
         old_name: Int64s,
         new: Int64s | int = NO_ROW,
     ) -> None:
-        """Events at moments; `name` and `old_name` are rows of the names, NO_ROW for none."""
+        """Add events; `name` and `old_name` are rows of the names, NO_ROW for none."""
         if not len(moment):
             return
         moments, lives, names = self.moments, self.lives, self.names
@@ -183,14 +184,18 @@ class _NameEventBuilder:
         tag = np.where(turn >= 0, self.turns.tag_row[turn], NO_ROW)
         exact = self.turns.exact[turn] | (turn < 0)
         if len(names):
-            added, gone = np.where(name >= 0, name, 0), np.where(old_name >= 0, old_name, 0)
-            came = (name >= 0) & (names.first[added] == order) & (names.added_tag[added] >= 0)
-            tag = np.where(came, names.added_tag[added], tag)
+            added, removed = np.where(name >= 0, name, 0), np.where(old_name >= 0, old_name, 0)
+            was_added = (name >= 0) & (names.first[added] == order) & (names.added_tag[added] >= 0)
+            tag = np.where(was_added, names.added_tag[added], tag)
             before = np.where(names.before[added] == TID_BEFORE_LOG, order - 1, names.before[added])
-            exact &= ~came | (before >= baseline)
-            left = (old_name >= 0) & (names.gone[gone] == order)
-            tag = np.where(left & ~came & (names.gone_tag[gone] >= 0), names.gone_tag[gone], tag)
-            exact &= ~left | (names.seen[gone] >= baseline)
+            exact &= ~was_added | (before >= baseline)
+            was_removed = (old_name >= 0) & (names.gone[removed] == order)
+            tag = np.where(
+                was_removed & ~was_added & (names.gone_tag[removed] >= 0),
+                names.gone_tag[removed],
+                tag,
+            )
+            exact &= ~was_removed | (names.seen[removed] >= baseline)
         self._parts.append(
             event_table(
                 kind,
@@ -207,7 +212,7 @@ class _NameEventBuilder:
         )
 
     def _name_at(self, names: Rows, starts: Rows, moment: Rows, step: Int64s | int) -> Rows:
-        """The name that stands `step` places into a moment's names."""
+        """The name at index `step` among the names of each summary row."""
         place = starts[moment] + step
         return (
             names[np.minimum(place, len(names) - 1)] if len(names) else np.full(len(place), NO_ROW)
@@ -219,9 +224,9 @@ class _NameEventBuilder:
         name = np.full(len(born), NO_ROW)
         has = moments.names_added[born] > 0
         name[has] = self._name_at(self._came, self._came_from, born[has], 0)
-        unsure = ~has & (moments.names_possibly_added[born] > 0)
-        name[unsure] = self._name_at(self._maybe, self._maybe_from, born[unsure], 0)
-        self._used.append(name[unsure])
+        uncertain = ~has & (moments.names_possibly_added[born] > 0)
+        name[uncertain] = self._name_at(self._maybe, self._maybe_from, born[uncertain], 0)
+        self._used.append(name[uncertain])
         directory = self.lives.is_directory[moments.life[born]]
         kind = np.where(directory, CODE[EventKind.DIRECTORY_MADE], CODE[EventKind.CREATED])
         size = self.turns.size[moments.transition[born]]
@@ -229,7 +234,7 @@ class _NameEventBuilder:
         self._link_events(born, np.maximum(moments.names_added[born] - 1, 0), 1)
 
     def _link_events(self, moment: Rows, count: Int64s, start: Int64s | int) -> None:
-        """`count` names that came to each moment's life, from the one at `start` on."""
+        """Add link events for `count` names added to each instance, from index `start` on."""
         row, step = expand(count)
         start = np.broadcast_to(np.asarray(start), len(moment))
         which = moment[row]
@@ -237,24 +242,24 @@ class _NameEventBuilder:
         self._emit(EventKind.LINKED, which, name, np.full(len(which), NO_ROW))
 
     def _removal_events(self) -> None:
-        """Ends, and lives that lost their last name and went on; further names went before."""
+        """Add deletions and orphans, each with its last name; further names are unlinked."""
         moments = self.moments
-        over = moments.freed | (moments.orphaned & ~moments.created)
-        ended = np.flatnonzero(over)
+        is_over = moments.freed | (moments.orphaned & ~moments.created)
+        ended = np.flatnonzero(is_over)
         has = moments.names_removed[ended] > 0
         name = np.full(len(ended), NO_ROW)
         last = np.maximum(moments.names_removed[ended] - 1, 0)
         name[has] = self._name_at(self._went, self._went_from, ended[has], last[has])
         directory = self.lives.is_directory[moments.life[ended]]
-        gone = np.where(directory, CODE[EventKind.DIRECTORY_REMOVED], CODE[EventKind.DELETED])
-        kind = np.where(moments.freed[ended], gone, CODE[EventKind.ORPHAN_ADDED])
+        removal = np.where(directory, CODE[EventKind.DIRECTORY_REMOVED], CODE[EventKind.DELETED])
+        kind = np.where(moments.freed[ended], removal, CODE[EventKind.ORPHAN_ADDED])
         self._emit(kind, ended, np.full(len(ended), NO_ROW), name)
         row, step = expand(last)
         old = self._name_at(self._went, self._went_from, ended[row], step)
         self._emit(EventKind.UNLINKED, ended[row], np.full(len(row), NO_ROW), old)
 
     def _change_events(self) -> None:
-        """Lives that were there before and after: renamed, linked, unlinked."""
+        """Add events of instances that existed before and after: renamed, linked, unlinked."""
         moments = self.moments
         rest = np.flatnonzero(~moments.created & ~moments.freed & ~moments.orphaned)
         came, went = moments.names_added[rest], moments.names_removed[rest]
@@ -270,7 +275,7 @@ class _NameEventBuilder:
         self._link_count_only_events(rest[(came == 0) & (went == 0)])
 
     def _rename_events(self, moment: Rows, name: Int64s, old: Int64s) -> None:
-        """Another name; where only one of the two is known it counts as renamed."""
+        """Add renames and moves; an event with only one known name counts as a rename."""
         folder = self.names.folder
         both = (name >= 0) & (old >= 0)
         moved = both & (folder[name] != folder[old]) if len(folder) else both
@@ -279,7 +284,7 @@ class _NameEventBuilder:
         )
 
     def _unpaired_additions(self, rest: Rows, count: Int64s, start: Int64s) -> None:
-        """Names that came and none went for them."""
+        """Add events of added names without a removed name to pair with."""
         moments = self.moments
         directory = self.lives.is_directory[moments.life[rest]]
         delta, known, links = (
@@ -300,16 +305,16 @@ class _NameEventBuilder:
         self._rename_events(which[~new], name[~new], none[~new])
 
     def _unpaired_removals(self, rest: Rows, count: Int64s, start: Int64s) -> None:
-        """Names that went and none is known to have come for them."""
+        """Add events of removed names without a certainly added name to pair with."""
         moments = self.moments
         directory = self.lives.is_directory[moments.life[rest]]
         delta = np.where(directory, 0, moments.link_delta[rest])
         maybe = moments.names_possibly_added[rest]
-        stayed = np.where(
+        renamed = np.where(
             moments.link_delta_known[rest] | directory, np.clip(count + delta, 0, count), maybe
         )
-        found = np.minimum(np.minimum(stayed, maybe), count)
-        lost = np.where(moments.link_delta_known[rest] | directory, stayed - found, 0)
+        found = np.minimum(np.minimum(renamed, maybe), count)
+        lost = np.where(moments.link_delta_known[rest] | directory, renamed - found, 0)
         row, step = expand(found)
         old = self._name_at(self._went, self._went_from, rest[row], start[row] + step)
         name = self._name_at(self._maybe, self._maybe_from, rest[row], step)
@@ -324,7 +329,7 @@ class _NameEventBuilder:
         self._emit(EventKind.UNLINKED, rest[row], np.full(len(row), NO_ROW), old)
 
     def _link_count_only_events(self, rest: Rows) -> None:
-        """Link counts that changed where no directory block shows which name it was."""
+        """Add events of link counts that changed where no directory block shows the name."""
         moments = self.moments
         rest = rest[~self.lives.is_directory[moments.life[rest]]]
         delta = moments.link_delta[rest]

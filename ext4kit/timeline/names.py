@@ -1,4 +1,4 @@
-"""Names of lives over time, told by directory and not by block, and the paths that they make."""
+"""Names of inode instances over time, by directory instead of by block, and the paths they form."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from ext4kit.history.entry_intervals import EntryIntervals
 from ext4kit.timeline.lives import TimelineInstances
 
 DEPTH_LIMIT = 4096
-MAX_NAMES_TRIED = 64  # names of a life looked at for one that is in force
+MAX_NAMES_TRIED = 64  # names of an instance that are tested for being in force
 
 
 @dataclass(frozen=True, slots=True)
 class TimelineNames(Table):
-    """Names as columns, by (life, shown).
+    """Names as columns, by (instance, first version with the name).
 
     Attributes:
-        life: who was named.
-        folder: life of the directory.
-        key: of the name.
-        first: order of the transaction that gave the name, TID_BEFORE_LOG when it was there
-            already.
-        shown: order of the first version that shows it.
-        gone: order of the transaction that took it away, TID_ON_DISK for none.
+        life: row of the named instance.
+        folder: row of the directory's instance.
+        key: hash of the name.
+        first: tid of the transaction that added the name, TID_BEFORE_LOG where it is older than
+            the journal.
+        shown: tid of the first version with the name.
+        gone: tid of the transaction that removed the name, TID_ON_DISK for none.
         added_tag, gone_tag: rows of `log.tags` of the copies that show it, -1 for none.
-        before, seen: the last version without it and with it: where its coming and its going
-            have their lower bounds.
-        text: place of the name in the appearances' list.
+        before, seen: tids of the last version without the name and of the last one with it: lower
+            bounds of its addition and its removal.
+        text: index of the name in the list of the entry intervals.
     """
 
     life: Int64s
@@ -54,26 +54,26 @@ class TimelineNames(Table):
 def attribute_by_overlap(
     history: History, lives: TimelineInstances, found: EntryIntervals
 ) -> TimelineNames:
-    """Give each appearance to the lives that its number meant while it was there."""
+    """Names from entry intervals: each goes to the instances that its number meant meanwhile."""
     folder = _directory_instances(history, lives, found)
     real = np.array([name not in (b".", b"..") for name in found.name], bool)
     kept = np.flatnonzero(real & (folder >= 0))
     row, life = lives.during(found.inode[kept], found.first_seen[kept], found.last_seen[kept])
     row = kept[row]
     begin, end = lives.begin[life], lives.end[life]
-    born, dead = begin > found.first_seen[row], end < found.removed[row]
-    first = np.where(born, begin, found.valid_from[row])
+    starts_within, ends_within = begin > found.first_seen[row], end < found.removed[row]
+    first = np.where(starts_within, begin, found.valid_from[row])
     names = TimelineNames(
         life,
         folder[row],
         found.name_key[row],
         first,
-        np.where(born, begin, found.first_seen[row]),
-        np.where(dead, end, found.removed[row]),
-        np.where(born, -1, _journal_tags(found.first_source[row], found.block[row])),
-        np.where(dead, -1, _journal_tags(found.removal_source[row], found.block[row])),
-        np.where(born, begin - 1, found.last_absent[row]),
-        np.where(dead, end - 1, found.last_seen[row]),
+        np.where(starts_within, begin, found.first_seen[row]),
+        np.where(ends_within, end, found.removed[row]),
+        np.where(starts_within, -1, _journal_tags(found.first_source[row], found.block[row])),
+        np.where(ends_within, -1, _journal_tags(found.removal_source[row], found.block[row])),
+        np.where(starts_within, begin - 1, found.last_absent[row]),
+        np.where(ends_within, end - 1, found.last_seen[row]),
         row,
     )
     names = names.take(np.flatnonzero(names.life != names.folder))
@@ -81,14 +81,14 @@ def attribute_by_overlap(
 
 
 def _journal_tags(source: Int64s, block: Int64s) -> Int64s:
-    """Rows of `log.tags`; a block number below 0 is an inline directory, with other sources."""
+    """Rows of `log.tags`; -1 for an inline directory (block number below 0) and other sources."""
     return np.where((source >= 0) & (block > 0), source, -1)
 
 
 def _directory_instances(
     history: History, lives: TimelineInstances, found: EntryIntervals
 ) -> Int64s:
-    """The life of each appearance's directory, -1 when it is not known."""
+    """The instance of each interval's directory, -1 where it is unknown."""
     own = found.directory < 0
     which = np.where(own, 0, found.directory)
     number = np.where(own, -found.directory, 0)
@@ -108,7 +108,10 @@ def _directory_instances(
 
 
 def _merge_blocks(names: TimelineNames) -> TimelineNames:
-    """Join what one name was in several blocks of its directory, or in one after the other."""
+    """Join the intervals that one name had in several blocks of its directory.
+
+    Intervals that overlap or follow each other without a gap become one.
+    """
     names = names.take(np.lexsort((names.gone, names.shown, names.key, names.folder, names.life)))
     if not len(names):
         return names
@@ -138,7 +141,7 @@ def _merge_blocks(names: TimelineNames) -> TimelineNames:
 
 
 def _last_removed_row(rank: Int64s, start: Rows, end: Rows) -> Rows:
-    """Per run of rows from `start` to `end`: the row that went last."""
+    """Per run of rows from `start` to `end`: the row that was removed last."""
     most = np.maximum.reduceat(rank, start)
     run = np.repeat(np.arange(len(start)), end - start + 1)
     rows = np.where(rank == most[run], np.arange(len(rank)), -1)
@@ -146,12 +149,14 @@ def _last_removed_row(rank: Int64s, start: Rows, end: Rows) -> Rows:
 
 
 class PathResolver:
-    """Paths at a time. Asked in order of time it looks up each directory once a change.
+    """Resolves paths at a time.
+
+    Calls in order of time look up each directory once for each of its changes.
 
     Args:
-        names: with the first orders that the timeline settled on.
-        texts: the names' bytes.
-        lives: whose they are.
+        names: names whose `first` the timeline has settled.
+        texts: the bytes of the names.
+        lives: the instances that the names belong to.
     """
 
     def __init__(self, names: TimelineNames, texts: list[bytes], lives: TimelineInstances) -> None:
@@ -164,26 +169,26 @@ class PathResolver:
         return row_bounds(self.names.life, len(self.lives))
 
     def name_rows_at(self, life: Int64s, when: Int64s) -> Rows:
-        """Row of a name of each life at that time, -1 for none."""
+        """Row of a name of each instance in force at that tid, -1 for none."""
         if not len(self.names):
             return np.full(len(life), -1)
         names = self.names
         row = self._row_starts[life + 1] - 1
         result = np.full(len(life), -1)
-        open_ones = np.arange(len(life))
+        unresolved = np.arange(len(life))
         for _ in range(MAX_NAMES_TRIED):
-            open_ones = open_ones[row[open_ones] >= self._row_starts[life[open_ones]]]
-            if not len(open_ones):
+            unresolved = unresolved[row[unresolved] >= self._row_starts[life[unresolved]]]
+            if not len(unresolved):
                 break
-            at = row[open_ones]
-            fits = (names.first[at] <= when[open_ones]) & (when[open_ones] < names.gone[at])
-            result[open_ones[fits]] = at[fits]
-            open_ones = open_ones[~fits]
-            row[open_ones] -= 1
+            at = row[unresolved]
+            fits = (names.first[at] <= when[unresolved]) & (when[unresolved] < names.gone[at])
+            result[unresolved[fits]] = at[fits]
+            unresolved = unresolved[~fits]
+            row[unresolved] -= 1
         return result
 
     def last_removed_rows(self, life: Int64s, when: Int64s) -> Rows:
-        """Row of the newest name of each life, when it went at or before that time, else -1."""
+        """Row of each instance's newest name if it was removed at or before that tid, else -1."""
         if not len(self.names):
             return np.full(len(life), -1)
         row = self._row_starts[life + 1] - 1
@@ -191,16 +196,16 @@ class PathResolver:
         return np.where(known, row, -1)
 
     def path_at(self, row: int, when: int) -> bytes | None:
-        """The path that a name stood for at a time, None when a directory's name is not known."""
+        """The path of a name at a tid, None where the name of a directory is unknown."""
         folder = self._directory_path(int(self.names.folder[row]), when)[2]
         return None if folder is None else folder + b"/" + self.name_of(row)
 
     def name_of(self, row: int) -> bytes:
-        """The name alone."""
+        """The name without its directory."""
         return self._texts[int(self.names.text[row])]
 
     def _directory_path(self, life: int, when: int) -> tuple[int, int, bytes | None]:
-        """(from, until, path) of a directory around a time."""
+        """(first tid, end tid, path) of a directory around a tid."""
         chain: list[tuple[int, int]] = []
         seen: set[int] = set()
         while True:
@@ -230,7 +235,7 @@ class PathResolver:
         return found if found is not None and found[0] <= when < found[1] else None
 
     def _name_row_at(self, life: int, when: int) -> int:
-        """The name in force, else the one that went last before; -1 for none."""
+        """Row of the name in force, else of the name removed last before; -1 for none."""
         start, end = int(self._row_starts[life]), int(self._row_starts[life + 1])
         first, gone = self.names.first[start:end], self.names.gone[start:end]
         fits = np.flatnonzero((first <= when) & (when < gone))

@@ -1,4 +1,4 @@
-"""Inode states as the timeline reads them: each with the one before, and the turns of a life."""
+"""Inode states of the timeline, each with the previous one, and their status transitions."""
 
 from __future__ import annotations
 
@@ -16,33 +16,34 @@ NO_ROW = -1
 
 
 class InodeStatus(IntEnum):
-    """Where an inode is in its life."""
+    """Status of an inode slot, from its fields."""
 
     EMPTY = 0  # the slot is empty
     FREED = 1
-    ORPHAN = 2  # no name any more, and not freed yet
+    ORPHAN = 2  # without a name, not yet freed
     LINKED = 3
 
 
 @dataclass(frozen=True, slots=True)
 class StatusTransitions(Table):
-    """States at which an inode's stage, generation or link count changed, as columns.
+    """States that change the status, generation or link count of an inode, as columns.
 
-    By (number, order). The first state that is known of an inode is a turn as well.
+    By (number, order). The first known state of an inode is a transition as well.
 
     Attributes:
-        number, generation, order: of the state.
-        status: a `InodeStatus`.
+        number, generation: of the inode.
+        order: tid of the state.
+        status: an `InodeStatus`.
         links_count: link count.
-        links_before: link count before, NO_ROW where it is not known.
-        created_here: the life begins with this state, proven by the log or the inode.
-        freed_here: it was freed with this state, proven by the log or its deletion time.
-        first_seen: no earlier state of this number is known.
-        exact: it happened in that very transaction.
-        is_directory: by its mode.
-        times_equal: access, change and modification time are one and the same.
-        size: in bytes.
-        mode: with the type.
+        links_before: link count before, NO_ROW where it is unknown.
+        created_here: True where the journal or the inode proves that the instance begins here.
+        freed_here: True where the journal or `dtime` proves that the inode was freed here.
+        first_seen: True where no earlier state of this number is known.
+        exact: True where the change happened in this very transaction.
+        is_directory: True where the mode is that of a directory.
+        times_equal: True where access, change and modification time are equal.
+        size: bytes.
+        mode: mode with the file type.
         tag_row: row of `log.tags`.
     """
 
@@ -65,16 +66,17 @@ class StatusTransitions(Table):
 
 @dataclass(frozen=True, slots=True)
 class StateBatch(Table):
-    """States by (number, order), each with the one before.
+    """States by (number, order), each with the previous one.
 
     Attributes:
         table: the inodes.
-        order, tag: of each state.
-        previous_row: row of the state before, NO_ROW for the first one that is known.
-        repeated: it was in the piece before already.
-        stage: a `InodeStatus`.
-        exact: a change that it shows happened in its very transaction.
-        slot_was_empty: an earlier copy of its table block has nothing in its place.
+        order: tid of each state.
+        tag: row of `log.tags` of each state.
+        previous_row: row of the previous state, NO_ROW for the first known one.
+        repeated: True where the previous batch had the state already.
+        stage: an `InodeStatus`.
+        exact: True where a change that the state shows happened in this very transaction.
+        slot_was_empty: True where an earlier copy of the table block has an empty slot there.
     """
 
     table: InodeTable
@@ -88,21 +90,21 @@ class StateBatch(Table):
 
 
 def status_of(fs: FileSystem, table: InodeTable) -> Int64s:
-    """`InodeStatus` of each inode: a freed one's dtime is a time, an orphan's the next inode."""
+    """`InodeStatus` of each inode; `i_dtime` is a time if freed, else the next orphan's number."""
     freed = table.dtime > fs.superblock.inodes_count
-    dead = np.where(freed, InodeStatus.FREED, InodeStatus.ORPHAN)
-    stage = np.where(table.links_count > 0, int(InodeStatus.LINKED), dead)
+    unlinked = np.where(freed, InodeStatus.FREED, InodeStatus.ORPHAN)
+    stage = np.where(table.links_count > 0, int(InodeStatus.LINKED), unlinked)
     return np.where(table.mode == 0, int(InodeStatus.EMPTY), stage)
 
 
 def transitions_in(states: StateBatch, fresh: Bools, freed: Bools) -> StatusTransitions:
-    """The states of a piece that are turns."""
+    """The states of a batch that are transitions."""
     table, before = states.table, np.maximum(states.previous_row, 0)
     first = states.previous_row < 0
     same = table.generation == table.generation[before]
-    turn = first | ~same | (states.stage != states.stage[before])
-    turn |= table.links_count != table.links_count[before]
-    rows = np.flatnonzero(turn & ~states.repeated)
+    changed = first | ~same | (states.stage != states.stage[before])
+    changed |= table.links_count != table.links_count[before]
+    rows = np.flatnonzero(changed & ~states.repeated)
     links_before = np.where(first | ~same, NO_ROW, table.links_count[before])
     return StatusTransitions(
         table.number[rows],
@@ -124,6 +126,6 @@ def transitions_in(states: StateBatch, fresh: Bools, freed: Bools) -> StatusTran
 
 
 def joined_turns(parts: list[StatusTransitions]) -> StatusTransitions:
-    """Several tables as one, by (number, order)."""
+    """One table from several, by (number, order)."""
     turns = StatusTransitions.concat(parts)
     return turns.take(np.lexsort((turns.order, turns.number)))

@@ -23,7 +23,7 @@ ACL_PREFIX = b"system.posix_acl_"
 
 @dataclass(frozen=True, slots=True)
 class XattrChange:
-    """One attribute before and after; None where it was not there."""
+    """One attribute before and after; None where it did not exist."""
 
     name: bytes
     old: bytes | None
@@ -34,7 +34,7 @@ class XattrChangeFinder:
     """Finds changed attributes.
 
     Attributes:
-        found: the changes; `EventTable.new` of an attribute's event is a place in it.
+        found: the changes; `EventTable.new` of an attribute's event is an index into it.
     """
 
     def __init__(self, fs: FileSystem, history: BlockHistory) -> None:
@@ -45,12 +45,12 @@ class XattrChangeFinder:
         self._holders: list[tuple[Int64s, Int64s, Int64s, Int64s]] = []
 
     def compare_states(self, states: StateBatch, rows: Rows, before: Int64s) -> EventTable:
-        """Events of states whose attributes are not those of the state before.
+        """Events of states whose attributes differ from those of the previous state.
 
         Args:
             states: the states.
-            rows: those to look at.
-            before: the states that they go on from.
+            rows: rows of the states to compare.
+            before: rows of their previous states.
         """
         self._note_block_owners(states)
         table = states.table
@@ -69,10 +69,10 @@ class XattrChangeFinder:
         return EventTable.concat(parts)
 
     def compare_blocks(self, baseline: Callable[[Int64s], Int64s]) -> EventTable:
-        """Events of attribute blocks that were changed in place, once all states were seen.
+        """Events of attribute blocks that were changed in place. Call it after all states.
 
         Args:
-            baseline: transaction orders -> the ones after which all changes are known.
+            baseline: maps tids to the tids after which all changes are known.
         """
         number, generation, begin, end, block = self._block_owners()
         parts: list[EventTable] = []
@@ -83,31 +83,31 @@ class XattrChangeFinder:
             holding = (begin[first:last] < order) & (order < end[first:last])
             for row in (first + np.flatnonzero(holding)).tolist():
                 if (int(number[row]), order) in self._compared:
-                    continue  # body and block were looked at together
+                    continue  # body and block were compared together
                 old, new = (self._parse(b"", 0, self._read_copy(each)) for each in (old_tag, tag))
                 parts += self._events(
                     old, new, int(number[row]), int(generation[row]), order, exact, tag
                 )
         return EventTable.concat(parts)
 
-    # -- holders of blocks ----------------------------------------------------------------
+    # -- owners of blocks -----------------------------------------------------------------
 
     def _note_block_owners(self, states: StateBatch) -> None:
-        """Note which inodes got or lost an attribute block, and when."""
+        """Record which inodes gained or lost an attribute block, and at which tid."""
         table, before = states.table, np.maximum(states.previous_row, 0)
         has = (table.file_acl != 0) & (states.stage >= InodeStatus.ORPHAN)
         had = has[before] & (states.previous_row >= 0)
         same = (table.file_acl == table.file_acl[before]) & had
         same &= table.generation == table.generation[before]
-        turn = np.where(has, ~same, had) & ~states.repeated
-        rows = np.flatnonzero(turn)
+        changed = np.where(has, ~same, had) & ~states.repeated
+        rows = np.flatnonzero(changed)
         if len(rows):
             block = np.where(has, table.file_acl, 0)[rows]
             order = states.order[rows]
             self._holders.append((table.number[rows], table.generation[rows], order, block))
 
     def _block_owners(self) -> tuple[Int64s, Int64s, Int64s, Int64s, Int64s]:
-        """(number, generation, begin, end, block): who had which block when, by block."""
+        """(number, generation, begin, end, block): owners of attribute blocks over time."""
         nothing = (np.zeros(0, np.int64),) * 4
         parts = zip(*[nothing, *self._holders], strict=True)
         number, generation, begin, block = (np.concatenate(part) for part in parts)
@@ -123,7 +123,7 @@ class XattrChangeFinder:
         return number[kept], generation[kept], begin[kept], end[kept], block[kept]
 
     def _changed_blocks(self, blocks: Int64s) -> Iterator[tuple[int, int, int]]:
-        """(block, tag before, tag) of copies with other attributes than the copy before."""
+        """(block, tag before, tag) of copies whose attributes differ from the previous copy."""
         history = self.history
         chosen = np.flatnonzero(np.isin(history.blocks, blocks))
         step, size = history.log.reader.chunk, XATTR_BLOCK_HEADER.size
@@ -145,7 +145,7 @@ class XattrChangeFinder:
         return self._parse(table.raw[row].tobytes(), int(table.extra_isize[row]), data)
 
     def _block_at(self, block: int, order: int) -> bytes | None:
-        """The attribute block as it was after a transaction."""
+        """The attribute block after a transaction."""
         tag = int(self.history.newest_copies(np.array([block]), order)[0])
         if tag >= 0:
             return self._read_copy(tag)
@@ -156,7 +156,7 @@ class XattrChangeFinder:
         return bytes(self.history.log.read_copies(np.array([tag]))[0].tobytes())
 
     def _parse(self, raw: bytes, extra_isize: int, block: bytes | None) -> dict[bytes, bytes]:
-        """Attributes by name; a value in an inode of its own is told by that inode's number."""
+        """Attributes by name; a value in a separate inode is shown by that inode's number."""
         return read_xattrs(raw, extra_isize, block, _external_value, Problems())
 
     def _events(
@@ -169,7 +169,7 @@ class XattrChangeFinder:
         exact: bool,
         tag: int,
     ) -> list[EventTable]:
-        """One event an attribute that is not what it was."""
+        """One event for each attribute that differs."""
         names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
         if not names:
             return []
@@ -197,7 +197,7 @@ def _external_value(number: int, size: int) -> bytes:
 
 
 def _inline_bodies_differ(table: InodeTable, rows: Rows, before: Int64s) -> Bools:
-    """Per pair (bool): the bytes behind the extra fields are not the same."""
+    """Per pair (bool): True where the bytes after the extra fields differ."""
     raw = table.raw[:, GOOD_OLD_SIZE:]
     if not raw.shape[1]:
         return np.zeros(len(rows), bool)
