@@ -1,1 +1,1 @@
-"""One scan of what no live file has: free blocks, and journal blocks that no descriptor names."""
+"""One scan of unallocated blocks and of journal blocks that no descriptor block names."""

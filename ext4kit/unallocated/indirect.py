@@ -1,8 +1,8 @@
-"""Indirect blocks of ext2 and ext3 in free space, recognised by their pointers.
+"""Indirect blocks of ext2 and ext3 in unallocated space, recognised by their pointers.
 
-An indirect block is an array of block numbers, in the order of the file. Most of them are one
-more than the one before where it points at content, and ascend where it points at other indirect
-blocks. Freed blocks keep what they held: the pointers are cleared in memory and that is forgotten.
+An indirect block is an array of block numbers in file order. Where it points at content, most
+pointers are one more than the previous pointer. Where it points at other indirect blocks, they
+ascend. A freed block keeps its bytes: the kernel clears the pointers only in memory.
 Source: kernel fs/ext4/indirect.c, `ext4_free_branches`.
 """
 
@@ -15,22 +15,22 @@ from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.superblock import Superblock
 from ext4kit.unallocated.space import BlockBatch, Scanner
 
-_STEP = 1 << 16  # blocks from one pointer to the next, at most, for nearly all that ascend
-_FEW_BREAKS, _BREAKS, _RARE_BREAKS = 4, 8, 16  # a few pointers begin a run, and one in so many
-_NEAR = 1 << 15  # a block of few pointers lies that close to what it points at
-_LETTERS_NEAR = 1 << 12  # and one that may as well be a few letters that close
-_FEW, _RARE = 4, 16  # pointers, at least, of one that lies elsewhere; with extents, of any
-_AT_ONCE = 256  # candidates whose pointers are looked at together
+_STEP = 1 << 16  # maximum distance in blocks from one pointer to the next
+_FEW_BREAKS, _BREAKS, _RARE_BREAKS = 4, 8, 16  # allowed run starts: a few, and one per so many
+_NEAR = 1 << 15  # maximum distance in blocks between a block of few pointers and its first target
+_LETTERS_NEAR = 1 << 12  # the same for a pointer that may also be ASCII text
+_FEW, _RARE = 4, 16  # minimum pointers at a larger distance; minimum pointers with extents
+_AT_ONCE = 256  # candidates whose pointers are tested together
 
 
 def indirect_scanner(superblock: Superblock) -> Scanner[Int64s]:
-    """A look for `survey`: the blocks (int64) that can be indirect blocks.
+    """Scanner for blocks (int64) that may be indirect blocks.
 
-    Where files have extents, only those of an earlier time have indirect blocks: long ones alone
-    are believed.
+    Where files have extents, only older files have indirect blocks. Only blocks with many pointers
+    are accepted there.
 
     Args:
-        superblock: the geometry.
+        superblock: geometry of the file system.
     """
     rare = Incompat.EXTENT in superblock.features
 
@@ -47,8 +47,8 @@ def indirect_scanner(superblock: Superblock) -> Scanner[Int64s]:
         hits = hits[rising & ~few if rare else rising | few]
         kept = [np.zeros(0, bool)]
         for at in range(0, len(hits), _AT_ONCE):
-            some = hits[at : at + _AT_ONCE]
-            kept.append(is_indirect_block(words[some], stretch.blocks[some], superblock))
+            batch = hits[at : at + _AT_ONCE]
+            kept.append(is_indirect_block(words[batch], stretch.blocks[batch], superblock))
         found: Int64s = stretch.blocks[hits[np.concatenate(kept)]]
         return found
 
@@ -56,12 +56,12 @@ def indirect_scanner(superblock: Superblock) -> Scanner[Int64s]:
 
 
 def is_indirect_block(words: UInt32s, blocks: Int64s, superblock: Superblock) -> Bools:
-    """Per block (bool): what it holds can be the pointers of an indirect block.
+    """Per block (bool): True where the content may be the pointers of an indirect block.
 
     Args:
-        words: uint32 (n, pointers a block).
-        blocks: int64 (n,) where the blocks lie.
-        superblock: the geometry.
+        words: uint32 (n, pointers per block).
+        blocks: int64 (n,), block numbers.
+        superblock: geometry of the file system.
     """
     fits: Bools = np.all(words < superblock.blocks_count, axis=1)
     fits &= ((words == 0) | (words > superblock.first_data_block)).all(axis=1)
@@ -82,7 +82,7 @@ def is_indirect_block(words: UInt32s, blocks: Int64s, superblock: Superblock) ->
 
 
 def _is_ascii(number: UInt32s) -> Bools:
-    """Bool: the bytes of a number, up to the zeros at its end, are ASCII text."""
+    """True where the bytes of a number, without trailing zeros, are ASCII text."""
     found = np.ones(len(number), bool)
     for shift in (0, 8, 16, 24):
         byte = number >> shift & 255
@@ -91,13 +91,13 @@ def _is_ascii(number: UInt32s) -> Bools:
 
 
 def is_mostly_sequential(node: Rows, value: Int64s, nodes: int, superblock: Superblock) -> Bools:
-    """Per node (bool): most pointers are one more than the one before, as those of content are.
+    """Per node (bool): True where most pointers are one more than the previous one, as for content.
 
     Args:
-        node: int64 (n,), of each pointer, ascending.
-        value: int64 (n,), the pointers, 0 left out.
-        nodes: how many there are.
-        superblock: the geometry.
+        node: int64 (n,), node of each pointer, ascending.
+        value: int64 (n,), the pointers without zeros.
+        nodes: number of nodes.
+        superblock: geometry of the file system.
     """
     most = _RARE_BREAKS if Incompat.EXTENT in superblock.features else _BREAKS
     breaks = (np.diff(value) != 1) & (node[1:] == node[:-1])

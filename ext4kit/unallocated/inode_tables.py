@@ -1,8 +1,8 @@
-"""Pieces of inode tables, recognised by their slots, and the numbers of their inodes.
+"""Blocks of inode tables, recognised by their slots, and the numbers of their inodes.
 
-An inode's checksum covers its number and its generation before its bytes. The generation is
-among the bytes, so run backwards the checksum leaves four unknown bytes, which are solved. All
-slots of a block have to agree.
+The checksum of an inode covers its number and generation before its bytes. The generation is among
+the bytes. The checksum run backwards therefore leaves four unknown bytes, which are solved. All
+slots of a block must agree.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from ext4kit.parsers.inode import GOOD_OLD_SIZE, INODE, INODE_EXTRA, InodeFlags
 from ext4kit.parsers.superblock import Superblock
 
 _MODES = np.isin(np.arange(16), [1, 2, 4, 6, 8, 10, 12])
-_FIRST_SLOTS = 4  # one of these is in use in all but a few pieces; the others are not looked for
+_FIRST_SLOTS = 4  # a block is searched only if one of these is in use
 _MOST_LINKS = 65_000  # kernel fs/ext4/ext4.h, EXT4_LINK_MAX
-_EARLIEST = 1 << 28  # seconds: in 1978; block numbers that are taken for a time lie below
+_EARLIEST = 1 << 28  # seconds (year 1978); a smaller value is probably a block number
 _GENERATION = INODE.offset_of("i_generation")
 _OBSOLETE = INODE.offset_of("i_obso_faddr") // 4
 _CHECKSUM_LO = INODE.offset_of("i_checksum_lo")
@@ -29,16 +29,16 @@ _CHECKSUM_HI = GOOD_OLD_SIZE + INODE_EXTRA.offset_of("i_checksum_hi")
 def find_inode_table_blocks(
     superblock: Superblock, data: Bytes2D, words: UInt32s
 ) -> tuple[Rows, Int64s, Int64s]:
-    """The blocks that are pieces of inode tables.
+    """Find the blocks of inode tables.
 
     Args:
-        superblock: the file system's.
+        superblock: superblock of the file system.
         data: uint8 (n, block size).
-        words: the same as uint32.
+        words: the same bytes as uint32.
 
     Returns:
-        (rows of `data`, number of the inode in each one's first slot, slots in use); the
-        numbers are 0 where nothing tells them.
+        (rows of `data`, inode number of the first slot of each, slots in use); the number is 0
+        where no checksum shows it.
     """
     size = superblock.inode_size
     per_block = superblock.block_size // size
@@ -67,7 +67,7 @@ def find_inode_table_blocks(
 
 
 def _plausible_slots(words: UInt32s, rows: Rows, slots: Int64s, size: int) -> Bools:
-    """(rows, slots) bool: a slot may hold an inode: a known type, and zero where Linux has zero."""
+    """(rows, slots) bool: True where a slot may hold an inode, by its type and its zero fields."""
     row, at = rows[:, None], slots * (size // 4)
     used: Bools = _MODES[words[row, at] >> 12 & 0xF] & (words[row, at + _OBSOLETE] == 0)
     if size > GOOD_OLD_SIZE:
@@ -79,7 +79,7 @@ def _plausible_slots(words: UInt32s, rows: Rows, slots: Int64s, size: int) -> Bo
 def _numbers_by_checksum(
     superblock: Superblock, inodes: UInt8s, used: Bools
 ) -> tuple[Int64s, Int64s]:
-    """(number of each block's first slot, slots whose checksums say so; 0: no two agree)."""
+    """(number of each block's first slot, slots whose checksums agree on it); 0 if no two agree."""
     per_block = used.shape[1]
     row, slot = np.nonzero(used)
     raw = inodes[row, slot]
@@ -88,7 +88,7 @@ def _numbers_by_checksum(
     sound = (first > 0) & (number <= superblock.inodes_count)
     sound &= (first - 1) % superblock.inodes_per_group % per_block == 0
     row, first = row[sound], first[sound]
-    # of the numbers that a block's slots give, the most frequent one
+    # the most frequent number among those of a block's slots
     pair, count = np.unique(np.stack([row, first]), axis=1, return_counts=True)
     order = np.lexsort((count, pair[0]))
     pair, count = pair[:, order], count[order]
@@ -99,7 +99,7 @@ def _numbers_by_checksum(
 
 
 def _solve_inode_number(superblock: Superblock, raw: Bytes2D) -> Int64s:
-    """The inode number that each inode's checksum covers; int64 (n,), -1 where it has 16 bits."""
+    """int64 (n,): the inode number that each inode's checksum covers, -1 for a 16-bit checksum."""
     cleared = raw.copy()
     stored = raw[:, _CHECKSUM_LO : _CHECKSUM_LO + 2].copy().view("<u2")[:, 0].astype(np.int64)
     high = raw[:, _CHECKSUM_HI : _CHECKSUM_HI + 2].copy().view("<u2")[:, 0].astype(np.int64)
@@ -113,7 +113,7 @@ def _solve_inode_number(superblock: Superblock, raw: Bytes2D) -> Int64s:
 
 
 def _plausible_maps(superblock: Superblock, inodes: UInt8s, used: Bools) -> Bools:
-    """Per block (bool): the maps of all inodes in use are such as an inode can have."""
+    """Per block (bool): True where the maps of all inodes in use are plausible."""
     row, slot = np.nonzero(used)
     base = INODE.columns(inodes[row, slot])
     flags = base["i_flags"]

@@ -1,9 +1,9 @@
-"""Blocks of metadata in space that no live file has, recognised by what they hold.
+"""Metadata blocks in unallocated space, recognised by their content.
 
-Extent tree nodes, directory blocks, htree nodes, attribute blocks and pieces of inode tables.
-A few bytes of each block decide whether it is looked at more closely. With metadata_csum each
-block gives the register that its checksum was started at, which names its owner (kernel
-Documentation/filesystems/ext4/checksums.rst); without, its structure alone has to do.
+These are extent tree nodes, directory blocks, htree nodes, attribute blocks and blocks of inode
+tables. A few bytes of each block decide whether it is examined further. With metadata_csum, the
+start value of each block's checksum is computed, which identifies the owner (kernel
+Documentation/filesystems/ext4/checksums.rst). Without it, only the structure is tested.
 """
 
 from __future__ import annotations
@@ -28,24 +28,22 @@ EXTENTS, DIRECTORY, HTREE, XATTR, INODES, LOG = range(1, 7)
 NO_SEED = -1
 _DOT = ord(".")
 _LOG_MAGIC = int.from_bytes(MAGIC_BYTES, "little")
-_LOG_KINDS = np.arange(1, 6) << 24  # big-endian numbers of block types, read as little-endian ones
+_LOG_KINDS = np.arange(1, 6) << 24  # big-endian block types of jbd2, read as little-endian integers
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataBlocks(Table):
-    """Blocks of metadata as columns (n,).
+    """Metadata blocks as columns (n,).
 
     Attributes:
-        kind: int8, EXTENTS, DIRECTORY, HTREE, XATTR, INODES, or LOG for what an old log had of
-            its own.
-        block: int64, file system block, or block of the log.
-        in_journal: bool, it is a block of the log.
-        seed: int64, the register that the block's checksum was started at, NO_SEED without
-            metadata_csum and for inodes and attributes.
-        stated_number: int64, what the block says of itself: a directory's first block its inode
-            number, inodes that of the first slot, attributes the block they belong in; 0 for
-            nothing.
-        entries: int32, entries in it: extents or index entries, names, used slots.
+        kind: int8, EXTENTS, DIRECTORY, HTREE, XATTR, INODES, or LOG for jbd2's own blocks.
+        block: int64, file system block, or block of the journal.
+        in_journal: True where `block` is a block of the journal.
+        seed: int64, start value of the block's checksum; NO_SEED without metadata_csum and for
+            inodes and attributes.
+        stated_number: int64, number that the block itself states: inode number of a directory (from
+            its first block), inode number of the first slot, home block of attributes; 0 for none.
+        entries: int32, number of extents or index entries, names, or used slots.
     """
 
     kind: Codes
@@ -56,12 +54,12 @@ class MetadataBlocks(Table):
     entries: Int32s
 
     def of_kind(self, kind: int) -> MetadataBlocks:
-        """Those of one kind."""
+        """Blocks of one kind."""
         return self.take(self.kind == kind)
 
 
 def read_metadata_blocks(space: UnallocatedSpace, structures: MetadataBlocks) -> Bytes2D:
-    """The blocks of a table once more, uint8 (n, block size); what cannot be read is zeros."""
+    """Contents of the blocks of a table, uint8 (n, block size); unreadable blocks are zeros."""
     data = np.zeros((len(structures), space.fs.superblock.block_size), np.uint8)
     logged = structures.in_journal
     in_place = structures.block[~logged]
@@ -94,11 +92,11 @@ def _make(
 
 
 def metadata_scanner(superblock: Superblock) -> Scanner[MetadataBlocks]:
-    """A look for `survey` that finds the metadata of one file system.
+    """Scanner that finds the metadata of one file system.
 
     Args:
-        superblock: its geometry, features and checksum seed; of a file system that is no more
-            as well as of the one that is there.
+        superblock: its geometry, features and checksum seed. It may describe a lost file system as
+            well as the present one.
     """
     finders = (
         *(_find_extents, _find_directories, _find_htree),
@@ -133,12 +131,7 @@ def _find_extents(superblock: Superblock, stretch: BlockBatch, words: UInt32s) -
 
 
 def is_extent_node(rows: Bytes2D, blocks_count: int) -> tuple[Bools, Int64s]:
-    """(bool (n,), entries (n,)): nodes whose entries ascend and point into the file system.
-
-    Args:
-        rows: uint8 (n, block size).
-        blocks_count: blocks of the file system.
-    """
+    """(bool (n,), entries (n,)): True where entries ascend and point into the file system."""
     sound, held, _, depth = extents.parse_headers(rows)
     sound &= held > 0
     row, slot = expand(np.where(sound, held, 0))
@@ -188,7 +181,7 @@ def _find_directories(
 
 
 def _starts_with_dirent(superblock: Superblock, words: UInt32s) -> Bools:
-    """Per block (bool): its first eight bytes can be those of a directory entry."""
+    """Per block (bool): True where the first eight bytes may be those of a directory entry."""
     inode, head = words[:, 0], words[:, 1]
     fits: Bools = (inode <= superblock.inodes_count) & (head & 3 == 0) & (head != 0)
     place = np.flatnonzero(fits)
@@ -202,7 +195,7 @@ def _starts_with_dirent(superblock: Superblock, words: UInt32s) -> Bools:
 
 
 def _is_first_block(words: UInt32s, hits: Rows) -> Bools:
-    """Per hit (bool): a directory's first block, which begins with `.`."""
+    """Per hit (bool): True for the first block of a directory, which begins with `.`."""
     found: Bools = (words[hits, 1] & 0xFFFFFF == 12 | 1 << 16) & (words[hits, 2] == _DOT)
     return found
 
@@ -231,7 +224,7 @@ def _find_htree(superblock: Superblock, stretch: BlockBatch, words: UInt32s) -> 
 
 
 def _has_index_root(words: UInt32s, hits: Rows) -> Bools:
-    """Per hit (bool): its `..` takes the rest of the block, where an index tells of itself."""
+    """Per hit (bool): True where `..` takes the rest of the block and a `dx_root_info` follows."""
     size = words.shape[1] * 4
     found: Bools = words[hits, 4] & 0xFFFFFF == (size - 12) % (1 << 16) | 2 << 16
     found &= words[hits, 5] == _DOT | _DOT << 8
@@ -240,7 +233,7 @@ def _has_index_root(words: UInt32s, hits: Rows) -> Bools:
 
 
 def _htree_seeds(rows: Bytes2D, start: Int64s, held: Int64s, limit: Int64s) -> Int64s:
-    """The owners' seeds; the checksum leaves out what lies between the entries and the tail."""
+    """Seeds of the owners; the checksum omits the bytes between the entries and the tail."""
     used = start + held * htree.DX_ENTRY.size
     tail = start + limit * htree.DX_ENTRY.size
     pieces = [
@@ -270,7 +263,7 @@ def _find_xattrs(superblock: Superblock, stretch: BlockBatch, words: UInt32s) ->
 
 
 def _xattr_block_numbers(superblock: Superblock, rows: Bytes2D) -> Int64s:
-    """The block number (below 2**32) that each checksum covers before the block's own bytes."""
+    """The block number (below 2**32) that each checksum covers before the bytes of the block."""
     at = xattr.XATTR_BLOCK_HEADER.offset_of("h_checksum")
     stored = xattr.XATTR_BLOCK_HEADER.columns(rows)["h_checksum"].astype(np.int64)
     cleared = rows.copy()
@@ -288,7 +281,7 @@ def _find_inodes(superblock: Superblock, stretch: BlockBatch, words: UInt32s) ->
 def _find_journal_blocks(
     superblock: Superblock, stretch: BlockBatch, words: UInt32s
 ) -> MetadataBlocks:
-    """Descriptors, commits and the like of a log that lay in what is free now."""
+    """Descriptor, commit and revoke blocks of a former journal in unallocated space."""
     hits = np.flatnonzero(words[:, 0] == _LOG_MAGIC)
     hits = hits[np.isin(words[hits, 1], _LOG_KINDS)]
     return _make(LOG, stretch.blocks[hits], stretch.in_log)

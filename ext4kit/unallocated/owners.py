@@ -1,8 +1,8 @@
-"""Whose a block is: the seed of its checksum, looked up among all known inodes.
+"""Owners of blocks: the seed of a block's checksum, looked up among all known inodes.
 
-An inode's seed is made of its number and generation. Known are all inodes on disk, live and
-deleted, those that the log shows, and those in pieces of inode tables found elsewhere. A block
-with `.` in it tells its owner's number, from which the generation follows.
+The seed of an inode is computed from its number and generation. The known inodes are those on disk
+(live and deleted), those in the journal, and those in blocks of inode tables found elsewhere. A
+block with `.` holds the number of its owner, from which the generation follows.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class SeedIndex:
     """Inodes by the seeds of their checksums.
 
     Args:
-        superblock: the file system's.
-        number: int64 (n,) inode numbers, pairs may be there several times.
+        superblock: superblock of the file system.
+        number: int64 (n,), inode numbers; a pair may occur several times.
         generation: int64 (n,).
         others: superblocks with seeds that were in force before.
 
     Attributes:
         superblock: as given.
-        number: of the known pairs, by seed; generation: likewise.
+        number, generation: the known pairs, by seed.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class SeedIndex:
         each = [inode_seeds(then, number, generation) for then in (superblock, *others)]
         seeds = np.concatenate(each).astype(np.int64)
         number, generation = np.tile(number, len(each)), np.tile(generation, len(each))
-        keys = np.sort(seeds << 31 | np.arange(len(seeds)))  # quicker than sorting indirectly
+        keys = np.sort(seeds << 31 | np.arange(len(seeds)))  # faster than an indirect sort
         order = keys & 0x7FFFFFFF
         self.number, self.generation = number[order], generation[order]
         self._seeds = keys >> 31
@@ -71,7 +71,7 @@ class SeedIndex:
         return np.where((high - low == 1) & (seeds != NO_SEED), low, NO_ROW)
 
     def inodes_of(self, seeds: Int64s) -> tuple[Int64s, Int64s]:
-        """(inode number, generation) of each seed's owner; number 0 where it is not known."""
+        """(inode number, generation) of the owner of each seed; number 0 where it is unknown."""
         row = self.rows_of(seeds)
         known = row != NO_ROW
         number, generation = np.zeros((2, len(row)), np.int64)
@@ -82,12 +82,12 @@ class SeedIndex:
 def index_known_inodes(
     history: History, space: UnallocatedSpace, structures: MetadataBlocks
 ) -> SeedIndex:
-    """All inodes that anything tells of.
+    """Index all inodes of which any source gives number and generation.
 
     Args:
-        history: the states that the log and the disk show.
-        space: where the structures were found.
-        structures: what was found there.
+        history: the states in the journal and on disk.
+        space: the space in which the structures were found.
+        structures: the metadata blocks found there.
     """
     superblock = history.fs.superblock
     numbers, generations = [history.states.table.number], [history.states.table.generation]
@@ -97,9 +97,9 @@ def index_known_inodes(
     for number, generation in _found_inodes(space, structures):
         numbers.append(number)
         generations.append(generation)
-    told = structures.take((structures.stated_number > 0) & (structures.seed != NO_SEED))
-    numbers.append(told.stated_number)
-    generations.append(_solve_generations(superblock, told.stated_number, told.seed))
+    with_number = structures.take((structures.stated_number > 0) & (structures.seed != NO_SEED))
+    numbers.append(with_number.stated_number)
+    generations.append(_solve_generations(superblock, with_number.stated_number, with_number.seed))
     pairs = np.concatenate(numbers), np.concatenate(generations)
     return SeedIndex(superblock, *pairs, history.epochs.superblocks[1:])
 
@@ -116,8 +116,8 @@ def _found_inodes(
     pieces = structures.of_kind(INODES)
     pieces = pieces.take(pieces.stated_number > 0)
     for at in range(0, len(pieces), _PIECES_AT_ONCE):
-        some = pieces.take(slice(at, at + _PIECES_AT_ONCE))
-        number, rows = inode_slots(space.fs.superblock, some, read_metadata_blocks(space, some))
+        batch = pieces.take(slice(at, at + _PIECES_AT_ONCE))
+        number, rows = inode_slots(space.fs.superblock, batch, read_metadata_blocks(space, batch))
         table = parse_inodes(rows, number, space.fs.superblock)
         used = table.mode != 0
         yield table.number[used], table.generation[used]
@@ -126,17 +126,17 @@ def _found_inodes(
 def number_inode_blocks(
     fs: FileSystem, space: UnallocatedSpace, structures: MetadataBlocks
 ) -> MetadataBlocks:
-    """The structures, with the numbers of inode table pieces whose checksums do not tell them.
+    """The structures, with inode table blocks numbered by generations where checksums do not.
 
-    The generations in a piece are compared with those on disk: a piece is told by the inodes
-    that are the same still, when they agree. What is not told so may be no inodes at all: it
-    is left out.
+    The generations in a block are compared with those on disk. The inodes that are unchanged on
+    disk give the number of the block if they agree. A block without a number is left out, because
+    it may not hold inodes at all.
     """
-    open_rows = np.flatnonzero((structures.kind == INODES) & (structures.stated_number == 0))
-    if not len(open_rows):
+    unnumbered = np.flatnonzero((structures.kind == INODES) & (structures.stated_number == 0))
+    if not len(unnumbered):
         return structures
-    nobody = np.zeros(1, np.int64), np.full(1, -1)  # a generation that no inode has
-    known = [nobody, *_disk_inodes(fs)]
+    no_inode = np.zeros(1, np.int64), np.full(1, -1)  # a generation that no inode has
+    known = [no_inode, *_disk_inodes(fs)]
     numbers, generations = (np.concatenate(part) for part in zip(*known, strict=True))
     order = np.argsort(generations, kind="stable")
     numbers, generations = numbers[order], generations[order]
@@ -145,18 +145,18 @@ def number_inode_blocks(
     single[:-1] &= generations[1:] != generations[:-1]
     numbers, generations = numbers[single], generations[single]
     found = structures.stated_number.copy()
-    for at in range(0, len(open_rows), _PIECES_AT_ONCE):
-        rows = open_rows[at : at + _PIECES_AT_ONCE]
+    for at in range(0, len(unnumbered), _PIECES_AT_ONCE):
+        rows = unnumbered[at : at + _PIECES_AT_ONCE]
         data = read_metadata_blocks(space, structures.take(rows))
         found[rows] = _numbers_by_generation(fs.superblock, data, numbers, generations)
-    told = replace(structures, stated_number=found)
-    return told.take((told.kind != INODES) | (found > 0))
+    numbered = replace(structures, stated_number=found)
+    return numbered.take((numbered.kind != INODES) | (found > 0))
 
 
 def _numbers_by_generation(
     superblock: Superblock, data: Bytes2D, numbers: Int64s, generations: Int64s
 ) -> Int64s:
-    """Number of the first slot of each piece, 0 where the inodes disagree or none is known."""
+    """Number of the first slot of each block; 0 where the inodes disagree or none is known."""
     size = superblock.inode_size
     per_block = superblock.block_size // size
     slots = data[:, : per_block * size].reshape(-1, size)
@@ -176,7 +176,7 @@ def _numbers_by_generation(
 def inode_slots(
     superblock: Superblock, pieces: MetadataBlocks, data: Bytes2D
 ) -> tuple[Int64s, Bytes2D]:
-    """(inode number, uint8 rows) of all slots in pieces of inode tables."""
+    """(inode number, uint8 rows) of all slots in blocks of inode tables."""
     size = superblock.inode_size
     per_block = superblock.block_size // size
     number = pieces.stated_number[:, None] + np.arange(per_block)
@@ -185,6 +185,6 @@ def inode_slots(
 
 
 def _solve_generations(superblock: Superblock, number: Int64s, seed: Int64s) -> Int64s:
-    """The generations with which the inodes `number` have the seeds."""
+    """The generations with which the inodes `number` have these seeds."""
     raw = np.ascontiguousarray(number.astype("<u4")).view(np.uint8).reshape(-1, 4)
     return crc32c_words(crc32c_rows(superblock.seed, raw).astype(np.int64), seed)

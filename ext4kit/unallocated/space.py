@@ -1,7 +1,7 @@
-"""The blocks that no live file has: free ones, and log blocks that no descriptor names.
+"""Unallocated blocks, and journal blocks that no descriptor block names.
 
-They are streamed as stretches, holes of a sparse image left out, and every source that needs
-them looks at each stretch in the same pass.
+The blocks are read in batches, without the holes of a sparse image. All scanners process each batch
+in the same pass.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from ext4kit.journal.overlay import JournalOverlay
 BYTES_AT_ONCE = 8 << 20
 _OWNERS, _MAPPINGS_AT_LEAST = 2, 1 << 20
 WORKERS = 2
-AHEAD = 2 * WORKERS  # stretches on their way at any time
+AHEAD = 2 * WORKERS  # batches in progress at any time
 
 Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class BlockBatch:
-    """Some blocks that no live file has.
+    """Blocks that no live file uses.
 
     Attributes:
-        blocks: int64 (n,), ascending: file system blocks, or log blocks.
-        data: uint8 (n, block size); not to be written to.
-        in_log: these are blocks of the log; `blocks` count within it.
+        blocks: int64 (n,), ascending: file system blocks, or journal blocks.
+        data: uint8 (n, block size); read only.
+        in_log: whether these are journal blocks; `blocks` are then positions in the journal.
     """
 
     blocks: Int64s
@@ -58,10 +58,10 @@ Scanner = Callable[[BlockBatch], T]
 
 
 class UnallocatedSpace:
-    """The space of a file system that no live file has.
+    """The space of a file system that no live file uses.
 
     Args:
-        history: what is known of the file system over time.
+        history: states of the file system over time.
     """
 
     def __init__(self, history: History) -> None:
@@ -72,14 +72,14 @@ class UnallocatedSpace:
 
     @cached_property
     def runs_with_data(self) -> Intervals:
-        """The free runs that the evidence has data in."""
+        """The unallocated runs for which the evidence has data."""
         return self.unused.intersect(self._data_runs)
 
     @cached_property
     def unused(self) -> Intervals:
-        """The free runs, holes of the evidence included.
+        """The unallocated runs, including holes of the evidence.
 
-        Groups that are nothing but holes are left out.
+        Groups that consist only of holes are left out.
         """
         parts = []
         for first, end in self._groups_with_data():
@@ -89,25 +89,25 @@ class UnallocatedSpace:
 
     @cached_property
     def max_mappings(self) -> int:
-        """As many entries of block maps are believed, so that memory stays bounded.
+        """Maximum number of block map entries to accept, which bounds the memory.
 
-        A block has one owner at a time, and the maps of earlier ones are overwritten by and by.
+        A block has one owner at a time, and the maps of earlier owners are gradually overwritten.
         """
         return max(_MAPPINGS_AT_LEAST, _OWNERS * int(self.unused.length.sum()))
 
     @cached_property
     def untagged_positions(self) -> Int64s:
-        """Log blocks (int64) that no descriptor names and that are no metadata of the log."""
+        """Journal blocks (int64) without a descriptor that are not blocks of jbd2 itself."""
         return np.zeros(0, np.int64) if self.log is None else self.log.unclaimed
 
     @cached_property
     def _data_runs(self) -> Intervals:
-        """The runs of blocks that do not wholly lie in holes."""
+        """The runs of blocks that are not entirely in holes."""
         size = self.blocks.block_size
-        pieces = iter([range(self.blocks.blocks_count * size)])
+        ranges = iter([range(self.blocks.blocks_count * size)])
         if isinstance(self.blocks, SourceBlocks):
-            pieces = data_ranges(self.blocks.source)
-        pairs = [(piece.start // size, -(-piece.stop // size)) for piece in pieces]
+            ranges = data_ranges(self.blocks.source)
+        pairs = [(each.start // size, -(-each.stop // size)) for each in ranges]
         table = np.array(pairs, np.int64).reshape(-1, 2)
         end = np.minimum(table[:, 1], self.blocks.blocks_count)
         start = np.maximum(table[:, 0], np.concatenate([[0], end[:-1]])[: len(end)])
@@ -115,7 +115,7 @@ class UnallocatedSpace:
         return Intervals(start[kept], (end - start)[kept])
 
     def _groups_with_data(self) -> Iterator[tuple[int, int]]:
-        """(first block, end) of the groups that have something else than holes."""
+        """(first block, end) of the groups that do not consist only of holes."""
         superblock = self.fs.superblock
         start, end = self._data_runs.start, self._data_runs.end
         per_group, origin = superblock.blocks_per_group, superblock.first_data_block
@@ -129,7 +129,7 @@ class UnallocatedSpace:
                 seen = group
 
     def _are_free(self, first: int, end: int) -> Bools:
-        """Per block of the group from `first` on (bool): it is free."""
+        """Per block of the group from `first` on (bool): True where it is unallocated."""
         superblock = self.fs.superblock
         group = (first - superblock.first_data_block) // superblock.blocks_per_group
         used = self.fs.bitmaps.block_bitmap(group)
@@ -139,12 +139,12 @@ class UnallocatedSpace:
         return free
 
     def batches(self) -> Iterator[BlockBatch]:
-        """All of it: the free runs by block, then the log blocks that no descriptor names."""
+        """Unallocated runs by block, then the journal blocks that no descriptor block names."""
         yield from chain(self._unallocated_batches(), self._journal_batches())
 
     @cached_property
     def bytes(self) -> int:
-        """Bytes that `batches` gives."""
+        """Total size of `batches` in bytes."""
         count = int(self.runs_with_data.length.sum()) + len(self.untagged_positions)
         return count * self.blocks.block_size
 
@@ -161,7 +161,7 @@ class UnallocatedSpace:
             at = stop
 
     def _read_batch(self, start: Int64s, length: Int64s) -> Iterator[BlockBatch]:
-        """The runs as one stretch, as they lie where it is one run; what fails block by block."""
+        """The runs as one batch, a single run without a copy; block by block after an error."""
         blocks = np.repeat(start - np.cumsum(length) + length, length) + np.arange(length.sum())
         try:
             if len(start) == 1:
@@ -186,12 +186,12 @@ class UnallocatedSpace:
 def scan(
     space: UnallocatedSpace, looks: Sequence[Scanner[T]], progress: Progress | None = None
 ) -> Iterator[tuple[T, ...]]:
-    """What each look makes of each stretch, in order; several stretches are looked at at once.
+    """Results of all scanners for each batch, in order; several batches are processed at once.
 
     Args:
-        space: where to look.
-        looks: functions of a stretch that keep nothing of its data.
-        progress: called with (bytes done, bytes in all).
+        space: the space to read.
+        looks: scanners (functions of a batch) that keep no reference to its data.
+        progress: called with (bytes done, total bytes).
     """
     waiting: deque[tuple[int, Future[tuple[T, ...]]]] = deque()
     done = 0
@@ -212,7 +212,7 @@ def scan(
 
 
 def below_replay(blocks: BlockReader) -> BlockReader:
-    """The blocks as the disk has them, without what a replay would put in front."""
+    """The blocks as they are on disk, without the overlay of a replay."""
     while isinstance(blocks, JournalOverlay):
         blocks = blocks.base
     return blocks

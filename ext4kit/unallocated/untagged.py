@@ -1,8 +1,8 @@
-"""Copies in the log whose descriptor is overwritten: of which transaction they are.
+"""Transactions of untagged copies, whose descriptor blocks are overwritten.
 
-A transaction is written as descriptors, each followed by its copies, and a commit block. The log
-is overwritten from its oldest end on, descriptors before the copies that they describe, so the
-next block of the log's own behind such a copy is one of the same transaction (kernel
+A transaction is written as descriptor blocks, each followed by its copies, and a commit block. The
+journal is overwritten from its oldest end on, descriptor blocks before the copies that they
+describe. The next jbd2 block after such a copy therefore belongs to the same transaction (kernel
 Documentation/filesystems/ext4/journal.rst).
 """
 
@@ -17,17 +17,17 @@ UNKNOWN = -1
 
 
 def tids_of_untagged(log: Log | None, positions: Int64s) -> Int64s:
-    """The order of the transaction that each log block was written in.
+    """Tid of the transaction that wrote each journal block.
 
-    It is that of the next header behind it. Where what lies between cannot be read, another one
-    may have been there, and the order is the lower one of those on both sides.
+    It is the tid of the next jbd2 header after the block. Unreadable blocks in between may hide
+    another header. The lower tid of the headers on both sides is then returned.
 
     Args:
-        log: the log.
-        positions: int64 (n,) log blocks that no descriptor names.
+        log: the journal.
+        positions: int64 (n,), journal blocks that no descriptor block names.
 
     Returns:
-        int64 (n,); UNKNOWN for all when the log has no block of its own.
+        int64 (n,); UNKNOWN for all if the journal has no header.
     """
     if log is None or not len(log.headers):
         return np.full(len(positions), UNKNOWN)
