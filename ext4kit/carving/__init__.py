@@ -1,4 +1,4 @@
-"""Content without an inode: free blocks cut into files, typed and trimmed."""
+"""Content without an inode: unallocated blocks cut into files, with type and size."""
 
 from ext4kit.carving.block_features import BlockFeatures, feature_scanner
 from ext4kit.carving.carve import carve

@@ -1,7 +1,7 @@
-"""The blocks that carving may use, in a row: free, claimed by nobody, lists of blocks left out.
+"""The blocks available for carving, laid end to end: unallocated, unclaimed, without block lists.
 
-A place in that row is a position. Where only lists of block numbers lie between two blocks,
-their positions follow each other, as the blocks do in the content of their file.
+The index of a block in this sequence is its position. Where only indirect blocks lie between two
+blocks, their positions are consecutive, as the blocks are in the content of their file.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from ext4kit.arrays.types import Int64s
 
 
 class CarvingArea:
-    """Runs of usable blocks and the positions they have.
+    """Runs of usable blocks and their positions.
 
     Args:
         start: int64 (n,), first blocks of runs, ascending, not overlapping.
-        length: int64 (n,), their lengths.
-        left_out: int64, ascending blocks to leave out without a break.
+        length: int64 (n,), lengths in blocks.
+        left_out: int64, ascending blocks to omit without a break in the positions.
 
     Attributes:
-        start: int64 (m,), first blocks of the runs that are left.
-        length: int64 (m,), their lengths.
+        start: int64 (m,), first blocks of the remaining runs.
+        length: int64 (m,), lengths in blocks.
         base: int64 (m,), position of each first block.
-        size: positions in all.
-        limit: int64 (m,), one past the last position that follows on without a break.
+        size: number of positions.
+        limit: int64 (m,), end of the positions that continue each run without a break.
     """
 
     def __init__(self, start: Int64s, length: Int64s, left_out: Int64s) -> None:
@@ -62,7 +62,7 @@ class CarvingArea:
         return found
 
     def contiguous_end(self, positions: Int64s) -> Int64s:
-        """One past the last position that follows on without a break (int64)."""
+        """End of the positions that follow each position without a break (int64)."""
         return self.limit[np.searchsorted(self.base, positions, side="right") - 1]
 
     def runs_of(self, first: int, count: int) -> list[tuple[int, int]]:

@@ -1,6 +1,6 @@
-"""What carving has to know of free blocks: where data ends in zeros and where files start.
+"""Features of unallocated blocks for carving: where data ends in zeros and where files start.
 
-Few cache lines of each block are touched; a block is read whole only where it ends in zeros.
+Only a few cache lines of each block are read. A block is read completely only if it ends in zeros.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows, UInt8s, UInt16s
 from ext4kit.filetypes.signatures import match_signatures
 from ext4kit.unallocated.space import BlockBatch
 
-_SAMPLE = 64  # bytes at the start, in the middle and at the end of a block that tell text
-_FEW_ZEROS = 3  # in three samples; one in 256 bytes of what is compressed is zero
-_WHOLE_AT_ONCE = 256  # blocks that are read whole at a time, so that they stay in the cache
+_SAMPLE = 64  # bytes sampled at the start, in the middle and at the end of a block to detect text
+_FEW_ZEROS = 3  # in three samples; in compressed data one byte in 256 is zero
+_WHOLE_AT_ONCE = 256  # blocks read completely at a time, so that they stay in the cache
 
 
 def _control_characters() -> Bools:
@@ -29,24 +29,24 @@ def _control_characters() -> Bools:
     return table
 
 
-_UNLIKE_TEXT = _control_characters()  # control characters; 0 is looked at apart
+_UNLIKE_TEXT = _control_characters()  # control characters; 0 is tested separately
 
 
 @dataclass(frozen=True, slots=True)
 class BlockFeatures:
-    """The free blocks of a piece of the disk, as far as carving needs them.
+    """Features of the unallocated blocks of a part of the disk.
 
-    A block is an event when it ends in zeros, starts with a signature, starts a run, or is text
-    where the one before is not (or the other way round).
+    A block is an event if it ends in zeros, starts with a signature or starts a run. It is also an
+    event if exactly one of it and the previous block is text.
 
     Attributes:
         start: int64 (r,), first blocks of the runs of blocks that are not all zero, ascending.
-        length: int64 (r,), their lengths.
+        length: int64 (r,), lengths in blocks.
         block: int64 (k,), the events, ascending.
         tail: uint16 (k,), zero bytes at the end of the block.
-        kind: uint8 (k,), number in `SIGNATURE_NAMES` of what the block starts like.
-        text: bool (k,), the block looks like text.
-        dense: bool (k,), it holds next to no zeros before those at its end, and is no text.
+        kind: uint8 (k,), index in `SIGNATURE_NAMES` of the signature at its start.
+        text: bool (k,), True where the block looks like text.
+        dense: bool (k,), True where it is not text and has almost no zeros before those at its end.
     """
 
     start: Int64s
@@ -59,13 +59,13 @@ class BlockFeatures:
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
-        """The marks of several stretches, ascending, as one; empty for none."""
+        """The features of several batches as one table, ascending; empty for none."""
         parts = parts or [cls._none()]
         names = [field.name for field in fields(cls)]
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
     def between(self, first: int, end: int) -> Self:
-        """The marks of the blocks from `first` up to `end`; runs that reach further as they are."""
+        """The features of the blocks from `first` up to `end`; longer runs are not clipped."""
         low, high = np.searchsorted(self.block, [first, end])
         events = slice(low, high)
         runs = slice(
@@ -86,7 +86,7 @@ _OF_EVENTS = ("block", "tail", "kind", "text", "dense")
 
 
 def feature_scanner(stretch: BlockBatch) -> BlockFeatures | None:
-    """The marks of one stretch; None for blocks of the log, or zeros. A look for `survey`."""
+    """Features of one batch; None for journal blocks or for zeros only."""
     if stretch.in_log or not len(stretch):
         return None
     tail = _zero_tails(stretch.data)
@@ -113,13 +113,13 @@ def feature_scanner(stretch: BlockBatch) -> BlockFeatures | None:
 
 
 def _apply_rows(function: Callable[[Bytes2D], UInt8s], data: Bytes2D, rows: Rows) -> UInt8s:
-    """`function` of all blocks, for the rows that count."""
+    """`function` applied to the selected rows only."""
     found = function(data)
     return found if len(rows) == len(data) else found[rows]
 
 
 def _zero_tails(data: Bytes2D) -> Int64s:
-    """int64 (n,): zero bytes at the end of each block; the block size for one of zeros."""
+    """int64 (n,): zero bytes at the end of each block; the block size for a block of zeros."""
     tail = np.zeros(len(data), np.int64)
     rows = np.flatnonzero(data[:, -1] == 0)
     for at in range(0, len(rows), _WHOLE_AT_ONCE):
@@ -141,7 +141,7 @@ def _full_block_zero_tails(data: Bytes2D) -> Int64s:
 
 
 def _text_and_density(data: Bytes2D, rows: Rows, tail: Int64s) -> tuple[Bools, Bools]:
-    """(looks like text, is dense) of each block, by samples.
+    """(looks like text, is dense) of each block, from samples.
 
     Text has no control characters, and no zeros before the tail.
     """

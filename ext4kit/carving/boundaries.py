@@ -1,4 +1,4 @@
-"""Where files end, among blocks whose format says nothing: behind zeros, at starts and borders."""
+"""Ends of files among blocks without a format that gives a length: at zeros, starts and borders."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from ext4kit.carving.result import EndEvidence
 from ext4kit.filetypes.signatures import CHARACTER_BYTES, SIGNATURE_NAMES
 
 _CHARACTER_BYTES = np.array([CHARACTER_BYTES.get(name, 1) for name in SIGNATURE_NAMES])
-MAX_CHANCE_ZEROS = 8  # so few zeros at the end of a full block of binary data are met by chance
+MAX_CHANCE_ZEROS = 8  # fewer zeros at the end of a full block of binary data may occur by chance
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureIndex:
-    """The marks by position.
+    """Block features by position.
 
     Attributes:
         start: int64 (r,), first positions of the runs of blocks that are not all zero.
-        length: int64 (r,), their lengths.
+        length: int64 (r,), lengths in blocks.
         position: int64 (k,), events, ascending.
         tail: int64 (k,), zero bytes at the end of the block.
-        kind: uint8 (k,), what the block starts like.
-        text: bool (k,), it looks like text.
-        dense: bool (k,), it holds next to no zeros before those at its end.
+        kind: uint8 (k,), signature at the start of the block.
+        text: bool (k,), True where the block looks like text.
+        dense: bool (k,), True where it has almost no zeros before those at its end.
     """
 
     start: Int64s
@@ -42,7 +42,7 @@ class FeatureIndex:
 
     @classmethod
     def from_features(cls, marks: BlockFeatures, ground: CarvingArea) -> FeatureIndex:
-        """The marks of usable blocks."""
+        """The features of the usable blocks."""
         borders, before = _range_borders(marks, ground)
         places = ground.positions(np.concatenate([marks.block, borders]))
         row = np.concatenate([np.arange(len(marks.block)), before])
@@ -61,32 +61,33 @@ class FeatureIndex:
         )
 
     def at_positions(self, positions: Int64s) -> tuple[Rows, Bools]:
-        """(row of the event at or before each position, whether it stands right there)."""
+        """(row of the event at or before each position, True where it is exactly there)."""
         row = np.searchsorted(self.position, positions, side="right") - 1
-        here = (row >= 0) & (np.append(self.position, -1)[row] == positions)
-        return row, here
+        is_event = (row >= 0) & (np.append(self.position, -1)[row] == positions)
+        return row, is_event
 
     def zero_tails(self, positions: Int64s) -> Int64s:
-        """int64: zero bytes at the end of the block at each position; 0 for one of zeros."""
-        row, here = self.at_positions(positions)
-        return np.where(here, np.append(self.tail, 0)[row], 0)
+        """int64: zero bytes at the end of the block at each position; 0 for a block of zeros."""
+        row, is_event = self.at_positions(positions)
+        return np.where(is_event, np.append(self.tail, 0)[row], 0)
 
     def is_nonzero(self, positions: Int64s) -> Bools:
-        """bool: the block at the position is not all zero."""
+        """True where the block at the position is not all zero."""
         row = np.searchsorted(self.start, positions, side="right") - 1
         return (row >= 0) & (positions < np.append(self.start + self.length, 0)[row])
 
     def at_boundary(self, positions: Int64s, ground: CarvingArea) -> Bools:
-        """bool: what is in front of the position has ended: zeros, or a border."""
+        """True where the content before the position has ended: at zeros or at a border."""
         before = positions - 1
         border = (before < 0) | (ground.contiguous_end(np.maximum(before, 0)) <= positions)
         return border | ~self.is_nonzero(before) | (self.zero_tails(before) > 0)
 
 
 def _range_borders(marks: BlockFeatures, ground: CarvingArea) -> tuple[Int64s, Rows]:
-    """(blocks that begin usable runs and are no events, the event before each).
+    """(blocks without an event that begin usable runs, the previous event of each).
 
-    A border may lie within a run of data: what the blocks there look like, the last event tells.
+    A border may lie within a run of data. The previous event then describes the blocks at the
+    border.
     """
     event = np.searchsorted(marks.block, ground.start, side="right") - 1
     run = np.searchsorted(marks.start, ground.start, side="right") - 1
@@ -100,7 +101,7 @@ def _range_borders(marks: BlockFeatures, ground: CarvingArea) -> tuple[Int64s, R
 
 @dataclass(frozen=True, slots=True)
 class CarvedPieces(Table):
-    """Runs of positions that are taken for a file each; columns as in `CarvedFiles`."""
+    """Runs of positions, each of which is taken as one file; columns as in `CarvedFiles`."""
 
     first: Int64s
     count: Int64s
@@ -114,13 +115,13 @@ class CarvedPieces(Table):
 def split_remaining(
     events: FeatureIndex, ground: CarvingArea, taken: Int64s, taken_count: Int64s, block_size: int
 ) -> CarvedPieces:
-    """Cut what no known format has taken.
+    """Cut the positions that no known format has taken.
 
     Args:
-        events: the marks by position.
+        events: features by position.
         ground: the positions.
-        taken: int64, first positions of what is taken, ascending.
-        taken_count: int64, how many.
+        taken: int64, first positions of taken runs, ascending.
+        taken_count: int64, their lengths.
         block_size: bytes.
     """
     start, length = _split_at_borders(ground, events.start, events.length)
@@ -135,7 +136,7 @@ def split_remaining(
 
 
 def _split_at_borders(ground: CarvingArea, start: Int64s, length: Int64s) -> tuple[Int64s, Int64s]:
-    """Runs of positions, those that go over a break cut there."""
+    """Runs of positions, cut where they cross a break."""
     edges = np.unique(ground.limit)
     start, length = _split_at(start, length, edges)
     return start[length > 0], length[length > 0]
@@ -151,10 +152,10 @@ def _split_at(start: Int64s, length: Int64s, edges: Int64s) -> tuple[Int64s, Int
 
 
 def _final_blocks(events: FeatureIndex, start: Int64s, length: Int64s) -> Int64s:
-    """Positions of blocks behind which a file ends.
+    """Positions of the last blocks of files.
 
-    A block of binary data may end in a few zeros by chance: it ends a file when something known
-    starts behind it, or text. One zero is met by chance far more often than by such an end.
+    A full block of binary data may end in a few zeros by chance. It therefore ends a file only if a
+    known signature or text follows. A single zero before text is usually chance and does not count.
     """
     following = np.append(events.position[1:], -1)
     next_here = following == events.position + 1

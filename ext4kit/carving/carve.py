@@ -1,4 +1,4 @@
-"""Free blocks that nobody claims, cut into files."""
+"""Unallocated and unclaimed blocks, cut into files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ext4kit.carving.result import CarvedFiles
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.filetypes.lengths import Budget
 
-_EVENTS_AT_ONCE = 1 << 21  # so that memory stays bounded
+_EVENTS_AT_ONCE = 1 << 21  # bounds the memory
 
 
 def carve(
@@ -33,17 +33,17 @@ def carve(
     claimed: Intervals,
     lists: HeadlessBodies | None = None,
 ) -> CarvedFiles:
-    """Cut the free blocks that nobody claims into files.
+    """Cut the unallocated and unclaimed blocks into files.
 
-    First come files whose lists of blocks are there (ext2 and ext3), then those whose format
-    says where they end, from the front to the back, and the rest is cut at zeros and borders.
+    The first are files whose block lists exist (ext2 and ext3). Then files whose format gives their
+    end follow, in disk order. The remaining blocks are cut at zeros and borders.
 
     Args:
-        reader: the blocks as they are on the disk.
-        marks: of all free blocks, joined.
-        usable: the free runs, those with nothing but zeros in them included.
-        claimed: what others have already.
-        lists: what is left of files of which the lists of blocks are there.
+        reader: the blocks as they are on disk.
+        marks: features of all unallocated blocks.
+        usable: the unallocated runs, including runs of zeros.
+        claimed: runs that other sources have already assigned.
+        lists: remains of files whose block lists exist.
     """
     left = usable.subtract(claimed)
     lists = (lists or HeadlessBodies.empty()).within(left)
@@ -57,7 +57,7 @@ def carve(
 
 
 def _split_rows(marks: BlockFeatures, start: Int64s) -> Rows:
-    """Rows of runs, those before which a good many events have come since the last one."""
+    """Rows of runs that start a new slice, after about `_EVENTS_AT_ONCE` events each."""
     slices = np.searchsorted(marks.block, start) // _EVENTS_AT_ONCE
     return np.flatnonzero(np.diff(slices)) + 1
 
@@ -82,7 +82,7 @@ def _carve_slice(
 
 
 class _UsedPositions:
-    """Positions that are a file's already, ascending."""
+    """Positions that a file already uses, ascending."""
 
     def __init__(self, first: Int64s, count: Int64s) -> None:
         order = np.argsort(first, kind="stable")
@@ -102,7 +102,7 @@ class _UsedPositions:
 
 
 def _to_carved(pieces: CarvedPieces, ground: CarvingArea) -> CarvedFiles:
-    """Pieces of the ground as carved files, with their blocks."""
+    """Pieces of the carving area as carved files, with their blocks."""
     return CarvedFiles(
         ground.blocks(pieces.first),
         pieces.count,
@@ -116,7 +116,7 @@ def _to_carved(pieces: CarvedPieces, ground: CarvingArea) -> CarvedFiles:
 
 
 def _blocks_of(start: Int64s, count: Int64s, ground: CarvingArea) -> tuple[Rows, Int64s, Int64s]:
-    """(row of the run, first block, blocks) of the blocks at runs of positions."""
+    """(row of the run, first block, number of blocks) of the blocks at runs of positions."""
     low = np.searchsorted(ground.base, start, side="right") - 1
     high = np.searchsorted(ground.base, start + count, side="left")
     run, position = expand(high - low)
@@ -129,7 +129,7 @@ def _blocks_of(start: Int64s, count: Int64s, ground: CarvingArea) -> tuple[Rows,
 
 
 def _join_runs(files: list[AssembledFile], measuring: FormatSizer) -> CarvedFiles:
-    """Files of several runs as carved files, trimmed."""
+    """Files of several runs as carved files, trimmed to their size."""
     ground, events = measuring.ground, measuring.events
     table = np.array([run for file in files for run in file.runs], np.int64).reshape(-1, 2)
     owner = np.repeat(np.arange(len(files)), [len(file.runs) for file in files])

@@ -1,4 +1,4 @@
-"""The first twelve blocks of files of which the lists of blocks are there."""
+"""The first twelve blocks of files whose block lists exist."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from ext4kit.carving.format_sizes import FormatSizer
 from ext4kit.carving.indirect_bodies import DIRECT_BLOCKS, PositionRuns
 from ext4kit.carving.result import EndEvidence
 
-_MANY_ENDS = 3  # inside one file: its list is older than they are
+_MANY_ENDS = 3  # inside one file: its list is then older than the blocks
 
 
 @dataclass(frozen=True, slots=True)
 class AssembledFile:
-    """A file put together out of runs of positions.
+    """A file assembled from runs of positions.
 
     Attributes:
-        runs: in the order of the content.
+        runs: (first position, count) pairs in content order.
         end: an `EndEvidence`.
     """
 
@@ -32,16 +32,16 @@ class AssembledFile:
 def attach_preceding_blocks(
     bodies: list[PositionRuns], leading: Bools, measuring: FormatSizer
 ) -> tuple[list[AssembledFile], list[PositionRuns]]:
-    """The files whose first twelve blocks lie in front of the rest, and the other bodies.
+    """Files whose first twelve blocks precede their other blocks, and the remaining bodies.
 
-    Where nothing ends in front of these twelve, or something seems to end within them or a good
-    deal behind them, the format has to say that the file goes on. A body with ends in it and no
-    head is what an old list names: it is given up.
+    The format must confirm the file in three cases: no file ends before the twelve blocks, a file
+    seems to end within them, or several files seem to end in the body. A body without these blocks
+    in which a file seems to end comes from an outdated list and is dropped.
 
     Args:
         bodies: runs of positions.
-        leading: bool, which of them begin behind the first twelve blocks.
-        measuring: of the ground that they lie on.
+        leading: True where the body begins directly after the first twelve blocks.
+        measuring: holds the carving area and its features.
     """
     ground, events = measuring.ground, measuring.events
     if not bodies:
@@ -65,12 +65,12 @@ def attach_preceding_blocks(
     for row in np.flatnonzero(near & (doubtful | ~fresh)).tolist():
         near[row] = measuring.size_in_runs(whole[row].runs)
     whole = [file for file, good in zip(whole, near.tolist(), strict=True) if good]
-    left = np.flatnonzero(~near & (inner == 0)).tolist()
-    return whole, [bodies[row] for row in left]
+    remaining = np.flatnonzero(~near & (inner == 0)).tolist()
+    return whole, [bodies[row] for row in remaining]
 
 
 def _file_ends_in_bodies(events: FeatureIndex, bodies: list[PositionRuns]) -> Int64s:
-    """Int64: how many files seem to end in front of each body's last block."""
+    """int64: number of files that seem to end before the last block of each body."""
     owner = np.repeat(np.arange(len(bodies)), [len(body) for body in bodies])
     table = np.array([run for body in bodies for run in body], np.int64)
     stop = table.sum(axis=1) - ends_group(owner)
@@ -79,7 +79,7 @@ def _file_ends_in_bodies(events: FeatureIndex, bodies: list[PositionRuns]) -> In
 
 
 def _count_file_ends(events: FeatureIndex, start: Int64s, stop: Int64s) -> Int64s:
-    """Int64: how many files end between the two, as far as text and signatures tell."""
+    """int64: number of files that end between the two positions, by text and signatures."""
     following = np.append(events.position[1:], -1) == events.position + 1
     begins = following & (np.append(events.kind[1:], 0) > 0)
     ends: Int64s = np.concatenate([[0], np.cumsum((events.tail > 0) & (events.text | begins))])
@@ -91,7 +91,7 @@ def _count_file_ends(events: FeatureIndex, start: Int64s, stop: Int64s) -> Int64
 def attach_nearest_blocks(
     bodies: list[PositionRuns], rest: CarvedPieces
 ) -> tuple[list[AssembledFile], Rows]:
-    """Bodies and the pieces of twelve full blocks that are nearest to them.
+    """Bodies, each joined to the nearest piece of twelve full blocks.
 
     Returns:
         The files, and the rows of the pieces that they took.
@@ -100,9 +100,9 @@ def attach_nearest_blocks(
     first = np.array([body[0][0] for body in bodies], np.int64)
     if not len(rows) or not len(first):
         return [AssembledFile(body, EndEvidence.NEXT_START) for body in bodies], rows[:0]
-    theirs = _nearest(first, rest.first[rows])
-    mine = _nearest(rest.first[rows], first)
-    good = mine[theirs] == np.arange(len(first))
+    nearest_piece = _nearest(first, rest.first[rows])
+    nearest_body = _nearest(rest.first[rows], first)
+    good = nearest_body[nearest_piece] == np.arange(len(first))
     whole = [
         AssembledFile(
             [(int(rest.first[rows[other]]), DIRECT_BLOCKS), *body],
@@ -110,13 +110,13 @@ def attach_nearest_blocks(
         )
         if match
         else AssembledFile(body, EndEvidence.NEXT_START)
-        for body, other, match in zip(bodies, theirs.tolist(), good.tolist(), strict=True)
+        for body, other, match in zip(bodies, nearest_piece.tolist(), good.tolist(), strict=True)
     ]
-    return whole, rows[theirs[good]]
+    return whole, rows[nearest_piece[good]]
 
 
 def _nearest(wanted: Int64s, places: Int64s) -> Rows:
-    """Row of the place nearest to each wanted one; places need no order."""
+    """Row of the place nearest to each wanted one; `places` need not be sorted."""
     order = np.argsort(places, kind="stable")
     ordered = places[order]
     after = np.minimum(np.searchsorted(ordered, wanted), len(ordered) - 1)

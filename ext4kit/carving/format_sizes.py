@@ -1,4 +1,4 @@
-"""Files whose format says where they end."""
+"""Sizes of files whose format gives their end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ext4kit.filetypes.signatures import (
 )
 
 _MEASURED = np.array([name in LENGTHS for name in SIGNATURE_NAMES])
-READ_TIMES = 8  # so often may all usable blocks be read, or unpacked to, by formats
+READ_TIMES = 8  # formats may read or decompress all usable blocks this many times
 READ_AT_LEAST = 1 << 28
 _AT_ONCE = 2048  # files whose first blocks are read together
 _MOST_STARTS_INSIDE = 64
@@ -30,13 +30,13 @@ _SHORT = np.array([name in WEAK_SIGNATURES for name in SIGNATURE_NAMES])
 
 
 class FormatSizer:
-    """Measures files that start with a known signature.
+    """Determines the size of files that start with a known signature.
 
     Args:
-        reader: the blocks as they are on the disk.
+        reader: the blocks as they are on disk.
         ground: positions of usable blocks.
-        events: the marks by position.
-        budget: what may be read and unpacked.
+        events: features by position.
+        budget: limit for reads and decompression.
     """
 
     def __init__(
@@ -47,11 +47,11 @@ class FormatSizer:
         self.starts: Int64s = np.zeros(0, np.int64)  # of files with a signature, ascending
 
     def sized_files(self, taken: Int64s, taken_count: Int64s) -> CarvedPieces:
-        """The files whose format says where they end, ascending, none over another.
+        """Files whose format gives their end, ascending and without overlaps.
 
         Args:
-            taken: int64, first positions that are not to be had, ascending.
-            taken_count: int64, how many.
+            taken: int64, first positions of unavailable runs, ascending.
+            taken_count: int64, their lengths.
         """
         events = self.events
         wanted = np.flatnonzero(_MEASURED[events.kind])
@@ -64,11 +64,11 @@ class FormatSizer:
         hidden = (taken + taken_count)[following - 1] > places if len(taken) else following > 0
         wanted_kinds = events.kind[wanted]
         end = 0
-        for at, kind, new, stop, gone in zip(
+        for at, kind, new, stop, is_taken in zip(
             places.tolist(), wanted_kinds.tolist(), fresh.tolist(), limit.tolist(),
             (hidden & (following > 0)).tolist(), strict=True,
         ):  # fmt: skip
-            if at >= end and not gone:
+            if at >= end and not is_taken:
                 end = self._size_at(at, kind, new or at == end, stop) or end
         table = np.array(self.rows, np.int64).reshape(-1, 6).T
         first, count, size, kind, how, new = table
@@ -78,21 +78,21 @@ class FormatSizer:
         )
 
     def size_in_runs(self, runs: list[tuple[int, int]]) -> int:
-        """The size of a file whose blocks are known, when its format says one that fits.
+        """Size of a file whose blocks are known, if its format gives one that fits.
 
         Args:
             runs: its (first position, number of positions) pairs.
 
         Returns:
-            Bytes; 0 when the format says nothing, or something else.
+            Bytes; 0 if the format gives no size or one that does not fit.
         """
-        row, here = self.events.at_positions(np.array([runs[0][0]]))
-        kind = int(self.events.kind[row[0]]) if here[0] else 0
+        row, is_event = self.events.at_positions(np.array([runs[0][0]]))
+        kind = int(self.events.kind[row[0]]) if is_event[0] else 0
         blocks = [run for first, count in runs for run in self.ground.runs_of(first, count)]
         return _size_in_blocks(self.reader, blocks, kind, self.budget)
 
     def _size_at(self, at: int, kind: int, fresh: bool, stop: int) -> int | None:
-        """Add the file that starts at a position; one past its last position."""
+        """Add the file that starts at a position and return its end position, None for no file."""
         if not fresh and _SHORT[kind]:
             return None
         window = ContentReader(
@@ -113,24 +113,24 @@ class FormatSizer:
         return at + count
 
     def _search_limit(self, at: int) -> int:
-        """Blocks from `at` on in which a file that starts there may end.
+        """Number of blocks from `at` on in which a file that starts there may end.
 
-        Files hold few blocks that look like the start of another one; one whose end is gone would
-        be looked for all over the disk.
+        Few blocks inside a file look like the start of another file. Without this limit a file
+        whose end is missing would be searched for across the whole disk.
         """
         row = int(np.searchsorted(self.starts, at)) + _MOST_STARTS_INSIDE
         far = int(self.starts[row]) if row < len(self.starts) else self.ground.size
         return max(far - at, _REACH_AT_LEAST // self.reader.block_size)
 
     def _starts_inside(self, at: int, last: int) -> bool:
-        """Another file with a known signature starts behind `at`, up to `last`."""
+        """Whether another file with a known signature starts after `at`, up to `last`."""
         low, high = np.searchsorted(self.starts, [at + 1, last + 1])
         return bool(high > low)
 
     def _confirm_end(
         self, window: ContentReader, at: int, stated: Stated
     ) -> tuple[int, EndEvidence]:
-        """The size, and how it is known: zeros behind it, or a little more content and zeros."""
+        """The size and its evidence: only zeros after it, or a little more content and zeros."""
         block = window.block_size
         last = at + (stated.size - 1) // block
         if window.zeros_behind(stated.size):
@@ -147,13 +147,13 @@ class FormatSizer:
 
 
 def format_sizes(reader: BlockReader, runs: Runs, size: Int64s) -> tuple[Int64s, Int64s]:
-    """(size, kind) of files whose blocks are known, where their formats state their lengths.
+    """(size, kind) of files whose blocks are known, where their formats give their lengths.
 
     Args:
         reader: the blocks.
-        runs: `owner` is the file, ascending; runs of a file in order.
-        size: int64 (n,), bytes up to the last one that is not zero; stays where a file has holes
-            or its format says nothing that fits.
+        runs: `owner` is the file, ascending; runs of a file in content order.
+        size: int64 (n,), bytes up to the last one that is not zero. It is kept where a file has
+            holes or its format gives no length that fits.
     """
     first = np.flatnonzero(np.diff(runs.owner, prepend=-1) != 0)
     first = first[runs.logical[first] == 0]
@@ -176,7 +176,7 @@ def format_sizes(reader: BlockReader, runs: Runs, size: Int64s) -> tuple[Int64s,
 def _size_in_blocks(
     reader: BlockReader, blocks: list[tuple[int, int]], kind: int, budget: Budget
 ) -> int:
-    """The size that its format states of a file in these runs of blocks, 0 when none fits."""
+    """The size that the format of a file in these runs of blocks gives, 0 if none fits."""
     if not _MEASURED[kind]:
         return 0
 

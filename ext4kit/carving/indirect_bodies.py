@@ -1,7 +1,7 @@
-"""Files of ext2 and ext3 whose lists of blocks are there, and not where they begin.
+"""Files of ext2 and ext3 whose block lists exist but whose first blocks are unknown.
 
-The first twelve blocks of a file stand in its inode and lie in front of the first one that its
-list names, as a rule. `trees` finds the lists and joins them.
+The first twelve blocks of a file are listed in its inode. They usually precede the first block that
+the indirect block names. The `trees` module finds the lists and joins them.
 """
 
 from __future__ import annotations
@@ -19,20 +19,18 @@ from ext4kit.filesystem.block_maps import Runs as Mapped
 DIRECT_BLOCKS = 12
 
 
-PositionRuns = list[
-    tuple[int, int]
-]  # (first position, number of positions), in the order of the content
+PositionRuns = list[tuple[int, int]]  # (first position, number of positions), in content order
 
 
 @dataclass(frozen=True, slots=True)
 class HeadlessBodies:
-    """What lists of blocks name, one row a file; without holes.
+    """Blocks that lists of blocks name, one row for each file; without holes.
 
     Attributes:
-        runs: `owner` is the row here; by owner, in the order of the content.
+        runs: `owner` is the row here; by owner, in content order.
         nodes: (row, block) of the lists themselves.
-        lacks_direct_blocks: bool, the first twelve blocks of the file are missing, and nothing
-            else in front.
+        lacks_direct_blocks: True where exactly the first twelve blocks of the file are missing at
+            its start.
     """
 
     runs: Mapped
@@ -44,13 +42,13 @@ class HeadlessBodies:
 
     @classmethod
     def empty(cls) -> Self:
-        """No lists at all."""
+        """No bodies."""
         none = np.zeros(0, np.int64)
         flags = none.astype(bool)
         return cls(Mapped.empty(), (none, none), flags)
 
     def within(self, usable: Intervals) -> Self:
-        """Those of which all blocks lie in some intervals."""
+        """The bodies whose blocks all lie within some intervals."""
         kept = np.ones(len(self), bool)
         owner, block = self.nodes
         kept[owner[~usable.contains(block, np.ones_like(block))]] = False
@@ -65,7 +63,7 @@ class HeadlessBodies:
         )
 
     def position_runs(self, ground: CarvingArea) -> list[PositionRuns]:
-        """The runs of positions of each file, of which all blocks are in the ground."""
+        """The runs of positions of each file; all blocks must be in the carving area."""
         places = ground.positions(self.runs.physical).tolist()
         found: list[PositionRuns] = [[] for _ in range(len(self))]
         columns = self.runs.owner.tolist(), places, self.runs.length.tolist()

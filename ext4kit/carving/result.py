@@ -1,4 +1,4 @@
-"""What carving gives: pieces of the disk that are taken for files."""
+"""Result of carving: runs of blocks that are taken as files."""
 
 from __future__ import annotations
 
@@ -13,21 +13,19 @@ from ext4kit.arrays.types import Bools, Int64s, Rows, UInt8s
 
 
 class EndEvidence(IntEnum):
-    """How the end of a carved file is known, the best first."""
+    """Evidence for the end of a carved file, the best first."""
 
-    FORMAT_END = 0  # its format's own end was met, and only zeros are behind it in its last block
+    FORMAT_END = 0  # the end mark of its format, with only zeros after it in its last block
     FORMAT_LENGTH = (
-        1  # its format states the length, and only zeros are behind it in its last block
+        1  # the length that its format gives, with only zeros after it in its last block
     )
-    BLOCK_LIST = 2  # its list of blocks ends
+    BLOCK_LIST = 2  # the end of its block list
     TEXT = 3  # text up to the first zero
     DENSE = 4  # compressed or random data up to a block that ends in zeros
-    FORMAT_LENGTH_PLUS = 5  # its format states the length, and a little more content is behind it
-    BLOCK_LIST_GUESSED_HEAD = (
-        6  # its list of blocks ends; that its first twelve blocks are its own is a guess
-    )
+    FORMAT_LENGTH_PLUS = 5  # the length that its format gives, with a little more content after it
+    BLOCK_LIST_GUESSED_HEAD = 6  # the end of its block list; its first twelve blocks are a guess
     ZERO_PADDING = 7  # a block that ends in zeros
-    NEXT_START = 8  # something else starts, or the free blocks end
+    NEXT_START = 8  # the next file starts, or the unallocated blocks end
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +34,15 @@ class CarvedFiles:
 
     Attributes:
         first: int64 (n,), first block.
-        count: int64 (n,), blocks.
-        size: int64 (n,), bytes, what is behind the end left out.
-        kind: uint8 (n,), number in `SIGNATURE_NAMES` of what it starts like, 0 for nothing known.
-        text: bool (n,), it starts like text.
+        count: int64 (n,), number of blocks.
+        size: int64 (n,), bytes, without the slack after the end.
+        kind: uint8 (n,), index in `SIGNATURE_NAMES` of the signature at its start, 0 for none.
+        text: bool (n,), True where it starts like text.
         end: uint8 (n,), an `EndEvidence`.
-        at_boundary: bool (n,), what is in front of it has ended too: this looks like a start.
+        at_boundary: bool (n,), True where the content before it has ended: probably a file start.
         run_file: int64 (r,), row of the file that a run of blocks belongs to, ascending.
-        run_first: int64 (r,), first block of the run; in the order of the content.
-        run_count: int64 (r,), its blocks.
+        run_first: int64 (r,), first block of the run; in content order.
+        run_count: int64 (r,), number of blocks of the run.
     """
 
     first: Int64s
@@ -63,25 +61,25 @@ class CarvedFiles:
 
     @property
     def end_proven(self) -> Bools:
-        """Bool (n,): its format tells where it ends."""
+        """Bool (n,): True where the format of the file gives its end."""
         return np.isin(self.end, [EndEvidence.FORMAT_END, EndEvidence.FORMAT_LENGTH])
 
     @property
     def is_fragment(self) -> Bools:
-        """Bool (n,): likely a piece of a file: others begin before it ends."""
+        """Bool (n,): True for probable fragments: another file starts before the end."""
         found: Bools = self.end == EndEvidence.NEXT_START
         return found
 
     @property
     def is_reliable(self) -> Bools:
-        """Bool (n,): good odds that this is exactly one whole file."""
+        """Bool (n,): True where this is probably exactly one whole file."""
         known: Bools = self.end_proven | (self.end == EndEvidence.BLOCK_LIST)
         known |= np.isin(self.end, [EndEvidence.TEXT, EndEvidence.DENSE]) & self.at_boundary
         return known
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
-        """Several as one, ascending; empty for none."""
+        """One table from several, ascending; empty for none."""
         parts = parts or [cls.empty()]
         counts = np.cumsum([0, *(len(part) for part in parts)])
         columns = {
@@ -94,12 +92,12 @@ class CarvedFiles:
 
     @classmethod
     def empty(cls) -> Self:
-        """No content."""
+        """No files."""
         number, small, flag = np.zeros(0, np.int64), np.zeros(0, np.uint8), np.zeros(0, bool)
         return cls(number, number, number, small, flag, small, flag, number, number, number)
 
     def take(self, rows: Rows) -> Self:
-        """These files, in this order."""
+        """The files at `rows`, in that order."""
         place = np.full(len(self), -1, np.int64)
         place[rows] = np.arange(len(rows))
         file = place[self.run_file]
@@ -114,11 +112,11 @@ class CarvedFiles:
         )
 
     def drop(self, rows: Rows) -> Self:
-        """All but these files."""
+        """All files except those at `rows`."""
         return self.take(np.delete(np.arange(len(self)), rows))
 
     def runs(self, row: int) -> list[tuple[int, int]]:
-        """(first block, number of blocks) pairs of one file, in the order of the content."""
+        """(first block, number of blocks) pairs of one file, in content order."""
         low, high = np.searchsorted(self.run_file, [row, row + 1])
         pairs = zip(self.run_first[low:high], self.run_count[low:high], strict=True)
         return [(int(first), int(count)) for first, count in pairs]
