@@ -1,1 +1,1 @@
-"""Matches of freed inodes without a map and contents without an inode: tables and bytes only."""
+"""Matches of freed inodes without a map and contents without an inode, from tables and bytes."""

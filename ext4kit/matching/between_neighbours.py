@@ -1,10 +1,9 @@
-"""Which carved file belongs to which freed inode, where their order leaves one answer.
+"""Matches of carved files and freed inodes whose order allows only one answer.
 
-Files that were made one after the other in one group lie one after the other: inode numbers are
-given in ascending order, and the allocator goes on behind the block that it gave last (kernel
-Documentation/filesystems/ext4/allocators.rst). Between two neighbours whose blocks are known,
-as many carved files as freed inodes are theirs, each in its turn, where they fill all that lies
-between.
+Files created one after the other in one group are usually consecutive on disk. Inode numbers are
+allocated in ascending order, and the block allocator continues after the last allocated block
+(kernel Documentation/filesystems/ext4/allocators.rst). Between two neighbours with known blocks,
+equal numbers of carved files and freed inodes are matched in order if the files fill the gap.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ NO_ROW = -1
 
 @dataclass(frozen=True, slots=True)
 class Placement(Table):
-    """Files of which inode and blocks are known, as int64 columns.
+    """Files with known inode and blocks, as int64 columns.
 
     Attributes:
-        group: of the inode; time: of its creation, ns; number: of the inode.
-        first: its first block; end: one past its last one.
-        in_one_run: bool, its blocks follow each other.
+        group: group of the inode; time: creation time, ns; number: inode number.
+        first: first block; end: one past the last block.
+        in_one_run: bool, True where its blocks are consecutive.
     """
 
     group: Int64s
@@ -48,14 +47,14 @@ def match_by_neighbours(
 
     Args:
         known: neighbours.
-        wanted: (group, creation time in ns, number) of regular files that were freed, had
-            blocks, and of which no block is known.
+        wanted: (group, creation time in ns, number) of regular files that were freed, had blocks,
+            and have no known block.
         carved: (first block, one past the last) of the carved files, ascending.
-        taken: (first block, one past the last) of all runs that others have, ascending.
+        taken: (first block, one past the last) of all runs of other files, ascending.
 
     Returns:
-        int64, per freed inode: row of the carved file, NO_ROW where more than one answer or
-        none is possible.
+        int64, per freed inode: row of the carved file, NO_ROW where no answer or more than one is
+        possible.
     """
     before, after = _neighbours(known, wanted)
     rows = np.flatnonzero((before != NO_ROW) & (after != NO_ROW))
@@ -72,7 +71,7 @@ def match_by_neighbours(
 
 
 def _neighbours(known: Placement, wanted: tuple[Int64s, Int64s, Int64s]) -> tuple[Rows, Rows]:
-    """Rows of `known` right before and right after each wanted one, NO_ROW without one."""
+    """Rows of `known` directly before and directly after each wanted file, NO_ROW without one."""
     group, time, number = (
         np.concatenate(pair)
         for pair in zip((known.group, known.time, known.number), wanted, strict=True)
@@ -96,7 +95,7 @@ def _neighbours(known: Placement, wanted: tuple[Int64s, Int64s, Int64s]) -> tupl
 def _gaps(
     known: Placement, before: Rows, after: Rows, taken: tuple[Int64s, Int64s]
 ) -> tuple[Int64s, Int64s]:
-    """(start, stop) of the blocks between two neighbours; empty where others lie between."""
+    """(start, stop) of the blocks between two neighbours; empty where another file lies between."""
     start = known.end[before]
     following = np.searchsorted(taken[0], start)
     border = np.append(taken[0], np.iinfo(np.int64).max)[following]
@@ -110,7 +109,7 @@ def _gaps(
 def _rank_in_gap(
     wanted: tuple[Int64s, Int64s, Int64s], rows: Rows, before: Rows
 ) -> tuple[Int64s, Int64s]:
-    """(place in its gap, how many are in it) of each wanted one, by time and number."""
+    """(index in its gap, number of files in the gap) of each wanted file, by time and number."""
     order = np.lexsort((wanted[2][rows], wanted[1][rows], before))
     first = starts_group(before[order])
     place, count = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)

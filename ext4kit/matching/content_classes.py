@@ -1,4 +1,4 @@
-"""What a content looks like, and how well that fits a name."""
+"""Classes of content, and how well each class matches a name."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ TEXT_CLASSES = (
 )
 CONTENT_CLASSES = (*SIGNATURE_NAMES[1:], *TEXT_CLASSES, "binary")
 CLASS_INDEX = {name: at for at, name in enumerate(CONTENT_CLASSES)}
-ANY_NAME = 0  # row of the table of fits for a name that tells nothing
-P_UNEXPECTED = 0.04  # of the contents under a name are like none of what is expected
+ANY_NAME = 0  # row of the likelihood table for a name without information
+P_UNEXPECTED = 0.04  # share of contents whose class is unexpected for their name
 _MARKUP = frozenset(("html", "xml"))
-_PLAIN = frozenset(("script", "utf-16", "utf-32"))  # signatures that say no more than "text"
-_LINES = 40  # of a text that are looked at
+_PLAIN = frozenset(("script", "utf-16", "utf-32"))  # signatures no more specific than "text"
+_LINES = 40  # lines of a text that are tested
 _BRACKETS = re.compile(rb"\s*[{}\[\]\"]")
 _CLOCK = re.compile(rb".{0,40}\d\d:\d\d:\d\d")
 _MARKED = re.compile(rb"\s*<[/!?a-zA-Z]")
 _ROFF = re.compile(rb"[.'](?:\\\"|[A-Z][A-Za-z]\b)")
-_EXCLUSIVE_PATTERNS = (  # kind, lines of it, share of such lines
+_EXCLUSIVE_PATTERNS = (  # class, pattern of a line, minimum share of such lines
     ("json", _BRACKETS, 0.7),
     ("log", _CLOCK, 0.6),
     ("markup", _MARKED, 0.4),
@@ -50,7 +50,7 @@ _SHELL = re.compile(
 )
 _C = re.compile(rb"\s*(?:#\s*(?:include|define|if|endif|pragma)|/\*|\*/|\*\s|//|.*[;{}]\s*$)")
 _SETTING = re.compile(rb"\s*(?:\[[^\]]*\]\s*$|[\w.\- ]{1,50}\s*[=:])")
-_SCORED_PATTERNS = (  # kind, lines of it, how many lines one such line stands for
+_SCORED_PATTERNS = (  # class, pattern of a line, number of lines that one such line counts for
     ("python", _PYTHON, 2),
     ("perl", _PERL, 2),
     ("c", _C, 1),
@@ -62,11 +62,11 @@ _INTERPRETERS = ((b"python", "python"), (b"perl", "perl"), (b"sh", "shell"))
 
 
 def classify_content(head: bytes, signature: int) -> int:
-    """Number in `CONTENT_CLASSES` of what a content looks like.
+    """Index in `CONTENT_CLASSES` of the class of a content.
 
     Args:
         head: its first bytes, a few KiB.
-        signature: number of what it starts with, as carving found it.
+        signature: index of its signature, as carving found it.
     """
     name = SIGNATURE_NAMES[signature]
     if name and name not in _PLAIN:
@@ -78,7 +78,7 @@ def _classify_text(head: bytes) -> str:
     first, *lines = head.splitlines()[: _LINES + 1]
     if first.startswith(b"#!"):
         return next((kind for word, kind in _INTERPRETERS if word in first), "prose")
-    whole = lines[:-1] if len(lines) > 2 else [first, *lines]  # a head ends within a line
+    whole = lines[:-1] if len(lines) > 2 else [first, *lines]  # the last line may be cut
     lines = [line for line in whole if line.strip()]
     if not lines:
         return "prose"
@@ -99,7 +99,7 @@ def _matching_share(pattern: re.Pattern[bytes], lines: list[bytes]) -> float:
 
 
 def _is_delimited_table(lines: list[bytes]) -> bool:
-    """Whether nearly all lines have as many fields."""
+    """Whether nearly all lines have the same number of fields."""
     for mark in (b",", b";", b"\t", b"|"):
         fields, times = Counter(line.count(mark) for line in lines).most_common(1)[0]
         if fields >= 2 and times > 0.8 * len(lines) and len(lines) > 1:
@@ -161,12 +161,12 @@ _EXPECTED_OF = {
     "sql": "prose c",
 }
 _EXPECTED = {name: kinds.split() for names, kinds in _EXPECTED_OF.items() for name in names.split()}
-_WEIGHTS = (0.8, 0.15, 0.05)  # of the first, second, third that is expected
-_LONGEST = 8  # letters of an ending
+_WEIGHTS = (0.8, 0.15, 0.05)  # of the first, second and third expected class
+_LONGEST = 8  # letters of a file name extension
 
 
 def name_class_of(name: bytes | None) -> str:
-    """What of a name tells its content; empty for nothing."""
+    """Part of a name that indicates the content; empty for none."""
     text = (name or b"").decode("latin-1").lower()
     stem, _, last = text.rpartition(".")
     if not stem:
@@ -175,11 +175,12 @@ def name_class_of(name: bytes | None) -> str:
 
 
 def likelihood_ratios(endings: list[str], contents: Int64s) -> Float64s:
-    """Table (endings, CONTENT_CLASSES): how much likelier a content like that is with such a name.
+    """Table (endings, CONTENT_CLASSES): likelihood ratio of a content class given a name.
 
     Args:
-        endings: distinct ones; the first row is for any name, the others are one further on.
-        contents: int64, what each content is like; the usual shares follow from them.
+        endings: distinct extensions. The first row of the result is for any name; extension n has
+            row n + 1.
+        contents: int64, class of each content; they give the prior shares.
     """
     usual = (np.bincount(contents, minlength=len(CONTENT_CLASSES)) + 0.5) / (
         len(contents) + 0.5 * len(CONTENT_CLASSES)

@@ -1,10 +1,10 @@
-"""Contents in the order of the disk, each given the file that it is, as far as that can be told.
+"""Assigns files to contents in disk order, by a hidden Markov model.
 
-A hidden Markov model goes along the disk. A step is the next content. A state is which file it is,
-of those that were made and are asked for (`transitions`). Known files around it, names that fit it
-and names that it mentions say which. Each file has one content: what one row of contents claims,
-no other row has, and what none claims is likelier where it may be. Rows exchange messages until
-they agree (belief propagation). The answer is how likely each pair is.
+A step is the next content on disk. A hidden state is the file of that content, among the searched
+files in creation order (`transitions`). The evidence is known files nearby, names that match the
+content and names in the content. Each file has at most one content: a file that one segment claims
+is less likely in the others. Segments exchange messages until they agree (belief propagation). The
+result is the posterior probability of each pair.
 """
 
 from __future__ import annotations
@@ -24,37 +24,37 @@ from ext4kit.matching.transitions import (
     TransitionParams,
 )
 
-Mentions = dict[int, tuple[Int64s, Float64s]]  # content -> files, how much likelier each is
+Mentions = dict[int, tuple[Int64s, Float64s]]  # content -> files, likelihood ratio of each
 Progress = Callable[[int, int], None]
 
 _MAX_ITERATIONS = 12
-_CONVERGED = 0.004  # no pair changes by more in a round
-_REESTIMATE_ITERATIONS = 5  # rounds in which habits and rows are looked at anew
+_CONVERGED = 0.004  # maximum change of a pair in an iteration
+_REESTIMATE_ITERATIONS = 5  # iterations that update transition parameters and segments
 _DAMPING = 0.5
-_MIN_PROBABILITY = 1e-4  # pairs that are less likely are left out
+_MIN_PROBABILITY = 1e-4  # less probable pairs are dropped
 _DECAY_NEAREST, _DECAY = (
     0.3,
     1.0,
-)  # how a file is less likely, each one further from where it should be
-_FLOOR = 0.01  # however far it is
-_P_WRONG_SIDE = 0.1  # of files lie on the wrong side of a known one that another wrote
-_P_WRONG_SIDE_SAME_DIR = 0.002  # the same of one in the same folder
+)  # factor for each file of distance from the expected rank
+_FLOOR = 0.01  # minimum factor at any distance
+_P_WRONG_SIDE = 0.1  # share of files on the wrong side of a known file of another writer
+_P_WRONG_SIDE_SAME_DIR = 0.002  # the same within one directory
 _SEGMENT_JUMP_FORWARD, _SEGMENT_JUMP_BACK = (
     64,
     8,
-)  # files; a row of contents ends where it goes further
+)  # files; a larger step ends a segment
 _MIN_ASSIGNED = 0.3
 _EPSILON = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class FileStates(Table):
-    """Files that are asked for, in the order in which they were made.
+    """Searched files, in creation order.
 
     Attributes:
-        name_class: int64 (n,), row of the table of fits.
-        p_absent: float (n,), how likely its content is not there.
-        directory: int64 (n,), a number for each folder, NOTHING where it is not known.
+        name_class: int64 (n,), row of the likelihood table.
+        p_absent: float (n,), probability that the content of the file is not there.
+        directory: int64 (n,), index of the directory, NOTHING where it is unknown.
     """
 
     name_class: Int64s
@@ -64,13 +64,14 @@ class FileStates(Table):
 
 @dataclass(frozen=True, slots=True)
 class NeighbourFiles(Table):
-    """The nearest known file in front of each content, or behind it.
+    """The nearest known file before each content, or after it.
 
     Attributes:
-        rank: int64 (m,), how many of the files asked for were made before it; NOTHING for none.
-        contents_between: int64 (m,), contents from there up to this one, itself not counted.
-        same_group: bool (m,), they lie in one row, and all of them are small or all large.
-        folder: int64 (m,), its folder, numbered as in `FileStates`.
+        rank: int64 (m,), number of searched files created before it; NOTHING for no known file.
+        contents_between: int64 (m,), contents between it and this one, excluding both.
+        same_group: bool (m,), True where they are contiguous, and all of them are small or all
+            large.
+        folder: int64 (m,), its directory, indexed as in `FileStates`.
     """
 
     rank: Int64s
@@ -81,15 +82,14 @@ class NeighbourFiles(Table):
 
 @dataclass(frozen=True, slots=True)
 class Observations(Table):
-    """Contents in the order of the disk.
+    """Contents in disk order.
 
     Attributes:
-        content_class: int64 (m,), column of the table of fits.
-        adjacency: int64 (m,), a `Adjacency` to the content in front.
-        p_unassigned: float (m,), how likely it is of no file that is asked for.
-        previous, next: known files beside it.
-        known_file: int64 (m,), the file that this is a run of when that is known, NOTHING for
-            contents.
+        content_class: int64 (m,), column of the likelihood table.
+        adjacency: int64 (m,), an `Adjacency` to the previous content.
+        p_unassigned: float (m,), probability that the content belongs to no searched file.
+        previous, next: nearest known files.
+        known_file: int64 (m,), the file of a run whose file is known, NOTHING for contents.
     """
 
     content_class: Int64s
@@ -101,19 +101,19 @@ class Observations(Table):
 
     @property
     def restart_rank(self) -> Int64s:
-        """Files made before the known one right in front of each content, NOTHING for none."""
+        """Number of files created before the known file directly in front, NOTHING for none."""
         return np.where(self.previous.contents_between == 0, self.previous.rank, NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
 class Posteriors:
-    """Pairs of a content and a file, the likelier ones.
+    """Pairs of a content and a file with sufficient probability.
 
     Attributes:
         observation, state: int64 (k,), rows; `observation` ascends.
-        probability: float (k,), probability of the pair.
-        expected_count: float (files,), how likely each file has one of the contents.
-        backward_share: of all steps, those back to a file that was made before.
+        probability: float (k,), posterior probability of the pair.
+        expected_count: float (files,), expected number of contents of each file.
+        backward_share: share of steps to a file that was created earlier.
     """
 
     observation: Rows
@@ -125,12 +125,12 @@ class Posteriors:
 
 @dataclass(slots=True)
 class _Messages:
-    """What the rows of contents tell each other of the files.
+    """Messages between segments about the files.
 
     Attributes:
-        default: float (n,), how much likelier a file is for a row that does not claim it yet.
-        keys: int64, row of contents * n + file, ascending; factor: how much likelier it is there.
-        segment: int64 (m,), the row of each content.
+        default: float (n,), factor of a file in a segment that does not claim it.
+        keys: int64, segment * n + file, ascending; factor: factor of the file in that segment.
+        segment: int64 (m,), segment of each content.
     """
 
     default: Float64s
@@ -140,7 +140,7 @@ class _Messages:
     _of: dict[int, Float64s] = field(default_factory=dict)
 
     def for_observation(self, content: int) -> Float64s:
-        """How much likelier each file is for a content."""
+        """Float (n,): factor of each file for a content."""
         row, count = int(self.segment[content]), len(self.default)
         if row not in self._of:
             low, high = np.searchsorted(self.keys, [row * count, (row + 1) * count])
@@ -152,7 +152,7 @@ class _Messages:
 
 @dataclass(frozen=True, slots=True)
 class _ForwardBackward:
-    """What one way along the disk and back gives; pairs by content."""
+    """Result of one forward and backward pass; pairs by content."""
 
     content: Rows
     file: Rows
@@ -169,33 +169,33 @@ def posterior_pairs(
     fits: Float64s,
     progress: Progress | None = None,
 ) -> Posteriors:
-    """How likely each content is that of each file.
+    """Posterior probabilities of contents and files.
 
     Args:
-        lying: contents.
-        files: files, in order; at least one, and one content.
-        mentions: what the contents say themselves.
-        fits: float (rows, columns), how much more likely a content like that is with a name
-            like this than with any.
-        progress: called with (rounds done, rounds in all).
+        lying: contents in disk order, at least one.
+        files: files in creation order, at least one.
+        mentions: likelihood ratios from names in the contents.
+        fits: float (rows, columns), likelihood ratio of a content class given a name class,
+            relative to any name.
+        progress: called with (iterations done, total iterations).
     """
     evidence = _emission_matrix(lying, files, fits, mentions)
     laying, usual = TransitionModel(files.directory), TransitionParams.usual()
     habits, count = usual, len(files)
     odds = files.p_absent / (1 - files.p_absent)
     none = np.zeros(0, np.int64)
-    told = _Messages(np.ones(count), none, none.astype(float), np.zeros(len(lying), np.int64))
+    messages = _Messages(np.ones(count), none, none.astype(float), np.zeros(len(lying), np.int64))
     before = np.zeros(0)
-    for turn in range(_MAX_ITERATIONS):
-        found = _forward(lying, evidence, laying, habits, told)
-        if turn < _REESTIMATE_ITERATIONS:
+    for iteration in range(_MAX_ITERATIONS):
+        found = _forward(lying, evidence, laying, habits, messages)
+        if iteration < _REESTIMATE_ITERATIONS:
             habits = usual.reestimate(
                 found.transition_counts, found.successor_counts, found.restart_counts
             )
             row = _segments(lying, found)
-        told = _update_messages(found, row, told, odds)
+        messages = _update_messages(found, row, messages, odds)
         if progress:
-            progress(turn + 1, _MAX_ITERATIONS)
+            progress(iteration + 1, _MAX_ITERATIONS)
         if len(before) == len(found.chance) and np.abs(before - found.chance).max() < _CONVERGED:
             break
         before = found.chance
@@ -209,7 +209,7 @@ def posterior_pairs(
 def _emission_matrix(
     lying: Observations, files: FileStates, fits: Float64s, mentions: Mentions
 ) -> Float32s:
-    """float32 (m, n): how much likelier a content is that of a file than that of any."""
+    """float32 (m, n): likelihood ratio of each content given each file, relative to any file."""
     count = len(files)
     found = np.empty((len(lying), count), np.float32)
     names = fits[files.name_class]  # (n, columns)
@@ -245,14 +245,14 @@ def _emission_matrix(
 def _neighbour_likelihood(
     place: Int64s, beside: NeighbourFiles, content: int, alone: bool, folder: Int64s
 ) -> Float64s:
-    """How well each file fits a known one beside a content.
+    """Likelihood factor of each file beside a known file.
 
     Args:
-        place: int64 (n,), how many files it is away from the known one, below 0 on its wrong side.
+        place: int64 (n,), distance from the known file in files, below 0 on its wrong side.
         beside: known files on that side.
-        content: its row.
-        alone: no other content in its row lies on that side; the others tell more.
-        folder: of each file.
+        content: row of the content.
+        alone: whether no other content of the segment lies on that side.
+        folder: directory of each file.
     """
     off = np.abs(place - beside.contents_between[content])
     found = np.maximum((_DECAY_NEAREST if alone else _DECAY) ** off, _FLOOR)
@@ -267,15 +267,15 @@ def _forward(
     evidence: Float32s,
     laying: TransitionModel,
     habits: TransitionParams,
-    told: _Messages,
+    messages: _Messages,
 ) -> _ForwardBackward:
-    """Forward and backward: how likely each pair is, and how often each way was gone."""
+    """Forward and backward pass: probability of each pair, and expected counts of transitions."""
     count, files = evidence.shape
-    last = np.empty((count + 1, files), np.float32)  # which file the last content was of
+    last = np.empty((count + 1, files), np.float32)  # file of the last assigned content
     last[0] = 1 / files
     scale = np.empty(count)
     for at in range(count):
-        before, strange = last[at].astype(float), lying.p_unassigned[at]
+        before, p_unassigned = last[at].astype(float), lying.p_unassigned[at]
         link, made = int(lying.adjacency[at]), int(lying.restart_rank[at])
         own = laying.forward(before, link, habits)
         if made != NOTHING:
@@ -283,12 +283,12 @@ def _forward(
             own *= 1 - share
             own += share * laying.restart_forward(before, made, habits.skip[0])
         own *= evidence[at]
-        own *= told.for_observation(at)
-        own *= 1 - strange
-        own += strange * before
+        own *= messages.for_observation(at)
+        own *= 1 - p_unassigned
+        own += p_unassigned * before
         scale[at] = own.sum()
         last[at + 1] = own / scale[at]
-    return _backward(lying, evidence, (laying, habits, told), last, scale)
+    return _backward(lying, evidence, (laying, habits, messages), last, scale)
 
 
 def _backward(
@@ -298,51 +298,53 @@ def _backward(
     last: Float32s,
     scale: Float64s,
 ) -> _ForwardBackward:
-    laying, habits, told = model
+    laying, habits, messages = model
     count, files = evidence.shape
     ahead = np.ones(files)
     pairs: list[tuple[Rows, Rows, Float64s]] = []
-    seen, next_ones, anew = (
+    transition_counts, successor_counts, restart_counts = (
         np.zeros((len(Adjacency), 4)),
         np.zeros(len(Adjacency)),
         np.zeros((2, 2)),
     )
     for at in range(count - 1, -1, -1):
-        before, strange, link = (
+        before, p_unassigned, link = (
             last[at].astype(float),
             lying.p_unassigned[at],
             int(lying.adjacency[at]),
         )
-        passed = ahead * (strange / scale[at])
+        passed = ahead * (p_unassigned / scale[at])
         chance = last[at + 1] * ahead - passed * before
         kept = np.flatnonzero(chance > _MIN_PROBABILITY)
         pairs.append((np.full(len(kept), at), kept, chance[kept]))
         ahead *= evidence[at]
-        ahead *= told.for_observation(at)
-        ahead *= (1 - strange) / scale[at]
+        ahead *= messages.for_observation(at)
+        ahead *= (1 - p_unassigned) / scale[at]
         made = int(lying.restart_rank[at])
         share, known = 0.0, np.zeros(0)
         if made != NOTHING:
             close = int(lying.previous.same_group[at])
             share = habits.restart[close]
             known = share * laying.restart_backward(ahead, made, habits.skip[0])
-            anew[close] += known @ before, 0
+            restart_counts[close] += known @ before, 0
         ahead, ways, nearest = laying.backward(ahead * (1 - share), before, link, habits)
         if made != NOTHING:
-            anew[close, 1] += ways.sum()
+            restart_counts[close, 1] += ways.sum()
             ahead += known
         ahead += passed
-        seen[link] += ways
-        next_ones[link] += nearest
+        transition_counts[link] += ways
+        successor_counts[link] += nearest
     columns = [np.concatenate(column) for column in zip(*pairs[::-1], strict=True)]
     chance = np.clip(columns[2], _EPSILON, 1 - _EPSILON)
-    return _ForwardBackward(columns[0], columns[1], chance, seen, next_ones, anew)
+    return _ForwardBackward(
+        columns[0], columns[1], chance, transition_counts, successor_counts, restart_counts
+    )
 
 
 def _segments(lying: Observations, found: _ForwardBackward) -> Int64s:
-    """int64 (m,): the row of contents that each is in; in one of them no file comes twice.
+    """int64 (m,): segment of each content; within a segment no file occurs twice.
 
-    A row ends where the files go far on or back, as it seems.
+    A segment ends where the probable files jump far forward or backward.
     """
     place = np.full(len(lying), NOTHING)
     order = np.argsort(found.chance, kind="stable")
@@ -358,13 +360,13 @@ def _segments(lying: Observations, found: _ForwardBackward) -> Int64s:
 def _update_messages(
     found: _ForwardBackward, row: Int64s, before: _Messages, odds: Float64s
 ) -> _Messages:
-    """What rows tell each other after a pass.
+    """Messages between segments after one forward/backward pass.
 
     Args:
         found: pairs.
-        row: of each content.
-        before: what they were told.
-        odds: float (n,), of a file's content being absent.
+        row: segment of each content.
+        before: previous messages.
+        odds: float (n,), odds that the content of a file is absent.
     """
     count = len(odds)
     keys, back = np.unique(row[found.content] * count + found.file, return_inverse=True)
@@ -374,17 +376,17 @@ def _update_messages(
     earlier[back] = _message_of_pairs(before, found)
     claim = chance / (1 - chance) / earlier
     every = np.bincount(file, claim, count)
-    others = np.maximum(every[file] - claim, 0)
-    factor = (odds[file] + others) ** (_DAMPING - 1) * earlier**_DAMPING
+    from_others = np.maximum(every[file] - claim, 0)
+    factor = (odds[file] + from_others) ** (_DAMPING - 1) * earlier**_DAMPING
     usual = (odds + every) ** (_DAMPING - 1) * before.default**_DAMPING
     return _Messages(usual, keys, factor, row)
 
 
-def _message_of_pairs(told: _Messages, found: _ForwardBackward) -> Float64s:
-    """float: how much likelier each pair was said to be."""
-    usual = told.default[found.file]
-    if not len(told.keys):
+def _message_of_pairs(messages: _Messages, found: _ForwardBackward) -> Float64s:
+    """float: factor that the messages gave each pair."""
+    usual = messages.default[found.file]
+    if not len(messages.keys):
         return usual
-    keys = told.segment[found.content] * len(told.default) + found.file
-    at = np.minimum(np.searchsorted(told.keys, keys), len(told.keys) - 1)
-    return np.where(told.keys[at] == keys, told.factor[at], usual)
+    keys = messages.segment[found.content] * len(messages.default) + found.file
+    at = np.minimum(np.searchsorted(messages.keys, keys), len(messages.keys) - 1)
+    return np.where(messages.keys[at] == keys, messages.factor[at], usual)

@@ -1,8 +1,8 @@
-"""What a content says of its own name.
+"""Names that a content states about itself.
 
-A gzip member holds the name of the file that was packed (RFC 1952), a manual page begins with its
-title, a Perl module with its package, a Debian changelog with the package whose folder it is in;
-texts and programs often mention their name among other words. What many contents say tells little.
+A gzip member holds the name of the compressed file (RFC 1952). A manual page begins with its title,
+a Perl module with its package, a Debian changelog with the package of its directory. Texts and
+programs often contain their own name among other words. A word in many contents has little weight.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ import numpy as np
 
 from ext4kit.arrays.types import Float64s, Int64s
 
-HEAD = 8192  # bytes of a content that are looked at, packed and unpacked
+HEAD = 8192  # bytes of a content that are searched, compressed and decompressed
 _GZIP, _NAMED, _EXTRA = b"\x1f\x8b\x08", 8, 4
-_FLAGS_AT, _FIXED = 3, 10  # of the header of a gzip member
+_FLAGS_AT, _FIXED = 3, 10  # offsets in the header of a gzip member
 _GZIP_WINDOW = 31
 _WORD = re.compile(rb"[A-Za-z0-9_.+\-]{3,80}")
 _TITLE = re.compile(rb'^\.(?:TH|Dt)\s+"?([A-Za-z0-9_.+:\-]+)', re.MULTILINE)
 _PACKAGE = re.compile(rb"^\s*package\s+([\w:]+)", re.MULTILINE)
 _CHANGES = re.compile(rb"([a-z0-9][a-z0-9+.\-]+) \([^)\n]+\)")
 _PACKED = (b".gz", b".bz2", b".xz")
-_SHORTEST_STEM, _SHORTEST_PART = 4, 5  # letters; shorter ones are met by chance
-_SAID_OF_ITSELF = 0.5  # of the contents that may say their own name there
+_SHORTEST_STEM, _SHORTEST_PART = 4, 5  # letters; shorter words occur by chance
+_SAID_OF_ITSELF = 0.5  # share of contents that state their own name there
 _MENTIONED = 0.2
-_PACKED_NAME, _TITLES, _FOLDERS = 300.0, 100.0, 60.0  # what each is worth at most
+_PACKED_NAME, _TITLES, _FOLDERS = 300.0, 100.0, 60.0  # maximum likelihood ratios
 _FULL_NAME, _STEM, _WORD_ALONE = 4.0, 3.0, 2.5
-_TOGETHER = 2.0  # what a second word adds at most
+_TOGETHER = 2.0  # maximum factor of a second word
 _LEAST = 1.5
 
 
 @dataclass(frozen=True, slots=True)
 class NamesFound:
-    """What the head of a content says.
+    """Names in the head of a content.
 
     Attributes:
-        name: what it calls itself; folder: the one it is in; lower case.
-        words: all others.
+        name: its own name; folder: its directory; lower case.
+        words: all other words.
     """
 
     name: frozenset[bytes]
@@ -50,7 +50,7 @@ class NamesFound:
 
 
 def find_names_in(head: bytes) -> NamesFound:
-    """What the first bytes of a content say of names."""
+    """Names in the first bytes of a content."""
     text, packed = _decompress_head(head)
     name = {_normalise(packed)} if packed else set()
     name |= {title.lower() for title in _TITLE.findall(text, 0, HEAD // 2)[:1]}
@@ -61,7 +61,7 @@ def find_names_in(head: bytes) -> NamesFound:
 
 
 def _decompress_head(head: bytes) -> tuple[bytes, bytes]:
-    """(text, name of what was packed, empty for none)."""
+    """(text, name of the compressed file, empty for none)."""
     if head[: len(_GZIP)] != _GZIP or len(head) <= _FIXED:
         return head[:HEAD], b""
     flags, name = head[_FLAGS_AT], b""
@@ -83,20 +83,20 @@ def _words(text: bytes) -> Iterable[bytes]:
 
 
 def _normalise(name: bytes) -> bytes:
-    """A name in lower case, without the ending of a packer."""
+    """A name in lower case, without the extension of a compressor."""
     name = name.lower()
     return next((name.removesuffix(one) for one in _PACKED if name.endswith(one)), name)
 
 
 def _stem(name: bytes) -> bytes:
-    """A bare name without its last ending."""
+    """A bare name without its last extension."""
     stem, _, _ = name.rpartition(b".")
     return stem or name
 
 
 @dataclass(slots=True)
 class _NameIndex:
-    """Files by what may be said of them."""
+    """Files by full name, stem and directory."""
 
     full: dict[bytes, list[int]] = field(default_factory=lambda: defaultdict(list))
     stems: dict[bytes, list[int]] = field(default_factory=lambda: defaultdict(list))
@@ -122,10 +122,10 @@ class _NameIndex:
 
 
 class MentionIndex:
-    """What contents say of the names of files.
+    """Mentions of file names in contents.
 
     Args:
-        names: (name, name of the folder it is in or empty) of each file, None for not known.
+        names: (name, name of the directory or empty) of each file, None where unknown.
     """
 
     def __init__(self, names: Sequence[tuple[bytes, bytes] | None]) -> None:
@@ -133,12 +133,13 @@ class MentionIndex:
         self._said: list[NamesFound] = []
 
     def add_content(self, head: bytes) -> None:
-        """Take in the first bytes of the next content; words that name nobody are forgotten."""
-        one = find_names_in(head)
-        self._said.append(replace(one, words=frozenset(filter(self._known.has, one.words))))
+        """Add the first bytes of the next content; only words that name a file are kept."""
+        names_found = find_names_in(head)
+        words = frozenset(filter(self._known.has, names_found.words))
+        self._said.append(replace(names_found, words=words))
 
     def likelihood_ratios(self) -> dict[int, tuple[Int64s, Float64s]]:
-        """Content -> (int64: files that it may be, float: how much likelier each is)."""
+        """Content -> (int64: possible files, float: likelihood ratio of each)."""
         known, count = self._known, len(self._said)
         often = Counter(word for one in self._said for word in one.words)
         of_itself = Counter(word for one in self._said for word in one.name | one.folder)
@@ -188,5 +189,5 @@ def _add_score(worth: dict[int, list[float]], files: list[int], likelier: float)
 
 
 def _combine(worth: list[float]) -> float:
-    best, *others = sorted(worth, reverse=True)
-    return best * min(others[0], _TOGETHER) if others else best
+    best, *further = sorted(worth, reverse=True)
+    return best * min(further[0], _TOGETHER) if further else best

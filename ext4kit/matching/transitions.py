@@ -1,12 +1,12 @@
-"""How the file of the next content follows from that of the one in front: steps of `hmm`.
+"""Transition probabilities between files of neighbouring contents, for `hmm`.
 
-Files made one after the other lie one after the other, as far as the kernel's allocator goes:
-small ones (up to 16 blocks) and large ones each have a place of their own where the next one
-goes, behind the last one, until that place is full and another one is taken; each processor has
-its own place for small ones (kernel Documentation/filesystems/ext4/allocators.rst). Measured on
-trees that `cp`, `tar` and a downloader made: 92 to 98 of 100 files lie right behind the one made
-before of their kind. Of two writers at a time each one's files lie in order, but a file of the
-one may come to lie in front of one that the other had begun before.
+Files created one after the other are usually consecutive on disk. The allocator has separate places
+for small files (up to 16 blocks) and large files. The next file follows the last one until that
+place is full and another one is chosen. Each processor has its own place for small files (kernel
+Documentation/filesystems/ext4/allocators.rst). Measured on trees written by `cp`, `tar` and a
+downloader: 92 to 98 % of the files lie directly after the previous file of their kind. With two
+writers, the files of each lie in order. A file of one writer may lie in front of a file that the
+other had begun earlier.
 """
 
 from __future__ import annotations
@@ -19,45 +19,43 @@ import numpy as np
 from ext4kit.arrays.types import Float64s, Int64s
 
 NOTHING = -1
-STREAM_REQUEST_BLOCKS = (
-    16  # blocks up to which a file is a small one: s_mb_stream_request of the kernel
-)
-NEAR_BLOCKS = 64  # blocks between two files in a row, taken by directories and others' files
-_DOUBLINGS = 3  # files left out in a step that are counted one by one: up to 2 ** _DOUBLINGS - 1
-_MAX_SKIP = 128  # files a step goes on where it is no usual one
-_MAX_BACK = 8  # files that were begun later and lie in front
-_BACK_DECAY = 0.7  # of those, each further one
-_FAR_SHARE, _FAR_FADING = 0.15, 0.97  # of files behind a known one, those further on
+STREAM_REQUEST_BLOCKS = 16  # largest small file in blocks: `s_mb_stream_request` of the kernel
+NEAR_BLOCKS = 64  # blocks between two consecutive files that directories and other files may use
+_DOUBLINGS = 3  # files skipped in a step that are modelled exactly: up to 2 ** _DOUBLINGS - 1
+_MAX_SKIP = 128  # maximum files skipped in a SKIP_AHEAD step
+_MAX_BACK = 8  # maximum files by which a step goes backward
+_BACK_DECAY = 0.7  # factor for each further file backward
+_FAR_SHARE, _FAR_FADING = 0.15, 0.97  # share and decay of distant files after a known one
 _RESTART = (
     0.7,
     0.0,
-)  # of contents right behind a known file, in another row and in one row with it
-_PRIOR_WEIGHT = 30  # steps that the habits of other disks count for
+)  # share of contents that follow a known file directly, in another group and in its group
+_PRIOR_WEIGHT = 30  # weight of the prior, in steps
 _LEAST_LEFT_OUT, _MOST_LEFT_OUT = 0.005, 0.97
 
 
 class Adjacency(IntEnum):
-    """How a content lies behind the one in front of it."""
+    """Position of a content relative to the previous one."""
 
-    CONTIGUOUS_SMALL = 0  # in one row with it, as all between, all of them small
-    CONTIGUOUS_LARGE = 1  # the same, all of them large
-    CONTIGUOUS_MIXED = 2  # in one row, small ones and large ones
-    NEAR = 3  # not far behind
+    CONTIGUOUS_SMALL = 0  # contiguous, all files between are small
+    CONTIGUOUS_LARGE = 1  # contiguous, all files between are large
+    CONTIGUOUS_MIXED = 2  # contiguous, small and large files
+    NEAR = 3  # a short distance after it
     FAR = 4
 
 
-NEXT, SKIP_AHEAD, BACKWARD, JUMP = range(4)  # columns of `TransitionParams.share`
+NEXT, SKIP_AHEAD, BACKWARD, JUMP = range(4)  # columns of `TransitionParams.weights`
 
 
 @dataclass(frozen=True, slots=True)
 class TransitionParams:
-    """How likely each way on is, by `Adjacency`.
+    """Transition probabilities by `Adjacency`.
 
     Attributes:
-        weights: float (links, 4): soon after, further on, made before, anywhere.
-        skip: float (links,), of the files right after the last one, those that lie elsewhere.
-        restart: float (2,), of contents right behind a known file, those that follow from that;
-            first where it is not in one row with it, then where it is.
+        weights: float (links, 4): share of steps NEXT, SKIP_AHEAD, BACKWARD, JUMP.
+        skip: float (links,), share of files after the last one whose content lies elsewhere.
+        restart: float (2,), share of contents directly after a known file that follow from it;
+            first outside its group, then within it.
     """
 
     weights: Float64s
@@ -66,7 +64,7 @@ class TransitionParams:
 
     @classmethod
     def usual(cls) -> TransitionParams:
-        """What is usual on disks."""
+        """Prior parameters, from typical disks."""
         rows = (
             (0.90, 0.04, 0.02, 0.04),
             (0.55, 0.30, 0.03, 0.12),
@@ -77,12 +75,13 @@ class TransitionParams:
         return cls(np.array(rows), np.array((0.08, 0.6, 0.3, 0.3, 0.3)), np.array(_RESTART))
 
     def reestimate(self, seen: Float64s, next_ones: Float64s, anew: Float64s) -> TransitionParams:
-        """Those of a disk.
+        """Parameters of one disk, from expected counts.
 
         Args:
-            seen: float (links, 4), how often each way was gone, as it seems.
-            next_ones: float (links,), of the first, those to the very next file.
-            anew: float (2, 2), how often a content followed from a known file, and how often not.
+            seen: float (links, 4), expected number of each step.
+            next_ones: float (links,), expected number of steps to the very next file.
+            anew: float (2, 2), expected number of contents that followed a known file, and of
+                others.
         """
         prior = self.weights * _PRIOR_WEIGHT
         share = seen + prior
@@ -94,11 +93,11 @@ class TransitionParams:
 
 
 class TransitionModel:
-    """Steps between files, in the order in which they were made.
+    """Transitions between files in creation order.
 
     Args:
-        folder: int64 (n,), folder of each file, -1 where it is not known; two files in one folder
-            are of one writer, as a rule, and never change places.
+        folder: int64 (n,), directory of each file, -1 where unknown. Two files in one directory
+            usually have one writer and never change places.
     """
 
     def __init__(self, folder: Int64s) -> None:
@@ -112,7 +111,7 @@ class TransitionModel:
             self._apart.append(apart * ((1 - _BACK_DECAY) * _BACK_DECAY ** (back - 1)))
 
     def forward(self, chance: Float64s, link: int, habits: TransitionParams) -> Float64s:
-        """How likely each file is next, from how likely each is the last one."""
+        """Probability of each next file, from the probability of each last file."""
         share = habits.weights[link]
         found: Float64s = self._geometric_step(chance, habits.skip[link]) * share[NEXT]
         sums = np.append(0.0, np.cumsum(chance))
@@ -123,18 +122,18 @@ class TransitionModel:
         return found
 
     def restart_forward(self, chance: Float64s, made: int, left_out: float) -> Float64s:
-        """How likely each file is next, made after the last one and behind a known one.
+        """Probability of each next file, created after the last one and following a known one.
 
         Args:
-            chance: how likely each file is the last one.
-            made: files made before the known one.
-            left_out: of those right after it, those that lie elsewhere.
+            chance: probability of each last file.
+            made: number of files created before the known one.
+            left_out: share of files directly after it whose content lies elsewhere.
         """
         before: Float64s = np.append(0.0, np.cumsum(chance))[:-1]
         return self._restart_distribution(made, left_out) * before
 
     def restart_backward(self, ahead: Float64s, made: int, left_out: float) -> Float64s:
-        """The same backwards."""
+        """The backward pass of `restart_forward`."""
         likely = self._restart_distribution(made, left_out) * ahead
         return np.append(np.cumsum(likely[::-1])[::-1], 0.0)[1:]
 
@@ -148,34 +147,34 @@ class TransitionModel:
     def backward(
         self, ahead: Float64s, last: Float64s, link: int, habits: TransitionParams
     ) -> tuple[Float64s, Float64s, float]:
-        """The same backwards.
+        """The backward pass of `forward`.
 
         Args:
-            ahead: how likely all that follows is, by the next file.
-            last: how likely each file is the last one.
-            link: from that to the next one.
-            habits: as they are.
+            ahead: probability of all following contents, by the next file.
+            last: probability of each last file.
+            link: adjacency of the next content.
+            habits: transition parameters.
 
         Returns:
-            (how likely all that follows is by the last file, how likely each way was gone, of the
-            first way the step to the very next file).
+            (probability of all following contents by the last file, expected count of each step, of
+            NEXT the count of steps to the very next file).
         """
         share = habits.weights[link]
         found = self._geometric_step(ahead[::-1], habits.skip[link])[::-1] * share[NEXT]
         sums = np.append(0.0, np.cumsum(ahead))
-        further = (sums[self._high] - sums[1:]) * (share[SKIP_AHEAD] / _MAX_SKIP)
-        earlier = np.zeros(self._count)
+        skip_ahead = (sums[self._high] - sums[1:]) * (share[SKIP_AHEAD] / _MAX_SKIP)
+        backward_step = np.zeros(self._count)
         for back, apart in enumerate(self._apart, 1):
-            earlier[back:] += ahead[:-back] * (apart * share[BACKWARD])
-        anywhere = sums[-1] * share[JUMP] / self._count
-        ways = np.array([found @ last, further @ last, earlier @ last, anywhere * last.sum()])
+            backward_step[back:] += ahead[:-back] * (apart * share[BACKWARD])
+        jump = sums[-1] * share[JUMP] / self._count
+        ways = np.array([found @ last, skip_ahead @ last, backward_step @ last, jump * last.sum()])
         nearest = share[NEXT] * (1 - habits.skip[link]) * (ahead[1:] @ last[:-1])
-        found = found + further + earlier + anywhere
+        found = found + skip_ahead + backward_step + jump
         return found, ways, float(nearest)
 
     @staticmethod
     def _geometric_step(chance: Float64s, left_out: float) -> Float64s:
-        """The next file, and those behind it, each less likely than the one before."""
+        """Distribution over the next file and those after it, with geometric decay."""
         found = np.zeros_like(chance)
         found[1:] = chance[:-1]
         for step in range(_DOUBLINGS):
