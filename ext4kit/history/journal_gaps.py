@@ -10,6 +10,7 @@ Source: kernel fs/jbd2/journal.c, `jbd2_journal_destroy`; fs/jbd2/recovery.c,
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import overload
 
 import numpy as np
 
@@ -87,7 +88,13 @@ class JournalGaps:
             self.damaged,
         )
 
-    def any_lost_between(self, orders: Int64s | int, until: Int64s | int) -> Bools:
+    @overload
+    def any_lost_between(self, orders: int, until: int) -> np.bool_: ...
+    @overload
+    def any_lost_between(self, orders: Int64s, until: Int64s | int) -> Bools: ...
+    @overload
+    def any_lost_between(self, orders: int, until: Int64s) -> Bools: ...
+    def any_lost_between(self, orders: Int64s | int, until: Int64s | int) -> Bools | np.bool_:
         """Between the orders (bool): transactions were lost, or a part of them cannot be read.
 
         A block's copy of the transaction `orders` was read; those of `until` need not have been.
@@ -96,7 +103,7 @@ class JournalGaps:
         gap = np.searchsorted(before, orders) < np.searchsorted(before, until)
         return gap | self.any_damaged(orders, until)
 
-    def any_damaged(self, orders: Int64s | int, until: Int64s | int) -> Bools:
+    def any_damaged(self, orders: Int64s | int, until: Int64s | int) -> Bools | np.bool_:
         """Behind the first order and up to the second (bool): a part cannot be read."""
         first, end = (np.searchsorted(self.damaged, at, "right") for at in (orders, until))
         return first < end

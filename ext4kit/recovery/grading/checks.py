@@ -262,7 +262,7 @@ def _oldest_copies(history: History, found: Candidates, journaled: ContentCopies
 
 def _written_blocks(found: Candidates, runs: Runs) -> Int64s:
     """Per candidate: blocks that hold content."""
-    return np.bincount(runs.owner, runs.length * ~runs.unwritten, len(found))
+    return np.bincount(runs.owner, runs.length * ~runs.unwritten, len(found)).astype(np.int64)
 
 
 def kept_by_later_version(
