@@ -1,4 +1,4 @@
-"""Block and inode bitmaps, the uninitialised ones worked out as the kernel does."""
+"""Block and inode bitmaps; uninitialised ones are computed as in the kernel."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ext4kit.problems import Problems
 
 
 class Bitmaps:
-    """Answers "is it in use" for blocks and inodes, one group at a time, on demand.
+    """The block and inode bitmaps of a file system, each read on first use.
 
-    A bitmap that cannot be read counts everything in its group as in use, which is the
-    cautious answer for recovery, and is reported. So does a block bitmap that marks bitmaps or
-    inode tables in its group free (kernel fs/ext4/balloc.c, `ext4_valid_block_bitmap`, which
-    checks it without flex_bg).
+    If a bitmap cannot be read, everything in its group counts as in use, which is the cautious
+    result for recovery, and a problem is reported. The same holds for a block bitmap that marks
+    bitmaps or inode tables in its group as free (kernel fs/ext4/balloc.c,
+    `ext4_valid_block_bitmap`, which checks this without flex_bg).
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class Bitmaps:
         self._problems = problems
         self._cache: dict[tuple[str, int], UInt8s] = {}
         self._unread: set[int] = set()  # groups whose block bitmap cannot be read
-        self._also_used = np.zeros(0, np.int64)  # blocks, whatever their bitmap says
+        self._also_used = np.zeros(0, np.int64)  # blocks in use regardless of their bitmap
 
     def block_bitmap(self, group: int) -> UInt8s:
         """(bits per group,): 1 where a cluster of the group is in use."""
@@ -45,7 +45,7 @@ class Bitmaps:
         return self._cached_bits("inode", group)
 
     def blocks_in_use(self, blocks: Int64s) -> Bools:
-        """Per block: in use now. Blocks outside count as in use."""
+        """True where a block is in use. Blocks outside the file system count as in use."""
         superblock = self._superblock
         index = blocks - superblock.first_data_block
         group = index // superblock.blocks_per_group
@@ -53,20 +53,20 @@ class Bitmaps:
         return self._look_up("block", group, bit)
 
     def blocks_unknown(self, start: Int64s, length: Int64s | int = 1) -> Bools:
-        """Per run of blocks: a bitmap of it was asked for and cannot be read."""
+        """True where a bitmap of the run was requested before and cannot be read."""
         superblock, unread = self._superblock, np.array(sorted(self._unread), np.int64)
         first = (start - superblock.first_data_block) // superblock.blocks_per_group
         last = (start + length - 1 - superblock.first_data_block) // superblock.blocks_per_group
         return np.searchsorted(unread, first) < np.searchsorted(unread, last, "right")
 
     def inodes_in_use(self, numbers: Int64s) -> Bools:
-        """Per inode number: in use now."""
+        """True where an inode number is in use."""
         index = numbers - 1
         per_group = self._superblock.inodes_per_group
         return self._look_up("inode", index // per_group, index % per_group)
 
     def count_as_used(self, blocks: Int64s) -> None:
-        """Have blocks (ascending) count as in use from now on, whatever is in a bitmap."""
+        """Mark blocks (ascending) as in use from now on, regardless of the bitmaps."""
         self._also_used = np.union1d(self._also_used, blocks)
         self._cache.clear()
 
@@ -121,7 +121,7 @@ class Bitmaps:
         return bits
 
     def _uninitialised(self, kind: str, group: int, count: int) -> UInt8s:
-        """The bits of a bitmap that was never written: free but for the group's own metadata."""
+        """Bits of a bitmap that was never written: all free except the group's own metadata."""
         if kind == "inode":
             return np.zeros(count, np.uint8)
         superblock = self._superblock
@@ -130,14 +130,14 @@ class Bitmaps:
         return bits
 
     def _own(self, group: int, count: int) -> UInt8s:
-        """The bits of the bitmaps and inode tables that lie in a group, whose ever they are."""
+        """Bits of the bitmaps and inode tables located in a group, of whichever group they are."""
         superblock = self._superblock
         start, ratio = first_block(superblock, group), superblock.cluster_ratio
         bits = np.zeros(count, np.uint8)
         for places, length in self._metadata_locations:
             edges = (start - length + 1, start + superblock.blocks_per_group)
             first = places[slice(*np.searchsorted(places, edges).tolist())] - start
-            if not len(first):  # as in most groups with flex_bg
+            if not len(first):  # most groups with flex_bg
                 continue
             begin = np.minimum(np.maximum(first, 0) // ratio, count)
             end = np.minimum(-(-(first + length) // ratio), count)
@@ -146,7 +146,7 @@ class Bitmaps:
 
     @cached_property
     def _metadata_locations(self) -> list[tuple[Int64s, int]]:
-        """Where groups keep bitmaps and tables: (distinct places, ascending, blocks of each)."""
+        """(distinct first blocks, ascending; length in blocks) of the bitmaps and inode tables."""
         superblock, groups = self._superblock, self._groups
         table = -(-superblock.inodes_per_group * superblock.inode_size // superblock.block_size)
         kinds = ((groups.block_bitmap, 1), (groups.inode_bitmap, 1), (groups.inode_table, table))
@@ -154,6 +154,6 @@ class Bitmaps:
 
 
 def _coverage(begin: Int64s, end: Int64s, count: int) -> UInt8s:
-    """(count,): 1 from each of `begin` up to its `end`; any number of them in one pass."""
+    """(count,): 1 from each of `begin` up to its `end`, computed in one pass."""
     steps = np.bincount(begin, minlength=count + 1) - np.bincount(end, minlength=count + 1)
     return (np.cumsum(steps[:count]) > 0).astype(np.uint8)

@@ -1,7 +1,7 @@
-"""Block maps: which blocks hold which file blocks, for one inode or for a whole table.
+"""Block maps: the file system block of each file block, for one inode or for a whole table.
 
-Extent trees and indirect blocks are walked level by level over all inodes at once, so one
-inode and a million go the same way.
+Extent trees and indirect blocks are walked level by level over all inodes at once. Therefore
+the same code maps one inode and a million inodes.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from ext4kit.parsers import extents
 from ext4kit.parsers.inode import InodeFlags, is_fast_symlink
 from ext4kit.units import widen
 
-MOST_BLOCKS = 1 << 40  # a believable bound: 4 PiB in blocks of 4 KiB
+MOST_BLOCKS = 1 << 40  # limit of a plausible size: 4 PiB in blocks of 4 KiB
 NODE_BYTES_AT_ONCE = 64 << 20
-# In a sound file system a block has one owner, and old states of files share a few; maps that
-# are built to share all their nodes are cut there.
+# In an undamaged file system a block has one owner, and old states of files share a few. Maps
+# that are built to share all their nodes are cut at this limit.
 OWNERS_A_BLOCK = 8
 SPARE_PIECES = 1 << 16
 
@@ -33,14 +33,14 @@ Fetch = Callable[[Int64s, Rows], tuple[Bytes2D, Bools]]
 
 @dataclass(frozen=True, slots=True)
 class Runs(Table):
-    """Runs of blocks as int64 columns (n,), in order of owner and file block.
+    """Runs of blocks as int64 columns (n,), by owner and file block.
 
     Attributes:
         owner: row of the inode that the run belongs to.
         logical: first file block.
         length: blocks.
         physical: first block in the file system.
-        unwritten: allocated, but reads as zeros.
+        unwritten: bool, True where the run is allocated but reads as zeros.
     """
 
     owner: Rows
@@ -51,14 +51,14 @@ class Runs(Table):
 
     @classmethod
     def stacked(cls, parts: Sequence[tuple[Runs, int]]) -> Runs:
-        """Several tables as one: (runs, how many owners there are) of each, owners counted on."""
+        """One table from several (runs, number of owners); owners are numbered consecutively."""
         starts = accumulate((count for _, count in parts), initial=0)
         pairs = zip(parts, starts, strict=False)
         return cls.concat([replace(runs, owner=runs.owner + start) for (runs, _), start in pairs])
 
     @classmethod
     def single(cls, owner: Int64s, logical: Int64s, physical: Int64s) -> Runs:
-        """Written runs of one block each."""
+        """A table of written runs of one block each."""
         ones = np.ones_like(physical)
         return cls(owner, logical, ones, physical, np.zeros(len(ones), bool))
 
@@ -70,7 +70,7 @@ class BlockMaps:
     Attributes:
         runs: runs of file content.
         tree_blocks: (owner, block) columns of tree and indirect blocks.
-        damaged: bool, a row an inode: some part of its map could not be read.
+        damaged: bool per inode, True where a part of its map could not be read.
     """
 
     runs: Runs
@@ -79,17 +79,17 @@ class BlockMaps:
 
 
 def _no_runs() -> tuple[Any, ...]:
-    """Columns of no run, of the types that the others have."""
+    """Empty columns of the types of `Runs`."""
     return (*[np.zeros(0, np.int64)] * 4, np.zeros(0, bool))
 
 
 @dataclass(slots=True)
 class _MapWalk:
-    """What a level-by-level walk has collected so far.
+    """The results of a level-by-level walk so far.
 
     Attributes:
-        left: how many more nodes and runs are taken.
-        at_once: nodes that are read together.
+        left: how many more nodes and runs may be added.
+        at_once: number of nodes that are read together.
     """
 
     fetch: Fetch
@@ -102,13 +102,13 @@ class _MapWalk:
     seen: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def in_bounds(self, owner: Rows, block: Int64s, length: Int64s) -> Bools:
-        """Which of the runs lie in the file system; the owners of others are damaged."""
+        """True where a run is in the file system; marks the owners of all others as damaged."""
         fits = (block > 0) & (length > 0) & (block + length <= self.blocks_count)
         self.damaged[owner[~fits]] = True
         return fits
 
     def _may_follow(self, owner: Rows) -> int:
-        """How many of these pieces are still taken; the owners of the others are damaged."""
+        """How many of these rows may be added; marks the owners of the rest as damaged."""
         count = min(len(owner), self.left)
         self.left -= count
         self.damaged[owner[count:]] = True
@@ -117,14 +117,14 @@ class _MapWalk:
     def collect(
         self, owner: Rows, logical: Int64s, length: Int64s, physical: Int64s, unwritten: Bools
     ) -> None:
-        """Take runs that lie in the file system."""
+        """Add the runs that are in the file system."""
         fits = np.flatnonzero(self.in_bounds(owner, physical, length))
         fits = fits[: self._may_follow(owner[fits])]
         columns = (owner, logical, length, physical, unwritten)
         self.runs.append(tuple(column[fits] for column in columns))
 
     def descend(self, owner: Rows, block: Int64s) -> tuple[Rows, Bytes2D]:
-        """Read child nodes; (kept positions, rows). A node met twice by its owner is a loop."""
+        """Read child nodes: (kept indexes, rows). A node that its owner repeats is a loop."""
         key = owner * np.int64(self.blocks_count) + block
         fresh = first_met(key, self.seen)
         self.damaged[owner[~fresh]] = True
@@ -137,10 +137,10 @@ class _MapWalk:
         return kept[readable], rows[readable]
 
     def result(self) -> BlockMaps:
-        """Everything found, sorted and with neighbouring runs joined."""
+        """All maps, sorted and with adjacent runs merged."""
         none = np.zeros(0, np.int64)
         columns = [np.concatenate(part) for part in zip(*self.runs, strict=True)] or [none] * 5
-        columns[4] = columns[4].astype(bool)  # also where there are no runs
+        columns[4] = columns[4].astype(bool)  # also without runs
         order = np.lexsort((columns[1], columns[0]))
         nodes = [np.concatenate(part) for part in zip(*self.nodes, strict=True)] or [
             np.zeros(0, np.int64)
@@ -154,12 +154,12 @@ class _MapWalk:
 
 
 def first_met(keys: Int64s, seen: Int64s) -> Bools:
-    """Per key (bool): it is not in `seen`, nor does it stand further in front."""
+    """True for the first occurrence of each key that is not in `seen`."""
     return first_occurrence(keys) & ~np.isin(keys, seen)
 
 
 def merge_adjacent(runs: Runs) -> Runs:
-    """Runs that continue each other on disk and in the file become one."""
+    """The runs, with those merged that continue each other on disk and in the file."""
     if not len(runs):
         return runs
     follows = (
@@ -175,7 +175,7 @@ def merge_adjacent(runs: Runs) -> Runs:
 
 
 def has_map(mode: Any, size: Any, flags: Any) -> Any:
-    """Whether i_block holds a block map at all; for columns."""
+    """True where `i_block` holds a block map; works on columns."""
     kind = mode & 0xF000
     mapped = (kind == 0x8000) | (kind == 0x4000) | (kind == 0xA000)
     inline = (flags & int(InodeFlags.INLINE_DATA)) != 0
@@ -191,17 +191,17 @@ def map_inodes(
     fetch: Fetch,
     readable: int | None = None,
 ) -> BlockMaps:
-    """Walk the maps of many inodes.
+    """The block maps of many inodes.
 
     Args:
         i_block: uint8 (n, 60).
-        flags: i_flags (n,).
-        mapped: bool (n,): inodes whose i_block is a map (`has_map`).
-        blocks_count: blocks that may be pointed at, the file system's own count: what lies
-            beyond the end of the evidence is mapped, and told when it is read.
-        block_size: bytes a block.
+        flags: `i_flags` (n,).
+        mapped: bool (n,), True where `i_block` is a map (`has_map`).
+        blocks_count: the file system's block count, the limit of block numbers. Blocks beyond
+            the end of the evidence are mapped; an error is reported when they are read.
+        block_size: bytes per block.
         fetch: reads tree blocks.
-        readable: blocks that the evidence has, when those are fewer.
+        readable: number of blocks in the evidence, if smaller.
     """
     real = min(blocks_count, MOST_BLOCKS) if readable is None else readable
     most, at_once = OWNERS_A_BLOCK * real + SPARE_PIECES, NODE_BYTES_AT_ONCE // block_size
@@ -220,9 +220,9 @@ def _walk_extents(walk: _MapWalk, i_block: Bytes2D, owner: Rows) -> None:
     while pending:
         owner, block, expected = pending.pop()
         if len(owner) > walk.at_once:
-            rest, here = slice(walk.at_once, None), slice(walk.at_once)
+            rest, batch = slice(walk.at_once, None), slice(walk.at_once)
             pending.append((owner[rest], block[rest], expected[rest]))
-            owner, block, expected = owner[here], block[here], expected[here]
+            owner, block, expected = owner[batch], block[batch], expected[batch]
         kept, rows = walk.descend(owner, block)
         if len(kept):
             pending.append(_extent_nodes(walk, rows, owner[kept], expected[kept]))
@@ -231,13 +231,13 @@ def _walk_extents(walk: _MapWalk, i_block: Bytes2D, owner: Rows) -> None:
 def _extent_nodes(
     walk: _MapWalk, rows: Bytes2D, owner: Rows, expected: Int64s | None
 ) -> tuple[Rows, Int64s, Int64s]:
-    """Take the extents in these nodes; (owner, block, depth that it must have) of the nodes below.
+    """Add the extents in these nodes; returns (owner, block, expected depth) of their children.
 
     Args:
         walk: the walk.
         rows: uint8 (n, node size).
-        owner: whose they are.
-        expected: depth of each node; None for roots, which may have any.
+        owner: owner of each node.
+        expected: expected depth of each node; None for roots, which may have any.
     """
     sound, entries, _, depth = extents.parse_headers(rows)
     if expected is not None:
@@ -268,14 +268,14 @@ def _walk_indirect(walk: _MapWalk, i_block: Bytes2D, owner: Rows, per_block: int
 def _walk_indirect_tree(
     walk: _MapWalk, owner: Rows, block: Int64s, base: Int64s, level: int, per_block: int
 ) -> None:
-    """Follow one column of indirect blocks down to its pointers to content."""
+    """Follow one column of indirect blocks down to the pointers to content."""
     pending = [(owner, block, base, level)]
     while pending:
         owner, block, base, level = pending.pop()
         if len(owner) > walk.at_once:
-            rest, here = slice(walk.at_once, None), slice(walk.at_once)
+            rest, batch = slice(walk.at_once, None), slice(walk.at_once)
             pending.append((owner[rest], block[rest], base[rest], level))
-            owner, block, base = owner[here], block[here], base[here]
+            owner, block, base = owner[batch], block[batch], base[batch]
         fits = walk.in_bounds(owner, block, np.ones_like(block))
         owner, block, base = owner[fits], block[fits], base[fits]
         kept, rows = walk.descend(owner, block)

@@ -1,4 +1,4 @@
-"""Block readers: the one way the file system reads its blocks."""
+"""Block readers: all reads of file system blocks use one of them."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from ext4kit.errors import AccessError
 from ext4kit.evidence.lost import merge_ranges, unreadable_ranges
 from ext4kit.evidence.source import Source, fileno_range
 
-_MANY_RUNS = 16  # from which on it is worth while to look at them all together
-_GAP = 4 << 10  # bytes that are copied faster than they are left out
-_NEAR = 32 << 10  # bytes that a disk reads faster than it leaves them out
-_TOGETHER = 1 << 20  # bytes of one read of runs that lie near each other
+_MANY_RUNS = 16  # number of runs from which on sorting them together is faster
+_GAP = 4 << 10  # bytes that are copied faster than they are skipped
+_NEAR = 32 << 10  # bytes that a disk reads faster than it skips them
+_TOGETHER = 1 << 20  # bytes at most of one read of nearby runs
 
 
 class BlockReader(Protocol):
-    """Blocks by number; every reader of the file system stands on one of these.
+    """Blocks by number; every reader of the file system uses one of these.
 
     Attributes:
-        block_size: bytes a block.
-        blocks_count: blocks that can be asked for; less than the superblock's count when
-            the evidence ends early.
+        block_size: bytes per block.
+        blocks_count: number of readable blocks; less than the superblock's count if the
+            evidence ends early.
     """
 
     block_size: int
@@ -45,20 +45,20 @@ class BlockReader(Protocol):
 
 @runtime_checkable
 class HasUnreadableBlocks(Protocol):
-    """A reader that may know of blocks that are lost."""
+    """A reader that may record unreadable blocks."""
 
     def lost_blocks(self) -> Any:
-        """First block and end of each run, int64 (n, 2), in order and apart."""
+        """First block and end of each unreadable run, int64 (n, 2), ascending and disjoint."""
         ...
 
 
 def unreadable_blocks(blocks: BlockReader) -> Any:
-    """The blocks of which the evidence is known to have lost bytes, int64 (n, 2): first, end."""
+    """Runs of blocks with bytes that the evidence is known to lack, int64 (n, 2): first, end."""
     return blocks.lost_blocks() if isinstance(blocks, HasUnreadableBlocks) else merge_ranges([])
 
 
 def read_blocks_or_zeros(blocks: BlockReader, numbers: Int64s) -> tuple[Bytes2D, Bools]:
-    """(uint8 (n, block size), readable (n,)) of an int64 array; what is not comes as zeros."""
+    """(uint8 (n, block size), True where readable (n,)); unreadable blocks are zeros."""
     inside = (numbers >= 0) & (numbers < blocks.blocks_count)
     shape = len(numbers), blocks.block_size
     try:
@@ -77,7 +77,7 @@ def read_blocks_or_zeros(blocks: BlockReader, numbers: Int64s) -> tuple[Bytes2D,
 
 
 class SourceBlocks:
-    """Blocks straight from a byte source."""
+    """Blocks read directly from a byte source."""
 
     def __init__(self, source: Source, block_size: int, blocks_count: int) -> None:
         self.source = source
@@ -88,7 +88,7 @@ class SourceBlocks:
         """`count` blocks from `block` on.
 
         Raises:
-            AccessError: a block lies outside, or the source cannot be read there.
+            AccessError: a block is outside the file system, or the source cannot be read there.
         """
         if block < 0 or block + count > self.blocks_count:
             raise AccessError(
@@ -98,14 +98,14 @@ class SourceBlocks:
         return self.source.read(block * self.block_size, count * self.block_size)
 
     def lost_blocks(self) -> Any:
-        """What the source knows to be lost, in whole blocks."""
+        """The unreadable ranges of the source, in whole blocks."""
         table = unreadable_ranges(self.source)
         return merge_ranges(
             np.stack([table[:, 0], table[:, 1] + self.block_size - 1], 1) // self.block_size
         )
 
     def read_many(self, blocks: Int64s) -> Bytes2D:
-        """The blocks of an int64 array, as uint8 (n, block_size): one read a run of blocks.
+        """The blocks of an int64 array, as uint8 (n, block_size), with one read per run.
 
         Raises:
             AccessError: as `read`.
@@ -129,10 +129,10 @@ class SourceBlocks:
         return out
 
     def _read_sorted(self, blocks: Int64s, out: Bytes2D, file: _OpenFile) -> bool:
-        """Read many runs in order of place, near ones at once with what lies between them.
+        """Read many runs by position; one read covers nearby runs and the bytes between them.
 
         Returns:
-            False where that fails, if only because of what lies between.
+            False if a read fails, also if it fails only in the bytes between.
         """
         together = max(_TOGETHER // self.block_size, 1)
         order = np.argsort(blocks, kind="stable")
@@ -150,7 +150,7 @@ class SourceBlocks:
         return True
 
     def _file(self, blocks: Int64s) -> _OpenFile | None:
-        """Where these blocks lie in an open file one behind the other; None where they do not."""
+        """The open file in which these blocks are consecutive; None if there is none."""
         first, last = int(blocks.min()), int(blocks.max())
         if first < 0 or last >= self.blocks_count:
             return None
@@ -160,7 +160,7 @@ class SourceBlocks:
 
 
 def _nearby_groups(ascending: Int64s, gap: int, most: int) -> Iterator[tuple[int, int]]:
-    """Where stretches of blocks begin and end that lie at most `gap` apart, within `most`."""
+    """Bounds of groups of blocks that are at most `gap` apart and span at most `most`."""
     step = np.diff(ascending)
     apart = (step > 1 + gap) | (np.diff(ascending // most) > 0)
     return pairwise([0, *(np.flatnonzero(apart) + 1).tolist(), len(ascending)])
@@ -168,23 +168,23 @@ def _nearby_groups(ascending: Int64s, gap: int, most: int) -> Iterator[tuple[int
 
 @dataclass(frozen=True, slots=True)
 class _OpenFile:
-    """Blocks in an open file: `base` is the byte of block 0."""
+    """Blocks in an open file; `base` is the byte offset of block 0."""
 
     number: int
     base: int
     block_size: int
 
     def fetch(self, block: int, rows: Any) -> bool:
-        """Read blocks straight into rows; False where that could not be done."""
+        """Read blocks directly into rows; False if the read fails."""
         if not hasattr(os, "preadv"):
             return False
-        with suppress(OSError):  # who reads it by itself learns what is lost
+        with suppress(OSError):  # the caller's own read reports the error
             place = self.base + block * self.block_size
             return bool(os.preadv(self.number, (rows,), place) == rows.nbytes)
         return False
 
     def advise(self, first: int, last: int) -> None:
-        """Tell the system what is read next, with what lies between, so that it gets it at once."""
+        """Ask the kernel to read these blocks and the bytes between them ahead."""
         if hasattr(os, "posix_fadvise"):
             place, length = self.base + first * self.block_size, last + 1 - first
             with suppress(OSError):

@@ -1,4 +1,4 @@
-"""The bytes of a file: runs, holes, unwritten extents and inline data as one stream."""
+"""The content of a file: runs, holes, unwritten extents and inline data as one stream."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ OVERFULL = "the block map names more blocks than the evidence holds"
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of a file in order of offset.
+    """A part of a file, by offset.
 
     Attributes:
-        data: the bytes; None for zeros that take no space (holes, unwritten extents).
-        lost: why the bytes could not be read, when they could not; `data` is None then.
+        data: the bytes; None for zeros that are not stored (holes, unwritten extents).
+        lost: why the bytes could not be read, if a read failed; `data` is None then.
     """
 
     offset: int
@@ -34,7 +34,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A file's bytes, streamed in pieces of at most 4 MiB."""
+    """The content of a file, streamed in chunks of at most 4 MiB."""
 
     blocks: BlockReader
     size: int
@@ -43,20 +43,20 @@ class Content:
 
     @property
     def stored(self) -> int:
-        """Bytes that are stored for it: without holes and unwritten extents."""
+        """Number of stored bytes, without holes and unwritten extents."""
         if self.runs is None:
             return min(len(self.inline), self.size)
         return sum(length for _, length, place in self.segments() if place is not None)
 
     @property
     def is_overfull(self) -> bool:
-        """Whether more is mapped than the evidence holds: blocks twice, or beyond its end."""
+        """Whether the map exceeds the evidence: blocks mapped twice, or beyond its end."""
         return self.stored > self.blocks.blocks_count * self.blocks.block_size
 
     def chunks(self) -> Iterator[Chunk]:
-        """Every byte up to the size, in order, holes as one chunk each.
+        """Every byte up to the size, in order; each hole is one chunk.
 
-        No more is read than the evidence holds: what a map claims beyond is lost.
+        No more is read than the evidence holds; mapped bytes beyond that are reported as lost.
         """
         if self.runs is None:
             yield from self._inline_chunks()
@@ -84,7 +84,7 @@ class Content:
             yield Chunk(position, self.size - position, None)
 
     def _single_run_chunk(self, run: Runs) -> Chunk | None:
-        """All of a small file that lies in one run, the common case; None for any other."""
+        """The whole content of a small file in one run, the common case; None for any other."""
         first, size, block_size = int(run.physical[0]), self.size, self.blocks.block_size
         count = -(-size // block_size)
         if run.logical[0] or run.unwritten[0] or not 0 < count <= run.length[0]:
@@ -97,7 +97,7 @@ class Content:
             return None
 
     def segments(self) -> Iterator[tuple[int, int, int | None]]:
-        """(offset, length, byte place in the file system or None when unwritten) of each run."""
+        """(offset, length, byte offset in the file system or None if unwritten) of each run."""
         if self.runs is None:
             return
         size, runs, end = self.blocks.block_size, self.runs, 0
@@ -118,7 +118,7 @@ class Content:
             yield start, end - start, None if unwritten else place
 
     def read(self, offset: int, length: int) -> bytes:
-        """`length` bytes from `offset`, cut at the size.
+        """`length` bytes from `offset`, truncated at the size.
 
         Raises:
             AccessError: a part could not be read.
@@ -144,7 +144,7 @@ class Content:
             yield Chunk(len(data), self.size - len(data), None)
 
     def stored_chunks(self, start: int, length: int, place: int) -> Iterator[Chunk]:
-        """A range of the file that lies at byte `place` of the file system."""
+        """Chunks of a range of the file at byte `place` of the file system."""
         size = self.blocks.block_size
         while length:
             block, skip = divmod(place, size)
@@ -157,7 +157,7 @@ class Content:
             start, place, length = start + part, place + part, length - part
 
     def _by_block(self, start: int, length: int, place: int) -> Iterator[Chunk]:
-        """After a failed read: the blocks one at a time, so that only bad ones are lost."""
+        """The blocks one at a time after a failed read, so that only bad ones are lost."""
         size = self.blocks.block_size
         while length:
             block, skip = divmod(place, size)

@@ -1,4 +1,4 @@
-"""Directories: the entries of many at once, and whole trees level by level."""
+"""Directories: the entries of many directories at once, and whole trees level by level."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ DIRECTORY_TYPE = 2
 BLOCKS_AT_ONCE = 1024
 _LOST = -2  # a block that cannot be read
 SPARE_TEXT = 64 << 20
-LONGEST_PATH = 1 << 14  # four times what a kernel takes in one call
+LONGEST_PATH = 1 << 14  # bytes; four times the kernel's PATH_MAX
 
 
 @dataclass(frozen=True, slots=True)
 class DirEntry:
-    """One name in a directory; `file_type` as in `parsers.directory.FILE_TYPES`."""
+    """One directory entry; `file_type` as in `parsers.directory.FILE_TYPES`."""
 
     name: bytes
     inode: int
@@ -43,10 +43,10 @@ class DirListing(Table):
     """The entries of several directories as columns.
 
     Attributes:
-        owner: row of the directory in the table that was asked for, ascending.
+        owner: row of the directory in the requested table, ascending.
         inode: inode number of each entry.
         file_type: as stored; 0 without the filetype feature.
-        names: the names as they are on disk.
+        names: the stored names.
     """
 
     owner: Int64s
@@ -60,9 +60,9 @@ class DirTree:
     """Everything below a directory, in the order of a depth-first walk.
 
     Attributes:
-        levels: the entries level by level, and `order`: where each stands there.
+        levels: the entries level by level; `order` gives the row of each entry in them.
         names: the name of each entry.
-        folder: row in `folders` of the directory that each entry is in.
+        folder: row in `folders` of the directory of each entry.
         folders: path of each directory that has entries.
     """
 
@@ -82,7 +82,7 @@ class DirTree:
 
     @cached_property
     def file_type(self) -> Any:
-        """As stored in the entry."""
+        """File types as stored in the entries."""
         return np.concatenate([level.file_type for level in self.levels])[self.order]
 
     @cached_property
@@ -97,10 +97,10 @@ class DirTree:
         return list(map(add, within, self.names.take(rows).tolist()))
 
     def name_runs(self) -> Iterator[tuple[int, slice, bytes]]:
-        """Entries of one directory whose names lie one after the other in memory.
+        """Entries of one directory whose names are consecutive in memory.
 
         Yields:
-            row in `folders`, rows of the entries, and their names, a newline in front of each.
+            row in `folders`, rows of the entries, and their names, each preceded by a newline.
         """
         if not len(self):
             return
@@ -117,10 +117,10 @@ class DirTree:
 
 @dataclass(slots=True)
 class TreeLimits:
-    """What a tree may still take, so that one that is built to be endless ends.
+    """The remaining limits of a tree, which end a tree that is built to be endless.
 
     Attributes:
-        blocks: of directories; there are no more than the evidence has, as each has one owner.
+        blocks: directory blocks; at most those of the evidence, because each has one owner.
         text: bytes of the paths of all entries.
     """
 
@@ -129,7 +129,7 @@ class TreeLimits:
 
     @classmethod
     def of(cls, fs: Inodes) -> TreeLimits:
-        """The bounds of a file system: entry and inode take more room than a usual path."""
+        """The limits of a file system: an entry and its inode need more room than a usual path."""
         count, size = fs.blocks.blocks_count, fs.blocks.block_size
         return cls(count, SPARE_TEXT + count * size)
 
@@ -142,7 +142,7 @@ def directory_blocks(
     Args:
         fs: the file system.
         table: the directories.
-        bounds: of the tree that they are a part of; what is beyond is told.
+        bounds: limits of the tree that contains them; blocks beyond are reported.
     """
     runs = fs.map_table(table).runs
     limit = -(-table.size[runs.owner] // fs.superblock.block_size)
@@ -157,7 +157,7 @@ def directory_blocks(
 
 
 def _limit_blocks(fs: Inodes, table: InodeTable, runs: Runs, length: Any, most: int) -> Any:
-    """The lengths, cut where the evidence ends and where there are more blocks than `most`."""
+    """The lengths of the runs, cut at the end of the evidence and at `most` blocks in total."""
     inside = np.clip(fs.blocks.blocks_count - runs.physical, 0, length)
     ends = np.cumsum(inside)
     kept = np.clip(inside - np.maximum(ends - most, 0), 0, None)
@@ -176,7 +176,7 @@ def read_directories(
     Args:
         fs: the file system.
         table: the directories.
-        dots: `.` and `..` as well.
+        dots: include `.` and `..`.
         bounds: as for `directory_blocks`.
     """
     owner, block = directory_blocks(fs, table, bounds)
@@ -205,7 +205,7 @@ def _merged(parts: list[DirListing]) -> DirListing:
 
 
 def _read_blocks(fs: Inodes, owner: Any, block: Any, dots: bool) -> tuple[DirListing, Any]:
-    """The entries of some blocks; for each block where they break off, -1 or `_LOST`."""
+    """(entries of some blocks; per block the offset of the first bad one, -1 or `_LOST`)."""
     rows, readable = fs.fetch(block)
     entries, broken = parse_entries(rows, fs.has_file_types, dots=dots)
     return _to_listing(entries, rows, owner), np.where(readable, broken, _LOST)
@@ -220,14 +220,14 @@ def _tell_damaged(fs: Inodes, number: Any, block: Any, broken: Any) -> None:
 
 
 def _to_listing(entries: EntryTable, data: Any, owner: Any) -> DirListing:
-    """The entries as a listing; `owner` is a row a block."""
+    """The entries as a listing; `owner` has one row per block."""
     return DirListing(
         owner[entries.block], entries.inode, entries.file_type, entries.packed_names(data)
     )
 
 
 def _read_inline(fs: Inodes, table: InodeTable, inline: Any, dots: bool) -> list[DirListing]:
-    """Entries kept in the inode: `..` as a number, then entries, then more in system.data."""
+    """Entries in the inode: the number of `..`, then entries, then more in `system.data`."""
     typed = fs.has_file_types
     body = np.ascontiguousarray(table.i_block[inline])
     parents = body[:, :4].copy().view("<u4")[:, 0].astype(np.int64)
@@ -277,7 +277,7 @@ class _Level:
 
 
 def read_tree(fs: Inodes, number: int, path: bytes = b"") -> DirTree:
-    """Everything below directory `number`, whose own path is `path`."""
+    """All entries below directory `number`, whose own path is `path`."""
     levels: list[_Level] = []
     bounds = TreeLimits.of(fs)
     seen = np.array([number], np.int64)
@@ -298,14 +298,14 @@ def read_tree(fs: Inodes, number: int, path: bytes = b"") -> DirTree:
 def _limit_level(
     fs: Inodes, level: _Level, children: Any, above: Any, bounds: TreeLimits
 ) -> tuple[_Level, Any, Any]:
-    """A level cut where its paths take too much room; with it the path length of each entry.
+    """(level cut where its paths exceed the limit, its `children`, path length of each entry).
 
     Args:
         fs: the file system.
         level: the entries.
-        children: rows of those that are directories.
+        children: rows of the directories among them.
         above: path length of each entry of the level above.
-        bounds: what is left.
+        bounds: the remaining limits.
     """
     length = above[level.parent] + 1 + level.names.length
     ends = np.cumsum(length)
@@ -327,7 +327,7 @@ def _limit_level(
 
 
 def _read_level(fs: Inodes, numbers: Any, rows: Any, bounds: TreeLimits) -> tuple[_Level, Any]:
-    """Entries of the directories `numbers`, and which of those entries are directories."""
+    """(entries of the directories `numbers`, rows of the directories among those entries)."""
     table = fs.inode_table(numbers)
     wrong = ~table.is_dir
     for number in numbers[wrong & fs.inodes_known(numbers)][: fs.problems.limit].tolist():
@@ -354,10 +354,10 @@ def _are_directories(fs: Inodes, level: _Level, inside: Any) -> Any:
 
 
 def _depth_first(levels: list[_Level], path: bytes) -> DirTree:
-    """Put breadth-first levels into the order of a depth-first walk, without recursion.
+    """Breadth-first levels in the order of a depth-first walk, without recursion.
 
-    An entry's place is its parent's place, plus one, plus the sizes of the subtrees of the
-    siblings before it.
+    The position of an entry is its parent's position, plus one, plus the sizes of the subtrees
+    of the siblings before it.
     """
     sizes = [np.ones(len(level.names), np.int64) for level in levels]
     for below, above, level in zip(sizes[:0:-1], sizes[-2::-1], levels[:0:-1], strict=True):
@@ -376,7 +376,7 @@ def _depth_first(levels: list[_Level], path: bytes) -> DirTree:
 
 
 def _groups(parent: Any) -> tuple[Any, Any]:
-    """(first row of each group of equal parents, group of each row); parents ascend."""
+    """(first row of each group of equal parents, group of each row); parents are ascending."""
     new = starts_group(parent)
     return np.flatnonzero(new), np.cumsum(new) - 1
 

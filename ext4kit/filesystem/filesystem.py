@@ -1,4 +1,4 @@
-"""The file system: one object over one block reader, read only."""
+"""The file system: one read-only object over one block reader."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ XATTR_VALUE_LIMIT = 1 << 26
 
 @dataclass(frozen=True, slots=True)
 class WalkEntry:
-    """A path and what it leads to; `inode` is None when its number cannot exist."""
+    """A path and its inode; `inode` is None if its number cannot exist."""
 
     path: bytes
     number: int
@@ -42,8 +42,8 @@ class FileSystem(Inodes):
     """An ext2, ext3 or ext4 file system: inodes with names.
 
     Attributes:
-        journal_device: the external journal, for a file system that has one and was given it.
-        as_of: the transaction after which it is shown; None for the present.
+        journal_device: the external journal, if the file system has one and it was given.
+        as_of: stored tid of the transaction whose state is shown; None for the present.
     """
 
     journal_device: Source | None = None
@@ -51,15 +51,15 @@ class FileSystem(Inodes):
 
     @classmethod
     def open(cls, source: Source, superblock: int | None = None) -> FileSystem:
-        """Open what is on disk, journal not replayed.
+        """Open the file system on disk, without replaying the journal.
 
         Args:
             source: the volume's bytes.
             superblock: block number of the superblock copy to use.
 
         Raises:
-            UnsupportedError: the volume is no ext2/3/4.
-            RequestError: no superblock where one was asked for.
+            UnsupportedError: the volume is not ext2/3/4.
+            RequestError: no superblock at the requested block.
         """
         problems = Problems()
         chosen = read_superblock(source, superblock, problems)
@@ -72,7 +72,7 @@ class FileSystem(Inodes):
         return cls(blocks, chosen, problems)
 
     def with_blocks(self, blocks: BlockReader) -> FileSystem:
-        """The same file system seen through another block reader (a replayed journal)."""
+        """The file system read by another block reader (such as a replayed journal)."""
         superblock = self.superblock
         if superblock.group_number == 0:
             block, offset = divmod(1024, superblock.block_size)
@@ -83,7 +83,7 @@ class FileSystem(Inodes):
         return other
 
     def _checked_superblock(self, later: Superblock) -> Superblock:
-        """A superblock out of the log, or the one there is when that one cannot be used."""
+        """The superblock `later` from the log, or the present one if that cannot be used."""
         wrong = judge(later)
         if wrong is None and later.block_size != self.superblock.block_size:
             wrong = f"block size {later.block_size}"
@@ -93,7 +93,7 @@ class FileSystem(Inodes):
         return self.superblock
 
     def xattrs(self, inode: Inode) -> dict[bytes, bytes]:
-        """Extended attributes as listxattr and getxattr show them, ACLs included."""
+        """Extended attributes as `listxattr` and `getxattr` return them, ACLs included."""
         from ext4kit.filesystem.xattrs import read_xattrs
 
         block, where = None, f"inode {inode.number}"
@@ -113,7 +113,7 @@ class FileSystem(Inodes):
         return read_xattrs(inode.raw, inode.extra_isize, block, value, self.problems, where)
 
     def _xattr_value(self, number: int, size: int, most: int) -> bytes:
-        """A value that lies in an inode of its own (ea_inode), which has no holes."""
+        """An attribute value in a separate inode (ea_inode), which has no holes."""
         content = self.content(self.inode(number))
         if size > min(most, content.size, content.stored):
             raise CorruptError("extended attribute", None, f"a value of {size:,} bytes")
@@ -125,7 +125,7 @@ class FileSystem(Inodes):
         """The entries of one directory, `.` and `..` included.
 
         Raises:
-            RequestError: the inode is no directory.
+            RequestError: the inode is not a directory.
         """
         inode = self.inode(number)
         if not inode.is_directory:
@@ -141,7 +141,7 @@ class FileSystem(Inodes):
         """The inode number of a path, or of `<12>`.
 
         Raises:
-            RequestError: there is no such path.
+            RequestError: the path does not exist.
         """
         path = target.encode("utf-8", "surrogateescape") if isinstance(target, str) else target
         if path.startswith(b"<") and path.endswith(b">") and path[1:-1].isdigit():
@@ -163,11 +163,11 @@ class FileSystem(Inodes):
         raise RequestError(f"{shown}: no such file or directory in the image")
 
     def tree(self, number: int = ROOT, path: bytes = b"") -> DirTree:
-        """Everything below a directory, in the order of a depth-first walk."""
+        """All entries below a directory, in the order of a depth-first walk."""
         return read_tree(self, number, path)
 
     def walk(self, path: str | bytes = b"/") -> Iterator[WalkEntry]:
-        """Everything below a path, depth first, the path itself first."""
+        """The path itself, then all entries below it, depth first."""
         raw = path.encode("utf-8", "surrogateescape") if isinstance(path, str) else path
         start = self.lookup(raw)
         yield WalkEntry(b"/" + raw.strip(b"/"), start, self.inode(start))
@@ -184,7 +184,7 @@ class FileSystem(Inodes):
 
     @cached_property
     def orphans(self) -> list[int]:
-        """Inodes unlinked while open or being truncated: the orphan list and orphan file."""
+        """Inodes unlinked while open, or in truncation: the orphan list and orphan file."""
         from ext4kit.filesystem.orphans import read_orphans
 
         return read_orphans(self)

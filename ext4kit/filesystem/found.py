@@ -1,9 +1,9 @@
 """File systems found by their superblocks anywhere in a source, without a partition table.
 
-Every copy of a superblock says where its file system begins. Copies of one file system are put
-together, and a beginning is believed when what must be there is there: the descriptor behind the
-copy leads to an inode table in which inode 2 is a directory. What the log, a file or free space
-keeps of old superblocks says a beginning where nothing such is, and is left out.
+Every copy of a superblock gives the start of its file system. Copies of one file system are
+grouped. A start is accepted if the descriptor behind the copy refers to an inode table in which
+inode 2 is a directory. Old superblocks in a log, a file or unallocated space give a start without
+such a structure and are left out.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from ext4kit.problems import Problems
 
 MOST_COPIES = 1 << 20
 MOST_IDENTITIES = 1 << 12
-MOST_STARTS = 1 << 10  # of one file system's copies that are looked at
-MOST_LOOKS = 1 << 16  # for a root directory, in all
-OLD_GROUPS = 16  # first groups that a copy of revision 0 may stand in
+MOST_STARTS = 1 << 10  # starts examined per file system
+MOST_LOOKS = 1 << 16  # checks for a root directory in total
+OLD_GROUPS = 16  # first groups that may hold a copy of revision 0
 
 
 class Basis(StrEnum):
-    """What it rests on that a file system begins where its superblock says."""
+    """The evidence for the start of a file system."""
 
     ROOT = "root directory"  # found through the descriptors behind the copy
     COPIES = "copies that agree"  # of several groups
@@ -43,26 +43,26 @@ class Basis(StrEnum):
 
 
 class Relation(StrEnum):
-    """How a file system lies to another one that has its place."""
+    """The relation of a file system to another one that covers its position."""
 
-    IN_FILE = "in use"  # by the other one: an image within a file
-    IN_FREE_SPACE = "free"  # a deleted image, or what was there before
-    EARLIER = "earlier"  # the other one was made over it
+    IN_FILE = "in use"  # by the other one: an image in a file
+    IN_FREE_SPACE = "free"  # a deleted image, or an older file system
+    EARLIER = "earlier"  # the other one was created over it
 
 
 @dataclass(frozen=True, slots=True)
 class FoundFileSystem:
-    """A file system that a superblock tells of.
+    """A file system found by a superblock.
 
     Attributes:
-        offset: byte where it begins; negative where the source begins within it.
+        offset: byte offset of its start; negative if the source starts within it.
         superblock: the best copy.
-        place: byte of that copy.
-        copies: superblock copies that say the same beginning.
-        basis: why the beginning is believed.
-        room: bytes that the source has from its beginning on.
-        other: offset of another file system that has this place as well, None without one.
-        relation: to that one.
+        place: byte offset of that copy.
+        copies: number of superblock copies that give the same start.
+        basis: evidence for the start.
+        room: bytes of the source from the start on.
+        other: offset of another file system that covers this position, None without one.
+        relation: relation to that one.
     """
 
     offset: int
@@ -76,29 +76,29 @@ class FoundFileSystem:
 
     @property
     def size(self) -> int:
-        """Bytes that it says to have."""
+        """Size in bytes according to its superblock."""
         return self.superblock.blocks_count * self.superblock.block_size
 
     @property
     def readable(self) -> int:
-        """Bytes of it that the source has."""
+        """Bytes of it in the source."""
         return max(min(self.size, self.room), 0) - max(-self.offset, 0)
 
     @property
     def is_whole(self) -> bool:
-        """Whether the source has all of it."""
+        """Whether the source contains all of it."""
         return self.readable == self.size
 
     @property
     def block(self) -> int | None:
-        """The block of the backup superblock that is read; None for the primary."""
+        """Block of the backup superblock in use; None for the primary."""
         if not self.superblock.group_number:
             return None
         return first_block(self.superblock, self.superblock.group_number)
 
     @property
     def end(self) -> int:
-        """The byte behind it."""
+        """Byte offset of its end."""
         return self.offset + self.size
 
 
@@ -108,14 +108,14 @@ def find_file_systems(
     progress: Progress | None = None,
     most: int | None = None,
 ) -> list[FoundFileSystem]:
-    """The file systems whose superblocks stand at any sector of a source, in its order.
+    """The file systems with a superblock at any sector of a source, by offset.
 
-    Each byte that holds data is read once; memory is bounded.
+    Each byte of data is read once; memory is bounded.
 
     Args:
-        source: the whole image, or what is to be looked through.
-        problems: told when there are more than can be looked at.
-        progress: called with (bytes done, bytes in all).
+        source: the whole image, or the part to search.
+        problems: records that there are more copies than can be examined.
+        progress: called with (bytes done, bytes in total).
         most: bytes of data after which to stop.
     """
     copies = _copies(source, problems, progress, most)
@@ -161,19 +161,19 @@ def _copies(
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """A beginning that some copies of a superblock say, and the best of these copies."""
+    """A start that some copies of a superblock give, and the best of these copies."""
 
     found: FoundFileSystem
-    rank: tuple[bool, int, int]  # sound, last write, early on the disk
+    rank: tuple[bool, int, int]  # valid, last write, low offset
 
 
 def _of_identity(
     source: Source, copies: SuperblockCopies, budget: list[int]
 ) -> Iterator[FoundFileSystem]:
-    """Where the file system is that these copies, alike in UUID and geometry, are of.
+    """The file systems of these copies, which have equal UUID and geometry.
 
-    Several are given where it was copied with all that it has. Copies that say a beginning where
-    nothing such is are left out as soon as one beginning is believed.
+    There are several if the file system was copied as a whole. Once one start is accepted, copies
+    that give a start without a file system are left out.
     """
     starts, row = np.unique(copies.start, return_inverse=True)
     pairs = np.unique(np.stack([row.reshape(-1), copies.group], axis=1), axis=0)
@@ -200,7 +200,7 @@ def _of_identity(
 def _read_start(
     source: Source, copies: SuperblockCopies, agreeing: int, budget: list[int]
 ) -> Iterator[_Start]:
-    """The beginning that some copies agree on."""
+    """The start on which some copies agree."""
     rank = np.lexsort((-copies.written, copies.group > 0, ~copies.is_sound))
     best = copies.take(rank[:1])
     place, offset = int(best.place[0]), int(best.start[0])
@@ -228,7 +228,7 @@ def _superblock_at(source: Source, place: int) -> Superblock | None:
 def _of_revision_0(
     source: Source, copies: SuperblockCopies, budget: list[int]
 ) -> FoundFileSystem | None:
-    """The file system of a backup that does not say its group: the one that leads to a root."""
+    """The file system of a backup without a group number: the start that leads to a root."""
     place = int(copies.place[0])
     superblock = _superblock_at(source, place)
     if superblock is None:
@@ -245,7 +245,7 @@ def _of_revision_0(
 
 
 def _has_root(source: Source, offset: int, superblock: Superblock) -> bool:
-    """Whether the descriptor behind a superblock copy leads to the inode of a root directory."""
+    """Whether the descriptor behind a superblock copy refers to the inode of a root directory."""
     size = superblock.block_size
     block = int(descriptor_blocks(superblock, superblock.group_number, 1)[0])
     row = peek(source, offset + block * size, superblock.descriptor_size)
@@ -272,7 +272,7 @@ def _as_rows(data: bytes) -> Any:
 
 
 def _related(source: Source, found: list[FoundFileSystem]) -> Iterator[FoundFileSystem]:
-    """The same, each with how it lies to the innermost other one that has its place."""
+    """The file systems, each with its relation to the innermost other one at its position."""
     start = np.array([one.offset for one in found], np.int64)
     end = np.array([one.end for one in found], np.int64)
     believed = np.array([one.basis is not Basis.ONE for one in found], bool)
@@ -294,7 +294,7 @@ def _related(source: Source, found: list[FoundFileSystem]) -> Iterator[FoundFile
 
 
 def _is_later(one: FoundFileSystem, other: FoundFileSystem) -> bool:
-    """Whether a file system was made when the other one had been written for the last time."""
+    """Whether a file system was created after the last write to the other one."""
     if one.offset == other.offset and (one.block is None) != (other.block is None):
         return one.block is None
     return one.superblock.mkfs_time > other.superblock.write_time
@@ -306,7 +306,7 @@ def _relation(
     other: FoundFileSystem,
     opened: dict[int, FileSystem | None],
 ) -> Relation:
-    """How a file system lies within another one: by what that one's bitmap says of the place."""
+    """Relation of a file system to the one that contains it, from that one's block bitmap."""
     if one.offset == other.offset:
         return Relation.EARLIER
     if other.place not in opened:

@@ -1,4 +1,4 @@
-"""Where things lie: superblock copies, group descriptors, inode slots.
+"""Locations of superblock copies, group descriptors and inode slots.
 
 Source: kernel Documentation/filesystems/ext4/blockgroup.rst and special_inodes.rst.
 """
@@ -36,12 +36,12 @@ def first_block(superblock: Superblock, group: int) -> int:
 
 
 def descriptors_per_block(superblock: Superblock) -> int:
-    """Group descriptors a block."""
+    """Number of group descriptors per block."""
     return superblock.block_size // superblock.descriptor_size
 
 
 def descriptor_blocks_count(superblock: Superblock) -> int:
-    """Blocks that one full copy of the group descriptors takes."""
+    """Number of blocks of one full copy of the group descriptors."""
     return -(-superblock.groups_count // descriptors_per_block(superblock))
 
 
@@ -53,9 +53,9 @@ def _meta_groups_start(superblock: Superblock) -> int:
 
 
 def has_boot_block(superblock: Superblock) -> bool:
-    """Whether block 0 boots and block 1 is the superblock, both of group 0: bigalloc with 1 KiB.
+    """Whether group 0 has a boot block 0 and superblock 1: bigalloc with blocks of 1 KiB.
 
-    Source: kernel fs/ext4/super.c, descriptor_loc.
+    Source: kernel fs/ext4/super.c, `descriptor_loc`.
     """
     return superblock.block_size == 1024 and superblock.first_data_block == 0
 
@@ -65,9 +65,9 @@ def descriptor_blocks(superblock: Superblock, copy_group: int = 0, most: int | N
 
     Args:
         superblock: the geometry.
-        copy_group: group of the superblock copy whose descriptors are wanted. In meta
-            groups the copies lie in the second group instead of the first.
-        most: stop after that many; a damaged superblock can count without end.
+        copy_group: group of the superblock copy whose descriptors are requested. In meta
+            groups the copies are in the second group instead of the first.
+        most: limit of blocks; a damaged superblock can give a huge count.
     """
     count, classic = descriptor_blocks_count(superblock), _meta_groups_start(superblock)
     if most is not None:
@@ -84,7 +84,7 @@ def descriptor_blocks(superblock: Superblock, copy_group: int = 0, most: int | N
 
 
 def group_overhead(superblock: Superblock, group: int) -> int:
-    """Blocks at a group's start taken by boot block, superblock copy and descriptors."""
+    """Number of blocks of boot block, superblock copy and descriptors at the start of a group."""
     count, classic = descriptor_blocks_count(superblock), _meta_groups_start(superblock)
     copy = has_superblock(superblock, group) + (group == 0 and has_boot_block(superblock))
     per_block = descriptors_per_block(superblock)
@@ -96,6 +96,6 @@ def group_overhead(superblock: Superblock, group: int) -> int:
 
 
 def group_and_slot(superblock: Superblock, numbers: Any) -> tuple[Any, Any]:
-    """(group, slot in the group's table) of inode numbers; integers or columns."""
+    """(group, slot in the group's table) of inode numbers, as integers or columns."""
     index = numbers - 1
     return index // superblock.inodes_per_group, index % superblock.inodes_per_group

@@ -1,4 +1,4 @@
-"""Inodes, their block maps and contents: what stands on blocks and groups alone."""
+"""Inodes, their block maps and contents, from blocks and groups alone."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ INODES_AT_ONCE = 1 << 16
 
 
 class Inodes:
-    """The inodes of a file system and the blocks they have.
+    """The inodes of a file system and the blocks that they map.
 
     Args:
-        blocks: where blocks are read; a replayed journal is another such reader.
+        blocks: block reader; a replayed journal is another such reader.
         superblock: the file system's superblock.
-        problems: collects what is found wrong while reading.
+        problems: collects defects found while reading.
 
     Attributes:
-        unreadable: what is told of a block that cannot be had.
+        unreadable: problem text for a block that cannot be read.
     """
 
     unreadable = "cannot be read"
@@ -57,13 +57,13 @@ class Inodes:
 
     @property
     def has_file_types(self) -> bool:
-        """Whether directory entries say the type of what they name."""
+        """Whether directory entries hold the file type."""
         return Incompat.FILETYPE in self.superblock.features
 
     # -- blocks ---------------------------------------------------------------------------
 
     def fetch(self, blocks: Int64s) -> tuple[Bytes2D, Bools]:
-        """(uint8 (n, block size), readable (n,)): unreadable blocks come as zeros."""
+        """(uint8 (n, block size), True where readable (n,)); unreadable blocks are zeros."""
         return read_blocks_or_zeros(self.blocks, blocks)
 
     # -- inodes ---------------------------------------------------------------------------
@@ -84,7 +84,7 @@ class Inodes:
         return parse_inode(rows[0].tobytes(), number, self.superblock)
 
     def inode_rows(self, numbers: Int64s) -> tuple[Bytes2D, Bools]:
-        """(uint8 (n, inode size), readable (n,)) of the inodes `numbers` as they are on disk."""
+        """(uint8 (n, inode size), True where readable (n,)) of the inodes `numbers` on disk."""
         superblock = self.superblock
         block, offset = self.inode_location(numbers)
         wanted, back = distinct(block)
@@ -106,11 +106,11 @@ class Inodes:
         return np.where(known, block, -1), byte % superblock.block_size
 
     def inodes_known(self, numbers: Int64s) -> Bools:
-        """Per inode number (bool): its state can be told; False only as of an earlier time."""
+        """True where the state of an inode is known; False only as of an earlier transaction."""
         return np.ones(len(numbers), bool)
 
     def inode_table(self, numbers: Int64s) -> InodeTable:
-        """The inodes `numbers` as columns; one that cannot be read is all zeros."""
+        """The inodes `numbers` as columns; an unreadable inode is all zeros."""
         rows, readable = self.inode_rows(numbers)
         for number in numbers[~readable][: self.problems.limit].tolist():
             self.problems.add(f"inode {number}", f"its table block {self.unreadable}")
@@ -141,9 +141,9 @@ class Inodes:
             yield from self._batches(np.concatenate(batch))
 
     def _unwritten_tables(self) -> Bools:
-        """Per group (bool): flagged as one whose inode table was never written.
+        """True where the descriptor's flag says that the inode table was never written.
 
-        A flag that counts of the same descriptor contradict is not believed.
+        The flag does not count if it contradicts the counts in the same descriptor.
         """
         flagged = (self.groups.flags & int(GroupFlags.INODE_UNINIT)) != 0
         wrong = flagged & (self.groups.free_inodes_count < self.superblock.inodes_per_group)
@@ -154,10 +154,10 @@ class Inodes:
         return unwritten
 
     def _separate_tables(self) -> Bools:
-        """Per group (bool): its inode table may be read with the others.
+        """True where the inode table of a group may be read together with those of other groups.
 
-        All, as long as the evidence has room for them all; else those that are inside and do
-        not begin in another one.
+        All tables qualify if the evidence has room for them. Else those qualify that are inside
+        the evidence and do not begin inside another table.
         """
         superblock, start = self.superblock, self.groups.inode_table
         table = -(-superblock.inodes_per_group * superblock.inode_size // superblock.block_size)
@@ -178,7 +178,7 @@ class Inodes:
             yield numbers[start : start + INODES_AT_ONCE]
 
     def checksum_ok(self, inode: Inode) -> bool | None:
-        """Whether an inode's checksum fits; None when the format stores none."""
+        """Whether an inode's checksum matches; None if the format has none."""
         if not self.superblock.has_metadata_checksums:
             return None
         rows = np.frombuffer(inode.raw, np.uint8)[None, :]
@@ -202,7 +202,7 @@ class Inodes:
             yield live, self.map_table(live)
 
     def map_table_silently(self, table: InodeTable) -> BlockMaps:
-        """As `map_table`, for inodes whose damage is told elsewhere."""
+        """As `map_table`, for inodes whose damage is reported elsewhere."""
         return map_inodes(
             table.i_block,
             table.flags,
@@ -214,7 +214,7 @@ class Inodes:
         )
 
     def block_maps(self, table: InodeTable) -> list[Runs | None]:
-        """The runs of each inode's content, for `content`; None for what is mapped there."""
+        """The runs of each inode for `content`; None where `content` has to map the inode."""
         runs = self.map_table(table).runs
         ends = row_bounds(runs.owner, len(table)).tolist()
         return [runs.take(slice(*edges)) for edges in pairwise(ends)]
@@ -226,7 +226,7 @@ class Inodes:
         return self.map_table(table).runs
 
     def block_map_from(self, i_block: bytes, flags: int, size: int) -> Runs:
-        """The runs that a bare 60-byte i_block of a regular file describes."""
+        """The runs that the 60 bytes of `i_block` of a regular file describe."""
         maps = map_inodes(
             np.frombuffer(i_block, np.uint8)[None, :],
             np.array([flags]),
@@ -239,11 +239,11 @@ class Inodes:
         return maps.runs
 
     def content(self, inode: Inode, runs: Runs | None = None) -> Content:
-        """The bytes of a file, a directory or a symlink.
+        """The content of a file, a directory or a symlink.
 
         Args:
             inode: the inode.
-            runs: its block map, where it is known already.
+            runs: its block map, if it is known already.
         """
         if inode.is_inline:
             from ext4kit.filesystem.xattrs import inline_data_tail
@@ -257,15 +257,15 @@ class Inodes:
         return Content(self.blocks, inode.size, self.block_map(inode) if runs is None else runs)
 
     def content_uncertainty(self, inode: Inode) -> Reason | None:
-        """Why the bytes of `content` are uncertain; None unless as of an earlier time."""
+        """Why the bytes of `content` are uncertain; always None for the present."""
         del inode
         return None
 
     def link_target(self, inode: Inode, runs: Runs | None = None) -> bytes:
-        """Where a symlink points; raw ciphertext when it is encrypted; `runs` as for `content`.
+        """Target of a symlink, or the ciphertext if it is encrypted; `runs` as for `content`.
 
         Raises:
-            RequestError: the inode is no symlink.
+            RequestError: the inode is not a symlink.
         """
         if inode.kind != "symlink":
             raise RequestError(f"inode {inode.number} is a {inode.kind}, not a symlink")

@@ -1,4 +1,4 @@
-"""Orphans: inodes that were unlinked while open, or being truncated, when the system stopped.
+"""Orphans: inodes that were unlinked while open, or in truncation, when the system stopped.
 
 Source: kernel Documentation/filesystems/ext4/orphan.rst.
 """
@@ -12,12 +12,12 @@ from ext4kit.parsers.orphan import parse_orphan_block
 
 
 def read_orphans(fs: Inodes) -> list[int]:
-    """Inode numbers on the orphan list and in the orphan file, each once."""
+    """Inode numbers on the orphan list and in the orphan file, without duplicates."""
     return list(dict.fromkeys(_orphan_list(fs) + _orphan_file(fs)))
 
 
 def _orphan_list(fs: Inodes) -> list[int]:
-    """The list that starts in the superblock and goes on through each inode's dtime field."""
+    """The list that starts in the superblock and continues in the `i_dtime` field of each inode."""
     found: dict[int, None] = {}
     number = fs.superblock.last_orphan
     while number and number not in found:

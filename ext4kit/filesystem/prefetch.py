@@ -1,4 +1,4 @@
-"""Reading ahead: the next pieces of work are made in threads while one is looked at."""
+"""Prefetch: threads compute the next items while the caller processes one."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from contextlib import AbstractContextManager, nullcontext
 from threading import BoundedSemaphore, Thread
 from typing import Generic, TypeVar
 
-AT_ONCE, AHEAD = 2, 6  # pieces that are worked on, and that are made or waiting for that
+AT_ONCE, AHEAD = 2, 6  # items in computation, and items in computation or waiting for it
 _NO_LIMIT = nullcontext()
 Given = TypeVar("Given")
 Made = TypeVar("Made")
 
 
 class BackgroundCall(Generic[Given, Made]):
-    """One call in a thread of its own.
+    """A call that runs in a separate thread.
 
     Args:
-        make: what to call.
+        make: the function to call.
         given: its argument.
-        room: entered for as long as the call takes.
+        room: context manager that is held during the call.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class BackgroundCall(Generic[Given, Made]):
             self._error = error
 
     def wait(self) -> Made:
-        """What the call gave; what it raised is raised here."""
+        """The result of the call; raises the exception that it raised."""
         self._thread.join()
         if self._error is not None:
             raise self._error
@@ -51,11 +51,11 @@ class BackgroundCall(Generic[Given, Made]):
 
 
 def prefetch_map(make: Callable[[Given], Made], items: Iterable[Given]) -> Iterator[Made]:
-    """`map(make, items)`, with some ahead: NumPy and crc32c let other threads run meanwhile.
+    """`map(make, items)` with some items computed ahead; NumPy and crc32c release the GIL.
 
     Args:
-        make: reads alone; it must not tell findings, whose order counts.
-        items: taken here, not in the threads.
+        make: only reads; it must not report findings, because their order matters.
+        items: iterated by the caller's thread.
     """
     room = BoundedSemaphore(AT_ONCE)
     errands: deque[BackgroundCall[Given, Made]] = deque()

@@ -1,4 +1,4 @@
-"""Tables with a place for each inode number, few of which are used."""
+"""Tables with one element per inode number, few of which are used."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 
 
 def sparse_flags(count: int) -> Any:
-    """Bool (count,), all False; memory goes to the pages that are written, 4 KiB each.
+    """Bool (count,), all False; only written pages of 4 KiB use memory.
 
-    `np.zeros` asks for pages of 2 MiB, and a billion inode numbers are spread over all of them.
+    `np.zeros` requests pages of 2 MiB, and a billion inode numbers are spread over all of them.
     """
     if sys.platform != "linux" or count < 1 << 20:
         return np.zeros(count, bool)

@@ -1,4 +1,4 @@
-"""Finding a usable superblock and sound group descriptors, backups included."""
+"""A usable superblock and valid group descriptors, from the primary or from backups."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ BACKUP_GROUPS = (1, 3, 5, 7, 9, 25, 27, 49, 81, 125)
 
 
 def read_superblock(source: Source, number: int | None, problems: Problems) -> Superblock:
-    """The superblock: the primary, the one asked for, or a backup when the primary is bad.
+    """The superblock: the primary, the requested one, or a backup if the primary is bad.
 
     Args:
         source: the volume.
-        number: block number of the copy to use, as `e2fsck -b` takes it.
-        problems: told when a backup had to be used.
+        number: block number of the copy to use, as for `e2fsck -b`.
+        problems: records the use of a backup.
 
     Raises:
-        UnsupportedError: no superblock anywhere, or a journal device.
-        RequestError: no usable superblock at the block asked for.
+        UnsupportedError: no superblock was found, or the volume is a journal device.
+        RequestError: no usable superblock at the requested block.
     """
     if number is not None:
         for offset in (size * number for size in BLOCK_SIZES):
@@ -66,7 +66,7 @@ def _valid_superblock(source: Source, offset: int) -> Superblock | None:
 
 
 def backup_superblocks(source: Source) -> Iterator[Superblock]:
-    """Usable backup superblocks at the places where mke2fs puts them."""
+    """Usable backup superblocks at the locations that mke2fs uses."""
     for group in BACKUP_GROUPS:
         for size in BLOCK_SIZES:
             start = (size == 1024) + group * 8 * size
@@ -76,10 +76,10 @@ def backup_superblocks(source: Source) -> Iterator[Superblock]:
 
 
 def read_groups(blocks: BlockReader, superblock: Superblock, problems: Problems) -> GroupTable:
-    """The group descriptors; unsound ones are taken from a backup copy where one is sound.
+    """The group descriptors; an invalid one is replaced by a valid backup copy.
 
     Raises:
-        AccessError: none of them can be read, and no copy of any is sound.
+        AccessError: no descriptor can be read, and no copy of any is valid.
     """
     size = min(superblock.groups_count, _groups_within_evidence(blocks, superblock))
     if size < superblock.groups_count:
@@ -107,7 +107,7 @@ def _groups_within_evidence(blocks: BlockReader, superblock: Superblock) -> int:
 def _descriptor_rows(
     blocks: BlockReader, superblock: Superblock, copy: int, count: int
 ) -> tuple[Any, Any]:
-    """(uint8 (count, descriptor size), readable (count,)) of one copy of the descriptors."""
+    """(uint8 (count, descriptor size), True where readable (count,)) of one descriptor copy."""
     size, block_size = superblock.descriptor_size, superblock.block_size
     places = descriptor_blocks(superblock, copy, -(-count * size // block_size))
     data, readable = read_blocks_or_zeros(blocks, places)
@@ -116,7 +116,7 @@ def _descriptor_rows(
 
 
 def _is_valid(groups: GroupTable, superblock: Superblock) -> Any:
-    """Places inside the file system, and the checksum right where there is one."""
+    """True where all locations are in the file system and the checksum, if any, matches."""
     fine = (groups.computed_checksum < 0) | (groups.computed_checksum == groups.checksum)
     for place in (groups.block_bitmap, groups.inode_bitmap, groups.inode_table):
         fine &= (place > 0) & (place < superblock.blocks_count)
@@ -135,7 +135,7 @@ def _backup_copies(superblock: Superblock) -> list[int]:
 def _repair_rows(
     blocks: BlockReader, superblock: Superblock, copy: int, rows: Any, bad: Any
 ) -> tuple[Any, Any]:
-    """Replace bad rows by sound ones of a backup copy; uninitialised flags there are stale."""
+    """Replace bad rows by valid ones of a backup copy, whose uninitialised flags are stale."""
     spare, readable = _descriptor_rows(blocks, superblock, copy, len(rows))
     better = bad & readable & _is_valid(parse_groups(spare, superblock), superblock)
     rows = rows.copy()

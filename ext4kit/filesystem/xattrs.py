@@ -1,4 +1,4 @@
-"""All extended attributes of an inode, from its body, its block and value inodes."""
+"""Extended attributes of an inode, from its body, its attribute block and value inodes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ INLINE_DATA_NAME = b"data"
 
 @dataclass(frozen=True, slots=True)
 class _XattrArea:
-    """A stretch of bytes with attribute entries at its start and values at its end."""
+    """An area of bytes with attribute entries at its start and values at its end."""
 
     label: str
     data: bytes
@@ -40,7 +40,7 @@ def _block(acl_block: bytes) -> _XattrArea:
     """The attribute block as an area.
 
     Raises:
-        CorruptError: it is not an attribute block.
+        CorruptError: the block is not an attribute block.
     """
     xattr.parse_block_header(acl_block)
     return _XattrArea("attribute block", acl_block, xattr.XATTR_BLOCK_HEADER.size, 0)
@@ -60,7 +60,7 @@ def _areas(
 
 
 def _entries(area: _XattrArea, problems: Problems, where: str) -> Iterator[XattrEntry]:
-    """The entries of an area that can be read; the others become problems."""
+    """The readable entries of an area; unreadable ones become problems."""
     end = len(area.data)
     try:
         for offset in xattr.entry_offsets(area.data, area.entries_offset, end):
@@ -73,13 +73,13 @@ def _entries(area: _XattrArea, problems: Problems, where: str) -> Iterator[Xattr
 
 
 def _is_hidden(entry: XattrEntry) -> bool:
-    """What never is an attribute to users: inline file content and the encryption context."""
+    """Whether users never see the attribute: inline content or the encryption context."""
     inline = entry.index == xattr.SYSTEM and entry.suffix == INLINE_DATA_NAME
     return inline or entry.index == xattr.ENCRYPTION
 
 
 def _as_getxattr(value: bytes, entry: XattrEntry) -> bytes:
-    """The value as `getxattr` gives it.
+    """The value as `getxattr` returns it.
 
     Raises:
         CorruptError: an access control list that cannot be read.
@@ -90,7 +90,7 @@ def _as_getxattr(value: bytes, entry: XattrEntry) -> bytes:
 def _value(
     entry: XattrEntry, fetch_value_inode: FetchValue, problems: Problems, where: str
 ) -> bytes | None:
-    """The value to show, or None (and a problem) when it cannot be read."""
+    """The value to show, or None (and a problem) if it cannot be read."""
     name = entry.name.decode("utf-8", "backslashreplace")
     value = entry.value
     if value is None:
@@ -117,24 +117,24 @@ def read_xattrs(
     problems: Problems,
     where: str = "extended attributes",
 ) -> dict[bytes, bytes]:
-    """Collect an inode's extended attributes.
+    """The extended attributes of an inode.
 
-    The values are those that `getxattr` gives: access control lists are converted. Inline
+    The values are those that `getxattr` returns: access control lists are converted. Inline
     data (`inline_data_tail`) and the encryption context (`encryption_context`) are left out.
-    Name indexes that kernels do not list are shown all the same.
+    Attributes with name indexes that kernels do not list are included.
 
     Args:
         inode_raw: the whole inode as it is on disk.
-        extra_isize: bytes of the inode's extra fields (`i_extra_isize`); larger than what
-            the inode holds means no body.
-        acl_block: the block that `i_file_acl` names, or None when it names none.
-        fetch_value_inode: reads a value that has an inode of its own.
-        problems: takes what could not be read; the rest is returned.
-        where: the inode in words, for the problems.
+        extra_isize: bytes of the inode's extra fields (`i_extra_isize`); a value larger than
+            the inode means no attributes in the body.
+        acl_block: the block that `i_file_acl` names, or None if it names none.
+        fetch_value_inode: reads a value that is in a separate inode.
+        problems: collects unreadable attributes; the rest is returned.
+        where: text that names the inode, for the problems.
 
     Returns:
-        Full name to value, in the order of the entries, body first. Of one name in both
-        places the body's counts, as for the kernel.
+        Full name to value, in the order of the entries, body first. If both places have a
+        name, the body's value counts, as in the kernel.
     """
     found: dict[bytes, bytes] = {}
     for area in _areas(inode_raw, extra_isize, acl_block, problems, where):
@@ -163,7 +163,7 @@ def _find(area: _XattrArea, index: int, suffix: bytes | None) -> XattrEntry | No
     """The first entry with this index (and stored name); strict up to that entry's value.
 
     Raises:
-        CorruptError: the entry's value, or the chain of entries before it, is broken.
+        CorruptError: the entry's value, or the chain of entries before it, is damaged.
     """
     end = len(area.data)
     for offset in xattr.entry_offsets(area.data, area.entries_offset, end):
@@ -179,26 +179,26 @@ def inline_data_tail(inode_raw: bytes, extra_isize: int) -> bytes:
     """The part of inline file content (or of an inline directory) behind its first 60 bytes.
 
     Returns:
-        The value of `system.data` in the inode's body, empty when there is none.
+        The value of `system.data` in the inode's body, empty if there is none.
 
     Raises:
-        CorruptError: the attributes in the body are broken.
+        CorruptError: the attributes in the body are damaged.
     """
     return _inline_value(inode_raw, extra_isize) or b""
 
 
 def _inline_value(inode_raw: bytes, extra_isize: int) -> bytes | None:
-    """The value of `system.data` in the inode's body; None where there is none."""
+    """The value of `system.data` in the inode's body; None if there is none."""
     area = _body(inode_raw, extra_isize)
     entry = None if area is None else _find(area, xattr.SYSTEM, INLINE_DATA_NAME)
     return None if entry is None else entry.value
 
 
 def lacks_inline_data(inode: Inode) -> bool:
-    """Whether inline content is missing in an inode, and does not just end in a hole.
+    """Whether inline content is missing from an inode, as opposed to a hole at its end.
 
-    The kernel leaves a hole where such a file is made longer. Where that is more than its inode
-    has room for, it can as well be content on its way to blocks.
+    The kernel leaves a hole when such a file is extended. If the size exceeds the room in the
+    inode, the content may also be in transition to blocks.
     """
     room = len(inode.raw) - GOOD_OLD_SIZE - inode.extra_isize
     size = inode.size - len(inode.i_block)
@@ -212,10 +212,10 @@ def lacks_inline_data(inode: Inode) -> bool:
 
 
 def encryption_context(inode_raw: bytes, extra_isize: int, acl_block: bytes | None) -> bytes | None:
-    """The fscrypt context of an encrypted inode, or None when it has none.
+    """The fscrypt context of an encrypted inode, or None if it has none.
 
     Raises:
-        CorruptError: the attributes are broken before the context was found.
+        CorruptError: the attributes before the context are damaged.
     """
     areas = [_body(inode_raw, extra_isize), None if acl_block is None else _block(acl_block)]
     for area in areas:
