@@ -1,4 +1,4 @@
-"""Evidence: what was handed over, opened read-only, and the volumes in it."""
+"""Evidence: an image or a device, opened read-only, and the volumes in it."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Evidence:
     """Opened evidence; a context manager that closes it.
 
     Attributes:
-        path: as the caller gave it.
-        source: all bytes of the disk: pieces of a split image joined, containers opened.
-        volumes: in the order of the disk, each followed by what is in it.
-        problems: what is wrong with the image or its partition tables.
-        files: every file that the image consists of: segments, extents, backing files.
+        path: path as given by the caller.
+        source: all bytes of the disk, with split images joined and containers opened.
+        volumes: the volumes by offset, each followed by the volumes in it.
+        problems: defects of the image or its partition tables.
+        files: all files of the image: segments, extents, backing files.
         format: "raw", "split raw", "device", "ewf", "qcow2", "vmdk" ...
-        facts: what the container says of the case, by name.
-        hashes: hashes of the disk that the container keeps, "md5" and "sha1".
+        facts: case data in the container, by name.
+        hashes: hashes of the disk that the container stores, "md5" and "sha1".
     """
 
     path: Path
@@ -42,7 +42,7 @@ class Evidence:
     hashes: dict[str, str] = field(default_factory=dict)
 
     def close(self) -> None:
-        """Close every file; reading a volume fails from now on."""
+        """Close every file; later reads of a volume fail."""
         self.source.close()
 
     def __enter__(self) -> Self:
@@ -53,17 +53,17 @@ class Evidence:
 
 
 def open_evidence(path: str | os.PathLike[str], phrases: Sequence[bytes] = ()) -> Evidence:
-    """Open an image, whatever its container, or a block device, to read only.
+    """Open an image in any supported container, or a block device, read-only.
 
     Args:
-        path: a raw image, the first piece of a split one, a container's first file, a device.
-        phrases: pass phrases and contents of key files, for encrypted volumes.
+        path: a raw image, the first segment of a split image or a container, or a device.
+        phrases: passphrases and contents of key files, for encrypted volumes.
 
     Raises:
-        AccessError: it does not exist, is not allowed, is empty, or is something else (a
-            directory, a pipe, a character device), a piece of it is missing, or no pass phrase
-            fits.
-        UnsupportedError: it has a feature that is not known here or needs an extra.
+        AccessError: the path does not exist, is not accessible, is empty, or is something else
+            (a directory, a pipe, a character device); a segment is missing; or no passphrase
+            opens a volume.
+        UnsupportedError: the image uses an unsupported feature or needs an extra.
     """
     opened = open_source(Path(path))
     evidence = Evidence(
@@ -86,7 +86,7 @@ def open_evidence(path: str | os.PathLike[str], phrases: Sequence[bytes] = ()) -
 
 
 def _check_pieces(source: SplitFile, problems: Problems) -> None:
-    """All pieces but the last have one size, else one of them was cut."""
+    """Report segments of unequal size: all but the last must be equal, else one is truncated."""
     for path, size in zip(source.paths[1:-1], source.sizes[1:-1], strict=True):
         if size != source.sizes[0]:
             text = f"has {size:,} bytes, the first has {source.sizes[0]:,}: check the copies"

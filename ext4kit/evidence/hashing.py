@@ -1,7 +1,7 @@
-"""MD5, SHA-1 and SHA-256 of evidence, all in one pass.
+"""MD5, SHA-1 and SHA-256 of evidence, computed in one pass.
 
-Every hash has a thread of its own: hashlib lets other threads run while it works. A range that
-lies in another one is hashed from the same bytes, read once.
+Each hash runs in a separate thread, because hashlib releases the GIL. A range inside another one
+is hashed from the same bytes, which are read once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ext4kit.fields import Digests
 
 ALGORITHMS = ("md5", "sha1", "sha256")
 _AT_ONCE = 2 << 20
-_WAITING = 8  # pieces that a hash may be behind the reader
+_WAITING = 8  # chunks that may wait for a hash
 _SECTOR = 512
 _ZEROS = memoryview(bytes(_AT_ONCE))
 
@@ -34,7 +34,7 @@ Progress = Callable[[int, int], None]  # (done, total) bytes
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """Bytes that could not be read; zeros were hashed in their place."""
+    """A range that could not be read; zeros were hashed instead."""
 
     offset: int
     length: int
@@ -47,7 +47,7 @@ class Hashes:
 
     Attributes:
         digests: hexadecimal digits by algorithm.
-        unreadable: what was not read, counted from the start of the range.
+        unreadable: unreadable ranges, relative to the start of the range.
     """
 
     size: int
@@ -58,19 +58,19 @@ class Hashes:
 def hash_evidence(
     evidence: Evidence, volumes: bool = True, progress: Progress | None = None
 ) -> tuple[Hashes, dict[int, Hashes]]:
-    """The hashes of the disk and those of its volumes, by number.
+    """The hashes of the disk, and those of its volumes by number.
 
-    Partitions are hashed in the pass over the disk; what is unlocked or put together from
-    volumes is read for itself.
+    Partitions are hashed in the pass over the disk. Unlocked and logical volumes are read
+    separately.
 
     Args:
-        evidence: opened.
-        volumes: hash them too.
-        progress: called with (bytes read, bytes in all).
+        evidence: the opened evidence.
+        volumes: hash the volumes too.
+        progress: called with (bytes read, bytes in total).
     """
     groups: dict[int, list[Volume]] = {id(evidence.source): []}
     for volume in evidence.volumes if volumes else ():
-        if not volume.source.size:  # nothing of it is there
+        if not volume.source.size:  # the evidence has no byte of it
             continue
         groups.setdefault(id(volume.source.source), []).append(volume)
     sources: dict[int, Source] = {id(each.source.source): each.source.source
@@ -89,10 +89,10 @@ def hash_evidence(
 
 
 def hash_files(paths: Sequence[Path], progress: Progress | None = None) -> dict[Path, Hashes]:
-    """The hashes of files and devices themselves, whatever is in them.
+    """The hashes of files and devices themselves, regardless of their format.
 
     Raises:
-        AccessError: one of them cannot be opened.
+        AccessError: a file cannot be opened.
     """
     sources: dict[Path, Source] = {}
     try:
@@ -109,12 +109,12 @@ def hash_files(paths: Sequence[Path], progress: Progress | None = None) -> dict[
 
 
 def _range(window: Window) -> range:
-    """The bytes of a window in its source, as far as they are there."""
+    """The range of a window in its source, limited to existing bytes."""
     return range(window.offset, window.offset + window.size)
 
 
 def _covered(ranges: Sequence[range]) -> int:
-    """Bytes from the first to the last that any of the ranges has."""
+    """Number of bytes from the start of the first range to the end of the last."""
     return max((each.stop for each in ranges), default=0) - min(
         (each.start for each in ranges if each), default=0
     )
@@ -135,12 +135,12 @@ class _Total:
 def hash_ranges(
     source: Source, ranges: Sequence[range], tell: Callable[[int], None] | None = None
 ) -> list[Hashes]:
-    """The hashes of ranges of a source, which may overlap, in one pass from the first to the last.
+    """The hashes of ranges of a source, which may overlap, in one pass.
 
     Args:
-        source: what is read.
-        ranges: of its bytes.
-        tell: called with the bytes of each piece.
+        source: the source to read.
+        ranges: byte ranges of the source.
+        tell: called with the number of bytes of each chunk.
     """
     distinct = {(each.start, each.stop): _Lanes(each) for each in ranges}
     filled = [lanes for lanes in distinct.values() if lanes.range]
@@ -162,7 +162,7 @@ def hash_ranges(
 
 
 class _Lanes:
-    """The hashes of one range while they are made."""
+    """The hashes of one range in computation."""
 
     def __init__(self, wanted: range) -> None:
         self.range = wanted
@@ -175,21 +175,21 @@ class _Lanes:
         return self
 
     def put(self, offset: int, data: Any, lost: str) -> None:
-        """Hash bytes, all of which are in the range."""
+        """Add bytes of the range to its hashes."""
         for lane in self._lanes:
             lane.put(data)
         if lost:
             _add(self._unreadable, Unreadable(offset - self.range.start, len(data), lost))
 
     def ended(self, offset: int) -> bool:
-        """Whether the range ends there; its hashes are finished then."""
+        """Whether the range ends at the offset, where its hashes are complete."""
         if offset < self.range.stop:
             return False
         self._digests = self.end()
         return True
 
     def end(self) -> Digests:
-        """Wait for the threads."""
+        """Wait for the threads and return the digests."""
         return _by_name(lane.digest() for lane in self._lanes)
 
     def hashes(self) -> Hashes:
@@ -203,7 +203,7 @@ def _by_name(digests: Iterable[str]) -> Digests:
 
 
 def _add(found: list[Unreadable], more: Unreadable) -> None:
-    """Remember a range; one that goes on from the last one joins it."""
+    """Add a range; one that continues the last one is merged with it."""
     if found and found[-1].offset + found[-1].length == more.offset:
         last = found.pop()
         more = Unreadable(last.offset, last.length + more.length, last.reason)
@@ -211,7 +211,7 @@ def _add(found: list[Unreadable], more: Unreadable) -> None:
 
 
 class _Lane:
-    """One hash, made in a thread."""
+    """One hash, computed in a thread."""
 
     def __init__(self, name: str) -> None:
         self._hash = _new(name)
@@ -224,11 +224,11 @@ class _Lane:
             self._hash.update(data)
 
     def put(self, data: Any) -> None:
-        """Hash more bytes, later."""
+        """Queue more bytes for the hash."""
         self._queue.put(data)
 
     def digest(self) -> str:
-        """The hexadecimal digits of all bytes so far; no more can come."""
+        """The hexadecimal digits of the hash; no more bytes can be added."""
         if self._thread.is_alive():
             self._queue.put(None)
             self._thread.join()
@@ -243,9 +243,9 @@ def _new(name: str) -> Any:
 
 
 def _pieces(source: Source, lanes: Iterable[_Lanes]) -> Iterator[tuple[int, Any, str]]:
-    """(offset, bytes, why they were lost) of all from the first range's start to the last end.
+    """(offset, bytes, why they were lost) of chunks from the first range's start to the last end.
 
-    No piece goes over the start or the end of a range.
+    No chunk crosses the start or the end of a range.
     """
     ranges = [each.range for each in lanes]
     if not ranges:
@@ -264,7 +264,7 @@ def _pieces(source: Source, lanes: Iterable[_Lanes]) -> Iterator[tuple[int, Any,
 
 
 def _nearby_ranges(source: Source, at: int, end: int) -> Iterator[tuple[int, int, bool]]:
-    """(start, end, whether there is data) in order; holes of sparse files are none."""
+    """(start, end, whether there is data) in order; holes of sparse files are no data."""
     for data in data_ranges(source, at, end - at):
         if data.start > at:
             yield at, data.start, False
@@ -275,7 +275,7 @@ def _nearby_ranges(source: Source, at: int, end: int) -> Iterator[tuple[int, int
 
 
 def _read(source: Source, offset: int, length: int) -> Iterator[tuple[int, Any, str]]:
-    """A piece, or what there is of it with zeros for the rest."""
+    """The parts of a chunk, with zeros for unreadable ones."""
     try:
         yield offset, source.read(offset, length), ""
         return
@@ -292,9 +292,9 @@ def _read(source: Source, offset: int, length: int) -> Iterator[tuple[int, Any, 
 
 
 def _apart(source: Source, start: int, end: int) -> Iterator[tuple[int, int, bool]]:
-    """(start, end, whether it is lost) of parts of a piece that cannot be read as a whole.
+    """(start, end, whether it is lost) of the parts of a chunk that cannot be read at once.
 
-    Where the source does not know what it has lost, two halves are tried.
+    If the source does not record its unreadable ranges, two halves are tried.
     """
     table = unreadable_ranges(source)
     near = table[(table[:, 1] > start) & (table[:, 0] < end)].clip(start, end).tolist()

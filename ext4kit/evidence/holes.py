@@ -1,4 +1,4 @@
-"""Which parts of the evidence hold data: sparse images have holes, which read as zeros."""
+"""The ranges of the evidence that hold data, without the holes of sparse images."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from ext4kit.evidence.source import Source, fileno_range
 
 
 def data_ranges(source: Source, offset: int = 0, length: int | None = None) -> Iterator[range]:
-    """The byte ranges of a source that may hold something else than zeros, in order.
+    """The byte ranges of a source that may hold other bytes than zeros, in order.
 
-    Where the system does not tell holes the whole range comes back.
+    If the system does not report holes, the whole range is returned.
 
     Args:
         source: the evidence.
-        offset: first byte to look at.
-        length: bytes to look at; up to the end by default.
+        offset: first byte of the range.
+        length: bytes of the range; up to the end by default.
 
     Raises:
-        AccessError: the range leaves the source.
+        AccessError: the range is outside the source.
     """
     length = source.size - offset if length is None else length
     place = fileno_range(source, offset, length) if length else None
@@ -34,13 +34,13 @@ def data_ranges(source: Source, offset: int = 0, length: int | None = None) -> I
 
 
 def _in_file(fd: int, at: int, end: int) -> Iterator[tuple[int, int]]:
-    """(first byte, end) of what is no hole; what the file has no more is none either."""
+    """(first byte, end) of the data in a file; bytes beyond its end count as data."""
     while at < end:
         try:
             start = os.lseek(fd, at, os.SEEK_DATA)
             stop = os.lseek(fd, start, os.SEEK_HOLE)
         except OSError as error:
-            if error.errno == errno.ENXIO:  # nothing but a hole up to the file's end
+            if error.errno == errno.ENXIO:  # only a hole up to the end of the file
                 at = max(at, os.fstat(fd).st_size)
             if at < end:
                 yield at, end

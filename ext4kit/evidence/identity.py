@@ -1,4 +1,4 @@
-"""What tells evidence from any other: its files, their sizes, what its container says."""
+"""The identity of evidence: its files, their sizes, and the metadata of its container."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class EvidenceFile(TypedDict):
 
 
 class Identity(TypedDict):
-    """What tells evidence from any other."""
+    """The identity of evidence."""
 
     path: Annotated[str, "The image as it was given."]
     format: str
@@ -34,12 +34,12 @@ def identity(evidence: Evidence, files: Sequence[Path] = ()) -> Identity:
     """The evidence as plain JSON values.
 
     Args:
-        evidence: opened.
-        files: what it consists of where that is more than the evidence itself knows.
+        evidence: the opened evidence.
+        files: its files, if they are more than the evidence itself records.
 
     Returns:
         path, format, size (of the disk, bytes), files (path, and size in bytes; None for a device),
-        case_data (what the examiner entered), stored_hashes (of the disk, by algorithm).
+        case_data (entered by the examiner), stored_hashes (of the disk, by algorithm).
     """
     return {
         "path": str(evidence.path),
@@ -58,7 +58,7 @@ def _size(path: Path) -> int | None:
 
 
 def mismatches(stored: dict[str, str], computed: Record) -> list[str]:
-    """The algorithms whose stored hash is not the one that was computed."""
+    """The algorithms whose stored hash differs from the computed one."""
     return [
         name for name, value in stored.items()
         if name in computed and value.lower() != computed[name]

@@ -1,10 +1,10 @@
-"""Bytes of the evidence into another open file without a way through this process.
+"""Copies of evidence bytes to another open file inside the kernel.
 
-About half the time of reading and writing. On a file system that can share blocks between files,
-copy_file_range takes next to no time.
+This takes about half the time of reading and writing. On a file system that can share blocks
+between files, `copy_file_range` takes almost no time.
 
-A kernel that cannot copy between two descriptors, and one that fails to read or to write, stop
-short alike: who then reads and writes what is left learns which it was.
+The copy stops early both if the kernel cannot copy between two descriptors and if a read or
+write fails. The caller reads and writes the rest, which shows the cause.
 """
 
 from __future__ import annotations
@@ -12,34 +12,34 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-_AT_ONCE = 64 << 20  # after which a signal is heeded
+_AT_ONCE = 64 << 20  # bytes between checks for signals
 
 
 def copy_in_kernel(source: int, offset: int, length: int, target: int) -> int:
-    """Copy a range of an open file to where the target's position is, and move that on.
+    """Copy a range of an open file to the target's position, and advance that.
 
     Args:
         source: descriptor of a regular file; its position does not matter.
         offset: first byte of the range.
-        length: its bytes.
+        length: bytes of the range.
         target: descriptor of a file, a pipe or a socket.
 
     Returns:
-        The bytes copied: fewer than `length` where the kernel went no further.
+        The number of bytes copied; fewer than `length` if the kernel stopped early.
     """
     done = copy_range(source, offset, length, target)
     return done + _repeated(_send, source, offset + done, length - done, target)
 
 
 def copy_range(source: int, offset: int, length: int, target: int) -> int:
-    """The same between two regular files of one file system (or two that can do it)."""
+    """As `copy_in_kernel`, between two regular files of one file system or two that allow it."""
     return _repeated(_copy_range, source, offset, length, target)
 
 
 def _repeated(
     copy: Callable[[int, int, int, int], int], source: int, offset: int, length: int, target: int
 ) -> int:
-    """Copy in one way until all is done or that way goes no further."""
+    """Repeat one way of copying until all is copied or it makes no progress."""
     done = 0
     while done < length:
         try:

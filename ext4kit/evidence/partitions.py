@@ -1,7 +1,7 @@
 """Partition tables, read by The Sleuth Kit over any source.
 
-pytsk3 is imported only where the bytes look like a table: an image of one file system opens
-without it.
+pytsk3 is imported only if the bytes look like a table. An image of a single file system does not
+need it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SECTOR = 512
 _LARGE_SECTOR = 4096
 _BOOT_MAGIC = (510, 2)  # byte offset, bytes
 
-# (byte offset, bytes) that a partition table has; the offset counts from the end when negative.
+# (byte offset, bytes) of partition table magics; a negative offset counts from the end.
 TABLE_MAGICS = (
     (510, b"\x55\xaa"),  # MBR
     *((_SECTOR << power, b"EFI PART") for power in range(4)),  # GPT, sectors of 512 to 4096 bytes
@@ -43,9 +43,9 @@ class Partition:
 
     Attributes:
         offset: byte offset in the whole image.
-        size: bytes that the table says, whether the image has them or not.
+        size: bytes according to the table, whether the image has them or not.
         scheme: "mbr", "gpt", "bsd", "sun", "mac"; "mbr/bsd" for a table within a partition.
-        description: the table's name or type for it.
+        description: name or type of the partition in the table.
     """
 
     offset: int
@@ -55,20 +55,20 @@ class Partition:
 
 
 def looks_partitioned(source: Source) -> bool:
-    """True when a partition table's magic is at one of its places."""
+    """Whether a partition table's magic is at one of its offsets."""
     places = ((at if at >= 0 else source.size + at, magic) for at, magic in TABLE_MAGICS)
     return any(peek(source, at, len(magic)) == magic for at, magic in places)
 
 
 def find_partitions(source: Source, problems: Problems) -> tuple[Partition, ...]:
-    """Every partition of a disk in the order of the disk, tables within partitions included.
+    """Every partition of a disk by offset, including those of tables within partitions.
 
     Args:
         source: the whole image.
-        problems: gets what is wrong with the tables.
+        problems: collects defects of the tables.
 
     Returns:
-        Nothing when there is no table, or one without partitions.
+        An empty tuple if there is no table, or one without partitions.
     """
     whole = Partition(0, source.size, "", "")
     found: list[Partition] = []
@@ -83,7 +83,7 @@ def find_partitions(source: Source, problems: Problems) -> tuple[Partition, ...]
 def _within(
     source: Source, parent: Partition, depth: int, problems: Problems
 ) -> Iterator[Partition]:
-    """The partitions in a partition's own table, each replaced by those within it."""
+    """The partitions of the table in a partition, each replaced by those within it."""
     window = Window(source, parent.offset, parent.size)
     if depth == 0 or not looks_partitioned(window):
         return
@@ -96,7 +96,7 @@ def _within(
 def _within_unknown(
     source: Source, partition: Partition, depth: int, problems: Problems
 ) -> Iterator[Partition]:
-    """The same for a partition, unless it holds something that is known."""
+    """As `_within` for a partition without a known signature; no table is read in any other."""
     window = Window(source, partition.offset, partition.size)
     if looks_partitioned(window) and identify(window).kind == UNKNOWN:
         yield from _within(source, partition, depth, problems)
@@ -122,7 +122,7 @@ def _read_table(window: Window, parent: Partition, problems: Problems) -> list[P
 
 
 def _table(window: Window) -> PartitionTable | None:
-    """The table at the start of a disk; an MBR does not say how large the sectors are it counts."""
+    """The table at the start of a disk; an MBR does not record its sector size."""
     from ext4kit.evidence.sleuthkit import read_table
 
     table = read_table(window)
@@ -133,11 +133,11 @@ def _table(window: Window) -> PartitionTable | None:
 
 
 def _fits_better(window: Window, large: PartitionTable, small: PartitionTable | None) -> bool:
-    """Whether an MBR makes sense with sectors of 4,096 bytes, and none with such of 512.
+    """Whether an MBR is plausible with sectors of 4,096 bytes, but not with those of 512.
 
-    All that it lists has to be there then, and some of it has to be something that is known,
-    where the other reading has nothing such. If neither tells, the extended tables have to be in
-    their place then only, or the disk has to say that such are its sectors.
+    With large sectors all partitions and extended tables must be in the evidence. With small
+    sectors no partition may have a known signature. One more fact is needed: a known signature
+    with large sectors, extended tables not found with small ones, or that sector size of the disk.
     """
     ends = [(entry.start + entry.sectors) * large.sector_size for entry in large.entries]
     if large.scheme != "mbr" or large.unread or max(ends, default=0) > window.size:
@@ -151,7 +151,7 @@ def _fits_better(window: Window, large: PartitionTable, small: PartitionTable | 
 
 
 def _has_known(window: Window, table: PartitionTable) -> bool:
-    """Whether one of the partitions of a table holds something that is known."""
+    """Whether one of the partitions of a table has a known signature."""
     size = table.sector_size
     parts = (Window(window, each.start * size, each.sectors * size) for each in table.entries)
     return any(identify(part).kind != UNKNOWN for part in parts)
@@ -170,13 +170,13 @@ def _tell(table: PartitionTable, parent: Partition, problems: Problems) -> None:
 
 
 def _is_within(part: Partition, parent: Partition) -> bool:
-    """False for the entry that stands for the whole disk (BSD's c), for nothing, or outside."""
+    """False for an entry that covers the whole disk (BSD's c), is empty, or is outside."""
     is_whole = part.offset == parent.offset and part.size >= parent.size
     return part.size > 0 and part.offset >= parent.offset and not is_whole
 
 
 def _shift(table: PartitionTable, start: int) -> int:
-    """Sectors to take off: older BSD labels count from the disk's start, not the slice's."""
+    """Sectors to subtract: older BSD labels count from the start of the disk, not of the slice."""
     starts = [entry.start for entry in table.entries]
     is_absolute = table.scheme == "bsd" and starts and min(starts) >= start
     return start if is_absolute else 0

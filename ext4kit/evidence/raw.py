@@ -1,6 +1,6 @@
-"""Raw images as the operating system offers them: one file, a row of split files, a device.
+"""Raw images read from the operating system: one file, a series of split files, or a device.
 
-Everything is opened with O_RDONLY and nothing else that could change it.
+Every file is opened with `O_RDONLY` and no flag that could change it.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from ext4kit.problems import Problems
 if TYPE_CHECKING:
     from ext4kit.evidence.lost import UnreadableRanges
 
-_FOLIO = 4 << 20  # pages that the kernel reads and keeps together, at most
+_FOLIO = 4 << 20  # bytes at most that the kernel reads and caches together
 _BLKSSZGET = 0x1268  # include/uapi/linux/fs.h
-_PAGE = 4096  # what the kernel reads at least: less of a bad page cannot be had
+_PAGE = 4096  # bytes; the kernel's smallest read, so a bad sector costs the whole page
 _READ_ONLY = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
 def _refusal(path: Path, error: OSError) -> AccessError:
-    """One line: what could not be opened, why, and what to do where that is known."""
+    """An error of one line: the path, why it could not be opened, and a remedy if there is one."""
     advice = ""
     if isinstance(error, PermissionError):
         advice = "; run with the rights to read it (root for devices) or copy it first"
@@ -48,21 +48,21 @@ def _open(path: Path) -> int:
 
 
 class RawFile:
-    """A regular file or a block device, read with pread.
+    """A regular file or a block device, read with `pread`.
 
-    What the system fails to read is tried once more by itself, a page at a time. What fails
-    again is unreadable: it is told, and nobody asks a failing medium for it a second time. A memory
-    map would save next to nothing, and a page that cannot be read would end the process.
+    A failed read is repeated once, page by page. A page that fails again is unreadable: it is
+    reported and never requested again from the failing medium. A memory map would save almost no
+    time, and an unreadable page would end the process.
 
     Args:
         path: the file.
-        fd: an open file to be read in its place and closed with this source.
-        start: where it begins in an image that goes over several files.
-        problems: gets each range of bytes that cannot be read, counted in the whole image.
+        fd: an open file that is read instead of `path` and closed with this source.
+        start: byte offset of the file in an image of several files.
+        problems: collects unreadable ranges, as offsets in the whole image.
 
     Attributes:
-        is_regular: False for a device.
-        sector_size: bytes of a sector of a device, 0 when it does not tell.
+        is_regular: whether it is a regular file; False for a device.
+        sector_size: sector size of a device in bytes, 0 if it is not known.
 
     Raises:
         AccessError: the file cannot be opened, or is empty.
@@ -87,11 +87,11 @@ class RawFile:
         self.sector_size = 0 if self.is_regular else _sector_size(self._fd)
 
     def read(self, offset: int, length: int) -> memoryview:
-        """Exactly `length` bytes from byte `offset` on, in memory of their own.
+        """Exactly `length` bytes from byte `offset` on, in newly allocated memory.
 
         Raises:
-            AccessError: the range leaves the file, or a page in it cannot be read; the message
-                has the first bytes that this loses, `unreadable` and `problems` have all.
+            AccessError: the range is outside the file, or a page in it cannot be read. The
+                message gives the first lost range; `unreadable` and `problems` give all.
         """
         check_range(self, offset, length)
         if self._lost is not None:
@@ -103,7 +103,7 @@ class RawFile:
         return self._by_page(offset, length)
 
     def _pread(self, length: int, offset: int) -> bytes:
-        """What one read gives; by way of the file's position where there is no pread (Windows)."""
+        """The result of one read; it sets the file position where `pread` is missing (Windows)."""
         if hasattr(os, "pread"):
             return os.pread(self._fd, length, offset)
         with self._lock:
@@ -111,10 +111,10 @@ class RawFile:
             return os.read(self._fd, length)
 
     def _by_page(self, offset: int, length: int) -> memoryview:
-        """A range page by page, after it could not be had at once; what fails again is lost.
+        """A range page by page after a failed read; pages that fail again are lost.
 
         Raises:
-            AccessError: something is lost.
+            AccessError: a page is lost.
         """
         first, end = offset - offset % _PAGE, offset + length
         data, failed = bytearray(), list[tuple[int, int, str]]()
@@ -140,10 +140,10 @@ class RawFile:
         return memoryview(data)[offset - first : end - first].toreadonly()
 
     def _page(self, start: int, length: int) -> bytes:
-        """A page, or what there is of it where the file ends.
+        """A page, or a part of it at the end of the file.
 
         Raises:
-            OSError: a part of it cannot be read.
+            OSError: the page cannot be read.
         """
         data = b""
         while len(data) < length:
@@ -154,33 +154,33 @@ class RawFile:
         return data
 
     def _part_pages(self, offset: int, length: int) -> None:
-        """Have the kernel drop what it has of a range and read no page of it with others.
+        """Make the kernel drop its cached pages of a range and read each page separately.
 
-        It keeps pages in folios, and one that cannot be read fails all of its folio.
+        The kernel caches pages in folios, and one unreadable page fails its whole folio.
         """
         self._advise("RANDOM", 0, 0)
         start = max(0, offset - _FOLIO)
         self._advise("DONTNEED", start, offset + length + _FOLIO - start)
 
     def _advise(self, advice: str, offset: int, length: int) -> None:
-        """Tell the kernel how a range is going to be read, where it can be told."""
+        """Advise the kernel how a range will be read, if the system supports it."""
         if hasattr(os, "posix_fadvise"):
             with suppress(OSError):
                 os.posix_fadvise(self._fd, offset, length, getattr(os, f"POSIX_FADV_{advice}"))
 
     def _note(self, failed: list[tuple[int, int, str]]) -> None:
-        """Take note of (first byte, end, why); those in a row for one reason are told as one."""
+        """Record (first byte, end, cause); adjacent ranges with one cause are reported as one."""
         from ext4kit.evidence.lost import UnreadableRanges
 
-        told: list[tuple[int, int, str]] = []
+        ranges: list[tuple[int, int, str]] = []
         with self._lock:
             self._lost = self._lost or UnreadableRanges()
             for start, end, reason in failed:
                 self._lost.add(start, end)
-                if told and told[-1][1:] == (start, reason):
-                    start = told.pop()[0]
-                told.append((start, end, reason))
-        for start, end, reason in told:
+                if ranges and ranges[-1][1:] == (start, reason):
+                    start = ranges.pop()[0]
+                ranges.append((start, end, reason))
+        for start, end, reason in ranges:
             where = f"image, bytes {self._start + start:,} to {self._start + end - 1:,}"
             self.problems.add(where, f"cannot be read: {reason}")
 
@@ -188,7 +188,7 @@ class RawFile:
         """Refuse a range with bytes that are known to be lost.
 
         Raises:
-            AccessError: it has some.
+            AccessError: the range has lost bytes.
         """
         with self._lock:
             found = self._lost.first_in(offset, offset + length) if self._lost else None
@@ -199,56 +199,56 @@ class RawFile:
         return AccessError(f"{self.name}: bytes {start:,} to {end - 1:,} cannot be read")
 
     def unreadable(self) -> Any:
-        """The bytes that could not be read so far, int64 (n, 2): first byte, end."""
+        """The ranges that could not be read so far, int64 (n, 2): first byte, end."""
         from ext4kit.evidence.lost import merge_ranges
 
         return merge_ranges([]) if self._lost is None else self._lost.table()
 
     def fileno_range(self, offset: int, length: int) -> tuple[int, int] | None:
-        """The open file and the same byte offset; None for a device.
+        """(descriptor of the file, the same byte offset); None for a device.
 
         Raises:
-            AccessError: the range leaves the file.
+            AccessError: the range is outside the file.
         """
         check_range(self, offset, length)
         return (self._fd, offset) if self.is_regular else None
 
     def close(self) -> None:
-        """Close the file; what was read stays."""
+        """Close the file; bytes already read stay valid."""
         if self._fd >= 0:
             os.close(self._fd)
         self._fd, self.size = -1, 0
 
     def __del__(self) -> None:
-        """Close the file: no object refers to this source."""
+        """Close the file when no object refers to this source any more."""
         self.close()
 
 
 def _sector_size(fd: int) -> int:
-    """Bytes of a logical sector of a device; 0 where the system has no way to ask."""
+    """Logical sector size of a device in bytes; 0 if the system does not report it."""
     if sys.platform != "linux":
         return 0
     from fcntl import ioctl
 
-    told = bytearray(4)
+    answer = bytearray(4)
     try:
-        ioctl(fd, _BLKSSZGET, told)
+        ioctl(fd, _BLKSSZGET, answer)
     except OSError:
         return 0
-    return int.from_bytes(told, sys.byteorder)
+    return int.from_bytes(answer, sys.byteorder)
 
 
 def bytes_on_disk(facts: os.stat_result) -> int:
-    """What a file takes of its medium: without its holes, where the system tells (not Windows)."""
+    """Bytes that a file uses on its medium: without holes, except on Windows."""
     blocks: int | None = getattr(facts, "st_blocks", None)
     return facts.st_size if blocks is None else blocks * 512
 
 
 def _measured(path: Path, fd: int) -> tuple[int, bool]:
-    """The size of an open file in bytes, and whether it is a regular one.
+    """(size of an open file in bytes, whether it is a regular file).
 
     Raises:
-        AccessError: it is empty, or tells no size.
+        AccessError: the file is empty, or has no size.
     """
     try:
         is_regular = stat.S_ISREG(os.fstat(fd).st_mode)
@@ -264,13 +264,13 @@ def _measured(path: Path, fd: int) -> tuple[int, bool]:
 
 
 class SplitFile:
-    """An image in numbered pieces, read as one.
+    """An image in numbered segments, read as one.
 
     Args:
-        paths: every piece in order, as `find_segments` gives them.
+        paths: every segment in order, as from `find_segments`.
 
     Raises:
-        AccessError: a piece cannot be opened or is empty.
+        AccessError: a segment cannot be opened or is empty.
     """
 
     def __init__(self, paths: tuple[Path, ...]) -> None:
@@ -293,7 +293,7 @@ class SplitFile:
         """Exactly `length` bytes from byte `offset` of the joined image on.
 
         Raises:
-            AccessError: the range leaves the image, or a page in it cannot be read.
+            AccessError: the range is outside the image, or a page in it cannot be read.
         """
         check_range(self, offset, length)
         pieces = list(self._pieces(offset, offset + length))
@@ -307,7 +307,7 @@ class SplitFile:
             start, index = stop, index + 1
 
     def unreadable(self) -> Any:
-        """The bytes that could not be read so far, int64 (n, 2): first byte, end."""
+        """The ranges that could not be read so far, int64 (n, 2): first byte, end."""
         import numpy as np
 
         from ext4kit.evidence.lost import merge_ranges
@@ -318,19 +318,19 @@ class SplitFile:
         return merge_ranges(np.concatenate(tables))
 
     def close(self) -> None:
-        """Close every piece."""
+        """Close every segment."""
         for part in self._parts:
             part.close()
         self.size = 0
 
 
 def open_raw(path: Path) -> RawFile | SplitFile:
-    """A regular file, the split image that it begins, or a block device.
+    """A regular file, the split image whose first segment it is, or a block device.
 
-    What it is is looked at before opening: opening a FIFO would wait for its writer.
+    The file type is checked before opening, because opening a FIFO would wait for its writer.
 
     Raises:
-        AccessError: it is none of these, or cannot be opened.
+        AccessError: the path is none of these, or cannot be opened.
     """
     try:
         mode = path.stat().st_mode
@@ -361,17 +361,17 @@ _SUFFIX = re.compile(r"\.(\d{2,}|[a-z]{2,}|[A-Z]{2,})\Z", re.ASCII)
 
 
 def find_segments(path: Path) -> tuple[Path, ...]:
-    """Every piece of the split image that `path` begins, in order.
+    """Every segment of the split image whose first segment is `path`, in order.
 
-    Pieces are named as split, dd tools and FTK name them: .001 .002, .000 .001, .aa .ab; a width
-    that runs out grows (.999 .1000 and split's .yz .zaaa).
+    Segments have the suffixes of split, dd tools and FTK: .001 .002, .000 .001, .aa .ab. An
+    exhausted width grows (.999 .1000 and split's .yz .zaaa).
 
     Returns:
-        `path` alone when it is not the first piece of a row.
+        Only `path` if it is not the first segment of a series.
 
     Raises:
-        AccessError: a piece is missing before another one that is there, or `path` is a later
-            piece of a row.
+        AccessError: a segment is missing before an existing one, or `path` is a later segment
+            of a series.
     """
     match = _SUFFIX.search(path.name)
     if match is None:
@@ -405,7 +405,7 @@ def _number(suffix: str) -> int:
 
 
 def _spelled(number: int, like: str) -> str:
-    """A number as a suffix in the alphabet of `like` and at least as wide."""
+    """A number as a suffix in the alphabet of `like`, at least as wide."""
     letters = _alphabet(like)
     text = ""
     while number or len(text) < len(like):
@@ -415,7 +415,7 @@ def _spelled(number: int, like: str) -> str:
 
 
 def _siblings(path: Path, stem: str, suffix: str) -> set[str]:
-    """Suffixes beside `path` that are written in the same alphabet and not narrower."""
+    """Suffixes of files next to `path` in the same alphabet and not narrower."""
     letters = _alphabet(suffix)
     try:
         names = [each.name for each in path.parent.iterdir()]
@@ -426,7 +426,7 @@ def _siblings(path: Path, stem: str, suffix: str) -> set[str]:
 
 
 def _follow(suffix: str, present: set[str]) -> Iterator[str]:
-    """`suffix` and what follows it without a gap; split widens "za" to "zaaa"."""
+    """`suffix` and its successors without a gap; split widens "za" to "zaaa"."""
     while suffix:
         yield suffix
         following = _spelled(_number(suffix) + 1, suffix)
@@ -435,7 +435,7 @@ def _follow(suffix: str, present: set[str]) -> Iterator[str]:
 
 
 def _is_later(suffix: str, last: str) -> bool:
-    """True when `suffix` looks like a piece behind `last`: a letter row may have strangers."""
+    """Whether `suffix` may be a segment behind `last`; letter suffixes may be unrelated files."""
     if _spelled(_number(suffix), last) != suffix:
         return False
     distance = _number(suffix) - _number(last)

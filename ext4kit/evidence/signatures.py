@@ -1,8 +1,8 @@
-"""What a volume holds, told by its magic numbers.
+"""The format of a volume, detected by its magic numbers.
 
-Offsets and magics are in one table, `MAGICS`; ext2/3/4, FAT and Minix, whose magics are short,
-are also asked whether their fields make sense. Kinds, labels and UUIDs agree with what
-util-linux's `blkid -p` says where it knows them.
+One table, `MAGICS`, has offsets and magics. The magics of ext2/3/4, FAT and Minix are short;
+their fields must be plausible too. Kinds, labels and UUIDs agree with `blkid -p` of util-linux
+for the formats that it supports.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ EXT_KINDS = frozenset({"ext2", "ext3", "ext4"})
 
 @dataclass(frozen=True, slots=True)
 class VolumeSignature:
-    """What a volume is.
+    """The format of a volume.
 
     Attributes:
         kind: "ext2", "ext3", "ext4", "jbd" (external journal), "xfs", "swap" ... or "unknown".
-        label: the volume's name, "" when it has none or it is not in the header.
-        uuid: as the format's own tools spell it, "" when there is none.
+        label: the volume's name, "" if it has none or it is not in the header.
+        uuid: in the notation of the format's own tools, "" if there is none.
         backup: the first superblock of this ext file system is destroyed; a backup was found.
-        offset: byte offset of the superblock or magic that told the kind; -1 when unknown.
+        offset: byte offset of the superblock or magic that shows the kind; -1 when unknown.
     """
 
     kind: str
@@ -64,7 +64,7 @@ def _serial64(raw: bytes) -> str:
 
 
 def _lvm(raw: bytes) -> str:
-    """LVM's 32 characters, in its groups of 6-4-4-4-4-4-6."""
+    """LVM's UUID of 32 characters, in groups of 6-4-4-4-4-4-6."""
     text = _text(raw)
     cuts = (0, 6, 10, 14, 18, 22, 26, 32)
     return "-".join(text[a:b] for a, b in zip(cuts, cuts[1:], strict=False))
@@ -75,7 +75,7 @@ def _lvm(raw: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SignatureField:
-    """A label or UUID: where it is, counted from the start of the volume, and how it is spelled."""
+    """A label or UUID: its offset from the start of the volume, and its notation."""
 
     offset: int
     length: int
@@ -102,14 +102,14 @@ def _id(offset: int) -> SignatureField:
 
 
 def _lvm_labels() -> Iterator[Magic]:
-    """An LVM label stands in one of the first four sectors."""
+    """Magics of an LVM label, which is in one of the first four sectors."""
     for sector in range(0, 2048, 512):
         uuid = SignatureField(sector + 32, 32, _lvm)
         yield Magic("lvm2", sector + 24, b"LVM2 001", uuid=uuid)
 
 
 def _swaps() -> Iterator[Magic]:
-    """Swap's magic ends its first page, whatever a page is on the machine that made it."""
+    """Magics of swap at the end of its first page, for each page size of the creating machine."""
     for page in (4 * KIB, 8 * KIB, 16 * KIB, 32 * KIB, 64 * KIB):
         for magic in (b"SWAPSPACE2", b"SWAP-SPACE"):
             yield Magic("swap", page - 10, magic, _name(1052, 16), _id(1036))
@@ -126,7 +126,7 @@ def _reiserfs() -> Iterator[Magic]:
 LUKS = b"LUKS\xba\xbe"
 RAID = (0xA92B4EFC).to_bytes(4, "little")
 
-# In the first sector: whatever else is found behind one of these is older than it.
+# In the first sector: any other format found behind one of these is older than it.
 FIRST_SECTOR_MAGICS = (
     Magic("xfs", 0, b"XFSB", _name(108, 12), _id(32)),
     Magic("luks1", 0, LUKS + b"\0\x01", uuid=_name(168, 40)),
@@ -155,7 +155,7 @@ FIRST_SECTOR_MAGICS = (
     Magic("7z", 0, b"7z\xbc\xaf\x27\x1c"),
 )
 
-# Behind the first sector, long enough to be believed.
+# Behind the first sector, long enough to be reliable.
 LATER_MAGICS = (
     *_lvm_labels(),
     *_swaps(),
@@ -176,7 +176,7 @@ LATER_MAGICS = (
     Magic("ufs", 64 * KIB + 1372, b"\x19\x01\x54\x19"),
 )
 
-# Two bytes: believed when the fields before them make sense.
+# Two bytes: reliable if the fields before them are plausible.
 MINIX_MAGICS = (
     Magic("minix", KIB + 16, b"\x7f\x13"),
     Magic("minix", KIB + 16, b"\x8f\x13"),
@@ -185,7 +185,7 @@ MINIX_MAGICS = (
     Magic("minix", KIB + 24, b"\x5a\x4d"),
 )
 
-# Kinds whose first sector is their own, so that it cannot hold a partition table as well.
+# Kinds that own their first sector, which therefore cannot hold a partition table as well.
 OWNERS_OF_FIRST_SECTOR = frozenset(
     {magic.kind for magic in FIRST_SECTOR_MAGICS} | {"fat12", "fat16", "fat32"}
 )
@@ -210,17 +210,17 @@ def _match(source: Source, magics: tuple[Magic, ...]) -> VolumeSignature | None:
 
 
 def first_sector_kind(source: Source) -> str:
-    """What owns the first sector by its magic; "unknown" when none of those known does."""
+    """Kind of the format that owns the first sector, by its magic; "unknown" without one."""
     found = _match(source, FIRST_SECTOR_MAGICS)
     return UNKNOWN if found is None else found.kind
 
 
 def identify(source: Source) -> VolumeSignature:
-    """What a volume holds.
+    """The format of a volume.
 
-    A magic in the first sector counts most (a tool that makes another file system wipes it),
-    then ext's superblock, then magics further in, then backups of ext's superblock, and last an
-    ext magic among fields that make no sense.
+    A magic in the first sector counts most, because a tool that makes another file system wipes
+    it. Then follow ext's superblock, magics at higher offsets, backups of ext's superblock, and
+    last an ext magic with implausible fields.
     """
     return (
         _match(source, FIRST_SECTOR_MAGICS)
@@ -241,12 +241,12 @@ _LARGEST_LOG = 6
 # Groups with a backup under sparse_super, the first few.
 _BACKUP_GROUPS = (1, 3, 5, 7, 9, 25, 27, 49)
 _MOST_PER_GROUP = (1 << 16) - 8
-# Blocks a cluster under bigalloc, as powers of two.
+# Blocks per cluster with bigalloc, as powers of two.
 _CLUSTER_LOGS = range(1, 17)
 
 
 def _superblock_at(source: Source, offset: int) -> Superblock | None:
-    """The superblock at a byte offset when the magic is there."""
+    """The superblock at a byte offset if it has the magic."""
     magic_at = SUPERBLOCK.offset_of("s_magic")
     raw = peek(source, offset, SUPERBLOCK.size)
     if len(raw) < SUPERBLOCK.size or raw[magic_at : magic_at + 2] != MAGIC.to_bytes(2, "little"):
@@ -284,10 +284,10 @@ def _damaged_primary(source: Source) -> VolumeSignature | None:
 
 
 def _backup_offsets() -> Iterator[int]:
-    """Byte offsets where backups stand with mke2fs's default group sizes, nearest groups first.
+    """Byte offsets of backups with mke2fs's default group sizes, first groups first.
 
-    A group is as many blocks as one bitmap block has bits, with bigalloc as many clusters; the
-    count has to fit 16 bits, and mke2fs keeps it a multiple of 8.
+    A group has as many blocks (with bigalloc, clusters) as one bitmap block has bits. The count
+    must fit into 16 bits, and mke2fs keeps it a multiple of 8.
     """
     sizes = [KIB << log for log in range(_LARGEST_LOG + 1)]
     groups = [min(8 * size, _MOST_PER_GROUP) * size for size in sizes]
@@ -307,7 +307,7 @@ def _backup(source: Source) -> VolumeSignature | None:
 
 
 def _belongs_at(superblock: Superblock, offset: int) -> bool:
-    """True when the copy says of itself that it stands at this offset of its volume."""
+    """Whether the fields of the copy place it at this offset of its volume."""
     block = superblock.first_data_block + superblock.group_number * superblock.blocks_per_group
     return superblock.group_number > 0 and block * superblock.block_size == offset
 
@@ -320,7 +320,7 @@ def _little(raw: bytes, offset: int, length: int) -> int:
 
 
 def _fat(source: Source) -> VolumeSignature | None:
-    """FAT has no magic: its boot sector's fields have to fit each other."""
+    """The signature of FAT, which has no magic: the fields of its boot sector must agree."""
     raw = peek(source, 0, 512)
     if len(raw) < 512 or raw[510:] != b"\x55\xaa" or not _is_fat_geometry(raw):
         return None
@@ -334,7 +334,7 @@ def _fat(source: Source) -> VolumeSignature | None:
 
 
 def _is_fat_geometry(raw: bytes) -> bool:
-    """Microsoft's FAT specification: the values that these fields can have."""
+    """Whether the fields have values that Microsoft's FAT specification allows."""
     return (
         raw[0] in (0xE9, 0xEB)
         and _little(raw, 11, 2) in (512, 1024, 2048, 4096)
@@ -347,7 +347,7 @@ def _is_fat_geometry(raw: bytes) -> bool:
 
 
 def _fat_kind(raw: bytes) -> str:
-    """The number of clusters alone tells the width of FAT's entries."""
+    """The kind of FAT; the number of clusters alone determines the width of its entries."""
     if _little(raw, 22, 2) == 0:
         return "fat32"
     sector = _little(raw, 11, 2)

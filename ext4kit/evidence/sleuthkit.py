@@ -1,6 +1,6 @@
 """The Sleuth Kit's reader of partition tables (pytsk3) over any source.
 
-Nothing imports this module before a table is to be read: loading the library costs start-up.
+This module is imported only to read a table, because loading the library delays the start.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SCHEMES = {
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A partition in sectors, counted from the start of the source."""
+    """A partition in sectors from the start of the source."""
 
     start: int
     sectors: int
@@ -37,9 +37,9 @@ class PartitionTable:
 
     Attributes:
         scheme: "mbr", "gpt", "bsd", "sun" or "mac".
-        sector_size: bytes a sector.
-        is_backup: read from the copy at the end of the disk (GPT).
-        entries: the partitions in the order of the disk.
+        sector_size: bytes per sector.
+        is_backup: whether it was read from the copy at the end of the disk (GPT).
+        entries: the partitions by offset.
         unread: start sectors of extended partitions whose table could not be read.
     """
 
@@ -51,14 +51,14 @@ class PartitionTable:
 
 
 class _Image(pytsk3.Img_Info):  # type: ignore[misc]
-    """A source as TSK sees it: short reads where the evidence cannot be read.
+    """A source for TSK; reads are short where the evidence cannot be read.
 
-    Here TSK knows sectors of 512 bytes alone. Of larger ones it gets to see the first 512 bytes:
-    that is all of a sector that a table in it uses.
+    TSK supports only sectors of 512 bytes here. Of larger sectors it gets the first 512 bytes,
+    because a partition table uses no others.
 
     Args:
         source: the disk.
-        sector: bytes a sector.
+        sector: bytes per sector.
     """
 
     def __init__(self, source: Source, sector: int) -> None:
@@ -67,10 +67,10 @@ class _Image(pytsk3.Img_Info):  # type: ignore[misc]
         super().__init__(url="", type=pytsk3.TSK_IMG_TYPE_EXTERNAL)
 
     def close(self) -> None:
-        """Nothing: the evidence is closed by its owner."""
+        """Do nothing: the owner of the evidence closes it."""
 
     def read(self, offset: int, size: int) -> bytes:
-        """The bytes at `offset`, fewer where they end."""
+        """Up to `size` bytes at `offset`; fewer at the end."""
         if self._sector == _SECTOR:
             return peek(self._source, offset, size)
         first, skip = divmod(offset, _SECTOR)
@@ -83,15 +83,15 @@ class _Image(pytsk3.Img_Info):  # type: ignore[misc]
         return seen[skip : skip + size]
 
     def get_size(self) -> int:
-        """Bytes that TSK sees, or of the disk that its MBR speaks of: an image may be cut."""
+        """Size of the image for TSK in bytes, or of its MBR: an image may be truncated."""
         return self._size
 
 
 def _claimed_size(source: Source) -> int:
-    """Where the last primary partition of an MBR ends, in bytes as TSK sees them.
+    """End of the last primary partition of an MBR, as a byte offset for TSK.
 
-    TSK refuses a table whose first entries start beyond the image, and the whole table with
-    it. A GPT is left alone: its backup lies at the true end.
+    TSK refuses a whole table if one of its first entries starts beyond the image. A GPT is not
+    extended, because its backup is at the true end.
     """
     sector = peek(source, 0, _SECTOR)
     if len(sector) < _SECTOR or sector[510:] != b"\x55\xaa":
@@ -108,11 +108,11 @@ def _claimed_size(source: Source) -> int:
 
 
 def read_table(source: Source, sector: int = _SECTOR) -> PartitionTable | None:
-    """The partition table at the start of a source, or None when TSK knows none there.
+    """The partition table at the start of a source, or None if TSK finds none.
 
     Args:
         source: the disk.
-        sector: bytes that the table means by a sector; a GPT tells it by where it is.
+        sector: sector size of the table in bytes; the position of a GPT shows it.
     """
     info = _open(_Image(source, sector))
     if info is None:
@@ -127,9 +127,9 @@ def read_table(source: Source, sector: int = _SECTOR) -> PartitionTable | None:
 
 
 def _open(image: _Image) -> Any:
-    """The table that TSK detects, or the first that it reads when several are there.
+    """The table that TSK detects, or the first that it can read if there are several.
 
-    A protective MBR alone means that the first GPT is damaged: then the backup is asked for.
+    A protective MBR alone means that the first GPT is damaged; the backup is read then.
     """
     found = _volume_info(image, pytsk3.TSK_VS_TYPE_DETECT)
     if found is not None and not _is_protective(found):
@@ -167,7 +167,7 @@ def _described(part: Any) -> str:
 
 
 def _unread(info: Any) -> tuple[int, ...]:
-    """Extended partitions without the table that should begin them, by TSK's descriptions."""
+    """Start sectors of extended partitions without a table at their start, from TSK."""
     meta = int(pytsk3.TSK_VS_PART_FLAG_META)
     found = [(int(each.start), _described(each)) for each in info if int(each.flags) == meta]
     read = {start for start, text in found if text.startswith("Extended Table")}

@@ -13,45 +13,45 @@ class Source(Protocol):
 
     @property
     def name(self) -> str:
-        """What to call it in messages, usually the path."""
+        """Its name in messages, usually the path."""
         ...
 
     @property
     def size(self) -> int:
-        """Bytes that can be read."""
+        """Size in bytes."""
         ...
 
     def read(self, offset: int, length: int) -> memoryview:
         """Exactly `length` bytes from byte `offset` on.
 
         Raises:
-            AccessError: the range leaves the source, or the system failed to read it.
+            AccessError: the range is outside the source, or the system failed to read it.
         """
         ...
 
     def close(self) -> None:
-        """Let go of the operating system's handles; views already given out stay valid."""
+        """Close the operating system's handles; views returned before stay valid."""
         ...
 
 
 @runtime_checkable
 class FileBacked(Protocol):
-    """A source that may lie byte for byte in a file, for copying inside the kernel."""
+    """A source whose bytes may be a range of a file, for copying inside the kernel."""
 
     def fileno_range(self, offset: int, length: int) -> tuple[int, int] | None:
-        """The open file and the byte offset in it where the range starts, or None."""
+        """(file descriptor, byte offset of the range in that file), or None."""
         ...
 
 
 def fileno_range(source: Source, offset: int, length: int) -> tuple[int, int] | None:
-    """Where a range of any source lies in an open regular file.
+    """Location of a range of any source in an open regular file.
 
     Returns:
-        (file descriptor, byte offset in that file) for os.copy_file_range or os.sendfile, or
-        None where the bytes have to be read.
+        (file descriptor, byte offset in that file) for `os.copy_file_range` or `os.sendfile`, or
+        None if the bytes must be read.
 
     Raises:
-        AccessError: the range leaves the source.
+        AccessError: the range is outside the source.
     """
     check_range(source, offset, length)
     return source.fileno_range(offset, length) if isinstance(source, FileBacked) else None
@@ -59,16 +59,16 @@ def fileno_range(source: Source, offset: int, length: int) -> tuple[int, int] | 
 
 @runtime_checkable
 class Sectored(Protocol):
-    """A source whose device or container tells the size of a sector."""
+    """A source whose device or container reports a sector size."""
 
     @property
     def sector_size(self) -> int:
-        """Bytes; 0 when it is not told."""
+        """Sector size in bytes; 0 if it is not known."""
         ...
 
 
 def sector_size(source: Source) -> int:
-    """Bytes of a sector of a disk, or of the disk that a window is all of; 0 when nothing tells."""
+    """Sector size in bytes of a disk, or of the disk that a window covers fully; 0 if unknown."""
     if isinstance(source, Window):
         is_whole = source.offset == 0 and source.size == source.source.size
         return sector_size(source.source) if is_whole else 0
@@ -76,10 +76,10 @@ def sector_size(source: Source) -> int:
 
 
 def check_range(source: Source, offset: int, length: int) -> None:
-    """Refuse a range that is not wholly inside `source`.
+    """Refuse a range that is not completely inside `source`.
 
     Raises:
-        AccessError: it is not.
+        AccessError: the range is not inside.
     """
     if offset < 0 or length < 0:
         raise AccessError(f"{source.name}: {length:,} bytes at {offset:,} is not a range of bytes")
@@ -91,10 +91,10 @@ def check_range(source: Source, offset: int, length: int) -> None:
 
 
 def peek(source: Source, offset: int, length: int) -> bytes:
-    """Up to `length` bytes, for looking at what may be there; b"" for none.
+    """Up to `length` bytes at `offset`, to inspect a possible structure; b"" if there are none.
 
-    The one reader that does not raise: less comes back at the end of the source, nothing at
-    all where the system cannot read.
+    This is the only read that raises no error. It returns fewer bytes at the end of the source,
+    and b"" if the system cannot read.
     """
     length = min(length, source.size - offset)
     if offset < 0 or length <= 0:
@@ -107,17 +107,17 @@ def peek(source: Source, offset: int, length: int) -> bytes:
 class Window:
     """A range of another source, such as a partition of a disk.
 
-    The range may reach past the end of the evidence: what is there can be read, what is not is
-    counted.
+    The range may extend past the end of the evidence. Existing bytes can be read; missing ones
+    are counted.
 
     Args:
-        source: the source to look into; closing the window leaves it open, unless it owns it.
+        source: the source; closing the window leaves it open unless `owns` is set.
         offset: first byte of the range.
-        size: bytes that the range is said to have.
+        size: nominal size of the range in bytes.
         owns: closing the window closes the source.
 
     Attributes:
-        size: bytes of the range that are there and can be read.
+        size: bytes of the range that exist and can be read.
         missing: bytes of the range that the evidence lacks.
     """
 
@@ -136,27 +136,27 @@ class Window:
         """Exactly `length` bytes from byte `offset` of the window on.
 
         Raises:
-            AccessError: the range leaves the window, or the system failed to read it.
+            AccessError: the range is outside the window, or the system failed to read it.
         """
         check_range(self, offset, length)
         return self.source.read(self._start + offset, length)
 
     def fileno_range(self, offset: int, length: int) -> tuple[int, int] | None:
-        """Where the range lies in an open regular file, or None.
+        """(file descriptor, byte offset) of the range in an open regular file, or None.
 
         Raises:
-            AccessError: the range leaves the window.
+            AccessError: the range is outside the window.
         """
         check_range(self, offset, length)
         return fileno_range(self.source, self._start + offset, length)
 
     def unreadable(self) -> Any:
-        """What the source knows to be lost of the window, int64 (n, 2): first byte, end."""
+        """Ranges of the window known to be unreadable, int64 (n, 2): first byte, end."""
         from ext4kit.evidence.lost import shift_ranges, unreadable_ranges
 
         return shift_ranges(unreadable_ranges(self.source), -self._start, self.size)
 
     def close(self) -> None:
-        """Close what the window owns; the evidence that others look into is left to its owner."""
+        """Close the source if the window owns it; shared evidence is closed by its owner."""
         if self._owns:
             self.source.close()

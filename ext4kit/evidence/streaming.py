@@ -1,4 +1,4 @@
-"""All bytes of a source that hold data, read once, in pieces and with threads."""
+"""One read of all data of a source, in chunks and with threads."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ Result = TypeVar("Result")
 
 
 def data_pieces(source: Source, unit: int, most: int | None = None) -> Iterator[tuple[int, int]]:
-    """(byte, length) of the pieces that have data, in whole units; holes are left out.
+    """(byte offset, length) of chunks of data, in whole units; holes are left out.
 
     Args:
         source: the evidence.
-        unit: bytes that pieces begin and end at multiples of.
+        unit: bytes; chunks start and end at multiples of it.
         most: bytes of data after which to stop.
     """
     end, last = 0, source.size - source.size % unit
@@ -47,12 +47,12 @@ def stream(
     look: Callable[[int, int], Result],
     progress: Progress | None = None,
 ) -> Iterator[Result]:
-    """What a function makes of each piece, in their order, a few pieces at a time.
+    """The results of a function for each chunk, in order, with a few chunks in progress.
 
     Args:
-        pieces: (byte, length) of each.
-        look: called with both, in a thread.
-        progress: called with (bytes done, bytes in all).
+        pieces: (byte offset, length) of each chunk.
+        look: function of both, called in a thread.
+        progress: called with (bytes done, bytes in total).
     """
     waiting: deque[tuple[int, Future[Result]]] = deque()
     total, done = sum(length for _, length in pieces), 0
@@ -68,7 +68,7 @@ def stream(
 
 
 def read_with_zeros(source: Source, place: int, length: int) -> Any:
-    """uint8 (length,) of a range, zeros for the sectors that cannot be read."""
+    """uint8 (length,) of a range, with zeros for unreadable sectors."""
     try:
         return np.frombuffer(source.read(place, length), np.uint8)
     except AccessError:

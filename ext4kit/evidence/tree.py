@@ -1,4 +1,4 @@
-"""The volumes on a disk as they come: partitions, encrypted and logical volumes, in each other."""
+"""The volumes of a disk: partitions, encrypted and logical volumes, nested in any order."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 _ENCRYPTED = ("luks1", "luks2")
 _PHYSICAL = "lvm2"
-_DEPTH = 8  # of volumes in each other
+_DEPTH = 8  # limit of nested volumes
 
 
 @dataclass(slots=True, eq=False)
 class _Node:
-    """A volume and those in it; numbers come when all are known.
+    """A volume and the volumes in it; numbers are assigned when all are known.
 
     Attributes:
-        state: of an encrypted one: "open", "locked", or why it cannot be read; else "".
+        state: state of an encrypted volume: "open", "locked", or why it cannot be read; else "".
     """
 
     volume: Volume
@@ -38,20 +38,20 @@ class _Node:
 def find_volumes(
     source: Source, phrases: Sequence[bytes], problems: Problems
 ) -> tuple[Volume, ...]:
-    """Every volume of a disk, each followed by those in it.
+    """Every volume of a disk, each followed by the volumes in it.
 
     Args:
         source: the disk.
-        phrases: pass phrases and contents of key files.
-        problems: gets what is wrong with tables and headers.
+        phrases: passphrases and contents of key files.
+        problems: collects defects of tables and headers.
 
     Raises:
-        AccessError: pass phrases are given and none of them opens anything.
-        UnsupportedError: they need an extra that is not installed.
+        AccessError: passphrases were given and none opens a volume.
+        UnsupportedError: decryption needs an extra that is not installed.
     """
     roots = [_Node(each) for each in _listed(source, problems)]
     waiting, seen = list(_unlocked(roots, phrases, problems)), 0
-    while seen < len(waiting):  # logical volumes may hold physical ones, encrypted in between
+    while seen < len(waiting):  # logical volumes may hold physical ones, also if encrypted
         physical = [node for node in waiting[seen:] if node.volume.kind == _PHYSICAL]
         seen = len(waiting)
         found = _logical(physical, problems) if physical else []
@@ -60,7 +60,7 @@ def find_volumes(
 
 
 def _unlocked(nodes: list[_Node], phrases: Sequence[bytes], problems: Problems) -> Iterator[_Node]:
-    """All of them and what is in the encrypted ones that a pass phrase opens."""
+    """The volumes, and those in encrypted ones that a passphrase opens."""
     for node in nodes:
         yield node
         if node.volume.kind in _ENCRYPTED and node.depth < _DEPTH:
@@ -87,7 +87,7 @@ def _open_encrypted(node: _Node, phrases: Sequence[bytes], problems: Problems) -
 def _inside(
     node: _Node, source: Source, scheme: str, description: str, problems: Problems
 ) -> list[_Node]:
-    """What a source made from a volume holds, as nodes below it."""
+    """The volumes in a source built from a volume, as nodes below that volume."""
     found = _listed(source, problems)
     return [
         _Node(
@@ -103,7 +103,7 @@ def _inside(
 
 
 def _logical(physical: list[_Node], problems: Problems) -> list[_Node]:
-    """The logical volumes of physical ones, each below the first physical one of its group."""
+    """The logical volumes of physical volumes, each below the first physical one of its group."""
     from ext4kit.evidence.containers.lvm import find_logical
 
     found = []
@@ -121,7 +121,7 @@ def _logical(physical: list[_Node], problems: Problems) -> list[_Node]:
 
 
 def _unread(holder: _Node, found: LogicalVolumeFacts) -> Volume:
-    """A logical volume whose bytes cannot be put together; there are none to read."""
+    """A logical volume whose bytes cannot be assembled; its source is empty."""
     return Volume(
         index=0,
         offset=0,
@@ -138,7 +138,7 @@ def _unread(holder: _Node, found: LogicalVolumeFacts) -> Volume:
 def _numbered(
     source: Source, roots: list[_Node], has_phrases: bool, problems: Problems
 ) -> tuple[Volume, ...]:
-    """All volumes with their numbers and parents; what is wrong with one is told by its number."""
+    """All volumes with their numbers and parents; reports defects by the volume's number."""
     found: list[Volume] = []
     states: list[tuple[Volume, str]] = []
 
@@ -160,10 +160,10 @@ def _numbered(
 def _tell_locked(
     source: Source, states: list[tuple[Volume, str]], has_phrases: bool, problems: Problems
 ) -> None:
-    """Say what stays locked.
+    """Report the volumes that stay locked.
 
     Raises:
-        AccessError: pass phrases were given, and none of them fits anything.
+        AccessError: passphrases were given, and none opens a volume.
     """
     if has_phrases and states and all(state == "locked" for _, state in states):
         numbers = ", ".join(str(volume.index) for volume, _ in states)
@@ -180,7 +180,7 @@ def _tell_locked(
 
 
 def _listed(source: Source, problems: Problems) -> tuple[Volume, ...]:
-    """The partitions of a source, or the one volume that it is."""
+    """The partitions of a source, or the source as one volume."""
     signature = identify(source)
     whole = Partition(0, source.size, "", "")
     if signature.kind in OWNERS_OF_FIRST_SECTOR or not looks_partitioned(source):
@@ -197,10 +197,10 @@ def _listed(source: Source, problems: Problems) -> tuple[Volume, ...]:
 def _overlaid(
     source: Source, whole: Partition, signature: VolumeSignature, problems: Problems
 ) -> tuple[Volume, ...]:
-    """A file system on the whole disk below a partition table.
+    """A file system on the whole disk in addition to a partition table.
 
-    Which of the two is in use cannot be told when both are whole, so both are listed. One whose
-    superblock is gone was overwritten by the table and is only noted.
+    If both are complete, the evidence does not show which is in use, and both are listed. A file
+    system whose superblock the table overwrote is only reported as a note.
     """
     where = "whole image"
     if signature.backup:

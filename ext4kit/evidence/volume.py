@@ -1,4 +1,4 @@
-"""A volume: a range of a disk, or what is unlocked or put together from one."""
+"""A volume: a range of a disk, or an unlocked or logical volume."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from ext4kit.fields import VolumeFacts
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """A partition, or the whole image where it has no partition table.
+    """A partition, a volume in another volume, or the whole image without a partition table.
 
     Attributes:
         index: its number in the evidence, from 1 on.
-        offset: byte offset in the image; in its parent for what is in another volume.
-        size: bytes that the partition table says; `source.size` is what the image has of them.
+        offset: byte offset in the image, or in the parent for a volume in another one.
+        size: bytes according to the partition table; `source.size` counts those in the image.
         kind: "ext2", "ext3", "ext4", "jbd", "xfs", "swap" ... or "unknown".
-        label: the volume's own name, "" when it has none.
-        uuid: the volume's own UUID or serial number, "" when it has none.
+        label: the volume's own name, "" if it has none.
+        uuid: the volume's own UUID or serial number, "" if it has none.
         scheme: "gpt", "mbr", "bsd" ...; "mbr/bsd" within a partition; "luks", "lvm2"; "" when
             unpartitioned.
-        description: the partition table's name or type for it.
+        description: name or type in the partition table.
         source: the volume's bytes.
-        backup: ext whose first superblock is destroyed and of which a backup was found.
-        parent: number of the volume that it is in, 0 for the disk itself.
+        backup: whether the first superblock of ext is destroyed and a backup was found.
+        parent: number of the volume that contains it, 0 for the disk itself.
     """
 
     index: int
@@ -42,11 +42,11 @@ class Volume:
 
     @property
     def is_ext(self) -> bool:
-        """True for ext2, ext3 and ext4; an external journal is not a file system."""
+        """Whether it is ext2, ext3 or ext4; an external journal is not a file system."""
         return self.kind in EXT_KINDS
 
     def as_facts(self) -> VolumeFacts:
-        """What tells the volume from others, with plain JSON values."""
+        """The facts that identify the volume, as plain JSON values."""
         return {
             "index": self.index,
             "offset": self.offset,

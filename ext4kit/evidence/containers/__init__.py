@@ -1,4 +1,4 @@
-"""Containers: the disk in an EWF, QCOW2, VMDK, VHD(X) or compressed image, told by its magic."""
+"""Containers: the disk in an EWF, QCOW2, VMDK, VHD(X) or compressed image, detected by magic."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _DEPTH = 32  # of chains of backing files
 
 
 def open_source(path: Path) -> Opened:
-    """The bytes of the disk in a file, whatever it is wrapped in, or of a device.
+    """The bytes of a device, or of the disk in a file of any supported container format.
 
     Raises:
-        AccessError: it cannot be opened or read, or a part of it is missing.
-        UnsupportedError: its format is known and a feature of it is not, or it needs an extra.
+        AccessError: the file cannot be opened or read, or a part of it is missing.
+        UnsupportedError: the image uses an unsupported feature of its format, or needs an extra.
     """
     return _open(path, ())
 
@@ -55,7 +55,7 @@ def _open(path: Path, above: tuple[Path, ...]) -> Opened:
 
 
 def _opener(path: Path, kind: str) -> Callable[[], Opened] | None:
-    """What opens a container of this kind; each room is imported when it is needed."""
+    """The function that opens a container of this kind; its module is imported on demand."""
     if kind == "ewf":
         from ext4kit.evidence.containers.ewf import open_ewf
 
@@ -73,7 +73,7 @@ def _opener(path: Path, kind: str) -> Callable[[], Opened] | None:
 
 
 def _is_fixed_vhd(raw: Source) -> bool:
-    """True for a raw disk with a footer of its own behind it whose checksum is right."""
+    """Whether the file is a raw disk followed by a VHD footer with a correct checksum."""
     footer = peek(raw, raw.size - _FOOTER, _FOOTER)
     if footer[:8] != b"conectix" or int.from_bytes(footer[60:64], "big") != _VHD_FIXED:
         return False
@@ -82,7 +82,7 @@ def _is_fixed_vhd(raw: Source) -> bool:
 
 
 def _qcow2(path: Path, raw: RawFile, above: tuple[Path, ...]) -> Opened:
-    """A QCOW2 image and, below it, what it is based on."""
+    """A QCOW2 image and its chain of backing files."""
     from ext4kit.evidence.containers.qcow2 import Qcow2
 
     problems = Problems()
@@ -119,7 +119,7 @@ def _qcow2_header(path: Path, raw: RawFile) -> tuple[Qcow2Header, str]:
 
 
 def _backing(path: Path, name: str, above: tuple[Path, ...], problems: Problems) -> Opened:
-    """What an image is based on; its problems become those of the image."""
+    """The backing file of an image; its problems become those of the image."""
     from ext4kit.evidence.containers.beside import find_beside
 
     return _below(path, find_beside(path, name, "backing file"), above, problems)
@@ -137,7 +137,7 @@ def _below(path: Path, found: Path, above: tuple[Path, ...], problems: Problems)
 
 
 def _vhd(path: Path, raw: RawFile, above: tuple[Path, ...]) -> Opened:
-    """A dynamic or differencing VHD and, below it, its parent."""
+    """A dynamic or differencing VHD and its parent."""
     from ext4kit.evidence.containers import vhd
 
     problems, below = Problems(), None
@@ -164,7 +164,7 @@ def _parent(path: Path, names: tuple[str, ...], identifier: bytes) -> Path:
     """The file of a VHD's parent.
 
     Raises:
-        AccessError: it is missing, or is another disk than the one that was meant.
+        AccessError: the parent is missing, or has another identifier.
     """
     from ext4kit.evidence.containers.beside import find_beside
     from ext4kit.evidence.containers.vhd import read_footer

@@ -1,7 +1,7 @@
-"""Files that a container names as parts of itself: looked for beside it and nowhere else.
+"""Files that a container names as parts of itself, searched only in the container's directory.
 
-The names come from the evidence. A name that leads elsewhere could make the analyst's own files
-part of the image, so only its last component counts where it leaves the container's folder.
+The names come from the evidence. A name that refers to another directory could make the analyst's
+own files part of the image. Therefore only the last component of such a name counts.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:(?!\\)")
 
 
 def find_beside(path: Path, name: str, what: str) -> Path:
-    """The regular file that a container at `path` calls `name`.
+    """The regular file to which a container at `path` refers as `name`.
 
     Args:
         path: the container.
-        name: as it stands in the evidence, with slashes of either kind.
+        name: the name in the evidence, with slashes of either kind.
         what: "backing file", "extent" ..., for the message.
 
     Raises:
-        AccessError: it is not there, or is not a file.
+        AccessError: the file does not exist, or is not a regular file.
     """
     folder = path.parent
     plain = name.replace("\\", "/").removeprefix("file:")
@@ -39,7 +39,7 @@ def find_beside(path: Path, name: str, what: str) -> Path:
 
 
 def _is_within(place: Path, folder: Path) -> bool:
-    """True for a regular file in the folder or below, links followed."""
+    """Whether a path is a regular file in or below a directory, with links followed."""
     try:
         within = place.resolve().is_relative_to(folder.resolve())
         return within and stat.S_ISREG(place.stat().st_mode)

@@ -1,7 +1,7 @@
-"""AES over many sectors at once, as dm-crypt stores them: XTS and CBC.
+"""AES decryption of many sectors at once, in the modes of dm-crypt: XTS and CBC.
 
-OpenSSL does the blocks (through `cryptography`); NumPy makes the tweaks and chains, so that
-nothing is done sector by sector.
+OpenSSL decrypts the blocks (through `cryptography`). NumPy computes tweaks and chains for all
+sectors at once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ext4kit.evidence.containers.extras import extra
 with extra("LUKS", "cryptography", "luks"):
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-UNIT = 512  # what sectors are numbered in, whatever their size
+UNIT = 512  # bytes; unit of sector numbers for every sector size
 _BLOCK = 16
 _POLYNOMIAL = np.uint64(0x87)
 _ONE, _TOP = np.uint64(1), np.uint64(63)
@@ -27,15 +27,15 @@ Decrypt = Callable[[memoryview, int], memoryview]
 
 
 def make_decrypt(cipher: str, key: bytes, sector: int) -> Decrypt:
-    """What decrypts whole sectors: (bytes, number of the first in units of 512) -> bytes.
+    """A function that decrypts whole sectors: (bytes, first sector in units of 512) -> bytes.
 
     Args:
-        cipher: as dm-crypt spells it: "aes-xts-plain64", "aes-cbc-essiv:sha256" ...
-        key: of the right length for it.
-        sector: bytes of a sector.
+        cipher: dm-crypt specification: "aes-xts-plain64", "aes-cbc-essiv:sha256" ...
+        key: key of the length that the cipher needs.
+        sector: sector size in bytes.
 
     Raises:
-        UnsupportedError: another cipher or mode.
+        UnsupportedError: the cipher or its mode is not supported.
     """
     name, mode, vector = (*cipher.split("-", 2), "", "")[:3]
     known = name == "aes" and mode in ("xts", "cbc")
@@ -50,7 +50,7 @@ def make_decrypt(cipher: str, key: bytes, sector: int) -> Decrypt:
 
 
 def _ecb(key: bytes, encrypt: bool) -> Callable[[Any], bytes]:
-    """One run of AES without a chain; a fresh context for each, none is shared."""
+    """A function that runs AES without a chain; each call has a separate context."""
     cipher = Cipher(algorithms.AES(key), modes.ECB())  # noqa: S305 -- the chains are ours
 
     def run(data: Any) -> bytes:
@@ -61,7 +61,7 @@ def _ecb(key: bytes, encrypt: bool) -> Callable[[Any], bytes]:
 
 
 def _vectors(kind: str, key: bytes, sector: int) -> Callable[[int, int], Any]:
-    """(number of the first sector, count) -> initial vectors, uint64 (count, 2)."""
+    """A function: (number of the first sector, count) -> initial vectors, uint64 (count, 2)."""
     step = sector // UNIT
     wrap = np.uint64(0xFFFFFFFF if kind == "plain" else 0xFFFFFFFFFFFFFFFF)
     hide = _ecb(hashlib.sha256(key).digest(), encrypt=True) if kind.startswith("essiv") else None
@@ -78,9 +78,9 @@ def _vectors(kind: str, key: bytes, sector: int) -> Callable[[int, int], Any]:
 
 
 def _xts(key: bytes, tweak_key: bytes, vectors: Callable[[int, int], Any], sector: int) -> Decrypt:
-    """IEEE 1619: each block is masked before and after by a tweak that doubles from block to block.
+    """Decryption in XTS mode (IEEE 1619): a tweak masks each block before and after AES.
 
-    Doubling is in GF(2^128), the least significant byte first.
+    The tweak doubles from block to block, in GF(2^128) with the least significant byte first.
     """
     decrypt, hide = _ecb(key, encrypt=False), _ecb(tweak_key, encrypt=True)
     blocks = sector // _BLOCK

@@ -1,7 +1,7 @@
 """Expert Witness images: E01 and S01 in segments.
 
-Read here and not through libewf: that gives zeros for a chunk whose checksum is wrong and its
-Python binding does not tell. Ex01 goes through the library (`libyal.py`).
+This module is used instead of libewf, which returns zeros for a chunk with a wrong checksum; its
+Python binding does not report that. The library reads Ex01 (`libyal.py`).
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from ext4kit.parsers.ewf import (
 )
 from ext4kit.problems import Problems, Severity
 
-_CHECKSUM = 4  # bytes behind a chunk stored as it is
-_SLACK = 1 << 10  # by which compression can make a chunk longer, at least
+_CHECKSUM = 4  # bytes behind an uncompressed chunk
+_SLACK = 1 << 10  # bytes, lower bound of the growth that is allowed for a compressed chunk
 _MOST_SECTIONS = 1 << 16  # of one segment
 _MOST_BODY = 64 << 20
 _MOST_ERRORS = 1000
@@ -48,17 +48,17 @@ _SUFFIX = 4  # ".E01"
 
 
 class Ewf(ChunkedSource):
-    """The media in a set of segments, a chunk a piece.
+    """The media in a set of segments, read chunk by chunk.
 
     Args:
         files: the segments in order; closed with this source.
         geometry: sizes of the media and of a chunk.
-        starts: byte offset of each chunk in its segment, int64.
-        ends: where what may belong to it ends there, int64.
-        packed: which of them are compressed, bool.
+        starts: int64, byte offset of each chunk in its segment.
+        ends: int64, byte offset of the latest possible end of each chunk.
+        packed: bool, True where a chunk is compressed.
         firsts: number of the first chunk in each segment.
-        problems: gets what cannot be read.
-        unread: first byte and end of what could not be read when the image was made.
+        problems: collects unreadable chunks.
+        unread: (first byte, end) of ranges that could not be read during the acquisition.
     """
 
     def __init__(
@@ -85,12 +85,12 @@ class Ewf(ChunkedSource):
             file.close()
 
     def unreadable(self) -> Any:
-        """What is missing or was never imaged, and the damage met so far: first byte, end."""
+        """(first byte, end) of ranges that are missing, were never acquired, or proved damaged."""
         return merge_ranges(np.concatenate([self._missing, super().unreadable()]))
 
     @cached_property
     def _missing(self) -> Any:
-        """What no segment that is here has, and what was never imaged."""
+        """Ranges that no present segment holds, and ranges that were never acquired."""
         sizes = np.array([file.size for file in self._files])
         segment = np.searchsorted(self._firsts, np.arange(len(self._starts)), "right") - 1
         length = np.minimum(self._ends - self._starts, self._most)
@@ -101,7 +101,7 @@ class Ewf(ChunkedSource):
 
     @property
     def _most(self) -> int:
-        """Bytes that a stored chunk takes at most."""
+        """Largest size of a stored chunk in bytes."""
         return 2 * self._piece + _SLACK
 
     def _load(self, index: int, wanted: int) -> memoryview:
@@ -124,7 +124,7 @@ class Ewf(ChunkedSource):
         if length < wanted + _CHECKSUM:
             raise AccessError(f"its chunk at byte {start:,} of {file.name} is too short")
         stored = min(self._piece, length - _CHECKSUM)
-        ends = sorted({stored, wanted}, reverse=True)  # the last chunk may be short or filled up
+        ends = sorted({stored, wanted}, reverse=True)  # the last chunk may be short or padded
         for end in ends:
             if zlib.adler32(data[:end]) == _number(data[end : end + _CHECKSUM]):
                 return data[:end]
@@ -150,11 +150,11 @@ def _number(raw: memoryview) -> int:
 
 
 def find_segments(path: Path) -> tuple[Path, ...]:
-    """The segments of a set by the numbers in them, whatever their suffixes.
+    """The segments of a set by the numbers in their headers, regardless of their suffixes.
 
     Raises:
-        AccessError: `path` is a later segment, one is missing before another that is there, or
-            the system does not let them be looked at.
+        AccessError: `path` is a later segment, a segment is missing before an existing one, or
+            the system does not allow access to them.
     """
     try:
         number = _number_in(path)
@@ -177,7 +177,7 @@ def find_segments(path: Path) -> tuple[Path, ...]:
 
 
 def _numbered(path: Path) -> Iterator[tuple[int, Path]]:
-    """(segment number, file) of the files beside `path` that may belong to its set."""
+    """(segment number, file) of the files next to `path` that may belong to its set."""
     stem, mark = path.stem, path.suffix[1:2]
     for each in path.parent.iterdir():
         alike = each.stem == stem and len(each.suffix) == _SUFFIX == len(path.suffix)
@@ -189,7 +189,7 @@ def _numbered(path: Path) -> Iterator[tuple[int, Path]]:
 
 
 def _number_in(path: Path) -> int:
-    """The number of the segment that a file is; 0 for another file."""
+    """Segment number of a file; 0 for a file that is no segment."""
     with path.open("rb") as file:
         return segment_number(file.read(SEGMENT_HEADER.size))
 
@@ -198,7 +198,7 @@ def _number_in(path: Path) -> int:
 
 
 def _sections(file: RawFile, problems: Problems) -> Iterator[Section]:
-    """The sections of a segment, as far as their headers can be read."""
+    """The sections of a segment, up to the first unreadable header."""
     offset = SEGMENT_HEADER.size
     for _ in range(_MOST_SECTIONS):
         try:
@@ -207,13 +207,13 @@ def _sections(file: RawFile, problems: Problems) -> Iterator[Section]:
             problems.add(Path(file.name).name, f"cannot be followed further: {error}")
             return
         yield found
-        if found.next <= offset or found.next == file.size:  # the last one: to itself, or the end
+        if found.next <= offset or found.next == file.size:  # last one: to itself or the end
             return
         offset = found.next
 
 
 class _Reader:
-    """Collects what the sections of all segments say."""
+    """Collects the data of the sections of all segments."""
 
     def __init__(self, problems: Problems) -> None:
         self.problems = problems
@@ -228,7 +228,7 @@ class _Reader:
         self.is_done = False
 
     def segment(self, file: RawFile) -> None:
-        """Read one segment's sections."""
+        """Read the sections of one segment."""
         sections = list(_sections(file, self.problems))
         borders = np.array([each.offset for each in sections] + [file.size], np.int64)
         for at, section in enumerate(sections):
@@ -241,7 +241,7 @@ class _Reader:
     def _table(
         self, file: RawFile, section: Section, second: Section | None, borders: np.ndarray
     ) -> None:
-        """A table of chunks, or the copy behind it when it is damaged."""
+        """Read a table of chunks, or the copy behind it if it is damaged."""
         where = Path(file.name).name
         try:
             starts, packed = parse_table(_body(file, section), section.body)
@@ -298,11 +298,11 @@ def _body(file: RawFile, section: Section) -> memoryview:
 
 
 def open_ewf(path: Path) -> Opened:
-    """The media in the set of segments that `path` begins.
+    """The media in the set of segments whose first file is `path`.
 
     Raises:
         AccessError: a segment is missing before another one, or cannot be opened.
-        CorruptError: no geometry, or a table of chunks and its copy are damaged.
+        CorruptError: there is no geometry, or a table of chunks and its copy are damaged.
     """
     paths = find_segments(path)
     problems = Problems()
@@ -338,7 +338,7 @@ def _made(files: list[RawFile], reader: _Reader, firsts: list[int]) -> Ewf:
 
 
 def _tell_missing(files: list[RawFile], reader: _Reader) -> None:
-    """Chunks that no table has: later segments are not there, or were never written."""
+    """Report chunks that no table lists: later segments are missing, or were never written."""
     assert reader.geometry is not None
     have, size = reader.chunks * reader.geometry.chunk, reader.geometry.size
     if have >= size:

@@ -1,4 +1,4 @@
-"""Libraries that few need and that weigh much: an extra of the package brings each."""
+"""Large libraries that few users need; an extra of the package installs each."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from ext4kit.errors import UnsupportedError
 
 @contextmanager
 def extra(what: str, package: str, name: str) -> Iterator[None]:
-    """Import such a library in this context.
+    """Context in which such a library is imported.
 
     Args:
-        what: what cannot be read without it.
-        package: as pip calls it.
-        name: the extra of ext4kit that brings it.
+        what: the format that cannot be read without it.
+        package: its name for pip.
+        name: the extra of ext4kit that installs it.
 
     Raises:
-        UnsupportedError: it is not installed.
+        UnsupportedError: the library is not installed.
     """
     try:
         yield

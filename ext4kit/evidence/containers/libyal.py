@@ -1,6 +1,6 @@
 """VMDK, VHDX and Ex01 through the readers of the libyal project.
 
-Nothing imports this module, and it imports no library, before such a container is opened.
+This module is imported, and imports a library, only when such a container is opened.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _DEPTH = 32  # of chains of differencing images
 
 
 class LibrarySource(ChunkedSource):
-    """A disk that a library reads; what is small is kept, what is large is passed on.
+    """A disk that a library reads; small reads are cached, large ones are passed through.
 
     Args:
-        name: what to call it in messages.
+        name: its name in messages.
         handles: the library's handle, and those of its parents to be closed with it.
         size: bytes of the disk.
-        problems: gets what cannot be read.
+        problems: collects unreadable ranges.
     """
 
     def __init__(self, name: str, handles: list[Any], size: int, problems: Problems) -> None:
@@ -43,7 +43,7 @@ class LibrarySource(ChunkedSource):
         self._handles = self._handles[:0]
 
     def _joined(self, offset: int, length: int, first: int, last: int) -> memoryview:
-        """The whole range at once; piece by piece where that fails, to tell what is lost."""
+        """The whole range at once; after a failure chunk by chunk, to find the lost bytes."""
         try:
             if length <= _AT_ONCE:
                 return memoryview(self._fetched(offset, length))
@@ -68,7 +68,7 @@ class LibrarySource(ChunkedSource):
 
 
 def _plain(error: Exception) -> str:
-    """The last of a library's chain of messages: what went wrong first, without the calls."""
+    """The last message of a library's chain, which gives the first error, without the calls."""
     parts = [part.strip(" .") for part in str(error).replace("\n", " ").split(". ")]
     return parts[0].split(": ", 1)[-1] + (
         f" ({parts[1].split(': ', 1)[-1]})" if len(parts) > 1 else ""
@@ -76,10 +76,10 @@ def _plain(error: Exception) -> str:
 
 
 def _opened(path: Path, action: Callable[..., Any], *arguments: Any) -> Any:
-    """Do what the library may refuse.
+    """Run an action of the library and convert its errors.
 
     Raises:
-        AccessError: it does.
+        AccessError: the library refuses the action.
     """
     try:
         return action(*arguments)
@@ -91,7 +91,7 @@ def open_ex01(path: Path) -> Opened:
     """An EWF 2 image (Ex01) in its segments.
 
     Raises:
-        AccessError: the library refuses it.
+        AccessError: the library refuses the image.
     """
     import pyewf
 
@@ -107,10 +107,10 @@ def open_ex01(path: Path) -> Opened:
 
 
 def open_vhdx(path: Path) -> Opened:
-    """A VHDX, also one that holds the differences from a parent.
+    """A VHDX, with its parents if it is a differencing disk.
 
     Raises:
-        AccessError: the library refuses it, or a parent is missing.
+        AccessError: the library refuses the image, or a parent is missing.
     """
     import pyvhdi
 
@@ -121,7 +121,7 @@ def open_vmdk(path: Path) -> Opened:
     """A VMDK: sparse in one file or split, flat, stream-optimised; with its parents.
 
     Raises:
-        AccessError: the library refuses it, or an extent or a parent is missing.
+        AccessError: the library refuses the image, or an extent or a parent is missing.
     """
     import pyvmdk
 
@@ -134,13 +134,13 @@ def _with_parents(
     make: Callable[[], Any],
     prepare: Callable[[Path, Any], list[Path]],
 ) -> Opened:
-    """An image and, where it holds differences only, the chain of images that it differs from.
+    """An image and, if it holds only differences, its chain of parents.
 
     Args:
-        path: of the image.
-        kind: of its format.
-        make: gives a new handle of the library.
-        prepare: opens the further files of a handle and gives their paths.
+        path: path of the image.
+        kind: name of its format.
+        make: returns a new handle of the library.
+        prepare: opens the additional files of a handle and returns their paths.
     """
     handles: list[Any] = []
     chain, further = [path], list[Path]()
@@ -167,10 +167,10 @@ def _with_parents(
 
 
 def _parent(files: list[Path], name: str) -> Path:
-    """The parent's file, unless the chain is endless.
+    """The file of the parent.
 
     Raises:
-        AccessError: it is missing, or the chain comes back to itself.
+        AccessError: it is missing, or the chain of parents is a loop.
     """
     found = find_beside(files[-1], name, "parent")
     if found.resolve() in {each.resolve() for each in files} or len(files) > _DEPTH:
@@ -181,13 +181,13 @@ def _parent(files: list[Path], name: str) -> Path:
 def _extents(path: Path, handle: Any) -> list[Path]:
     """The files of a VMDK's extents, opened in its handle.
 
-    A sparse image in one file keeps the name that it was made with, whatever it is called now.
+    A sparse image in one file records its original name, even if the file was renamed.
     """
     names = [each.get_filename() for each in handle.extent_descriptors]
     with path.open("rb") as file:
         is_alone = file.read(4) == b"KDMV" and len(names) == 1
     found = [path] if is_alone else [find_beside(path, name, "extent") for name in names if name]
-    if [each.name for each in found] == names:  # where the library looks for them, and faster
+    if [each.name for each in found] == names:  # the library's own search path, and faster
         _opened(path, handle.open_extent_data_files)
     else:
         opened = [each.open("rb") for each in found]

@@ -1,6 +1,6 @@
-"""LUKS 1 and 2, unlocked with the pass phrases or key files that the analyst has.
+"""LUKS 1 and 2, unlocked with the analyst's passphrases or key files.
 
-Read here and not through libluksde, which knows no LUKS 2 and reads about 60 MB/s.
+This module is used instead of libluksde, which does not support LUKS 2 and reads about 60 MB/s.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _AT_ONCE = 4 << 20
 
 
 class LuksVolume(ChunkedSource):
-    """The decrypted payload.
+    """The decrypted payload of a LUKS volume.
 
     Args:
         payload: the encrypted bytes, whole sectors.
-        header: of the volume.
-        decrypt: its cipher with its key.
+        header: header of the volume.
+        decrypt: decryption function with the volume key.
     """
 
     def __init__(self, payload: Source, header: LuksHeader, decrypt: Decrypt) -> None:
@@ -51,7 +51,7 @@ class LuksVolume(ChunkedSource):
         self._kept = ChunkCache()
 
     def unreadable(self) -> Any:
-        """The bytes known to be lost below, in whole pieces: first byte, end."""
+        """(first byte, end) of ranges known to be unreadable below, in whole chunks."""
         table = np.concatenate([unreadable_ranges(self._payload), super().unreadable()])
         table[:, 0] -= table[:, 0] % _PIECE
         table[:, 1] += -table[:, 1] % _PIECE
@@ -65,7 +65,7 @@ class LuksVolume(ChunkedSource):
         return self._decrypt(data, self._tweak + offset // UNIT)
 
     def _joined(self, offset: int, length: int, first: int, last: int) -> memoryview:
-        """Long ranges in long runs."""
+        """The bytes of a range; long ranges are decrypted in long runs."""
         start, end = first * _PIECE, min((last + 1) * _PIECE, self.size)
         steps = range(start, end, _AT_ONCE)
         parts = [self._plain(at, min(_AT_ONCE, end - at)) for at in steps]
@@ -78,15 +78,15 @@ def unlock(volume: Source, phrases: Sequence[bytes]) -> LuksVolume | None:
 
     Args:
         volume: its bytes.
-        phrases: pass phrases and the contents of key files, tried in this order.
+        phrases: passphrases and the contents of key files, tried in this order.
 
     Returns:
-        None when no key fits.
+        None if no passphrase or key opens it.
 
     Raises:
         AccessError: the header cannot be read.
-        CorruptError: the header is damaged, its copy too.
-        UnsupportedError: a cipher, a hash or a way to derive keys that is not known here.
+        CorruptError: the header and its copy are damaged.
+        UnsupportedError: a cipher, a hash or a key derivation function is not supported.
     """
     header = _header(volume)
     size = header.size if header.size >= 0 else volume.size - header.offset
@@ -116,7 +116,7 @@ def _header(volume: Source) -> LuksHeader:
 
 
 def _volume_key(volume: Source, slot: Slot, phrase: bytes) -> bytes | None:
-    """The key that a slot keeps, when this pass phrase opens it."""
+    """The volume key in a slot, or None if this passphrase does not open it."""
     derived = _derive(slot.derivation, phrase, slot.cipher_bytes)
     length = slot.key_bytes * slot.stripes
     stored = volume.read(slot.offset, -(-length // UNIT) * UNIT)
@@ -147,14 +147,14 @@ def _derive(how: Derivation, phrase: bytes, length: int) -> bytes:
 
 
 def _hash(name: str) -> str:
-    """A hash by the name that Python knows it by."""
+    """Python's name of a hash."""
     if name not in hashlib.algorithms_available:
         raise UnsupportedError(f"LUKS with the hash {name}")
     return name
 
 
 def _merged(split: bytes, slot: Slot) -> bytes:
-    """Undo the anti-forensic splitter: every stripe is needed for the key."""
+    """The key from its anti-forensic stripes, all of which are needed."""
     size, name = slot.key_bytes, _hash(slot.hash)
     state = 0
     for at in range(0, len(split) - size, size):

@@ -1,7 +1,7 @@
 """Logical volumes of LVM2, linear and striped, as maps into their physical volumes.
 
-Read here and not through libvslvm, which refuses the metadata of a group with a striped volume;
-and a linear volume on a raw image so stays a range of an open file.
+This module is used instead of libvslvm, which refuses the metadata of a group with a striped
+volume. It also keeps a linear volume on a raw image a range of an open file.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from ext4kit.problems import Problems, Severity
 _MOST_TEXT = 64 << 20
 _PLAIN = ("striped", "linear")
 _LARGEST = 1 << 60
-_MOST_STRIPES = 1 << 20  # lost ones that are told apart
+_MOST_STRIPES = 1 << 20  # unreadable ones that are listed one by one
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Bytes of a logical volume: `length` from `start` on, striped over (source, offset) pairs.
+    """Bytes of a logical volume: `length` from `start` on, striped over `places`.
 
     Attributes:
-        stripe: bytes on one source before the next one's turn; `length` where there is one.
-        places: (name of the physical volume, source or None when missing, byte offset).
+        stripe: consecutive bytes on one source; `length` if there is one source.
+        places: (name of the physical volume, source or None if missing, byte offset) of each.
     """
 
     start: int
@@ -44,8 +44,8 @@ class LogicalVolume:
     """The bytes of a logical volume.
 
     Args:
-        name: what to call it in messages.
-        runs: in order, without gaps, one at least.
+        name: its name in messages.
+        runs: its runs in order, without gaps, at least one.
     """
 
     def __init__(self, name: str, runs: tuple[Run, ...]) -> None:
@@ -58,7 +58,7 @@ class LogicalVolume:
         """Exactly `length` bytes from byte `offset` on.
 
         Raises:
-            AccessError: the range leaves the volume, or a physical volume is missing or damaged.
+            AccessError: the range is outside the volume, or a physical volume cannot be read.
         """
         check_range(self, offset, length)
         parts = [
@@ -77,7 +77,7 @@ class LogicalVolume:
     def _parts(
         self, offset: int, length: int
     ) -> Iterator[tuple[tuple[str, Source | None, int], int, int]]:
-        """(place, byte offset in its source, bytes) for each piece of a range in order."""
+        """(place, byte offset in its source, bytes) of each part of a range, in order."""
         end = offset + length
         index = bisect_right(self._starts, offset) - 1
         while offset < end:
@@ -92,7 +92,7 @@ class LogicalVolume:
             index += offset >= run.start + run.length
 
     def _alone(self, offset: int, length: int) -> tuple[Source, int] | None:
-        """Where a range lies when it lies in one piece."""
+        """(source, byte offset) of a range that is contiguous in one source, else None."""
         parts = self._parts(offset, length)
         first = next(parts, None)
         if first is None or first[2] != length or first[0][1] is None:
@@ -100,26 +100,26 @@ class LogicalVolume:
         return first[0][1], first[1]
 
     def fileno_range(self, offset: int, length: int) -> tuple[int, int] | None:
-        """Where the range lies in an open regular file, or None.
+        """(file descriptor, byte offset) of the range in an open regular file, or None.
 
         Raises:
-            AccessError: the range leaves the volume.
+            AccessError: the range is outside the volume.
         """
         check_range(self, offset, length)
         found = self._alone(offset, length)
         return fileno_range(found[0], found[1], length) if found else None
 
     def unreadable(self) -> Any:
-        """What is on missing volumes, and what others know to be lost: first byte, end."""
+        """(first byte, end) of ranges on missing volumes, or unreadable in the present ones."""
         found = [_lost_of(run, column) for run in self._runs for column in range(len(run.places))]
         return merge_ranges(np.concatenate([np.empty((0, 2), np.int64), *found]))
 
     def close(self) -> None:
-        """Nothing to do: the evidence below it is closed by its owner."""
+        """Do nothing: the owner of the evidence below closes it."""
 
 
 def _lost_of(run: Run, column: int) -> Any:
-    """What is lost of a run on one of its sources, as ranges of the logical volume."""
+    """Unreadable ranges of a run on one of its sources, as ranges of the logical volume."""
     _, source, base = run.places[column]
     stripe, width = run.stripe, len(run.places)
     size = -(-run.length // (stripe * width)) * stripe
@@ -143,15 +143,15 @@ def _lost_of(run: Run, column: int) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class LogicalVolumeFacts:
-    """A logical volume as its group describes it.
+    """A logical volume as described in the metadata of its group.
 
     Attributes:
         name: "group/volume".
-        uuid: LVM's spelling.
-        what: its kind, for people: "linear", "striped (2)", "snapshot of root" ...
-        holder: place of the first physical volume it is on, in those given.
-        size: bytes that it is said to have.
-        source: its bytes; None where they cannot be read.
+        uuid: UUID in LVM's notation.
+        what: text that describes its kind: "linear", "striped (2)", "snapshot of root" ...
+        holder: index of its first physical volume in the given ones.
+        size: bytes according to the metadata.
+        source: its bytes; None if they cannot be read.
     """
 
     name: str
@@ -163,11 +163,11 @@ class LogicalVolumeFacts:
 
 
 def find_logical(volumes: list[Source], problems: Problems) -> list[LogicalVolumeFacts]:
-    """The logical volumes of every group that has a physical volume here, in the group's order.
+    """The logical volumes of every group that has one of these physical volumes, by group.
 
     Args:
         volumes: physical volumes.
-        problems: gets what is wrong with them.
+        problems: collects their defects.
     """
     known: dict[str, int] = {}
     groups: dict[str, tuple[str, Group, int]] = {}
@@ -194,7 +194,7 @@ def _number(group: Group, name: str) -> int:
 
 
 def _group(volume: Source) -> tuple[str, str, Group]:
-    """A physical volume's UUID, and its group's name and description where it has a copy."""
+    """(UUID of a physical volume, name of its group, metadata of the group if it has a copy)."""
     label = parse_label(peek(volume, 0, 8 * SECTOR))
     if label is None:
         raise CorruptError("LVM label", None, "is not in the first four sectors")
@@ -214,7 +214,7 @@ def _group(volume: Source) -> tuple[str, str, Group]:
 
 
 def _text(volume: Source, offset: int) -> str:
-    """The current text of a metadata area; it may run over the area's end to behind its header."""
+    """The current text of a metadata area; it may wrap from the end of the area to its start."""
     start, length, size = text_place(peek(volume, offset, SECTOR))
     if length > min(_MOST_TEXT, volume.size):
         raise CorruptError("LVM metadata area", offset, f"a text of {length:,} bytes")
@@ -226,7 +226,7 @@ def _text(volume: Source, offset: int) -> str:
 
 
 class _Group:
-    """One volume group while its volumes are made."""
+    """One volume group, from which its logical volumes are built."""
 
     def __init__(
         self,
@@ -253,7 +253,7 @@ class _Group:
                 problems.add(f"volume group {name}", f"physical volume {each} is missing")
 
     def volumes(self) -> Iterator[LogicalVolumeFacts]:
-        """The visible volumes and those that can be read."""
+        """The visible volumes, and hidden ones that can be read."""
         origins = self._origins()
         for name, facts in _sections(self.logical):
             if "VISIBLE" not in _list(facts, "status") and name not in origins:
@@ -262,7 +262,7 @@ class _Group:
             what, source = self._made(full, facts)
             if name in origins:
                 what = f"snapshot of {origins[name]}; its changes"
-            if what == "snapshot":  # what ties the changes to their origin holds nothing itself
+            if what == "snapshot":  # links the changes to their origin and holds no data
                 continue
             uuid, size = str(facts.get("id", "")), self._size(facts)
             yield LogicalVolumeFacts(full, uuid, what, self.holder, size, source)
@@ -272,7 +272,7 @@ class _Group:
         return min(counts * self.extent, _LARGEST)
 
     def _origins(self) -> dict[str, str]:
-        """The volume that each store of a snapshot's changes belongs to."""
+        """Store of a snapshot's changes -> the volume that it belongs to."""
         segments = [part for _, facts in _sections(self.logical) for part in _parts(facts)]
         return {
             str(part["cow_store"]): str(part.get("origin", ""))
@@ -296,7 +296,7 @@ class _Group:
         """A volume's runs in order.
 
         Raises:
-            CorruptError: of a type that is not read, or its numbers make no sense.
+            CorruptError: the segment type is not supported, or its values are not valid.
         """
         wanted = 0
         parts = sorted(_parts(facts), key=lambda part: _number(part, "start_extent"))
@@ -332,7 +332,7 @@ class _Group:
 
 
 def _needs_more(part: Group) -> str:
-    """Why a segment is no map into physical volumes, and what to do."""
+    """Text: why a segment is no map into physical volumes, and the remedy."""
     kind, pool = part.get("type"), part.get("thin_pool")
     if kind == "thin":
         return (
@@ -354,5 +354,5 @@ def _list(group: Group, name: str) -> list[Any]:
 
 
 def _parts(facts: Group) -> list[Group]:
-    """A logical volume's segments."""
+    """The segments of a logical volume."""
     return [part for name, part in _sections(facts) if name.startswith("segment")]

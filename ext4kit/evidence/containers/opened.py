@@ -1,4 +1,4 @@
-"""What opening a container gives."""
+"""The result of opening a container."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from ext4kit.problems import Problems
 
 @dataclass(slots=True)
 class Opened:
-    """The bytes of the disk in a container, and what the container says about itself.
+    """The bytes of the disk in a container, and the metadata of the container.
 
     Attributes:
         source: the disk.
-        files: every file that it consists of: segments, extents, backing files.
+        files: all files of the container: segments, extents, backing files.
         format: "raw", "split raw", "ewf", "qcow2" ...
-        facts: case data and the like, by name.
+        facts: case data and similar values, by name.
         hashes: stored hashes of the disk, as hexadecimal digits: "md5", "sha1".
-        problems: what is wrong with the container; grows while it is read.
+        problems: defects of the container; grows while it is read.
     """
 
     source: Source

@@ -1,9 +1,9 @@
-"""Compressed raw images: unpacked once, sparsely, to a file without a name.
+"""Compressed raw images: decompressed once into a sparse file without a name.
 
-Neither gzip nor a plain xz file can be entered in the middle without unpacking what is before
-it, and both have to be read once to the end to be checked and to know their size. So that is
-done once when it is opened: runs of zeros become holes, every later read is that of a raw image,
-and the file is gone with the process.
+Neither gzip nor a plain xz file can be read from the middle without decompressing all before it.
+Both must be read to the end to check them and to get their size. Therefore opening decompresses
+the whole file. Runs of zeros become holes, and later reads are those of a raw image. The file
+ceases to exist with the process.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ PACKED = frozenset(_OPENERS)
 
 
 def open_packed(path: Path, kind: str) -> Opened:
-    """The image in a gzip, xz or bzip2 file, unpacked to the folder for temporary files.
+    """The image in a gzip, xz or bzip2 file, decompressed into the directory of temporary files.
 
-    What is in front of damage is kept, and the damage is a problem.
+    Data before damage is kept, and the damage becomes a problem.
 
     Raises:
-        AccessError: nothing can be unpacked, or there is no room for it.
+        AccessError: nothing can be decompressed, or there is not enough space.
     """
     problems = Problems()
     with tempfile.TemporaryFile(buffering=0, prefix="ext4kit-") as target:
@@ -56,10 +56,10 @@ def open_packed(path: Path, kind: str) -> Opened:
 
 
 def _unpack(path: Path, opener: Any, target: IO[bytes]) -> tuple[int, str]:
-    """Unpack as far as it goes.
+    """Decompress up to the end or the first damage.
 
     Returns:
-        The bytes unpacked; what stopped it, "" for its end.
+        (number of decompressed bytes, reason of the stop or "" at the end).
 
     Raises:
         AccessError: reading or writing failed.
@@ -78,7 +78,7 @@ def _unpack(path: Path, opener: Any, target: IO[bytes]) -> tuple[int, str]:
 
 
 def _next(packed: Any) -> bytes | str:
-    """The next piece; b"" at the end, a text for what is wrong with it."""
+    """The next chunk; b"" at the end, a text that describes damage."""
     try:
         return bytes(packed.read1(_AT_ONCE))
     except (OSError, *_DAMAGE) as error:
@@ -86,7 +86,7 @@ def _next(packed: Any) -> bytes | str:
 
 
 def _put(target: IO[bytes], offset: int, piece: bytes) -> None:
-    """Write what is not zeros."""
+    """Write the parts of a chunk that are not zeros."""
     for start in range(0, len(piece), _HOLE):
         part = piece[start : start + _HOLE]
         if part.count(0) != len(part):

@@ -1,4 +1,4 @@
-"""Reading by pieces: containers store chunks, clusters or grains, a reader wants ranges."""
+"""Reads of byte ranges from containers that store chunks, clusters or grains."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ CACHE_BYTES = 32 << 20
 
 
 class ChunkCache:
-    """The pieces used last, bounded in bytes.
+    """The chunks used last, bounded in bytes.
 
     Args:
-        limit: bytes that are kept at most; the last piece always is.
+        limit: maximum of cached bytes; the last chunk is always kept.
     """
 
     def __init__(self, limit: int = CACHE_BYTES) -> None:
@@ -28,7 +28,7 @@ class ChunkCache:
         self._bytes = 0
 
     def get(self, index: int, make: Callable[[int], memoryview]) -> memoryview:
-        """A piece, made by `make` when it is not kept."""
+        """A chunk, from the cache or from `make`."""
         found = self._kept.get(index)
         if found is not None:
             self._kept.move_to_end(index)
@@ -42,15 +42,15 @@ class ChunkCache:
 
 
 class ChunkedSource:
-    """A source whose bytes come in pieces of one size; subclasses say how to get one.
+    """A source that is stored in chunks of one size; subclasses load a chunk.
 
-    One thread at a time reads: neither the cache nor the libraries behind it take more.
+    One thread reads at a time, because neither the cache nor the libraries are thread-safe.
 
     Args:
-        name: what to call it in messages.
-        size: bytes in all.
-        piece: bytes of a piece; the last one may be shorter.
-        problems: gets each range of bytes that could not be read.
+        name: its name in messages.
+        size: size in bytes.
+        piece: size of a chunk in bytes; the last one may be shorter.
+        problems: collects unreadable byte ranges.
     """
 
     def __init__(self, name: str, size: int, piece: int, problems: Problems) -> None:
@@ -62,15 +62,15 @@ class ChunkedSource:
         self._lost = UnreadableRanges()
 
     def unreadable(self) -> Any:
-        """The bytes known to be lost, int64 (n, 2): first byte, end."""
+        """The ranges known to be unreadable, int64 (n, 2): first byte, end."""
         return self._lost.table()
 
     def read(self, offset: int, length: int) -> memoryview:
         """Exactly `length` bytes from byte `offset` on, read only.
 
         Raises:
-            AccessError: the range leaves the source, or a piece of it is damaged or missing;
-                the message and `problems` have the bytes that this loses.
+            AccessError: the range is outside the source, or a chunk of it is damaged or missing;
+                the message and `problems` give the lost bytes.
         """
         check_range(self, offset, length)
         if not length:
@@ -89,7 +89,7 @@ class ChunkedSource:
             at = index * self._piece - offset
             try:
                 data = self._whole(index)
-            except AccessError as error:  # the others are told too
+            except AccessError as error:  # the remaining chunks are reported too
                 failures.append(error)
                 continue
             parts.append(data[max(-at, 0) : length - at])
@@ -98,10 +98,10 @@ class ChunkedSource:
         return memoryview(b"".join(parts))
 
     def _whole(self, index: int) -> memoryview:
-        """A piece, checked for its length; what is wrong with it is told once.
+        """A chunk, checked for its length; reports a defect once.
 
         Raises:
-            AccessError: it cannot be had.
+            AccessError: the chunk cannot be read.
         """
         start = index * self._piece
         wanted = min(self._piece, self.size - start)
@@ -118,16 +118,17 @@ class ChunkedSource:
         return data[:wanted]
 
     def _is_told(self, _index: int) -> bool:
-        """Whether the problems have had the loss of this piece since the image was opened."""
+        """Whether `problems` reported the loss of this chunk when the image was opened."""
         return False
 
     def _load(self, index: int, wanted: int) -> memoryview:
-        """A piece's bytes, at least `wanted` of them.
+        """The bytes of a chunk, at least `wanted` of them.
 
         Raises:
-            AccessError: damaged or missing; the message says why, and not where.
+            AccessError: the chunk is damaged or missing; the message gives the cause, not the
+                position.
         """
         raise NotImplementedError
 
     def close(self) -> None:
-        """Close what is behind it."""
+        """Close the underlying file or library."""

@@ -1,7 +1,8 @@
 """QCOW2 images with their backing files.
 
-Read here and not through libqcow: that takes bit 0 of a compressed cluster's offset for the mark
-of zeros, so every other compressed cluster of a version 3 image comes back empty, untold.
+This module is used instead of libqcow. That library takes bit 0 of a compressed cluster's offset
+for the zero flag. It returns every other compressed cluster of a version 3 image as zeros,
+without an error.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ _DEFLATE_WINDOW = -12  # raw deflate, a window of 4 KiB
 
 
 class Qcow2(ChunkedSource):
-    """A QCOW2 image, a cluster a piece.
+    """A QCOW2 image, read cluster by cluster.
 
     Args:
-        path: of the image.
+        path: path of the image.
         file: its bytes; closed with this source.
         header: its header.
-        backing: what clusters that it does not have are read from; closed with this source.
-        problems: gets what cannot be read.
+        backing: source of the clusters that the image does not have; closed with this source.
+        problems: collects unreadable clusters.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class Qcow2(ChunkedSource):
         self._zeros = memoryview(bytes(self._piece))
 
     def close(self) -> None:
-        """Close the image and what is behind it."""
+        """Close the image and its backing file."""
         self._file.close()
         if self._backing is not None:
             self._backing.close()
@@ -77,12 +78,12 @@ class Qcow2(ChunkedSource):
             raise AccessError(f"it should be at byte {offset:,}: {error}") from error
 
     def _second_level(self, index: int) -> memoryview:
-        """A table of the second level by its place in the first."""
+        """A second-level table by its index in the first level."""
         entry = int.from_bytes(self._first_level[index * 8 : index * 8 + 8], "big") & OFFSET
         return self._stored(entry, self._piece) if entry else memoryview(b"")
 
     def _entry(self, cluster: int) -> bytes:
-        """A cluster's entry; empty where there is no table for it."""
+        """The entry of a cluster; empty if there is no table for it."""
         size = self._header.entry_size
         table, row = divmod(cluster, self._piece // size)
         if table >= self._header.first_level[1]:
@@ -91,7 +92,7 @@ class Qcow2(ChunkedSource):
         return bytes(rows[row * size : row * size + size])
 
     def unreadable(self) -> Any:
-        """What the tables place behind the end of the file, and the damage met so far."""
+        """Clusters that the tables place behind the end of the file, and damage found so far."""
         behind = merge_ranges([]) if self._backing is None else unreadable_ranges(self._backing)
         found = [super().unreadable()]
         try:
@@ -103,25 +104,25 @@ class Qcow2(ChunkedSource):
         return np.minimum(merge_ranges(np.concatenate(found)), self.size)
 
     def _lost_in(self, table: int, behind: Any) -> Any:
-        """What is lost of the clusters that a table of the second level places."""
+        """Unreadable ranges of the clusters in a second-level table."""
         rows = self._piece // self._header.entry_size
         low = table * rows * self._piece
         try:
             raw = self._tables.get(table, self._second_level)
         except AccessError:
             return np.array([[low, low + rows * self._piece]])
-        values = np.zeros(rows, np.uint64)  # of a table that is not there all are empty
+        values = np.zeros(rows, np.uint64)  # without a table all entries are empty
         stored = np.frombuffer(raw, ">u8")[:: self._header.entry_size // 8]
         values[: len(stored)] = stored
         starts = low + np.arange(rows) * self._piece
         after = np.searchsorted(behind[:, 1], starts, "right")
         next_lost = np.append(behind[:, 0], np.iinfo(np.int64).max)[after]
         left = (values == 0) & (next_lost < starts + self._piece)
-        gone = left | self._is_cut(values, starts)
-        return np.stack([starts, starts + self._piece], axis=1)[gone]
+        lost = left | self._is_cut(values, starts)
+        return np.stack([starts, starts + self._piece], axis=1)[lost]
 
     def _is_cut(self, values: Any, starts: Any) -> Any:
-        """Per entry of a table (bool): its cluster lies behind the end of the file."""
+        """True where the cluster of a table entry is behind the end of the file."""
         packed = (values & np.uint64(COMPRESSED)) != 0
         places = (values & np.uint64(OFFSET)).astype(np.int64)
         ends = places + np.minimum(self._piece, self.size - starts)
@@ -130,7 +131,7 @@ class Qcow2(ChunkedSource):
         return plain & (ends > self._file.size) | packed & (offsets >= self._file.size)
 
     def _joined(self, offset: int, length: int, first: int, last: int) -> memoryview:
-        """Clusters that lie behind each other in the file as one view of it."""
+        """Clusters that are consecutive in the file, as one view of it."""
         start = self._place(first)
         if start and not self._header.extended:
             size, place = self._piece, start + offset % self._piece
@@ -141,7 +142,7 @@ class Qcow2(ChunkedSource):
         return super()._joined(offset, length, first, last)
 
     def _place(self, cluster: int) -> int:
-        """Where a cluster's bytes are in the file as they are; 0 where they are not so."""
+        """Byte offset of an uncompressed cluster in the file; 0 for any other cluster."""
         try:
             value = int.from_bytes(self._entry(cluster)[:8], "big")
         except AccessError:
@@ -162,7 +163,7 @@ class Qcow2(ChunkedSource):
         return self._behind(index * self._piece, wanted)
 
     def _behind(self, offset: int, wanted: int) -> memoryview:
-        """From the backing file, which may be shorter."""
+        """Bytes from the backing file, which may be shorter; zeros behind its end."""
         have = 0 if self._backing is None else max(0, min(wanted, self._backing.size - offset))
         if self._backing is None or not have:
             return self._zeros
@@ -170,7 +171,7 @@ class Qcow2(ChunkedSource):
         return data if have == wanted else memoryview(bytes(data) + bytes(wanted - have))
 
     def _by_parts(self, index: int, place: int, marks: int) -> memoryview:
-        """A cluster whose subclusters are stored, zero or left to the backing file each."""
+        """A cluster of subclusters, each of which is stored, zero or in the backing file."""
         size = self._piece // SUBCLUSTERS
         start = index * self._piece
         parts = []
@@ -201,10 +202,10 @@ class Qcow2(ChunkedSource):
 
 
 def require_zstd() -> None:
-    """Make sure that clusters compressed with Zstandard can be read.
+    """Check that clusters compressed with Zstandard can be read.
 
     Raises:
-        UnsupportedError: the library for it is not installed.
+        UnsupportedError: the library is not installed.
     """
     with extra("QCOW2 with Zstandard", "zstandard", "zstd"):
         import zstandard  # noqa: F401
@@ -221,10 +222,10 @@ def _zstd(data: memoryview, size: int) -> bytes:
 
 
 def backing_name(file: Source, header: Qcow2Header) -> str:
-    """The name of the backing file as it stands in the image; empty without one.
+    """The name of the backing file as stored in the image; empty without one.
 
     Raises:
-        Ext4kitError: it lies beyond the file.
+        Ext4kitError: the name is beyond the end of the file.
     """
     offset, length = header.backing
     raw = peek(file, offset, length)

@@ -1,8 +1,8 @@
-"""VHD: dynamic disks, and those that hold the differences from a parent.
+"""VHD: dynamic and differencing disks.
 
-Read here and not through libvhdi: of a differencing disk that takes every sector behind one that
-the child has, up to the next multiple of eight, from the child too, untold. VHDX is read through
-the library (`libyal.py`).
+This module is used instead of libvhdi. Behind a sector that the child of a differencing disk has,
+that library also reads all sectors up to the next multiple of eight from the child, without an
+error. The library reads VHDX (`libyal.py`).
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ _PIECE = 64 << 10
 
 
 class Vhd(ChunkedSource):
-    """A disk in blocks, each with a bitmap of its sectors in front.
+    """A disk in blocks, each preceded by a bitmap of its sectors.
 
     Args:
-        file: of the image; closed with this source.
-        footer: of it.
-        header: of it.
-        parent: what sectors that it does not have are read from; closed with this source.
-        problems: gets what cannot be read.
+        file: the image file; closed with this source.
+        footer: its footer.
+        header: its header.
+        parent: source of the sectors that the image does not have; closed with this source.
+        problems: collects unreadable blocks.
 
     Raises:
-        CorruptError: the table of blocks is cut off.
+        CorruptError: the table of blocks is truncated.
     """
 
     def __init__(
@@ -69,13 +69,13 @@ class Vhd(ChunkedSource):
         self._zeros = memoryview(bytes(self._piece))
 
     def close(self) -> None:
-        """Close the image and what is behind it."""
+        """Close the image and its parent."""
         self._file.close()
         if self._parent is not None:
             self._parent.close()
 
     def unreadable(self) -> Any:
-        """Blocks placed behind the end of the file, what the parent lost, damage met so far."""
+        """Blocks behind the end of the file, lost ranges of the parent, damage found so far."""
         ends = self._places + self._bitmap + self._block
         cut = np.flatnonzero(~self._absent & (ends > self._file.size))
         found = [super().unreadable(), np.stack([cut, cut + 1], axis=1) * self._block]
@@ -84,7 +84,7 @@ class Vhd(ChunkedSource):
         return np.minimum(merge_ranges(np.concatenate(found)), self.size)
 
     def _left_behind(self, lost: Any) -> Any:
-        """What the parent lost of the blocks that are left to it, whole or in part."""
+        """Unreadable ranges of the parent in blocks that are read from it, whole or in part."""
         starts = np.arange(len(self._places)) * self._block
         after = np.searchsorted(lost[:, 1], starts, "right")
         first = np.append(lost[:, 0], np.iinfo(np.int64).max)[after]
@@ -108,7 +108,7 @@ class Vhd(ChunkedSource):
             raise AccessError(f"it should be at byte {place:,}: {error}") from error
 
     def _behind(self, offset: int, wanted: int) -> memoryview:
-        """From the parent, which may be shorter."""
+        """Bytes from the parent, which may be shorter; zeros behind its end."""
         have = 0 if self._parent is None else max(0, min(wanted, self._parent.size - offset))
         if self._parent is None or not have:
             return self._zeros[:wanted]
@@ -116,7 +116,7 @@ class Vhd(ChunkedSource):
         return data if have == wanted else memoryview(bytes(data) + bytes(wanted - have))
 
     def _both(self, place: int, within: int, offset: int, wanted: int) -> memoryview:
-        """Each sector from the child where its bit is set, else from the parent."""
+        """A block with each sector from the child if its bit is set, else from the parent."""
         first, count = within // SECTOR, -(-wanted // SECTOR)
         marks = np.frombuffer(self._stored(place + first // 8, -(-count // 8)), np.uint8)
         own = np.unpackbits(marks)[first % 8 :][:count].astype(bool)
@@ -133,11 +133,11 @@ class Vhd(ChunkedSource):
 
 
 def read_footer(file: Source) -> VhdFooter:
-    """The footer of a VHD: that at its end, or its copy at the start of one that is not fixed.
+    """The footer of a VHD: at its end, or the copy at the start of one that is not fixed.
 
     Raises:
-        CorruptError: there is none that makes sense.
-        UnsupportedError: a kind of disk that is not known here.
+        CorruptError: there is no valid footer.
+        UnsupportedError: the type of disk is not supported.
     """
     found: list[VhdFooter] = []
     failure = CorruptError(FOOTER.name, None, "is missing")
@@ -156,7 +156,7 @@ def read_header(file: Source, footer: VhdFooter) -> VhdHeader:
     """The header of a VHD that is not fixed.
 
     Raises:
-        CorruptError: it is damaged.
+        CorruptError: the header is damaged.
     """
     data = peek(file, footer.header, HEADER.size)
     if len(data) < HEADER.size:
@@ -165,10 +165,10 @@ def read_header(file: Source, footer: VhdFooter) -> VhdHeader:
 
 
 def parent_names(file: Source, footer: VhdFooter, header: VhdHeader) -> tuple[str, ...]:
-    """What the parent may be called, the likeliest first; empty where there is none."""
+    """Possible names of the parent, the most likely first; empty without a parent."""
     if footer.kind != DIFFERENCING:
         return ()
-    told = [
+    located = [
         peek(file, *place).decode("utf-16-le", "replace").rstrip("\0") for place in header.locators
     ]
-    return tuple(dict.fromkeys(name for name in (*told, header.name) if name)) or ("",)
+    return tuple(dict.fromkeys(name for name in (*located, header.name) if name)) or ("",)
