@@ -140,8 +140,8 @@ class Epochs:
     def first_of_layout(self) -> int:
         """First tid with the present inode size and the present positions of inode tables."""
         sizes = np.array([*(one.inode_size for one in self.epochs), 0])[self.which]
-        others = np.flatnonzero(sizes != self.now.inode_size)
-        first = int(self.starts[others[-1] + 1]) if len(others) else EARLIEST
+        other_sizes = np.flatnonzero(sizes != self.now.inode_size)
+        first = int(self.starts[other_sizes[-1] + 1]) if len(other_sizes) else EARLIEST
         return max(first, self._first_in_place)
 
     @property
