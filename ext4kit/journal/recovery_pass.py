@@ -109,15 +109,13 @@ class RecoveryReader:
         elif self.headers.kind[row] == BlockType.COMMIT:
             self._take_commit(row)
         elif self.headers.kind[row] in (BlockType.DESCRIPTOR, BlockType.REVOKE):
-            self._take_part(row, position)
+            if not self.headers.checksum_ok[row]:
+                is_descriptor = self.headers.kind[row] == BlockType.DESCRIPTOR
+                kind = "descriptor" if is_descriptor else "revoke block"
+                self.suspect = f"bad checksum of the {kind} at log block {position:,}"
+            self.current.append(row)
         else:
             self.ended = f"log block {position:,} is of an unknown type"
-
-    def _take_part(self, row: int, position: int) -> None:
-        kind = "descriptor" if self.headers.kind[row] == BlockType.DESCRIPTOR else "revoke block"
-        if not self.headers.checksum_ok[row]:
-            self.suspect = f"bad checksum of the {kind} at log block {position:,}"
-        self.current.append(row)
 
     def _take_commit(self, row: int) -> None:
         """Process a commit block; one older than the previous commit is from an earlier lap."""

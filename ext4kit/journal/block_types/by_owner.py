@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -112,22 +111,16 @@ def find_block_owners(fs: FileSystem, history: BlockHistory, blocks: Any) -> Own
     The inodes on disk are read only for blocks that no inode in the log maps.
     """
     owners = Owners(np.unique(blocks))
-    for table, order in _journal_inodes(fs, history):
-        as_of = CopiesAsOf(fs.blocks, history, 0)
-        maps = _block_maps(fs, table, _fetch_as_of(as_of, order))
-        owners.add(table, order, maps)
+    for piece in inode_version_batches(fs, history):
+        if len(piece):
+            table = parse_inodes(piece.rows, piece.number, fs.superblock)
+            fetch = _fetch_as_of(CopiesAsOf(fs.blocks, history, 0), piece.order)
+            owners.add(table, piece.order, _block_maps(fs, table, fetch))
     if len(owners.unowned):
         for table in fs.inode_batches():
             maps = _block_maps(fs, table, lambda wanted, _: fs.fetch(wanted))
             owners.add(table, np.full(len(table), TID_ON_DISK), maps)
     return owners
-
-
-def _journal_inodes(fs: FileSystem, history: BlockHistory) -> Iterator[tuple[InodeTable, Any]]:
-    """Every inode state of the log, with the tid of the first transaction that has it."""
-    for piece in inode_version_batches(fs, history):
-        if len(piece):
-            yield parse_inodes(piece.rows, piece.number, fs.superblock), piece.order
 
 
 def _fetch_as_of(as_of: CopiesAsOf, order: Any) -> Any:

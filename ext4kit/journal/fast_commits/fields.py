@@ -18,17 +18,11 @@ def set_fields(layout: Layout, data: Any, at: int = 0, **values: int) -> None:
     """
     view = memoryview(data)
     for name, value in values.items():
-        place, size = at + layout.offset_of(name), _size(layout, name)
+        place, size = at + layout.offset_of(name), layout.dtype[name].itemsize
         view[place : place + size] = (value & ((1 << 8 * size) - 1)).to_bytes(size, "little")
 
 
 def get_field(layout: Layout, data: Any, name: str, at: int = 0) -> int:
     """One little-endian field of the structure at byte `at`."""
     place = at + layout.offset_of(name)
-    return int.from_bytes(memoryview(data)[place : place + _size(layout, name)], "little")
-
-
-def _size(layout: Layout, name: str) -> int:
-    fields = layout.dtype.fields
-    assert fields is not None
-    return fields[name][0].itemsize
+    return int.from_bytes(memoryview(data)[place : place + layout.dtype[name].itemsize], "little")

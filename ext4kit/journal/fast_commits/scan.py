@@ -247,7 +247,8 @@ def _decide(
     """(the commits with the decision of a recovery on each, why it refuses the log or "")."""
     judged: list[FastCommit] = []
     stopped, refused = "no recovery is due" if expected == NONE else "", ""
-    if not stopped and not _starts_with_head(tags, commits):
+    first = commits[0] if commits else None
+    if not stopped and (first is None or tags.row[first.first] != 0 or first.head_tid == NONE):
         stopped = "no HEAD at the start of the area"
     for one in commits:
         why = stopped or _stop_reason(tags, one, expected)
@@ -256,7 +257,7 @@ def _decide(
             if not judged and not why.startswith((STALE, INTERRUPTED)):
                 refused = f"{WHERE}, log block {one.position:,}: {why}"
             _report(log, one, why, bool(judged))
-        judged.append(_with_decision(one, why))
+        judged.append(replace(one, to_replay=not why, reason=why))
     due = [one for one in judged if one.to_replay]
     if due and not refused:
         _report_unknown_tag(log, tags, due[-1])
@@ -270,15 +271,6 @@ def _report_unknown_tag(log: Log, tags: FastCommitTags, last: FastCommit) -> Non
     if first < len(tags) and tags.row[first] == row and not tags.sound[first] and tags.kind[first]:
         what = f"unknown tag {tag_name(int(tags.kind[first]))} behind the last one; they end there"
         log.problems.add(f"{WHERE}, log block {last.position:,}", what, Severity.NOTE)
-
-
-def _starts_with_head(tags: FastCommitTags, commits: tuple[FastCommit, ...]) -> bool:
-    """Whether the area begins with a HEAD."""
-    return bool(commits and tags.row[commits[0].first] == 0 and commits[0].head_tid != NONE)
-
-
-def _with_decision(one: FastCommit, why: str) -> FastCommit:
-    return replace(one, to_replay=not why, reason=why)
 
 
 def _stop_reason(tags: FastCommitTags, one: FastCommit, expected: int) -> str:

@@ -313,11 +313,8 @@ def _is_directory(fs: FileSystem, data: bytes) -> bool:
     rows = np.frombuffer(data, np.uint8)[None, :]
     table, broken = directory.parse_entries(rows, fs.has_file_types)
     one_empty = directory.record_length(int.from_bytes(data[4:6], "little"), len(data)) == len(data)
-    return bool(broken[0] < 0 and (len(table) or one_empty or _has_tail(data)))
-
-
-def _has_tail(data: bytes) -> bool:
-    return data[-12:-4] == bytes([0, 0, 0, 0, 12, 0, 0, directory.TAIL_FILE_TYPE])
+    has_tail = data[-12:-4] == bytes([0, 0, 0, 0, 12, 0, 0, directory.TAIL_FILE_TYPE])
+    return bool(broken[0] < 0 and (len(table) or one_empty or has_tail))
 
 
 def _entry_facts(fs: FileSystem, data: bytes) -> Facts:
