@@ -1,1 +1,1 @@
-"""Bytes to structures: one declaration a structure, read singly or as tables."""
+"""Bytes to structures: one declaration per structure, read singly or as tables."""

@@ -1,7 +1,7 @@
-"""POSIX access control lists: on disk, as the kernel shows them, and as text.
+"""POSIX access control lists: on disk, as `getxattr` returns them, and as text.
 
-On disk ext4 leaves out the id of entries that have none (version 1, entries of 4 or 8
-bytes); `getxattr` shows entries of 8 bytes (version 2). Sources: kernel fs/ext4/acl.h,
+On disk ext4 omits the id of entries that have none (version 1, entries of 4 or 8
+bytes); `getxattr` returns entries of 8 bytes (version 2). Sources: kernel fs/ext4/acl.h,
 include/uapi/linux/posix_acl_xattr.h, acl(5).
 """
 
@@ -57,7 +57,7 @@ class AclEntry:
     id: int | None = None
 
     def as_text(self) -> str:
-        """The entry as `getfacl --numeric` writes it, for example `user:1000:rw-`."""
+        """The entry in the form of `getfacl --numeric`, for example `user:1000:rw-`."""
         letters = "".join(
             letter if self.permissions & bit else "-"
             for letter, bit in (("r", 4), ("w", 2), ("x", 1))
@@ -66,10 +66,10 @@ class AclEntry:
 
 
 def parse_acl(value: Buffer) -> list[AclEntry]:
-    """Read the on-disk form (the value of the attribute in ext4's own format).
+    """The entries of an attribute value in ext4's on-disk form.
 
     Raises:
-        CorruptError: another version, an unknown tag, or the value ends within an entry.
+        CorruptError: the version or a tag is unknown, or the value ends within an entry.
     """
     version = ACL_HEADER.parse(value).a_version
     if version != DISK_VERSION:
@@ -94,7 +94,7 @@ def _entry_at(value: Buffer, offset: int) -> tuple[AclEntry, int]:
 
 
 def acl_to_xattr(entries: list[AclEntry]) -> bytes:
-    """The bytes that `getxattr("system.posix_acl_access")` gives for these entries."""
+    """The bytes that `getxattr("system.posix_acl_access")` returns for these entries."""
     return ACL_HEADER.build({"a_version": XATTR_VERSION}) + b"".join(
         ACL_ENTRY.build(
             {
@@ -108,7 +108,7 @@ def acl_to_xattr(entries: list[AclEntry]) -> bytes:
 
 
 def acl_to_text(entries: list[AclEntry]) -> str:
-    """The entries as `getfacl --numeric --omit-header` writes them, one a line.
+    """The entries in the form of `getfacl --numeric --omit-header`, one per line.
 
     The `#effective:` remarks of getfacl are left out: they follow from the mask.
     """

@@ -1,7 +1,7 @@
-"""crc32c and crc16 the way ext4 and jbd2 use them.
+"""crc32c and crc16 as ext4 and jbd2 use them.
 
-ext4 hands the register on from piece to piece without the final inversion that the usual
-crc32c makes (kernel `ext4_chksum`, Documentation/filesystems/ext4/checksums.rst).
+ext4 passes the register from one buffer to the next without the final inversion of the usual
+crc32c (kernel `ext4_chksum`, Documentation/filesystems/ext4/checksums.rst).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ext4kit.arrays.types import Bools, Bytes2D, Int64s, UInt32s
 from ext4kit.parsers.layout import Buffer
 
 ONES = 0xFFFFFFFF
-_TOGETHER, _PARTS = 4096, 16  # records in one pass, and groups that a failed pass is cut into
+_TOGETHER, _PARTS = 4096, 16  # records in one pass, and groups into which a failed pass is split
 
 
 def crc32c(seed: int, data: Buffer) -> int:
@@ -30,13 +30,13 @@ def crc32c(seed: int, data: Buffer) -> int:
 
 
 def crc32c_each(seeds: Int64s, rows: Bytes2D | Iterable[Buffer]) -> Int64s:
-    """crc32c registers of many long records, each by the hardware.
+    """crc32c registers of many long records, each computed by the hardware.
 
-    For records from a few hundred bytes on that is faster than `crc32c_rows` (4.3 GB/s and
+    For records of a few hundred bytes or more this is faster than `crc32c_rows` (4.3 GB/s and
     0.3 GB/s for 4 KiB).
 
     Args:
-        seeds: one a record.
+        seeds: one per record.
         rows: n contiguous records.
     """
     registers = map(hardware.crc32c, rows, (seeds ^ ONES).tolist())
@@ -50,19 +50,19 @@ def crc32c_fits(
     holes: tuple[slice, ...] = (),
     heads: Bytes2D | None = None,
 ) -> Bools:
-    """Whether each of many equal-length records leaves the register that is expected of it.
+    """True where a record ends with its expected register; all records have one length.
 
-    All records are laid after each other: four bytes in front of each bring the register from 0
-    to its seed, and its expected register behind it brings it back to 0, so that one pass of
-    the hardware says that all are right. Where it does not, the records are looked at in ever
-    smaller groups.
+    All records are concatenated. Four bytes before each record change the register from 0 to its
+    seed, and its expected register behind it changes it back to 0. Therefore one pass of the
+    hardware verifies all records. If it fails, the records are checked in smaller and smaller
+    groups.
 
     Args:
-        seeds: one a record, or one integer for all.
+        seeds: one per record, or one integer for all.
         rows: (n, length).
         expected: integers of any kind, (n,).
         holes: bytes of each record that count as zeros.
-        heads: (n, k), what comes between the seed and each record.
+        heads: (n, k), bytes between the seed and each record.
     """
     leading = _leading_to(np.atleast_1d(seeds)).astype("<u4").view(np.uint8).reshape(-1, 4)
     leading = np.broadcast_to(leading, (len(rows), 4))
@@ -101,11 +101,11 @@ def _fit(
 
 
 def crc32c_back(registers: Int64s, lengths: Int64s | int) -> Int64s:
-    """The registers that so many zero bytes led to `registers` from.
+    """The registers before a number of zero bytes that led to `registers`.
 
     Args:
         registers: (n,).
-        lengths: how many zero bytes, one integer or one a register.
+        lengths: number of zero bytes, one integer or one per register.
     """
     found = registers.astype(np.int64)
     lengths = np.broadcast_to(np.asarray(lengths, np.int64), found.shape)
@@ -118,25 +118,25 @@ def crc32c_back(registers: Int64s, lengths: Int64s | int) -> Int64s:
 def crc32c_seeds(
     registers: Int64s, rows: Bytes2D | Iterable[Buffer], lengths: Int64s | int
 ) -> Int64s:
-    """The registers that records were started at, from those that they ended with.
+    """The start registers (seeds) of records, from their final registers.
 
-    A register is linear in its start and in the data: what the data alone make of 0 is taken
-    away, and the rest goes back over as many zero bytes.
+    A register is linear in its start and in the data. Therefore the register of the data from
+    start 0 is subtracted, and the rest is shifted back over as many zero bytes.
 
     Args:
         registers: (n,), the stored checksums.
         rows: n contiguous records.
-        lengths: bytes of each record, one integer or one a record.
+        lengths: bytes of each record, one integer or one per record.
     """
     alone = crc32c_each(np.zeros(len(registers), np.int64), rows)
     return crc32c_back(registers ^ alone, lengths)
 
 
 def crc32c_words(seeds: Int64s | int, registers: Int64s) -> Int64s:
-    """The four bytes, as little-endian numbers, that bring each register from `seeds` on.
+    """The four bytes, as little-endian numbers, that change each seed to its register.
 
     Args:
-        seeds: one a register, or one integer for all.
+        seeds: one per register, or one integer for all.
         registers: (n,).
     """
     return _leading_to(registers) ^ seeds
@@ -144,7 +144,7 @@ def crc32c_words(seeds: Int64s | int, registers: Int64s) -> Int64s:
 
 @cache
 def _back_tables(power: int) -> Int64s:
-    """(4, 256): what the bytes of a register were 2**power zero bytes ago."""
+    """(4, 256): contribution of each register byte to the register 2**power zero bytes before."""
     table = np.arange(256, dtype=np.int64) << 8 * np.arange(4)[:, None]
     if power:
         half = _back_tables(power - 1)
@@ -156,7 +156,7 @@ def _back_tables(power: int) -> Int64s:
 
 
 def _through(tables: Int64s, registers: Int64s) -> Int64s:
-    """The registers taken byte by byte through four tables of a linear map."""
+    """The registers after a linear map that is given as four tables, one per byte."""
     found: Int64s = tables[0][registers & 0xFF]
     for place in (1, 2, 3):
         found = found ^ tables[place][registers >> 8 * place & 0xFF]
@@ -165,14 +165,14 @@ def _through(tables: Int64s, registers: Int64s) -> Int64s:
 
 @cache
 def _last_bytes() -> Int64s:
-    """By a register's upper byte: which entry of the step table left it there."""
+    """Upper byte of a register -> index of the step table entry that produced it."""
     last = np.zeros(256, np.int64)
     last[_step_tables()[0] >> 24] = np.arange(256)
     return last
 
 
 def _leading_to(registers: Any) -> Int64s:
-    """The four bytes, as numbers, that bring the register from 0 to each of `registers`."""
+    """The four bytes, as numbers, that change the register from 0 to each of `registers`."""
     table = _step_tables()[0]
     last = _last_bytes()
     found: Int64s = registers.astype(np.int64)
@@ -208,7 +208,7 @@ def crc32_big_endian(seed: int, data: Buffer) -> int:
 
 @cache
 def _step_tables() -> UInt32s:
-    """(8, 256): the register's change for a byte with 0..7 further bytes behind it."""
+    """(8, 256): change of the register by a byte that 0..7 bytes follow."""
     tables = np.zeros((8, 256), np.uint32)
     register: Any = np.arange(256, dtype=np.uint32)
     for _ in range(8):
@@ -223,7 +223,7 @@ def crc32c_rows(seeds: Any, rows: Bytes2D) -> UInt32s:
     """crc32c registers of many equal-length records at once.
 
     Args:
-        seeds: numbers of 32 bits, one a record, or one for all.
+        seeds: numbers of 32 bits, one per record, or one for all.
         rows: (n, length).
     """
     tables = _step_tables()

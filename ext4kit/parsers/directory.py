@@ -1,4 +1,4 @@
-"""Directory blocks: many of them read in step, one entry of each at a time.
+"""Directory blocks: many are parsed in parallel, one entry of each per step.
 
 Source: kernel Documentation/filesystems/ext4/directory.rst.
 """
@@ -41,7 +41,7 @@ DIRENT_TAIL = Layout(
 _REC_LEN_BIT = DIRENT.offset_of("rec_len") * 8
 _NAME_LEN_BIT = DIRENT.offset_of("name_len") * 8
 _FILE_TYPE_BIT = DIRENT.offset_of("file_type") * 8
-NAMES_AT_ONCE = 1 << 14  # as many as the cache holds
+NAMES_AT_ONCE = 1 << 14  # number that fits into the processor's cache
 _CACHE_LINE = 64  # bytes
 TAIL_FILE_TYPE = 0xDE
 _TAIL_LENGTH = DIRENT_TAIL.size - DIRENT_TAIL.offset_of("det_rec_len")  # bytes before the end
@@ -62,11 +62,11 @@ MODES = np.array([0, 8, 4, 2, 6, 1, 12, 10])  # upper bits of i_mode, by file ty
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Names in one piece of memory.
+    """Names in one memory area.
 
     Attributes:
-        data: the names; where they were packed, each has a newline of the packing in front.
-        start: byte at which each name starts; length: its bytes.
+        data: the names; in packed data a newline precedes each name.
+        start: byte offset of each name; length: its length in bytes.
     """
 
     data: bytes
@@ -75,18 +75,18 @@ class Names:
 
     @classmethod
     def empty(cls) -> Names:
-        """No name."""
+        """A table without names."""
         return cls.of([])
 
     @classmethod
     def of(cls, names: list[bytes]) -> Names:
-        """The names of a list, packed."""
+        """The packed names of a list."""
         length = np.array([len(name) for name in names], np.int64)
         return cls(b"".join(b"\n" + name for name in names), np.cumsum(length + 1) - length, length)
 
     @classmethod
     def concat(cls, parts: Sequence[Names]) -> Names:
-        """The names of all parts after each other."""
+        """The names of all parts, in order."""
         if len(parts) == 1:
             return parts[0]
         shifts = accumulate((len(part.data) for part in parts), initial=0)
@@ -106,7 +106,7 @@ class Names:
         return Names(self.data, self.start[index], self.length[index])
 
     def tolist(self) -> list[bytes]:
-        """Each name on its own."""
+        """The names as a list."""
         data, ends = self.data, self.start + self.length
         return [data[a:b] for a, b in zip(self.start.tolist(), ends.tolist(), strict=True)]
 
@@ -118,7 +118,7 @@ class EntryTable(Table):
     Attributes:
         block: row of the block array that the entry was read from.
         offset: byte offset of the entry in its block.
-        name_length: bytes of name, which starts 8 bytes behind `offset`.
+        name_length: bytes of the name, which starts 8 bytes behind `offset`.
     """
 
     block: Int64s
@@ -128,17 +128,17 @@ class EntryTable(Table):
     file_type: Int64s
 
     def names(self, blocks: Any) -> list[bytes]:
-        """The names, read from the blocks that the table was read from."""
+        """The names, from the blocks of which the table was read."""
         start = self.block * blocks.shape[1] + self.offset + DIRENT.size
         return Names(blocks.tobytes(), start, self.name_length).tolist()
 
     def packed_names(self, blocks: Any) -> Names:
-        """The names without what lies between them; for many entries at once."""
+        """The packed names, without the bytes between them; for many entries at once."""
         data, size = np.ascontiguousarray(blocks).reshape(-1), blocks.shape[1]
         pieces = []
         for at in range(0, len(self), NAMES_AT_ONCE):
             some = slice(at, at + NAMES_AT_ONCE)
-            length = self.name_length[some] + 1  # the byte in front of a name is never its own
+            length = self.name_length[some] + 1  # the byte before a name never belongs to it
             first = self.block[some] * size + self.offset[some] + DIRENT.size - 1
             start = np.cumsum(length) - length
             place = np.repeat(first - start, length)
@@ -165,25 +165,25 @@ def parse_entries(
     end: int | None = None,
     dots: bool = True,
 ) -> tuple[EntryTable, Any]:
-    """Read the entries of all blocks in step.
+    """The entries in use of many blocks, parsed in parallel.
 
     Args:
         blocks: uint8 (n, block size).
-        has_file_type: the filetype feature; else file types come out as 0.
-        start: where the first entry of each block lies.
-        end: where entries end; the block's end by default.
-        dots: the entries `.` and `..` as well.
+        has_file_type: the filetype feature; without it file types are 0.
+        start: byte offset of the first entry of each block.
+        end: byte offset of the end of the entries; the block's end by default.
+        dots: include the entries `.` and `..`.
 
     Returns:
-        The entries in use in order of block and offset, and int64 (n,): the offset at which
-        a block's chain breaks, -1 where it does not.
+        (entries in use by block and offset, int64 (n,): the offset at which the chain of a
+        block breaks, -1 where it is complete).
     """
     end = blocks.shape[1] if end is None else end
     headers = _Headers(blocks, has_file_type)
     broken = np.full(len(blocks), -1)
     row = np.arange(len(blocks) if start + DIRENT.size <= end else 0)
     place, stop = headers.place(row, start), headers.place(row, end)
-    last = stop - DIRENT.size  # where a header may still begin
+    last = stop - DIRENT.size  # last offset of a header
     count = np.zeros(len(blocks), np.int64)
     found = []
     while len(row):
@@ -199,7 +199,7 @@ def parse_entries(
         count[row] += 1
         more = following <= last
         if not more.all():
-            short = ~more & (following < stop)  # too little is left for another header
+            short = ~more & (following < stop)  # not enough room for another header
             broken[row[short]] = headers.offset(row, following)[short]
             row, following, stop, last = (each[more] for each in (row, following, stop, last))
         place = following
@@ -211,11 +211,11 @@ def parse_entries(
 
 
 def _by_block(steps: list[tuple[Any, Any, Any]], count: Any) -> tuple[Any, Any, Any]:
-    """The (row, place, header) columns of all steps in order of block and offset.
+    """The (row, place, header) columns of all steps, by block and offset.
 
     Args:
-        steps: what was found in each; a block that is in one was in all before it.
-        count: in how many steps each block is.
+        steps: the results of each step; a block in one step is also in all steps before it.
+        count: number of steps of each block.
     """
     first = np.cumsum(count) - count
     place, raw = np.empty((2, count.sum()), np.int64)
@@ -226,10 +226,10 @@ def _by_block(steps: list[tuple[Any, Any, Any]], count: Any) -> tuple[Any, Any, 
 
 
 class _Headers:
-    """The entry headers that begin at every fourth byte of the blocks, read where they lie.
+    """The entry headers at every fourth byte of the blocks, read without a copy.
 
-    Each comes as one 64-bit number, and its fields are cut out of that. Places are bytes in
-    all blocks together.
+    Each header is one 64-bit number, from which its fields are extracted. A place is a byte
+    offset in all blocks together.
     """
 
     def __init__(self, blocks: Any, has_file_type: bool) -> None:
@@ -265,15 +265,15 @@ class _Headers:
         return record_length(raw >> _REC_LEN_BIT & 0xFFFF, self._block_size)
 
     def name_length(self, raw: Any) -> Any:
-        """Bytes of name."""
+        """Length of the name in bytes."""
         return raw >> _NAME_LEN_BIT & 0xFF
 
     def file_type(self, raw: Any) -> Any:
-        """File types; without the feature a high byte that is 0, but 0xDE in a checksum tail."""
+        """File types; without the feature the high byte of `name_len`: 0, or 0xDE in a tail."""
         return raw >> _FILE_TYPE_BIT & 0xFF if self._has_file_type else np.zeros_like(raw)
 
     def are_dots(self, place: Any, raw: Any) -> Any:
-        """Per header (bool): its name is `.` or `..`."""
+        """True where the name is `.` or `..`."""
         length = self.name_length(raw)
         dots = length <= 2
         short, name = length[dots], place[dots] + DIRENT.size
@@ -288,12 +288,12 @@ class _Headers:
 
 
 def blocks_checksums_ok(seeds: Any, blocks: Any, rows: Any) -> Any:
-    """Per row (bool): the block has a tail, and that fits its owner's inode seed.
+    """True where a block has a tail that matches the inode seed of its owner.
 
     Args:
         seeds: int64 (n,), one for each of `rows`.
         blocks: uint8 (m, block size).
-        rows: int64 (n,), which of the blocks are asked for.
+        rows: int64 (n,), indexes of the blocks to check.
     """
     tails = blocks[rows, -DIRENT_TAIL.size :]
     fine = tails[:, -_TAIL_TYPE] == TAIL_FILE_TYPE
@@ -310,15 +310,15 @@ def blocks_checksums_ok(seeds: Any, blocks: Any, rows: Any) -> Any:
 def parse_slack_entries(
     blocks: Any, last: int, entries: EntryTable, has_file_type: bool = True
 ) -> EntryTable:
-    """Removed entries that still stand between those in use.
+    """Slack entries: deleted entries that remain between those in use.
 
-    Linux before 5.13, and e2fsprogs, let the entry in front grow over a removed one and clear
-    nothing but the inode number of the first of a block. Without the filetype feature the byte of
-    the type is 0.
+    Linux before 5.13, and e2fsprogs, extend the entry before a deleted one over it. They clear
+    only the inode number of the first entry of a block. Without the filetype feature the type
+    byte is 0.
 
     Args:
         blocks: uint8 (n, block size).
-        last: the highest inode number there is.
+        last: the highest valid inode number.
         entries: the entries in use of the same blocks.
         has_file_type: the filetype feature.
     """
@@ -343,7 +343,7 @@ def parse_slack_entries(
 
 
 def are_names(blocks: Any, table: EntryTable) -> Any:
-    """Per entry (bool): its name holds neither a slash nor a NUL."""
+    """True where the name of an entry contains neither a slash nor a NUL."""
     width = int(table.name_length.max()) if len(table) else 0
     position = np.arange(width)
     column = np.minimum(table.offset[:, None] + DIRENT.size + position, blocks.shape[1] - 1)

@@ -1,4 +1,4 @@
-"""Expert Witness images (E01, S01): what stands in a segment file besides the chunks.
+"""Expert Witness images (E01, S01): the structures of a segment file, without the chunks.
 
 Source: "Expert Witness Compression Format specification" of the libewf project. EWF 2 (Ex01) is
 another format and is not described here.
@@ -32,10 +32,10 @@ SECTION = Layout(
     "EWF section",
     Struct(
         "type" / Bytes(16),
-        "next" / Int64ul,  # byte offset in the segment; its own for the last section
+        "next" / Int64ul,  # byte offset in the segment; that of the section itself for the last one
         "size" / Int64ul,  # this header included
         "padding" / Bytes(40),
-        "checksum" / Int32ul,  # Adler-32 of what is before it
+        "checksum" / Int32ul,  # Adler-32 of all bytes before it
     ),
 )
 VOLUME = Layout(
@@ -55,7 +55,7 @@ TABLE = Layout(
         "padding1" / Int32ul,
         "base_offset" / Int64ul,  # in the segment, added to every entry
         "padding2" / Int32ul,
-        "checksum" / Int32ul,  # Adler-32 of what is before it
+        "checksum" / Int32ul,  # Adler-32 of all bytes before it
     ),
 )
 DIGEST = Layout("EWF digest section", Struct("md5" / Bytes(16), "sha1" / Bytes(20)))
@@ -64,7 +64,7 @@ _COMPRESSED = 1 << 31
 _MOST_CHUNK = 1 << 27
 _MOST_TEXT = 1 << 20
 _ERRORS_HEADER = 520  # of an error2 section: a count, padding, a checksum
-# Columns of the header section that a report wants, and what they mean.
+# Columns of the header section that a report shows, and their meaning.
 _CASE_FIELDS = {
     "c": "case number",
     "n": "evidence number",
@@ -82,7 +82,7 @@ _DIGITS = 11  # of seconds, up to the year 5138
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A section of a segment file: its type, and the bytes in the file that belong to it."""
+    """A section of a segment file: its type and its range of bytes."""
 
     kind: str
     offset: int
@@ -105,21 +105,21 @@ class Geometry:
 
 
 def segment_number(data: Buffer) -> int:
-    """The number of the segment that a file's first bytes begin; 0 when they begin none."""
+    """Segment number in the first bytes of a file; 0 if the file is no segment."""
     if bytes(data[:8]) != MAGIC or len(data) < SEGMENT_HEADER.size:
         return 0
     return int(SEGMENT_HEADER.parse(data).segment_number)
 
 
 def parse_section(data: Buffer, offset: int) -> Section:
-    """A section's header.
+    """The section that a header describes.
 
     Args:
-        data: its bytes.
-        offset: where they stand in the segment.
+        data: bytes of the header.
+        offset: byte offset of the header in the segment.
 
     Raises:
-        CorruptError: cut, or the checksum does not fit.
+        CorruptError: the header is truncated, or its checksum does not match.
     """
     if len(data) < SECTION.size:
         raise CorruptError(SECTION.name, offset, "the file ends before it")
@@ -136,7 +136,7 @@ def parse_volume(data: Buffer, offset: int) -> Geometry:
     """The media's geometry from the body of a volume or disk section.
 
     Raises:
-        CorruptError: numbers that no image has.
+        CorruptError: the values are not possible in an image.
     """
     found = VOLUME.parse(data)
     sectors = int(found.number_of_sectors)
@@ -150,20 +150,20 @@ def parse_volume(data: Buffer, offset: int) -> Geometry:
 
 
 def parse_table(data: Buffer, offset: int) -> tuple[Any, Any]:
-    """Where the chunks of a table start, and which of them are compressed.
+    """Offsets of the chunks in a table, and which of them are compressed.
 
-    Past 2 GiB in a segment an entry has no bit left for that mark: entries behind one that
-    seems to go backwards are offsets of 32 bits to chunks stored as they are.
+    Behind 2 GiB in a segment an entry has no bit for the compression flag. Entries behind one that
+    appears to decrease are 32-bit offsets of uncompressed chunks.
 
     Args:
-        data: the section's body.
-        offset: of the body in the segment.
+        data: body of the section.
+        offset: byte offset of the body in the segment.
 
     Returns:
-        Byte offsets in the segment, int64 (n); compressed, bool (n).
+        (byte offsets in the segment, int64 (n,); True where compressed, bool (n,)).
 
     Raises:
-        CorruptError: cut, or a checksum does not fit.
+        CorruptError: the table is truncated, or a checksum does not match.
     """
     head = TABLE.parse(data)
     count, end = int(head.number_of_entries), TABLE.size + 4 * int(head.number_of_entries)
@@ -171,7 +171,7 @@ def parse_table(data: Buffer, offset: int) -> tuple[Any, Any]:
         raise CorruptError(TABLE.name, offset, "its header is damaged")
     entries = bytes(data[TABLE.size : end])
     first = int.from_bytes(entries[:4], "little") & (_COMPRESSED - 1)
-    # In SMART's form the chunks follow at once, without a checksum before them.
+    # In SMART's form the chunks follow directly, without a checksum before them.
     is_bare = first + int(head.base_offset) == offset + end
     stored = b"" if is_bare else bytes(data[end : end + 4])
     if stored and zlib.adler32(entries) != int.from_bytes(stored, "little"):
@@ -186,10 +186,10 @@ def parse_table(data: Buffer, offset: int) -> tuple[Any, Any]:
 
 
 def parse_errors(data: Buffer) -> Any:
-    """Runs of sectors that could not be read when the image was made, int64 (n, 2): first, count.
+    """Runs of sectors that could not be read at acquisition, int64 (n, 2): first, count.
 
     Args:
-        data: the body of an error2 section.
+        data: body of an error2 section.
     """
     room = max(0, (len(data) - _ERRORS_HEADER) // 8)
     count = min(int.from_bytes(bytes(data[:4]), "little"), room)
@@ -198,10 +198,10 @@ def parse_errors(data: Buffer) -> Any:
 
 
 def parse_case(data: Buffer) -> dict[str, str]:
-    """What the examiner entered, by its meaning, from the body of a header or header2 section.
+    """Case data of the examiner, meaning -> value, from the body of a header or header2 section.
 
     Returns:
-        Nothing where it cannot be read.
+        An empty dictionary if the body cannot be read.
     """
     try:
         raw = zlib.decompressobj().decompress(bytes(data), _MOST_TEXT)
@@ -217,7 +217,7 @@ def parse_case(data: Buffer) -> dict[str, str]:
 
 
 def _told(key: str, value: str) -> str:
-    """A field's value; seconds since 1970 as a time in UTC, other spellings as they are."""
+    """Text of a field; seconds since 1970 become a time in UTC, other values do not change."""
     if key not in _TIMES or not (value.isascii() and value.isdigit() and len(value) <= _DIGITS):
         return value
     return f"{datetime.fromtimestamp(int(value), UTC):%Y-%m-%d %H:%M:%S}Z"

@@ -46,18 +46,18 @@ EXTENT = Layout(
         "ee_start_lo" / Int32ul,  # first block on disk
     ),
 )
-TAIL = Layout("extent tail", Struct("et_checksum" / Int32ul))  # behind the eh_max entries
+TAIL = Layout("extent tail", Struct("et_checksum" / Int32ul))  # behind `eh_max` entries
 
 
 def capacity(node_size: int) -> int:
-    """How many entries a node of that many bytes can hold."""
+    """Number of entries that fit into a node of that many bytes."""
     return (node_size - HEADER.size) // EXTENT.size
 
 
 def parse_headers(rows: Any) -> tuple[Any, Any, Any, Any]:
-    """(sound, entries, maximum, depth) of each node in a (n, node size) uint8 array.
+    """(valid, entries, maximum, depth) of each node in a (n, node size) uint8 array.
 
-    A header is sound when its magic, counts and depth fit each other and the node.
+    A header is valid if its magic is right and its counts and depth are possible in the node.
     """
     raw = HEADER.columns(rows)
     entries, most, depth = (widen(raw[name]) for name in ("eh_entries", "eh_max", "eh_depth"))
@@ -96,7 +96,7 @@ def parse_extents(rows: Any, row: Any, slot: Any) -> tuple[Any, Any, Any, Any]:
 
 
 def block_checksum_ok(seed: int, block: Buffer) -> bool:
-    """Whether the tail of an extent block fits its owner's inode seed."""
+    """Whether the tail of an extent block matches the inode seed of its owner."""
     header = HEADER.parse(block)
     end = HEADER.size + header.eh_max * EXTENT.size
     if end + TAIL.size > memoryview(block).nbytes:

@@ -1,7 +1,7 @@
-"""Fast commits on disk: the tags in the log's last blocks, read from many blocks in step.
+"""Fast commits on disk: the tags in the last blocks of the log, parsed from many blocks at once.
 
-Everything in a fast commit is little-endian. Source: kernel fs/ext4/fast_commit.h; which
-lengths are valid and what a checksum covers is from fs/ext4/fast_commit.c, `ext4_fc_replay_scan`.
+All values of a fast commit are little-endian. Source: kernel fs/ext4/fast_commit.h. Valid
+lengths and the range of a checksum are from fs/ext4/fast_commit.c, `ext4_fc_replay_scan`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ TAG = Layout(
 HEAD = Layout(
     "fast commit head",
     Struct(
-        "fc_features" / Int32ul,  # 0: none is known yet
-        "fc_tid" / Int32ul,  # the transaction that was open then
+        "fc_features" / Int32ul,  # 0: no feature is defined
+        "fc_tid" / Int32ul,  # the transaction that was open at that time
     ),
 )
 TAIL = Layout(
@@ -72,24 +72,24 @@ SHORTEST_INODE = 128
 
 
 class TagKind(IntEnum):
-    """fc_tag."""
+    """Values of `fc_tag`."""
 
     ADD_RANGE = 1
     DEL_RANGE = 2
-    CREAT = 3  # a new inode's entry; its INODE tag stands in front
+    CREAT = 3  # the entry of a new inode; its INODE tag precedes it
     LINK = 4
     UNLINK = 5
     INODE = 6
-    PAD = 7  # nothing, up to the end of the block
+    PAD = 7  # padding up to the end of the block
     TAIL = 8  # ends a fast commit, and the block
-    HEAD = 9  # opens the first fast commit of a transaction
+    HEAD = 9  # starts the first fast commit of a transaction
 
 
 KNOWN_KINDS = frozenset(map(int, TagKind))
 
 
 def tag_name(kind: int) -> str:
-    """A tag's kind in words."""
+    """Name of a tag's kind."""
     return TagKind(kind).name if kind in KNOWN_KINDS else f"0x{kind:X}"
 
 
@@ -98,11 +98,11 @@ class FastCommitTags(Table):
     """Tags as int64 columns (n,), by (row, offset).
 
     Attributes:
-        row: row of the block that the tag stands in.
-        offset: byte offset of its header.
-        kind: fc_tag.
-        length: fc_len.
-        sound: bool, kind and length are possible; nothing is read behind one that is not.
+        row: row of the block that contains the tag.
+        offset: byte offset of its header in the block.
+        kind: `fc_tag`.
+        length: `fc_len`, bytes.
+        sound: bool, True where kind and length are possible; parsing ends at any other tag.
     """
 
     row: Int64s
@@ -113,9 +113,9 @@ class FastCommitTags(Table):
 
 
 def read_tags(rows: Any) -> FastCommitTags:
-    """The tags of many blocks, every block stepped at once.
+    """The tags of many blocks, one tag of each block per step.
 
-    A step moves on by at least a header, so the block size bounds their number.
+    A step advances by at least one header. Therefore the block size bounds the number of steps.
 
     Args:
         rows: uint8 (n, block size).
@@ -138,7 +138,7 @@ def read_tags(rows: Any) -> FastCommitTags:
 
 
 def _valid(kind: Any, length: Any) -> Any:
-    """Whether a value can be that long; Source: `ext4_fc_value_len_isvalid`."""
+    """True where the kind allows the length; source: kernel `ext4_fc_value_len_isvalid`."""
     name = length - DENTRY_INFO.size
     bounds = {
         TagKind.ADD_RANGE: length == ADD_RANGE.size,
@@ -159,19 +159,19 @@ def _fields(rows: Any, row: Any, offset: Any, layout: Layout) -> Any:
 
 
 def read_heads(rows: Any, row: Any, offset: Any) -> tuple[Any, Any]:
-    """(features, transaction id) of the heads whose tags begin at `offset` in the blocks `row`."""
+    """(features, stored tid) of the heads whose tags begin at `offset` in the blocks `row`."""
     raw = _fields(rows, row, offset + TAG.size, HEAD)
     return widen(raw["fc_features"]), widen(raw["fc_tid"])
 
 
 def read_tails(rows: Any, row: Any, offset: Any) -> tuple[Any, Any]:
-    """(transaction id, checksum) of the tails whose tags begin at `offset` in the blocks `row`."""
+    """(stored tid, checksum) of the tails whose tags begin at `offset` in the blocks `row`."""
     raw = _fields(rows, row, offset + TAG.size, TAIL)
     return widen(raw["fc_tid"]), widen(raw["fc_crc"])
 
 
 def checksum(register: int, data: Buffer) -> int:
-    """The crc32c register after `data`; a fast commit starts at 0."""
+    """The crc32c register after `data`; the register of a fast commit starts at 0."""
     return crc32c(register, data)
 
 
@@ -180,10 +180,10 @@ CHECKED_IN_TAIL = TAG.size + TAIL.offset_of("fc_crc")  # the bytes of a tail tha
 
 @dataclass(frozen=True, slots=True)
 class RangeValue:
-    """ADD_RANGE (blocks `physical` on now hold file blocks `logical` on) or DEL_RANGE.
+    """ADD_RANGE (blocks from `physical` on hold file blocks from `logical` on) or DEL_RANGE.
 
     Attributes:
-        physical: -1 for a range that has no blocks any more.
+        physical: first block; -1 for a range that lost its blocks.
     """
 
     inode: int
@@ -211,13 +211,13 @@ class InodeValue:
 
     @property
     def generation(self) -> int:
-        """i_generation."""
+        """`i_generation`."""
         place = INODE_FIELDS.offset_of("i_generation")
         return int.from_bytes(self.raw[place : place + 4], "little")
 
     @property
     def links_count(self) -> int:
-        """i_links_count."""
+        """`i_links_count`."""
         place = INODE_FIELDS.offset_of("i_links_count")
         return int.from_bytes(self.raw[place : place + 2], "little")
 
@@ -226,7 +226,7 @@ Value = RangeValue | EntryValue | InodeValue | None
 
 
 def parse_value(kind: int, value: bytes) -> Value:
-    """What a sound tag says; None for HEAD, TAIL and PAD.
+    """The value of a valid tag; None for HEAD, TAIL and PAD.
 
     Raises:
         CorruptError: the value is too short for its kind.

@@ -1,4 +1,4 @@
-"""Feature bits, states and hash names: numbers to the names that e2fsprogs prints.
+"""Feature bits, states and hash names: from numbers to the names that e2fsprogs prints.
 
 Source: kernel Documentation/filesystems/ext4/super.rst; e2fsprogs lib/e2p/feature.c for names.
 """
@@ -11,7 +11,7 @@ from functools import cache
 
 
 class Compat(IntFlag):
-    """s_feature_compat: an unknown bit does not stop a kernel from mounting."""
+    """Bits of `s_feature_compat`: an unknown bit does not prevent a mount."""
 
     DIR_PREALLOC = 0x1
     IMAGIC_INODES = 0x2
@@ -28,7 +28,7 @@ class Compat(IntFlag):
 
 
 class Incompat(IntFlag):
-    """s_feature_incompat: an unknown bit means that the layout may differ."""
+    """Bits of `s_feature_incompat`: an unknown bit means that the layout may differ."""
 
     COMPRESSION = 0x1
     FILETYPE = 0x2
@@ -49,7 +49,7 @@ class Incompat(IntFlag):
 
 
 class RoCompat(IntFlag):
-    """s_feature_ro_compat: an unknown bit allows reading, not writing."""
+    """Bits of `s_feature_ro_compat`: an unknown bit allows reading, not writing."""
 
     SPARSE_SUPER = 0x1
     LARGE_FILE = 0x2
@@ -117,7 +117,7 @@ class Features:
     ro_compat: RoCompat
 
     def __contains__(self, flag: object) -> bool:
-        # As numbers: this is asked often, and the operators of flags take their time.
+        # As integers: this is a frequent operation, and the operators of flags are slow.
         if isinstance(flag, Compat):
             return int.__and__(self.compat, flag) != 0
         if isinstance(flag, Incompat):
@@ -126,18 +126,18 @@ class Features:
 
     @property
     def names(self) -> list[str]:
-        """All set features in e2fsprogs' words; unknown bits as FEATURE_C/I/R<bit>."""
+        """All set features by their names in e2fsprogs; unknown bits as FEATURE_C/I/R<bit>."""
         words = (self.compat, "C"), (self.incompat, "I"), (self.ro_compat, "R")
         return [name for bits, letter in words for name in _names(bits, letter)]
 
     @property
     def unknown(self) -> list[str]:
-        """The set bits that this program has no name for."""
+        """The set bits for which this program has no name."""
         return [name for name in self.names if name.startswith("FEATURE_")]
 
     @property
     def readings(self) -> dict[str, str]:
-        """Each set feature by name, and how far this program reads what it brings."""
+        """Name of each set feature -> how far this program supports it."""
         return {name: self._reading(name) for name in self.names}
 
     def _reading(self, name: str) -> str:
@@ -147,7 +147,7 @@ class Features:
 
     @property
     def gaps(self) -> dict[str, str]:
-        """The set features of which something is missing from every result."""
+        """The set features whose data is partly missing from every result."""
         missing = {NOT_KNOWN, *NOT_READ.values()}
         return {name: how for name, how in self.readings.items() if how in missing}
 

@@ -1,4 +1,4 @@
-"""Group descriptors of 32 and 64 bytes, and the bitmap checksums they carry.
+"""Group descriptors of 32 and 64 bytes, and the bitmap checksums in them.
 
 Source: kernel Documentation/filesystems/ext4/group_descr.rst.
 """
@@ -50,7 +50,7 @@ DESCRIPTOR_64 = Layout("group descriptor", Struct(*_LOW, *_HIGH))
 
 
 class GroupFlags(IntFlag):
-    """bg_flags."""
+    """Bits of `bg_flags`."""
 
     INODE_UNINIT = 0x1  # inode bitmap and table not initialised
     BLOCK_UNINIT = 0x2  # block bitmap not initialised
@@ -59,7 +59,7 @@ class GroupFlags(IntFlag):
 
 @dataclass(frozen=True, slots=True)
 class GroupTable:
-    """All group descriptors as columns, int64, one row a group."""
+    """All group descriptors as int64 columns, one row per group."""
 
     block_bitmap: Any
     inode_bitmap: Any
@@ -110,7 +110,7 @@ def parse_groups(rows: Any, superblock: Superblock) -> GroupTable:
 
 
 def _descriptor_checksums(rows: Any, superblock: Superblock) -> Any:
-    """What each descriptor's checksum should be; -1 where the format stores none."""
+    """Computed checksum of each descriptor; -1 where the format has none."""
     features = superblock.features
     if superblock.has_metadata_checksums:
         return _crc32c_descriptors(superblock, rows)
@@ -120,7 +120,7 @@ def _descriptor_checksums(rows: Any, superblock: Superblock) -> Any:
 
 
 def descriptor_checksum(superblock: Superblock, number: int, row: Any) -> int:
-    """What the checksum of one group's descriptor should be; -1 where the format stores none."""
+    """Computed checksum of one group's descriptor; -1 if the format has none."""
     if superblock.has_metadata_checksums:
         return _crc32c_descriptor(superblock, number, row)
     if RoCompat.UNINIT_BG in superblock.features:
@@ -150,10 +150,10 @@ def _crc16_descriptor(superblock: Superblock, number: int, row: Any) -> int:
 
 
 def bitmap_checksum(superblock: Superblock, bitmap: Any) -> int:
-    """crc32c of a block or inode bitmap's used bytes, as the descriptor stores it.
+    """crc32c of the used bytes of a block or inode bitmap, in the width of the descriptor.
 
     Args:
-        superblock: gives the seed and whether descriptors hold 16 or 32 bits.
+        superblock: has the seed, and determines whether descriptors hold 16 or 32 bits.
         bitmap: clusters_per_group / 8 or inodes_per_group / 8 bytes.
     """
     checksum = crc32c(superblock.seed, bitmap)

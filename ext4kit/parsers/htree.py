@@ -1,7 +1,7 @@
 """Hashed directories (htree): index root, index node, their tail, and the name hashes.
 
-Sources: kernel Documentation/filesystems/ext4/directory.rst ("Hash Tree Directories"),
-fs/ext4/namei.c and fs/ext4/hash.c for what the documentation leaves open.
+Sources: kernel Documentation/filesystems/ext4/directory.rst ("Hash Tree Directories");
+fs/ext4/namei.c and fs/ext4/hash.c for details that the documentation omits.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ DX_ROOT = Layout(
 )
 
 DX_COUNTLIMIT = Layout(
-    "htree count and limit",  # lies over the hash of entry 0, which is needed by nobody
+    "htree count and limit",  # stored instead of the unused hash of entry 0
     Struct(
         "limit" / Int16ul,  # entries that fit, entry 0 counted
         "count" / Int16ul,  # entries in use, entry 0 counted
@@ -67,7 +67,7 @@ DX_COUNTLIMIT = Layout(
 DX_ENTRY = Layout(
     "htree entry",
     Struct(
-        "hash" / Int32ul,  # lowest hash in the block; bit 0: goes on from the block before
+        "hash" / Int32ul,  # lowest hash in the block; bit 0: continues the previous block
         "block" / Int32ul,  # block number within the directory, 28 bits
     ),
 )
@@ -89,7 +89,7 @@ HASH_NAMES = {
     5: "tea_unsigned",
     6: "siphash",
 }
-UNSIGNED_STEP = 3  # added to versions 0..2 when the superblock flag says "unsigned hashes"
+UNSIGNED_STEP = 3  # added to versions 0..2 if the superblock has the flag for unsigned hashes
 INFO_LENGTH = 8
 MAX_LEVELS = 2  # with large_dir; 1 without
 BLOCK_MASK = 0x0FFFFFFF
@@ -97,12 +97,12 @@ BLOCK_MASK = 0x0FFFFFFF
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IndexEntries:
-    """The entries of a root or node, entry 0 (which has no hash: 0) among them.
+    """The entries of a root or node, including entry 0, whose hash is 0.
 
     Attributes:
         offset: byte offset of the first entry in the block.
-        limit: entries that fit into the block.
-        hashes: uint32 (count,), bit 0 set where a run of equal hashes goes on.
+        limit: number of entries that fit into the block.
+        hashes: uint32 (count,), bit 0 set where a run of equal hashes continues.
         blocks: int64 (count,), block numbers within the directory.
     """
 
@@ -113,12 +113,12 @@ class IndexEntries:
 
     @property
     def count(self) -> int:
-        """Entries in use."""
+        """Number of entries in use."""
         return len(self.blocks)
 
     @property
     def tail_offset(self) -> int:
-        """Byte offset of the checksum tail, where the limit leaves room for one."""
+        """Byte offset of the checksum tail, if the limit leaves room for one."""
         return self.offset + self.limit * DX_ENTRY.size
 
 
@@ -157,8 +157,8 @@ def is_index_root(block: Buffer) -> bool:
 def is_index_node(block: Buffer) -> bool:
     """Whether the block starts with one unused entry over its whole length.
 
-    An empty directory leaf without a checksum tail looks the same: only the root's
-    `indirect_levels` says which of the two it is.
+    An empty directory leaf without a checksum tail looks the same. Only `indirect_levels` of
+    the root distinguishes the two.
     """
     size = memoryview(block).nbytes
     if size < FAKE_DIRENT.size + DX_ENTRY.size:
@@ -172,7 +172,7 @@ def parse_entries(block: Buffer, offset: int) -> IndexEntries:
     """The index entries that start at byte `offset` of the block.
 
     Raises:
-        CorruptError: limit or count do not fit the block.
+        CorruptError: limit or count are not possible in the block.
     """
     head = DX_COUNTLIMIT.parse(block, offset)
     room = (memoryview(block).nbytes - offset) // DX_ENTRY.size
@@ -191,10 +191,10 @@ def parse_entries(block: Buffer, offset: int) -> IndexEntries:
 
 
 def parse_root(block: Buffer) -> IndexRoot:
-    """Read the first block of a hashed directory.
+    """The root in the first block of a hashed directory.
 
     Raises:
-        CorruptError: it has not the form of a root, or its numbers do not fit the block.
+        CorruptError: the block does not have the form of a root, or its counts are not possible.
     """
     root = DX_ROOT.parse(block)
     if not is_index_root(block):
@@ -211,10 +211,10 @@ def parse_root(block: Buffer) -> IndexRoot:
 
 
 def parse_node(block: Buffer) -> IndexNode:
-    """Read an index block below the root.
+    """The node in an index block below the root.
 
     Raises:
-        CorruptError: it has not the form of a node, or its numbers do not fit the block.
+        CorruptError: the block does not have the form of a node, or its counts are not possible.
     """
     if not is_index_node(block):
         raise CorruptError("htree node", 0, "not one unused entry over the whole block")
@@ -222,17 +222,17 @@ def parse_node(block: Buffer) -> IndexNode:
 
 
 def stored_checksum(block: Buffer, entries: IndexEntries) -> int | None:
-    """The tail's checksum, or None when the limit leaves no room for a tail."""
+    """The checksum in the tail, or None if the limit leaves no room for a tail."""
     if entries.tail_offset + DX_TAIL.size > memoryview(block).nbytes:
         return None
     return int(DX_TAIL.parse(block, entries.tail_offset).dt_checksum)
 
 
 def index_checksum(seed: int, block: Buffer, entries: IndexEntries) -> int:
-    """What the tail's checksum should be.
+    """Computed checksum of the tail.
 
-    It covers the block up to the last entry in use, then the tail with a zero checksum;
-    the unused entries between the two are not covered.
+    It covers the block up to the last entry in use, then the tail with a zero checksum. It does
+    not cover the unused entries between the two.
 
     Args:
         seed: the directory inode's checksum seed.
@@ -263,7 +263,7 @@ def _signed(name: bytes) -> list[int]:
 
 
 def _words(characters: list[int], count: int) -> Words:
-    """The first `4 * count` characters as big-endian words, filled up with their number."""
+    """The first `4 * count` characters as big-endian words, padded with their number."""
     pad = (len(characters) & 0xFF) * 0x01010101
     head = characters[: 4 * count]
     groups = [head[start : start + 4] for start in range(0, len(head), 4)]
@@ -292,7 +292,7 @@ _HALF_MD4_ROUNDS: tuple[tuple[Mixer, int, Words, Words], ...] = (
 
 
 def _half_md4(state: State, words: Words) -> State:
-    """MD4's three rounds over eight words in place of sixteen."""
+    """The three rounds of MD4, over eight words instead of sixteen."""
     a, b, c, d = state
     for mix, constant, order, shifts in _HALF_MD4_ROUNDS:
         for step, index in enumerate(order):
@@ -304,7 +304,7 @@ def _half_md4(state: State, words: Words) -> State:
 
 
 def _tea(state: State, words: Words) -> State:
-    """Sixteen rounds of the Tiny Encryption Algorithm, the name's words as its key."""
+    """Sixteen rounds of the Tiny Encryption Algorithm, with the name's words as key."""
     left, right = state[:2]
     key0, key1, key2, key3 = words
     for step in range(1, 17):
@@ -355,16 +355,16 @@ def dirhash(name: bytes, version: int, seed: bytes = bytes(16)) -> tuple[NameHas
 
     Args:
         name: the file name's bytes (of a casefolded directory: the folded name).
-        version: 0..5 of HASH_NAMES; the root's version plus UNSIGNED_STEP where the
-            superblock says that hashes are unsigned.
-        seed: `s_hash_seed` as its 16 bytes on disk; zeroes stand for the default seed.
+        version: 0..5 of HASH_NAMES; the root's version plus UNSIGNED_STEP if the superblock
+            has the flag for unsigned hashes.
+        seed: the 16 bytes of `s_hash_seed` on disk; zeros mean the default seed.
 
     Returns:
         (major, minor): major with bit 0 clear, as in the index; minor orders equal majors.
 
     Raises:
         UnsupportedError: siphash (needs the directory's key) or an unknown version.
-        RequestError: the seed has not 16 bytes.
+        RequestError: the seed does not have 16 bytes.
     """
     if version not in range(2 * UNSIGNED_STEP):
         what = HASH_NAMES.get(version, f"version {version}")

@@ -66,14 +66,14 @@ INODE_EXTRA = Layout(
     ),
 )
 GOOD_OLD_SIZE = INODE.size
-COLUMN_SECONDS = (1 << 63) // NANOSECONDS - 2  # in 2262; the last that fits in a time column
+COLUMN_SECONDS = (1 << 63) // NANOSECONDS - 2  # in 2262; the last second of a time column
 _GENERATION = INODE.offset_of("i_generation")
 _CHECKSUM_LO = INODE.offset_of("i_checksum_lo")
 _CHECKSUM_HI = GOOD_OLD_SIZE + INODE_EXTRA.offset_of("i_checksum_hi")
 
 
 class InodeFlags(IntFlag):
-    """i_flags, in lsattr's order of bits."""
+    """Bits of `i_flags`, in the order of `lsattr`."""
 
     SECRM = 0x1
     UNRM = 0x2
@@ -100,7 +100,7 @@ class InodeFlags(IntFlag):
     CASEFOLD = 0x40000000
 
 
-_INLINE_DATA = int(InodeFlags.INLINE_DATA)  # a number: the operators of flags take their time
+_INLINE_DATA = int(InodeFlags.INLINE_DATA)  # int: operators of flags are slow
 _ENCRYPT = int(InodeFlags.ENCRYPT)
 _NOT_IN_I_BLOCK = int(InodeFlags.EXTENTS | InodeFlags.INLINE_DATA)
 
@@ -110,10 +110,10 @@ class Inode:
     """One inode; times are integer nanoseconds since 1970.
 
     Attributes:
-        blocks: space taken, in 512-byte sectors.
-        dtime: the raw field: seconds of the deletion, or the next orphan's inode number.
-        crtime: None where the inode has no room for it.
-        raw: the bytes it was read from.
+        blocks: allocated space, in 512-byte sectors.
+        dtime: the raw field: deletion time in seconds, or the next orphan's inode number.
+        crtime: None if the inode has no room for it.
+        raw: bytes of the inode.
     """
 
     number: int
@@ -145,27 +145,27 @@ class Inode:
 
     @property
     def is_directory(self) -> bool:
-        """True for a directory."""
+        """Whether the inode is a directory."""
         return stat.S_ISDIR(self.mode)
 
     @property
     def is_inline(self) -> bool:
-        """True when the content lies in the inode itself."""
+        """Whether the content is in the inode itself."""
         return bool(self.flags & _INLINE_DATA)
 
     @property
     def is_encrypted(self) -> bool:
-        """True when content, and for a directory the names in it, are encrypted."""
+        """Whether the content (of a directory, the names in it) is encrypted."""
         return bool(self.flags & _ENCRYPT)
 
     @property
     def is_fast_symlink(self) -> bool:
-        """True when the link target lies in i_block."""
+        """Whether the link target is in `i_block`."""
         return bool(is_fast_symlink(self.mode, self.size, self.flags))
 
     @property
     def device(self) -> tuple[int, int] | None:
-        """(major, minor) of a device node: old encoding in i_block[0], new in i_block[1]."""
+        """(major, minor) of a device node: old encoding in `i_block[0]`, new in `i_block[1]`."""
         if not (stat.S_ISCHR(self.mode) or stat.S_ISBLK(self.mode)):
             return None
         old = int.from_bytes(self.i_block[:4], "little")
@@ -187,9 +187,9 @@ KINDS: dict[int, FileType] = {
 
 
 def is_fast_symlink(mode: Any, size: Any, flags: Any) -> Any:
-    """Whether a link target lies in i_block; for integers and columns.
+    """Whether a link target is in `i_block`, for integers and columns.
 
-    Targets below 60 bytes do; i_flags tells the ones written as blocks or inline data.
+    Targets below 60 bytes are; `i_flags` shows those that are in blocks or inline data.
     """
     return (mode & 0xF000 == stat.S_IFLNK) & (size < 60) & (flags & _NOT_IN_I_BLOCK == 0)
 
@@ -197,12 +197,12 @@ def is_fast_symlink(mode: Any, size: Any, flags: Any) -> Any:
 class InodeTable:
     """Many inodes as columns (n,), named as in `Inode`; `i_block` (n, 60), `raw` (n, size).
 
-    A column is worked out when it is first asked for. A `crtime` of 0 stands for none as well.
-    Times after 2262 stop at `COLUMN_SECONDS`.
+    Each column is computed on first use. A `crtime` of 0 also means that there is none. Times
+    after 2262 are limited to `COLUMN_SECONDS`.
 
     Args:
         number: int64 (n,).
-        raw: uint8 (n, inode size), which must not change any more.
+        raw: uint8 (n, inode size), which must not change afterwards.
         superblock: the file system's.
     """
 
@@ -268,7 +268,7 @@ class InodeTable:
 
     @classmethod
     def concat(cls, tables: Sequence[InodeTable]) -> InodeTable:
-        """Several tables of one file system, at least one, as one."""
+        """One table from one or more tables of the same file system."""
         number = np.concatenate([table.number for table in tables])
         raw = np.concatenate([table.raw for table in tables])
         return cls(number, raw, tables[0]._superblock)
@@ -278,7 +278,7 @@ class InodeTable:
         return InodeTable(self.number[index], self.raw[index], self._superblock)
 
     def times(self, name: str) -> list[int]:
-        """A column of times as integers, those after 2262 exact."""
+        """A column of times as integers, which are exact also after 2262."""
         column = getattr(self, name)
         values: list[int] = column.tolist()
         for row in np.flatnonzero(column >= COLUMN_SECONDS * NANOSECONDS).tolist():
@@ -286,7 +286,7 @@ class InodeTable:
         return values
 
     def one(self, row: int) -> Inode:
-        """One row as an `Inode`, its times exact."""
+        """One row as an `Inode` with exact times."""
         plain: dict[str, Any] = {name: int(getattr(self, name)[row]) for name in _NUMBERS}
         crtime = plain["crtime"] if plain["extra_isize"] >= 24 else None
         i_block, raw = self.i_block[row].tobytes(), self.raw[row].tobytes()
@@ -295,17 +295,18 @@ class InodeTable:
         return self._exact(inode) if latest >= COLUMN_SECONDS * NANOSECONDS else inode
 
     def each(self, **instead: Any) -> Iterator[Inode]:
-        """Every row as an `Inode`, its times exact.
+        """Every row as an `Inode` with exact times.
 
         Args:
-            instead: columns that are used in place of the table's own.
+            instead: columns that replace those of the table.
         """
         latest = np.maximum.reduce([self.atime, self.mtime, self.ctime, self.crtime])
         late = set(np.flatnonzero(latest >= COLUMN_SECONDS * NANOSECONDS).tolist())
         columns = {name: instead.get(name, getattr(self, name)).tolist() for name in _NUMBERS}
         exists = (self.extra_isize >= 24).tolist()
         columns["crtime"] = [
-            time if there else None for time, there in zip(columns["crtime"], exists, strict=True)
+            time if has_crtime else None
+            for time, has_crtime in zip(columns["crtime"], exists, strict=True)
         ]
         blocks, rows = _each_row(self.i_block), _each_row(self.raw)
         for row, values in enumerate(zip(*columns.values(), blocks, rows, strict=True)):
@@ -313,7 +314,7 @@ class InodeTable:
             yield self._exact(inode) if row in late else inode
 
     def _exact(self, inode: Inode) -> Inode:
-        """The inode with its times without the bounds of a column; it has 256 bytes or more."""
+        """The inode (of 256 bytes or more) with times that a column cannot hold."""
         raw, times = inode.raw, ("atime", "mtime", "ctime", "crtime")
         extra = INODE_EXTRA.parse(raw, GOOD_OLD_SIZE)
         stored = _Stored(INODE.parse(raw), extra, self._superblock)
@@ -330,10 +331,10 @@ def _each_row(rows: Any) -> Iterator[bytes]:
 
 
 def parse_inode(data: Buffer, number: int, superblock: Superblock) -> Inode:
-    """Read one inode from its bytes.
+    """The inode in `data`.
 
     Raises:
-        CorruptError: fewer than 128 bytes.
+        CorruptError: `data` has fewer than 128 bytes.
     """
     base = INODE.first(data)
     room = memoryview(data).nbytes >= GOOD_OLD_SIZE + INODE_EXTRA.size
@@ -346,7 +347,7 @@ def parse_inode(data: Buffer, number: int, superblock: Superblock) -> Inode:
 
 
 def parse_inodes(rows: Any, numbers: Any, superblock: Superblock) -> InodeTable:
-    """Read a table of inodes from a (n, inode size) uint8 array, which must not change then."""
+    """The inodes in a (n, inode size) uint8 array, which must not change afterwards."""
     return InodeTable(numbers, rows, superblock)
 
 
@@ -354,17 +355,17 @@ _NO_EXTRA = INODE_EXTRA.first(bytes(INODE_EXTRA.size))
 
 
 class _Stored:
-    """The fields of an inode as they are stored: of a Container or of structured arrays."""
+    """The stored fields of inodes, from a Container or from structured arrays."""
 
     def __init__(self, base: Any, extra: Any, superblock: Superblock) -> None:
         self.base, self.extra, self.superblock = base, extra, superblock
 
     @cached_property
     def end(self) -> Any:
-        """How far fields reach behind byte 128.
+        """Number of bytes of valid fields behind byte 128.
 
-        One behind that counts only when this reaches its end; multiplying by that truth value
-        says so for integers and columns in the same words.
+        A later field counts only if its end is within this number. The code multiplies by that
+        truth value, which works for integers and columns alike.
         """
         return widen(self.extra["i_extra_isize"])
 
@@ -374,13 +375,13 @@ class _Stored:
 
     @property
     def crtime(self) -> Any:
-        """When it was made."""
+        """Creation time in ns since 1970."""
         extra, end = self.extra, self.end
         return _time(extra["i_crtime"], extra["i_crtime_extra"], end >= 24) * (end >= 20)
 
     @property
     def size(self) -> Any:
-        """Bytes; only what is large by its type uses the high half."""
+        """Size in bytes; only types that can be large use the high half."""
         big = (self.base["i_mode"] & 0xF000) == stat.S_IFREG
         big = big | (Incompat.LARGE_DIR in self.superblock.features)
         return join(widen(self.base["i_size_high"]) * big, self.base["i_size_lo"], 32)
@@ -415,9 +416,9 @@ _NUMBERS = ("number", *_FIELDS)[:-1]
 
 
 def _time(seconds: Any, extra: Any, present: Any) -> Any:
-    """Nanoseconds since 1970 of a signed 32-bit time and its epoch and nanosecond bits.
+    """Nanoseconds since 1970 from a signed 32-bit time and its epoch and nanosecond bits.
 
-    ext4's times reach 2446, those of an int64 column 2262: later ones stop there.
+    Times of ext4 extend to 2446, those of an int64 column to 2262; later times are limited.
     """
     bits = widen(extra) * present
     whole = widen(seconds) + ((bits & 3) << 32)
@@ -435,7 +436,7 @@ def _sectors(base: Any, superblock: Superblock) -> Any:
 
 
 def inode_seed(superblock: Superblock, number: int, generation: int) -> int:
-    """The crc32c register that an inode's own checksums start at."""
+    """Checksum seed of an inode: the crc32c start register of its metadata."""
     register = crc32c(superblock.seed, number.to_bytes(4, "little"))
     return crc32c(register, generation.to_bytes(4, "little"))
 
@@ -447,7 +448,7 @@ def inode_seeds(superblock: Superblock, numbers: Any, generations: Any) -> Any:
 
 
 def seal_inode(raw: bytearray, number: int, superblock: Superblock) -> None:
-    """Give an inode's bytes, whole, the checksum that fits them; nothing without metadata_csum."""
+    """Write the correct checksum into the bytes of an inode; do nothing without metadata_csum."""
     if not superblock.has_metadata_checksums:
         return
     extra = len(raw) > GOOD_OLD_SIZE and int.from_bytes(raw[GOOD_OLD_SIZE:][:2], "little") >= 4
@@ -462,12 +463,12 @@ def seal_inode(raw: bytearray, number: int, superblock: Superblock) -> None:
 
 
 def inode_checksums_ok(table: InodeTable, superblock: Superblock) -> Any:
-    """Per row (bool): whether each inode's stored checksum fits its bytes and number."""
+    """True where an inode's stored checksum matches its bytes and number."""
     return inode_rows_ok(table.raw, table.number, superblock)
 
 
 def inode_rows_ok(rows: Any, numbers: Any, superblock: Superblock) -> Any:
-    """The same for inodes as they are on disk, a (n, inode size) uint8 array."""
+    """As `inode_checksums_ok`, for inodes in their on-disk form, uint8 (n, inode size)."""
     heads = np.empty((len(rows), 2), "<u4")
     heads[:, 0], heads[:, 1] = numbers, _field(rows, _GENERATION, 4)
     stored = _field(rows, _CHECKSUM_LO, 2).astype(np.int64)
@@ -488,13 +489,13 @@ def inode_rows_ok(rows: Any, numbers: Any, superblock: Superblock) -> Any:
 
 
 def signed_inodes(rows: Any, numbers: Any, superblock: Superblock, right: Any) -> Any:
-    """Inodes with checksums that fit them, or that do not.
+    """Inodes with new checksums, correct or incorrect as requested.
 
     Args:
         rows: uint8 (n, inode size).
         numbers: int64 (n,).
-        superblock: gives the seed.
-        right: per inode (bool): its checksum shall fit.
+        superblock: has the seed.
+        right: bool (n,), True where the new checksum must be correct.
     """
     rows = rows.copy()
     wide = np.zeros(len(rows), bool)

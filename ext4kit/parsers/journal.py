@@ -1,7 +1,7 @@
 """The jbd2 log on disk: superblock, descriptor tags, revoke records, commit blocks.
 
-Everything in the log is big-endian. Source: kernel Documentation/filesystems/ext4/journal.rst,
-include/linux/jbd2.h; what checksums cover is from fs/jbd2/commit.c and fs/jbd2/recovery.c.
+All values of the log are big-endian. Source: kernel Documentation/filesystems/ext4/journal.rst,
+include/linux/jbd2.h; the ranges of checksums are from fs/jbd2/commit.c and fs/jbd2/recovery.c.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ UUID_BYTES = 16  # follows a tag without SAME_UUID
 HEADER = Layout(
     "journal block header",
     Struct(
-        "h_magic" / Int32ub,  # 0xC03B3998; a logged block that starts so is escaped
+        "h_magic" / Int32ub,  # 0xC03B3998; a logged block that starts with it is escaped
         "h_blocktype" / Int32ub,  # see BlockType
-        "h_sequence" / Int32ub,  # the transaction's id
+        "h_sequence" / Int32ub,  # stored tid of the transaction
     ),
 )
 
@@ -42,7 +42,7 @@ SUPERBLOCK = Layout(
         "s_sequence" / Int32ub,  # id of the first transaction expected in the log
         "s_start" / Int32ub,  # log block where replay starts; 0: nothing to replay
         "s_errno" / Int32ub,  # the error that aborted the journal
-        "s_feature_compat" / Int32ub,  # the rest is valid in version 2 superblocks only
+        "s_feature_compat" / Int32ub,  # this and the following fields: version 2 only
         "s_feature_incompat" / Int32ub,
         "s_feature_ro_compat" / Int32ub,
         "s_uuid" / Bytes(16),  # of the journal; checksums are seeded with it
@@ -52,8 +52,8 @@ SUPERBLOCK = Layout(
         "s_max_trans_data" / Int32ub,  # limit of data blocks a transaction, unused
         "s_checksum_type" / Int8ub,  # of checksums v2 and v3; 4 is crc32c
         "s_padding2" / Bytes(3),
-        "s_num_fc_blks" / Int32ub,  # fast-commit blocks at the end; 0 stands for 256
-        "s_head" / Int32ub,  # where a clean log goes on being written
+        "s_num_fc_blks" / Int32ub,  # fast-commit blocks at the end; 0 means 256
+        "s_head" / Int32ub,  # log block at which a clean log continues
         "s_padding" / Array(40, Int32ub),
         "s_checksum" / Int32ub,  # crc32c(~0, these 1,024 bytes with this field zero)
         "s_users" / Bytes(16 * 48),  # UUIDs of the file systems that share the log
@@ -63,7 +63,7 @@ SUPERBLOCK = Layout(
 TAG = Layout(
     "journal tag",
     Struct(
-        "t_blocknr" / Int32ub,  # where the copy belongs, low 32 bits
+        "t_blocknr" / Int32ub,  # home block of the copy, low 32 bits
         "t_checksum" / Int16ub,  # checksum v2: low 16 bits of the copy's checksum
         "t_flags" / Int16ub,  # see TagFlags
     ),
@@ -121,7 +121,7 @@ MIN_RING_BLOCKS = 1024  # a log shorter than this gets no fast-commit area
 
 
 class BlockType(IntEnum):
-    """h_blocktype."""
+    """Values of `h_blocktype`."""
 
     DESCRIPTOR = 1
     COMMIT = 2
@@ -131,7 +131,7 @@ class BlockType(IntEnum):
 
 
 class TagFlags(IntFlag):
-    """t_flags."""
+    """Bits of `t_flags`."""
 
     ESCAPED = 0x1  # the copy's first four bytes were the magic and are stored as zeros
     SAME_UUID = 0x2  # no UUID follows the tag
@@ -140,13 +140,13 @@ class TagFlags(IntFlag):
 
 
 class JournalCompat(IntFlag):
-    """s_feature_compat of the journal."""
+    """Bits of `s_feature_compat` of the journal."""
 
     CHECKSUM = 0x1  # checksum v1: commit blocks hold a crc32 of their transaction
 
 
 class JournalIncompat(IntFlag):
-    """s_feature_incompat of the journal."""
+    """Bits of `s_feature_incompat` of the journal."""
 
     REVOKE = 0x1
     BIT64 = 0x2
@@ -192,22 +192,22 @@ class JournalFeatures:
 
     @property
     def has_block_checksums(self) -> bool:
-        """True when descriptors, revokes, commits and each copy carry a checksum (v2, v3)."""
+        """Whether descriptors, revokes, commits and each copy have a checksum (v2, v3)."""
         return self.checksum_version >= 2
 
     @property
     def tail_bytes(self) -> int:
-        """Bytes at the end of descriptor and revoke blocks taken by their checksum."""
+        """Bytes of the checksum at the end of descriptor and revoke blocks."""
         return TAIL.size if self.has_block_checksums else 0
 
     @property
     def unknown_incompat(self) -> int:
-        """Incompatible bits without a known meaning: no kernel would load the log."""
+        """Unknown incompatible bits; a kernel refuses a log that has any."""
         return int(self.incompat) & ~KNOWN_INCOMPAT
 
     @property
     def names(self) -> list[str]:
-        """The set features in the words of dumpe2fs; unknown bits as FEATURE_C/I/R<bit>."""
+        """The set features by their names in dumpe2fs; unknown bits as FEATURE_C/I/R<bit>."""
         known = [name for flag, name in _SPELLED if flag in self]
         unknown = {
             "C": int(self.compat) & ~KNOWN_COMPAT,
@@ -223,7 +223,7 @@ class JournalFeatures:
 
 
 def tag_bytes(features: JournalFeatures) -> int:
-    """Bytes a descriptor tag, without the UUID that may follow it.
+    """Size of a descriptor tag in bytes, without the UUID that may follow it.
 
     Source: kernel fs/jbd2/journal.c, `journal_tag_bytes`. With checksum v2 a tag is two bytes
     longer than its fields.
@@ -241,9 +241,9 @@ class JournalSuperblock:
     Attributes:
         length: blocks in the journal, the superblock's own included.
         first: first log block of the ring.
-        sequence: id of the first transaction to expect from `start` on.
-        start: log block where a replay starts, 0 when there is nothing to replay.
-        head: where a cleanly unmounted log goes on, 0 when not recorded.
+        sequence: stored tid of the first transaction expected from `start` on.
+        start: log block where a replay starts, 0 if there is nothing to replay.
+        head: log block at which a cleanly unmounted log continues, 0 when not recorded.
         users: UUIDs of the file systems that share the log.
     """
 
@@ -270,10 +270,10 @@ class JournalSuperblock:
 
     @classmethod
     def parse(cls, data: Buffer, offset: int = 0) -> JournalSuperblock:
-        """Read the 1,024 bytes at `offset`; nothing is judged here.
+        """The superblock in the 1,024 bytes at `offset`, without plausibility checks.
 
         Raises:
-            CorruptError: fewer than 1,024 bytes are there.
+            CorruptError: there are fewer than 1,024 bytes.
         """
         raw = SUPERBLOCK.first(data, offset)
         body = bytearray(bytes(data)[offset : offset + SUPERBLOCK.size])
@@ -305,19 +305,19 @@ class JournalSuperblock:
 
     @property
     def seed(self) -> int:
-        """The crc32c register that every block checksum of the log starts at."""
+        """Checksum seed of the log: the crc32c start register of every block checksum."""
         return crc32c(ONES, self.uuid)
 
     @property
     def checksum_ok(self) -> bool | None:
-        """Whether the stored checksum fits; None when the format stores none."""
+        """Whether the stored checksum matches; None if the format has none."""
         if not self.features.has_block_checksums:
             return None
         return self.checksum == self.computed_checksum
 
     @property
     def fast_commit_blocks(self) -> int:
-        """Blocks at the log's end kept for fast commits.
+        """Number of blocks at the end of the log that are reserved for fast commits.
 
         Source: kernel include/linux/jbd2.h, `jbd2_journal_get_num_fc_blks`.
         """
@@ -325,16 +325,16 @@ class JournalSuperblock:
 
     @property
     def fast_commit_area(self) -> int:
-        """Those blocks when the file system has the feature.
+        """Number of these blocks if the file system, and not only the journal, has the feature.
 
-        A clean unmount takes the feature off the journal and leaves the area as it is.
+        A clean unmount clears the feature of the journal and does not change the area.
         """
         wanted = self.raw_fast_commit_blocks or DEFAULT_FAST_COMMIT_BLOCKS
         return wanted if self.length - wanted >= MIN_RING_BLOCKS else 0
 
 
 def _features(raw: Any) -> JournalFeatures:
-    """Version 1 superblocks end before the feature words."""
+    """The feature words; zeros for version 1 superblocks, which end before them."""
     if raw.s_header.h_blocktype != BlockType.SUPERBLOCK_V2:
         return JournalFeatures()
     return JournalFeatures(
@@ -345,7 +345,7 @@ def _features(raw: Any) -> JournalFeatures:
 
 
 def judge(superblock: JournalSuperblock, block_size: int) -> str | None:
-    """Why a log cannot be read with this superblock, or None when it can."""
+    """Why a log cannot be read with this superblock, or None if it can."""
     kinds = (BlockType.SUPERBLOCK_V1, BlockType.SUPERBLOCK_V2)
     checks = [
         (superblock.magic == MAGIC, f"magic 0x{superblock.magic:08X}, 0x{MAGIC:08X} expected"),
@@ -358,12 +358,12 @@ def judge(superblock: JournalSuperblock, block_size: int) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class TagColumns(Table):
-    """Tags of many descriptor blocks, ordered by (descriptor, ordinal).
+    """Tags of many descriptor blocks, by (descriptor, ordinal).
 
     Attributes:
-        descriptor: int64, row of the descriptor block the tag stands in.
-        ordinal: int64, the tag's place in its descriptor, from 0.
-        block: int64, file system block the copy belongs to.
+        descriptor: int64, row of the descriptor block that contains the tag.
+        ordinal: int64, index of the tag in its descriptor, from 0.
+        block: int64, home block of the copy.
         flags: int64, TagFlags.
         checksum: int64, 16 bits (checksum v2) or 32 (v3); 0 where the format has none.
     """
@@ -376,18 +376,20 @@ class TagColumns(Table):
 
 
 def read_tags(rows: Any, features: JournalFeatures, older: Any = None) -> TagColumns:
-    """All tags of many descriptor blocks, every block stepped at once.
+    """All tags of many descriptor blocks, one tag of each block per step.
 
-    A block's tags end at the LAST flag or where no whole tag fits before the tail; a step
-    moves the cursor by at least one tag, so the number of steps is bounded by the block size.
+    The tags of a block end at the LAST flag or where no complete tag fits before the tail. A step
+    advances by at least one tag. Therefore the block size bounds the number of steps.
 
-    A mount without metadata checksums clears the features that tell the size of a tag, and leaves
-    older blocks as they are: one that is not filled as today's say is read with tags that fit.
+    A mount without metadata checksums clears the features that determine the size of a tag, but
+    does not rewrite older blocks. An older block that does not match the present features is read
+    with the tag size that matches it.
 
     Args:
         rows: uint8 array (descriptors, block size).
-        features: of the journal superblock.
-        older: bool, a block: it may be of a time with other features; None for no block.
+        features: features of the journal superblock.
+        older: bool per block, True where it may be older than the present features; None if no
+            block is.
     """
     if older is None or not older.any() or features.has_block_checksums:
         return _tags_of(rows, features)
@@ -400,17 +402,17 @@ def read_tags(rows: Any, features: JournalFeatures, older: Any = None) -> TagCol
         some, left = left[fits], left[~fits]
         tags = _tags_of(rows[some], then)
         parts.append(replace(tags, descriptor=some[tags.descriptor], checksum=tags.checksum * 0))
-    others = np.concatenate([part.descriptor for part in parts])
-    usual = np.setdiff1d(np.arange(len(rows)), others)
+    of_older_features = np.concatenate([part.descriptor for part in parts])
+    usual = np.setdiff1d(np.arange(len(rows)), of_older_features)
     tags = _tags_of(rows[usual], features)
     found = TagColumns.concat([replace(tags, descriptor=usual[tags.descriptor]), *parts])
     return found.take(np.argsort(found.descriptor, kind="stable"))
 
 
 def _are_filled(rows: Any, features: JournalFeatures) -> Any:
-    """Per block (bool): it has a last tag, and zeros behind it up to the tail.
+    """True where a block has a last tag, and zeros behind it up to the tail.
 
-    Source: kernel fs/jbd2/journal.c, `jbd2_journal_get_descriptor_buffer`, which clears it.
+    Source: kernel fs/jbd2/journal.c, `jbd2_journal_get_descriptor_buffer`, which clears the block.
     """
     end = rows.shape[1] - features.tail_bytes
     tags = _tags_of(rows, features)
@@ -424,28 +426,28 @@ def _are_filled(rows: Any, features: JournalFeatures) -> Any:
 
 
 def _tags_of(rows: Any, features: JournalFeatures) -> TagColumns:
-    """The tags of blocks that are filled as the features say."""
+    """The tags of blocks that were written with these features."""
     regular, parts = _regular_tags(rows, features)
-    others = np.flatnonzero(~regular)
-    stepped = _stepped_tags(rows[others], features)
-    parts.append((others[stepped[0]], *stepped[1:]))
+    irregular = np.flatnonzero(~regular)
+    stepped = _stepped_tags(rows[irregular], features)
+    parts.append((irregular[stepped[0]], *stepped[1:]))
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
     order = np.argsort(columns[0], kind="stable")
     return TagColumns(*(column[order] for column in columns))
 
 
 def _regular_tags(rows: Any, features: JournalFeatures) -> tuple[Any, list[tuple[Any, ...]]]:
-    """Tags of the blocks that are filled as the kernel does: a UUID follows the first tag alone.
+    """Tags of the blocks in the kernel's form: a UUID follows only the first tag.
 
     Returns:
-        (bool, a block: it is such a one; the columns of TagColumns).
+        (bool per block, True where it has that form; the columns of TagColumns).
     """
     layout, size = _tag_layout(features), tag_bytes(features)
     start = HEADER.size + size + UUID_BYTES
     room = (rows.shape[1] - features.tail_bytes - start) // size
     first = rows[:, None, HEADER.size : HEADER.size + size]
-    others = rows[:, start : start + room * size].reshape(len(rows), room, size)
-    raw = np.ascontiguousarray(np.concatenate([first, others], axis=1)[:, :, : layout.size])
+    further = rows[:, start : start + room * size].reshape(len(rows), room, size)
+    raw = np.ascontiguousarray(np.concatenate([first, further], axis=1)[:, :, : layout.size])
     tags = raw.view(layout.dtype)[:, :, 0]
     flags = tags["t_flags"]
     is_last = flags & TagFlags.LAST != 0
@@ -504,7 +506,8 @@ class RevokeColumns:
     """Revoke records of many blocks: row of the revoke block, revoked file system block.
 
     Attributes:
-        overflow: bool, one a revoke block: its count runs past the block (no record is read).
+        overflow: bool per revoke block, True where its count exceeds the block (no record is
+            read).
     """
 
     row: Any
@@ -515,12 +518,12 @@ class RevokeColumns:
 def read_revokes(rows: Any, features: JournalFeatures) -> RevokeColumns:
     """All records of many revoke blocks.
 
-    Source: kernel fs/jbd2/recovery.c, `scan_revoke_records`: a count past the block is an
-    error, a record that is not whole is not read.
+    Source: kernel fs/jbd2/recovery.c, `scan_revoke_records`: a count that exceeds the block is an
+    error, and an incomplete record is not read.
 
     Args:
         rows: uint8 array (revoke blocks, block size).
-        features: of the journal superblock.
+        features: features of the journal superblock.
     """
     wide = JournalIncompat.BIT64 in features
     dtype = np.dtype(">u8" if wide else ">u4")
@@ -535,7 +538,7 @@ def read_revokes(rows: Any, features: JournalFeatures) -> RevokeColumns:
 
 
 def blocks_checksums(seed: int, rows: Any, hole: int) -> Any:
-    """crc32c of many log blocks with the four bytes at `hole` taken as zeros.
+    """crc32c of many log blocks, computed with zeros in the four bytes at `hole`.
 
     Args:
         seed: `JournalSuperblock.seed`.
@@ -551,7 +554,7 @@ def blocks_checksums(seed: int, rows: Any, hole: int) -> Any:
 
 
 def tail_offset(block_size: int) -> int:
-    """Where the checksum of a descriptor or revoke block lies (checksums v2 and v3)."""
+    """Byte offset of the checksum in a descriptor or revoke block (checksums v2 and v3)."""
     return block_size - TAIL.size
 
 
@@ -561,7 +564,7 @@ def stored_checksums(rows: Any, offset: int) -> Any:
 
 
 def copy_seeds(seed: int, sequences: Any) -> Any:
-    """crc32c registers that the checksums of logged copies start at, one a transaction id.
+    """Checksum seeds (crc32c registers) of logged copies, one per transaction id.
 
     Source: kernel fs/jbd2/commit.c, `jbd2_block_tag_csum_set`.
     """
@@ -570,13 +573,13 @@ def copy_seeds(seed: int, sequences: Any) -> Any:
 
 
 def copies_checksums(seeds: Any, rows: Any, features: JournalFeatures) -> Any:
-    """Checksums of logged copies as their tags store them (v2: the low 16 bits).
+    """Checksums of logged copies in the width of their tags (v2: the low 16 bits).
 
     Args:
-        seeds: from `copy_seeds`, one a row.
-        rows: uint8 array (n, block size) or an iterator over such rows, as in the log, escapes
-            not undone.
-        features: of the journal superblock.
+        seeds: from `copy_seeds`, one per row.
+        rows: uint8 array (n, block size) or an iterator over such rows, as stored in the log,
+            with escaped copies not restored.
+        features: features of the journal superblock.
     """
     values = crc32c_each(widen(seeds), rows)
     return values if features.checksum_version == 3 else values & 0xFFFF

@@ -1,9 +1,9 @@
-"""One declaration, two readers.
+"""Declarations of on-disk structures, each with two readers.
 
-An on-disk structure is declared once as a construct `Struct`. `Layout` reads one of them
-with construct and a table of them as a NumPy structured view whose dtype is derived from
-that same declaration. The few that each command begins with are read as a table of one, as
-loading construct takes longer than all the rest of it (see `words`).
+Each structure is declared once as a construct `Struct`. `Layout` reads one structure with
+construct. It reads a table of them as a NumPy structured view with a dtype derived from the
+same declaration. The structures that each command reads first are read as a table of one row,
+because loading construct takes longer than the rest of the start (see `words`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from ext4kit.errors import CorruptError
 from ext4kit.parsers.words import Word
 
-# Anything that memoryview takes; typing has a name for that only since Python 3.12.
+# Any argument of memoryview; typing has a name for it only since Python 3.12.
 Buffer = bytes | bytearray | memoryview | Any
 
 
@@ -24,8 +24,8 @@ class Layout:
     """A fixed-size on-disk structure with its two readers.
 
     Args:
-        name: the structure's name in the field's terms, used in errors.
-        struct: its declaration, kernel field names, fixed-size fields only.
+        name: name of the structure in the terms of the kernel, used in errors.
+        struct: its declaration, with kernel field names and fields of fixed size only.
     """
 
     def __init__(self, name: str, struct: Word) -> None:
@@ -35,7 +35,7 @@ class Layout:
 
     @cached_property
     def construct(self) -> Any:
-        """The declaration as construct has it."""
+        """The declaration as a construct object."""
         return self.struct.spoken
 
     @cached_property
@@ -61,7 +61,7 @@ class Layout:
         return self.construct.parse(self._piece(data, offset))
 
     def first(self, data: Buffer, offset: int = 0) -> Row:
-        """Read one structure as a table of one.
+        """Read one structure as a table of one row.
 
         Raises:
             CorruptError: fewer than `size` bytes are left at `offset`.
@@ -80,7 +80,7 @@ class Layout:
         return bytes(self.construct.build(values))
 
     def table(self, data: Buffer, count: int = -1, offset: int = 0) -> Any:
-        """Read `count` structures that lie back to back, as a structured array view.
+        """Read `count` consecutive structures as a structured array view.
 
         Raises:
             CorruptError: the data ends before `count` structures.
@@ -94,7 +94,7 @@ class Layout:
         """Read one structure from each row of a (n, row_size) uint8 array, at `offset`.
 
         Returns:
-            A structured array of shape (n,); a view where each row's bytes are contiguous.
+            A structured array of shape (n,); a view if the bytes of each row are contiguous.
         """
         piece = rows[:, offset : offset + self.size]
         if piece.strides[1] != 1:
@@ -103,7 +103,7 @@ class Layout:
 
 
 class Row:
-    """One row of a table with plain values, named as a construct Container has them."""
+    """One row of a table with plain values, named as in a construct Container."""
 
     def __init__(self, row: Any) -> None:
         self._row = row

@@ -1,4 +1,4 @@
-"""LUKS 1 and 2: what their headers say about slots, digests and the encrypted payload.
+"""LUKS 1 and 2: slots, digests and the encrypted payload as their headers describe them.
 
 Sources: "LUKS1 On-Disk Format Specification" 1.2.3 and "LUKS2 On-Disk Format Specification" 1.1.
 """
@@ -73,11 +73,11 @@ _MOST_LANES = 64
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """How a pass phrase becomes a key: "pbkdf2", "argon2i" or "argon2id".
+    """Parameters of the key derivation: "pbkdf2", "argon2i" or "argon2id".
 
     Attributes:
-        iterations: of PBKDF2; passes of Argon2.
-        memory: KiB, Argon2 alone; so are lanes.
+        iterations: iterations of PBKDF2, passes of Argon2.
+        memory: KiB; like `lanes`, for Argon2 only.
     """
 
     kind: str
@@ -90,7 +90,7 @@ class Derivation:
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """What a volume key is checked against."""
+    """The digest that verifies a volume key."""
 
     value: bytes
     derivation: Derivation
@@ -98,15 +98,15 @@ class Digest:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A key slot: how to get at the volume key with a pass phrase.
+    """A key slot, which gives the volume key for a passphrase.
 
     Attributes:
-        name: its number.
-        key_bytes: of the volume key.
-        offset: byte offset of the key material; it has key_bytes * stripes bytes.
-        cipher: of the key material, "aes-xts-plain64".
-        cipher_bytes: length of the key that it takes.
-        hash: of the anti-forensic splitter.
+        name: number of the slot.
+        key_bytes: bytes of the volume key.
+        offset: byte offset of the key material, which has key_bytes * stripes bytes.
+        cipher: cipher of the key material, "aes-xts-plain64".
+        cipher_bytes: bytes of the key of that cipher.
+        hash: hash of the anti-forensic splitter.
     """
 
     name: str
@@ -122,11 +122,11 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class LuksHeader:
-    """What is needed to unlock and read a volume.
+    """The values that are needed to unlock and read a volume.
 
     Attributes:
         offset: byte offset of the encrypted payload.
-        size: its bytes; -1 up to the end.
+        size: its bytes; -1 means up to the end of the volume.
         cipher: "aes-xts-plain64" ...
         sector: bytes that are encrypted together.
         tweak: number of the first sector, in units of 512 bytes.
@@ -145,7 +145,7 @@ def parse_luks1(data: Buffer) -> LuksHeader:
     """The header of a LUKS1 volume.
 
     Raises:
-        CorruptError: numbers out of bounds.
+        CorruptError: a value is out of bounds.
     """
     found = HEADER_1.parse(data)
     cipher = f"{_text(found.cipher_name)}-{_text(found.cipher_mode)}"
@@ -173,7 +173,7 @@ def parse_luks1(data: Buffer) -> LuksHeader:
 
 
 def header_size(data: Buffer) -> int:
-    """Bytes of the LUKS2 header that begins here, its JSON included; 0 when none does."""
+    """Size of the LUKS2 header at the start of `data` in bytes, with its JSON; 0 without one."""
     if len(data) < HEADER_2.size or bytes(data[:6]) not in MAGICS:
         return 0
     size = int(HEADER_2.parse(data).header_size)
@@ -184,10 +184,10 @@ def parse_luks2(data: Buffer) -> LuksHeader:
     """A header of a LUKS2 volume.
 
     Args:
-        data: all `header_size` bytes of it.
+        data: all `header_size` bytes of the header.
 
     Raises:
-        CorruptError: its checksum is wrong, or it says what no volume has.
+        CorruptError: its checksum is wrong, or its values are not possible.
     """
     found = HEADER_2.parse(data)
     at = HEADER_2.offset_of("checksum")
@@ -260,10 +260,10 @@ def _derivation(facts: dict[str, Any]) -> Derivation:
 
 
 def _bounded(slot: Slot) -> Slot:
-    """The slot, when it asks for no more memory or time than one can.
+    """The slot, if the memory and time of its key derivation are within the limits.
 
     Raises:
-        CorruptError: it does.
+        CorruptError: they exceed the limits.
     """
     how = (slot.derivation, slot.digest.derivation)
     sane = all(

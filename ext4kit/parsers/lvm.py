@@ -53,7 +53,7 @@ Group = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class PhysicalLabel:
-    """A physical volume's label.
+    """The label of a physical volume.
 
     Attributes:
         uuid: 32 characters.
@@ -78,7 +78,7 @@ def parse_label(data: Buffer) -> PhysicalLabel | None:
 
 
 def _areas(data: Buffer, at: int) -> Iterator[tuple[int, int]]:
-    """A list of places that ends with an empty one."""
+    """(byte offset, bytes) of each area in a list that ends with an empty entry."""
     for number in range(_MOST_AREAS):
         if at + (number + 1) * AREA.size > len(data):
             return
@@ -92,7 +92,7 @@ def text_place(data: Buffer) -> tuple[int, int, int]:
     """(byte offset, bytes, size of the area) of the current text, from the area's first sector.
 
     Raises:
-        CorruptError: it is no metadata area.
+        CorruptError: the sector does not begin a metadata area.
     """
     found = METADATA.parse(data)
     if found.magic != METADATA_MAGIC:
@@ -106,7 +106,7 @@ def parse_text(text: str) -> Group:
     """LVM's configuration text as nested dictionaries, lists, strings and integers.
 
     Raises:
-        CorruptError: it breaks the grammar.
+        CorruptError: the text does not follow the grammar.
     """
     tokens = [match[1] for match in _TOKENS.finditer(text.rstrip("\0")) if match[1]]
     found, _ = _section(tokens, 0, 0)
@@ -114,7 +114,7 @@ def parse_text(text: str) -> Group:
 
 
 def _section(tokens: list[str], at: int, depth: int) -> tuple[Group, int]:
-    """The entries up to the closing brace; the place behind it."""
+    """(entries up to the closing brace, index of the token behind it)."""
     found: Group = {}
     if depth > _MOST_DEPTH:
         raise CorruptError("LVM text", None, "its sections are nested too deep")

@@ -1,4 +1,4 @@
-"""Directories made anew, for what is shown in the place of something lost; never written.
+"""Synthetic directories, which replace lost ones in a listing; never written to the evidence.
 
 Source: kernel Documentation/filesystems/ext4/directory.rst, ifork.rst and inodes.rst.
 """
@@ -21,14 +21,14 @@ _ROOT_ENTRIES = 4
 def synthetic_directory(
     row: bytes, first: int, count: int, block_size: int, generation: int
 ) -> bytes:
-    """A directory's inode whose content is one run of blocks.
+    """Bytes of a directory inode whose content is one run of blocks.
 
     Args:
-        row: the inode as far as it is known; zeros when nothing is.
-        first: the first block.
-        count: how many blocks, at most 131,072.
-        block_size: bytes a block.
-        generation: where the inode is not known.
+        row: the known bytes of the inode; zeros if none are known.
+        first: first block of the run.
+        count: number of blocks, at most 131,072.
+        block_size: bytes per block.
+        generation: generation to set if the inode is not known.
     """
     inode = bytearray(row)
     if not any(inode):
@@ -50,7 +50,7 @@ def synthetic_directory(
 
 
 def packed_entries(entries: list[tuple[bytes, int, int]], block_size: int) -> np.ndarray:
-    """Directory blocks, uint8 (n, block size), with these (name, inode, file type) in them."""
+    """Directory blocks, uint8 (n, block size), with these (name, inode, file type) entries."""
     blocks, block = [], bytearray()
     last = 0
     for name, number, kind in entries:
@@ -66,7 +66,7 @@ def packed_entries(entries: list[tuple[bytes, int, int]], block_size: int) -> np
 
 
 def _closed(block: bytearray, last: int, block_size: int) -> bytes:
-    """The block, its last entry reaching up to the end; an unused entry when there is none."""
+    """The block with its last entry extended to the end; an unused entry if it has none."""
     if not block:
         block += struct.pack("<IHBB", 0, 0, 0, 0)
     reach = block_size - last

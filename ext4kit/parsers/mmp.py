@@ -1,4 +1,4 @@
-"""The multiple mount protection block: who has the file system mounted, since when.
+"""The multiple mount protection block: the host that has the file system mounted, and the time.
 
 Source: kernel Documentation/filesystems/ext4/mmp.rst.
 """
@@ -17,7 +17,7 @@ MMP = Layout(
     "mmp block",
     Struct(
         "mmp_magic" / Int32ul,  # MAGIC
-        "mmp_seq" / Int32ul,  # counts up while mounted; CLEAN or FSCK otherwise
+        "mmp_seq" / Int32ul,  # increases while mounted; CLEAN or FSCK otherwise
         "mmp_time" / Int64ul,  # seconds since 1970, informational
         "mmp_nodename" / Bytes(64),  # host that updated it last
         "mmp_bdevname" / Bytes(32),  # device name on that host
@@ -30,7 +30,7 @@ MMP = Layout(
 
 MAGIC = 0x004D4D50
 CLEAN = 0xFF4D4D50  # unmounted
-FSCK = 0xE24D4D50  # e2fsck is (or was) at work
+FSCK = 0xE24D4D50  # e2fsck is (or was) running
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,8 @@ class MountProtection:
         time_ns: last update, nanoseconds since 1970 UTC by the host's clock.
         host: node name of the host, up to the first NUL.
         device: device name on that host, up to the first NUL.
-        check_interval: seconds between two looks at the block.
-        checksum: as stored; meaningful with metadata_csum only.
+        check_interval: seconds between two checks of the block.
+        checksum: stored checksum; valid with metadata_csum only.
     """
 
     sequence: int
@@ -60,10 +60,10 @@ class MountProtection:
 
 
 def parse_mmp(block: Buffer) -> MountProtection:
-    """Read the block.
+    """The state in the block.
 
     Raises:
-        CorruptError: it is too short or has not the magic number.
+        CorruptError: the block is too short or does not have the magic number.
     """
     raw = MMP.parse(block)
     if raw.mmp_magic != MAGIC:
@@ -79,5 +79,5 @@ def parse_mmp(block: Buffer) -> MountProtection:
 
 
 def mmp_checksum(seed: int, block: Buffer) -> int:
-    """What the stored checksum should be; `seed` is the file system's."""
+    """Computed checksum of the block; `seed` is that of the file system."""
     return crc32c(seed, bytes(memoryview(block)[: MMP.offset_of("mmp_checksum")]))

@@ -1,6 +1,6 @@
-"""The hashes of many names at once, as hashed directories order them.
+"""The hashes of many names at once, by which hashed directories are ordered.
 
-The same as `htree.dirhash`, over columns. Source: kernel fs/ext4/hash.c.
+The result equals `htree.dirhash`, for columns. Source: kernel fs/ext4/hash.c.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ext4kit.parsers.directory import Names
 from ext4kit.parsers.htree import DEFAULT_SEED, END_OF_DIRECTORY, UNSIGNED_STEP
 
 _LEGACY, _HALF_MD4, _TEA = range(3)
-_WORDS = {_HALF_MD4: 8, _TEA: 4}  # 32-bit words of name that go into one step
+_WORDS = {_HALF_MD4: 8, _TEA: 4}  # 32-bit words of the name per step
 _ROUNDS = (
     (0, (0, 1, 2, 3, 4, 5, 6, 7), (3, 7, 11, 19)),
     (0x5A827999, (1, 3, 5, 7, 0, 2, 4, 6), (3, 5, 9, 13)),
@@ -29,7 +29,7 @@ def dirhashes(names: Names, version: int, seed: bytes) -> Any:
     Args:
         names: the names.
         version: one of `KNOWN`: of HASH_NAMES, `UNSIGNED_STEP` added for unsigned characters.
-        seed: `s_hash_seed` as its 16 bytes on disk; zeroes stand for the default seed.
+        seed: the 16 bytes of `s_hash_seed` on disk; zeros mean the default seed.
     """
     kind, signed = version % UNSIGNED_STEP, version < UNSIGNED_STEP
     major = _legacy(names, signed) if kind == _LEGACY else _chained(names, kind, seed, signed)
@@ -68,14 +68,14 @@ def _chained(names: Names, kind: int, seed: bytes, signed: bool) -> Any:
 
 
 def _key(words: Any, start: Any, left: Any, count: int, signed: bool) -> list[Any]:
-    """The next `count` words of each name, filled up with the number of characters left.
+    """The next `count` words of each name, padded with the number of characters left.
 
     Args:
         words: the big-endian word at each byte of the names.
-        start: byte at which the next characters of each name stand.
-        left: how many there are.
-        count: words wanted.
-        signed: a character above 127 counts as negative and takes one from those before it.
+        start: byte offset of the next characters of each name.
+        left: number of characters left.
+        count: number of words to return.
+        signed: a character above 127 counts as negative and borrows one from those before it.
     """
     pad = (left & 0xFF) * 0x01010101
     key = []

@@ -1,4 +1,4 @@
-"""The orphan file: inodes that were unlinked (or being truncated) but still open.
+"""The orphan file: inodes that were unlinked while open, or in truncation.
 
 Source: kernel Documentation/filesystems/ext4/orphan.rst and fs/ext4/orphan.c.
 """
@@ -35,8 +35,8 @@ class OrphanBlock:
     """One block of the orphan file.
 
     Attributes:
-        slots: uint32, all slots of the block; 0 is a free one.
-        checksum: as stored; meaningful with metadata_csum only.
+        slots: uint32, all slots of the block; 0 is a free slot.
+        checksum: stored checksum; valid with metadata_csum only.
     """
 
     slots: NDArray[np.uint32]
@@ -44,7 +44,7 @@ class OrphanBlock:
 
     @property
     def inodes(self) -> NDArray[np.uint32]:
-        """The inode numbers in use, in the order of their slots."""
+        """The stored inode numbers, by slot."""
         used: NDArray[np.uint32] = self.slots[self.slots != 0]
         return used
 
@@ -54,10 +54,10 @@ def _tail_offset(block: Buffer) -> int:
 
 
 def parse_orphan_block(block: Buffer) -> OrphanBlock:
-    """Read one block of the orphan file.
+    """One block of the orphan file.
 
     Raises:
-        CorruptError: it is too short or its tail has not the magic number.
+        CorruptError: the block is too short or its tail does not have the magic number.
     """
     offset = _tail_offset(block)
     if offset < 0:
@@ -70,11 +70,11 @@ def parse_orphan_block(block: Buffer) -> OrphanBlock:
 
 
 def orphan_checksum(inode_seed: int, block_number: int, block: Buffer) -> int:
-    """What the tail's checksum should be.
+    """Computed checksum of the tail.
 
     Args:
         inode_seed: checksum seed of the orphan file's own inode (number and generation).
-        block_number: where the block lies in the file system.
+        block_number: file system block number of the block.
         block: the whole block.
     """
     register = crc32c(inode_seed, block_number.to_bytes(8, "little"))

@@ -56,15 +56,15 @@ _COMPRESSION_AT = 104
 
 @dataclass(frozen=True, slots=True)
 class Qcow2Header:
-    """What a reader needs to know.
+    """The header values that a reader needs.
 
     Attributes:
         size: bytes of the disk.
         cluster_bits: a cluster is 1 << cluster_bits bytes.
-        first_level: byte offset of the first-level table, and its entries.
+        first_level: byte offset of the first-level table, and its number of entries.
         zstd: compressed clusters are Zstandard, else raw deflate.
         extended: second-level entries have 16 bytes, with a bitmap of 32 subclusters.
-        marked_corrupt: QEMU found damage and set the mark.
+        marked_corrupt: QEMU found damage and set the flag.
         backing: byte offset and length of the backing file's name; (0, 0) without one.
         snapshots: internal snapshots, which are not read.
     """
@@ -80,7 +80,7 @@ class Qcow2Header:
 
     @property
     def entry_size(self) -> int:
-        """Bytes of a second-level entry."""
+        """Size of a second-level entry in bytes."""
         return 16 if self.extended else 8
 
 
@@ -88,8 +88,8 @@ def parse_header(data: Buffer) -> Qcow2Header:
     """The header at the start of an image.
 
     Raises:
-        CorruptError: numbers that contradict the format.
-        UnsupportedError: encryption, an external data file, a feature not known here.
+        CorruptError: a value contradicts the format.
+        UnsupportedError: the image uses encryption, an external data file or an unknown feature.
     """
     found = HEADER.parse(data)
     if found.version not in (2, 3):
@@ -125,7 +125,7 @@ def parse_header(data: Buffer) -> Qcow2Header:
 
 
 def compressed_place(entry: Any, cluster_bits: int) -> tuple[Any, Any]:
-    """(byte offset in the file, bytes at most) of a compressed cluster, or of many."""
+    """(byte offset in the file, maximum of bytes) of a compressed cluster, or of many."""
     shift = 62 - (cluster_bits - 8)
     offset = entry & ((1 << shift) - 1)
     sectors = ((entry & (COMPRESSED - 1)) >> shift) + 1

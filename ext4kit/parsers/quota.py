@@ -43,7 +43,7 @@ QUOTA_ENTRY = Layout(
         "dqb_bsoftlimit" / Int64ul,
         "dqb_curspace" / Int64ul,  # bytes
         "dqb_btime" / Int64ul,
-        "dqb_itime" / Int64ul,  # 1 marks an entry that would read as unused
+        "dqb_itime" / Int64ul,  # 1 marks an entry that would otherwise look unused
     ),
 )
 MAGICS = (0xD9C01F11, 0xD9C01927, 0xD9C03F14)  # users, groups, projects
@@ -56,10 +56,10 @@ def parse_quota(data: Buffer, kind: int) -> tuple[Any, Any, Any]:
 
     Args:
         data: the whole file.
-        kind: place in `MAGICS`.
+        kind: index into `MAGICS`.
 
     Raises:
-        CorruptError: not such a file.
+        CorruptError: the file is no quota file of that kind.
     """
     if QUOTA_HEADER.parse(data).dqh_magic != MAGICS[kind]:
         raise CorruptError(QUOTA_HEADER.name, 0, "wrong magic number")

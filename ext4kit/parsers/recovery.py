@@ -1,4 +1,4 @@
-"""The two superblocks as a recovery leaves them: bytes in, bytes out.
+"""The two superblocks after a recovery, computed from their bytes before it.
 
 Source: kernel fs/ext4/super.c, `ext4_load_journal`, `ext4_clear_journal_err`; fs/jbd2/journal.c,
 `jbd2_mark_journal_empty`; e2fsck/journal.c, `e2fsck_clear_recover`, `e2fsck_journal_release`.
@@ -19,12 +19,12 @@ VALID, ERRORS = 0x1, 0x2  # s_state: cleanly unmounted; errors were found
 def recovered_superblock(
     after: Buffer, before: Buffer, *, failed: bool = False, errors: bool = False
 ) -> bytes:
-    """A file system's superblock, needs_recovery taken off.
+    """Bytes of the file system's superblock with needs_recovery cleared.
 
     Args:
-        after: the 1,024 bytes as the replay left them: the log may hold a copy.
-        before: the same on disk before: what it says of errors is newer than the log's copy.
-        failed: the recovery could not be finished, so the file system is no longer valid.
+        after: the 1,024 bytes after the replay, which may be a copy from the log.
+        before: the 1,024 bytes on disk before; their error fields are newer than the log's copy.
+        failed: the recovery did not finish; the file system is marked as not valid.
         errors: the journal recorded an error, or ended in a damaged transaction.
     """
     layout, body = superblock.SUPERBLOCK, bytearray(bytes(after))
@@ -42,11 +42,11 @@ def recovered_superblock(
 
 
 def emptied_journal_superblock(data: Buffer, sequence: int | None) -> bytes:
-    """A journal's superblock that says the log is empty.
+    """Bytes of a journal superblock for an empty log.
 
     Args:
         data: its 1,024 bytes.
-        sequence: id that the next transaction gets; None leaves what is there.
+        sequence: stored tid of the next transaction; None keeps the present value.
     """
     layout, body = journal.SUPERBLOCK, bytearray(bytes(data))
     if sequence is not None:

@@ -1,4 +1,4 @@
-"""The superblock, all 1,024 bytes of it.
+"""The ext4 superblock of 1,024 bytes.
 
 Source: kernel Documentation/filesystems/ext4/super.rst and fs/ext4/ext4.h.
 """
@@ -23,7 +23,7 @@ SUPERBLOCK = Layout(
     Struct(
         "s_inodes_count" / Int32ul,  # inodes in all groups
         "s_blocks_count_lo" / Int32ul,  # blocks in the file system
-        "s_r_blocks_count_lo" / Int32ul,  # blocks only the super-user may take
+        "s_r_blocks_count_lo" / Int32ul,  # blocks that only root may allocate
         "s_free_blocks_count_lo" / Int32ul,
         "s_free_inodes_count" / Int32ul,
         "s_first_data_block" / Int32ul,  # 1 with 1 KiB blocks, else 0
@@ -134,7 +134,7 @@ def _text(raw: bytes) -> bytes:
     return raw.split(b"\0", 1)[0]
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)  # of 88 fields, made at each start
+@dataclass(frozen=True, slots=True, eq=False, repr=False)  # 88 fields, parsed at each start
 class Superblock:
     """A superblock with plain names and joined values; times are seconds since 1970."""
 
@@ -229,17 +229,17 @@ class Superblock:
 
     @classmethod
     def parse(cls, data: Buffer, offset: int = 0) -> Superblock:
-        """Read the 1,024 bytes at `offset`; nothing is judged here.
+        """The superblock in the 1,024 bytes at `offset`, without plausibility checks.
 
         Raises:
-            CorruptError: fewer than 1,024 bytes are there.
+            CorruptError: there are fewer than 1,024 bytes.
         """
         raw = SUPERBLOCK.first(data, offset)
         body = memoryview(data)[offset : offset + SUPERBLOCK.size - 4]
         return cls(**_plain(raw), computed_checksum=crc32c(ONES, body))
 
     def as_read_at(self, offset: int) -> Superblock:
-        """This superblock, of the group that byte `offset` says.
+        """The superblock, with the group number that follows from byte `offset`.
 
         Tools that write revision 0 leave `s_block_group_nr` at 0 in every copy.
         """
@@ -250,24 +250,24 @@ class Superblock:
 
     @property
     def block_size(self) -> int:
-        """Bytes a block."""
+        """Bytes per block."""
         return 1024 << min(self.log_block_size, 22)
 
     @property
     def cluster_ratio(self) -> int:
-        """Blocks a cluster (1 without bigalloc)."""
+        """Blocks per cluster (1 without bigalloc)."""
         if RoCompat.BIGALLOC not in self.features:
             return 1
         return 1 << min(max(self.log_cluster_size - self.log_block_size, 0), 22)
 
     @property
     def bits_per_group(self) -> int:
-        """Clusters that a group's block bitmap tells of, worked out: the field may lie."""
+        """Clusters in the block bitmap of a group, computed because the field may be wrong."""
         return -(-self.blocks_per_group // self.cluster_ratio)
 
     @property
     def inode_size(self) -> int:
-        """Bytes an inode: revision 0 has no field for it."""
+        """Bytes per inode; revision 0 has no field for it."""
         return self.raw_inode_size if self.revision else 128
 
     @property
@@ -277,44 +277,44 @@ class Superblock:
 
     @property
     def descriptor_size(self) -> int:
-        """Bytes a group descriptor."""
+        """Bytes per group descriptor."""
         if Incompat.BIT64 not in self.features:
             return 32
         return max(self.raw_descriptor_size, 32)
 
     @property
     def groups_count(self) -> int:
-        """Block groups, the last one possibly short."""
+        """Number of block groups; the last one may be short."""
         span = max(self.blocks_count - self.first_data_block, 0)
         return -(-span // max(self.blocks_per_group, 1))
 
     @property
     def has_metadata_checksums(self) -> bool:
-        """True with metadata_csum."""
+        """Whether the file system has metadata_csum."""
         return RoCompat.METADATA_CSUM in self.features
 
     @property
     def seed(self) -> int:
-        """The crc32c register that every metadata checksum of the file system starts at."""
+        """Checksum seed of the file system: the crc32c start register of its metadata."""
         if Incompat.METADATA_CSUM_SEED in self.features:
             return self.checksum_seed
         return crc32c(ONES, self.uuid)
 
     @property
     def checksum_ok(self) -> bool | None:
-        """Whether the stored checksum fits; None when the format stores none."""
+        """Whether the stored checksum matches; None if the format has none."""
         if not self.has_metadata_checksums:
             return None
         return self.checksum == self.computed_checksum
 
     @property
     def needs_recovery(self) -> bool:
-        """True when the journal holds what has not been written in place."""
+        """Whether the journal holds transactions that are not checkpointed."""
         return Incompat.NEEDS_RECOVERY in self.features
 
     @property
     def uuid_text(self) -> str:
-        """The UUID as it is usually written."""
+        """The UUID in the usual notation."""
         return str(_uuid.UUID(bytes=self.uuid))
 
     @property
@@ -324,7 +324,7 @@ class Superblock:
 
     @property
     def kind(self) -> str:
-        """Which of ext2, ext3 and ext4 the features make it, judged as blkid does."""
+        """One of "ext2", "ext3" and "ext4" by the features, with the rules of blkid."""
         later = (
             Incompat.EXTENT | Incompat.BIT64 | Incompat.FLEX_BG | Incompat.MMP
             | Incompat.INLINE_DATA | Incompat.EA_INODE | Incompat.ENCRYPT | Incompat.CASEFOLD
@@ -341,7 +341,7 @@ def _plain(raw: Any) -> dict[str, Any]:
 
 
 def _plain_layout(raw: Any) -> dict[str, Any]:
-    """Sizes, places and features."""
+    """Plain values of sizes, locations and features."""
     wide = bool(raw.s_feature_incompat & Incompat.BIT64)
     return {
         "inodes_count": raw.s_inodes_count,
@@ -405,7 +405,7 @@ def _plain_layout(raw: Any) -> dict[str, Any]:
 
 
 def _plain_records(raw: Any) -> dict[str, Any]:
-    """What the file system records of its life: times, counts, errors, choices."""
+    """Plain values of the file system's records: times, counts, errors, settings."""
     return {
         "mount_time": join(raw.s_mtime_hi, raw.s_mtime, 32),
         "write_time": join(raw.s_wtime_hi, raw.s_wtime, 32),
@@ -447,9 +447,9 @@ def _plain_records(raw: Any) -> dict[str, Any]:
 
 
 def judge(superblock: Superblock) -> str | None:
-    """Why these bytes cannot be used as a superblock, or None when they can.
+    """Why these bytes cannot be used as a superblock, or None if they can.
 
-    Only what reading rests on is judged, so a damaged but usable superblock passes.
+    Only fields that reading needs are checked. Therefore a damaged but usable superblock passes.
     """
     size = superblock.block_size
     per_group = superblock.inodes_per_group

@@ -1,9 +1,10 @@
-"""Superblocks as columns: which of many sectors can begin one, and where it says that it stands.
+"""Superblocks as columns: the sectors that can begin one, and the location stored in each.
 
-A superblock has a magic of two bytes only, so the rest has to fit: sizes that the format knows,
-and a count of inodes that is that of a group times the groups, as the kernel asks of it at mount
-(fs/ext4/super.c, `ext4_check_geometry`). Random bytes do so once in 2**100 sectors or less often:
-magic 2**-16, block size 2**-29, revision and first block 2**-31 each, inodes 2**-32.
+A superblock has a magic of only two bytes. Therefore other fields must be valid too: sizes that
+the format allows, and an inode count that is the count per group times the number of groups. The
+kernel requires that at mount (fs/ext4/super.c, `ext4_check_geometry`). Random bytes pass at most
+once in 2**100 sectors: magic 2**-16, block size 2**-29, revision and first block 2**-31 each,
+inodes 2**-32.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ _LARGEST = 1 << 62  # bytes of a file system; keeps all sums within int64
 
 @dataclass(frozen=True, slots=True)
 class SuperblockCopies(Table):
-    """Superblock copies as columns, in the order of the disk.
+    """Superblock copies as columns, by offset.
 
     Attributes:
-        place: byte of the copy, int64.
-        start: byte where its file system begins by what it says, int64; may be negative.
-        group: the group that it says it stands in, int64.
-        identity: uint8 (n, 28): UUID, block size and group size; of one file system alike.
-        written: seconds since 1970 of the last write, int64.
-        is_sound: its checksum is right, or it has none.
-        is_old: of revision 0, where tools do not say the group.
+        place: int64, byte offset of the copy.
+        start: int64, byte offset of its file system according to the copy; may be negative.
+        group: int64, group of the copy according to its field.
+        identity: uint8 (n, 28): UUID, block size and group size; equal for one file system.
+        written: int64, time of the last write, s since 1970.
+        is_sound: bool, True where the checksum is right or there is none.
+        is_old: bool, True for revision 0, where tools do not record the group.
     """
 
     place: Int64s
@@ -50,13 +51,13 @@ class SuperblockCopies(Table):
 
 
 def superblocks_in(data: Any, place: int, length: int) -> SuperblockCopies:
-    """The superblock copies that begin at sectors of a stretch of bytes.
+    """The superblock copies that begin at a sector of a byte range.
 
     Args:
-        data: uint8 (n,) of the bytes from `place` on: the stretch, and if the source has them 512
-            bytes behind it.
-        place: byte of the first of them in the source, a multiple of 512.
-        length: bytes of the stretch.
+        data: uint8 (n,), the bytes from `place` on: the range, and 512 bytes behind it if the
+            source has them.
+        place: byte offset of the range in the source, a multiple of 512.
+        length: bytes of the range.
     """
     count = min(-(-length // SECTOR), (len(data) - SUPERBLOCK.size) // SECTOR + 1)
     words = data[: max(count, 0) * SECTOR].view("<u2").reshape(-1, SECTOR // 2)
@@ -68,7 +69,7 @@ def superblocks_in(data: Any, place: int, length: int) -> SuperblockCopies:
 
 
 def _plausible(raw: Any) -> Any:
-    """Per row (bool): its fields fit each other, as `judge` wants it of one superblock."""
+    """True where the fields are consistent, with the rules that `judge` has for one superblock."""
     old = raw["s_rev_level"] == 0
     size, ratio = _block_size(raw), _cluster_ratio(raw)
     blocks, per_group = _blocks_count(raw), widen(raw["s_blocks_per_group"])
@@ -98,7 +99,7 @@ def _cluster_ratio(raw: Any) -> Any:
 
 
 def _blocks_count(raw: Any) -> Any:
-    """Blocks; the largest number there is where 63 bits do not hold it."""
+    """Number of blocks, limited to the largest int64."""
     wide = widen(raw["s_feature_incompat"]) & int(Incompat.BIT64) != 0
     upper = widen(raw["s_blocks_count_hi"]) * wide
     count = join(np.minimum(upper, (1 << 31) - 1), raw["s_blocks_count_lo"], 32)

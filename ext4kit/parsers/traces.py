@@ -1,4 +1,4 @@
-"""Structures that tell themselves by their own bytes, looked for in any bytes at all.
+"""Detection of structures by their own bytes, in any data.
 
 Source: kernel Documentation/filesystems/ext4/inodes.rst, directory.rst and ifork.rst.
 """
@@ -24,7 +24,7 @@ from ext4kit.parsers.inode import GOOD_OLD_SIZE, INODE, INODE_EXTRA, KINDS, Inod
 from ext4kit.parsers.layout import Buffer
 from ext4kit.units import join, widen
 
-EARLIEST = 315_532_800  # 1980: ctime comes from the clock of a machine, and they were set
+EARLIEST = 315_532_800  # 1980: `ctime` is from the system clock, which is set to a later time
 _KNOWN_FLAGS = sum(int(flag) for flag in InodeFlags) | 0x700 | 0x1C000000 | 0x400000
 _I_BLOCK = INODE.offset_of("i_block")
 _CHECKSUM_LO = INODE.offset_of("i_checksum_lo")
@@ -34,10 +34,10 @@ _TAIL = bytes((0, 0, 0, 0, DIRENT_TAIL.size, 0, 0, TAIL_FILE_TYPE))
 
 
 def plausible_inodes(slots: Any) -> Any:
-    """Rows (int64) of what reads as an inode in use.
+    """Rows (int64) that are plausible as an inode in use.
 
     Args:
-        slots: uint8 (n, 128) or wider: the old part of inodes, at every place where one can be.
+        slots: uint8 (n, 128) or wider: the first 128 bytes at every possible offset of an inode.
     """
     raw = INODE.columns(slots)
     kinds = np.zeros(16, bool)
@@ -54,7 +54,7 @@ def plausible_inodes(slots: Any) -> Any:
 
 
 def _maps_fit(raw: Any, flags: Any) -> Any:
-    """Per inode (bool): i_block is an extent root where the flags say so."""
+    """True where `i_block` is a valid extent root, or the flags do not require one."""
     by_extents = flags & int(InodeFlags.EXTENTS) != 0
     roots = HEADER.columns(np.ascontiguousarray(raw["i_block"]))
     fits = (roots["eh_magic"] == MAGIC) & (roots["eh_max"] == 4) & (roots["eh_entries"] <= 4)
@@ -62,13 +62,13 @@ def _maps_fit(raw: Any, flags: Any) -> Any:
 
 
 def first_blocks(slots: Any, rows: Any, kind: int, least: int = 0) -> tuple[Any, Any, Any]:
-    """(row, first block, generation) of the inodes of a kind that have one at hand.
+    """(row, first block, generation) of the inodes of a type whose first block is in `i_block`.
 
     Args:
         slots: uint8 (n, 128) or wider.
-        rows: those that read as an inode.
+        rows: rows of plausible inodes.
         kind: S_IFDIR or S_IFREG.
-        least: bytes that they have at least, of the lower 4 GiB of the size.
+        least: smallest size in bytes, compared with the low 32 bits of the size.
     """
     raw = INODE.columns(slots)[rows]
     maps = np.ascontiguousarray(raw["i_block"])
@@ -84,7 +84,7 @@ def first_blocks(slots: Any, rows: Any, kind: int, least: int = 0) -> tuple[Any,
 
 
 def inline_extents(inode: Buffer) -> list[tuple[int, int]]:
-    """(first block, blocks) of the extents in an inode itself; none of a tree of more levels."""
+    """(first block, blocks) of the extents in the inode itself; empty for a deeper tree."""
     raw = INODE.table(inode, 1)
     root = np.ascontiguousarray(raw["i_block"]).reshape(1, -1)
     sound, entries, _, depth = parse_headers(root)
@@ -99,11 +99,11 @@ def find_dot_entries(units: Any) -> tuple[Any, Any, Any, bool]:
     """The first blocks of directories, by their entries `.` and `..`.
 
     Args:
-        units: uint8 (n, at least 24), at every place where a block can begin.
+        units: uint8 (n, at least 24), the bytes at every possible offset of a block.
 
     Returns:
-        row, the directory's inode number and that of its parent, int64; and whether some entry
-        says that it is a directory (the filetype feature).
+        (row, inode number of the directory, that of its parent, int64; whether an entry has the
+        type of a directory, which shows the filetype feature).
     """
     heads = np.ascontiguousarray(units[:, 4:12]).view("<u8")[:, 0]
     typed, plain = (heads == int.from_bytes(dot, "little") for dot in _DOT)
@@ -122,16 +122,16 @@ def find_dirblock_tails(units: Any) -> Any:
 
 
 def inode_marks(rows: Any) -> tuple[Any, Any]:
-    """What each inode's checksum says of its number: number ^ seed of the file system.
+    """Inode number ^ seed of the file system, from the checksum of each inode.
 
-    A register is linear in what it starts at, so the four bytes of the number and the seed can
-    be told only together.
+    A register is linear in its start. Therefore the checksum gives the four bytes of the number
+    and the seed only in combination.
 
     Args:
         rows: uint8 (n, inode size).
 
     Returns:
-        int64 (n,), and bool (n,): there is a whole checksum, of 32 bits.
+        (int64 (n,); bool (n,), True where the inode has a complete checksum of 32 bits).
     """
     count, size = rows.shape
     if size <= GOOD_OLD_SIZE:
@@ -147,7 +147,7 @@ def inode_marks(rows: Any) -> tuple[Any, Any]:
 
 
 def directory_inode_seeds(blocks: Any) -> Any:
-    """The seeds (number and generation of the owner in them) that directory blocks' tails name.
+    """Checksum seeds of the owners (from number and generation), from tails of directory blocks.
 
     Args:
         blocks: uint8 (n, block size), each with a tail.
@@ -163,14 +163,14 @@ def directory_checksum_residues(registers: Any, generations: Any) -> Any:
 
 
 def _residues(registers: Any, generations: Any) -> Any:
-    """The number ^ seed, from an inode's own seed and generation."""
+    """Inode number ^ seed of the file system, from an inode's checksum seed and generation."""
     generations = np.ascontiguousarray(generations.astype("<u4")).view(np.uint8).reshape(-1, 4)
     alone = crc32c_each(np.zeros(len(registers), np.int64), generations)
     return crc32c_back(crc32c_back(registers ^ alone, 4), 4)
 
 
 def is_index_block(blocks: Any) -> Any:
-    """Per block (bool): an inner block of a directory's index, which lists nothing but dots."""
+    """True for an htree root or node, which lists no entries except `.` and `..`."""
     size = blocks.shape[1]
     words = np.ascontiguousarray(blocks[:, :20]).view("<u2").astype(np.int64)
     inner = (words[:, 0] | words[:, 1]) == 0
@@ -179,11 +179,11 @@ def is_index_block(blocks: Any) -> Any:
 
 
 def node_checksums_ok(blocks: Any, seeds: Any) -> Any:
-    """Per extent tree block (bool): its checksum is that of its owner.
+    """True where the checksum of an extent tree block matches the seed of its owner.
 
     Args:
         blocks: uint8 (n, block size).
-        seeds: int64 (n,), of the owners.
+        seeds: int64 (n,), checksum seeds of the owners.
     """
     sound, _, most, _ = parse_headers(blocks)
     end = HEADER.size + most * EXTENT.size

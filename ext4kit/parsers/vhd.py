@@ -71,14 +71,14 @@ _PATHS = (b"W2ru", b"W2ku")  # relative to the child, absolute; both UTF-16, lit
 
 @dataclass(frozen=True, slots=True)
 class VhdFooter:
-    """What kind of disk it is, how large, and which.
+    """The type, size and identifier of a disk.
 
     Attributes:
         kind: FIXED, DYNAMIC or DIFFERENCING.
         size: bytes of the disk.
-        header: byte offset of the header of one that is not fixed.
-        identifier: 16 bytes that tell it from others.
-        is_sound: its checksum is right.
+        header: byte offset of the header, if the disk is not fixed.
+        identifier: unique identifier of 16 bytes.
+        is_sound: whether the checksum is right.
     """
 
     kind: int
@@ -90,15 +90,15 @@ class VhdFooter:
 
 @dataclass(frozen=True, slots=True)
 class VhdHeader:
-    """Where the blocks are, and what is under them.
+    """The table of blocks and the parent of a dynamic or differencing disk.
 
     Attributes:
-        table: byte offset of the table of blocks, and its entries.
-        block: bytes of a block.
+        table: byte offset of the table of blocks, and its number of entries.
+        block: bytes per block.
         parent: identifier of the parent.
         name: the parent's name in the header.
-        locators: (byte offset, bytes) of further names of it, the relative one first.
-        is_sound: its checksum is right.
+        locators: (byte offset, bytes) of other names of the parent, the relative one first.
+        is_sound: whether the checksum is right.
     """
 
     table: tuple[int, int]
@@ -113,8 +113,8 @@ def parse_footer(data: Buffer) -> VhdFooter:
     """A footer, or its copy at the start of the file.
 
     Raises:
-        CorruptError: none, or its numbers make no sense.
-        UnsupportedError: another kind of disk.
+        CorruptError: there is no footer, or its values are not valid.
+        UnsupportedError: the type of disk is not supported.
     """
     found = FOOTER.parse(data)
     if found.cookie != MAGIC:
@@ -132,11 +132,11 @@ def parse_header(data: Buffer, offset: int) -> VhdHeader:
     """The header of a dynamic or differencing disk.
 
     Args:
-        data: its bytes.
-        offset: where they stand in the file.
+        data: bytes of the header.
+        offset: byte offset of the header in the file.
 
     Raises:
-        CorruptError: none, or its numbers make no sense.
+        CorruptError: there is no header, or its values are not valid.
     """
     found = HEADER.parse(data)
     if found.cookie != _HEADER_COOKIE:
@@ -161,6 +161,6 @@ def parse_header(data: Buffer, offset: int) -> VhdHeader:
 
 
 def _fits(data: Buffer, field: int, stored: int) -> bool:
-    """Whether a checksum is the complement of the sum of all bytes but its own."""
+    """Whether a checksum is the complement of the sum of all bytes except its own."""
     raw = bytes(data)
     return ~(sum(raw) - sum(raw[field : field + 4])) & 0xFFFFFFFF == stored

@@ -23,7 +23,7 @@ XATTR_BLOCK_HEADER = Layout(
         "h_magic" / Int32ul,  # MAGIC
         "h_refcount" / Int32ul,  # inodes that share the block
         "h_blocks" / Int32ul,  # always 1
-        "h_hash" / Int32ul,  # over the entries' hashes, for sharing
+        "h_hash" / Int32ul,  # of the entries' hashes, to find blocks that can be shared
         "h_checksum" / Int32ul,  # crc32c(fs seed, le64 block number, block with this zeroed)
         "h_reserved" / Array(3, Int32ul),
     ),
@@ -47,7 +47,7 @@ XATTR_ENTRY = Layout(
 )
 
 MAGIC = 0xEA020000
-GOOD_OLD_SIZE = 128  # inode bytes in front of the extra fields
+GOOD_OLD_SIZE = 128  # inode bytes before the extra fields
 
 POSIX_ACL_ACCESS, POSIX_ACL_DEFAULT, SYSTEM, ENCRYPTION = 2, 3, 7, 9
 PREFIXES = {
@@ -67,17 +67,17 @@ LARGEST_VALUE = 1 << 24  # ext4's own limit; system calls stop at 64 KiB
 
 @dataclass(frozen=True, slots=True)
 class XattrEntry:
-    """One attribute as its entry tells it.
+    """One attribute from its entry.
 
     Attributes:
-        name: with its prefix, for example `user.comment`; an index without a known prefix
+        name: name with its prefix, for example `user.comment`; an index without a known prefix
             gives `index-<n>.`.
         index: `e_name_index`.
-        suffix: the name as stored, without prefix.
-        value: the bytes, or None when they are in an inode of their own.
-        value_inode: that inode, or 0.
+        suffix: the stored name, without prefix.
+        value: the bytes, or None if they are in a separate inode.
+        value_inode: number of that inode, or 0.
         value_size: bytes.
-        hash: `e_hash` as stored.
+        hash: stored `e_hash`.
     """
 
     name: bytes
@@ -99,7 +99,7 @@ class XattrBlock:
 
 
 def full_name(index: int, suffix: bytes) -> bytes:
-    """The name as users see it."""
+    """The name with its prefix, as users see it."""
     return PREFIXES.get(index, b"index-%d." % index) + suffix
 
 
@@ -112,14 +112,14 @@ def has_body(inode_raw: Buffer, extra_isize: int) -> bool:
     """Whether the inode has attributes in its body: there is room and the magic number."""
     offset = body_offset(extra_isize)
     header = memoryview(inode_raw)[offset : offset + XATTR_BODY_HEADER.size]
-    return int.from_bytes(header, "little") == MAGIC  # asked of every inode: not parsed
+    return int.from_bytes(header, "little") == MAGIC  # for every inode: not parsed
 
 
 def parse_block_header(block: Buffer) -> XattrBlock:
-    """Read the header of an attribute block.
+    """The header of an attribute block.
 
     Raises:
-        CorruptError: the magic number is wrong, or it claims more than one block.
+        CorruptError: the magic number is wrong, or `h_blocks` is not 1.
     """
     raw = XATTR_BLOCK_HEADER.parse(block)
     if raw.h_magic != MAGIC:
@@ -133,8 +133,8 @@ def entry_offsets(data: Buffer, start: int, end: int) -> Iterator[int]:
     """Byte offsets of the entries from `start` on, up to the four zero bytes behind the last.
 
     Raises:
-        CorruptError: after the entries that could be reached, when an entry runs out of the
-            area or the zero bytes are missing.
+        CorruptError: raised behind the last valid entry, if an entry exceeds the area or the
+            zero bytes are missing.
     """
     view = memoryview(data)
     offset = start
@@ -153,11 +153,11 @@ def _entry_length(name_length: int) -> int:
 
 
 def entry_at(data: Buffer, offset: int, values_base: int, end: int) -> XattrEntry:
-    """Read the entry at `offset`, with its value where that is stored beside it.
+    """The entry at `offset`, with its value if that is stored in the same area.
 
     Raises:
-        CorruptError: the value lies outside `values_base` .. `end`, or is larger than any
-            value can be.
+        CorruptError: the value is outside `values_base` .. `end`, or exceeds the largest
+            possible size.
     """
     raw = XATTR_ENTRY.parse(data, offset)
     start = offset + XATTR_ENTRY.size
@@ -192,23 +192,23 @@ def _value_of(data: Buffer, offset: int, raw: Any, base: int, end: int) -> bytes
 def parse_entries(
     data: Buffer, entries_offset: int, values_base: int, end: int
 ) -> list[XattrEntry]:
-    """Read all entries of an attribute block or inode body.
+    """All entries of an attribute block or inode body.
 
     Args:
         data: the block, or the inode's bytes.
         entries_offset: byte offset of the first entry.
-        values_base: byte offset that `e_value_offs` counts from.
+        values_base: byte offset from which `e_value_offs` counts.
         end: byte offset of the area's end.
 
     Raises:
-        CorruptError: an entry or a value runs out of the area. Callers that want the rest
-            walk `entry_offsets` and call `entry_at` themselves.
+        CorruptError: an entry or a value exceeds the area. Callers that need the other entries
+            use `entry_offsets` and `entry_at` instead.
     """
     return [entry_at(data, at, values_base, end) for at in entry_offsets(data, entries_offset, end)]
 
 
 def block_checksum(seed: int, block_number: int, block: Buffer) -> int:
-    """What `h_checksum` should be; `seed` is the file system's, the block the whole block."""
+    """Computed `h_checksum` of a whole block; `seed` is that of the file system."""
     view = memoryview(block)
     at = XATTR_BLOCK_HEADER.offset_of("h_checksum")
     register = crc32c(seed, block_number.to_bytes(8, "little"))
@@ -225,14 +225,14 @@ def _rotate(value: int, shift: int) -> int:
 
 
 def entry_hash(suffix: bytes, value_words: list[int], *, signed: bool = False) -> int:
-    """The hash over a name without its prefix and a value's 32-bit words.
+    """The hash of a name without its prefix and of a value's 32-bit words.
 
     Args:
         suffix: the stored name.
-        value_words: the value, zero-padded to words; for a value in an inode of its own,
-            the one word crc32c(fs seed, value).
-        signed: names as signed characters, which x86 kernels before 6.2 did; it matters
-            for names with bytes above 127 only.
+        value_words: the value, zero-padded to words; for a value in a separate inode, the one
+            word crc32c(fs seed, value).
+        signed: characters of the name are signed, as in x86 kernels before 6.2; this matters
+            only for names with bytes above 127.
     """
     register = 0
     for byte in suffix:
@@ -243,15 +243,15 @@ def entry_hash(suffix: bytes, value_words: list[int], *, signed: bool = False) -
 
 
 def hash_matches(entry: XattrEntry, value_crc: int | None = None) -> bool | None:
-    """Whether the stored hash fits name and value, by either signedness of characters.
+    """Whether the stored hash matches name and value, with signed or unsigned characters.
 
     Args:
         entry: the entry.
-        value_crc: crc32c(fs seed, value), for a value in an inode of its own.
+        value_crc: crc32c(fs seed, value), for a value in a separate inode.
 
     Returns:
-        None when there is nothing to compare: no hash was stored, or the value is
-        elsewhere and its crc was not given.
+        None if there is nothing to compare: no hash is stored, or the value is in a separate
+        inode and `value_crc` was not given.
     """
     if not entry.hash:
         return None

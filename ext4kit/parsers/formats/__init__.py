@@ -1,1 +1,1 @@
-"""Headers of file formats, as far as they tell how long a file is."""
+"""Headers of file formats from which the length of a file follows."""

@@ -1,4 +1,4 @@
-"""ELF headers: where the tables, sections and segments of a program end.
+"""ELF headers: the ends of the tables, sections and segments of a program.
 
 Source: System V Application Binary Interface, chapters 4 and 5.
 """
@@ -22,7 +22,7 @@ from ext4kit.parsers.words import (
 )
 
 MAGIC = b"\x7fELF"
-SHT_NOBITS = 8  # takes no room in the file
+SHT_NOBITS = 8  # has no bytes in the file
 
 
 def _header(half: Any, word: Any, wide: Any) -> Layout:
@@ -116,15 +116,15 @@ _LAYOUTS = {
 
 @dataclass(frozen=True, slots=True)
 class ElfHeader:
-    """The part of an ELF header that tells lengths, in bytes from the start of the file.
+    """The fields of an ELF header that determine lengths; offsets and sizes in bytes.
 
     Attributes:
-        size: of the header itself.
-        section_at: where the section headers stand; 0 for none.
-        section_size: of one of them; section_count: how many, 0 when the first one tells.
-        segment_at: where the program headers stand; 0 for none.
-        segment_count: how many.
-        layouts: of the headers of the file, of sections and of segments.
+        size: size of the header itself.
+        section_at: offset of the section headers; 0 for none.
+        section_size: size of one of them; section_count: their number, 0 if the first one has it.
+        segment_at: offset of the program headers; 0 for none.
+        segment_count: number of program headers.
+        layouts: layouts of the file header, of section headers and of program headers.
     """
 
     size: int
@@ -137,10 +137,10 @@ class ElfHeader:
 
     @classmethod
     def parse(cls, data: Buffer) -> Self:
-        """Read one.
+        """The header at the start of a file.
 
         Raises:
-            CorruptError: it is cut short, of no known class, or its entries have odd sizes.
+            CorruptError: it is truncated, of an unknown class, or its entries have wrong sizes.
         """
         piece = bytes(data[:6])
         layouts = _LAYOUTS.get((piece[4], piece[5])) if len(piece) == 6 else None
@@ -163,7 +163,7 @@ class ElfHeader:
 
     @property
     def section_bytes(self) -> int:
-        """Bytes of the section headers; of the first one when the count stands in it."""
+        """Bytes of the section headers; of the first one if it holds their number."""
         return self.section_size * max(self.section_count, 1) if self.section_at else 0
 
     @property
@@ -172,13 +172,13 @@ class ElfHeader:
         return self.layouts[2].size * self.segment_count
 
     def sections(self, data: Buffer) -> Any:
-        """The section headers, as far as the bytes go, with their raw names."""
+        """The section headers in the given bytes, with the raw field names."""
         return self.layouts[1].table(data)
 
     def segments(self, data: Buffer) -> Any:
-        """The program headers, as far as the bytes go, with their raw names."""
+        """The program headers in the given bytes, with the raw field names."""
         return self.layouts[2].table(data)
 
     def sections_elsewhere(self, sections: Any) -> bool:
-        """The first section header tells how many there are."""
+        """Whether the first section header holds the number of section headers."""
         return bool(self.section_at and not self.section_count and len(sections))
