@@ -120,7 +120,7 @@ class AsOfMetadataBlocks(JournalOverlay):
 
         Raises:
             UnknownStateError: the state of one of them is not known.
-            AccessError: a block lies outside, or cannot be read.
+            AccessError: a block is outside the file system, or cannot be read.
         """
         self._check(np.arange(block, block + max(count, 0)))
         return super().read(block, count)

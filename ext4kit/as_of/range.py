@@ -67,8 +67,8 @@ class AsOfRange:
         if not len(self.orders):
             return self.reason
         first, last = (int(self.orders[end]) % TID_MODULUS for end in (0, -1))
-        told = f"the journal records the state after transactions {first} to {last}"
-        return told + (" (some ids between have none)" if self._has_gaps() else "")
+        text = f"the journal records the state after transactions {first} to {last}"
+        return text + (" (some ids between have none)" if self._has_gaps() else "")
 
     def _has_gaps(self) -> bool:
         return bool(len(self.orders) <= self.orders[-1] - self.orders[0])

@@ -141,7 +141,7 @@ class Inodes:
             yield from self._batches(np.concatenate(batch))
 
     def _unwritten_tables(self) -> Bools:
-        """True where the descriptor's flag says that the inode table was never written.
+        """True where the descriptor's flag marks the inode table as never written.
 
         The flag does not count if it contradicts the counts in the same descriptor.
         """

@@ -438,8 +438,8 @@ class _Copies:
                 return Epoch(size, seed), used
             size //= 2
         plain = self.present.seed is None or _has_no_checksums(data, self.present.inode_size)
-        told = size_told(data, self.present.inode_size) if plain else None
-        return (None if told is None else Epoch(told, None)), used
+        stated_size = size_told(data, self.present.inode_size) if plain else None
+        return (None if stated_size is None else Epoch(stated_size, None)), used
 
     def _seed_with(self, data: Any, group: int, byte: int, size: int) -> int | None:
         """Seed of the checksums in a copy if inodes have that size; None if none matches."""
