@@ -70,10 +70,10 @@ class CarvingArea:
         row, found = int(np.searchsorted(self.base, first, side="right")) - 1, []
         while count > 0 and row < len(self.start):
             skip = first - int(self.base[row])
-            here = min(count, int(self.length[row]) - skip)
-            if here > 0:
-                found.append((int(self.start[row]) + skip, here))
-            first, count, row = first + here, count - here, row + 1
+            run_count = min(count, int(self.length[row]) - skip)
+            if run_count > 0:
+                found.append((int(self.start[row]) + skip, run_count))
+            first, count, row = first + run_count, count - run_count, row + 1
         return found
 
     def clip(self, start: Int64s, length: Int64s) -> tuple[Int64s, Int64s]:

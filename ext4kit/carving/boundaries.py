@@ -173,7 +173,7 @@ def _final_blocks(events: FeatureIndex, start: Int64s, length: Int64s) -> Int64s
 def _describe(
     events: FeatureIndex, ground: CarvingArea, first: Int64s, count: Int64s, size: int
 ) -> CarvedPieces:
-    row, here = events.at_positions(first)
+    row, is_event = events.at_positions(first)
     tail = events.zero_tails(first + count - 1)
     text = np.append(events.text, False)[row]
     low = np.searchsorted(events.position, first, side="left")
@@ -186,7 +186,7 @@ def _describe(
         text, EndEvidence.TEXT, np.where(dense, EndEvidence.DENSE, EndEvidence.ZERO_PADDING)
     )
     end = np.where(tail > 0, how, EndEvidence.NEXT_START).astype(np.uint8)
-    kind = np.where(here, np.append(events.kind, 0)[row], 0).astype(np.uint8)
+    kind = np.where(is_event, np.append(events.kind, 0)[row], 0).astype(np.uint8)
     unit = _CHARACTER_BYTES[kind]
     return CarvedPieces(
         first,

@@ -136,8 +136,8 @@ def _join_runs(files: list[AssembledFile], measuring: FormatSizer) -> CarvedFile
     count = np.bincount(owner, table[:, 1], len(files)).astype(np.int64)
     first = np.array([file.runs[0][0] for file in files], np.int64)
     last = np.array([sum(file.runs[-1]) - 1 for file in files], np.int64)
-    row, here = events.at_positions(first)
-    kind = np.where(here, np.append(events.kind, 0)[row], 0).astype(np.uint8)
+    row, is_event = events.at_positions(first)
+    kind = np.where(is_event, np.append(events.kind, 0)[row], 0).astype(np.uint8)
     size = count * measuring.reader.block_size - events.zero_tails(last)
     for one, file in enumerate(files):
         size[one] = measuring.size_in_runs(file.runs) or size[one]

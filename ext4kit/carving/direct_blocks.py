@@ -34,9 +34,9 @@ def attach_preceding_blocks(
 ) -> tuple[list[AssembledFile], list[PositionRuns]]:
     """Files whose first twelve blocks precede their other blocks, and the remaining bodies.
 
-    The format must confirm the file in three cases: no file ends before the twelve blocks, a file
-    seems to end within them, or several files seem to end in the body. A body without these blocks
-    in which a file seems to end comes from an outdated list and is dropped.
+    The format must confirm the file where no file ends before the twelve blocks. The same holds
+    where a file seems to end within them, or several files in the body. A body without these blocks
+    in which a file seems to end is from an outdated list and is dropped.
 
     Args:
         bodies: runs of positions.

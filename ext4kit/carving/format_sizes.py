@@ -183,10 +183,10 @@ def _size_in_blocks(
     def place(first: int, count: int) -> list[tuple[int, int]]:
         found = []
         for start, length in blocks:
-            here = min(max(length - first, 0), count)
-            if here:
-                found.append((start + first, here))
-            first, count = max(first - length, 0), count - here
+            taken_count = min(max(length - first, 0), count)
+            if taken_count:
+                found.append((start + first, taken_count))
+            first, count = max(first - length, 0), count - taken_count
         return found
 
     window = ContentReader(reader, place, sum(length for _, length in blocks), budget)

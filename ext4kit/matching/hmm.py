@@ -3,8 +3,8 @@
 A step is the next content on disk. A hidden state is the file of that content, among the searched
 files in creation order (`transitions`). The evidence is known files nearby, names that match the
 content and names in the content. Each file has at most one content: a file that one segment claims
-is less likely in the others. Segments exchange messages until they agree (belief propagation). The
-result is the posterior probability of each pair.
+is less likely in the others, and a file that none claims is more likely. Segments exchange messages
+until they agree (belief propagation). The result is the posterior probability of each pair.
 """
 
 from __future__ import annotations
@@ -245,13 +245,14 @@ def _emission_matrix(
 def _neighbour_likelihood(
     place: Int64s, beside: NeighbourFiles, content: int, alone: bool, folder: Int64s
 ) -> Float64s:
-    """Likelihood factor of each file beside a known file.
+    """Likelihood factor of each file, given a known file on one side of a content.
 
     Args:
         place: int64 (n,), distance from the known file in files, below 0 on its wrong side.
         beside: known files on that side.
         content: row of the content.
-        alone: whether no other content of the segment lies on that side.
+        alone: whether no other content of the segment is on that side; contents closer to the
+            known file give stronger evidence.
         folder: directory of each file.
     """
     off = np.abs(place - beside.contents_between[content])

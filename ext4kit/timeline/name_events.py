@@ -113,14 +113,14 @@ class _NameEventBuilder:
 
     def _summarize(self) -> _TransactionSummary:
         names, turns, lives = self.names, self.turns, self.lives
-        came = self._key(names.life[self._came], names.first[self._came])
-        went = self._key(names.life[self._went], names.gone[self._went])
-        maybe = self._key(names.life[self._maybe], names.shown[self._maybe])
+        added = self._key(names.life[self._came], names.first[self._came])
+        removed = self._key(names.life[self._went], names.gone[self._went])
+        possibly_added = self._key(names.life[self._maybe], names.shown[self._maybe])
         turn_rows = np.flatnonzero(lives.turn >= 0)
         turned = self._key(lives.turn[turn_rows], turns.order[turn_rows])
         ended = np.flatnonzero(lives.end < TID_ON_DISK)
         ends = self._key(ended, lives.end[ended])
-        keys = np.unique(np.concatenate([came, went, turned, ends]))
+        keys = np.unique(np.concatenate([added, removed, turned, ends]))
         place = np.searchsorted(keys, turned)
         turn = np.full(len(keys), NO_ROW)
         turn[place] = turn_rows
@@ -129,15 +129,15 @@ class _NameEventBuilder:
         stage = np.where(has, turns.status[at], NO_ROW)
         before = np.where(has, turns.links_before[at], NO_ROW)
         links = np.where(has, turns.links_count[at], NO_ROW)
-        born = has & turns.created_here[at]
+        created = has & turns.created_here[at]
         ending = np.isin(keys, ends)
         proven = np.where(has & (stage == InodeStatus.FREED), turns.freed_here[at], ending)
         self._came_at, self._went_at, self._maybe_at = (
-            np.searchsorted(keys, each) for each in (came, went, maybe)
+            np.searchsorted(keys, each) for each in (added, removed, possibly_added)
         )
         count = len(keys)
         uncertain_count = np.zeros(count, np.int64)
-        inside = np.isin(maybe, keys)
+        inside = np.isin(possibly_added, keys)
         np.add.at(uncertain_count, self._maybe_at[inside], 1)
         self._maybe, self._maybe_at = self._maybe[inside], self._maybe_at[inside]
         removed_count = np.bincount(self._went_at, minlength=count)
@@ -147,7 +147,7 @@ class _NameEventBuilder:
             np.bincount(self._came_at, minlength=count),
             removed_count,
             uncertain_count,
-            born,
+            created,
             ending & (proven | (removed_count > 0)),
             has & (stage == InodeStatus.ORPHAN) & ((before > 0) | (removed_count > 0)),
             np.where(has & (before >= 0), links - before, 0),
@@ -220,18 +220,20 @@ class _NameEventBuilder:
 
     def _creation_events(self) -> None:
         moments = self.moments
-        born = np.flatnonzero(moments.created)
-        name = np.full(len(born), NO_ROW)
-        has = moments.names_added[born] > 0
-        name[has] = self._name_at(self._came, self._came_from, born[has], 0)
-        uncertain = ~has & (moments.names_possibly_added[born] > 0)
-        name[uncertain] = self._name_at(self._maybe, self._maybe_from, born[uncertain], 0)
+        created = np.flatnonzero(moments.created)
+        name = np.full(len(created), NO_ROW)
+        has = moments.names_added[created] > 0
+        name[has] = self._name_at(self._came, self._came_from, created[has], 0)
+        uncertain = ~has & (moments.names_possibly_added[created] > 0)
+        name[uncertain] = self._name_at(self._maybe, self._maybe_from, created[uncertain], 0)
         self._used.append(name[uncertain])
-        directory = self.lives.is_directory[moments.life[born]]
+        directory = self.lives.is_directory[moments.life[created]]
         kind = np.where(directory, CODE[EventKind.DIRECTORY_MADE], CODE[EventKind.CREATED])
-        size = self.turns.size[moments.transition[born]]
-        self._emit(kind, born, name, np.full(len(born), NO_ROW), np.where(directory, NO_ROW, size))
-        self._link_events(born, np.maximum(moments.names_added[born] - 1, 0), 1)
+        size = self.turns.size[moments.transition[created]]
+        self._emit(
+            kind, created, name, np.full(len(created), NO_ROW), np.where(directory, NO_ROW, size)
+        )
+        self._link_events(created, np.maximum(moments.names_added[created] - 1, 0), 1)
 
     def _link_events(self, moment: Rows, count: Int64s, start: Int64s | int) -> None:
         """Add link events for `count` names added to each instance, from index `start` on."""
@@ -262,17 +264,17 @@ class _NameEventBuilder:
         """Add events of instances that existed before and after: renamed, linked, unlinked."""
         moments = self.moments
         rest = np.flatnonzero(~moments.created & ~moments.freed & ~moments.orphaned)
-        came, went = moments.names_added[rest], moments.names_removed[rest]
-        pairs = np.minimum(came, went)
+        added, removed = moments.names_added[rest], moments.names_removed[rest]
+        pairs = np.minimum(added, removed)
         row, step = expand(pairs)
         self._rename_events(
             rest[row],
             self._name_at(self._came, self._came_from, rest[row], step),
             self._name_at(self._went, self._went_from, rest[row], step),
         )
-        self._unpaired_additions(rest, came - pairs, pairs)
-        self._unpaired_removals(rest, went - pairs, pairs)
-        self._link_count_only_events(rest[(came == 0) & (went == 0)])
+        self._unpaired_additions(rest, added - pairs, pairs)
+        self._unpaired_removals(rest, removed - pairs, pairs)
+        self._link_count_only_events(rest[(added == 0) & (removed == 0)])
 
     def _rename_events(self, moment: Rows, name: Int64s, old: Int64s) -> None:
         """Add renames and moves; an event with only one known name counts as a rename."""

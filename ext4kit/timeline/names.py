@@ -54,7 +54,7 @@ class TimelineNames(Table):
 def attribute_by_overlap(
     history: History, lives: TimelineInstances, found: EntryIntervals
 ) -> TimelineNames:
-    """Names from entry intervals: each goes to the instances that its number meant meanwhile."""
+    """Names from entry intervals: each is given to the instances of its number at that time."""
     folder = _directory_instances(history, lives, found)
     real = np.array([name not in (b".", b"..") for name in found.name], bool)
     kept = np.flatnonzero(real & (folder >= 0))
@@ -222,9 +222,9 @@ class PathResolver:
         begin, end, path = known if known is not None else (when, when + 1, None)
         for one, row in reversed(chain):
             path = None if path is None else path + b"/" + self.name_of(row)
-            first, gone = int(self.names.first[row]), int(self.names.gone[row])
-            inside = first <= when < gone
-            begin, end = (max(begin, first), min(end, gone)) if inside else (when, when + 1)
+            first, removed = int(self.names.first[row]), int(self.names.gone[row])
+            inside = first <= when < removed
+            begin, end = (max(begin, first), min(end, removed)) if inside else (when, when + 1)
             self._cache[one] = (begin, end, path)
         return begin, end, path
 
@@ -237,9 +237,9 @@ class PathResolver:
     def _name_row_at(self, life: int, when: int) -> int:
         """Row of the name in force, else of the name removed last before; -1 for none."""
         start, end = int(self._row_starts[life]), int(self._row_starts[life + 1])
-        first, gone = self.names.first[start:end], self.names.gone[start:end]
-        fits = np.flatnonzero((first <= when) & (when < gone))
+        first, removed = self.names.first[start:end], self.names.gone[start:end]
+        fits = np.flatnonzero((first <= when) & (when < removed))
         if len(fits):
             return start + int(fits[0])
-        over = np.flatnonzero(gone <= when)
-        return start + int(over[np.argmax(gone[over])]) if len(over) else -1
+        over = np.flatnonzero(removed <= when)
+        return start + int(over[np.argmax(removed[over])]) if len(over) else -1
