@@ -1,1 +1,1 @@
-"""What formats look like: signatures, and how long a file is by its own format."""
+"""File formats: signatures, and the length of a file as its own format gives it."""

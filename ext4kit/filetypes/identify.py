@@ -1,7 +1,7 @@
-"""What a carved file is: an extension, a MIME type, and the encoding of text.
+"""Identification of a carved file: extension, MIME type, and encoding of text.
 
-Formats of which the signature is known here are named by it, and so is text by its encoding;
-everything else by puremagic, an identification library that is imported when it is needed.
+Formats with a signature in this package, and text by its encoding, are identified here. All other
+formats are identified by puremagic, a library that is imported only when it is needed.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from types import ModuleType
 
 from ext4kit.filetypes.signatures import SIGNATURE_NAMES
 
-HEAD_BYTES = 64 << 10  # as much of a file's start as helps
-_TRUSTED = 0.4  # puremagic's confidence from which on its answer is taken
-_TRUSTED_BYTES = 4  # as many bytes have to agree for that: a tenth each
+HEAD_BYTES = 64 << 10  # bytes of a file's start that identification can use
+_TRUSTED = 0.4  # minimum confidence of puremagic
+_TRUSTED_BYTES = 4  # minimum matching bytes for that; each adds a tenth
 _UNKNOWN = (".bin", "application/octet-stream")
 
-_ELF_TYPES = {  # e_type
+_ELF_TYPES = {  # `e_type`
     1: (".o", "application/x-object"),
     2: (".elf", "application/x-executable"),
     3: (".so", "application/x-sharedlib"),
     4: (".core", "application/x-coredump"),
 }
 _SHARED = 3
-_LOADER = b"\0/lib"  # a program names the loader that it wants near its start; a library does not
+_LOADER = b"\0/lib"  # a program names its loader near its start; a library does not
 
 _BY_SIGNATURE = {
     "pe": (".exe", "application/vnd.microsoft.portable-executable"),
@@ -98,7 +98,7 @@ _INTERPRETERS = (
     (b"awk", ".awk", "text/x-awk"),
     (b"sh", ".sh", "text/x-shellscript"),
 )
-_ZIP_MEMBERS = (  # names in an archive that tell what it is
+_ZIP_MEMBERS = (  # member names that identify an archive
     (b"META-INF/", ".jar", "application/java-archive"),
     (b"word/", ".docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
     (b"xl/", ".xlsx", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
@@ -118,12 +118,12 @@ _C1 = re.compile(rb"[\x80-\x9f]")
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a file is.
+    """Type of a file.
 
     Attributes:
         extension: with its dot.
-        mime: the MIME type.
-        encoding: of text, by Python's name for it; empty for anything else.
+        mime: MIME type.
+        encoding: Python's name of a text encoding; empty for other types.
     """
 
     extension: str
@@ -131,13 +131,13 @@ class Kind:
     encoding: str = ""
 
 
-@lru_cache(maxsize=4)  # a file's record, name and row each ask, one after the other
+@lru_cache(maxsize=4)  # the record, name and row of a file each request it
 def identify(head: bytes, number: int = 0) -> Kind:
-    """What a file is.
+    """The type of a file.
 
     Args:
         head: its start, up to `HEAD_BYTES`; not empty.
-        number: of its signature in `SIGNATURE_NAMES`, 0 for none.
+        number: index of its signature in `SIGNATURE_NAMES`, 0 for none.
     """
     name = SIGNATURE_NAMES[number]
     if name in _BY_CONTENT:
@@ -151,7 +151,7 @@ def identify(head: bytes, number: int = 0) -> Kind:
 
 
 def text_encoding(head: bytes) -> str:
-    """The encoding of text; empty when it is no text."""
+    """The encoding of text; empty for other content."""
     for mark, name in _BOMS:
         if head.startswith(mark):
             return name
@@ -160,14 +160,14 @@ def text_encoding(head: bytes) -> str:
     if _CONTROLS.search(head):
         return ""
     try:
-        codecs.getincrementaldecoder("utf-8")().decode(head)  # a cut-off end is no error
+        codecs.getincrementaldecoder("utf-8")().decode(head)  # may end within a character
     except UnicodeDecodeError:
         return "cp1252" if _C1.search(head) else "latin-1"
     return "ascii" if head.isascii() else "utf-8"
 
 
 def _utf16_without_bom(head: bytes) -> str:
-    """UTF-16 without a mark: every other byte of most is zero."""
+    """UTF-16 without a byte order mark: every other byte is usually zero."""
     even, odd = head[::2], head[1::2]
     for zeros, letters, name in ((odd, even, "utf-16-le"), (even, odd, "utf-16-be")):
         if len(zeros) > 4 and zeros.count(0) * 10 > 9 * len(zeros) and letters.count(0) == 0:
@@ -188,7 +188,7 @@ def _text_type(head: bytes, name: str, encoding: str) -> Kind:
 
 
 def _is_json(head: bytes) -> bool:
-    """An object or an array, whole; one that is cut off is not told from other text."""
+    """Whether text is a complete JSON object or array; incomplete JSON counts as plain text."""
     if head[:1] not in (b"{", b"["):
         return False
     try:
@@ -213,7 +213,7 @@ def _load_puremagic() -> ModuleType:
 
 
 def _by_puremagic(head: bytes) -> tuple[str, str] | None:
-    """(extension, MIME type) by the identification library, None when it is not sure enough."""
+    """(extension, MIME type) by puremagic, None below the minimum confidence."""
     if not _has_known_bytes(head):
         return None
     library = _load_puremagic()
@@ -229,13 +229,13 @@ def _by_puremagic(head: bytes) -> tuple[str, str] | None:
 
 
 def _has_known_bytes(head: bytes) -> bool:
-    """Whether the library can be sure enough; it compares its 1,400 rows one after the other."""
+    """Whether puremagic can be confident; it would compare its 1,400 rows one by one."""
     return any(head[place] in known for place, known in _known_bytes())
 
 
 @cache
 def _known_bytes() -> tuple[tuple[slice[int, int | None, None], frozenset[bytes]], ...]:
-    """The library's own rows by place, without those too short to be trusted on their own."""
+    """Byte patterns of puremagic by position, without those too short to be reliable alone."""
     library = _load_puremagic()
     known: dict[tuple[int, int], set[bytes]] = {}
     for row in (*library.magic_header_array, *library.magic_footer_array):
@@ -255,8 +255,8 @@ def _elf(head: bytes) -> tuple[str, str]:
 
 
 def _zip(head: bytes) -> tuple[str, str]:
-    if told := _ZIP_MIME.match(head):
-        mime = told[1].decode("ascii", "replace")
+    if mime_member := _ZIP_MIME.match(head):
+        mime = mime_member[1].decode("ascii", "replace")
         return mimetypes.guess_extension(mime) or ".zip", mime
     for member, extension, mime in _ZIP_MEMBERS:
         if member in head:

@@ -1,6 +1,6 @@
-"""Content signatures at the start of a file, found in the first bytes of many blocks at once.
+"""Content signatures at the start of a file, matched at the first bytes of many blocks at once.
 
-Used for carving only: `identify` determines the format of a file.
+They are used only to cut files. `identify` gives the final type of a file.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ import numpy as np
 
 from ext4kit.arrays.types import Bools, Bytes2D, UInt8s
 
-HEAD = 8  # bytes at the start of a block that are always looked at
+HEAD = 8  # bytes at the start of a block that are always tested
 
 
 @dataclass(frozen=True, slots=True)
 class FileSignature:
-    """Bytes that a kind of file starts with.
+    """Start bytes of a type of file.
 
     Attributes:
-        kind: name of the kind.
+        kind: name of the type.
         magic: the bytes; at most `HEAD`.
-        any_at: positions within `magic` that may hold anything.
+        any_at: positions within `magic` that may have any value.
     """
 
     kind: str
@@ -30,13 +30,13 @@ class FileSignature:
 
     @property
     def value(self) -> int:
-        """The magic as a little-endian number, 0 where anything may stand."""
+        """The magic as a little-endian number, 0 at positions with any value."""
         kept = bytes(0 if at in self.any_at else byte for at, byte in enumerate(self.magic))
         return int.from_bytes(kept, "little")
 
     @property
     def mask(self) -> int:
-        """The bits of the first 8 bytes that count."""
+        """The bits of the first 8 bytes that are compared."""
         kept = bytes(0 if at in self.any_at else 255 for at in range(len(self.magic)))
         return int.from_bytes(kept, "little")
 
@@ -113,7 +113,7 @@ SIGNATURES = (
     FileSignature("pcapng", b"\x0a\x0d\x0d\x0a"),
     FileSignature("luks", b"LUKS\xba\xbe"),
     FileSignature("qcow2", b"QFI\xfb"),
-    # Text: nothing in them tells their length, but a new file starts here.
+    # Text formats give no length, but a new file starts here.
     FileSignature("script", b"#!/"),
     FileSignature("xml", b"<?xml "),
     FileSignature("html", b"<!DOCTYP"),
@@ -124,7 +124,7 @@ SIGNATURES = (
     FileSignature("utf-16", b"\xff\xfe"),
     FileSignature("utf-32", b"\xff\xfe\0\0"),
 )
-OFFSET_SIGNATURES = (  # kind, where its magic stands, the magic
+OFFSET_SIGNATURES = (  # type, offset of its magic, the magic
     ("tar", 257, b"ustar"),
     ("icc", 36, b"acsp"),
     ("berkeley", 12, b"\x62\x31\x05\0"),
@@ -140,11 +140,11 @@ WEAK_SIGNATURES = frozenset(one.kind for one in SIGNATURES if len(one.magic) - l
 CHARACTER_BYTES = {
     "utf-16": 2,
     "utf-32": 4,
-}  # text in units of so many bytes: its end may hold zeros
+}  # text in characters of several bytes: its end may hold zeros
 
 
 def _possible_prefixes() -> Bools:
-    """Bool (65536,): the first two bytes, little-endian, can start one of the signatures."""
+    """Bool (65536,): True where a signature can start with these two bytes (little-endian)."""
     possible = np.zeros(1 << 16, bool)
     words = np.arange(1 << 16, dtype=np.uint32)
     for one in SIGNATURES:
@@ -164,7 +164,7 @@ _BOX_NAMES = [
 
 
 def match_signatures(data: Bytes2D) -> UInt8s:
-    """uint8 (n,): the number of the kind that each block starts like, 0 for none.
+    """uint8 (n,): index of the signature at the start of each block, 0 for none.
 
     Args:
         data: uint8 (n, block size).
@@ -183,7 +183,7 @@ def match_signatures(data: Bytes2D) -> UInt8s:
 
 
 def _match_offset_signatures(data: Bytes2D, kinds: UInt8s) -> UInt8s:
-    """The kinds, with those whose magic stands further in."""
+    """The types, with those added whose magic is at a larger offset."""
     for kind, at, magic in OFFSET_SIGNATURES:
         rows = np.flatnonzero(data[:, at] == magic[0])
         found = data[rows, at : at + len(magic)]

@@ -1,4 +1,4 @@
-"""How long a file is, as its own format says it."""
+"""Length of a file as its own format gives it."""
 
 from __future__ import annotations
 

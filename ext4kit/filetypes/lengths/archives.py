@@ -8,7 +8,7 @@ from ext4kit.filetypes.lengths import compressed
 from ext4kit.filetypes.lengths.reader import ContentReader, Stated
 
 _TAR_BLOCK = 512
-_TAR_RECORD = 20 * _TAR_BLOCK  # what tar pads to where it is not told otherwise
+_TAR_RECORD = 20 * _TAR_BLOCK  # default record size to which tar pads
 _EOCD = b"PK\x05\x06"
 _EOCD_SIZE = 22
 _ZIP64_TAIL = 56 + 20  # zip64 end of central directory and its locator
@@ -18,9 +18,9 @@ _RPM_HEADER = b"\x8e\xad\xe8\x01"
 
 
 def zip_archive(window: ContentReader, prefix: int = 0) -> Stated | None:
-    """The end record to which the central directory leads (APPNOTE.TXT, section 4.3).
+    """End of the end record that refers to the central directory (APPNOTE.TXT, section 4.3).
 
-    Archives stored in this one have end records too: theirs count from another place.
+    Archives stored in this archive have end records too. Their offsets start elsewhere.
     """
     for at in window.find(_EOCD):
         record = window.read(at, _EOCD_SIZE)
@@ -39,12 +39,12 @@ def zip_archive(window: ContentReader, prefix: int = 0) -> Stated | None:
 
 
 def jmod(window: ContentReader) -> Stated | None:
-    """A ZIP archive behind four bytes."""
+    """A ZIP archive after four bytes."""
     return zip_archive(window, prefix=4)
 
 
 def tar(window: ContentReader) -> Stated | None:
-    """Members up to the empty block, and what tar pads its last record with (ustar, pax)."""
+    """Members up to the empty block, and tar's padding of the last record (ustar, pax)."""
     at = 0
     while True:
         head = window.read(at, _TAR_BLOCK)
@@ -70,7 +70,7 @@ def tar(window: ContentReader) -> Stated | None:
 
 
 def _tar_number(raw: bytes) -> int | None:
-    """Octal digits, or a number of 8 bytes behind a set top bit."""
+    """Octal digits, or a number of 8 bytes after a set top bit."""
     if raw[0] & 0x80:
         return int.from_bytes(raw[-8:], "big")
     digits = raw.strip(b" \0")
@@ -85,13 +85,13 @@ def _tar_sum_fits(head: bytes) -> bool:
 
 
 def seven_zip(window: ContentReader) -> Stated | None:
-    """The header at the end, of which the one at the start knows place and length."""
+    """The header at the end; the start header has its offset and length."""
     offset, size = window.number(12, 8), window.number(20, 8)
     return Stated(32 + offset + size) if min(offset, size) >= 0 else None
 
 
 def cpio(window: ContentReader) -> Stated | None:
-    """Members up to TRAILER!!!, padded to 512 bytes where nothing but zeros follows."""
+    """Members up to TRAILER!!!, padded to 512 bytes where only zeros follow."""
     at = 0
     while True:
         head = window.read(at, 110)

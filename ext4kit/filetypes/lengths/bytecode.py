@@ -1,4 +1,4 @@
-"""Compiled Python: one marshalled object behind a header, walked without making it."""
+"""Compiled Python: one marshalled object after a header, parsed without creating it."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from ext4kit.filetypes.lengths.reader import ContentReader, Stated
 _HEADER = 16  # magic, flags, and time and size or a hash (PEP 552)
 _LARGEST = 16 << 20
 _FLAG_REF = 0x80
-_PLAIN = {  # type -> bytes behind it
+_PLAIN = {  # type -> bytes that follow
     **dict.fromkeys(b"0NSTF.", 0),
     **dict.fromkeys(b"ir", 4),
     **dict.fromkeys(b"Ig", 8),
     ord("y"): 16,
 }
-_LONG = frozenset(b"sutaA")  # a length of 4 bytes, and as many bytes
+_LONG = frozenset(b"sutaA")  # a length of 4 bytes, and that number of bytes
 _SHORT = frozenset(b"zZ")  # a length of 1 byte
-_MANY = frozenset(b"([<>")  # a count of 4 bytes, and as many objects
-_CODE_COUNTS = {  # bytes of integers at the start of a code object, objects behind, and so on
+_MANY = frozenset(b"([<>")  # a count of 4 bytes, and that number of objects
+_CODE_COUNTS = {  # bytes of integers at the start of a code object, number of objects, and so on
     "3.8-3.10": (24, 8, 4, 1),
     "3.11-": (20, 8, 4, 2),
 }
 
 
 class _Walk:
-    """The objects that are still to come, as a stack of counts."""
+    """The remaining objects, as a stack of counts."""
 
     def __init__(self, data: bytes, code: tuple[int, int, int, int]) -> None:
         self.data, self.at, self.code = data, 0, code

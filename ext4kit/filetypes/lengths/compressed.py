@@ -1,4 +1,4 @@
-"""Compressed streams: marks, blocks and checksums at their ends."""
+"""Compressed streams: end marks, blocks and checksums at their ends."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import zlib
 
 from ext4kit.filetypes.lengths.reader import ContentReader, Stated
 
-_PIECE = 1 << 20  # unpacked bytes at a time
-_CHEAPER = 2  # unpacking so many times (as a power of two) as much as reading is paid for alike
+_PIECE = 1 << 20  # decompressed bytes at a time
+_CHEAPER = 2  # as a power of two: decompression of so many bytes costs as much as reading one
 _MOST_STREAMS = 1 << 16
 
 _GZIP = b"\x1f\x8b\x08"
 _XZ = b"\xfd7zXZ\0"
-_BZIP2_END = 0x177245385090  # the digits of the square root of pi, 48 bits
-_BZIP2_TAIL = 16  # bytes that the mark and the checksum may take
+_BZIP2_END = 0x177245385090  # end mark: the decimal digits of the square root of pi, 48 bits
+_BZIP2_TAIL = 16  # bytes that the end mark and the checksum may take
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _LZ4 = b"\x04\x22\x4d\x18"
 
 
 def _end(window: ContentReader, offset: int) -> int | None:
-    """Where the one member that starts at `offset` ends; None where it does not."""
+    """End of the single member that starts at `offset`; None where it has no valid end."""
     stream = zlib.decompressobj(31)
     for piece in window.chunks(offset):
         offset += len(piece)
@@ -34,7 +34,7 @@ def _end(window: ContentReader, offset: int) -> int | None:
 
 
 def feed(window: ContentReader, stream: zlib._Decompress, piece: bytes) -> bool:  # typeshed's name
-    """Unpack a piece and throw away what comes of it; False when that is too much."""
+    """Decompress a piece and discard the output; False when the budget is exhausted."""
     while piece and not stream.eof:
         if not window.budget.spend(len(stream.decompress(piece, _PIECE)) >> _CHEAPER):
             return False
@@ -43,7 +43,7 @@ def feed(window: ContentReader, stream: zlib._Decompress, piece: bytes) -> bool:
 
 
 def gzip(window: ContentReader) -> Stated | None:
-    """Members with their checksums (RFC 1952), unpacked: nothing else tells where they end."""
+    """Members with their checksums (RFC 1952); only decompression shows their end."""
     end = 0
     for _ in range(_MOST_STREAMS):
         following = _end(window, end)
@@ -56,9 +56,9 @@ def gzip(window: ContentReader) -> Stated | None:
 
 
 def bzip2(window: ContentReader) -> Stated | None:
-    """Streams up to the mark and checksum at their end, which stand at any bit.
+    """Streams up to their end mark and checksum, which may start at any bit.
 
-    Unpacking would tell the same, many times slower.
+    Decompression would give the same result, but many times more slowly.
     """
     end = 0
     while window.read(end, 3) == b"BZh":
@@ -84,7 +84,7 @@ def _bzip2_end(window: ContentReader, start: int) -> int | None:
 
 
 def _marked(text: bytes, shift: int) -> int:
-    """One past the checksum behind the mark that stands `shift` bits into a byte; 0 for none."""
+    """End of the checksum after the end mark that starts `shift` bits into a byte; 0 for none."""
     shifted = (_BZIP2_END << 8 - shift).to_bytes(7, "big")
     inner = shifted[1:6] if shift else shifted[:6]
     at = text.find(inner)
@@ -122,7 +122,7 @@ def _xz_end(window: ContentReader, start: int) -> int | None:
 
 
 def zstd(window: ContentReader) -> Stated | None:
-    """Frames; their blocks say how long they are (RFC 8878, section 3.1)."""
+    """Frames; their blocks give their lengths (RFC 8878, section 3.1)."""
     end = 0
     while window.read(end, 4) == _ZSTD:
         following = _zstd_frame(window, end)
@@ -149,7 +149,7 @@ def _zstd_frame(window: ContentReader, at: int) -> int | None:
 
 
 def lz4(window: ContentReader) -> Stated | None:
-    """Frames of blocks that say how long they are (LZ4 frame format)."""
+    """Frames of blocks that give their lengths (LZ4 frame format)."""
     end = 0
     while window.read(end, 4) == _LZ4:
         following = _lz4_frame(window, end)

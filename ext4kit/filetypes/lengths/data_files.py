@@ -1,4 +1,4 @@
-"""Databases, catalogues and other files whose header counts what follows."""
+"""Databases, message catalogues and other files whose header gives the sizes of their parts."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _DER_INSIDE = (
     b"\x06",
     b"\x30",
     b"\xa0",
-)  # what certificates, keys and messages begin with
+)  # start of certificates, keys and messages
 
 
 def sqlite(window: ContentReader) -> Stated | None:
     """Page size times page count (sqlite.org/fileformat2.html, section 1.3).
 
-    The count is to be believed when the version that wrote it is the one of the last change.
+    The count is valid if the version that wrote it is that of the last change.
     """
     head = window.read(0, 100)
     if len(head) < 100 or head[:16] != b"SQLite format 3\0":
@@ -56,7 +56,7 @@ def message_catalogue(window: ContentReader) -> Stated | None:
 
 
 def _system_strings_end(window: ContentReader, order: str) -> int:
-    """One past the strings that are put together anew on each system (minor revision 1)."""
+    """End of the strings that each system assembles for itself (minor revision 1)."""
     segments, table, count, one, other = (window.number(at, 4, order) for at in range(28, 48, 4))
     end: int = max(table + 8 * segments, one + 4 * count, other + 4 * count)
     if not 0 <= segments <= _MOST_SYSTEM_STRINGS or not 0 <= count <= _MOST_SYSTEM_STRINGS:
@@ -76,7 +76,7 @@ def _system_strings_end(window: ContentReader, order: str) -> int:
 
 
 def time_zone(window: ContentReader) -> Stated | None:
-    """Header, data, the same with wider times, and a footer line (RFC 8536, section 3)."""
+    """Header, data, both again with 64-bit times, and a footer line (RFC 8536, section 3)."""
     version = window.read(4, 1)
     end = _time_zone_block(window, 0, 4)
     if end is None or version < b"2":

@@ -13,9 +13,9 @@ _FAT_OF_HEADER = 109
 
 
 def pdf(window: ContentReader) -> Stated | None:
-    """The first %%EOF with nothing but an end of line and zeros behind it in its block.
+    """The first %%EOF followed only by an end of line and zeros in its block.
 
-    A file that was written in several revisions has more of them (ISO 32000-1, section 7.5.6).
+    A file written in several revisions has several of them (ISO 32000-1, section 7.5.6).
     """
     for at in window.find(_PDF_END):
         end = at + len(_PDF_END)
@@ -27,7 +27,7 @@ def pdf(window: ContentReader) -> Stated | None:
 
 
 def ole(window: ContentReader) -> Stated | None:
-    """The last sector that the allocation table has in use ([MS-CFB], section 2.3)."""
+    """The last sector that the allocation table marks as used ([MS-CFB], section 2.3)."""
     head = window.read(0, 512)
     shift = int.from_bytes(head[30:32], "little")
     if len(head) < 512 or shift not in (9, 12):
@@ -47,7 +47,7 @@ def ole(window: ContentReader) -> Stated | None:
 
 
 def _further_tables(window: ContentReader, head: bytes, sector: int) -> list[int]:
-    """Sectors of the allocation table that the chain behind the header names."""
+    """Sectors of the allocation table in the chain after the header."""
     found: list[int] = []
     following = int.from_bytes(head[68:72], "little")
     seen: set[int] = set()

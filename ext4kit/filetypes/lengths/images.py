@@ -1,4 +1,4 @@
-"""Pictures: chunks, blocks and markers up to their end."""
+"""Images: chunks, blocks and markers up to their end."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _next_marker(window: ContentReader, at: int) -> int:
 
 
 def bmp(window: ContentReader) -> Stated | None:
-    """The size in the file header, where the header behind it makes sense."""
+    """The size in the file header, if the next header is plausible."""
     if window.number(14, 4) not in _BITMAP_HEADERS or window.number(6, 4) != 0:
         return None
     size = window.number(2, 4)
@@ -124,7 +124,7 @@ def tiff(window: ContentReader) -> Stated | None:
 
 
 def _tiff_entry(window: ContentReader, at: int, order: str, wanted: dict[int, list[int]]) -> int:
-    """One past the values of an entry; those of strips and tiles go into `wanted`."""
+    """End of the values of an entry; values of strips and tiles are added to `wanted`."""
     tag, kind = window.number(at, 2, order), window.number(at + 2, 2, order)
     count = max(window.number(at + 4, 4, order), 0)
     each = _TIFF_SIZES[kind] if 0 <= kind < len(_TIFF_SIZES) else 1

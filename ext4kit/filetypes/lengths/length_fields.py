@@ -1,4 +1,4 @@
-"""Formats of which one field of the header is the length."""
+"""Formats with a length field in the header."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from ext4kit.filetypes.lengths.reader import ContentReader, Stated
 
 @dataclass(frozen=True, slots=True)
 class LengthField:
-    """Where a length stands.
+    """Position and encoding of a length field.
 
     Attributes:
         at: byte offset of the field.
-        width: its bytes.
+        width: bytes of the field.
         order: "<" or ">".
-        plus: what the field leaves out.
-        align: the file is padded to a multiple of it.
+        plus: bytes that the field does not count.
+        align: the file is padded to a multiple of this number of bytes.
     """
 
     at: int
@@ -26,7 +26,7 @@ class LengthField:
     align: int = 1
 
     def __call__(self, window: ContentReader) -> Stated | None:
-        """The length that the field states."""
+        """The length in the field."""
         size = window.number(self.at, self.width, self.order)
         return Stated(-(-(size + self.plus) // self.align) * self.align) if size > 0 else None
 

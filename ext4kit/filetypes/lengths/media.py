@@ -1,4 +1,4 @@
-"""Sound and film: boxes, pages and frames."""
+"""Audio and video: boxes, pages and frames."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def boxes(window: ContentReader) -> Stated | None:
 
 
 def riff(window: ContentReader) -> Stated | None:
-    """The one chunk that holds all others, and further ones of large AVI files."""
+    """The single chunk that holds all others, and the further ones of large AVI files."""
     at = 0
     while window.read(at, 4) == b"RIFF" and (size := window.number(at + 4, 4)) > 4:
         at += 8 + size + (size & 1)
@@ -42,7 +42,7 @@ def riff(window: ContentReader) -> Stated | None:
 
 
 def aiff(window: ContentReader) -> Stated | None:
-    """The one chunk that holds all others."""
+    """The single chunk that holds all others."""
     if window.read(8, 4) not in (b"AIFF", b"AIFC", b"ILBM", b"8SVX"):
         return None
     size = window.number(4, 4, ">")
@@ -83,7 +83,7 @@ def _tag(head: bytes) -> int:
 
 
 def _frame(head: bytes) -> int:
-    """Bytes of a frame of layer 3; 0 when it is none."""
+    """Bytes of a frame of layer 3; 0 for other data."""
     if len(head) < 4 or head[0] != 0xFF or head[1] & 0xE0 != 0xE0:
         return 0
     version, layer = head[1] >> 3 & 3, head[1] >> 1 & 3
@@ -96,7 +96,7 @@ def _frame(head: bytes) -> int:
 
 
 def matroska(window: ContentReader) -> Stated | None:
-    """The EBML header and the segment behind it (RFC 8794, section 4)."""
+    """The EBML header and the segment after it (RFC 8794, section 4)."""
     at = 0
     for _ in range(64):
         head = window.read(at, 12)
@@ -111,7 +111,7 @@ def matroska(window: ContentReader) -> Stated | None:
 
 
 def _ebml(raw: bytes) -> tuple[int, int]:
-    """(size, bytes it takes); 0 bytes for one that is unknown or cut short."""
+    """(size, bytes of its encoding); 0 bytes for an unknown or truncated size."""
     width = 9 - raw[0].bit_length() if raw and raw[0] else 0
     if not width or len(raw) < width:
         return 0, 0

@@ -1,4 +1,4 @@
-"""Programs, libraries and what compilers write."""
+"""Programs, libraries and other output of compilers."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def elf(window: ContentReader) -> Stated | None:
 
 
 def _ends(offset: object, size: object) -> list[int]:
-    """One past each piece; Python's integers, which nothing overflows."""
+    """Ends of all pieces, as Python integers, which do not overflow."""
     pairs = zip(offset.tolist(), size.tolist(), strict=True)  # type: ignore[attr-defined]
     return [place + length for place, length in pairs if length]
 
 
 def ar(window: ContentReader) -> Stated | None:
-    """Members at even places, each with a header (ar.h)."""
+    """Members at even offsets, each with a header (ar.h)."""
     at = 8
     while True:
         head = window.read(at, _AR_HEADER)
@@ -75,7 +75,7 @@ def pe(window: ContentReader) -> Stated | None:
 
 
 def _symbols_end(window: ContentReader, at: int) -> int:
-    """One past the symbols, and the strings behind them, that a COFF header names; 0 for none."""
+    """End of the symbols, and the strings after them, that a COFF header names; 0 for none."""
     place, count = window.number(at, 4), window.number(at + 4, 4)
     if place <= 0 or count <= 0:
         return 0
@@ -99,7 +99,7 @@ def bitcode(window: ContentReader) -> Stated | None:
 
 
 def bitcode_wrapper(window: ContentReader) -> Stated | None:
-    """Where the wrapped bitcode starts, and its length, padded to 16 bytes."""
+    """Offset of the wrapped bitcode plus its length, padded to 16 bytes."""
     offset, size = window.number(8, 4), window.number(12, 4)
     return Stated(-(-(offset + size) // 16) * 16) if offset >= 20 and size > 0 else None
 
@@ -116,7 +116,7 @@ def wasm(window: ContentReader) -> Stated | None:
 
 
 def _leb(raw: bytes) -> tuple[int, int]:
-    """(number, bytes it takes) of an unsigned LEB128; 0 bytes when it does not end."""
+    """(number, bytes of its encoding) of an unsigned LEB128; 0 bytes for an endless one."""
     value = 0
     for position, byte in enumerate(raw):
         value |= (byte & 127) << 7 * position

@@ -1,4 +1,4 @@
-"""The bytes from a place on the disk onwards, as formats read them to find their own end."""
+"""Reader for the bytes of a possible file, from which its format computes the length."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ext4kit.filesystem.blocks import BlockReader
 Place = Callable[[int, int], list[tuple[int, int]]]
 
 CHUNK = 256 << 10
-_EACH = 256  # bytes: what a read costs, however little it reads
+_EACH = 256  # bytes: minimum cost of a read
 
 
 class Budget:
-    """How much may be read and unpacked for all files together: hostile data has no end.
+    """Limit for reads and decompression of all files together; hostile data may be endless.
 
     Args:
         size: bytes.
@@ -25,18 +25,18 @@ class Budget:
         self.left = size
 
     def spend(self, size: int) -> bool:
-        """Take `size` bytes out of it; False when it is used up."""
+        """Deduct `size` bytes; False when the budget is exhausted."""
         self.left -= size
         return self.left >= 0
 
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """What a format says of its own length.
+    """Length of a file as its format gives it.
 
     Attributes:
         size: bytes.
-        proven: checksums or an end marker of its own were met there, not just a number read.
+        proven: whether checksums or an end mark confirm it; else it is only a number in the file.
     """
 
     size: int
@@ -44,20 +44,20 @@ class Stated:
 
 
 class ContentReader:
-    """Bytes of a sequence of blocks, counted from its first one.
+    """Bytes of a sequence of blocks, from its first block on.
 
     Args:
         reader: the blocks.
-        place: gives the (first block, number of blocks) pairs of so many blocks of the content,
+        place: gives the (first block, number of blocks) pairs of a number of blocks of the content,
             from one of them on.
-        count: blocks that there are.
-        budget: what may be read.
-        origin: bytes of the first block to leave out.
+        count: number of blocks.
+        budget: limit for reads.
+        origin: bytes of the first block to omit.
 
     Attributes:
-        size: bytes of all the blocks; what a format says beyond it is not to be had.
-        block_size: bytes a block.
-        reach: bytes that are worth looking through for an end.
+        size: bytes of all blocks; the format may give a larger size.
+        block_size: bytes per block.
+        reach: bytes to search for an end.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class ContentReader:
         return window
 
     def read(self, offset: int, length: int) -> bytes:
-        """Up to `length` bytes from `offset` on; fewer where blocks, or the budget, end."""
+        """Up to `length` bytes from `offset` on; fewer at the end of the blocks or the budget."""
         length = min(length, self.size - offset)
         if offset < 0 or length <= 0 or not self.budget.spend(length + _EACH):
             return b""
@@ -91,7 +91,7 @@ class ContentReader:
         return found[skip : skip + length]
 
     def chunks(self, offset: int = 0) -> Iterator[bytes]:
-        """Everything from `offset` on, piece by piece."""
+        """All bytes from `offset` on, in pieces."""
         while piece := self.read(offset, CHUNK):
             yield piece
             offset += len(piece)
@@ -104,7 +104,7 @@ class ContentReader:
         return int.from_bytes(raw, "little" if order == "<" else "big")
 
     def find(self, wanted: bytes, offset: int = 0) -> Iterator[int]:
-        """Where `wanted` stands, from `offset` on, as far as `reach`; ascending."""
+        """Offsets of `wanted` from `offset` on, up to `reach`; ascending."""
         kept = b""
         for piece in self.chunks(offset):
             text = kept + piece
@@ -118,6 +118,6 @@ class ContentReader:
             kept = text[1 - len(wanted) :] if len(wanted) > 1 else b""
 
     def zeros_behind(self, size: int) -> bool:
-        """The block in which byte `size` stands holds nothing but zeros from there on."""
+        """Whether all bytes of its block are zero from byte `size` on."""
         rest = -(self.origin + size) % self.block_size
         return size <= self.size and not self.read(size, rest).strip(b"\0")
