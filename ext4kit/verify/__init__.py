@@ -1,4 +1,4 @@
-"""The checker: every checksum and cross-reference of a file system, read only."""
+"""Read-only check of all checksums and cross-references of a file system."""
 
 from ext4kit.verify.findings import CODES, Code, Finding, Findings
 from ext4kit.verify.verify import Verification, verify

@@ -11,12 +11,12 @@ from ext4kit.arrays.types import Bools, Bytes2D, Int64s, UInt8s, UInt32s
 from ext4kit.parsers.xattr import XATTR_ENTRY
 from ext4kit.units import widen
 
-NAME_STEPS, VALUE_STEPS = 255, 1 << 14  # bytes of name, words of value: what a hash goes over
+NAME_STEPS, VALUE_STEPS = 255, 1 << 14  # bytes of name and words of value that a hash covers
 
 
 @dataclass(frozen=True, slots=True)
 class XattrEntries(Table):
-    """Entries as columns (n,), in steps: the first of all areas, the second of all ...
+    """Entries as columns (n,), sorted by their index within an area, then by area.
 
     Attributes:
         area: row of the area.
@@ -41,7 +41,7 @@ def read_attributes(rows: Bytes2D, start: Int64s) -> tuple[XattrEntries, Int64s,
         start: int64 (areas,), byte offset of each first entry, a multiple of 4.
 
     Returns:
-        The entries; int64 (areas,), where each list ends; bool (areas,), where it breaks off.
+        The entries; int64 (areas,), end of each list; bool (areas,), True where a list is broken.
     """
     size = rows.shape[1]
     flat = np.ascontiguousarray(rows).reshape(-1)
@@ -73,12 +73,12 @@ def read_attributes(rows: Bytes2D, start: Int64s) -> tuple[XattrEntries, Int64s,
 
 
 def values_fit(entries: XattrEntries, base: Int64s, size: int) -> Bools:
-    """Per entry: its value, where it is in the area, lies inside.
+    """Per entry: True where its value, if it is in the area, lies within the area.
 
     Args:
         entries: of areas of `size` bytes.
-        base: int64 an area: where value offsets count from.
-        size: bytes an area.
+        base: int64 per area: origin of value offsets.
+        size: bytes per area.
     """
     inside = entries.value_inode == 0
     stop = base[entries.area] + entries.value_offset + entries.value_size
@@ -87,7 +87,7 @@ def values_fit(entries: XattrEntries, base: Int64s, size: int) -> Bools:
 
 
 def colliding_areas(entries: XattrEntries, base: Int64s, start: Int64s, end: Int64s) -> Bools:
-    """Per area: a value lies over another or over the entries; of entries that fit."""
+    """Per area: True where a value overlaps another or the entries. The entries must be valid."""
     own = (entries.value_inode == 0) & (entries.value_size > 0)
     area = np.concatenate([np.arange(len(start)), entries.area[own]])
     first = np.concatenate([start, base[entries.area[own]] + entries.value_offset[own]])
@@ -101,9 +101,9 @@ def colliding_areas(entries: XattrEntries, base: Int64s, start: Int64s, end: Int
 
 
 def entry_hashes(rows: Bytes2D, entries: XattrEntries, base: Int64s) -> tuple[UInt32s, UInt32s]:
-    """What `e_hash` should be, by unsigned and by signed characters of the name; uint32.
+    """Expected `e_hash`, by unsigned and by signed characters of the name; uint32.
 
-    Of entries whose value lies in the area.
+    For entries whose value is in the area.
     """
     size, flat = rows.shape[1], np.ascontiguousarray(rows).reshape(-1)
     name = entries.area * size + entries.offset + XATTR_ENTRY.size
@@ -130,9 +130,9 @@ def _with_values(
             break
         word = np.zeros(len(some), np.uint32)
         for byte in range(4):
-            there = entries.value_size[some] > 4 * step + byte
-            place = np.where(there, value[some] + 4 * step + byte, 0)
-            word |= (flat[place] * there).astype(np.uint32) << np.uint32(8 * byte)
+            inside = entries.value_size[some] > 4 * step + byte
+            place = np.where(inside, value[some] + 4 * step + byte, 0)
+            word |= (flat[place] * inside).astype(np.uint32) << np.uint32(8 * byte)
         register[some] = _rotated(register[some], 16) ^ word
     return register
 

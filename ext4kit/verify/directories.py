@@ -1,4 +1,4 @@
-"""Directory blocks and the entries in them, against the inodes that they name."""
+"""Directory blocks and their entries, checked against the inodes that they name."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ from ext4kit.verify.inodes import ROOT, Directories
 from ext4kit.verify.scene import InodesInUse, VerifyContext
 
 BLOCKS_AT_ONCE, DIRECTORIES_AT_ONCE = 1024, 1 << 16
-MOST_BLOCKS = 1 << 22  # blocks of names that are looked at together
+MOST_BLOCKS = 1 << 22  # directory blocks that are checked together
 TAIL_CODES = ("directory-no-checksum", "directory-checksum")
 DIRECTORY = 0x4000
 FILE_TYPES = np.zeros(16, np.int64)  # i_mode >> 12 -> file type of an entry
 FILE_TYPES[[8, 4, 2, 6, 1, 12, 10]] = [1, 2, 3, 4, 5, 6, 7]
-_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # odd, its bits well mixed
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # odd, with well-mixed bits
 
 
 @dataclass(slots=True)
 class Links:
-    """What the names come to, a row an inode in use (`InodesInUse`).
+    """Link data from all entries, one row for each inode in use (`InodesInUse`).
 
     Attributes:
-        counted: entries that name it, `.` and `..` among them.
+        counted: number of entries that name the inode, including `.` and `..`.
         parent: inode number of the directory that names it (directories), 0 for none.
         told: inode number in its own `..` (directories), 0 for none.
     """
@@ -54,7 +54,7 @@ class Links:
 
 
 def check_directories(scene: VerifyContext, facts: InodesInUse, pieces: list[Directories]) -> Links:
-    """Check every directory; what their names come to."""
+    """Check all directories and return the link data from their entries."""
     count = len(facts.number)
     links = Links(*(np.zeros(count, np.int64) for _ in range(3)))
     for piece in _in_large_pieces(pieces):
@@ -65,7 +65,7 @@ def check_directories(scene: VerifyContext, facts: InodesInUse, pieces: list[Dir
 
 
 def _in_large_pieces(pieces: list[Directories]) -> Iterator[Directories]:
-    """The same directories, some tens of thousands together."""
+    """The same directories in tables of some tens of thousands."""
     batch: list[Directories] = []
     for place, piece in enumerate(pieces):
         batch.append(piece)
@@ -102,7 +102,7 @@ class _Some:
     """Entries of some directory blocks, without `.` and `..`.
 
     Attributes:
-        owner: row of the directory; block, offset: where each lies.
+        owner: row of the directory; block, offset: location of each entry.
         inode, file_type, names: as stored.
         place: row of the block among all; -1 for inline data.
     """
@@ -118,16 +118,16 @@ class _Some:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """Some directory blocks and what is in them.
+    """Some directory blocks and their content.
 
     Attributes:
-        lost: rows of the blocks that cannot be read; some: of the others.
+        lost: rows of unreadable blocks; some: rows of the others.
         rows: uint8 (n, block size).
         tails: rows of blocks for each of `TAIL_CODES`.
-        broken: where entries break off, as `parse_entries` tells it.
+        broken: position where entries break off, from `parse_entries`.
         stray: the entries `.` and `..`; entries: all others.
         keys: `_name_keys` of these; bad_names: `_bad_names`.
-        disordered: rows of blocks, by kind of hash.
+        disordered: rows of blocks, by hash version.
     """
 
     lost: Rows
@@ -143,7 +143,7 @@ class _Read:
 
 
 class _Check:
-    """The check of one piece of the directories."""
+    """Check of one table of directories."""
 
     def __init__(
         self, scene: VerifyContext, facts: InodesInUse, links: Links, table: InodeTable
@@ -156,7 +156,7 @@ class _Check:
         self.keys: list[tuple[Rows, UInt64s, Int64s]] = []
 
     def blocks(self, piece: Directories) -> None:
-        """Directories with blocks."""
+        """Check directories with blocks."""
         blocks = _expanded(self.context, piece)
         indexed = (self.table.flags & int(InodeFlags.INDEX)) != 0
         index = check_index(self.context, self.table, blocks, indexed)
@@ -167,7 +167,7 @@ class _Check:
         self._duplicates()
 
     def _read(self, blocks: DirectoryBlocks, index: Index, some: Rows) -> _Read:
-        """Read some blocks and work out what takes no other blocks to know."""
+        """Read some blocks and compute all results that need no other blocks."""
         rows, readable = self.context.fs.fetch(blocks.block[some])
         lost, some, rows = some[~readable], some[readable], rows[readable]
         tails = self._check_tails(blocks, some, rows, ~index.is_root[some])
@@ -212,16 +212,16 @@ class _Check:
     def _check_tails(
         self, blocks: DirectoryBlocks, some: Rows, rows: Bytes2D, leaf: Bools
     ) -> tuple[Rows, Rows]:
-        """Blocks with names of which the checksum lacks, or is wrong, as `TAIL_CODES` has it.
+        """Blocks of names whose checksum is missing or wrong, for each of `TAIL_CODES`.
 
-        Roots have theirs as nodes of the index.
+        Index roots have their checksum as nodes of the index.
         """
         some, rows = some[leaf], rows[leaf]
         if not self.sealed or not len(some):
             return some[:0], some[:0]
         offset = rows.shape[1] - DIRENT_TAIL.size
         tail = DIRENT_TAIL.columns(rows, offset)
-        there = (
+        has_tail = (
             (tail["det_reserved_ft"] == TAIL_FILE_TYPE)
             & (tail["det_rec_len"] == DIRENT_TAIL.size)
             & (tail["det_reserved_zero1"] == 0)
@@ -232,10 +232,10 @@ class _Check:
             self.context.superblock, self.table.number[owner], self.table.generation[owner]
         ).astype(np.int64)
         fits = crc32c_each(seeds, (row[:offset] for row in rows)) == tail["det_checksum"]
-        return some[~there], some[there & ~fits]
+        return some[~has_tail], some[has_tail & ~fits]
 
     def _check_dots(self, blocks: DirectoryBlocks, some: Rows, rows: Bytes2D) -> None:
-        """The first block starts with `.`, which is the directory, and `..`."""
+        """Check that the first block starts with `.`, naming the directory itself, and `..`."""
         first = np.flatnonzero(blocks.logical[some] == 0)
         if not len(first):
             return
@@ -257,7 +257,7 @@ class _Check:
         np.add.at(self.links.counted, rows, 1)
 
     def _stray_dots(self, blocks: DirectoryBlocks, places: Rows, offset: Int64s) -> None:
-        """More than two entries called `.` or `..`, or one not in the first block."""
+        """Report more than two entries named `.` or `..`, and such entries in later blocks."""
         count = np.bincount(places, minlength=1)
         wrong = (blocks.logical[places] != 0) | (count[places] > 2)
         self._report("directory-dot", blocks, distinct(places[wrong])[0], "a further `.` or `..`")
@@ -324,7 +324,7 @@ class _Check:
         self.links.parent[row[fresh]] = self.table.number[some.owner[fresh]]
 
     def _disordered(self, some: _Some, index: Index) -> list[Rows]:
-        """Leaves of an index with names whose hashes it does not give them, by kind of hash."""
+        """Leaves of an index with names outside their hash range, by hash version."""
         version = index.version[some.owner]
         leaf = (index.high[some.place] > 0) & ~self.folded[some.owner]
         seed = b"".join(word.to_bytes(4, "little") for word in self.context.superblock.hash_seed)
@@ -340,7 +340,7 @@ class _Check:
         return found
 
     def _duplicates(self) -> None:
-        """Names that a directory has twice."""
+        """Report names that occur twice in a directory."""
         if not self.keys:
             return
         owner, key, inode = (np.concatenate(part) for part in zip(*self.keys, strict=True))
@@ -361,7 +361,7 @@ class _Check:
     # -- directories in the inode ---------------------------------------------------------
 
     def inline(self) -> None:
-        """Directories whose entries lie in the inode."""
+        """Check directories whose entries lie in the inode."""
         rows = np.flatnonzero((self.table.flags & int(InodeFlags.INLINE_DATA)) != 0)
         if not len(rows):
             return
@@ -376,13 +376,13 @@ class _Check:
         self._duplicates()
 
     def _tails(self, rows: Rows) -> Iterator[tuple[int, Bytes2D]]:
-        """(row, uint8 (1, length)) of what lies in the attribute system.data."""
+        """(row, uint8 (1, length)) of the entries in the attribute system.data."""
         for row in rows[self.table.size[rows] > 60].tolist():
             raw, extra = self.table.raw[row].tobytes(), int(self.table.extra_isize[row])
             try:
                 tail = inline_data_tail(raw, extra)[: max(int(self.table.size[row]) - 60, 0)]
             except CorruptError:
-                continue  # told with the attributes
+                continue  # reported with the attributes
             if tail:
                 yield row, np.frombuffer(tail, np.uint8)[None, :]
 
@@ -406,7 +406,10 @@ class _Check:
 
 
 def _entry_at(data: Bytes2D, row: Rows, offset: Int64s) -> tuple[Int64s, Int64s, Bools]:
-    """(inode, record length, is `.`) of the entry at a byte of some rows, a multiple of 4."""
+    """(inode, record length, True where it is `.`) of the entry at a byte offset of some rows.
+
+    The offset must be a multiple of 4.
+    """
     words = np.ascontiguousarray(data).view("<u4")
     word = offset // 4
     head = words[row, word + 1].astype(np.int64)
@@ -423,7 +426,7 @@ def _is_dotdot(data: Bytes2D, row: Rows, offset: Int64s) -> Bools:
 
 
 def _are_dots(names: Names) -> Bools:
-    """Bool a name: `.` or `..`."""
+    """Per name: True for `.` and `..`."""
     data = np.frombuffer(names.data, np.uint8)
     short = names.length <= 2
     found = np.zeros(len(names), bool)
@@ -434,7 +437,7 @@ def _are_dots(names: Names) -> Bools:
 
 
 def _bad_names(names: Names) -> Bools:
-    """Bool a name: holds a slash or a NUL."""
+    """Per name: True where it contains a slash or a NUL."""
     data = np.frombuffer(names.data, np.uint8)
     places = np.flatnonzero((data == 0) | (data == ord("/")))
     bad = np.zeros(len(names), bool)
@@ -449,7 +452,7 @@ def _bad_names(names: Names) -> Bools:
 
 
 def _name_keys(names: Names) -> UInt64s:
-    """A 64-bit number a name, the same for the same name and hardly for two others."""
+    """Per name: a 64-bit hash, equal for equal names and almost never for different ones."""
     padded = np.frombuffer(names.data + bytes(8), np.uint8)
     words = np.ndarray(len(names.data) + 1, "<u8", padded, strides=(1,))
     key = names.length.astype(np.uint64)

@@ -1,4 +1,4 @@
-"""Extent trees of a whole table of inodes, level by level, every node and entry checked."""
+"""Extent trees of a whole table of inodes, checked level by level, with all nodes and entries."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ END = 1 << 32  # file blocks are 32-bit numbers
 
 @dataclass(slots=True)
 class Found:
-    """What maps consist of.
+    """Contents of block maps.
 
     Attributes:
         runs: (owner row, file block, length, block, unwritten) columns, in pieces.
         nodes: (owner row, block) columns of tree blocks, in pieces.
-        bad: bool a row: a part of the map cannot be used.
-        ordered: what `all_runs` gives, once it was asked.
+        bad: bool per row: True where a part of the map cannot be used.
+        ordered: cached result of `all_runs`.
     """
 
     bad: Bools
@@ -35,7 +35,7 @@ class Found:
     ordered: Runs | None = None
 
     def all_runs(self) -> Runs:
-        """Every run, in order of owner and file block; asked for once all are there."""
+        """All runs, sorted by owner and file block; call it only after all runs are added."""
         if self.ordered is None:
             self.ordered = self._in_order()
         return self.ordered
@@ -64,9 +64,9 @@ class _Nodes(Table):
 
     Attributes:
         owner: row of the inode.
-        block: where each lies; -1 in the inode itself.
-        low, high: the file blocks that the index above gives it, `high` not among them.
-        depth: what its header has to say; -1 for anything.
+        block: block number of the node; -1 for the root in the inode.
+        low, high: file blocks that the index entry above covers, `high` excluded.
+        depth: expected `eh_depth`; -1 for any.
     """
 
     owner: Rows
@@ -77,12 +77,12 @@ class _Nodes(Table):
 
 
 class TreeCheck:
-    """The check of the extent trees of one table of inodes.
+    """Check of the extent trees of one table of inodes.
 
     Args:
-        scene: takes the findings.
+        scene: receives the findings.
         table: the inodes.
-        found: takes runs and nodes.
+        found: receives runs and nodes.
     """
 
     def __init__(self, scene: VerifyContext, table: InodeTable, found: Found) -> None:
@@ -181,7 +181,7 @@ class TreeCheck:
         return self._read(below.take(~outside))
 
     def _read(self, nodes: _Nodes) -> tuple[_Nodes, Bytes2D]:
-        """The nodes that are met for the first time and can be read, and their bytes."""
+        """The readable nodes that were not read before, and their bytes."""
         self._found.nodes.append((nodes.owner, nodes.block))
         fresh = self._scene.nodes.visit(nodes.block)
         self._report("extent-loop", nodes, np.flatnonzero(~fresh), "a node met before")
@@ -194,7 +194,7 @@ class TreeCheck:
         return nodes, rows
 
     def _check_sums(self, nodes: _Nodes, rows: Bytes2D) -> None:
-        """The checksum in each node's tail, which lies behind `eh_max` entries."""
+        """Check the checksum in each node's tail, which follows `eh_max` entries."""
         if not self._scene.superblock.has_metadata_checksums or not len(rows):
             return
         _, _, most, _ = extents.parse_headers(rows)
@@ -215,7 +215,7 @@ class TreeCheck:
 
 
 class _Words:
-    """Texts for some of many entries, made when they are needed."""
+    """Texts for some of many entries, computed only for the rows that need them."""
 
     def __init__(self, template: str, *columns: Int64s) -> None:
         self._template, self._columns = template, columns

@@ -1,4 +1,4 @@
-"""What verify can find: one table of codes, and a bounded collector with true counts."""
+"""Codes of all findings of verify, and a bounded collector with exact counts."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Code:
     """A kind of finding.
 
     Attributes:
-        severity: a note is no error to e2fsck either and leaves the exit code alone.
-        meaning: what it says about the evidence.
+        severity: a note is not an error for e2fsck either, and does not change the exit code.
+        meaning: consequence for the evidence.
     """
 
     severity: Severity
@@ -150,7 +150,7 @@ CODES: dict[str, Code] = {
 
 
 class FindingFacts(TypedDict):
-    """A finding as records have it."""
+    """A finding in records."""
 
     code: str
     severity: Annotated[Severity, "How bad it is."]
@@ -166,17 +166,17 @@ class FindingFacts(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong.
+    """One result of the check, at one place.
 
     Attributes:
         code: key of `CODES`.
-        structure: what is wrong, in the field's terms ("inode", "extent block").
+        structure: the structure with the error, in ext4 terms ("inode", "extent block").
         inode: the inode that it belongs to, or None.
         group: the block group, or None.
         block: the block of the file system, or None.
-        byte: the place in the volume, or None.
-        read: what is there.
-        expected: what should be.
+        byte: the byte offset in the volume, or None.
+        read: stored value.
+        expected: correct value.
     """
 
     code: str
@@ -190,12 +190,12 @@ class Finding:
 
     @property
     def severity(self) -> Severity:
-        """How much it weighs."""
+        """Severity of its code."""
         return CODES[self.code].severity
 
     @property
     def meaning(self) -> str:
-        """What follows from it."""
+        """Meaning of its code."""
         return CODES[self.code].meaning
 
     def as_record(self) -> FindingFacts:
@@ -216,34 +216,34 @@ class Finding:
 
 @dataclass(slots=True)
 class Findings:
-    """The first findings of each code in full, the rest as counts."""
+    """The first findings of each code in full, and the number of all."""
 
     kept: list[Finding] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
 
     def add(self, code: str, structure: str, **where: Any) -> None:
-        """Record one; `where` gives the other attributes of `Finding`."""
+        """Record a finding; `where` gives the other attributes of `Finding`."""
         self.counts[code] = self.counts.get(code, 0) + 1
         if self.counts[code] <= KEPT_EACH:
             self.kept.append(Finding(code, structure, **where))
 
     def room(self, code: str) -> int:
-        """How many more of a code are kept."""
+        """Number of findings of a code that can still be kept."""
         return max(KEPT_EACH - self.counts.get(code, 0), 0)
 
     def count(self, code: str, number: int) -> None:
-        """Count some that are not kept."""
+        """Count findings that are not kept."""
         if number > 0:
             self.counts[code] = self.counts.get(code, 0) + number
 
     def add_rows(self, code: str, structure: str, rows: Any, **columns: Any) -> None:
-        """Record one for each of the positions `rows`.
+        """Record a finding for each of the positions `rows`.
 
         Args:
             code: key of `CODES`.
-            structure: in the field's terms.
+            structure: the structure, in ext4 terms.
             rows: int64 positions.
-            columns: an attribute's array, indexed by the positions; or one value for all.
+            columns: array of an attribute, indexed by the positions; or one value for all.
         """
         shown = rows[: self.room(code)]
         for row in shown.tolist():
@@ -251,7 +251,7 @@ class Findings:
         self.count(code, len(rows) - len(shown))
 
     def take(self, others: Findings) -> None:
-        """Record those of another collector behind the own."""
+        """Append the findings of another collector."""
         room = {code: self.room(code) for code in others.counts}
         for finding in others.kept:
             if room[finding.code]:
@@ -262,7 +262,7 @@ class Findings:
 
     @property
     def wrong(self) -> int:
-        """Findings that are more than notes."""
+        """Number of findings that are more than notes."""
         return sum(
             number
             for code, number in self.counts.items()

@@ -1,4 +1,4 @@
-"""Group descriptors: checksums, places, flags, backup copies; the metadata that groups claim."""
+"""Group descriptors: checksums, locations, flags, backup copies, and the groups' own blocks."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ext4kit.verify.scene import METADATA, VerifyContext
 BACKUPS_COMPARED = 64  # copies of the descriptors that are read and compared
 UNINIT = int(GroupFlags.INODE_UNINIT | GroupFlags.BLOCK_UNINIT)
 PLACES = ("block_bitmap", "inode_bitmap", "inode_table")
-PLACE_BYTES = (slice(0, 12), slice(32, 44))  # where a descriptor holds them; the second with 64bit
+PLACE_BYTES = (slice(0, 12), slice(32, 44))  # locations in a descriptor; second part with 64bit
 
 
 def check_groups(scene: VerifyContext) -> None:
-    """Every descriptor and its copies; then the groups' own blocks are claimed."""
+    """Check all descriptors and their copies, then claim the groups' own blocks."""
     count = len(scene.fs.groups)
     if count < scene.superblock.groups_count:
         missing = scene.superblock.groups_count - count
@@ -149,7 +149,7 @@ def _places_of(table: GroupTable, group: int) -> str:
 
 
 def _claim(scene: VerifyContext) -> None:
-    """The blocks that superblocks, descriptors, bitmaps, tables and MMP take."""
+    """Claim the blocks of superblocks, descriptors, bitmaps, inode tables and MMP."""
     superblock, groups = scene.superblock, scene.fs.groups
     ahead = overheads(superblock, len(groups))
     starts = group_starts(superblock, len(groups))

@@ -1,4 +1,4 @@
-"""The index of hashed directories: roots, nodes, their order, and what they refer to."""
+"""The index of hashed directories: roots, nodes, their order, and their references."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ext4kit.parsers.inode import InodeTable, inode_seeds
 from ext4kit.verify.scene import VerifyContext
 
 HIGHEST = 1 << 32
-FLAG_INCOMPATIBLE = 1  # unused_flags: a format that nobody knows
+FLAG_INCOMPATIBLE = 1  # unused_flags: an unknown format
 UNSIGNED_HASH = 2  # s_flags
 BLOCKS_AT_ONCE = 2048
 _SHIFT = np.int64(32)
@@ -35,10 +35,10 @@ _SHIFT = np.int64(32)
 
 @dataclass(frozen=True, slots=True)
 class DirectoryBlocks:
-    """The blocks of directories as columns, in order of owner and file block.
+    """The blocks of directories as columns, sorted by owner and file block.
 
     Attributes:
-        owner: row of the directory in its table; logical: file block; block: on disk.
+        owner: row of the directory in its table; logical: file block; block: block number.
     """
 
     owner: Rows
@@ -46,21 +46,21 @@ class DirectoryBlocks:
     block: Int64s
 
     def find(self, owner: Rows, logical: Int64s) -> Rows:
-        """Position of a directory's file block, -1 for none."""
+        """Row of a directory's file block, -1 for none."""
         key = self.owner << _SHIFT | self.logical
         return SortedIndex(key).rows(owner << _SHIFT | logical)
 
 
 @dataclass(slots=True)
 class Index:
-    """What the index says of each directory block (a row a block of `DirectoryBlocks`).
+    """Index data of each directory block (one row for each row of `DirectoryBlocks`).
 
     Attributes:
-        is_inner: a node of the index, not names.
-        is_root: the first block of an indexed directory.
+        is_inner: True for a node of the index, which holds no names.
+        is_root: True for the first block of an indexed directory.
         version: hash version with signedness by row of the directory, -1 where unknown.
-        low, high: hashes that the names of a leaf have, `high` not among them; 0 and 0 for a
-            block that is not a leaf of an index.
+        low, high: hash range of the names of a leaf, `high` excluded; 0 and 0 for a block that is
+            not a leaf of an index.
     """
 
     is_inner: Bools
@@ -75,8 +75,8 @@ class _Level:
     """Blocks of index entries of one level.
 
     Attributes:
-        place: row of the block; low, high: its hashes; left: levels of nodes below it.
-        start: byte of the first entry in the block.
+        place: row of the block; low, high: its hash range; left: levels of nodes below it.
+        start: byte offset of the first entry in the block.
     """
 
     place: Rows
@@ -92,10 +92,10 @@ def check_index(
     """Check the index of the directories that have one.
 
     Args:
-        scene: takes the findings.
+        scene: receives the findings.
         table: directories.
         blocks: their blocks.
-        indexed: per directory.
+        indexed: bool per directory.
     """
     return _Check(scene, table, blocks).run(indexed)
 
@@ -168,7 +168,7 @@ class _Check:
                 return
 
     def _below(self, level: _Level, rows: Bytes2D) -> tuple[_Level, Bytes2D]:
-        """Check a level of index blocks; what lies below it, leaves noted and nodes read."""
+        """Check one level of index blocks; record its leaves and return the next level of nodes."""
         count = self._counts(level, rows)
         row, slot = expand(count)
         body = np.ascontiguousarray(rows[:, level.start :])
@@ -197,7 +197,7 @@ class _Check:
         return self._nodes(below, ~leaf)
 
     def _nodes(self, level: _Level, chosen: Bools) -> tuple[_Level, Bytes2D]:
-        """Those of a level that are nodes, read; each once."""
+        """The nodes of a level and their bytes; each node is read only once."""
         chosen = chosen & first_occurrence(level.place) & ~self.index.is_inner[level.place]
         level = _Level(
             level.place[chosen], level.low[chosen], level.high[chosen], level.left[chosen],
@@ -213,7 +213,7 @@ class _Check:
         return level, rows
 
     def _counts(self, level: _Level, rows: Bytes2D) -> Int64s:
-        """Entries in use of each block, 0 where its counts make no sense; checksums as well."""
+        """Check counts and checksums; return entries in use of each block, 0 for invalid counts."""
         if not len(rows):
             return np.zeros(0, np.int64)
         head = DX_COUNTLIMIT.columns(rows, level.start)
@@ -232,7 +232,7 @@ class _Check:
         return np.where(fine, count, 0)
 
     def _sums_fit(self, level: _Level, rows: Bytes2D, count: Int64s, tail: int) -> Bools:
-        """Per block: its tail has the checksum over the entries in use."""
+        """Per block: True where its tail has the checksum of the entries in use."""
         used = np.minimum(level.start + count * DX_ENTRY.size, rows.shape[1])
         bodies = (rows[row, :end] for row, end in enumerate(used.tolist()))
         seeds = self.seeds[self.blocks.owner[level.place]]

@@ -1,4 +1,4 @@
-"""Block maps against sizes, block counts and clusters; what they take is claimed."""
+"""Block maps against sizes, block counts and clusters; their blocks are claimed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DIRECTORY_BLOCKS_BITS = 21  # without large_dir a directory ends at 2 GiB
 
 
 def check_maps(scene: VerifyContext, table: InodeTable, bodies: BodyAttributes) -> Found:
-    """Follow the maps of inodes in use and check what they come to."""
+    """Read and check the maps of inodes in use."""
     found = Found(np.zeros(len(table), bool))
     mapped = has_map(table.mode, table.size, table.flags) | (table.number == BAD_BLOCKS)
     by_extents = (table.flags & int(InodeFlags.EXTENTS)) != 0
@@ -61,11 +61,11 @@ def _follow_pointers(scene: VerifyContext, table: InodeTable, rows: Rows, found:
 
 
 class _Ends:
-    """Where each inode's map ends, a row an inode.
+    """End of each inode's map, one row for each inode.
 
     Attributes:
-        all: one past its last file block; written: the same of written extents.
-        mapped: file blocks that it maps.
+        all: one past its last file block; written: the same for written extents.
+        mapped: number of file blocks that it maps.
     """
 
     def __init__(self, table: InodeTable, runs: Runs) -> None:
@@ -126,7 +126,7 @@ def _check_directories(scene: VerifyContext, table: InodeTable, runs: Runs, ends
 def _check_clusters(scene: VerifyContext, table: InodeTable, runs: Runs) -> None:
     ratio = scene.superblock.cluster_ratio
     off = (runs.logical - runs.physical) % ratio != 0
-    off &= ~np.isin(table.number[runs.owner], (BAD_BLOCKS, RESIZE))  # no files: lists of blocks
+    off &= ~np.isin(table.number[runs.owner], (BAD_BLOCKS, RESIZE))  # lists of blocks, not files
     rows = distinct(runs.owner[off])[0]
     scene.add_inodes("cluster-misaligned", table.number[rows])
 
@@ -154,7 +154,7 @@ def _check_block_counts(
 
 
 def _note_usage(scene: VerifyContext, table: InodeTable, space: Int64s, inodes: Int64s) -> None:
-    """Remember what counts for quotas: files, each with the values of its attributes."""
+    """Record the usage that quotas count: files, each with the values of its attributes."""
     if RoCompat.QUOTA not in scene.superblock.features:
         return
     counts = (table.number >= scene.superblock.first_usable_inode) | (table.number == ROOT)
@@ -168,7 +168,7 @@ def _note_usage(scene: VerifyContext, table: InodeTable, space: Int64s, inodes: 
 
 
 def _clusters(table: InodeTable, runs: Runs, nodes: tuple[Rows, Int64s], ratio: int) -> Int64s:
-    """Clusters that each inode takes, each counted once."""
+    """Number of clusters that each inode uses, each counted once."""
     owner = np.concatenate([runs.owner, nodes[0]])
     first = np.concatenate([runs.physical, nodes[1]])
     last = np.concatenate([runs.physical + runs.length - 1, nodes[1]])
@@ -186,9 +186,9 @@ def _check_contexts(scene: VerifyContext, table: InodeTable, bodies: BodyAttribu
     encrypted = (table.flags & int(InodeFlags.ENCRYPT)) != 0
     kind = table.is_dir | table.is_regular | table.is_symlink
     lacking = encrypted & kind & ~bodies.is_encrypted
-    alone = lacking & (table.file_acl == 0)
-    scene.add_inodes("encryption-context", table.number[alone])
-    rows = np.flatnonzero(lacking & ~alone)
+    without_block = lacking & (table.file_acl == 0)
+    scene.add_inodes("encryption-context", table.number[without_block])
+    rows = np.flatnonzero(lacking & ~without_block)
     if len(rows):
         scene.contexts.append((table.number[rows], table.file_acl[rows]))
 
@@ -199,7 +199,7 @@ def _check_inline(scene: VerifyContext, table: InodeTable, bodies: BodyAttribute
     lacking = inline & (bodies.inline_size < 0)
     scene.add_inodes("inode-inline", table.number[lacking], "no system.data attribute")
     expected = INLINE_ROOM + np.maximum(bodies.inline_size, 0)
-    link = table.is_symlink  # a file that is larger ends in a hole
+    link = table.is_symlink  # a larger file ends in a hole
     wrong = (
         inline & ~lacking & (directory & (table.size != expected) | link & (table.size > expected))
     )
@@ -208,7 +208,10 @@ def _check_inline(scene: VerifyContext, table: InodeTable, bodies: BodyAttribute
 
 
 def _claim(scene: VerifyContext, table: InodeTable, runs: Runs, nodes: tuple[Rows, Int64s]) -> None:
-    """The resize inode maps descriptor blocks, which are claimed as such: it has one of its own."""
+    """Claim the blocks of all maps; of the resize inode only its double-indirect block.
+
+    The other blocks of the resize inode are descriptor blocks, which have a claim already.
+    """
     own = table.number[runs.owner] != RESIZE
     scene.claims.add(runs.physical[own], runs.length[own], table.number[runs.owner[own]])
     resize = np.flatnonzero(table.number == RESIZE)

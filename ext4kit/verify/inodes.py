@@ -1,4 +1,4 @@
-"""Every inode that was ever written: checksum, fields, map, and the blocks that it claims."""
+"""All inodes that were ever written: checksum, fields, map, and the blocks that they claim."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _KNOWN, _SPECIAL = np.zeros((2, 16), bool)  # by i_mode >> 12
 _SPECIAL[[FIFO >> 12, CHARACTER >> 12, BLOCK >> 12, SOCKET >> 12]] = True
 _KNOWN[[DIRECTORY >> 12, REGULAR >> 12, SYMLINK >> 12]] = True
 _KNOWN |= _SPECIAL
-BYTES_AT_ONCE = 4 << 20  # of inode tables: the cache holds them while they are looked at
-BYTES_TOGETHER = 16 << 20  # of inodes in which something can be wrong
+BYTES_AT_ONCE = 4 << 20  # of inode tables: the cache holds them during the check
+BYTES_TOGETHER = 16 << 20  # of inodes in which an error is possible
 ROOT, BAD_BLOCKS, RESIZE, JOURNAL, BOOT = 2, 1, 7, 8, 5
 _FADDR = INODE.offset_of("i_obso_faddr")
 _SIZE_HIGH = INODE.offset_of("i_size_high")
@@ -39,7 +39,7 @@ _BLOCKS_HIGH = INODE.offset_of("i_blocks_high")
 
 @dataclass(frozen=True, slots=True)
 class Directories:
-    """The directories in use, as columns; their blocks as runs by row.
+    """The directories in use as columns, and their blocks as runs by row.
 
     Attributes:
         table: the inodes.
@@ -52,7 +52,7 @@ class Directories:
 
 @dataclass(slots=True)
 class Gathered:
-    """What the pass over the inodes leaves for the later ones, in pieces."""
+    """Results of the inode check for the later checks, in pieces."""
 
     facts: list[tuple[Any, ...]] = field(default_factory=list)
     directories: list[Directories] = field(default_factory=list)
@@ -67,7 +67,7 @@ class Gathered:
 
 
 def check_inodes(scene: VerifyContext) -> Gathered:
-    """Check all inodes, a piece of the tables at a time."""
+    """Check all inodes, one part of the inode tables at a time."""
     gathered = Gathered()
     parts = _Parts(scene)
     batch: list[InodeBatch] = []
@@ -89,7 +89,7 @@ class _Parts:
     """The inode numbers in parts that are read at once.
 
     Attributes:
-        is_cut: tables lie over each other: what the last of them hold was read already.
+        is_cut: whether tables overlap, so that the content of the last one was read already.
     """
 
     def __init__(self, scene: VerifyContext) -> None:
@@ -115,19 +115,19 @@ def _check_batch(scene: VerifyContext, batch: list[InodeBatch], gathered: Gather
     scene.add_inodes("inode-checksum", np.concatenate([piece.unsealed for piece in batch]))
     facts = [np.concatenate(part) for part in zip(*(piece.facts for piece in batch), strict=True)]
     shifts = accumulate((len(piece.number) for piece in batch), initial=0)
-    others = np.concatenate(
+    special_rows = np.concatenate(
         [piece.special_files + shift for piece, shift in zip(batch, shifts, strict=False)]
     )
     rows = np.concatenate([piece.rows for piece in batch])
-    table = parse_inodes(rows, facts[0][others], scene.superblock)
+    table = parse_inodes(rows, facts[0][special_rows], scene.superblock)
     used = _in_use(scene, table)
     bad = np.zeros(len(facts[0]), bool)
     if used.any():
         table = table if used.all() else table.take(used)
-        bad[others[used]] = _check_used(scene, table, gathered)
+        bad[special_rows[used]] = _check_used(scene, table, gathered)
     if not used.all():
         kept = np.ones(len(bad), bool)
-        kept[others[~used]] = False
+        kept[special_rows[~used]] = False
         facts, bad = [column[kept] for column in facts], bad[kept]
     gathered.facts.append((*facts, bad))
     for piece in batch:
@@ -135,7 +135,7 @@ def _check_batch(scene: VerifyContext, batch: list[InodeBatch], gathered: Gather
 
 
 def _check_used(scene: VerifyContext, table: InodeTable, gathered: Gathered) -> Bools:
-    """Check inodes in use; bool a row: cannot be what it says."""
+    """Check inodes in use; bool per row: True where the inode cannot be what it claims."""
     bad = _Fields(scene, table).check()
     bodies = check_bodies(scene, table)
     found = check_maps(scene, table, bodies)
@@ -146,21 +146,21 @@ def _check_used(scene: VerifyContext, table: InodeTable, gathered: Gathered) -> 
 
 
 def _in_use(scene: VerifyContext, table: InodeTable) -> Bools:
-    """Per row: alive, or reserved; what is neither and not released is told."""
-    alive = table.links_count > 0
+    """Per row: True where linked or reserved; reports inodes that are neither and not freed."""
+    is_linked = table.links_count > 0
     reserved = table.number < scene.superblock.first_usable_inode
     orphan = np.isin(table.number, np.array(sorted(scene.orphans), np.int64))
-    left = ~alive & ~reserved & (table.mode != 0) & (table.dtime == 0) & ~orphan
+    left = ~is_linked & ~reserved & (table.mode != 0) & (table.dtime == 0) & ~orphan
     scene.add_inodes("inode-deleted-no-dtime", table.number[left])
-    waiting = ~alive & orphan & (table.mode != 0)
+    waiting = ~is_linked & orphan & (table.mode != 0)
     scene.add_inodes("inode-orphan-waiting", table.number[waiting])
     bad_blocks = (table.number == BAD_BLOCKS) & table.i_block.any(axis=1)
-    used: Bools = (alive & ~reserved) | (reserved & (table.mode != 0)) | waiting | bad_blocks
+    used: Bools = (is_linked & ~reserved) | (reserved & (table.mode != 0)) | waiting | bad_blocks
     return used
 
 
 class _Fields:
-    """The fields of inodes in use; each test records and says which rows are hopeless."""
+    """The fields of inodes in use; each test records findings and returns the rows to give up."""
 
     def __init__(self, scene: VerifyContext, table: InodeTable) -> None:
         self.context, self.table = scene, table
@@ -171,7 +171,7 @@ class _Fields:
         self.bad = np.zeros(len(table), bool)
 
     def check(self) -> Bools:
-        """All tests; bool a row: cannot be what it says."""
+        """Run all tests; bool per row: True where the inode cannot be what it claims."""
         self._types()
         self._reserved()
         self._times()
@@ -183,7 +183,7 @@ class _Fields:
         return self.bad
 
     def _plain(self) -> Bools:
-        """Bool a row: flags with which nothing can be wrong."""
+        """Bool per row: True where the flags cannot be wrong."""
         flags, features = self.table.flags, self.features
         usual = (self.kind == REGULAR) | (self.kind == DIRECTORY)
         plain: Bools = usual & (flags == int(InodeFlags.EXTENTS)) & (Incompat.EXTENT in features)
@@ -246,7 +246,7 @@ class _Fields:
              & (RoCompat.HUGE_FILE not in features)),
         ]  # fmt: skip
         if self.context.superblock.creator_os:
-            tests = tests[:2]  # the Hurd has other fields in these places
+            tests = tests[:2]  # the Hurd has other fields at these offsets
         tests.append(("i_file_acl", (table.file_acl != 0) & (Compat.EXT_ATTR not in features)))
         for name, wrong in tests:
             self._report("inode-field", wrong & ~self.reserved, f"{name} is not zero", "0")

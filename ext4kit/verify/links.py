@@ -1,4 +1,4 @@
-"""Link counts, `..` and connectivity: what the names come to against what inodes say."""
+"""Link counts, `..` and connectivity: the directory entries against the inodes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ext4kit.verify.directories import Links
 from ext4kit.verify.inodes import DIRECTORY, ROOT
 from ext4kit.verify.scene import InodesInUse, VerifyContext
 
-MOST_LINKS = 65000  # a directory with more has a count of 1 (dir_nlink)
+MOST_LINKS = 65000  # `i_links_count` of a directory with more links is 1 (dir_nlink)
 
 
 def check_links(scene: VerifyContext, facts: InodesInUse, links: Links) -> None:
-    """Compare."""
+    """Compare the link data of the entries with the inodes."""
     reserved = (facts.number < scene.superblock.first_usable_inode) & (facts.number != ROOT)
     if not (facts.number == ROOT).any():
         scene.findings.add("root-inode", "inode", inode=ROOT, read="not in use")
@@ -38,13 +38,16 @@ def _check_parents(
 
 
 def _removed(facts: InodesInUse) -> Bools:
-    """Per inode: removed while it was in use, and not released yet."""
+    """Per inode: True where it was deleted while in use and is not yet freed."""
     removed: Bools = facts.links_count == 0
     return removed
 
 
 def _in_circles(facts: InodesInUse, parent: Int64s, named: Bools) -> Bools:
-    """Per inode: a directory whose parents never end. Steps double, so circles end too."""
+    """Per inode: True for a directory whose chain of parents never ends (a loop).
+
+    The steps double, so the search ends on loops too.
+    """
     some = np.flatnonzero(named)
     place = np.full(len(named), -1)
     place[some] = np.arange(len(some))
@@ -67,8 +70,8 @@ def _check_counts(
                                  scene.superblock.project_quota_inode))  # fmt: skip
     judged = ~reserved & ~value & ~own & ~_removed(facts)
     counted = _without_removed(facts, links, directory)
-    alone = np.flatnonzero(judged & (counted == 0) & ~directory)
-    scene.add_inodes("inode-unattached", facts.number[alone])
+    unnamed = np.flatnonzero(judged & (counted == 0) & ~directory)
+    scene.add_inodes("inode-unattached", facts.number[unnamed])
     if RoCompat.DIR_NLINK in scene.superblock.features:
         counted = np.where(directory & (counted > MOST_LINKS), 1, counted)
     wrong = judged & (counted != facts.links_count) & ((counted > 0) | directory)
@@ -78,7 +81,7 @@ def _check_counts(
 
 
 def _without_removed(facts: InodesInUse, links: Links, directory: Bools) -> Int64s:
-    """The entries that name each inode, less the `..` of directories that were removed.
+    """Number of entries that name each inode, without the `..` of deleted directories.
 
     Source: kernel fs/ext4/namei.c, `ext4_rmdir`: the parent loses that link at once.
     """

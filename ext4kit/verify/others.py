@@ -21,11 +21,11 @@ RESIZE = 7
 SMALLEST_LOG = 1024  # blocks
 MOST_ORPHAN_BLOCKS = 1 << 16
 BLOCKS_AT_ONCE = 256
-LEAST_NAMED = 4  # reserved blocks; resize2fs may name none of fewer, and e2fsck takes that
+LEAST_NAMED = 4  # reserved blocks; with fewer, resize2fs may name none, and e2fsck accepts that
 
 
 def find_orphans(scene: VerifyContext) -> None:
-    """Which inodes wait for release; the list and the file are checked on the way."""
+    """Find the inodes that wait to be freed; check the orphan list and the orphan file."""
     superblock = scene.superblock
     if superblock.last_orphan > superblock.inodes_count:
         read = f"{superblock.last_orphan:,}"
@@ -38,7 +38,7 @@ def find_orphans(scene: VerifyContext) -> None:
 
 
 def check_others(scene: VerifyContext) -> None:
-    """Everything that stands alone."""
+    """Check all structures that belong to no other module."""
     _check_mmp(scene)
     _check_journal(scene)
     _check_orphan_file(scene)
@@ -95,7 +95,7 @@ def _check_journal(scene: VerifyContext) -> None:
 
 
 def _check_journal_device(scene: VerifyContext) -> None:
-    """An external journal; why it cannot be read becomes a problem of the file system."""
+    """Check an external journal; report in the file system's problems why it is unreadable."""
     device = scene.fs.journal_device
     if device is None:
         scene.findings.add("journal-device", "superblock", byte=1024)
@@ -200,7 +200,7 @@ def _check_orphan_block(scene: VerifyContext, inode: Inode, block: int) -> None:
 
 
 def _check_resize_inode(scene: VerifyContext) -> None:
-    """It maps the reserved descriptor blocks: those of group 0, and behind each its backups."""
+    """Check that it maps the reserved descriptor blocks of group 0, each with its backups."""
     superblock = scene.superblock
     try:
         inode = scene.fs.inode(RESIZE)

@@ -1,4 +1,4 @@
-"""Where the file system keeps its own blocks, for all groups at once."""
+"""Locations of the file system's own blocks, for all groups at once."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def superblock_groups(superblock: Superblock, count: int) -> Any:
     """int64: the groups that start with a superblock copy, ascending.
 
     Args:
-        superblock: the geometry.
-        count: groups to look at.
+        superblock: geometry of the file system.
+        count: number of groups to test.
     """
     if Compat.SPARSE_SUPER2 in superblock.features:
         wanted = {0, *superblock.backup_groups}
@@ -32,7 +32,7 @@ def superblock_groups(superblock: Superblock, count: int) -> Any:
 
 
 def overheads(superblock: Superblock, groups: int) -> Any:
-    """int64 a group: blocks at its start taken by boot block, superblock copy and descriptors."""
+    """int64 per group: blocks at its start for boot block, superblock copy and descriptors."""
     count = descriptor_blocks_count(superblock)
     per_block = descriptors_per_block(superblock)
     number = np.arange(groups)

@@ -1,8 +1,8 @@
-"""The inodes that most file systems are full of, told apart by a few comparisons.
+"""Fast recognition of common inodes without errors, by a few comparisons.
 
-An inode that is not in use, and a regular file with one extent or none and nothing special about
-it, cannot give rise to a finding of its own. Both are recognised here on the bytes of a whole
-table; the tests that tell what is wrong are then for the others.
+An inode that is not in use cannot have a finding of its own. The same holds for a regular file with
+at most one extent and without special properties. Both are recognised here from the bytes of a
+whole table. The tests that find errors process only the other inodes.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from ext4kit.verify.scene import VerifyContext
 
 SECTOR = 512
 REGULAR = 0x8000
-LEAST_USUAL = 11  # the inode numbers in front of it have meanings of their own
+LEAST_USUAL = 11  # smaller inode numbers have fixed meanings
 LEAST_EXTRA = 4
 _FIELDS = (
     "i_mode", "i_size_lo", "i_dtime", "i_gid", "i_blocks_lo", "i_flags", "i_file_acl_lo",
     "i_size_high", "i_obso_faddr", "i_blocks_high",
 )  # fmt: skip
-_ZEROS = ("i_dtime", "i_file_acl_lo", "i_obso_faddr", "i_blocks_high")  # words of plain files
+_ZEROS = ("i_dtime", "i_file_acl_lo", "i_obso_faddr", "i_blocks_high")  # zero in plain files
 _ROOT = INODE.offset_of("i_block")
 _ONE_EXTENT, _NO_EXTENT = (extents.MAGIC | count << 16 for count in (1, 0))
-_LEAF_WITH_ROOM = 4  # eh_max, and eh_depth 0 above it
+_LEAF_WITH_ROOM = 4  # `eh_max`, with `eh_depth` 0 above it
 _FIRST = _ROOT + extents.HEADER.size
 
 
 @dataclass(frozen=True, slots=True)
 class InodeBatch:
-    """Some inodes, what could be told of them at once, and the rest as bytes.
+    """Some inodes: columns from one pass over all, and the bytes of those that need more tests.
 
     Attributes:
         asked: the numbers of all.
-        lost: of those that cannot be read.
-        unsealed: of those with a wrong checksum.
+        lost: numbers of unreadable inodes.
+        unsealed: numbers of inodes with a wrong checksum.
         number, mode, links_count, flags, size: columns of all that are not idle, in order.
         special_files: rows of these that are not plain files; rows: the inodes, uint8 (n, inode
             size).
@@ -73,7 +73,7 @@ class InodeBatch:
 
 
 def read_batch(scene: VerifyContext, numbers: Int64s) -> InodeBatch:
-    """Read some inodes and look at them."""
+    """Read some inodes and classify them."""
     rows, lost = _rows(scene, numbers)
     words = _Words(rows, scene.superblock)
     busy = ~_are_idle(scene, numbers, words)
@@ -98,7 +98,7 @@ def read_batch(scene: VerifyContext, numbers: Int64s) -> InodeBatch:
 
 
 def _rows(scene: VerifyContext, numbers: Int64s) -> tuple[Bytes2D, Int64s]:
-    """(uint8 (n, inode size), numbers of those that cannot be read); not copied where possible."""
+    """(uint8 (n, inode size), numbers of unreadable inodes), without a copy where possible."""
     fs, size = scene.fs, scene.superblock.inode_size
     per_group = scene.superblock.inodes_per_group
     table, rest = divmod(per_group * size, scene.superblock.block_size)
@@ -116,7 +116,7 @@ def _rows(scene: VerifyContext, numbers: Int64s) -> tuple[Bytes2D, Int64s]:
 
 
 def _unsealed(scene: VerifyContext, numbers: Int64s, rows: Bytes2D) -> Int64s:
-    """The numbers of inodes whose checksum is wrong; one that was never used has none."""
+    """The numbers of inodes with a wrong checksum; an inode that was never used has none."""
     if not scene.superblock.has_metadata_checksums:
         return numbers[:0]
     bad = np.flatnonzero(~inode_rows_ok(rows, numbers, scene.superblock))
@@ -124,7 +124,7 @@ def _unsealed(scene: VerifyContext, numbers: Int64s, rows: Bytes2D) -> Int64s:
 
 
 class _Words:
-    """The 32-bit words of inodes that tell whether they are plain, and fields out of them."""
+    """The 32-bit words of inodes that decide whether they are plain, and fields in them."""
 
     def __init__(self, rows: Bytes2D, superblock: Superblock) -> None:
         self._all = rows.view("<u4")
@@ -142,20 +142,20 @@ class _Words:
         self.size = high << 32 | self.at("i_size_lo")
 
     def at(self, field: str) -> UInt32s:
-        """The word that begins with a field of an inode."""
+        """The word that begins with a field of the inode."""
         return self.byte(INODE.offset_of(field))
 
     def byte(self, offset: int) -> UInt32s:
-        """The word at a byte."""
+        """The word at a byte offset."""
         return self._words[offset]
 
     def each(self, rows: Rows, offset: Int64s) -> UInt32s:
-        """The words of some rows, each at a byte of its own."""
+        """The words of some rows, each at its own byte offset."""
         return self._all[rows, offset // 4]
 
 
 def _are_idle(scene: VerifyContext, numbers: Int64s, words: _Words) -> Bools:
-    """Per inode: not in use and released as it should be, or never used."""
+    """Per inode: True where it is unused and correctly freed, or was never used."""
     usual: Bools = numbers >= max(scene.superblock.first_usable_inode, LEAST_USUAL)
     if scene.orphans:
         usual &= ~np.isin(numbers, np.array(sorted(scene.orphans), np.int64))
@@ -165,7 +165,7 @@ def _are_idle(scene: VerifyContext, numbers: Int64s, words: _Words) -> Bools:
 
 @dataclass(frozen=True, slots=True)
 class _Extent:
-    """One extent an inode."""
+    """One extent per inode."""
 
     start: Int64s
     length: Int64s
@@ -173,7 +173,7 @@ class _Extent:
 
 
 def _are_plain(scene: VerifyContext, numbers: Int64s, words: _Words) -> tuple[Bools, _Extent]:
-    """Per inode: a regular file in which nothing can be wrong; and its extent."""
+    """(True per inode that is a regular file without possible errors, its extent)."""
     superblock = scene.superblock
     word, half = words.byte(_FIRST + 4), np.uint32(16)
     length = (word & np.uint32(0xFFFF)).astype(np.int64)
@@ -192,14 +192,14 @@ def _are_plain(scene: VerifyContext, numbers: Int64s, words: _Words) -> tuple[Bo
 
 
 def _has_plain_files(superblock: Superblock) -> bool:
-    """Whether a file can be plain: each block counts by itself, and no quota asks for owners."""
+    """Whether plain files exist: clusters of one block, and no quota that needs the owners."""
     features = superblock.features
     kept = RoCompat.QUOTA not in features and superblock.cluster_ratio == 1
     return kept and Incompat.EXTENT in features
 
 
 def _fits(scene: VerifyContext, words: _Words, extent: _Extent) -> Bools:
-    """Per inode: extent, size and count of blocks fit each other and the file system."""
+    """Per inode: True where extent, size and block count match each other and the file system."""
     length, size = extent.length, scene.superblock.block_size
     end = extent.logical * (length > 0) + length
     first, most = max(scene.superblock.first_data_block, 1), scene.blocks_count
@@ -211,7 +211,7 @@ def _fits(scene: VerifyContext, words: _Words, extent: _Extent) -> Bools:
 
 
 def _has_no_attributes(words: _Words) -> Bools:
-    """Per inode: its extra fields are of a usual size and no attributes are behind them."""
+    """Per inode: True where the extra fields have a usual size and no attributes follow them."""
     size = words.inode_size
     if size < GOOD_OLD_SIZE + INODE_EXTRA.size:
         return np.full(len(words.mode), size == GOOD_OLD_SIZE)

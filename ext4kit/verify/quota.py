@@ -1,4 +1,4 @@
-"""Quota files against what the inodes really take."""
+"""Quota files against the actual usage of the inodes."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ def check_quota(scene: VerifyContext) -> None:
 def _check(
     scene: VerifyContext, kind: int, number: int, owner: Any, taken: tuple[Any, Any, Any]
 ) -> None:
-    """One quota file.
+    """Check one quota file.
 
     Args:
-        scene: told what is wrong.
-        kind: of owner: user, group, project.
-        number: inode of the file.
-        owner: of each inode.
-        taken: bytes and inodes of each, and whether e2fsck leaves it out (inline links) where the
-            kernel counts it.
+        scene: receives the findings.
+        kind: type of owner: user, group, project.
+        number: inode number of the quota file.
+        owner: owner of each inode.
+        taken: bytes and inodes of each, and whether e2fsck omits it (inline links) where the kernel
+            counts it.
     """
     try:
         inode = scene.fs.inode(number)

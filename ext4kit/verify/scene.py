@@ -1,4 +1,4 @@
-"""What the checks share: the file system, the findings, and what was learnt on the way."""
+"""Context of all checks: the file system, the findings, and results for later checks."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from ext4kit.filesystem.block_maps import MOST_BLOCKS
 from ext4kit.parsers.superblock import Superblock
 from ext4kit.verify.findings import Findings
 
-SPARSEST = 16  # inode numbers for each that is in use, for a table of all
+SPARSEST = 16  # inode numbers per inode in use, up to which a table of all is built
 METADATA = 0  # owner of blocks that belong to no inode
 
 
 @dataclass(slots=True)
 class BlockClaims:
-    """Runs of blocks and who has them, collected in pieces."""
+    """Runs of blocks and their owners, collected in pieces."""
 
     starts: list[Int64s] = field(default_factory=list)
     lengths: list[Int64s] = field(default_factory=list)
     owners: list[Int64s] = field(default_factory=list)
 
     def add(self, start: Int64s | int, length: Int64s | int, owner: Int64s | int) -> None:
-        """Take some runs; columns, or one integer for all of `length` and `owner`."""
+        """Add runs; columns, or one integer for all of `length` and `owner`."""
         starts = np.asarray(start, np.int64).reshape(-1)
         self.starts.append(starts)
         self.lengths.append(np.broadcast_to(np.asarray(length, np.int64), starts.shape))
@@ -44,16 +44,16 @@ class BlockClaims:
 
 @dataclass(slots=True)
 class VisitedBlocks:
-    """Blocks of maps that were followed: each is followed once, whoever refers to it.
+    """Tree blocks that were read; each is read only once, from whichever owner.
 
-    That bounds the work on an image by its own blocks. Kept as sorted pieces, each at least
-    twice as long as the one behind it.
+    The blocks of the image therefore bound the work. The blocks are kept as sorted pieces, each at
+    least twice as long as the next one.
     """
 
     pieces: list[Int64s] = field(default_factory=list)
 
     def visit(self, blocks: Int64s) -> Bools:
-        """Per block: met for the first time, here and before."""
+        """Per block: True where it was not visited before, in this call or an earlier one."""
         fresh = first_occurrence(blocks)
         for piece in self.pieces:
             fresh &= ~is_member(blocks, piece)
@@ -67,12 +67,12 @@ class VisitedBlocks:
 
 @dataclass(frozen=True, slots=True)
 class InodesInUse:
-    """The inodes in use, as columns in order of number.
+    """The inodes in use, as columns sorted by number.
 
     Attributes:
         number: inode numbers.
         mode, links_count, flags, size: as in the inode.
-        is_bad: its fields or map are so wrong that e2fsck would clear it.
+        is_bad: True where fields or map are so wrong that e2fsck would clear the inode.
         places: `row_places` of the numbers.
     """
 
@@ -92,7 +92,7 @@ class InodesInUse:
 
 
 def row_places(numbers: Int64s) -> Int32s | None:
-    """The row of each inode number as a table, -1 for none and behind the last one.
+    """The row of each inode number as a table, -1 for none and after the last one.
 
     Args:
         numbers: int64, ascending.
@@ -109,20 +109,20 @@ def row_places(numbers: Int64s) -> Int32s | None:
 
 @dataclass(slots=True)
 class VerifyContext:
-    """The state of a check.
+    """State of a check.
 
     Attributes:
         fs: the file system.
-        findings: takes what is wrong.
-        claims: who has which blocks.
-        nodes: tree and indirect blocks that were followed.
+        findings: receives the findings.
+        claims: blocks and their owners.
+        nodes: tree blocks and indirect blocks that were read.
         xattr_blocks: (inode, block) columns of attribute blocks, in pieces.
         value_references: (inode, value inode, value size) columns, in pieces.
-        contexts: (inode, attribute block) columns of encrypted inodes whose context can lie in
-            the block alone, in pieces.
-        usage: (user, group, project, bytes, inodes, inline link) columns of files, in pieces;
-            with quotas alone.
-        trusted: bool a group: its descriptor can be believed.
+        contexts: (inode, attribute block) columns of encrypted inodes whose encryption context can
+            only be in the block, in pieces.
+        usage: (user, group, project, bytes, inodes, inline link) columns of files, in pieces; only
+            with quotas.
+        trusted: bool per group: True where its descriptor is reliable.
         orphans: inodes on the orphan list or in the orphan file.
     """
 
@@ -139,20 +139,20 @@ class VerifyContext:
 
     @property
     def superblock(self) -> Superblock:
-        """The file system's superblock."""
+        """The superblock of the file system."""
         return self.fs.superblock
 
     @property
     def blocks_count(self) -> int:
-        """The blocks of the file system, as a number that columns can hold."""
+        """Number of blocks of the file system, within the range of int64."""
         return min(self.superblock.blocks_count, MOST_BLOCKS)
 
     def byte(self, block: int, offset: int = 0) -> int:
-        """The place of a byte of a block in the volume."""
+        """Byte offset in the volume of a byte of a block."""
         return block * self.superblock.block_size + offset
 
     def add(self, code: str, structure: str, **where: Any) -> None:
-        """Record a finding; where a block is given, its place follows from it."""
+        """Record a finding; its byte offset is computed from a given block."""
         block = where.get("block")
         if block is not None:
             where["byte"] = self.byte(block, where.pop("offset", 0))
@@ -177,7 +177,7 @@ class VerifyContext:
         Args:
             code: key of `CODES`.
             numbers: int64.
-            read: a text; or texts or numbers by position, or what gives them.
+            read: a text; or texts or numbers by position, or a function that gives them.
             expected: the same.
         """
         shown = numbers[: self.findings.room(code)]

@@ -1,4 +1,4 @@
-"""The superblock, its backups, and what the numbers in it must fit."""
+"""The superblock, its backups, and the consistency of its numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ext4kit.verify.places import superblock_groups
 from ext4kit.verify.scene import VerifyContext
 
 STATE_ERRORS = 2
-FIRST_INODE = 11  # numbers below it have fixed meanings
+FIRST_INODE = 11  # smaller inode numbers have fixed meanings
 SAME = (
     "blocks_count", "inodes_count", "first_data_block", "log_block_size", "log_cluster_size",
     "blocks_per_group", "clusters_per_group", "inodes_per_group", "revision", "first_inode",
@@ -20,11 +20,11 @@ SAME = (
     "journal_inode", "journal_uuid", "reserved_gdt_blocks", "checksum_seed", "backup_groups",
 )  # fmt: skip
 ORIGINAL_REVISION = 0
-PASSING = int(Incompat.NEEDS_RECOVERY)  # set while mounted, in the primary alone
+PASSING = int(Incompat.NEEDS_RECOVERY)  # set while mounted, only in the primary superblock
 
 
 def check_superblocks(scene: VerifyContext) -> None:
-    """The primary, then every copy."""
+    """Check the primary superblock, then all copies."""
     _check_primary(scene)
     for reason in _contradictions(scene.superblock):
         scene.findings.add("superblock-invalid", "superblock", byte=_place(scene), read=reason)
@@ -65,7 +65,7 @@ def _check_primary(scene: VerifyContext) -> None:
 
 
 def _contradictions(superblock: Superblock) -> Iterator[str]:
-    """What e2fsck does not take either, in words."""
+    """Texts for contradictions that e2fsck rejects as well."""
     size, groups = superblock.block_size, superblock.groups_count
     features = superblock.features
     pointers = size // 4
@@ -132,11 +132,11 @@ def _check_backup(scene: VerifyContext, group: int) -> None:
 
 
 def _differences(primary: Superblock, copy: Superblock, group: int) -> list[str]:
-    """Names of the fields that a copy should share with the primary and does not."""
+    """Names of the fields in which a copy differs from the primary but should not."""
     may_differ = set()
-    if Compat.RESIZE_INODE not in primary.features:  # tune2fs drops both in the primary alone
+    if Compat.RESIZE_INODE not in primary.features:  # tune2fs drops both only in the primary
         may_differ.add("reserved_gdt_blocks")
-    if copy.revision == ORIGINAL_REVISION:  # the kernel raises it in the primary alone
+    if copy.revision == ORIGINAL_REVISION:  # the kernel raises it only in the primary
         may_differ.add("revision")
     same = (name for name in SAME if name not in may_differ)
     names = [name for name in same if getattr(primary, name) != getattr(copy, name)]

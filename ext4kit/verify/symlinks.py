@@ -1,4 +1,4 @@
-"""Symbolic links: the target must be as long as the size says."""
+"""Symbolic links: the target must have the length that `i_size` gives."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ENCRYPTED_HEADER = 2  # an encrypted target starts with its length
 
 
 def check_symlinks(scene: VerifyContext, table: InodeTable, found: Found) -> None:
-    """Targets in the inode and targets in a block."""
+    """Check targets in the inode and targets in a block."""
     link = table.is_symlink
     if not link.any():
         return
@@ -30,20 +30,22 @@ def check_symlinks(scene: VerifyContext, table: InodeTable, found: Found) -> Non
 
 
 def _fits(scene: VerifyContext, table: InodeTable, rows: Rows, data: Bytes2D) -> Bools:
-    """Per row of `data`: the target ends where the size says."""
+    """Per row of `data`: True where the target ends at `i_size`."""
     size = table.size[rows]
     ends = data == 0
     length = np.where(ends.any(axis=1), ends.argmax(axis=1), data.shape[1])
     fine = (length == size) & (length < data.shape[1])
     encrypted = (table.flags[rows] & int(InodeFlags.ENCRYPT)) != 0
-    told = np.ascontiguousarray(data[:, :2]).view("<u2")[:, 0].astype(np.int64)
-    sealed = (size > ENCRYPTED_HEADER) & (told > 0) & (told + ENCRYPTED_HEADER <= size)
+    stored_length = np.ascontiguousarray(data[:, :2]).view("<u2")[:, 0].astype(np.int64)
+    sealed = (
+        (size > ENCRYPTED_HEADER) & (stored_length > 0) & (stored_length + ENCRYPTED_HEADER <= size)
+    )
     fits: Bools = np.where(encrypted, sealed, fine)
     return fits
 
 
 def _check_slow(scene: VerifyContext, table: InodeTable, rows: Rows, found: Found) -> Bools:
-    """Per row of the table: a link that has no single block with a fitting target."""
+    """Per row of the table: True for a link without exactly one block with a matching target."""
     wrong = np.zeros(len(table), bool)
     if not len(rows):
         return wrong

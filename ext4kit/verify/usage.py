@@ -1,4 +1,4 @@
-"""Bitmaps and counts against what inodes and the file system itself really have."""
+"""Bitmaps and counts against the actual usage by inodes and the file system itself."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ext4kit.verify.places import group_starts, overheads
 from ext4kit.verify.scene import METADATA, InodesInUse, VerifyContext
 
 BITMAPS_AT_ONCE = 64
-RUNS_TOLD = 8  # runs of bits that one finding names
+RUNS_TOLD = 8  # runs of bits in one finding
 BAD_BLOCKS = 1
 
 
 def check_usage(scene: VerifyContext, facts: InodesInUse) -> int:
-    """Blocks, then inodes; how many blocks are in use."""
+    """Check blocks, then inodes; return the number of blocks in use."""
     start, length, owner = _in_order(scene)
     _check_twice(scene, start, length, owner)
     first, end = _clusters(scene, start, length)
@@ -35,7 +35,7 @@ def _in_order(scene: VerifyContext) -> tuple[Int64s, Int64s, Int64s]:
     """(start, length, owner) of all claims in the file system, by start, then owner."""
     start, length, owner = scene.claims.columns()
     start, length = _inside(scene, start, length)
-    order = np.argsort(start, kind="stable")  # mostly in order: files lie as they were written
+    order = np.argsort(start, kind="stable")  # fast: files are mostly in order
     order = order[length[order] > 0]
     placed = start[order]
     if (placed[1:] == placed[:-1]).any():
@@ -51,7 +51,7 @@ def _clusters(scene: VerifyContext, start: Int64s, length: Int64s) -> tuple[Int6
 
 
 def _inside(scene: VerifyContext, start: Int64s, length: Int64s) -> tuple[Int64s, Int64s]:
-    """The part of runs that lies in the file system."""
+    """The part of each run that lies in the file system."""
     begin, end = scene.superblock.first_data_block, scene.blocks_count
     low = np.clip(start, begin, end)
     high = np.clip(start + length, begin, end)
@@ -59,7 +59,7 @@ def _inside(scene: VerifyContext, start: Int64s, length: Int64s) -> tuple[Int64s
 
 
 def _check_twice(scene: VerifyContext, start: Int64s, length: Int64s, owner: Int64s) -> None:
-    """Runs, in order, that lie over one another; clusters of one owner may be shared."""
+    """Report overlapping runs (sorted); clusters of one owner may be shared."""
     if RoCompat.SHARED_BLOCKS in scene.superblock.features or not len(start):
         return
     end = start + length
@@ -81,21 +81,21 @@ def _check_twice(scene: VerifyContext, start: Int64s, length: Int64s, owner: Int
 
 
 def _copies(context: VerifyContext) -> Intervals:
-    """Blocks of superblocks and descriptors, and those kept for them, but of the first group."""
+    """Blocks of superblocks and descriptors and the blocks reserved for them, without group 0."""
     superblock, groups = context.superblock, len(context.fs.groups)
     start, length = group_starts(superblock, groups), overheads(superblock, groups)
     return Intervals.union(start[1:], length[1:])
 
 
 def _reacher(end: Int64s, reach: Int64s, over: Rows) -> Rows:
-    """For each of the runs `over`, an earlier run that reaches into it."""
+    """For each of the runs `over`, an earlier run that overlaps it."""
     new = np.concatenate([[True], end[1:] > reach[:-1]])
     holder = np.maximum.accumulate(np.where(new, np.arange(len(end)), 0))
     return holder[over - 1]
 
 
 class _Names:
-    """Who the two owners are, in words, by row."""
+    """Texts for the two owners, by row."""
 
     def __init__(self, owner: Int64s, over: Rows, other: Rows) -> None:
         self._owner = owner
@@ -110,7 +110,7 @@ def _who(owner: int) -> str:
 
 
 def _per_group(first: Int64s, end: Int64s, size: int, groups: int) -> Int64s:
-    """Members of disjoint runs in each group of `size`; (groups,)."""
+    """int64 (groups,): members of disjoint runs in each group of `size`."""
     edges = np.arange(groups + 1) * size
     before = np.concatenate([[0], np.cumsum(end - first)])
     place = np.searchsorted(first, edges, "right") - 1
@@ -122,7 +122,7 @@ def _per_group(first: Int64s, end: Int64s, size: int, groups: int) -> Int64s:
 
 
 def _bits_of(first: Int64s, end: Int64s, low: int, count: int) -> UInt8s:
-    """uint8 (count,): 1 where a member of runs with gaps between them lies, from `low` on."""
+    """uint8 (count,): 1 for each member of the disjoint runs, from `low` on."""
     a, b = np.searchsorted(end, low, "right"), np.searchsorted(first, low + count)
     step = np.zeros(count + 1, np.int8)
     step[np.maximum(first[a:b] - low, 0)] = 1
@@ -131,7 +131,7 @@ def _bits_of(first: Int64s, end: Int64s, low: int, count: int) -> UInt8s:
 
 
 def _runs_in_words(bits: UInt8s | Bools, low: int, ratio: int = 1) -> str:
-    """The set bits as `5-9, 12`, the first few of them."""
+    """The first few runs of set bits as text, such as `5-9, 12`."""
     places = np.flatnonzero(bits)
     cut = np.flatnonzero(np.diff(places) > 1)
     starts = places[np.concatenate([[0], cut + 1])][:RUNS_TOLD]
@@ -147,11 +147,11 @@ def _runs_in_words(bits: UInt8s | Bools, low: int, ratio: int = 1) -> str:
 
 
 class _Bitmaps:
-    """What block and inode bitmaps have in common.
+    """Common parts of block and inode bitmaps.
 
     Attributes:
         name: "block" or "inode".
-        size: bits that a group has.
+        size: bits per group.
         first, end: disjoint runs of members in use, counted through all groups.
         total: members of the whole file system.
     """
@@ -171,12 +171,12 @@ class _Bitmaps:
         self.room = np.clip(total - np.arange(count) * size, 0, size)
 
     def written(self, flag: GroupFlags) -> Rows:
-        """The groups whose bitmap was written, ascending."""
+        """The groups whose bitmap is initialised, ascending."""
         absent = self.lazy & ((self.groups.flags & int(flag)) != 0)
         return np.flatnonzero(~absent)
 
     def compare(self, groups: Rows, places: Int64s, stored: Int64s) -> None:
-        """The written bitmaps: checksum, padding, bits.
+        """Check the initialised bitmaps: checksum, padding, bits.
 
         Args:
             groups: the groups.
@@ -211,7 +211,7 @@ class _Bitmaps:
             )  # fmt: skip
 
     def _differing(self, groups: Rows, rows: Bytes2D) -> Iterator[tuple[int, UInt8s]]:
-        """(group, its bitmap) of those that are not what is expected, padding included."""
+        """(group, its bitmap) of bitmaps that differ from the expected one, including padding."""
         if not len(groups):
             return
         width = rows.shape[1] * 8
@@ -247,11 +247,11 @@ class _Bitmaps:
                 self.context.add(f"{self.name}-bitmap-{code}", structure, **where, read=read)
 
     def words(self, group: int, wrong: Bools) -> str:
-        """Which members some bits of a group stand for."""
+        """Text for the members of some bits of a group."""
         raise NotImplementedError
 
     def compare_counts(self, code: str, stored: Int64s, found: Int64s) -> None:
-        """A count of each group."""
+        """Compare a count of each group."""
         for group in np.flatnonzero(stored != found)[: self.context.findings.room(code)].tolist():
             self.context.findings.add(
                 code, "group descriptor", group=group,
@@ -263,7 +263,7 @@ class _Bitmaps:
         return sum(finding.code == code for finding in self.context.findings.kept)
 
     def compare_total(self, code: str, stored: int, found: int) -> None:
-        """The superblock's count, which is not kept up to date while it is mounted."""
+        """Compare the superblock's count, which the kernel does not update while mounted."""
         if stored != found and not self.context.superblock.needs_recovery:
             self.context.findings.add(
                 code, "superblock", byte=1024, read=f"{stored:,}", expected=f"{found:,}"

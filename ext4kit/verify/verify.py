@@ -1,4 +1,4 @@
-"""The whole check, one part after the other."""
+"""The complete check: runs all parts in order."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from ext4kit.verify.xattrs import check_blocks, check_values
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The result of a check.
+    """Result of a check.
 
     Attributes:
-        findings: what is wrong.
-        inodes, directories, blocks: how much was looked at: inodes in use, directories among
-            them, blocks in use.
+        findings: the findings.
+        inodes, directories, blocks: numbers of inodes in use, of directories among them, and of
+            blocks in use.
     """
 
     findings: Findings
@@ -36,12 +36,12 @@ class Verification:
 
     @property
     def is_clean(self) -> bool:
-        """Nothing is wrong; notes do not count."""
+        """Whether there are no findings except notes."""
         return not self.findings.wrong
 
 
 def verify(fs: FileSystem) -> Verification:
-    """Check every checksum and cross-reference of a file system; nothing is written."""
+    """Check all checksums and cross-references of a file system, read-only."""
     scene = VerifyContext(fs)
     check_superblocks(scene)
     check_groups(scene)

@@ -1,4 +1,4 @@
-"""Extended attributes: those in inode bodies, attribute blocks, values in inodes of their own."""
+"""Extended attributes: in inode bodies, in attribute blocks, and values in separate inodes."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from ext4kit.verify.attributes import (
 from ext4kit.verify.scene import METADATA, InodesInUse, VerifyContext
 
 BLOCKS_AT_ONCE = 2048
-LEAST_EXTRA = 4  # i_extra_isize and i_checksum_hi themselves
+LEAST_EXTRA = 4  # size of `i_extra_isize` and `i_checksum_hi`
 CONTEXT_SIZES = (28, 40)  # version 1 and 2 of fscrypt
 _CHECKSUM = XATTR_BLOCK_HEADER.offset_of("h_checksum")
 
 
 @dataclass(frozen=True, slots=True)
 class BodyAttributes:
-    """What the attributes in inode bodies say, a row an inode.
+    """Data from the attributes in inode bodies, one row for each inode.
 
     Attributes:
-        inline_size: bytes of inline data behind the first 60; -1 without such an attribute.
-        is_encrypted: has an encryption context.
-        charges: (n, 2) bytes of values in inodes of their own, in whole clusters; and how many
-            such values.
+        inline_size: bytes of inline data after the first 60; -1 without such an attribute.
+        is_encrypted: True where it has an encryption context.
+        charges: (n, 2): bytes of values in separate inodes, in whole clusters; number of such
+            values.
     """
 
     inline_size: Int64s
@@ -44,7 +44,7 @@ class BodyAttributes:
 
 
 def check_bodies(scene: VerifyContext, table: InodeTable) -> BodyAttributes:
-    """Check the extra fields' size and the attributes behind them."""
+    """Check the size of the extra fields and the attributes after them."""
     count, size = len(table), table.raw.shape[1]
     nothing = np.zeros((count, 2), np.int64)
     result = BodyAttributes(np.full(count, -1), np.zeros(count, bool), nothing)
@@ -85,7 +85,7 @@ def _check_bodies(
 
 
 def charges(scene: VerifyContext, entries: XattrEntries) -> Int64s:
-    """(n, 2) bytes and inodes that count for an entry's owner: values in inodes of their own.
+    """(n, 2) bytes and inodes charged to the owner of an entry: values in separate inodes.
 
     Source: kernel fs/ext4/xattr.c, `ext4_xattr_inode_alloc_quota`.
     """
@@ -95,7 +95,7 @@ def charges(scene: VerifyContext, entries: XattrEntries) -> Int64s:
 
 
 def block_charges(scene: VerifyContext, table: InodeTable) -> Int64s:
-    """The same for the attribute blocks of a table of inodes, a row an inode."""
+    """`charges` for the attribute blocks of a table of inodes, one row for each inode."""
     total = np.zeros((len(table), 2), np.int64)
     rows = np.flatnonzero(table.file_acl != 0)
     if Incompat.EA_INODE not in scene.superblock.features or not len(rows):
@@ -110,7 +110,7 @@ def block_charges(scene: VerifyContext, table: InodeTable) -> Int64s:
 
 
 def _wrong_hashes(rows: Bytes2D, entries: XattrEntries, base: Int64s) -> Bools:
-    """Per entry: its hash fits neither way; False where the value lies elsewhere."""
+    """Per entry: True where neither hash matches; False where the value lies elsewhere."""
     own = np.flatnonzero(entries.value_inode == 0)
     plain, signed = entry_hashes(rows, entries.take(own), base)
     stored = entries.hash[own].astype(np.uint32)
@@ -120,7 +120,7 @@ def _wrong_hashes(rows: Bytes2D, entries: XattrEntries, base: Int64s) -> Bools:
 
 
 def _note_values(scene: VerifyContext, numbers: Int64s, entries: XattrEntries) -> None:
-    """Remember references to inodes that hold values."""
+    """Record references to inodes that hold values."""
     some = np.flatnonzero(entries.value_inode != 0)
     if len(some):
         scene.value_references.append(
@@ -129,7 +129,7 @@ def _note_values(scene: VerifyContext, numbers: Int64s, entries: XattrEntries) -
 
 
 def check_blocks(scene: VerifyContext) -> None:
-    """Every attribute block once: checksum, header, entries, and how many inodes share it."""
+    """Check each attribute block once: checksum, header, entries, and number of owners."""
     if not scene.xattr_blocks:
         return
     number, block = (np.concatenate(part) for part in zip(*scene.xattr_blocks, strict=True))
@@ -149,7 +149,7 @@ def check_blocks(scene: VerifyContext) -> None:
 
 
 def _check_some(scene: VerifyContext, blocks: Int64s, owner: Int64s, users: Rows) -> Int64s:
-    """Check some blocks; those among them that hold an encryption context."""
+    """Check some blocks; return those that hold an encryption context."""
     rows, readable = scene.fs.fetch(blocks)
     header = XATTR_BLOCK_HEADER.columns(rows)
     name, place = "xattr block", {"inode": owner, "block": blocks}
@@ -189,13 +189,13 @@ def _check_entries(
 
 
 def _are_contexts(entries: XattrEntries) -> Bools:
-    """Per entry: an encryption context of a length that there is."""
+    """Per entry: True for an encryption context of a known length."""
     found: Bools = (entries.index == ENCRYPTION) & np.isin(entries.value_size, CONTEXT_SIZES)
     return found
 
 
 def _checksums(scene: VerifyContext, blocks: Int64s, rows: Bytes2D) -> Int64s:
-    """What `h_checksum` of each block should be."""
+    """Expected `h_checksum` of each block."""
     body = rows.copy()
     body[:, _CHECKSUM : _CHECKSUM + 4] = 0
     number = blocks.astype("<u8").view(np.uint8).reshape(-1, 8)
@@ -203,7 +203,7 @@ def _checksums(scene: VerifyContext, blocks: Int64s, rows: Bytes2D) -> Int64s:
 
 
 def check_values(scene: VerifyContext, facts: InodesInUse, values: list[InodeTable]) -> None:
-    """The inodes that hold values, against the entries that refer to them."""
+    """Check the inodes that hold values against the entries that refer to them."""
     none = np.zeros(0, np.int64)
     parts = zip((none, none, none), *scene.value_references, strict=True)
     owner, value, size = (np.concatenate(part) for part in parts)
@@ -222,7 +222,7 @@ def check_values(scene: VerifyContext, facts: InodesInUse, values: list[InodeTab
 def _check_references(
     scene: VerifyContext, table: InodeTable, referred: Int64s, counts: Rows
 ) -> None:
-    """An inode that holds a value counts its users in place of a change time and version."""
+    """Check reference counts, which such an inode holds in its change time and version fields."""
     times = np.ascontiguousarray(table.raw[:, 12:16]).view("<u4")[:, 0].astype(np.int64)
     versions = np.ascontiguousarray(table.raw[:, 36:40]).view("<u4")[:, 0].astype(np.int64)
     stored = times << 32 | versions
@@ -231,7 +231,7 @@ def _check_references(
     inside = place < len(referred)
     hit = np.flatnonzero(inside)[referred[place[inside]] == table.number[inside]]
     have[hit] = counts[place[hit]]
-    alone = have == 0
-    scene.add_inodes("inode-unattached", table.number[alone])
-    wrong = ~alone & (stored != have)
+    unreferenced = have == 0
+    scene.add_inodes("inode-unattached", table.number[unreferenced])
+    wrong = ~unreferenced & (stored != have)
     scene.add_inodes("xattr-references", table.number[wrong], stored[wrong], have[wrong])
