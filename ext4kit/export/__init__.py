@@ -1,4 +1,4 @@
-"""A file system's files, deleted files, events and findings in formats that other tools read."""
+"""Writes files, deleted files, events and findings in the formats of other tools."""
 
 from ext4kit.export.digests import HASHES
 from ext4kit.export.exporting import DATABASE, TEXT_FORMATS, Export, Target, exporting

@@ -1,9 +1,9 @@
-"""The bodyfile of The Sleuth Kit 3 and later, which `mactime` and many others read.
+"""The bodyfile of The Sleuth Kit 3 and later, which `mactime` and other tools read.
 
 MD5|name|inode|mode_as_string|UID|GID|size|atime|mtime|ctime|crtime
 
-`mactime` splits a line at `|` and undoes percent-encoding in each field, so `|` and `%` of a name
-are given as `%7C` and `%25`. What could steer a terminal is shown as elsewhere.
+`mactime` splits a line at `|` and decodes percent-encoding in each field. `|` and `%` in a name are
+therefore written as `%7C` and `%25`. Characters that could control a terminal are escaped.
 Source: the bodyfile format of The Sleuth Kit's documentation; mactime's own parsing.
 """
 
@@ -25,10 +25,10 @@ _MARKS = {RowState.LIVE: "", RowState.DELETED: " (deleted)", RowState.EARLIER: "
 
 
 class Bodyfile(TextFormat):
-    """One line a file."""
+    """One line per file."""
 
     def files(self, batch: Batch) -> None:
-        """Write a line each."""
+        """Write one line per file."""
         moment = decimal_seconds if self.subject.fractions else seconds
         lines = []
         for row, digests in zip(batch.rows, batch.digests, strict=True):

@@ -1,7 +1,7 @@
-"""CASE/UCO 1.4 as JSON-LD: the evidence, the volume, each file and where it lies.
+"""CASE/UCO 1.4 as JSON-LD: the evidence, the volume, each file and its location.
 
-A file is an `observable:File` with facets; one that is gone is an `observable:RecoveredObject`
-too. Where it lies is told by a relationship to the file system. Source: the CASE 1.4 ontology.
+A file is an `observable:File` with facets; a deleted file is also an `observable:RecoveredObject`.
+A relationship to the file system gives its location. Source: the CASE 1.4 ontology.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ Node = dict[str, Any]
 
 
 class CaseUco(TextFormat):
-    """A graph; a line has a file and where it lies."""
+    """A graph; each line has a file and its location."""
 
     takes_ranges: ClassVar[bool] = True
 
     def begin(self) -> None:
-        """Write the context and what is not a file."""
+        """Write the context and all objects that are not files."""
         subject = self.subject
         volume = subject.volume
         place = (
@@ -59,7 +59,7 @@ class CaseUco(TextFormat):
         self.stream.write(",\n".join(map(_ENCODE, self._provenance())))
 
     def files(self, batch: Batch) -> None:
-        """Write the file and the relationship that says where it lies."""
+        """Write the file and the relationship that gives its location."""
         parts = [""]
         for row, ranges, digests in zip(batch.rows, batch.ranges, batch.digests, strict=True):
             self.count += 1
@@ -73,13 +73,13 @@ class CaseUco(TextFormat):
         self.stream.write("\n]}\n")
 
     def _turn(self, row: FileRow) -> str:
-        """What tells files of one name and inode apart."""
+        """The part of the identifier that distinguishes files of one name and inode."""
         return "" if row.gone is None else f"{row.state} {row.gone.first_block} {row[7:14]}"
 
     def _identity(self, what: str) -> str:
-        """An identifier without its last 32 bits; it stays the same from export to export.
+        """An identifier without its last 32 bits; it is the same in every export.
 
-        With them it is a UUID in the shape of one made from a name (version 5).
+        With these bits it has the form of a name-based UUID (version 5).
         """
         state = self._base.copy()
         state.update(b"\0" + what.encode())
@@ -117,9 +117,9 @@ class CaseUco(TextFormat):
 
     def _action(self, tool: str, image: str) -> Node:
         subject = self.subject
-        told = (("operator", subject.operator), ("case", subject.case_number),
+        arguments = (("operator", subject.operator), ("case", subject.case_number),
                 ("command", subject.command))  # fmt: skip
-        words = "; ".join(f"{name}: {value}" for name, value in told if value)
+        words = "; ".join(f"{name}: {value}" for name, value in arguments if value)
         action = {
             "@id": _iri(self._identity(f"action {subject.started}")),
             "@type": "case-investigation:InvestigativeAction",
@@ -198,32 +198,32 @@ def _content_facet(row: FileRow, identity: str, digests: SomeDigests) -> Node:
     return facet
 
 
-def _recovered(gone: DeletedFile) -> Node:
-    """What of it came back, in UCO's words."""
+def _recovered(file: DeletedFile) -> Node:
+    """Recovery status of the file, in UCO's terms."""
     content = {
         Grade.INTACT: "recovered",
         Grade.CONSISTENT: "recovered",
         Grade.PARTIAL: "partially recovered",
         Grade.CARVED: "partially recovered",
-        Grade.OVERWRITTEN: "overwritten" if gone.blocks_reused else "unknown",
-    }[gone.grade]
+        Grade.OVERWRITTEN: "overwritten" if file.blocks_reused else "unknown",
+    }[file.grade]
     name = (
         "partially recovered"
-        if gone.name is not None or gone.partial_path is not None
+        if file.name is not None or file.partial_path is not None
         else "unknown"
     )
-    metadata = "recovered" if gone.inode is not None else "unknown"
-    if metadata == "recovered" and gone.size is None:
+    metadata = "recovered" if file.inode is not None else "unknown"
+    if metadata == "recovered" and file.size is None:
         metadata = "partially recovered"
     return {
         "contentRecoveredStatus": content,
         "metadataRecoveredStatus": metadata,
-        "nameRecoveredStatus": "recovered" if gone.path is not None else name,
+        "nameRecoveredStatus": "recovered" if file.path is not None else name,
     }
 
 
 def _place(source: str, target: str, ranges: list[Range], kind: str = "volume") -> Node:
-    """That one is in the other; a facet for each range that has a place, in order."""
+    """Relationship: one object is in the other, with a facet for each located range, in order."""
     node: Node = {
         "@id": _iri(source, 5),
         "@type": "observable:ObservableRelationship",
@@ -246,5 +246,5 @@ def _facet(owner: str, part: int, kind: str, values: Node) -> Node:
 
 
 def _iri(identity: str, part: int = 0) -> str:
-    """An object's identifier, or that of one of its parts."""
+    """Identifier of an object, or of one of its parts."""
     return f"{identity}{part:08x}"

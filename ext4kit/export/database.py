@@ -1,7 +1,7 @@
-"""A case as an SQLite database, for the stock client, Datasette and other programs.
+"""A case as an SQLite database, for the standard client, Datasette and other programs.
 
-The tables are declared in `schema.sql`, the indexes in `indexes.sql`. The file is made new; a
-database that could not be finished is named `*.incomplete`, as every output is.
+`schema.sql` declares the tables, `indexes.sql` the indexes. The file must not exist before. An
+unfinished database is named `*.incomplete`, like every output.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ext4kit.report.timeline import plain_value
 from ext4kit.timeline import Event
 from ext4kit.verify import Verification
 
-_MOST = (1 << 63) - 1  # what an SQLite integer holds
+_MOST = (1 << 63) - 1  # largest SQLite integer
 _FILES = "CREATE TABLE files"
 _JSON = json.JSONEncoder().encode
 _SETTINGS = (
@@ -56,18 +56,18 @@ class Database(Format):
         self._volume = subject.volume.index
 
     def begin(self) -> None:
-        """Make the tables; say what was exported and the volumes of the image."""
+        """Create the tables; record the export and the volumes of the image."""
         self._script(_SETTINGS)
         schema = _sql("schema.sql")
         self._script(schema)
         files = schema[schema.index(_FILES) : schema.index(";", schema.index(_FILES)) + 1]
-        self._script(files.replace(_FILES, "CREATE TABLE versions"))  # of the same columns
+        self._script(files.replace(_FILES, "CREATE TABLE versions"))  # with the same columns
         self._to.execute("BEGIN")
         self._insert("meta", _meta(self.subject))
         self._insert("volumes", _volumes(self.subject))
 
     def files(self, batch: Batch) -> None:
-        """Fill `files`, and `versions` with earlier states."""
+        """Fill `files`, and `versions` with earlier versions."""
         pairs = list(zip(batch.rows, batch.digests, strict=True))
         now = [pair for pair in pairs if pair[0].state is not RowState.EARLIER]
         earlier = [pair for pair in pairs if pair[0].state is RowState.EARLIER]
@@ -84,12 +84,12 @@ class Database(Format):
         self._insert("findings", _findings(self._volume, result, problems))
 
     def end(self) -> None:
-        """Make the indexes and close."""
+        """Create the indexes and close."""
         self._script(_sql("indexes.sql"))  # ends the transaction first
         self._to.close()
 
     def close(self) -> None:
-        """Let go of a database that is not finished."""
+        """Close an unfinished database."""
         self._to.close()
 
     def _insert(self, table: str, rows: Iterable[tuple[Any, ...]]) -> None:
@@ -142,43 +142,48 @@ def _volumes(subject: Subject) -> Iterator[tuple[Any, ...]]:
 
 def _file(volume: int, row: FileRow, digests: SomeDigests) -> tuple[Any, ...]:
     """A row of `files`, its columns in order."""
-    gone = row.gone
-    last, by = gone.deleted_between if gone else (None, None)
+    deleted = row.gone
+    last, by = deleted.deleted_between if deleted else (None, None)
     rest: tuple[Any, ...] = (None,) * 4
-    if gone is not None:
-        rest = (gone.blocks, gone.blocks_reused, gone.first_block, row.format and row.format.mime)
+    if deleted is not None:
+        rest = (
+            deleted.blocks,
+            deleted.blocks_reused,
+            deleted.first_block,
+            row.format and row.format.mime,
+        )
     return (
-        None, volume, row.state.value, gone.grade.value if gone else None, row.path, row.name,
+        None, volume, row.state.value, deleted.grade.value if deleted else None, row.path, row.name,
         *_known(row), row.kind, row.number, row.generation, row.mode,
         None if row.mode is None else mode_text(row.mode), row.uid, row.gid, _held(row.size),
         row.links, *map(_held, row[9:14]),
         *_name(row.target),
         *_moment(last), *_moment(by), *rest,
         digests.get("md5"), digests.get("sha1"), digests.get("sha256"),
-        _JSON(gone.sources) if gone else None,
-        _JSON(gone.problems) if gone and gone.problems else None,
+        _JSON(deleted.sources) if deleted else None,
+        _JSON(deleted.problems) if deleted and deleted.problems else None,
     )  # fmt: skip
 
 
 def _held(value: int | None) -> int | None:
-    """As much of a number as a column holds: a time after 2262 stops there."""
+    """A number limited to the range of a column, which for times ends in 2262."""
     return value if value is None or value <= _MOST else _MOST
 
 
 def _known(row: FileRow) -> tuple[int, str | None, bytes | None]:
-    """(whether the path is known, on what ground, its bytes where they are not shown so)."""
+    """(whether the path is known, the evidence for it, its bytes where the text differs)."""
     if row.raw is None:
         return 0, None, None
     return 1, ground_of(row.gone), _exact(row.raw, row.path)
 
 
 def _exact(name: bytes, text: str) -> bytes | None:
-    """The bytes of a name that is not shown as it is."""
+    """The bytes of a name whose text differs from them."""
     return None if text.encode() == name else name
 
 
 def _name(name: bytes | None) -> tuple[str | None, bytes | None]:
-    """(as shown, exact bytes where those are others)."""
+    """(text, exact bytes where they differ)."""
     if name is None:
         return None, None
     text = printable(name)
@@ -200,7 +205,7 @@ def _event(volume: int, event: Event) -> tuple[Any, ...]:
 
 
 def _value(value: Any) -> Any:
-    """A number as it is, what has several parts as JSON."""
+    """A number unchanged, a compound value as JSON."""
     if isinstance(value, dict):
         return _JSON(plain_value(value))
     return _held(value) if isinstance(value, int) else value

@@ -1,6 +1,6 @@
-"""Digital Forensics XML 1.x, as fiwalk writes it: a volume and a `fileobject` for each file.
+"""Digital Forensics XML 1.x in the form of fiwalk: a volume and a `fileobject` for each file.
 
-The order of elements is fixed by the schema. Source: the DFXML working group's schema, version 1.1.
+The schema fixes the order of elements. Source: the DFXML working group's schema, version 1.1.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ext4kit.export.rows import RESIDENT, Batch, FileRow, Range
 from ext4kit.export.texts import iso
 from ext4kit.report.safe import printable, printable_text
 
-# (name_type, meta_type) of each type, the numbers being The Sleuth Kit's
+# (name_type, meta_type) of each type; the numbers are The Sleuth Kit's
 _TYPES = {
     "file": ("r", 1), "directory": ("d", 2), "fifo": ("p", 3), "chardev": ("c", 4),
     "blockdev": ("b", 5), "symlink": ("l", 6), "socket": ("s", 8), "unknown": ("-", 0),
@@ -37,16 +37,16 @@ _HEAD = """<?xml version="1.0" encoding="UTF-8"?>
 {files}
   </source>
 """
-_NOT_XML = re.compile("[\ufffe\uffff]")  # all others that XML forbids are shown as \xNN already
+_NOT_XML = re.compile("[\ufffe\uffff]")  # others that XML forbids are already escaped as \xNN
 
 
 class Dfxml(TextFormat):
-    """One `fileobject` a file, live or gone."""
+    """One `fileobject` per file, live or deleted."""
 
     takes_ranges: ClassVar[bool] = True
 
     def begin(self) -> None:
-        """Write the head and the volume's own elements."""
+        """Write the head and the elements of the volume."""
         subject, volume = self.subject, self.subject.volume
         names = (printable_text(str(path)) for path in subject.image.evidence.files)
         head = _HEAD.format(
@@ -61,7 +61,7 @@ class Dfxml(TextFormat):
         self.stream.write(head + "\n".join(self._volume()) + "\n")
 
     def _volume(self) -> Iterator[str]:
-        """The volume's own elements; its place where it lies in the image as it is."""
+        """The elements of the volume; with its offset where the image holds it unchanged."""
         superblock, shift = self.subject.fs.superblock, self._shift
         yield "<volume>" if shift is None else f'<volume offset="{shift}">'
         if shift:
@@ -71,7 +71,7 @@ class Dfxml(TextFormat):
         yield _element("block_count", superblock.blocks_count)
 
     def files(self, batch: Batch) -> None:
-        """Write an element each."""
+        """Write one element per file."""
         lines: list[str] = []
         for row, ranges, digests in zip(batch.rows, batch.ranges, batch.digests, strict=True):
             self.count += 1
@@ -84,7 +84,7 @@ class Dfxml(TextFormat):
         self.stream.write("\n".join(lines) + "\n" if lines else "")
 
     def _facts(self, row: FileRow) -> Iterator[str]:
-        """Everything in front of the runs."""
+        """All elements before the runs."""
         letter, number = _TYPES[row.kind]
         yield _element("filename", _text(row.path.removeprefix("/")))
         yield _element("partition", self.subject.volume.index)
@@ -101,7 +101,7 @@ class Dfxml(TextFormat):
             yield _element("libmagic", _text(row.format.mime))
 
     def end(self) -> None:
-        """Close what is open."""
+        """Close the open elements."""
         self.stream.write("</volume>\n</dfxml>\n")
 
 
@@ -119,7 +119,7 @@ def _inode(row: FileRow, number: int) -> str:
 
 
 def _runs(ranges: list[Range], shift: int | None) -> Iterator[str]:
-    """The runs; with their place in the image where the volume lies in it as it is."""
+    """The runs; with their image offsets where the image holds the volume unchanged."""
     if not ranges:
         return
     yield "<byte_runs>"

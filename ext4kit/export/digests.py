@@ -1,4 +1,4 @@
-"""Hashes of files' contents, within bounds that a hostile image cannot lift."""
+"""Hashes of file contents, within limits that a hostile image cannot exceed."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _KEPT = 1 << 16  # inodes with several names
 class Digester:
     """Hashes contents.
 
-    All of them together are read up to `output_limit`, holes too, after which there are no more
-    digests.
+    All contents together are read up to `output_limit`, including holes. After that there are no
+    more digests.
 
     Args:
         names: of `HASHES`.
-        blocks: of the file system.
+        blocks: number of blocks of the file system.
     """
 
     def __init__(self, names: tuple[HashName, ...], blocks: BlockReader) -> None:
@@ -31,11 +31,11 @@ class Digester:
         self._known: dict[int, SomeDigests] = {}
 
     def of(self, content: Content | None, number: int | None = None) -> SomeDigests:
-        """The digests in hex by name; {} without content, or when a part cannot be read.
+        """The digests in hex by name; {} without content, or when a part is unreadable.
 
         Args:
-            content: what to hash.
-            number: of an inode that may come again under another name.
+            content: the content to hash.
+            number: number of an inode that may recur under another name.
         """
         if content is None:
             return {}

@@ -1,4 +1,4 @@
-"""One pass over a file system that feeds all formats asked for."""
+"""One pass over a file system that feeds all requested formats."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _EVENTS_AT_ONCE = 4096
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a format goes.
+    """Destination of a format.
 
     Attributes:
         format: of `TEXT_FORMATS`, or `DATABASE`.
@@ -52,7 +52,7 @@ class Target:
 
 
 class Export:
-    """Formats that are open, and what has been written to them.
+    """Open formats, and the numbers of records written to them.
 
     Attributes:
         counts: files by state, events, hints, findings.
@@ -71,26 +71,26 @@ class Export:
 
     @property
     def wants_versions(self) -> bool:
-        """Whether somebody takes earlier states of files."""
+        """Whether a format takes earlier versions of files."""
         return self._versions or self._any(lambda each: each.takes_versions)
 
     @property
     def wants_events(self) -> bool:
-        """Whether somebody takes the timeline."""
+        """Whether a format takes the timeline."""
         return self._any(lambda each: each.takes_events)
 
     @property
     def wants_findings(self) -> bool:
-        """Whether somebody takes what verify finds."""
+        """Whether a format takes the findings of verify."""
         return self._any(lambda each: each.takes_findings)
 
     def live(self, progress: Progress | None = None) -> None:
-        """Write every name below the root."""
+        """Write all names below the root."""
         for batch in live_batches(self.fs, self._ranges, self._digester, progress):
             self._give(batch)
 
     def gone(self, files: Sequence[DeletedFile], progress: Progress | None = None) -> None:
-        """Write deleted files, and earlier states to those that take them."""
+        """Write deleted files, and earlier versions to the formats that take them."""
         for batch in gone_batches(files, self._ranges, self._digester, progress):
             self._give(batch)
 
@@ -116,7 +116,7 @@ class Export:
                 self.counts["undated"] += event.time is None
 
     def findings(self, result: Verification | None, problems: Sequence[Problem]) -> None:
-        """Write what is wrong."""
+        """Write findings and problems."""
         for each in self.formats.values():
             each.findings(result, problems)
         found = result.findings.kept if result else ()
@@ -127,17 +127,17 @@ class Export:
 def exporting(
     subject: Subject, targets: Sequence[Target], versions: bool, evidence: tuple[Path, ...]
 ) -> Iterator[Export]:
-    """Open all formats; at the end each is finished, after an error each is set aside.
+    """Open all formats; each is finished at the end, or marked incomplete after an error.
 
     Args:
-        subject: what is exported.
+        subject: the export.
         targets: one or more, each format once.
-        versions: earlier states of files to all formats.
-        evidence: files that no output may be.
+        versions: whether all formats get earlier versions of files.
+        evidence: files that must not be outputs.
 
     Raises:
-        RequestError: a file is there already.
-        OutputError: one could not be written; what there is of it is named `*.incomplete`.
+        RequestError: a file exists already.
+        OutputError: a file could not be written; its written part is named `*.incomplete`.
     """
     with ExitStack() as stack:
         formats = {each.format: _opened(each, subject, evidence, stack) for each in targets}

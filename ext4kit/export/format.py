@@ -1,4 +1,4 @@
-"""What every format is: something that takes rows, events and findings as they come."""
+"""Base class of all formats: a writer of rows, events and findings in the order of the pass."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from ext4kit.verify import Verification
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is exported, by whom, how.
+    """What is exported, by which operator, and how.
 
     Attributes:
         image: the evidence.
-        volume: facts of the volume that the file system is on.
+        volume: facts of the volume that holds the file system.
         fs: the file system.
-        started: when, ns.
+        started: start time, ns.
         command: the command line, for the record.
         operator, case_number: as given; "" for none.
-        hashes: digests asked for, by name.
-        fractions: times in a bodyfile with nine decimal places.
+        hashes: requested digests, by name.
+        fractions: whether times in a bodyfile have nine decimal places.
     """
 
     image: Image
@@ -43,13 +43,13 @@ class Subject:
 
 
 class Format:
-    """A format: `begin`, then whatever there is, then `end`.
+    """A format: `begin`, then all content, then `end`.
 
     Attributes:
-        takes_ranges: wants to know where content lies.
-        takes_versions: wants earlier states of files whether or not others do.
-        takes_events: wants the timeline.
-        takes_findings: wants what verify finds and what was wrong.
+        takes_ranges: whether it needs the location of content.
+        takes_versions: whether it takes earlier versions of files even if other formats do not.
+        takes_events: whether it takes the timeline.
+        takes_findings: whether it takes the findings of verify and the problems.
         count: records written.
     """
 
@@ -63,7 +63,7 @@ class Format:
         self.count = 0
 
     def begin(self) -> None:
-        """Write what comes first."""
+        """Write the start of the output."""
 
     def files(self, batch: Batch) -> None:
         """Write files."""
@@ -72,18 +72,18 @@ class Format:
         """Write events."""
 
     def findings(self, result: Verification | None, problems: Iterable[Problem]) -> None:
-        """Write what is wrong with the file system, and what was met while reading."""
+        """Write the findings of verify, and the problems met while reading."""
 
     def end(self) -> None:
-        """Write what comes last."""
+        """Write the end of the output."""
 
 
 class TextFormat(Format):
-    """A format that is text.
+    """A text format.
 
     Args:
-        subject: what is exported.
-        stream: where it goes; line ends are written as they come.
+        subject: the export.
+        stream: the destination; line ends are written unchanged.
     """
 
     def __init__(self, subject: Subject, stream: TextIO) -> None:

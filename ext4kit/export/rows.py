@@ -1,4 +1,4 @@
-"""What is exported of a file, live or gone: one row, whatever the format; rows come in batches."""
+"""Rows of live and deleted files, the same for all formats, in batches."""
 
 from __future__ import annotations
 
@@ -26,34 +26,35 @@ from ext4kit.report.listing import CRTIME_END, link_targets
 from ext4kit.report.safe import printable_lines
 
 AT_ONCE = 1 << 15
-_TOLD = 64  # rows between two words on progress, where contents are read
+_TOLD = 64  # rows between two progress calls, where contents are read
 Progress = Callable[[int, int], None]  # (done, total)
-RESIDENT = -1  # a range's place: in the inode itself
+RESIDENT = -1  # location of a range in the inode itself
 _COLUMNS = ("number", "generation", "mode", "uid", "gid", "size", "links_count", "atime", "mtime",
             "ctime")  # fmt: skip
-# bytes in the file, how many, byte in the file system; RESIDENT, or None where zeros are implied
+# (byte in the file, length, byte in the file system); RESIDENT, or None for implied zeros
 Range = tuple[int, int, int | None]
 
 
 class RowState(StrEnum):
-    """What became of a file."""
+    """State of a file."""
 
     LIVE = "live"
     DELETED = "deleted"
-    EARLIER = "earlier"  # an earlier state of a file that changed afterwards
+    EARLIER = "earlier"  # an earlier version of a file that changed afterwards
 
 
 class FileRow(NamedTuple):
     """A file.
 
     Attributes:
-        path: as `report.safe.shown` shows it; one below `/$Unnamed` or `/$Carved` is made up.
-        raw: the exact bytes of the path; None when it is not known.
+        path: as `report.safe.printable` shows it; paths below `/$Unnamed` or `/$Carved` are
+            artificial.
+        raw: the exact bytes of the path; None when it is unknown.
         number: of the inode; with the fields up to `crtime` None for content without one.
         atime, mtime, ctime, crtime, dtime: ns; None for none.
         target: of a symlink.
-        gone: what is known of a file that is deleted.
-        format: what content that was found without a map looks like.
+        gone: the record of a deleted file.
+        format: file type of content that was found without a map.
     """
 
     path: str
@@ -100,7 +101,7 @@ def kind_of(mode: int) -> FileType:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Some rows, and of each what was asked for: its ranges, its digests by name."""
+    """Some rows, with the requested ranges and digests by name of each."""
 
     rows: list[FileRow]
     ranges: list[list[Range]]
@@ -110,7 +111,7 @@ class Batch:
         return len(self.rows)
 
     def without(self, state: RowState) -> Batch:
-        """The same less the rows of a state."""
+        """The batch without the rows of a state."""
         kept = [place for place, row in enumerate(self.rows) if row.state is not state]
         parts = (self.rows, self.ranges, self.digests)
         return Batch(*([part[place] for place in kept] for part in parts))  # type: ignore[arg-type]
@@ -120,24 +121,24 @@ class Batch:
 
 
 class _Steps:
-    """Tells how many rows are done; not of each, which would cost more than a small file.
+    """Reports the number of finished rows, but not each one, which would cost too much time.
 
     Args:
-        total: rows in all.
-        progress: what is told.
+        total: number of all rows.
+        progress: the callback.
     """
 
     def __init__(self, total: int, progress: Progress | None) -> None:
         self._total, self._progress, self._done = total, progress, 0
 
     def one(self) -> None:
-        """One more row is done."""
+        """Count one more finished row."""
         self._done += 1
         if self._done % _TOLD == 0:
             self._tell()
 
     def at(self, done: int) -> None:
-        """So many rows are done."""
+        """Set the number of finished rows."""
         self._done = done
         self._tell()
 
@@ -152,13 +153,13 @@ def live_batches(
     digester: Digester | None,
     progress: Progress | None = None,
 ) -> Iterator[Batch]:
-    """Every name below the root, in the order of a walk.
+    """All names below the root, in tree order.
 
     Args:
         fs: the file system.
-        ranges: where the content lies as well.
-        digester: hashes of the content as well.
-        progress: told (names done, names in all).
+        ranges: whether to add the location of the content.
+        digester: hashes the content; None for no hashes.
+        progress: called with (names done, total names).
     """
     tree = fs.tree()
     steps = _Steps(len(tree), progress)
@@ -197,7 +198,7 @@ def _live_rows(fs: FileSystem, paths: list[bytes], table: InodeTable) -> Iterato
 
 
 def _live_ranges(fs: FileSystem, table: InodeTable, runs: Runs) -> list[list[Range]]:
-    """Per inode: where its bytes lie, cut at its size."""
+    """Per inode: location of its bytes, cut at its size."""
     size = fs.superblock.block_size
     room = table.size[runs.owner] - runs.logical * size
     runs, room = runs.take(room > 0), room[room > 0]
@@ -239,7 +240,7 @@ def gone_batches(
     digester: Digester | None,
     progress: Progress | None = None,
 ) -> Iterator[Batch]:
-    """Files that are deleted, and earlier states, in the order given; as for `live_batches`."""
+    """Deleted files and earlier versions, in the given order; as for `live_batches`."""
     steps = _Steps(len(files), progress)
     for start in range(0, len(files), AT_ONCE):
         some = files[start : start + AT_ONCE]
@@ -271,7 +272,7 @@ def _gone_row(file: DeletedFile) -> FileRow:
 
 
 def _gone_path(file: DeletedFile) -> str:
-    """The path, or what is known of it below `/$Unnamed`."""
+    """The path, or an artificial one below `/$Unnamed`."""
     nameless = f"/$Unnamed/inode-{file.number}-{file.generation}"
     return known_path(file, "/$Unnamed") or nameless
 
@@ -286,7 +287,7 @@ def _gone_ranges(content: Content | None) -> list[Range]:
 
 
 def _complete_content(file: DeletedFile) -> Content | None:
-    """The content where all of it is there, else None."""
+    """The content if it is complete, else None."""
     encrypted = file.inode is not None and file.inode.is_encrypted
     if encrypted or file.blocks_reused or file.lost or file.grade == "overwritten":
         return None

@@ -1,4 +1,4 @@
-"""What an export came to."""
+"""Result of an export."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _COUNTED = ("live", "deleted", "earlier", "events", "hints", "findings")
 
 
 def export_lines(export: Export, targets: Sequence[Target]) -> Iterator[str]:
-    """A table of the outputs, and how much there was of what."""
+    """A table of the outputs, and the number of records of each kind."""
     rows = [(each.format, _path(each), f"{_count(export, each):,}") for each in targets]
     yield from table_lines(("format", "file", "records"), rows, right={2})
     counts = export.counts
@@ -33,7 +33,7 @@ class OutputRecord(TypedDict):
 
 
 class ExportRecord(TypedDict):
-    """What `export` wrote."""
+    """Result of `export`."""
 
     record: Literal["export"]
     outputs: list[OutputRecord]
@@ -47,7 +47,7 @@ class ExportRecord(TypedDict):
 
 
 def export_record(export: Export, targets: Sequence[Target]) -> ExportRecord:
-    """The same with plain JSON values."""
+    """Result of an export, as a record."""
     return {
         "record": "export",
         "outputs": [

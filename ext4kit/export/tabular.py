@@ -16,7 +16,7 @@ from ext4kit.recovery.manifest import Between, Freed, Mime, Trust, ground_of, mo
 from ext4kit.report.records import json_line
 from ext4kit.report.safe import printable
 
-# What a spreadsheet takes for a formula, and the mark itself, so that it can be taken off again.
+# First characters of a formula in spreadsheets, and the quote itself, so that it can be removed.
 _GUARDED = frozenset("=+-@\t\r\n'\uff1d\uff0b\uff0d\uff20")
 COLUMNS = (
     "state", "grade", "path", "path_known", "path_ground", "type", "mode", "inode", "generation",
@@ -27,12 +27,12 @@ COLUMNS = (
 
 
 def guarded(text: str) -> str:
-    """Text for a cell that no spreadsheet takes for a formula: `'` in front where it could be."""
+    """Text for a cell that no spreadsheet reads as a formula: `'` is put in front where needed."""
     return f"'{text}" if text[:1] in _GUARDED and text else text
 
 
 class CsvTable(TextFormat):
-    """CSV with a line of headings; text in quotes, numbers bare."""
+    """CSV with a heading; text in quotes, numbers without."""
 
     def begin(self) -> None:
         """Write the headings."""
@@ -40,23 +40,23 @@ class CsvTable(TextFormat):
         self._writer.writerow(COLUMNS)
 
     def files(self, batch: Batch) -> None:
-        """Write a row each."""
+        """Write one row per file."""
         self._writer.writerows(map(_cells, batch.rows, batch.digests))
         self.count += len(batch)
 
 
 def _cells(row: FileRow, digests: SomeDigests) -> tuple[Any, ...]:
-    """The cells of a row; what comes from the evidence is guarded, a path by its slash."""
-    gone = row.gone
-    between = gone.deleted_between if gone else (None, None)
+    """The cells of a row; text from the evidence is guarded, a path by its slash."""
+    deleted = row.gone
+    between = deleted.deleted_between if deleted else (None, None)
     return (
-        row.state.value, gone and gone.grade.value, row.path,
-        "no" if row.raw is None else "yes", ground_of(gone), row.kind,
+        row.state.value, deleted and deleted.grade.value, row.path,
+        "no" if row.raw is None else "yes", ground_of(deleted), row.kind,
         None if row.mode is None else f"{row.mode:06o}", *row[2:4], *row[5:9],
         *map(iso_or_empty, row[9:14]), *map(_moment, between),
         None if row.target is None else guarded(printable(row.target)), *_left(row),
         digests.get("md5"), digests.get("sha1"), digests.get("sha256"),
-        guarded("; ".join(gone.problems)) if gone else None,
+        guarded("; ".join(deleted.problems)) if deleted else None,
     )  # fmt: skip
 
 
@@ -67,25 +67,30 @@ def _moment(moment: TransactionTime | None) -> str | None:
 
 
 def _left(row: FileRow) -> tuple[Any, ...]:
-    """(blocks, reused ones, first block, MIME type) of what is gone."""
-    gone = row.gone
-    if gone is None:
+    """(number of blocks, of reused blocks, first block, MIME type) of a deleted file."""
+    deleted = row.gone
+    if deleted is None:
         return (None,) * 4
-    return gone.blocks, gone.blocks_reused, gone.first_block, row.format and row.format.mime
+    return (
+        deleted.blocks,
+        deleted.blocks_reused,
+        deleted.first_block,
+        row.format and row.format.mime,
+    )
 
 
 class JsonLines(TextFormat):
-    """A record `file` each, times in integer nanoseconds, names exact."""
+    """One record `file` per file, times in integer nanoseconds, names exact."""
 
     def files(self, batch: Batch) -> None:
-        """Write a line each."""
+        """Write one line per file."""
         pairs = zip(batch.rows, batch.digests, strict=True)
         self.stream.write("".join(f"{json_line(_record(*pair))}\n" for pair in pairs))
         self.count += len(batch)
 
 
 class GoneFacts(TypedDict, total=False):
-    """What is known of a deleted file."""
+    """Facts about a deleted file."""
 
     grade: Trust
     path_ground: Annotated[Ground | None, "What the path of a deleted file rests on."]
@@ -140,17 +145,17 @@ def _record(row: FileRow, digests: SomeDigests) -> FileRecord:
 
 
 def _gone(row: FileRow) -> GoneFacts:
-    gone = row.gone
-    if gone is None:
+    deleted = row.gone
+    if deleted is None:
         return {}
-    before, after = gone.deleted_between
+    before, after = deleted.deleted_between
     return {
-        "grade": gone.grade,
-        "path_ground": gone.path_ground,
+        "grade": deleted.grade,
+        "path_ground": deleted.path_ground,
         "deleted_between": (moment_record(before), moment_record(after)),
-        "blocks": gone.blocks,
-        "blocks_reused": gone.blocks_reused,
-        "first_block": gone.first_block,
+        "blocks": deleted.blocks,
+        "blocks_reused": deleted.blocks_reused,
+        "first_block": deleted.first_block,
         "mime": row.format.mime if row.format else None,
-        "problems": gone.problems,
+        "problems": deleted.problems,
     }

@@ -1,4 +1,4 @@
-"""Times as text, quickly: of many files few seconds are different."""
+"""Times as text, with a cache, because many files share few different seconds."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def _second(seconds: int) -> str:
 
 
 def iso(moment: int) -> str:
-    """Nanoseconds since 1970 as ISO 8601 in UTC, all nine digits."""
+    """Nanoseconds since 1970 as ISO 8601 in UTC, with nine decimal places."""
     seconds, fraction = divmod(moment, NANOSECONDS)
     return f"{_second(seconds)}.{fraction:09d}Z"
 
 
 def iso_micro(moment: int) -> str:
-    """The same to the microsecond, the zone as an offset."""
+    """Nanoseconds since 1970 as ISO 8601 to the microsecond, with the zone as an offset."""
     seconds, fraction = divmod(moment, NANOSECONDS)
     return f"{_second(seconds)}.{fraction // 1000:06d}+00:00"
 

@@ -1,7 +1,8 @@
 """Timesketch: one row for each time of each file, and one for each event of the journal.
 
-`message`, `datetime`, `timestamp` (microseconds) and `timestamp_desc` are what Timesketch wants of
-every row; the rest it keeps as fields. Source: Timesketch's documentation of CSV and JSONL imports.
+Timesketch requires `message`, `datetime`, `timestamp` (microseconds) and `timestamp_desc` in every
+row. It keeps the other columns as fields. Source: Timesketch's documentation of CSV and JSONL
+imports.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ext4kit.report.safe import printable
 from ext4kit.report.timeline import event_text
 from ext4kit.timeline import Event
 
-_TIMES = (  # of a row's atime, mtime, ctime, crtime, dtime
+_TIMES = (  # of atime, mtime, ctime, crtime, dtime of a row
     "Last Access Time",
     "Content Modification Time",
     "Metadata Modification Time",
@@ -37,16 +38,16 @@ Cells = tuple[Any, ...]
 
 
 class Timesketch(TextFormat):
-    """What CSV and JSONL share.
+    """Common part of CSV and JSONL.
 
-    A file has several rows that differ in their times alone: `around` gives what stands before and
-    behind those, `between` the times.
+    A file has several rows that differ only in their times. `around` gives the text before and
+    after the times, `between` the times.
     """
 
     takes_events: ClassVar[bool] = True
 
     def around(self, message: str, rest: Cells) -> tuple[str, str]:
-        """A row's text in front of its times and behind them.
+        """The text of a row before its times and after them.
 
         Args:
             message: as in `COLUMNS`.
@@ -67,7 +68,7 @@ class Timesketch(TextFormat):
         self._write(lines)
 
     def events(self, events: Sequence[Event]) -> None:
-        """Write a row an event; one of an unknown time has no place in a timeline."""
+        """Write one row per event; an event without a time is omitted."""
         lines = []
         for event in events:
             if event.time is not None:
@@ -88,7 +89,7 @@ class TimesketchCsv(Timesketch):
         self.stream.write(",".join(map(_cell, COLUMNS)) + "\r\n")
 
     def around(self, message: str, rest: Cells) -> tuple[str, str]:
-        """The message and a comma; the rest."""
+        """The message and a comma; the remaining cells."""
         return f"{_cell(message)},", f",{','.join(map(_cell, rest))}\r\n"
 
     def between(self, moment: int, description: str) -> str:
@@ -97,10 +98,10 @@ class TimesketchCsv(Timesketch):
 
 
 class TimesketchJsonl(Timesketch):
-    """The rows as JSON lines, without what is not there."""
+    """The rows as JSON lines, without empty fields."""
 
     def around(self, message: str, rest: Cells) -> tuple[str, str]:
-        """An object's begin and end."""
+        """Begin and end of an object."""
         values = zip(_REST, rest, strict=True)
         fields = json_line({name: value for name, value in values if value is not None})
         return f"{json_line({'message': message})[:-1]}, ", f", {fields[1:]}\n"
@@ -114,7 +115,7 @@ class TimesketchJsonl(Timesketch):
 
 
 def _cell(value: Any) -> str:
-    """A cell: numbers bare, text in quotes and no formula, "" for nothing."""
+    """A cell: numbers without quotes, text in quotes and never a formula, "" for None."""
     if isinstance(value, str):
         text = guarded(value)
         return '"' + (text.replace('"', '""') if '"' in text else text) + '"'
@@ -144,15 +145,15 @@ def _moments(row: FileRow) -> Iterator[tuple[int, str]]:
     for moment, description in zip(row[9:14], _TIMES, strict=True):
         if moment is not None:
             yield moment, description
-    gone = row.gone
-    if gone is not None and row.dtime is None and not gone.superseded:
-        last = gone.deleted_between[1]
+    deleted = row.gone
+    if deleted is not None and row.dtime is None and not deleted.superseded:
+        last = deleted.deleted_between[1]
         if last is not None and last.time is not None:
             yield last.time, _GONE_BY
 
 
 def _event(event: Event) -> tuple[str, Cells]:
-    """The same of an event."""
+    """(message, the cells from `data_type` on) of an event."""
     path = None if event.path is None else printable(event.path) or "/"
     old = None if event.old_path is None else printable(event.old_path)
     kind = event.kind.value

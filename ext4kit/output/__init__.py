@@ -1,4 +1,4 @@
-"""What is written: files below one folder, their manifest, nothing else and nowhere else."""
+"""The only package that writes: files below one directory, their manifest, and nothing else."""
 
 from ext4kit.output.interrupts import interrupts_wait
 from ext4kit.output.manifest import MANIFEST, Manifest

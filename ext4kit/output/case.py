@@ -1,4 +1,4 @@
-"""case.json: who did what to which evidence, when, with which tool, and what came of it."""
+"""case.json: operator, action, evidence, time, tool and result of one command."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Progress = Callable[[int, int], None]  # (done, total) bytes
 
 
 class CheckedFile(TypedDict):
-    """The hashes of a file of the evidence."""
+    """The hashes of one evidence file."""
 
     path: str
     before: Digests
@@ -60,27 +60,27 @@ class EvidenceCheckRecord(CheckFacts):
 
 
 class Tool(TypedDict):
-    """What did it."""
+    """Program that did the work."""
 
     name: str
     version: str
 
 
 class System(TypedDict):
-    """Where it ran."""
+    """System on which it ran."""
 
     python: str
     platform: str
 
 
 class CaseVolume(VolumeFacts):
-    """A volume, and whether it was the one that was worked on."""
+    """A volume, and whether it was examined."""
 
     worked_on: bool
 
 
 class NotRead(TypedDict):
-    """The bytes of the disk that are known to be lost."""
+    """Bytes of the disk that are known to be missing or unreadable."""
 
     bytes: int
     ranges: Annotated[list[tuple[int, int]], "[start, end) each, the first of them."]
@@ -88,7 +88,7 @@ class NotRead(TypedDict):
 
 
 class CaseOutput(TypedDict):
-    """A file that lies beside the record."""
+    """A file in the same folder as the record."""
 
     path: str
     size: int
@@ -96,7 +96,7 @@ class CaseOutput(TypedDict):
 
 
 class CaseFacts(TypedDict):
-    """What is known before the outputs are looked at."""
+    """Facts known before the outputs are examined."""
 
     record: Literal["case"]
     state: Literal["complete", "incomplete"]
@@ -120,21 +120,19 @@ class CaseFacts(TypedDict):
 
 
 class CaseRecord(CaseFacts):
-    """case.json of an output folder: who did what to which evidence, with what, and what came of
-    it.
-    """  # noqa: D205 -- one sentence
+    """case.json of an output folder: operator, action, evidence, tool and result of a command."""
 
     outputs: list[CaseOutput]
 
 
 @dataclass(slots=True)
 class EvidenceCheck:
-    """The hashes of the evidence's files before the work and after it.
+    """The hashes of the evidence files before and after the work.
 
     Attributes:
         before: by file.
-        after: by file; empty until they were hashed again.
-        disk: of the disk in a container that keeps hashes of it, else None.
+        after: by file; empty until the second hashing.
+        disk: hash of the disk in a container that stores hashes of it, else None.
     """
 
     before: dict[Path, Hashes]
@@ -143,7 +141,7 @@ class EvidenceCheck:
 
     @property
     def changed(self) -> tuple[Path, ...]:
-        """Files that are not what they were; all were hashed twice."""
+        """Files whose hashes differ; all files were hashed twice."""
         return tuple(path for path, hashes in self.after.items() if hashes != self.before[path])
 
     def record(self, stored: dict[str, str]) -> CheckFacts:
@@ -165,7 +163,7 @@ class EvidenceCheck:
         }
 
     def as_record(self, stored: dict[str, str]) -> EvidenceCheckRecord:
-        """The check as a record of its own."""
+        """The check as a separate record."""
         return {"record": "evidence check", **self.record(stored)}
 
 
@@ -174,14 +172,14 @@ class Case:
     """The record of one run of a command.
 
     Attributes:
-        command: the arguments; pass phrases are never among them, only the files they are in.
-        evidence: what is worked on.
-        files: of the evidence, an external journal's with them.
-        volume: number of the volume worked on, None for none.
-        operator: who works on it, None when not told.
-        case_number: of the case, None when not told.
-        counts: what came of it, set by the command.
-        check: the evidence's hashes, when they are wanted.
+        command: the arguments; they never include passphrases, only the files that contain them.
+        evidence: the evidence.
+        files: files of the evidence, including an external journal's.
+        volume: number of the examined volume, None for none.
+        operator: name of the operator, None if not given.
+        case_number: of the case, None if not given.
+        counts: result counts, set by the command.
+        check: the hashes of the evidence, if requested.
     """
 
     command: tuple[str, ...]
@@ -205,12 +203,12 @@ class Case:
             self.check.disk, _ = hash_evidence(self.evidence, volumes=False, progress=progress)
 
     def hash_after(self, progress: Progress | None = None) -> None:
-        """Hash the evidence again, where it was hashed before."""
+        """Hash the evidence again, if it was hashed before."""
         if self.check is not None:
             self.check.after = hash_files(self.files, progress)
 
     def complaints(self) -> Iterator[str]:
-        """What the hashes of the evidence say against it, a line each."""
+        """Warnings from the hashes of the evidence, one per line."""
         if self.check is None:
             return
         for path in self.check.changed:
@@ -224,12 +222,12 @@ class Case:
             yield f"the disk's {name} is {digest}, the container says {stored[name]}"
 
     def record(self, problems: list[Problem], errors: int, reason: str = "") -> CaseFacts:
-        """Everything as plain JSON values.
+        """All facts as plain JSON values.
 
         Args:
-            problems: what was found wrong, as far as it was kept.
-            errors: how many errors there were in all.
-            reason: why the command did not come to its end; "" when it did.
+            problems: the kept problems.
+            errors: number of all errors.
+            reason: why the command did not finish; "" if it did.
         """
         return {
             "record": "case",
@@ -262,8 +260,8 @@ def _now() -> str:
 
 
 def _libraries() -> dict[str, str]:
-    """The versions of the libraries that the package names as needed."""
-    from importlib import metadata  # slow, and asked once
+    """Versions of the required libraries of the package."""
+    from importlib import metadata  # slow, and called once
 
     with suppress(metadata.PackageNotFoundError):
         wanted = [each for each in metadata.requires("ext4kit") or () if "extra" not in each]
@@ -273,7 +271,7 @@ def _libraries() -> dict[str, str]:
 
 
 def _not_read(evidence: Evidence) -> NotRead:
-    """The bytes of the disk that are known to be lost: missing, damaged, or never imaged."""
+    """Bytes of the disk that are missing, damaged or were never acquired."""
     table = unreadable_ranges(evidence.source)
     return {
         "bytes": int((table[:, 1] - table[:, 0]).sum()),
@@ -283,9 +281,9 @@ def _not_read(evidence: Evidence) -> NotRead:
 
 
 def write_case(path: Path, record: CaseFacts) -> None:
-    """Write a case's record at once: whole or not at all.
+    """Write a case record atomically: complete or not at all.
 
-    What lies beside it is named in it with its SHA-256, if it is the manifest.
+    The record names the manifest in the same folder with its SHA-256.
 
     Raises:
         OSError: it cannot be written.
@@ -301,7 +299,7 @@ def write_case(path: Path, record: CaseFacts) -> None:
             file.write(text.encode())
             file.flush()
             os.fsync(file.fileno())
-        part.replace(path)  # an interrupt may follow on one that is complete
+        part.replace(path)  # the file is complete before an interrupt can follow
     except BaseException:
         part.unlink(missing_ok=True)
         raise

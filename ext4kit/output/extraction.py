@@ -1,4 +1,4 @@
-"""Copying live files and trees out of an image, with a manifest of everything."""
+"""Copies live files and trees out of an image, with a manifest of all items."""
 
 from __future__ import annotations
 
@@ -31,12 +31,13 @@ ZEROS_WRITTEN = "zeros were written instead"
 
 @dataclass(slots=True)
 class ExtractionResult:
-    """What was copied out.
+    """Result of copying.
 
     Attributes:
-        written: files; recorded: directories, links and devices: records, and no bytes.
-        incomplete: files that could not be written or have lost parts.
-        bytes: of the files written.
+        written: number of files; recorded: number of directories, links and devices, which have a
+            record and no bytes.
+        incomplete: number of files that could not be written or have unreadable parts.
+        bytes: total size of the files written.
     """
 
     written: int = 0
@@ -47,11 +48,11 @@ class ExtractionResult:
 
 @dataclass(frozen=True, slots=True)
 class ExtractItem:
-    """A live file: its path as asked for, where it goes below OUT, its inode.
+    """A live file: its requested path, its path below OUT, its inode.
 
     Attributes:
-        runs: its block map; None when it was not read yet.
-        is_known: False when the inode's state cannot be told (as of a transaction).
+        runs: its block map; None when it is not read yet.
+        is_known: False when the state of the inode is unknown (as of a transaction).
     """
 
     path: bytes
@@ -71,8 +72,8 @@ def extract(
     """Copy targets below `out/files` (by number: `out/unnamed`), with `out/manifest.jsonl`.
 
     Raises:
-        RequestError: no such target, or `out` cannot be used.
-        OutputError: `out` takes no more; the manifest is valid up to there.
+        RequestError: a target does not exist, or `out` cannot be used.
+        OutputError: `out` cannot be written further; the manifest is valid up to that point.
     """
     numbers = [fs.lookup(target) for target in targets]
     output = OutputDirectory(out, evidence, output_limit(fs.blocks))
@@ -92,7 +93,7 @@ def extract(
 def _items(
     fs: FileSystem, target: bytes, number: int, progress: Callable[[int, int], None] | None
 ) -> Iterator[ExtractItem]:
-    """The target itself, and all below it when it is a directory."""
+    """The target itself, and all files below it when it is a directory."""
     root = fs.inode(number)
     by_number = target.startswith(b"<")
     path = target if by_number else b"/".join([b"", *filter(None, target.split(b"/"))])
@@ -115,7 +116,7 @@ def _items(
 
 
 def _output_parts(path: bytes, start: bytes, top: list[bytes], by_number: bool) -> list[bytes]:
-    """Components below OUT: the whole path, or what is below a target given by number."""
+    """Components below OUT: the whole path, or the path below a target given by number."""
     below = path[len(start) :] if by_number else path
     return top + [part for part in below.split(b"/") if part]
 
@@ -127,7 +128,7 @@ def _extract_one(
     manifest: Manifest,
     result: ExtractionResult,
 ) -> None:
-    """Write one file and its record; a record is written also when the file fails."""
+    """Write one file and its record. The record is written even if the file fails."""
     found: list[Reason] = []
     written = None
     try:
@@ -164,7 +165,7 @@ def _record_unknown(
     manifest: Manifest,
     result: ExtractionResult,
 ) -> None:
-    """The record of a file whose inode cannot be told as of the time asked for."""
+    """Write the record of a file whose inode is unknown as of the requested transaction."""
     reason = reasons.AS_OF_INODE_UNKNOWN.filled(tid=fs.as_of)
     unknown: UnknownFile = {
         "output": None,
@@ -179,7 +180,7 @@ def _record_unknown(
 
 
 def _write(fs: FileSystem, item: ExtractItem, output: OutputDirectory) -> Written | None:
-    """The file written, None for what is recorded only; a folder is made, too."""
+    """Write the file; None for items that are only recorded. Directories are created too."""
     inode = item.inode
     if inode.is_directory:
         output.make_folder(item.parts)
@@ -202,7 +203,7 @@ class ExtractedFile(fields.PathText, fields.LiveInode):
 
 
 class UnknownFile(fields.PathText):
-    """A record of the manifest of `extract --as-of`, of a file whose state cannot be told."""
+    """A record of the manifest of `extract --as-of`, of a file whose state is unknown."""
 
     output: None
     inode: fields.Inode
@@ -212,7 +213,7 @@ class UnknownFile(fields.PathText):
 
 
 class ExtractionRecord(TypedDict):
-    """What `extract` wrote."""
+    """Result of `extract`."""
 
     record: Literal["extraction"]
     output: Annotated[str, "The output folder."]
@@ -256,7 +257,7 @@ def _record(
 
 
 def extraction_record(result: ExtractionResult, out: str) -> ExtractionRecord:
-    """What was copied, as a record."""
+    """Result of copying, as a record."""
     return {
         "record": "extraction",
         "output": out,
@@ -268,7 +269,7 @@ def extraction_record(result: ExtractionResult, out: str) -> ExtractionRecord:
 
 
 def extraction_lines(result: ExtractionResult, out: str, size: str) -> list[str]:
-    """What was copied, in sentences."""
+    """Result of copying, as sentences."""
     lines = [f"{result.written:,} file{'s' * (result.written != 1)} written to {out} ({size})"]
     if result.recorded:
         lines.append(f"{result.recorded:,} folders, links and devices recorded in the manifest")

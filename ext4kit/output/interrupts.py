@@ -1,8 +1,8 @@
-"""When an interrupt may come: not between a file and the record that tells of it.
+"""Blocks interrupts (SIGINT) while a file and its record are made consistent.
 
-Python raises it between any two steps, also between a file's creation and the moment at which
-somebody knows that there is one. So it waits while files and records are brought into line, and
-is heeded while contents are copied, which may take long. Windows has no way to make it wait.
+Python raises KeyboardInterrupt between any two steps, also between the creation of a file and the
+assignment of its descriptor. Interrupts therefore wait while files and records are updated. They
+are accepted while contents are copied, which may take long. Windows cannot block them.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ _CAN_WAIT = hasattr(signal, "pthread_sigmask")
 
 
 def interrupts_wait() -> AbstractContextManager[None]:
-    """A context in which interrupts wait; one that came is raised when it is left."""
+    """A context in which interrupts wait; a waiting one is raised at its end."""
     return _masked(signal.SIG_BLOCK) if _CAN_WAIT else nullcontext()
 
 
 def interrupts_heeded() -> AbstractContextManager[None]:
-    """A context within such a one in which they are raised."""
+    """A context within `interrupts_wait` in which interrupts are raised."""
     return _masked(signal.SIG_UNBLOCK) if _CAN_WAIT else nullcontext()
 
 
@@ -29,7 +29,7 @@ def interrupts_heeded() -> AbstractContextManager[None]:
 def _masked(how: int) -> Iterator[None]:
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:
-        signal.pthread_sigmask(how, _INTERRUPT)  # which may raise when it has done so
+        signal.pthread_sigmask(how, _INTERRUPT)  # may raise after it has taken effect
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)

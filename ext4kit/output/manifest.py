@@ -1,4 +1,4 @@
-"""The manifest of an output folder: one JSON record a line."""
+"""The manifest of an output folder: one JSON record per line."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from ext4kit.fields import Record
 from ext4kit.output.interrupts import interrupts_wait
 
 MANIFEST = "manifest.jsonl"
-RESERVE = 1 << 16  # bytes: what may wait, and several records of the longest paths
+RESERVE = 1 << 16  # bytes: waiting records, and several records with the longest paths
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
-_AT_ONCE = 1 << 14  # bytes of records that may wait to be written
+_AT_ONCE = 1 << 14  # bytes of records that may wait
 _AT_LATEST = 0.25  # seconds
 
 
 class Manifest:
-    """The manifest of an output folder: valid whatever stops the work.
+    """The manifest of an output folder, which stays valid after any error or interrupt.
 
-    Records wait a moment and go to the system together; an error or an interrupt still brings
-    all of them there. Some space is kept back while it is open, so that on a full disk they,
-    and the record of the file that could not be finished, find room.
+    Records are collected for a short time and written together. An error or an interrupt writes all
+    waiting records. Some disk space is reserved while the manifest is open. On a full disk the
+    waiting records and the record of the unfinished file therefore still fit.
 
     Args:
         out: the output folder.
@@ -49,16 +49,16 @@ class Manifest:
                 self._stream.close()
 
     def release(self) -> None:
-        """Give the space back that was kept for the last records."""
+        """Release the space reserved for the last records."""
         self._reserve.unlink(missing_ok=True)
 
     @property
     def count(self) -> int:
-        """Records so far."""
+        """Number of records."""
         return self._written + len(self._waiting)
 
     def append(self, values: Record) -> None:
-        """One record; it is written with others, soon."""
+        """Add one record; it is written together with others after a short time."""
         line = (_ENCODER.encode(values) + "\n").encode()
         self._waiting.append(line)
         self._room -= len(line)
@@ -66,10 +66,10 @@ class Manifest:
             self.flush()
 
     def flush(self) -> None:
-        """Hand the records that wait to the system, whole or not at all.
+        """Write the waiting records, all or none.
 
         Raises:
-            OSError: they could not be written; they wait on.
+            OSError: they could not be written and still wait.
         """
         waiting = self._waiting
         lines = b"".join(waiting)

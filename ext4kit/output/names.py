@@ -1,6 +1,6 @@
-"""Names of the evidence as names of files here: harmless, and as much alike as can be.
+"""Names of the evidence as safe file names of this system, changed as little as possible.
 
-The manifest has the bytes of each name as they are.
+The manifest has the exact bytes of each name.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import suppress
 NAME_LIMIT = 255  # bytes in one path component on every file system in common use
 _PLAIN = re.compile(rb"[A-Za-z0-9_-][A-Za-z0-9 ._-]{0,%d}" % (NAME_LIMIT - 1))
 
-# Each byte that a system does not take where it stands; it is percent-encoded.
+# Bytes that a system does not accept in a name; they are percent-encoded.
 POSIX = re.compile(rb"[\x00-\x1f\x7f/]")
 WINDOWS = re.compile(
     rb"""[\x00-\x1f\x7f/\\<>:"|?*]
@@ -28,14 +28,14 @@ HERE = WINDOWS if os.name == "nt" else POSIX
 
 
 def usable_name(name: bytes) -> str:
-    """A name as one path component; percent-encoded when it cannot be used as it is."""
+    """A name as one path component; percent-encoded where it cannot be used unchanged."""
     if _PLAIN.fullmatch(name) and not HERE.search(name):
         return name.decode("ascii")
     plain = name not in (b"", b".", b"..") and not HERE.search(name)
     try:
         text = name.decode("utf-8")
         os.fsencode(text)
-    except UnicodeError:  # no text, or none that the locale has letters for
+    except UnicodeError:  # not UTF-8, or not in the character set of the locale
         plain, text = False, ""
     if not plain:
         text = _percent_encoded(name)
@@ -46,7 +46,7 @@ def usable_name(name: bytes) -> str:
 
 
 def cut(text: str, room: int) -> str:
-    """As much of the text as fits into `room` bytes."""
+    """The longest start of the text that fits into `room` bytes."""
     return text.encode()[:room].decode("utf-8", "ignore")
 
 
@@ -59,9 +59,9 @@ def _percent_encoded(name: bytes) -> str:
 
 
 def _escaped(char: str) -> str:
-    """A character, or its bytes percent-encoded where names here have none such."""
+    """A character, or its percent-encoded bytes where names of this system cannot contain it."""
     with suppress(UnicodeEncodeError):
-        if not "\udc80" <= char <= "\udcff":  # a byte that is no text
+        if not "\udc80" <= char <= "\udcff":  # a byte that is not UTF-8
             os.fsencode(char)
             return char
     return "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "surrogateescape"))

@@ -1,4 +1,4 @@
-"""One file of a given name: made new or not at all, and told apart when unfinished."""
+"""One new file with a given name: created exclusively, and renamed when it stays unfinished."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _BUFFER = 1 << 20
 
 @contextmanager
 def new_file(path: Path, evidence: tuple[Path, ...] = ()) -> Iterator[int]:
-    """A new empty file, open for writing; closed at the end.
+    """A new empty file, open for writing and closed at the end.
 
     Args:
-        path: where it shall be.
+        path: its path.
         evidence: files that it must not be.
 
     Yields:
         its descriptor.
 
     Raises:
-        RequestError: there is something at `path`.
-        OutputError: it could not be written; what there is of it is named `*.incomplete`.
+        RequestError: `path` exists already.
+        OutputError: it could not be written; the written part is named `*.incomplete`.
     """
     if path.resolve() in {each.resolve() for each in evidence}:
         raise RequestError(f"{path}: is the evidence; choose another name")
@@ -58,7 +58,7 @@ def _made(path: Path) -> int:
 
 @contextmanager
 def new_text(path: Path, evidence: tuple[Path, ...] = ()) -> Iterator[TextIO]:
-    """The same as a stream of UTF-8 text whose line ends are written as they come."""
+    """A new file as a stream of UTF-8 text whose line ends are written unchanged."""
     with (
         new_file(path, evidence) as handle,
         open(handle, "w", _BUFFER, "utf-8", newline="", closefd=False) as stream,  # noqa: PTH123

@@ -1,7 +1,7 @@
-"""A copy of a volume with some blocks and bytes changed: what a recovery would have made of it.
+"""A copy of a volume with changed blocks and bytes: its state after a recovery.
 
-The original is never written. Ranges without data stay holes; the kernel copies the rest where
-it can.
+The original is never written. Ranges without data stay holes. The kernel copies the other ranges
+where it can.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ext4kit.journal.replay import ReplayedBlocks
 from ext4kit.output.new_file import new_file
 
 CHUNK_BYTES = 4 << 20
-PIECE_BYTES = 4096  # the unit of what is left a hole, and of what is lost to a bad sector
+PIECE_BYTES = 4096  # unit of holes, and of ranges lost to a bad sector
 
 Progress = Callable[[int, int], None]  # (done, total) bytes
 
@@ -34,8 +34,8 @@ class WrittenCopy:
     """A finished copy.
 
     Attributes:
-        size: bytes, those of the volume.
-        lost: (offset, length, reason) of what could not be read; zeros stand there.
+        size: bytes of the volume.
+        lost: (offset, length, reason) of unreadable ranges, which are zeros in the copy.
     """
 
     path: Path
@@ -44,7 +44,7 @@ class WrittenCopy:
 
 
 def replayed_changes(replayed: ReplayedBlocks, patches: Iterable[Patch]) -> Iterator[Patch]:
-    """Everything that differs after a recovery, blocks first, a chunk of the log in memory."""
+    """All changes of a recovery, blocks first, with one chunk of the journal in memory."""
     size = replayed.block_size
     blocks = np.union1d(replayed.plan.blocks, replayed.changed.blocks)
     step = max(CHUNK_BYTES // size, 1)
@@ -57,7 +57,7 @@ def replayed_changes(replayed: ReplayedBlocks, patches: Iterable[Patch]) -> Iter
 
 
 def _on_disk(replayed: ReplayedBlocks, blocks: Any) -> Any:
-    """The blocks before the recovery; what equals nothing where they cannot be read."""
+    """The blocks before the recovery; values that equal nothing where they are unreadable."""
     try:
         return replayed.base.read_many(blocks)
     except AccessError:
@@ -65,7 +65,7 @@ def _on_disk(replayed: ReplayedBlocks, blocks: Any) -> Any:
 
 
 def _runs(blocks: Any, rows: Any) -> Iterator[Patch]:
-    """Blocks that follow each other as one patch."""
+    """Consecutive blocks as one patch."""
     edges = np.flatnonzero(np.diff(blocks) != 1) + 1
     for numbers, content in zip(np.split(blocks, edges), np.split(rows, edges), strict=True):
         if len(numbers):
@@ -79,18 +79,18 @@ def write_copy(
     evidence: tuple[Path, ...] = (),
     progress: Progress | None = None,
 ) -> WrittenCopy:
-    """Copy a volume to a new file and change what a recovery changes.
+    """Copy a volume to a new file and apply the changes of a recovery.
 
     Args:
         path: a file that does not exist yet.
         source: the volume.
-        changes: applied in order over the copy.
+        changes: applied in order to the copy.
         evidence: files that `path` must not be.
-        progress: told the bytes done and all of them.
+        progress: called with (bytes done, total bytes).
 
     Raises:
-        RequestError: there is something at `path`.
-        OutputError: the copy could not be written; what there is of it is named `*.incomplete`.
+        RequestError: `path` exists already.
+        OutputError: the copy could not be written; the written part is named `*.incomplete`.
     """
     with new_file(path, evidence) as handle:
         os.ftruncate(handle, source.size)
@@ -101,7 +101,7 @@ def write_copy(
 
 
 def _pour(source: Source, target: int, progress: Progress | None) -> Iterator[tuple[int, int, str]]:
-    """Copy all data of the source; yields what could not be read."""
+    """Copy all data of the source; yields unreadable ranges."""
     place = fileno_range(source, 0, source.size)
     for data in data_ranges(source):
         position = data.start
@@ -115,7 +115,7 @@ def _pour(source: Source, target: int, progress: Progress | None) -> Iterator[tu
 
 
 def _copied(file: int, start: int, target: int, offset: int, length: int) -> bool:
-    """Copy a range inside the kernel; False when it cannot do that between these two."""
+    """Copy a range inside the kernel; False if it does not support that for these two files."""
     os.lseek(target, offset, os.SEEK_SET)
     return copy_range(file, start + offset, length, target) == length
 
@@ -123,7 +123,7 @@ def _copied(file: int, start: int, target: int, offset: int, length: int) -> boo
 def _read_and_write(
     source: Source, target: int, offset: int, length: int
 ) -> Iterator[tuple[int, int, str]]:
-    """Copy a range by reading it, zeros left out; yields the pieces that cannot be read."""
+    """Copy a range by reading it, without zeros; yields unreadable ranges."""
     try:
         _write_data(target, source.read(offset, length), offset)
         return

@@ -1,4 +1,4 @@
-"""Writing below one folder: rooted, exclusive, and told apart when unfinished."""
+"""Writes files below one folder: rooted, exclusively created, and renamed when unfinished."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ext4kit.output.names import NAME_LIMIT, cut, usable_name
 from ext4kit.reasons import OUTPUT_LIMIT, WRITE_FAILED, Reason
 
 HASHED_HOLES_LIMIT = 16 << 30
-OUTPUTS_A_BLOCK = 16  # a sound file system writes each block once; its deleted past a few times
+OUTPUTS_A_BLOCK = 16  # live files use each block once, deleted files a few times
 SPARE_OUTPUT = 1 << 30
 _FATAL = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
 _ZEROS = bytes(CHUNK_BYTES)
@@ -30,9 +30,9 @@ class Written:
 
     Attributes:
         path: relative to the output folder, `/` between components.
-        sha256: hex, or None when its holes were too large to be hashed (above 16 GiB, or above
-            what the output as a whole takes).
-        lost: (offset, length, reason) of what could not be read; zeros stand there.
+        sha256: hex, or None when its holes are too large to be hashed (above 16 GiB, or above the
+            limit of the whole output).
+        lost: (offset, length, reason) of unreadable ranges, which are written as zeros.
     """
 
     path: str
@@ -42,7 +42,7 @@ class Written:
 
 
 def output_limit(blocks: BlockReader) -> int:
-    """Bytes that may be written out of a file system: many times what the evidence holds."""
+    """Maximum output in bytes for a file system: a multiple of the size of the evidence."""
     return OUTPUTS_A_BLOCK * blocks.blocks_count * blocks.block_size + SPARE_OUTPUT
 
 
@@ -53,7 +53,7 @@ class OutputDirectory:
     Args:
         root: the folder; it must be new or empty.
         evidence: files of the evidence, which the folder must not be part of.
-        limit: bytes that all files together may take, for maps that name blocks without end.
+        limit: maximum bytes of all files together, against maps that name blocks without end.
     """
 
     root: Path
@@ -69,7 +69,7 @@ class OutputDirectory:
 
         Raises:
             RequestError: it is not empty, or it is the evidence.
-            OutputError: it cannot be made.
+            OutputError: it cannot be created.
         """
         self._left = self._hashed = self.limit
         target = self.root.resolve()
@@ -90,17 +90,17 @@ class OutputDirectory:
         mark: str = "",
         times: tuple[int, int] | None = None,
     ) -> Written:
-        """Write one file. Interrupts of one who makes them wait are heeded while it is copied.
+        """Write one file. Interrupts that wait are accepted while the content is copied.
 
         Args:
-            parts: path components below the root, as they are on the evidence.
+            parts: path components below the root, as they are in the evidence.
             chunks: the content in order; holes stay holes.
-            mark: put behind the name when the name is already taken.
+            mark: appended to the name if the name is already used.
             times: (atime, mtime) in ns.
 
         Raises:
-            OutputError: the folder takes no more; UnwritableError: this one file cannot be
-                written. What was written of it is then named `*.incomplete`.
+            OutputError: the folder cannot be written further.
+            UnwritableError: this file cannot be written; the written part is named `*.incomplete`.
         """
         if self._left <= 0:
             raise UnwritableError(self._limit_reached())
@@ -125,7 +125,7 @@ class OutputDirectory:
             raise
 
     def make_folder(self, parts: Sequence[bytes]) -> None:
-        """Make a folder, and those above it, where they are not there yet.
+        """Create a folder and its parents where they do not exist.
 
         Raises:
             OutputError: as for `write`.
@@ -141,7 +141,7 @@ class OutputDirectory:
     def _pour(
         self, handle: int, chunks: Iterable[Chunk]
     ) -> tuple[int, str | None, tuple[tuple[int, int, str], ...]]:
-        """Write the chunks; (size, SHA-256 or None, lost ranges)."""
+        """Write the chunks; (size, SHA-256 or None, unreadable ranges)."""
         digest, holes, end, written = hashlib.sha256(), 0, 0, 0
         most = min(self._hashed, HASHED_HOLES_LIMIT)
         lost: list[tuple[int, int, str]] = []
@@ -169,7 +169,7 @@ class OutputDirectory:
     def _folder_of(self, parts: tuple[bytes, ...]) -> tuple[str, str]:
         """The folder for these components of the evidence, and its path below the root.
 
-        Both end as a name can be put behind them.
+        Both end with a separator, so that a name can follow.
         """
         if parts not in self._known:
             names = self._folder(tuple(usable_name(part) for part in parts))
@@ -178,7 +178,7 @@ class OutputDirectory:
         return self._known[parts]
 
     def _folder(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Its components below the root; beside something of the same name a folder gets a `~`."""
+        """Its components below the root; a folder whose name a file has gets a `~`."""
         found: tuple[str, ...] = ()
         for depth in range(1, len(names) + 1):
             if names[:depth] not in self._folders:
@@ -193,7 +193,7 @@ NEW_FILE |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | getattr(
 
 
 def _create(folder: str, wanted: str, mark: str) -> tuple[str, int]:
-    """(name, descriptor) of a new file, under the first of its names that is free."""
+    """(name, descriptor) of a new file, with the first of its names that is free."""
     name = wanted
     for attempt in range(1000):
         try:
@@ -205,7 +205,7 @@ def _create(folder: str, wanted: str, mark: str) -> tuple[str, int]:
 
 
 def mark_incomplete(path: Path) -> None:
-    """Give an unfinished file a name that says so and that no other file has."""
+    """Give an unfinished file a new name that marks it as incomplete."""
     name = cut(path.name, NAME_LIMIT - 20) + ".incomplete"
     while path.with_name(name).exists():
         name += "~"
@@ -213,7 +213,10 @@ def mark_incomplete(path: Path) -> None:
 
 
 def _create_directories(above: Path, name: str) -> str:
-    """The name of a new folder; one that is taken is so by a file, or by letters of other case."""
+    """Create a folder and return its name, with `~` appended while the name is in use.
+
+    A file may have the name, or a folder in other letter case.
+    """
     while True:
         try:
             (above / name).mkdir()
@@ -224,10 +227,10 @@ def _create_directories(above: Path, name: str) -> str:
 
 
 class UnwritableError(OutputError):
-    """One file that could not be written though the folder as a whole can.
+    """One file could not be written although the folder can be.
 
     Attributes:
-        reason: why, as the record of the file has it.
+        reason: the reason, as in the record of the file.
     """
 
     def __init__(self, reason: Reason) -> None:
@@ -242,7 +245,7 @@ def _failure(path: str, error: OSError) -> OutputError:
 
 
 def _set_times(handle: int, path: str, times: tuple[int, int]) -> None:
-    """Set the times where the system here can hold them; the manifest has them exactly."""
+    """Set the times if this system supports them; the manifest has the exact times."""
     try:
         os.utime(handle if _BY_HANDLE else path, ns=times)
     except (OSError, OverflowError):
@@ -250,7 +253,7 @@ def _set_times(handle: int, path: str, times: tuple[int, int]) -> None:
 
 
 def _add_lost(lost: list[tuple[int, int, str]], chunk: Chunk) -> None:
-    """Remember a lost range; one that goes on from the last one for the same reason joins it."""
+    """Add an unreadable range, or extend the last one that it continues for the same reason."""
     if lost:
         offset, length, reason = lost[-1]
         if offset + length == chunk.offset and reason == chunk.lost:
@@ -263,7 +266,7 @@ def _seek(handle: int, end: int) -> None:
     """Leave a hole up to `end`.
 
     Raises:
-        OSError: EFBIG, when no file can be that large where the output lies.
+        OSError: EFBIG, if the output's file system does not support files of that size.
     """
     try:
         os.lseek(handle, end, os.SEEK_SET)

@@ -1,8 +1,7 @@
-"""A file's bytes to an open descriptor, as fast as the system can copy them.
+"""Writes the bytes of a file to an open descriptor with the fastest copy that the system offers.
 
-The kernel copies runs that lie byte for byte in an open file, in half the time of reading and
-writing them; what it cannot copy is read. Holes are skipped in a regular file and written as
-zeros elsewhere.
+The kernel copies runs that lie unchanged in an open file. This takes half the time of reading and
+writing. Other runs are read. Holes are skipped in a regular file and written as zeros elsewhere.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _ZEROS = memoryview(bytes(1 << 20))
 
 @dataclass(frozen=True, slots=True)
 class UnreadableRange:
-    """A range of the file that could not be read; zeros stand for it."""
+    """A range of the file that could not be read; zeros are written for it."""
 
     offset: int
     length: int
@@ -48,7 +47,7 @@ class DescriptorWriter:
             _widen(fd)
 
     def refuse_reason(self, content: Content) -> str:
-        """Why a file is not written: endless holes that would have to be zeros; "" if it is."""
+        """Why a file is not written (its holes are too large for zeros), "" if it can be."""
         zeros = content.size - content.stored
         if self._sparse or zeros <= _MOST_ZEROS:
             return ""
@@ -58,7 +57,7 @@ class DescriptorWriter:
         )
 
     def write_content(self, content: Content) -> Iterator[UnreadableRange]:
-        """Write all of a file; yields what was lost.
+        """Write all of a file; yields its unreadable ranges.
 
         Raises:
             OSError: the descriptor cannot be written.
@@ -81,7 +80,7 @@ class DescriptorWriter:
         self.write_zeros(content.size - position)
 
     def write_zeros(self, length: int) -> None:
-        """Zeros, as a hole where there can be one."""
+        """Write zeros, as a hole where possible."""
         if self._sparse and length > 0:
             try:
                 os.lseek(self.fd, length, os.SEEK_CUR)
@@ -93,13 +92,13 @@ class DescriptorWriter:
             length -= os.write(self.fd, _ZEROS[: min(length, len(_ZEROS))])
 
     def write(self, data: memoryview | bytes) -> None:
-        """All of the bytes."""
+        """Write all of the bytes."""
         view = memoryview(data)
         while view.nbytes:
             view = view[os.write(self.fd, view) :]
 
     def close(self) -> None:
-        """End the file where writing ended, also after a hole; the descriptor stays open."""
+        """Set the end of the file, also after a hole; the descriptor stays open."""
         if self._sparse:
             end = os.lseek(self.fd, 0, os.SEEK_CUR)
             if end > os.fstat(self.fd).st_size:
@@ -123,7 +122,7 @@ def _can_have_holes(fd: int) -> bool:
 
 
 def _widen(pipe: int) -> None:
-    """Fewer changes between writer and reader, where a pipe can be made larger (Linux)."""
+    """Enlarge a pipe where possible (Linux), for fewer switches between writer and reader."""
     with suppress(ImportError, AttributeError, OSError):
         import fcntl
 
@@ -131,7 +130,7 @@ def _widen(pipe: int) -> None:
 
 
 def _appends(fd: int) -> bool:
-    """Whether all is written at the end; so it is taken to be where nobody can tell (Windows)."""
+    """Whether writes are appended; True where the system cannot tell (Windows)."""
     try:
         import fcntl
     except ImportError:

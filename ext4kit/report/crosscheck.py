@@ -1,4 +1,4 @@
-"""Two readings compared, as text and as records."""
+"""The comparison of two readings, as text and as records."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _WHO = {
     LikelyRight.TSK: "The Sleuth Kit",
     LikelyRight.OPEN: "not decided",
 }
-_SHOWN = 5  # of one field and cause
+_SHOWN = 5  # examples of one field and cause
 
 
 def crosscheck_lines(result: CrossCheck, every: bool) -> Iterator[str]:
-    """The differences, how many there are of each kind, why, and what was compared.
+    """The differences, their number of each kind and cause, and the scope of the comparison.
 
     Args:
         result: the comparison.
@@ -54,11 +54,11 @@ def _line(difference: Difference) -> str:
     if field in (NAME, DELETED_NAME):
         missing = "The Sleuth Kit" if difference.tsk is None else "ext4kit"
         where = "tree" if field == NAME else "names of deleted files"
-        said = f"not in {missing}'s {where} (inode {difference.inode})"
+        text = f"not in {missing}'s {where} (inode {difference.inode})"
     else:
         values = (_value(field, value) for value in (difference.ext4kit, difference.tsk))
-        said = "{}: ext4kit {}, The Sleuth Kit {}".format(field.replace("_", " "), *values)
-    return f"{path}  {said}  ({difference.cause.code}){detail}"
+        text = "{}: ext4kit {}, The Sleuth Kit {}".format(field.replace("_", " "), *values)
+    return f"{path}  {text}  ({difference.cause.code}){detail}"
 
 
 def _value(field: str, value: int | str | None) -> str:
@@ -100,7 +100,7 @@ def _verdict(result: CrossCheck) -> str:
 
 
 class DifferenceRecord(fields.PathText):
-    """One thing that ext4kit and The Sleuth Kit say differently (`crosscheck`)."""
+    """One difference between the readings of ext4kit and The Sleuth Kit (`crosscheck`)."""
 
     record: Literal["difference"]
     field: Field
@@ -113,7 +113,7 @@ class DifferenceRecord(fields.PathText):
 
 
 class CrossCheckRecord(TypedDict):
-    """What `crosscheck` compared, and how it came out."""
+    """Scope and result of a comparison with `crosscheck`."""
 
     record: Literal["crosscheck"]
     agrees: bool
@@ -134,7 +134,7 @@ class CrossCheckRecord(TypedDict):
 
 
 def crosscheck_records(result: CrossCheck) -> Iterator[DifferenceRecord | CrossCheckRecord]:
-    """A record a difference, then one of the comparison."""
+    """A record for each difference, then one for the comparison."""
     for difference in result.differences():
         yield {
             "record": "difference",

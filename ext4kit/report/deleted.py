@@ -1,4 +1,4 @@
-"""Deleted files as a table and as records, and what a recovery came to."""
+"""Deleted files as a table and as records, and the result of a recovery."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NAME_HEADINGS = ("inode", "reason", "removed name")
 
 
 def deleted_lines(deleted: DeletedFiles) -> Iterator[tuple[Grade | None, str]]:
-    """(grade, line): a line of headings without a grade, then one a file; nothing for nothing."""
+    """(grade, line): a heading without a grade, then a line for each file; empty without files."""
     if not len(deleted):
         return
     lines = table_lines(_HEADINGS, [_row(file) for file in deleted], right={1, 2})
@@ -35,14 +35,14 @@ def _row(file: DeletedFile) -> tuple[str, ...]:
 
 
 def deletion_text(file: DeletedFile) -> str:
-    """The deletion in UTC; `<=` before the first commit that shows it gone."""
+    """The deletion time in UTC; `<=` before the first commit that shows the file deleted."""
     if file.deletion_time is None:
         return "-"
     return ("<= " if file.dtime is None else "") + iso_short(file.deletion_time)
 
 
 def known_path(file: DeletedFile, unknown: str) -> str | None:
-    """Where a deleted file was; below `unknown` where its folder is; None without a name."""
+    """Path of a deleted file; below `unknown` if its directory is unknown; None without a name."""
     if file.path is not None:
         return printable(file.path)
     part = file.name if file.partial_path is None else file.partial_path
@@ -50,13 +50,13 @@ def known_path(file: DeletedFile, unknown: str) -> str | None:
 
 
 def display_path(file: DeletedFile) -> str:
-    """Where a deleted file was, as far as it is known; the first block of a carved one."""
+    """Path of a deleted file as far as it is known; the first block of a carved file."""
     nameless = f"(block {file.first_block:,})" if file.inode is None else "(path unknown)"
     return known_path(file, "(folder unknown)") or nameless
 
 
 def _path_with_notes(file: DeletedFile) -> str:
-    """The path, and behind it what is not as one would expect."""
+    """The path, followed by notes about the file."""
     path = display_path(file)
     if file.inode is None:
         return f"{path}  [{_file_type_text(file)}]"
@@ -73,7 +73,7 @@ def _path_with_notes(file: DeletedFile) -> str:
 
 
 def _file_type_text(file: DeletedFile) -> str:
-    """What its content looks like, and how sure its borders are."""
+    """File type by content; whether it is probably a fragment, or has an uncertain end."""
     found = file.file_type
     kind = found.mime if found else "not recognised"
     if file.fragment:
@@ -82,20 +82,20 @@ def _file_type_text(file: DeletedFile) -> str:
 
 
 def grade_counts(deleted: DeletedFiles) -> dict[Grade, int]:
-    """How many of each grade, in the order of the grades."""
+    """Number of files of each grade, in the order of the grades."""
     found = Counter(file.grade for file in deleted)
     return {grade: found[grade] for grade in Grade}
 
 
 def counts_line(grades: dict[Grade, int]) -> str:
-    """`12 intact, 3 partial, ...`; grades that do not occur are left out."""
+    """Counts such as `12 intact, 3 partial, ...`, without grades that do not occur."""
     total = sum(grades.values())
     parts = ", ".join(f"{count:,} {grade}" for grade, count in grades.items() if count)
     return f"{total:,} deleted file{'s' * (total != 1)}" + (f": {parts}" if parts else "")
 
 
 def name_lines(deleted: DeletedFiles) -> list[str]:
-    """A table of the removed names and their count; nothing for a lost file system."""
+    """A table of the removed names and their count; empty for a lost file system."""
     names = deleted.removed_names()
     if names is None:
         return []
@@ -110,8 +110,8 @@ def name_lines(deleted: DeletedFiles) -> list[str]:
         for one in names
     ]
     lines = ["", *table_lines(_NAME_HEADINGS, rows, right={0})] if rows else []
-    said = sorted({(one.reason.value, one.meaning) for one in names})
-    lines += ["", *(f"{reason}: {meaning}" for reason, meaning in said)] if said else []
+    meanings = sorted({(one.reason.value, one.meaning) for one in names})
+    lines += ["", *(f"{reason}: {meaning}" for reason, meaning in meanings)] if meanings else []
     return [*lines, f"{len(names):,} removed name{'s' * (len(names) != 1)}"]
 
 
@@ -122,7 +122,7 @@ RemovedNames = Annotated[
 
 
 class DeletedRecord(FileIdentity, FileFacts):
-    """A deleted file, a version of one, or content without an inode (`deleted`, `report`)."""
+    """A deleted file, an earlier version, or content without an inode (`deleted`, `report`)."""
 
     record: Literal["deleted"]
 
@@ -158,7 +158,7 @@ class DeletedSummary(TypedDict):
 
 
 class RecoveryCounts(TypedDict):
-    """What came of the files."""
+    """Numbers of files by result."""
 
     written: fields.Count
     recorded: fields.Count
@@ -168,14 +168,14 @@ class RecoveryCounts(TypedDict):
 
 
 class RecoveryRecord(RecoveryCounts):
-    """What `recover` wrote."""
+    """Result of `recover`."""
 
     record: Literal["recovery"]
     output: Annotated[str, "The output folder."]
 
 
 def deleted_record(file: DeletedFile) -> DeletedRecord:
-    """The manifest's record without what only a recovery knows."""
+    """The manifest record without the fields that only a recovery sets."""
     return {"record": "deleted", **file_identity(file), **file_facts(file, None)}
 
 
@@ -193,11 +193,11 @@ def _name_record(one: RemovedName) -> RemovedNameRecord:
 
 
 def deleted_records(deleted: DeletedFiles, names: bool = False) -> Iterator[Record]:
-    """A record a file, then the counts.
+    """A record for each file, then the counts.
 
     Args:
         deleted: the files.
-        names: the removed names as well.
+        names: whether to include the removed names.
     """
     yield from map(deleted_record, deleted)
     left = deleted.removed_names()
@@ -212,7 +212,7 @@ def deleted_records(deleted: DeletedFiles, names: bool = False) -> Iterator[Reco
 
 
 def recovery_lines(salvage: RecoveryResult, out: str) -> list[str]:
-    """What a recovery wrote, as a table of grades and a few sentences."""
+    """Result of a recovery, as a table of grades and sentences."""
     rows = [(str(grade), f"{salvage.grades[grade]:,}") for grade in Grade if salvage.grades[grade]]
     lines = table_lines(("grade", "files"), rows, right={1}) + [""] if rows else []
     lines.append(f"{salvage.written:,} written to {out} ({human_size(salvage.bytes)})")
@@ -224,12 +224,12 @@ def recovery_lines(salvage: RecoveryResult, out: str) -> list[str]:
 
 
 def recovery_record(salvage: RecoveryResult, out: str) -> RecoveryRecord:
-    """The same with plain JSON values."""
+    """Result of a recovery, as a record."""
     return {"record": "recovery", "output": out, **salvage_counts(salvage)}
 
 
 def salvage_counts(salvage: RecoveryResult) -> RecoveryCounts:
-    """The counts alone."""
+    """The counts of a recovery."""
     return {
         "written": salvage.written,
         "recorded": salvage.recorded,

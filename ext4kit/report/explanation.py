@@ -1,4 +1,4 @@
-"""What a record of a deleted file rests on, as numbered sentences that can be looked up."""
+"""The evidence behind a record of a deleted file, as numbered sentences that can be checked."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ext4kit.recovery.model import Grade
 from ext4kit.report.safe import printable_text
 from ext4kit.report.times import iso
 
-MOST_RUNS = 32  # that are told one by one; what is left is counted
+MOST_RUNS = 32  # that are listed one by one; the others are counted
 GRADES = {
     Grade.INTACT: "these bytes are its last committed content; the evidence excludes a later write",
     Grade.CONSISTENT: "all records agree; a later write that leaves no record is not excluded",
@@ -48,7 +48,7 @@ class Statement(TypedDict):
 
 
 class ExplanationRecord(TypedDict):
-    """What a deleted file rests on (`explain`)."""
+    """The evidence for a deleted file (`explain`)."""
 
     record: Literal["explanation"]
     path: fields.Path | None
@@ -59,26 +59,26 @@ class ExplanationRecord(TypedDict):
 
 
 class Explanation:
-    """The sentences about one record of a manifest.
+    """Sentences about one record of a manifest.
 
     Args:
-        fs: the file system, its journal replayed.
+        fs: the file system, opened with its journal replayed.
         source: its bytes.
         record: as `recover` writes it, with `evidence`.
     """
 
     def __init__(self, fs: FileSystem, source: Source, record: RecoveredFile) -> None:
         self.fs, self.source, self.record = fs, source, record
-        self.evidence = record.get("evidence") or cast("EvidencePlaces", {})  # asked with `get`
+        self.evidence = record.get("evidence") or cast("EvidencePlaces", {})  # read with `get`
 
     def sentences(self) -> list[str]:
-        """All of them, in order."""
+        """All sentences, in order."""
         parts = [self._identity(), self._inode(), self._freed(), self._map(), self._runs()]
         parts += [self._lost(), self._name(), self._searched(), self._grade()]
         return [printable_text(text) for part in parts for text in part]
 
     def as_record(self) -> ExplanationRecord:
-        """The same with plain JSON values."""
+        """The sentences as a record."""
         return {
             "record": "explanation",
             "path": self.record["path"],
@@ -116,14 +116,14 @@ class Explanation:
             return f"a place outside this image ({what} {at['block']:,})"
         size, start = self.fs.superblock.block_size, self.evidence["file_system_at"]
         block, byte = divmod(at["offset"] - start, size)
-        here = f"byte {at['offset']:,} of the image (block {block:,}, byte {byte:,} of it)"
+        location = f"byte {at['offset']:,} of the image (block {block:,}, byte {byte:,} of it)"
         if at["transaction"] is None:
-            return f"{here}: {what} {at['block']:,} on the disk"
+            return f"{location}: {what} {at['block']:,} on the disk"
         written = self._transaction(at["transaction"])
-        return f"{here}: the copy of {what} {at['block']:,} in {written}"
+        return f"{location}: the copy of {what} {at['block']:,} in {written}"
 
     def _checksum_fits(self, at: InodePlace) -> bool:
-        """Whether the inode that stands there now carries its checksum."""
+        """Whether the inode at that place has a valid checksum now."""
         superblock = self.fs.superblock
         try:
             start = at["offset"] - self.evidence["file_system_at"]
@@ -224,7 +224,7 @@ class Explanation:
             yield f"The recovered bytes have the SHA-256 {self.record['sha256']}."
 
     def _bitmap(self, block: int, count: int) -> str:
-        """What the bitmaps say of a run, and where."""
+        """Allocation of a run in the bitmaps, and the location of the bits."""
         superblock, groups = self.fs.superblock, self.fs.groups
         used = self.fs.bitmaps.blocks_in_use(np.arange(block, block + count))
         state = f"{int(used.sum()):,} of them in use now" if used.any() else "free now"
@@ -279,6 +279,6 @@ class Explanation:
 
 
 def explanation_lines(sentences: list[str]) -> list[str]:
-    """Numbered lines."""
+    """The sentences as numbered lines."""
     width = len(str(len(sentences)))
     return [f"{number:>{width}}. {text}" for number, text in enumerate(sentences, 1)]

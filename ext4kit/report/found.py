@@ -1,4 +1,4 @@
-"""File systems that were found by their superblocks, as a table, as records and in a message."""
+"""File systems found by their superblocks, as a table, as records and as a message."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _RELATIONS = {
 
 
 def found_lines(found: Sequence[FoundFileSystem]) -> list[str]:
-    """A line a file system below a line of headings; offset and size in bytes."""
+    """A heading, then a line for each file system; offset and size in bytes."""
     if not found:
         return ["no superblock of ext2, ext3 or ext4 was found"]
     return table_lines(_HEADINGS, [_row(one) for one in found], right={0, 1})
@@ -88,7 +88,7 @@ class FoundRecord(TypedDict):
 
 
 def found_record(one: FoundFileSystem) -> FoundRecord:
-    """A found file system with plain JSON values; `block` is what `--superblock` takes."""
+    """A found file system as a record; `block` is the value for `--superblock`."""
     superblock = one.superblock
     return {
         "record": "found file system",
@@ -117,19 +117,19 @@ def found_record(one: FoundFileSystem) -> FoundRecord:
 
 
 def found_text(found: Sequence[FoundFileSystem], image: str) -> str:
-    """What was found and which options read it, in one line; "" for nothing.
+    """The found file systems and the options that read them, in one line; "" for none.
 
     Args:
-        found: of the whole image.
-        image: as the user gave it.
+        found: file systems of the whole image.
+        image: path of the image, as the user gave it.
     """
     fit = [one for one in found if one.offset >= 0]
     if not fit:
         return ""
     named = [f"{_name(one)} at {_options(one)}" for one in fit[:MOST_NAMED]]
     more = f" and {len(fit) - MOST_NAMED} more" if len(fit) > MOST_NAMED else ""
-    told = f"`ext4kit volumes {image} --scan` tells more"
-    return f"superblocks found: {', '.join(named)}{more}; {told}"
+    advice = f"`ext4kit volumes {image} --scan` tells more"
+    return f"superblocks found: {', '.join(named)}{more}; {advice}"
 
 
 def _name(one: FoundFileSystem) -> str:

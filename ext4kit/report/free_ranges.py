@@ -1,7 +1,7 @@
-"""What is free in each group, as ranges, of many groups at once.
+"""Free blocks and inodes of many groups, as ranges.
 
-Most groups of a large file system were never written to: their bitmaps are not on disk, and all
-of the group is free unless it holds some of the file system's own blocks.
+Most groups of a large file system were never written: their bitmaps are not on disk. Such a group
+is entirely free, except for the file system's own blocks in it.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from ext4kit.parsers.features import RoCompat
 from ext4kit.parsers.group import GroupFlags
 
 Range = tuple[int, int]  # first and last, both included
-Lists = Iterator[list[Range]]  # one a group
+Lists = Iterator[list[Range]]  # one list per group
 
 
 def free_ranges(bits: Any) -> list[Range]:
-    """Runs of zeros in a bitmap of a byte a bit, as (first, last) positions."""
+    """Runs of zeros in a bitmap with one byte per bit, as (first, last) positions."""
     free = Intervals.of_mask(bits == 0)
     return list(zip(free.start.tolist(), (free.end - 1).tolist(), strict=True))
 
 
 def packed_free_ranges(rows: Any, count: int) -> list[list[Range]]:
-    """The same of many bitmaps as they are stored.
+    """Runs of zeros in many bitmaps as they are stored.
 
     Args:
-        rows: uint8 (n, bytes), a multiple of 8 bytes; what lies behind the count is overwritten.
-        count: bits that each has.
+        rows: uint8 (n, bytes), a multiple of 8 bytes; the bits after `count` are overwritten.
+        count: number of bits of each.
     """
     whole, rest = divmod(count, 8)
     rows[:, whole : whole + 1] |= 0xFF << rest & 0xFF
     rows[:, whole + 1 :] = 0xFF
     free = ~rows.view("<u8")
     one, top = np.uint64(1), np.uint64(63)
-    before, behind = free << one, free >> one  # of each bit the one in front of it, behind it
+    before, behind = free << one, free >> one  # the previous and the next bit of each bit
     before[:, 1:] |= free[:, :-1] >> top
     behind[:, :-1] |= free[:, 1:] << top
     row, first = _set_bits(free & ~before)
@@ -51,7 +51,7 @@ def packed_free_ranges(rows: Any, count: int) -> list[list[Range]]:
 
 
 def _set_bits(words: Any) -> tuple[Any, Any]:
-    """(row, position in it) of each bit that is set in rows of 64-bit words, mostly zeros."""
+    """(row, bit position in it) of each set bit in rows of 64-bit words, mostly zeros."""
     row, word = np.nonzero(words)
     octets = words[row, word].astype("<u8").view(np.uint8).reshape(-1, 8)
     which, bit = np.nonzero(np.unpackbits(octets, axis=1, bitorder="little"))
@@ -59,10 +59,10 @@ def _set_bits(words: Any) -> tuple[Any, Any]:
 
 
 class FreeRanges:
-    """The free clusters and inodes of groups, counted from each group's start.
+    """The free clusters and inodes of groups, counted from the start of each group.
 
     Args:
-        fs: the file system; a bitmap that cannot be read becomes a problem of it.
+        fs: the file system; an unreadable bitmap is reported in its problems.
     """
 
     def __init__(self, fs: FileSystem) -> None:
@@ -75,9 +75,9 @@ class FreeRanges:
         """Free clusters of some groups.
 
         Args:
-            numbers: the groups.
-            counts: the clusters of each.
-            overheads: the blocks of superblock and descriptors at the start of each.
+            numbers: group numbers.
+            counts: number of clusters of each.
+            overheads: number of blocks of superblock and descriptors at the start of each.
         """
         groups, bitmaps = self._fs.groups, self._fs.bitmaps
         part, count = slice(numbers.start, numbers.stop), self._fs.superblock.bits_per_group
@@ -108,11 +108,11 @@ class FreeRanges:
                 yield free_ranges(bitmaps.inode_bitmap(numbers[at]))
 
     def _uninitialised(self, part: slice, flag: GroupFlags) -> Any:
-        """Bool a group: its bitmap was never written."""
+        """Per group: True where its bitmap was never written."""
         return self._lazy & ((self._fs.groups.flags[part] & int(flag)) != 0)
 
     def _read_bitmaps(self, places: Any, count: int, wanted: Any) -> list[list[Range] | None]:
-        """The zeros of stored bitmaps; None where not wanted or not readable."""
+        """The runs of zeros of stored bitmaps; None where not wanted or not readable."""
         found: list[list[Range] | None] = [None] * len(places)
         some = np.flatnonzero(wanted)
         rows, readable = self._fs.fetch(places[some])
@@ -123,7 +123,7 @@ class FreeRanges:
 
 
 def _with_metadata(fs: FileSystem) -> Any:
-    """Bool a group: a bitmap or inode table, its own or another's, lies in it."""
+    """Per group: True where a bitmap or inode table, of this or another group, lies in it."""
     superblock, groups = fs.superblock, fs.groups
     count, size = len(groups), max(superblock.blocks_per_group, 1)
     table = -(-superblock.inodes_per_group * superblock.inode_size // superblock.block_size)

@@ -1,4 +1,4 @@
-"""Block groups: what `dumpe2fs` prints for each, and the same as records."""
+"""Block groups with the wording of `dumpe2fs`, and as records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ext4kit.parsers.features import Incompat, RoCompat
 from ext4kit.parsers.superblock import Superblock
 from ext4kit.report.free_ranges import FreeRanges, Range
 
-BITMAP_BYTES = 1 << 20  # bitmaps that are looked at together
+BITMAP_BYTES = 1 << 20  # bitmaps that are read together
 _STORED = {  # fields of `GroupFacts` that are columns of the table of groups
     "flags": "flags",
     "checksum": "checksum",
@@ -32,7 +32,7 @@ _STORED = {  # fields of `GroupFacts` that are columns of the table of groups
     "directories": "used_dirs_count",
     "unused_inodes": "itable_unused",
 }
-# bg_flags in the words of dumpe2fs
+# bg_flags with the names of dumpe2fs
 _FLAG_WORDS = {0x1: "INODE_UNINIT", 0x2: "BLOCK_UNINIT", 0x4: "ITABLE_ZEROED"}
 
 
@@ -43,9 +43,9 @@ class GroupFacts:
     Attributes:
         superblock: block of the superblock copy, None without one.
         descriptors: blocks of the copy of the group descriptors, None without one.
-        reserved: blocks kept for descriptors to come.
-        free_units: free blocks as counted in the descriptor; clusters with bigalloc.
-        checksum_ok: None when the format stores none.
+        reserved: blocks reserved for future descriptors.
+        free_units: number of free blocks in the descriptor; clusters with bigalloc.
+        checksum_ok: None when the format stores no checksum.
     """
 
     number: int
@@ -71,17 +71,17 @@ class GroupFacts:
 
     @property
     def checksum_ok(self) -> bool | None:
-        """Whether the descriptor's checksum fits; None when the format stores none."""
+        """Whether the descriptor's checksum matches; None when the format stores none."""
         return None if self.expected_checksum < 0 else self.checksum == self.expected_checksum
 
     @property
     def flag_words(self) -> list[str]:
-        """The flags in the words of dumpe2fs."""
+        """The flags with the names of dumpe2fs."""
         return [word for bit, word in _FLAG_WORDS.items() if self.flags & bit]
 
 
 def read_group_facts(fs: FileSystem) -> Iterator[GroupFacts]:
-    """Every group whose descriptor could be read."""
+    """All groups whose descriptor is readable."""
     free, step = FreeRanges(fs), max(BITMAP_BYTES // fs.superblock.block_size, 1)
     for start in range(0, len(fs.groups), step):
         yield from _read_batch(fs, range(start, min(start + step, len(fs.groups))), free)
@@ -114,7 +114,7 @@ def _read_batch(fs: FileSystem, numbers: range, free: FreeRanges) -> Iterator[Gr
 
 
 def geometry(superblock: Superblock, numbers: range) -> Iterator[int]:
-    """`group_overhead` of each; it is 0 of most, which is quick to tell."""
+    """`group_overhead` of each group; most are 0, which is tested first."""
     meta = Incompat.META_BG in superblock.features
     for number in numbers:
         own = meta or has_superblock(superblock, number)
@@ -124,7 +124,7 @@ def geometry(superblock: Superblock, numbers: range) -> Iterator[int]:
 def _copies(
     superblock: Superblock, number: int, first: int, overhead: int
 ) -> tuple[int | None, Range | None, Range | None]:
-    """(superblock copy, its descriptors, blocks reserved behind them) of a group."""
+    """(superblock copy, its descriptors, reserved blocks after them) of a group."""
     copy, boots = None, number == 0 and has_boot_block(superblock)
     if not overhead:
         return None, None, None
@@ -141,7 +141,7 @@ def _copies(
 
 
 def _is_meta(superblock: Superblock, number: int) -> bool:
-    """Whether the group's descriptors lie inside its meta group."""
+    """Whether the group's descriptors are inside its meta group."""
     if Incompat.META_BG not in superblock.features:
         return False
     return number // descriptors_per_block(superblock) >= superblock.first_meta_group
@@ -151,7 +151,7 @@ def _is_meta(superblock: Superblock, number: int) -> bool:
 
 
 class GroupText:
-    """Groups in the words of dumpe2fs."""
+    """Groups with the wording of dumpe2fs."""
 
     def __init__(self, superblock: Superblock) -> None:
         self._superblock = superblock
@@ -163,7 +163,7 @@ class GroupText:
         """The lines of one group."""
         unused = f", {group.unused_inodes} unused inodes" if group.unused_inodes else ""
         table = _range_text(group.inode_table)
-        if group.inode_table[0] != group.first:  # dumpe2fs says "(+0)" of bitmaps only
+        if group.inode_table[0] != group.first:  # dumpe2fs writes "(+0)" only for bitmaps
             table += self._relative(group, group.inode_table[0])
         return [
             _heading(group),
@@ -256,7 +256,7 @@ class GroupRecord(TypedDict):
 
 
 def group_record(group: GroupFacts) -> GroupRecord:
-    """A group with plain JSON values."""
+    """A group as a record."""
     return {
         "record": "group",
         "group": group.number,

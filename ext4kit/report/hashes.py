@@ -37,7 +37,7 @@ class HashRecord(fields.Digests):
 
 
 def evidence_record(evidence: Evidence) -> EvidenceRecord:
-    """What the evidence is made of."""
+    """Format, files and stored case data of the evidence, as a record."""
     return {"record": "evidence", **identity(evidence)}
 
 
@@ -74,7 +74,7 @@ def _record(
 
 
 def hash_lines(evidence: Evidence, image: Hashes, volumes: dict[int, Hashes]) -> Iterator[str]:
-    """What the evidence is made of, and a block of lines for the image and each volume."""
+    """Format, files and stored case data, then lines for the image and each volume."""
     facts = identity(evidence)
     yield f"Evidence:  {printable_text(facts['path'])} ({facts['format']})"
     for file in facts["files"]:

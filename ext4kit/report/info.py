@@ -1,4 +1,4 @@
-"""All that a file system says of itself, put together for `info`."""
+"""All facts of a file system for `info`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LINES_AT_ONCE = 4096
 
 
 def info_text(fs: FileSystem, groups: bool) -> Iterator[str]:
-    """Pieces of text: dumpe2fs's lines, then the program's own, then each group's."""
+    """Pieces of text: the lines of dumpe2fs, those of this program, then those of each group."""
     log = Log.open(fs)
     mmp = read_mmp(fs)
     lines = fact_lines(superblock_facts(fs.superblock))
@@ -51,7 +51,7 @@ def info_text(fs: FileSystem, groups: bool) -> Iterator[str]:
 
 
 def _groups_text(fs: FileSystem) -> Iterator[str]:
-    """The lines of all groups behind an empty one, many together."""
+    """An empty line and the lines of all groups, in large pieces."""
     text = GroupText(fs.superblock)
     lines: list[str] = []
     for group in read_group_facts(fs):
@@ -64,7 +64,7 @@ def _groups_text(fs: FileSystem) -> Iterator[str]:
 
 
 class StateRecord(TypedDict):
-    """How the file system stands (`info`)."""
+    """State of the file system (`info`)."""
 
     record: Literal["state"]
     kind: fields.Kind
@@ -79,7 +79,7 @@ class StateRecord(TypedDict):
 
 
 def info_records(fs: FileSystem, groups: bool) -> Iterator[Record]:
-    """The same as records: superblock, journal, mmp, state, writer, groups."""
+    """The same facts as records: superblock, journal, mmp, state, writer, groups."""
     log = Log.open(fs)
     mmp = read_mmp(fs)
     yield superblock_record(fs.superblock)
@@ -106,7 +106,7 @@ def info_records(fs: FileSystem, groups: bool) -> Iterator[Record]:
 
 
 def _reading_lines(fs: FileSystem) -> Iterator[str]:
-    """How far each feature of the image is read, those in full on one line."""
+    """Support of each feature of the image; fully supported features are on one line."""
     readings = fs.superblock.features.readings
     full = [name for name, how in readings.items() if how == READ_FULLY]
     rest = [(name, how) for name, how in readings.items() if how != READ_FULLY]
@@ -127,9 +127,9 @@ def _own_facts(fs: FileSystem, log: Log | None) -> Iterator[Fact]:
 
 
 def _bad_blocks(fs: FileSystem) -> list[tuple[int, int]]:
-    """(first, last) of each run of blocks that inode 1 keeps out of use."""
+    """(first, last) of each run of blocks that inode 1 reserves as bad blocks."""
     try:
-        inode = fs.inode(BAD_BLOCKS_INODE)  # it has a map, and neither type nor size
+        inode = fs.inode(BAD_BLOCKS_INODE)  # it has a map, but neither type nor size
         runs = fs.block_map_from(inode.i_block, inode.flags, size=1)
     except AccessError as error:
         fs.problems.add("bad blocks inode", str(error))

@@ -1,4 +1,4 @@
-"""Everything that an inode says, as lines and as a record."""
+"""All facts of an inode, as lines and as a record."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ def inode_lines(fs: FileSystem, inode: Inode, path: bytes) -> list[str]:
 
 
 def unknown_lines(path: bytes, reason: str) -> list[str]:
-    """What there is to say of a path whose inode cannot be told."""
+    """Lines for a path whose inode is unknown."""
     facts = (("Path", printable(path)), ("State", f"unknown: {printable_text(reason)}"))
     return fact_lines(iter(facts))
 
 
 class UnknownInodeRecord(fields.PathText):
-    """An inode whose state cannot be told (--as-of)."""
+    """An inode whose state is unknown (--as-of)."""
 
     record: Literal["inode"]
     unknown: fields.Unknown
 
 
 def unknown_record(path: bytes, reason: str) -> UnknownInodeRecord:
-    """The same as a record."""
+    """A record for a path whose inode is unknown."""
     return {"record": "inode", **json_name(path), "unknown": reason}
 
 
@@ -99,7 +99,7 @@ def _target_text(fs: FileSystem, inode: Inode) -> str:
 
 
 def _deletion(fs: FileSystem, inode: Inode) -> str | None:
-    """The deletion time; for an orphan the field is the next orphan's number instead."""
+    """The deletion time; for an orphan, whose field holds the next orphan, that inode number."""
     if not inode.dtime:
         return None
     if inode.number in fs.orphans:
@@ -149,7 +149,7 @@ def _attribute_lines(attributes: dict[bytes, bytes]) -> Iterator[str]:
 
 
 def acl_text(value: bytes) -> list[str] | None:
-    """The entries of an access control list as getxattr gives it; None when it is none."""
+    """The entries of an access control list in getxattr format; None for other values."""
     if len(value) < 4 or value[0] != acl.XATTR_VERSION or (len(value) - 4) % 8:
         return None
     entries = []
@@ -166,7 +166,7 @@ def acl_text(value: bytes) -> list[str] | None:
 
 
 class RunRecord(TypedDict):
-    """Blocks of a file that lie behind each other."""
+    """Consecutive blocks of a file."""
 
     file_block: int
     blocks: int
@@ -175,19 +175,19 @@ class RunRecord(TypedDict):
 
 
 class AclText(TypedDict):
-    """What an access control list says."""
+    """Entries of an access control list."""
 
     acl: list[str]
 
 
 class XattrRecord(fields.Xattr):
-    """An extended attribute, in words where it is an access control list."""
+    """An extended attribute, with text for an access control list."""
 
     acl: NotRequired[list[str]]
 
 
 class InodeRecord(fields.PathText, fields.LiveInode):
-    """An inode that is known."""
+    """An inode with a known state."""
 
     record: Literal["inode"]
     links_count: fields.Count
@@ -211,7 +211,7 @@ class InodeRecord(fields.PathText, fields.LiveInode):
 
 
 def inode_record(fs: FileSystem, inode: Inode, path: bytes) -> InodeRecord:
-    """An inode with plain JSON values; times in nanoseconds."""
+    """An inode as a record; times in nanoseconds."""
     target = _target(fs, inode) if inode.kind == "symlink" else None
     link: TargetText | Nothing = {} if target is None else json_name(target, "target")
     return {

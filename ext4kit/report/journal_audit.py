@@ -1,4 +1,4 @@
-"""The audit of a log as text and as records."""
+"""The audit of a journal as text and as records."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _VERDICTS = tuple(Verdict)
 
 
 def audit_lines(fs: FileSystem, result: Audit) -> Iterator[str]:
-    """Findings, verdicts by part, gaps, states, and what a recovery would do."""
+    """Findings, verdicts by part, gaps, states, and the result of a recovery."""
     findings = result.findings
     for finding in findings.kept:
         yield from _finding_lines(finding)
@@ -61,9 +61,9 @@ def _finding_lines(finding: AuditFinding) -> Iterator[str]:
 
 def _rows(result: Audit) -> Iterator[tuple[str, ...]]:
     for part in Part:
-        ok, bad, unchecked, gone = (result.tally.of(part, verdict) for verdict in Verdict)
-        if ok or bad or unchecked or gone:
-            numbers = (ok + bad, ok, bad, unchecked, gone)
+        ok, bad, unchecked, overwritten = (result.tally.of(part, verdict) for verdict in Verdict)
+        if ok or bad or unchecked or overwritten:
+            numbers = (ok + bad, ok, bad, unchecked, overwritten)
             yield (str(part), *(f"{number:,}" for number in numbers))
 
 
@@ -112,7 +112,7 @@ class AuditSummary(TypedDict):
 
 
 class VerdictRecord(TypedDict):
-    """The verdict on a block of the log (`journal audit --all`)."""
+    """The verdict on a block of the journal (`journal audit --all`)."""
 
     record: Literal["verdict"]
     part: Part
@@ -123,7 +123,7 @@ class VerdictRecord(TypedDict):
 
 
 def audit_records(fs: FileSystem, result: Audit) -> Iterator[Record]:
-    """The same as records: findings, gaps, the replay, a summary."""
+    """The audit as records: findings, gaps, the replay, a summary."""
     for finding in result.findings.kept:
         yield {"record": "finding", **asdict(finding)}
     for gap in result.gaps:
@@ -145,7 +145,7 @@ def audit_records(fs: FileSystem, result: Audit) -> Iterator[Record]:
 
 
 def verdict_records(result: Audit) -> Iterator[VerdictRecord]:
-    """Every verdict on a single block, in order of log blocks."""
+    """Records of all verdicts on single blocks, by journal block."""
     verdicts = result.verdicts
     if verdicts is None:
         return
@@ -166,7 +166,7 @@ def verdict_records(result: Audit) -> Iterator[VerdictRecord]:
 
 
 def verdict_lines(result: Audit) -> Iterator[str]:
-    """The same, a line each."""
+    """Verdicts on single blocks, one per line."""
     for record in verdict_records(result):
         target = "" if record["target"] is None else f" of block {record['target']}"
         where = f"log block {record['log_block']}, transaction {record['transaction']}"

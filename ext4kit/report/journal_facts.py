@@ -1,4 +1,4 @@
-"""A journal's superblock and the mount protection block in dumpe2fs's words, and as records."""
+"""A journal's superblock and the MMP block with the wording of dumpe2fs, and as records."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MMP_MAGIC = 0x4D4D50
 
 
 def journal_facts(journal: JournalSuperblock, file_system_block_size: int) -> Iterator[Fact]:
-    """What `dumpe2fs -h` says of a journal, in its order."""
+    """The lines of `dumpe2fs -h` for a journal, in its order."""
     kilobytes = journal.length * journal.block_size >> 10
     yield "Journal features", " ".join(journal.features.names) or "(none)"
     yield "Total journal size", f"{kilobytes}k" if kilobytes < 8192 else f"{kilobytes >> 10}M"
@@ -59,7 +59,7 @@ def _checksum_facts(journal: JournalSuperblock) -> Iterator[Fact]:
 
 
 def journal_types() -> dict[str, Any]:
-    """The fields of the record that `journal_record` makes."""
+    """Fields of the record that `journal_record` makes."""
     plain = {JournalFeatures: list[str], bytes: fields.Uuid, tuple[bytes, ...]: list[str]}
     hints = get_type_hints(JournalSuperblock)
     types = {name: plain.get(hint, hint) for name, hint in hints.items()}
@@ -72,7 +72,7 @@ def journal_types() -> dict[str, Any]:
 
 
 def journal_record(journal: JournalSuperblock) -> Record:
-    """The journal's superblock, every field under its plain name."""
+    """The journal superblock as a record, with all fields under their plain names."""
     record: dict[str, object] = {"record": "journal"}
     for part in parts_of(journal):
         value = getattr(journal, part.name)
@@ -87,7 +87,7 @@ def journal_record(journal: JournalSuperblock) -> Record:
 
 
 def journal_state(fs: FileSystem, log: Log | None) -> str:
-    """Whether the log holds what has not been written in place, in words."""
+    """Whether the journal holds transactions that are not checkpointed, as text."""
     if log is None:
         return "none"
     if log.superblock.start == 0:
@@ -101,7 +101,7 @@ def journal_state(fs: FileSystem, log: Log | None) -> str:
 
 
 def read_mmp(fs: FileSystem) -> MountProtection | None:
-    """The mount protection block, None without the feature; damage becomes a problem."""
+    """The MMP block, None without the feature; damage is reported as a problem."""
     if Incompat.MMP not in fs.superblock.features:
         return None
     try:
@@ -112,7 +112,7 @@ def read_mmp(fs: FileSystem) -> MountProtection | None:
 
 
 def mmp_lines(mmp: MountProtection) -> list[str]:
-    """The block in dumpe2fs's words."""
+    """The MMP block with the wording of dumpe2fs."""
     seconds = mmp.time_ns // NANOSECONDS
     return [
         "MMP_block:",
@@ -142,7 +142,7 @@ class MmpRecord(TypedDict):
 
 
 def mmp_record(mmp: MountProtection) -> MmpRecord:
-    """The block as a record."""
+    """The MMP block as a record."""
     return {
         "record": "mmp",
         "state": mmp.state,

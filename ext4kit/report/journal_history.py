@@ -16,7 +16,7 @@ from ext4kit.report.safe import printable
 from ext4kit.report.times import commit_time, iso, iso_seconds, iso_short
 
 MOST_LINES = 100  # changes of one version in text; JSON has all
-MOST_BYTES = 16  # of a stretch of bytes in text
+MOST_BYTES = 16  # of a byte range in text
 _TIMES = {"atime", "mtime", "ctime", "crtime"}
 _SECONDS = {"dtime", "mount_time", "write_time", "check_time", "mkfs_time"}
 
@@ -25,7 +25,7 @@ _SECONDS = {"dtime", "mount_time", "write_time", "check_time", "mkfs_time"}
 
 
 def history_lines(history: Iterator[VersionDiff]) -> Iterator[str]:
-    """Each version that differs, with what changed; copies that do not are only counted."""
+    """Each version that differs, with its changes; copies without a change are only counted."""
     waiting: list[BlockVersion] = []
     for each in history:
         if not each.is_first and not each.is_changed and each.version.transaction is not None:
@@ -137,7 +137,7 @@ ChangeValue = Annotated[
 
 
 class ChangeRecord(TypedDict):
-    """One difference to the version before."""
+    """One difference from the previous version."""
 
     what: str
     which: int | str | list[object] | None
@@ -148,25 +148,25 @@ class ChangeRecord(TypedDict):
 
 
 class NumberedWhich(TypedDict):
-    """Which one, where it is not told by a name."""
+    """Number of the changed item, where it has no name."""
 
     which: int | str | list[object] | None
 
 
 class BlockTarget(TypedDict):
-    """A block of which versions are told."""
+    """A block whose versions are listed."""
 
     block: int
 
 
 class InodeNumber(TypedDict):
-    """Whose field it is."""
+    """The inode of the field."""
 
     inode: int
 
 
 class InodeTarget(InodeNumber):
-    """An inode of which versions are told."""
+    """An inode whose versions are listed."""
 
     path: NotRequired[fields.Path]
     path_bytes: NotRequired[fields.Exact]
@@ -194,11 +194,11 @@ class VersionRecord(fields.CommitTime):
 def history_records(
     history: Iterator[VersionDiff], target: BlockTarget | InodeTarget
 ) -> Iterator[VersionRecord]:
-    """A record a version, copies without a change among them.
+    """A record for each version, including copies without a change.
 
     Args:
         history: the versions.
-        target: what says which block or inode it is.
+        target: the fields that identify the block or inode.
     """
     for each in history:
         version = each.version

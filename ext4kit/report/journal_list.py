@@ -1,4 +1,4 @@
-"""The transactions of a log as a table and as records, with what each touched in words."""
+"""The transactions of a journal as a table and as records, with their blocks as text."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MOST_NUMBERS = 4  # of a kind in the table; the records have all
 
 
 def transaction_lines(fs: FileSystem, log: Log) -> Iterator[str]:
-    """A line of headings, then one a transaction, oldest first; one line for an empty log."""
+    """A heading, then a line for each transaction, oldest first; one line for an empty journal."""
     if not len(log.transactions):
         yield "no transactions"
         return
@@ -46,7 +46,7 @@ def transaction_lines(fs: FileSystem, log: Log) -> Iterator[str]:
 
 
 def _mounts(fs: FileSystem, log: Log) -> list[int | None]:
-    """The mount count of each transaction, None where nothing tells it."""
+    """The mount count of each transaction, None where it is unknown."""
     counts = find_mounts(BlockHistory(log), fs.superblock.block_size)
     return [None if count == UNKNOWN else count for count in counts.tolist()]
 
@@ -60,7 +60,7 @@ def _line(cells: tuple[str, ...], last: str) -> str:
 
 
 def _in_words(fs: FileSystem, contents: Touched, transaction: Transaction) -> str:
-    """`superblock, block bitmap of group 0, inodes 1-32, directory of inode 12`."""
+    """Blocks as text: `superblock, block bitmap of group 0, inodes 1-32, directory of inode 12`."""
     rows = contents.of(transaction.order)
     pairs = zip(contents.kind[rows].tolist(), contents.number[rows].tolist(), strict=True)
     parts = [
@@ -91,7 +91,7 @@ def _listed(values: list[Any]) -> str:
 
 
 def _ranges(fs: FileSystem, first: list[int]) -> str:
-    """Inode table blocks, given by their first inodes ascending, as ranges of inodes."""
+    """Inode table blocks (given by their first inodes, ascending) as ranges of inodes."""
     per_block = fs.superblock.block_size // fs.superblock.inode_size
     ranges: list[list[int]] = []
     for number in first:
@@ -103,7 +103,7 @@ def _ranges(fs: FileSystem, first: list[int]) -> str:
 
 
 class Owner(TypedDict, total=False):
-    """What a block is of: a group, an inode, or so many inodes."""
+    """Owner of a block: a group, an inode, or a number of inodes."""
 
     group: int
     inode: int
@@ -112,7 +112,7 @@ class Owner(TypedDict, total=False):
 
 
 class TouchedRecord(Owner):
-    """Blocks of a transaction that are of the same sort."""
+    """Blocks of one type in a transaction."""
 
     content: str
     blocks: list[int]
@@ -144,7 +144,7 @@ class TransactionRecord(TransactionFacts):
 
 
 def transaction_records(fs: FileSystem, log: Log) -> Iterator[TransactionRecord]:
-    """The same as records, every block of each transaction listed."""
+    """The transactions as records, with all blocks of each."""
     contents = classify_copies(fs, log)
     by_order = np.argsort(log.revokes.order, kind="stable")
     orders = log.revokes.order[by_order]
@@ -159,7 +159,7 @@ def transaction_records(fs: FileSystem, log: Log) -> Iterator[TransactionRecord]
 
 
 def transaction_record(transaction: Transaction) -> TransactionFacts:
-    """What the log says of a transaction."""
+    """A transaction as a record, without its blocks."""
     return {
         "record": "transaction",
         "transaction": transaction.id,

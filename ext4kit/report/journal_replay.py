@@ -1,4 +1,4 @@
-"""What a recovery of the journal would do, or did in a copy, as text and as records."""
+"""Recovery of the journal, computed or written to a copy, as text and as records."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ _HEADINGS = ("transaction", "committed", "log block", "blocks", "revokes")
 
 @dataclass(frozen=True, slots=True)
 class ReplayFacts:
-    """What a recovery would do.
+    """Effect of a recovery.
 
     Attributes:
-        journal: where the log was read from.
-        is_due: the file system asks for a recovery and the log is not empty.
+        journal: location from which the journal was read.
+        is_due: whether the file system needs a recovery and the journal is not empty.
         reason: why the recovery ends where it ends, or why there is none.
-        refused: why nothing is replayed though it would be due, or "".
-        first, last: ids of the transactions that are replayed, None without any.
-        transactions: how many these are.
-        blocks: that are written.
-        revoked: copies that a revoke record forbids.
-        damaged: copies that are left out because they are bad or cannot be read.
-        bad_transaction: id of the one whose commit block is bad, or None.
-        fast_commit_blocks: blocks that fast commits change.
+        refused: why a recovery that is due is not done, or "".
+        first, last: stored tids of the first and last replayed transaction, None without any.
+        transactions: number of replayed transactions.
+        blocks: number of blocks that are written.
+        revoked: number of copies that a revoke record excludes.
+        damaged: number of copies that are omitted because they are damaged or unreadable.
+        bad_transaction: stored tid of the transaction with a bad commit block, or None.
+        fast_commit_blocks: number of blocks that fast commits change.
     """
 
     journal: str
@@ -57,11 +57,11 @@ class ReplayFacts:
 
 
 def replay_facts(fs: FileSystem, replayed: ReplayedBlocks) -> ReplayFacts:
-    """The facts of one replay.
+    """The effect of one replay.
 
     Args:
         fs: the file system as it is on disk.
-        replayed: its blocks as a recovery leaves them.
+        replayed: its blocks after a recovery.
     """
     log, plan = replayed.log, replayed.plan
     walk, changed = plan.walk, replayed.changed.blocks
@@ -91,12 +91,12 @@ def _journal(fs: FileSystem, replayed: ReplayedBlocks) -> str:
 
 
 def replayed_transactions(replayed: ReplayedBlocks) -> Iterator[Transaction]:
-    """The transactions that a recovery applies, oldest first."""
+    """The transactions that a recovery replays, oldest first."""
     return (each for each in replayed.log.transactions if each.to_replay)
 
 
 def replay_lines(facts: ReplayFacts, replayed: ReplayedBlocks) -> Iterator[str]:
-    """The recovery in words, and a table of its transactions."""
+    """The recovery as text, and a table of its transactions."""
     yield _line("Journal", printable_text(facts.journal))
     yield _line("Recovery", _verdict(facts))
     if not facts.is_due or facts.refused:
@@ -152,13 +152,13 @@ def _row(transaction: Transaction) -> tuple[str, ...]:
 
 
 def replay_records(facts: ReplayFacts, replayed: ReplayedBlocks) -> Iterator[Record]:
-    """A record of the recovery, then one a transaction that it applies."""
+    """A record of the recovery, then one for each transaction that it replays."""
     yield {"record": "replay", **asdict(facts)}
     yield from map(transaction_record, replayed_transactions(replayed))
 
 
 def copy_line(copy: WrittenCopy, what: str) -> str:
-    """What was written, in a sentence."""
+    """A sentence about the written copy."""
     return f"{printable_text(str(copy.path))}: {what} ({human_size(copy.size)})"
 
 
@@ -173,7 +173,7 @@ class CopyRecord(TypedDict):
 
 
 def copy_record(copy: WrittenCopy, what: str) -> CopyRecord:
-    """The same as a record."""
+    """The written copy as a record."""
     lost: list[fields.Unread] = [
         {"offset": place, "length": size, "reason": why} for place, size, why in copy.lost
     ]

@@ -30,10 +30,9 @@ def schema_of(kind: str, types: tuple[RecordType, ...], description: str = "") -
     """The schema of a kind of record.
 
     Args:
-        kind: what the field `record` says.
-        types: one for each form that the record has; a dataclass does not have the field
-            `record` itself.
-        description: of the kind; without one the docstring of its only type says it.
+        kind: value of the field `record`.
+        types: one for each form of the record; a dataclass does not have the field `record` itself.
+        description: of the kind; without one, the docstring of its only type is used.
 
     Raises:
         TypeError: a type has no counterpart in JSON.
@@ -48,7 +47,7 @@ def schema_of(kind: str, types: tuple[RecordType, ...], description: str = "") -
 
 
 def _docstring(kind: RecordType) -> str:
-    """Its first paragraph on one line."""
+    """First paragraph of the docstring, on one line."""
     return " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split("\n"))
 
 
@@ -58,12 +57,12 @@ def _form(kind: str, each: RecordType) -> Schema:
 
 
 def _hints(kind: Any) -> dict[str, Any]:
-    """The annotation of each field; where the type is a generic one, for its arguments."""
+    """The annotation of each field; of a generic type, with its arguments filled in."""
     if isinstance(kind, dict):
         return kind
     plain = get_origin(kind) or kind
     given = dict(zip(getattr(plain, "__parameters__", ()), get_args(kind), strict=True))
-    found = get_type_hints(plain, localns={}, include_extras=True)  # each in the module it is from
+    found = get_type_hints(plain, localns={}, include_extras=True)  # each in its own module
     for name, hint in found.items():
         if needed := getattr(hint, "__parameters__", ()):
             found[name] = hint[tuple(given[each] for each in needed)]
@@ -110,7 +109,7 @@ def _annotated(args: tuple[Any, ...]) -> Schema:
 
 
 def _union(args: tuple[Any, ...]) -> Schema:
-    """All in one: keywords of JSON Schema mean values of their own type alone."""
+    """All alternatives in one schema: a keyword applies only to values of its own type."""
     types: list[str] = []
     schema: Schema = {}
     for each in map(_schema, args):
@@ -130,7 +129,7 @@ def _list(args: tuple[Any, ...]) -> Schema:
 
 
 def _tuple(args: tuple[Any, ...]) -> Schema:
-    """Of any length (`tuple[int, ...]`), or of one length and kind."""
+    """An array of any length (`tuple[int, ...]`), or of one length and type."""
     if args[-1] is Ellipsis:
         return _list(args)
     if len(set(args)) > 1:
@@ -139,7 +138,7 @@ def _tuple(args: tuple[Any, ...]) -> Schema:
 
 
 def _dict(args: tuple[Any, ...]) -> Schema:
-    """With an enumeration for its keys, one that has each of them."""
+    """An object; with an enumeration for its keys, all keys are required."""
     if args[0] is not str:
         return _object(dict.fromkeys(_schema(args[0])["enum"], args[1]))
     return {"type": "object"} | (

@@ -1,4 +1,4 @@
-"""Listings of live files: names, long lines, records. Built from columns, not entry by entry."""
+"""Listings of live files: names, long lines, records; built from columns, not entry by entry."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from ext4kit.report.times import iso_short
 
 AT_ONCE = 1 << 16
 STRETCHES_AT_ONCE = 256
-CRTIME_END = 24  # i_extra_isize from which on there is a creation time
+CRTIME_END = 24  # `i_extra_isize` from which on an inode has a creation time
 _NUMBERS = ("number", "mode", "links_count", "uid", "gid", "size", "generation", "extra_isize")
 _TIMES = ("atime", "mtime", "ctime", "crtime")
 
 
 @dataclass(frozen=True, slots=True)
 class ListedNames:
-    """What is to be listed.
+    """The files to list.
 
     Attributes:
-        given: a name, or a path, each; nothing where a tree has them.
-        given_number: inode numbers, int64; None where a tree has them.
-        folder: path of the directory that the names are in; None when they are paths or the
-            directory was asked for by its number.
-        tree: everything below a directory.
+        given: a name or a path for each file; empty where `tree` has them.
+        given_number: inode numbers, int64; None where `tree` has them.
+        folder: path of the directory of the names; None when they are paths or the directory was
+            given by its number.
+        tree: all entries below a directory.
     """
 
     given: list[bytes]
@@ -49,26 +49,26 @@ class ListedNames:
 
     @property
     def inode(self) -> Any:
-        """An inode number each."""
+        """The inode number of each file."""
         return self.given_number if self.tree is None else self.tree.inode
 
     @property
     def names(self) -> list[bytes]:
-        """A name, or a path, each."""
+        """The name or path of each file."""
         return self.given if self.tree is None else self.tree.paths
 
 
 def list_names(fs: FileSystem, target: bytes, recursive: bool, hidden: bool) -> ListedNames:
-    """What `ls TARGET` lists: a directory's entries, all below it, or the one file.
+    """Files for `ls TARGET`: the entries of a directory, all files below it, or the one file.
 
     Args:
         fs: the file system.
         target: a path or `<12>`.
-        recursive: everything below, with full paths, in the order of a walk.
-        hidden: `.` and `..` as well; never with `recursive`.
+        recursive: all files below, with full paths, in tree order.
+        hidden: also `.` and `..`; never with `recursive`.
 
     Raises:
-        RequestError: no such path.
+        RequestError: the path does not exist.
     """
     number = fs.lookup(target)
     if not fs.inode(number).is_directory:
@@ -89,12 +89,12 @@ def _is_number(target: bytes) -> bool:
 
 
 def _path(target: bytes) -> bytes:
-    """A target as an absolute path without a slash at its end; as it is when a number."""
+    """A target as an absolute path without a trailing slash; a number is unchanged."""
     return target if _is_number(target) else b"/".join([b"", *filter(None, target.split(b"/"))])
 
 
 def plain_text(found: ListedNames) -> Iterator[bytes]:
-    """One name a line, in pieces of many lines."""
+    """One name per line, in pieces of many lines."""
     if found.tree is not None:
         yield from _tree_text(found.tree)
     elif len(found):
@@ -102,12 +102,12 @@ def plain_text(found: ListedNames) -> Iterator[bytes]:
 
 
 def _tree_text(tree: DirTree) -> Iterator[bytes]:
-    """Every path of a tree, a line each: plain names of one directory take one step together."""
+    """All paths of a tree, one per line; plain names of one directory are joined in one step."""
     folders = printable_lines(tree.folders).encode().split(b"\n")
     prefixes = [b"\n" + folder + b"/" for folder in folders]
     data, stretches = tree.names.data, tree.name_runs()
     all_plain = is_plain_ascii(data) and data.count(b"\n") == len(tree)
-    first = 1  # the line break in front of the very first line
+    first = 1  # omits the line break before the first line
     while some := list(islice(stretches, STRETCHES_AT_ONCE)):
         if all_plain:
             lines = [names.replace(b"\n", prefixes[folder]) for folder, _, names in some]
@@ -130,7 +130,7 @@ def _lines_of_range(
 
 
 def numbered_text(found: ListedNames) -> str:
-    """Inode number and name, a line each."""
+    """Inode number and name, one file per line."""
     width = len(str(found.inode.max())) if len(found) else 0
     lines = b"".join(plain_text(found)).decode().split("\n")
     pairs = zip(found.inode.tolist(), lines, strict=False)
@@ -162,7 +162,7 @@ def _tables(fs: FileSystem, found: ListedNames) -> Iterator[tuple[list[bytes], I
 
 @cache
 def mode_text(mode: int) -> str:
-    """`-rw-r--r--`; a type that ext4 has not is `?`."""
+    """Text such as `-rw-r--r--`; `?` for a type that ext4 does not have."""
     return stat.filemode(mode)
 
 
@@ -178,7 +178,7 @@ def _long_columns(table: InodeTable) -> list[list[str]]:
 
 
 def _mark_unknown(fs: FileSystem, table: InodeTable, columns: list[list[str]]) -> None:
-    """Question marks for the inodes whose state cannot be told (as of a transaction)."""
+    """Set question marks for inodes whose state is unknown (as of a transaction)."""
     for row in np.flatnonzero(~fs.inodes_known(table.number)).tolist():
         for column in columns:
             column[row] = "?"
@@ -196,7 +196,7 @@ def _sizes(table: InodeTable) -> list[str]:
 
 
 def _names_with_targets(fs: FileSystem, names: list[bytes], table: InodeTable) -> list[str]:
-    """The names as shown, a symlink's with its target."""
+    """The names safe to show, those of symlinks with their targets."""
     tails = printable_lines(names).split("\n")[: len(names)]
     for row, target in link_targets(fs, table).items():
         tails[row] += f" -> {printable(target)}"
@@ -204,7 +204,7 @@ def _names_with_targets(fs: FileSystem, names: list[bytes], table: InodeTable) -
 
 
 def link_targets(fs: FileSystem, table: InodeTable) -> dict[int, bytes]:
-    """Row to target of every symlink; one that cannot be read becomes a problem."""
+    """Row to target of each symlink; an unreadable target is reported as a problem."""
     links = np.flatnonzero(table.is_symlink)
     fast = is_fast_symlink(table.mode, table.size, table.flags)
     found = {}
@@ -220,7 +220,7 @@ def link_targets(fs: FileSystem, table: InodeTable) -> dict[int, bytes]:
 
 
 class EntryRecord(fields.PathText, fields.LiveInode):
-    """A name and the inode behind it."""
+    """A name and its inode."""
 
     record: Literal["entry"]
     links_count: fields.Count
@@ -229,7 +229,7 @@ class EntryRecord(fields.PathText, fields.LiveInode):
 
 
 class UnknownEntryRecord(fields.PathText):
-    """A name and the number of an inode whose state cannot be told (--as-of)."""
+    """A name and the number of an inode whose state is unknown (--as-of)."""
 
     record: Literal["entry"]
     inode: fields.Inode
@@ -248,7 +248,7 @@ class UnknownEntryRecord(fields.PathText):
 
 
 def entry_records(fs: FileSystem, found: ListedNames) -> Iterator[EntryRecord | UnknownEntryRecord]:
-    """A record an entry, with what `ls -l` shows and more; times in nanoseconds."""
+    """A record for each entry, with at least the fields of `ls -l`; times in nanoseconds."""
     prefix = b"" if found.folder is None else _path(found.folder) + b"/"
     for names, table in _tables(fs, found):
         targets = link_targets(fs, table)
@@ -288,7 +288,7 @@ def _entry(path: bytes, values: tuple[int, ...], link: TargetText | Nothing) -> 
 
 
 def _unknown_entry(path: bytes, number: int, reason: str) -> UnknownEntryRecord:
-    """The same where the state of the inode cannot be told."""
+    """The record of an entry whose inode state is unknown."""
     return {
         "record": "entry",
         **json_name(path),

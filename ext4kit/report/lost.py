@@ -1,4 +1,4 @@
-"""What is known of a lost file system, and what that rests on."""
+"""Facts about a lost file system, and their evidence."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CLEAN = {
 
 
 class LostRecord(TypedDict):
-    """A file system that was there before (`info --lost`)."""
+    """A file system that was on the volume before (`info --lost`)."""
 
     record: Literal["lost file system"]
     uuid: fields.Uuid | None
@@ -33,7 +33,7 @@ class LostRecord(TypedDict):
 
 
 def lost_record(fs: LostFileSystem) -> LostRecord:
-    """The facts with plain JSON values."""
+    """The facts as a record."""
     superblock, origin, tables = fs.superblock, fs.identity, fs.inode_tables
     found = tables.byte >= 0
     return {
@@ -54,7 +54,7 @@ def lost_record(fs: LostFileSystem) -> LostRecord:
 
 
 def lost_lines(fs: LostFileSystem) -> list[str]:
-    """The same, a line each."""
+    """The facts, one per line."""
     facts = lost_record(fs)
     seed = facts["checksum_seed"]
     rows = (

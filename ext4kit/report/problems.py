@@ -15,9 +15,9 @@ def problem_lines(problems: list[Problem], total: int, errors: int) -> Iterator[
     """The lines for stderr, errors first.
 
     Args:
-        problems: those that were kept.
-        total: how many there were.
-        errors: how many of them are errors.
+        problems: the kept problems.
+        total: number of all problems.
+        errors: number of errors among them.
     """
     order = list(Severity)
     worst = sorted(problems, key=lambda problem: -order.index(problem.severity))
@@ -31,7 +31,7 @@ def problem_lines(problems: list[Problem], total: int, errors: int) -> Iterator[
 
 
 class ProblemRecord(ProblemFacts):
-    """What could not be read or is not as it should be (all commands)."""
+    """Data that is unreadable or wrong (all commands)."""
 
     record: Literal["problem"]
 

@@ -1,4 +1,4 @@
-"""JSON lines: one record a line, each with a `record` field that says what it is."""
+"""JSON lines: one record per line, each with a field `record` that names its kind."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _LINES_AT_ONCE = 4096
 
 
 def json_line(record: Record) -> str:
-    """A record on one line. Non-ASCII is escaped: a terminal cannot be steered by it."""
+    """A record on one line. Non-ASCII is escaped, so that it cannot control a terminal."""
     return _encoder()(record)
 
 
 @cache
 def _encoder() -> Callable[[Any], str]:
-    """Made when it is needed: most calls write no JSON."""
+    """Created on first use, because most calls write no JSON."""
     from json import JSONEncoder
 
     return JSONEncoder(separators=(", ", ": ")).encode

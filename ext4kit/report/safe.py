@@ -1,7 +1,7 @@
-r"""Names from evidence as text that cannot steer a terminal, mislead a reader or break a line.
+r"""Names from evidence as text that cannot control a terminal, mislead a reader or break a line.
 
-A byte that is not UTF-8 and a character that is not to be printed appear as `\xNN` (below
-U+0100), `\uNNNN` or `\UNNNNNNNN`; a backslash as `\\`, so that no two names look the same.
+A byte that is not UTF-8 and a character that is not printable appear as `\xNN` (below U+0100),
+`\uNNNN` or `\UNNNNNNNN`. A backslash appears as `\\`, so that different names never look the same.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ def printable(name: bytes) -> str:
 
 
 def printable_text(text: str) -> str:
-    """The same for text that may repeat a name, such as a message; a backslash stays single."""
+    """Printable form of a text that may contain names; a backslash stays single."""
     return _UNSAFE.sub(lambda match: match[0] if match[0] == "\\" else _escaped(match), text)
 
 
 def printable_lines(names: list[bytes]) -> str:
-    """Many names, each on a line of its own; plain ASCII ones take one pass together."""
+    """Many names, one per line; plain ASCII names are processed in one pass."""
     blob = b"\n".join(names)
     if blob.count(b"\n") == len(names) - 1 and is_plain_ascii(blob):
         return blob.decode("ascii") + "\n"
@@ -46,7 +46,7 @@ def printable_lines(names: list[bytes]) -> str:
 
 
 def is_plain_ascii(lines: bytes) -> bool:
-    """Whether lines are shown as they are: printable ASCII without a backslash."""
+    """Whether lines need no escape: printable ASCII without a backslash."""
     return not lines.translate(None, _PLAIN_LINES)
 
 

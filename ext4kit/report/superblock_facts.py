@@ -1,4 +1,4 @@
-"""A superblock in words: the labels, order and wording of `dumpe2fs -h`, and as a record."""
+"""A superblock with the labels, order and wording of `dumpe2fs -h`, and as a record."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def fact_lines(facts: Iterator[Fact]) -> list[str]:
 
 
 def superblock_facts(superblock: Superblock) -> Iterator[Fact]:
-    """What `dumpe2fs -h` says of a superblock, in its order."""
+    """The lines of `dumpe2fs -h` for a superblock, in its order."""
     yield from _identity(superblock)
     yield from _sizes(superblock)
     yield from _life(superblock)
@@ -151,7 +151,7 @@ def _life(superblock: Superblock) -> Iterator[Fact]:
 
 
 def _written(kilobytes: int) -> str:
-    """Rounded to the unit in which the number has at most four digits."""
+    """Size in the unit in which the number has at most four digits."""
     for power, unit in enumerate(("kB", "MB", "GB", "TB")):
         rounded = (kilobytes + (1 << 10 * power >> 1)) >> 10 * power
         if kilobytes < 1 << 13 + 10 * power:
@@ -160,7 +160,7 @@ def _written(kilobytes: int) -> str:
 
 
 def _user(superblock: Superblock) -> str:
-    """The name that this computer has for the uid, as dumpe2fs gives it; Windows has none."""
+    """Local name of the uid, as in dumpe2fs; "unknown" without one and on Windows."""
     try:
         import pwd
 
@@ -270,7 +270,7 @@ class FeatureWords(TypedDict):
 
 
 def superblock_types() -> dict[str, Any]:
-    """The fields of the record that `superblock_record` makes."""
+    """Fields of the record that `superblock_record` makes."""
     types: dict[str, Any] = {"record": Literal["superblock"], "kind": fields.Kind}
     for name, hint in get_type_hints(Superblock).items():
         types |= _plain_types(name, hint)
@@ -279,7 +279,7 @@ def superblock_types() -> dict[str, Any]:
 
 
 def _plain_types(name: str, hint: Any) -> dict[str, Any]:
-    """What `_plain` makes of a field."""
+    """Fields that `_plain` makes of a field."""
     if name in _TIMES:
         return {name: int, f"{name}_iso": str | None}
     if name in _UUIDS:
@@ -294,7 +294,7 @@ def _plain_types(name: str, hint: Any) -> dict[str, Any]:
 
 
 def superblock_record(superblock: Superblock) -> Record:
-    """Every field under its plain name; times in seconds, and as ISO 8601 under `..._iso`."""
+    """All fields under their plain names; times in seconds, and in ISO 8601 under `..._iso`."""
     record: dict[str, object] = {"record": "superblock", "kind": superblock.kind}
     for part in parts_of(superblock):
         record |= _plain(part.name, getattr(superblock, part.name))

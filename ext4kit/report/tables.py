@@ -1,4 +1,4 @@
-"""Tables as plain text: the same lines to a terminal, a pipe and a file."""
+"""Tables as plain text, the same for a terminal, a pipe and a file."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from rich.cells import cell_len
 def table_lines(
     headings: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[int] = ()
 ) -> list[str]:
-    """Columns as wide as their widest cell on a terminal.
+    """Lines of a table; a column is as wide as its widest cell on a terminal.
 
     Args:
-        headings: one a column.
+        headings: one per column.
         rows: cells that are already safe to show.
-        right: positions of the columns that end flush.
+        right: positions of right-aligned columns.
     """
     table = [headings, *rows]
     widths = [max(map(cell_len, column)) for column in zip(*table, strict=True)]
@@ -34,7 +34,7 @@ def _padded(cell: str, width: int, is_right: bool) -> str:
 
 
 def human_size(size: int) -> str:
-    """Bytes in the largest unit that keeps a number of up to four digits."""
+    """A size in the largest unit that gives at most four digits."""
     value, units = float(size), iter(("B", "KiB", "MiB", "GiB", "TiB"))
     unit = next(units)
     for larger in units:

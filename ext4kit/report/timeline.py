@@ -18,12 +18,12 @@ from ext4kit.timeline import Event, EventFilter, EventKind, Timeline
 
 _LINES_AT_ONCE = 4096
 _HEADING = f"{'committed':30} {'transaction':>11}  {'event':17} {'inode':>8}  path"
-_VALUE_LENGTH = 40  # bytes of an attribute's value in a line
+_VALUE_LENGTH = 40  # bytes of an attribute value in a line
 _TIME_FIELDS = ("atime", "mtime", "ctime", "crtime")
 
 
 def print_lines(timeline: Timeline, wanted: EventFilter) -> None:
-    """Print the events, then the hints, then how many there are."""
+    """Print the events, then the hints, then their numbers."""
     counts: Counter[EventKind] = Counter()
     kinds = set(wanted.kinds or EventKind)
     parts = (
@@ -60,13 +60,13 @@ def event_line(event: Event) -> str:
 
 
 def event_text(event: Event) -> str:
-    """The path, both where it changed, and in brackets what changed."""
+    """The path, both paths where it changed, and the change in brackets."""
     path, details = event_words(event)
     return f"{path}  [{details}]" if details else path
 
 
 def event_words(event: Event) -> tuple[str, str]:
-    """(the path, both where it changed; what changed, "" where the kind says it all)."""
+    """(the path, both paths where it changed; the change, "" where the kind is sufficient)."""
     path = _path(event.path)
     if event.kind in (EventKind.RENAMED, EventKind.MOVED):
         path = f"{_path(event.old_path)} -> {path}"
@@ -80,13 +80,13 @@ def _path(path: bytes | None) -> str:
 
 
 def _details(event: Event) -> str:
-    """Old and new values in words, "" where the kind says it all."""
+    """Old and new values as text, "" where the kind is sufficient."""
     if event.kind is EventKind.HINT:
         return _hint(event)
     if event.kind is EventKind.CREATED:
         return "" if event.new is None else f"{event.new:,} bytes"
-    told = _CHANGES.get(event.kind)
-    return told(event.old, event.new) if told else ""
+    describe = _CHANGES.get(event.kind)
+    return describe(event.old, event.new) if describe else ""
 
 
 def _times(old: dict[str, int], new: dict[str, int]) -> str:
@@ -142,13 +142,13 @@ class TimelineSummary(TypedDict):
 
 
 class HintReason(TypedDict):
-    """Why a hint is given."""
+    """Reason of a hint."""
 
     reason: str
 
 
 class EventRecord(fields.PathOrNone, fields.CommitTime):
-    """What happened to an inode or a name (`timeline`, `report`)."""
+    """An event of an inode or a name (`timeline`, `report`)."""
 
     record: Literal["event"]
     kind: Annotated[EventKind, "What it is."]
@@ -167,7 +167,7 @@ class EventRecord(fields.PathOrNone, fields.CommitTime):
 def timeline_records(
     timeline: Timeline, wanted: EventFilter
 ) -> Iterator[EventRecord | TimelineSummary]:
-    """The events as records, in order, then how many of each kind."""
+    """The events as records, in order, then the number of each kind."""
     counts: Counter[EventKind] = Counter()
     for event in timeline.select(wanted):
         counts[event.kind] += 1
@@ -181,7 +181,7 @@ def timeline_records(
 
 
 def event_record(event: Event) -> EventRecord:
-    """One event with plain JSON values; times in integer nanoseconds."""
+    """One event as a record; times in integer nanoseconds."""
     old_path: OldPathText | NoOldPath | Nothing = {}
     if event.kind in (EventKind.RENAMED, EventKind.MOVED):
         old_path = json_name(event.old_path, "old_path")
@@ -204,7 +204,7 @@ def event_record(event: Event) -> EventRecord:
 
 
 def plain_value(value: Any) -> Any:
-    """An attribute's name as text and its value in base64; the rest as it is."""
+    """Text for an attribute name and base64 for its value; other values are unchanged."""
     if not isinstance(value, dict) or "value" not in value:
         return value
     return {

@@ -1,4 +1,4 @@
-"""Times, integer until here, as text."""
+"""Times as text; all other modules use integers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _DAY = 86_400
 
 
 def iso(moment_ns: int) -> str:
-    """Nanoseconds since 1970 as ISO 8601 in UTC, with nanoseconds when there are any.
+    """Nanoseconds since 1970 as ISO 8601 in UTC, with a fraction only if it is not zero.
 
-    A year that has no four-digit form is given as seconds since 1970 (`@...`).
+    A time outside the four-digit years is given as seconds since 1970 (`@...`).
     """
     seconds, fraction = divmod(moment_ns, NANOSECONDS)
     try:
@@ -26,13 +26,13 @@ def iso(moment_ns: int) -> str:
 
 
 def commit_time(moment_ns: int | None) -> CommitTime:
-    """When a transaction was committed, as records have it."""
+    """Commit time of a transaction, as in records."""
     text = None if moment_ns is None else iso(moment_ns)
     return {"commit_time_ns": moment_ns, "commit_time_iso": text}
 
 
 def iso_short(moment_ns: int) -> str:
-    """The same to the second, a space between day and time, for tables."""
+    """Nanoseconds since 1970 to the second, with a space between date and time, for tables."""
     return iso(moment_ns // NANOSECONDS * NANOSECONDS).replace("T", " ")
 
 
@@ -42,7 +42,7 @@ def iso_seconds(seconds: int) -> str:
 
 
 def local_time_text(seconds: int) -> str:
-    """Seconds since 1970 in the local zone as C's ctime writes them."""
+    """Seconds since 1970 in the local time zone, in the format of C's ctime."""
     try:
         return time.asctime(time.localtime(seconds))
     except (OverflowError, ValueError, OSError):
@@ -50,7 +50,7 @@ def local_time_text(seconds: int) -> str:
 
 
 def span(seconds: int) -> str:
-    """A length of time as dumpe2fs names it: `6 months, 1 day, 0:00:01`."""
+    """A duration in the format of dumpe2fs: `6 months, 1 day, 0:00:01`."""
     if not seconds:
         return "<none>"
     parts = []

@@ -1,4 +1,4 @@
-"""What verify found as text and as records."""
+"""Findings of verify as text and as records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ORDER = list(Severity)
 
 
 def verify_lines(result: Verification) -> Iterator[str]:
-    """Each finding, the counts by code, and a verdict."""
+    """The findings, their counts by code, and a verdict."""
     findings = result.findings
     for finding in findings.kept:
         yield from _finding_lines(finding)
@@ -72,7 +72,7 @@ class FindingRecord(FindingFacts):
 
 
 def verify_records(result: Verification) -> Iterator[FindingRecord | VerifySummary]:
-    """A record a finding, then a summary."""
+    """A record for each finding, then a summary."""
     for finding in result.findings.kept:
         yield {"record": "finding", **finding.as_record()}
     yield {

@@ -14,9 +14,9 @@ _HEADINGS = ("index", "offset", "size", "kind", "label", "uuid", "scheme", "desc
 
 
 def volume_lines(volumes: Sequence[Volume]) -> list[str]:
-    """A line a volume below a line of headings; offset and size in bytes.
+    """A heading, then a line for each volume; offset and size in bytes.
 
-    Where volumes are in each other, a column "in" has the number of the outer one.
+    Where volumes are nested, a column "in" has the number of the outer one.
     """
     headings, rows = list(_HEADINGS), [list(_row(volume)) for volume in volumes]
     right = {0, 1, 2}
@@ -48,7 +48,7 @@ class VolumeRecord(fields.VolumeFacts):
 
 
 def volume_record(volume: Volume) -> VolumeRecord:
-    """A volume with plain JSON values."""
+    """A volume as a record."""
     return {
         "record": "volume",
         **volume.as_facts(),

@@ -11,7 +11,7 @@ from ext4kit.report.times import iso
 
 
 def writer_facts(writer: Writer) -> Iterator[Fact]:
-    """The last writer, what tells it, and what follows for recovery."""
+    """The last writer, its evidence, and its consequences for recovery."""
     yield "Written by", writer.family
     for sign in writer.signs:
         yield "Trace of a kernel", f"{sign.ground}: {_span(sign)}"
@@ -20,8 +20,8 @@ def writer_facts(writer: Writer) -> Iterator[Fact]:
 
 
 def _span(sign: Sign) -> str:
-    told = _version(sign.since), _version(sign.before)
-    return f"Linux {told[0]} or later" if told[0] else f"Linux before {told[1]}"
+    versions = _version(sign.since), _version(sign.before)
+    return f"Linux {versions[0]} or later" if versions[0] else f"Linux before {versions[1]}"
 
 
 def _version(version: Version | None) -> str | None:
@@ -29,7 +29,7 @@ def _version(version: Version | None) -> str | None:
 
 
 class SignRecord(TypedDict):
-    """What one structure tells of a kernel that wrote."""
+    """Evidence of one structure about the kernel that wrote it."""
 
     ground: Annotated[str, "What the disk shows."]
     since: Annotated[str | None, "The first Linux version that writes so."]
@@ -51,7 +51,7 @@ class WriterRecord(TypedDict):
 
 
 def writer_record(writer: Writer) -> WriterRecord:
-    """The same as a record."""
+    """The kernels as a record."""
     return {
         "record": "writer",
         "family": writer.family,

@@ -1,4 +1,4 @@
-"""The summary of a file system for people: a page in the terminal, a page of HTML, records."""
+"""The summary of a file system for readers: a terminal page, an HTML page, records."""
 
 from ext4kit.report.triage.case import TriageReport
 

@@ -1,4 +1,4 @@
-"""Charts out of characters."""
+"""Charts made of characters."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ext4kit.triage import Bins
 HEIGHT = 6
 WIDEST_COLUMN = 3
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
-_LABEL = 7  # characters of the scale at the left
+_LABEL = 7  # characters of the scale on the left
 
 
 def map_strip(parts: Sequence[tuple[str, int]], width: int) -> Text:
-    """(colour, count) pairs as one line; whatever there is of has a character at least."""
+    """(colour, count) pairs as one line; each count above zero has at least one character."""
     total = sum(count for _, count in parts)
     text, used, seen = Text(no_wrap=True), 0, 0
     for colour, count in parts:
@@ -30,13 +30,13 @@ def map_strip(parts: Sequence[tuple[str, int]], width: int) -> Text:
 def column_chart(
     bins: Bins, colours: dict[str, str], width: int, signs: Sequence[int] = ()
 ) -> Text:
-    """Stacked columns over time, with a scale and the times of both ends below.
+    """Stacked columns over time, with a scale and the first and last time below.
 
     Args:
         bins: the counts.
         colours: of the series, in their order.
         width: characters.
-        signs: how many signs lie in each bin; marked above the columns.
+        signs: number of sightings in each bin; marked above the columns.
     """
     wide = max(min((width - _LABEL) // max(len(bins), 1), WIDEST_COLUMN), 1)
     gap = 1 if wide > 1 else 0
@@ -57,7 +57,7 @@ def column_chart(
 
 
 def _cell(stack: Sequence[int], colours: Sequence[str], top: int, row: int) -> tuple[str, str]:
-    """The character of one row of a column, and its colour: that of what reaches highest in it."""
+    """The character of one row of a column, and the colour of the topmost series in it."""
     unit = 8 * HEIGHT
     total = sum(stack)
     height = -(-total * unit // top) if total else 0
@@ -72,7 +72,7 @@ def _cell(stack: Sequence[int], colours: Sequence[str], top: int, row: int) -> t
 
 
 def _axis(bins: Bins, width: int) -> Text:
-    """The times at the ends, below the columns."""
+    """The first and last time, below the columns."""
     first = iso_short(bins.start)
     last = iso_short(bins.start + bins.width * len(bins))
     cut = 11 if bins.width % 86_400_000_000_000 == 0 else 16

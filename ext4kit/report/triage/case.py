@@ -1,4 +1,4 @@
-"""What a report is about, and the short texts that its renderers share."""
+"""The subject of a report, and the short texts that its renderers share."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ MAP_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class TriageReport:
-    """The evidence and what was found on one of its file systems.
+    """The evidence and the results for one of its file systems.
 
     Attributes:
-        problems: what stood in the way of reading; kept ones.
-        problems_total: how many there were.
-        command: how it was asked for; made: when, ns.
-        was_another: there are traces of a file system that this one was made over.
+        problems: problems of reading that were kept.
+        problems_total: number of all problems.
+        command: the command of the report; made: its time, ns.
+        was_another: whether there is evidence of an earlier file system on the volume.
     """
 
     evidence: Evidence
@@ -78,12 +78,12 @@ class TriageReport:
 
     @property
     def title(self) -> str:
-        """The name of the image."""
+        """The file name of the image."""
         return printable_text(self.evidence.path.name)
 
     @property
     def about(self) -> str:
-        """The file system in a few words."""
+        """A short description of the file system."""
         identity = self.summary.identity
         label = f' "{printable(identity.label)}"' if identity.label else ""
         return f"{identity.kind}{label}, {human_size(identity.size)}"
@@ -95,14 +95,14 @@ def time_text(moment: int | None) -> str:
 
 
 def path_grounds(found: DeletionStats) -> str:
-    """How many files have a path, and what the paths rest on."""
+    """Number of files with a path, and the evidence for the paths."""
     parts = [f"{ground} {count:,}" for ground, count in found.grounds.items() if count]
     total = sum(found.grounds.values())
     return f"{total:,} with a path" + (f": {', '.join(parts)}" if parts else "")
 
 
 def removed_names(found: DeletionStats) -> str:
-    """Names left in directories beside those of the deleted files, "" for none."""
+    """Number of names in directory slack apart from those of the deleted files, "" for none."""
     if not found.removed_names:
         return ""
     names = count_text(found.removed_names, "further removed name")
@@ -127,7 +127,7 @@ def duration_text(span: int) -> str:
 
 
 def evidence_rows(case: TriageReport) -> Iterator[tuple[str, str]]:
-    """What was handed over."""
+    """Facts about the evidence."""
     evidence = case.evidence
     yield "Image", printable_text(str(evidence.path))
     yield "Container", evidence.format
@@ -154,7 +154,7 @@ def _file_size(path: Path) -> str:
 
 
 def identity_rows(case: TriageReport) -> Iterator[tuple[str, str]]:
-    """The file system in facts."""
+    """Facts about the file system."""
     identity = case.summary.identity
     yield "Kind", identity.kind + (", read from a backup superblock" if identity.is_backup else "")
     yield "Label", printable(identity.label) or "none"
@@ -179,7 +179,7 @@ def _mounted_on(identity: FileSystemFacts) -> str:
 
 
 def journal_rows(log: JournalFacts) -> Iterator[tuple[str, str]]:
-    """The journal in facts."""
+    """Facts about the journal."""
     yield "State", journal_state_text(log)
     if log.standing is JournalState.NONE:
         return
@@ -198,7 +198,7 @@ def journal_rows(log: JournalFacts) -> Iterator[tuple[str, str]]:
 
 
 def journal_state_text(log: JournalFacts) -> str:
-    """The state of the log in words."""
+    """State of the journal, as text."""
     behind = f" and {count_text(log.fast_commits, 'fast commit')}" if log.fast_commits else ""
     return {
         JournalState.NONE: "none, or none that could be read",
@@ -210,7 +210,7 @@ def journal_state_text(log: JournalFacts) -> str:
 
 
 def check_text(case: TriageReport) -> tuple[str, bool | None]:
-    """(verdict in words, whether it is good; None when it was not looked at)."""
+    """(verdict as text, whether it is good; None without a check)."""
     health = case.summary.health
     if health is None:
         return "not checked", None
@@ -221,12 +221,12 @@ def check_text(case: TriageReport) -> tuple[str, bool | None]:
 
 
 def size_text(size: int | None) -> str:
-    """A size for people, "?" where it is not known."""
+    """A size in a readable unit, "?" where it is unknown."""
     return "?" if size is None else human_size(size)
 
 
 def sighting_path(one: Sighting) -> str:
-    """Where it is, or that it is not known."""
+    """Path of the sighting, or a text for an unknown path."""
     if one.path is None:
         return "(path unknown)" if one.inode is None else f"(path unknown, inode {one.inode})"
     text = printable(one.path) or "/"
@@ -234,44 +234,44 @@ def sighting_path(one: Sighting) -> str:
 
 
 def sighting_text(one: Sighting) -> str:
-    """How it is known, how much is left of it, and what else there is to say."""
+    """The evidence for the sighting, the grade of the file, and further details."""
     seen = ", ".join(SEEN.get(how, how) for how in one.seen if how != EventKind.HINT)
-    told = [seen + (f" ({one.grade})" if one.grade else "")] if seen else []
+    parts = [seen + (f" ({one.grade})" if one.grade else "")] if seen else []
     if "there" in one.seen and one.mode is not None and stat.S_ISREG(one.mode):
-        told.append(mode_text(one.mode))
+        parts.append(mode_text(one.mode))
     if one.event is not None:
-        told.append(_changed(one.event))
-    return "; ".join(filter(None, (*told, one.note)))
+        parts.append(_changed(one.event))
+    return "; ".join(filter(None, (*parts, one.note)))
 
 
 def _changed(event: Event) -> str:
-    """What an event changed, in short."""
+    """Change of an event, in short."""
     if event.mtimes is not None:
         return f"mtime set to {time_text(event.mtimes[1])}"
     return event_words(event)[1]
 
 
 def zero_length_text(one: ZeroLengthFile) -> str:
-    """What happened to it."""
+    """Text for a zero-length file."""
     how = "new, written and never given blocks" if one.was_new else "cut to be written anew"
     return f"{how}, {duration_text(max(one.crash_time - one.written, 0))} before the last commit"
 
 
 def bin_width(bins: Bins) -> str:
-    """How long a bin is: `3 hours`, `a day`."""
+    """Width of a bin: `3 hours`, `a day`."""
     seconds = bins.width // NANOSECONDS
     unit, word = next(each for each in SPANS if seconds % each[0] == 0)
     return f"{seconds // unit} {word}" if seconds > unit else f"1 {word[:-1]}"
 
 
 def has_hours(case: TriageReport) -> bool:
-    """Whether the last hours say more than the whole span does."""
+    """Whether a chart of the last hours adds to the chart of the whole period."""
     span, hours = case.summary.activity.span, case.summary.activity.hours
     return bool(span and hours and hours.width < span.width)
 
 
 def sightings_per_bin(case: TriageReport, bins: Bins) -> list[int]:
-    """How many of the signs lie in each bin."""
+    """Number of sightings in each bin."""
     counts = [0] * len(bins)
     for one in case.summary.suspicions:
         for seen in one.sightings:
@@ -282,7 +282,7 @@ def sightings_per_bin(case: TriageReport, bins: Bins) -> list[int]:
 
 
 def truncation_note(total: int, kept: int, command: str) -> str:
-    """What a bounded table says below, "" when nothing is left out."""
+    """Note below a truncated table, "" for a complete one."""
     if total <= kept:
         return ""
     return f"{kept:,} of {total:,} are shown; `ext4kit {command}` gives all"

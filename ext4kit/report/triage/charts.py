@@ -1,7 +1,7 @@
-"""Charts as inline SVG: shapes stretched to the page, words beside them as text.
+"""Charts as inline SVG: shapes scaled to the page, with text beside them.
 
-Only numbers and names of this program go into the markup; whatever comes from evidence stays
-outside, in the template, which escapes it.
+Only numbers and names of this program are written into the markup. All text from evidence is in the
+template, which escapes it.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from ext4kit.triage import Bins, DiskMap, MapCategory
 from ext4kit.units import NANOSECONDS
 
 HEIGHT = 160
-UNIT = 10  # width of a column in the drawing's own measure
+UNIT = 10  # width of a column in drawing units
 MAP_COLUMNS = 48
 LABELS = 5
-FEWEST = 24  # columns that there is room for, so that a single one is no wall
+FEWEST = 24  # minimum columns of the scale, so that a single column does not fill the chart
 _USED = (MapCategory.METADATA, MapCategory.FILES)
 _BACK = (MapCategory.INTACT, MapCategory.CONSISTENT, MapCategory.PARTIAL, MapCategory.CARVED)
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A drawing and the words around it.
+    """A drawing and its texts.
 
     Attributes:
         svg: the drawing.
-        top: what its upper edge stands for.
+        top: value at the upper edge.
         labels: below it, from left to right.
-        legend: (class of its colour, name, how many).
+        legend: (class of the colour, name, count).
     """
 
     svg: Markup
@@ -48,8 +48,8 @@ def column_chart(bins: Bins, name: str, signs: Sequence[int] = ()) -> Chart:
 
     Args:
         bins: the counts.
-        name: what the drawing shows, for who cannot see it.
-        signs: how many signs lie in each bin; marked above the columns.
+        name: description of the drawing for screen readers.
+        signs: number of sightings in each bin; marked above the columns.
     """
     top = _round_up(max(bins.totals))
     width = UNIT * max(len(bins), FEWEST)
@@ -70,8 +70,8 @@ def _columns(bins: Bins, top: int) -> Iterator[str]:
     for place, stack in enumerate(zip(*bins.series.values(), strict=True)):
         if not any(stack):
             continue
-        told = ", ".join(f"{n:,} {sort}" for sort, n in zip(bins.series, stack, strict=True) if n)
-        yield f"<g><title>{_time_label(bins, place)}: {told}</title>"
+        counts = ", ".join(f"{n:,} {sort}" for sort, n in zip(bins.series, stack, strict=True) if n)
+        yield f"<g><title>{_time_label(bins, place)}: {counts}</title>"
         below = 0.0
         for sort, count in zip(bins.series, stack, strict=True):
             height = HEIGHT * count / top
@@ -86,7 +86,7 @@ def _columns(bins: Bins, top: int) -> Iterator[str]:
 
 
 def _sighting_marks(bins: Bins, signs: Sequence[int]) -> Iterator[str]:
-    """A mark above the columns wherever a sign lies."""
+    """A mark above each column with sightings."""
     for place, count in enumerate(signs):
         if count:
             yield (
@@ -100,7 +100,7 @@ def _time_label(bins: Bins, place: int) -> str:
 
 
 def _labels(bins: Bins) -> tuple[str, ...]:
-    """A few times below the columns, as exact as the columns are wide."""
+    """A few times below the columns, as precise as the column width."""
     day = 86_400 * NANOSECONDS
     start, end = (10, 10) if bins.width % day == 0 else (5, 16)
     count = max(len(bins), FEWEST)
@@ -113,7 +113,7 @@ def _labels(bins: Bins) -> tuple[str, ...]:
 
 
 def _round_up(value: int) -> int:
-    """The next number that reads well, so that the top of a scale says something."""
+    """The next round number, for the top of a scale."""
     step = 1
     while True:
         for digit in (1, 2, 3, 4, 5, 6, 8):
@@ -150,12 +150,12 @@ def share_bar(counts: Sequence[tuple[str, int]], name: str) -> Markup:
 
 
 def allocated_map(disk: DiskMap, block_size: int) -> Chart:
-    """What is in use, cell by cell; the fuller the stronger."""
+    """The map of allocated blocks; fuller cells have a stronger colour."""
     return _map(disk, block_size, _USED, "the blocks of the disk by use")
 
 
 def recoverable_map(disk: DiskMap, block_size: int) -> Chart:
-    """What can be got back, cell by cell."""
+    """The map of recoverable blocks."""
     return _map(disk, block_size, _BACK, "the blocks of the disk by what can be got back")
 
 
@@ -177,7 +177,7 @@ def _map(disk: DiskMap, block_size: int, uses: Sequence[MapCategory], name: str)
 
 
 def _cell(disk: DiskMap, uses: Sequence[MapCategory], place: int, size: int) -> Iterator[str]:
-    """A cell in the colour of the use that has the most of it, as strong as all of them are."""
+    """A cell in the colour of its dominant use, as strong as the share of all uses."""
     row, column = divmod(place, MAP_COLUMNS)
     where = (
         f'x="{UNIT * column + 0.5}" y="{UNIT * row + 0.5}" width="{UNIT - 1}" height="{UNIT - 1}"'
@@ -189,6 +189,6 @@ def _cell(disk: DiskMap, uses: Sequence[MapCategory], place: int, size: int) -> 
         return
     use = max(held, key=lambda pair: pair[0])[1]
     strength = 0.35 + 0.65 * min(total / size, 1)
-    told = ", ".join(f"{count:,} {MAP_WORDS[each]}" for count, each in held if count)
-    title = f"<title>from block {place * disk.cell:,}: {told}, of {size:,}</title>"
+    counts = ", ".join(f"{count:,} {MAP_WORDS[each]}" for count, each in held if count)
+    title = f"<title>from block {place * disk.cell:,}: {counts}, of {size:,}</title>"
     yield f'<rect class="c-{use}" opacity="{strength:.2f}" {where}>{title}</rect>'

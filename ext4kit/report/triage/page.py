@@ -1,8 +1,8 @@
-"""The report as one page of HTML that needs nothing else, and lets nothing in it act.
+"""The report as one HTML page that needs no other file and runs nothing from evidence.
 
-Every text is escaped by the template engine, names are made safe to show before, and a content
-security policy names the page's own script and style by their hashes: nothing else may run or
-load.
+The template engine escapes every text, and names are made safe to show before. A content security
+policy lists the page's own script and style by their hashes. The browser runs and loads nothing
+else.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from ext4kit.report.triage.charts import allocated_map, column_chart, recoverabl
 from ext4kit.timeline import Event
 from ext4kit.triage import Bins, Indicator, Weight
 
-SHOWN = 6  # sightings of a rule that are open
-FOLDED = 200  # sightings of a rule in the page
+SHOWN = 6  # sightings of a rule that are visible
+FOLDED = 200  # sightings of a rule in the page, including folded ones
 VICTIMS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class TableCell:
-    """A cell of a table: its text, what it is sorted by, and its class."""
+    """A cell of a table: its text, its sort key, and its class."""
 
     text: str
     value: int | str = ""
@@ -48,7 +48,7 @@ class HtmlTable:
 
     Attributes:
         headings: (name, class).
-        note: what is left out, and how to get all.
+        note: omitted rows, and the command that lists all.
     """
 
     name: str
@@ -73,7 +73,7 @@ def page_pieces(case: TriageReport) -> Iterator[str]:
 
 @cache
 def _environment() -> Environment:
-    """Autoescape for all templates; a name that is not given is an error."""
+    """Templates with autoescape; an undefined name is an error."""
     made = Environment(
         loader=PackageLoader("ext4kit.report.triage", "template"),
         autoescape=True,
@@ -91,7 +91,7 @@ def _part(environment: Environment, name: str) -> str:
 
 
 def _policy(script: str, style: str) -> str:
-    """Nothing may be loaded, and of what is in the page these two alone may act."""
+    """A policy that forbids all loading, and allows only this script and this style."""
     hashes = [
         base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         for text in (script, style)
@@ -103,7 +103,7 @@ def _policy(script: str, style: str) -> str:
 
 
 def _facts(case: TriageReport) -> dict[str, Any]:
-    """What the template shows, in plain values."""
+    """Values for the template."""
     summary = case.summary
     deletions, activity, size = summary.deletions, summary.activity, summary.identity.block_size
     verdict, good = words.check_text(case)
@@ -151,7 +151,7 @@ def _facts(case: TriageReport) -> dict[str, Any]:
 
 
 def _scale(bins: Bins | None) -> str:
-    """How wide a column is, and of what year the first one."""
+    """Width of a column, and the year of the first one."""
     if bins is None:
         return ""
     before = f"; {bins.before:,} lie before" if bins.before else ""
@@ -159,7 +159,7 @@ def _scale(bins: Bins | None) -> str:
 
 
 def _tiles(case: TriageReport) -> list[tuple[str, str, str]]:
-    """(value, label, class) of the first look."""
+    """(value, label, class) of the tiles at the top."""
     summary = case.summary
     strong = sum(one.rule.weight is Weight.STRONG for one in summary.suspicions)
     deletions, log = summary.deletions, summary.log
@@ -178,7 +178,7 @@ def _tiles(case: TriageReport) -> list[tuple[str, str, str]]:
 
 
 def _indicator(one: Indicator) -> dict[str, Any]:
-    """A rule that is met, and its sightings, some open and some folded."""
+    """A rule that matched, and its sightings, some visible and some folded."""
     rows = [
         (words.time_text(seen.when), words.sighting_path(seen), words.sighting_text(seen))
         for seen in one.sightings[:FOLDED]
@@ -197,7 +197,7 @@ def _indicator(one: Indicator) -> dict[str, Any]:
 
 
 def _file_row(file: DeletedFile) -> tuple[TableCell, ...]:
-    """A deleted file: when, grade, size, reused, owner, path."""
+    """A deleted file: deletion time, grade, size, reused blocks, owner, path."""
     grade = str(file.grade)
     reused = f"{file.blocks_reused:,} of {file.blocks:,}" if file.blocks_reused else ""
     owner = "" if file.uid is None else f"{file.uid}:{file.gid}"

@@ -1,4 +1,4 @@
-"""The summary as JSON lines: a record a subject, then the lists."""
+"""The summary as JSON lines: one record for each subject, then the lists."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ext4kit.triage.victims import ZeroLengthFile
 
 
 def summary_records(case: TriageReport) -> Iterator[Record]:
-    """Everything on the page; lists are as long as the page's tables."""
+    """All content of the page; the lists have the length of the page's tables."""
     summary = case.summary
     yield _report(case)
     yield evidence_record(case.evidence)
@@ -48,7 +48,7 @@ def summary_records(case: TriageReport) -> Iterator[Record]:
 
 
 class ReportRecord(TypedDict):
-    """What a report is of, and what made it (`report`)."""
+    """Evidence and program of a report (`report`)."""
 
     record: Literal["report"]
     volume: int
@@ -121,7 +121,7 @@ def _identity(case: TriageReport) -> FileSystemRecord:
 
 
 class HealthRecord(TypedDict):
-    """What the check of all structures found (`report`)."""
+    """Result of the check of all structures (`report`)."""
 
     record: Literal["health"]
     checked: bool
@@ -182,7 +182,7 @@ class LargeFile(TypedDict):
 
 
 class DeletionsRecord(TypedDict):
-    """What was deleted when (`report`)."""
+    """Deletions over time (`report`)."""
 
     record: Literal["deletions"]
     total: int
@@ -225,7 +225,7 @@ def _short(file: DeletedFile) -> LargeFile:
 
 
 class ActivityRecord(TypedDict):
-    """Events by hour, and how many of each kind (`report`)."""
+    """Events per hour, and the number of each kind (`report`)."""
 
     record: Literal["activity"]
     events: int
@@ -250,7 +250,7 @@ def _activity(case: TriageReport) -> ActivityRecord:
 
 
 class DiskMapRecord(TypedDict):
-    """What the disk is used for, cell by cell (`report`)."""
+    """Use of the disk, cell by cell (`report`)."""
 
     record: Literal["disk map"]
     blocks_a_cell: int
@@ -271,7 +271,7 @@ def _disk(case: TriageReport) -> DiskMapRecord:
 
 
 class SuspicionRecord(TypedDict):
-    """Something that looks like tampering or intrusion (`report`)."""
+    """A rule for signs of tampering or intrusion that matched (`report`)."""
 
     record: Literal["suspicion"]
     code: str
@@ -296,7 +296,7 @@ def _suspicion(one: Indicator) -> SuspicionRecord:
 
 
 class SightingRecord(fields.PathOrNone):
-    """One place where a suspicion rests on (`report`)."""
+    """One place where such a rule matched (`report`)."""
 
     record: Literal["sighting"]
     code: str

@@ -1,4 +1,4 @@
-"""The report as a page in the terminal."""
+"""The report as a terminal page."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from ext4kit.report.triage.case import (
 from ext4kit.triage import Bins, Indicator, MapCategory, Weight
 
 NARROWEST, WIDEST = 64, 132
-SHOWN = 5  # sightings a rule, findings, problems
+SHOWN = 5  # sightings per rule, findings, problems
 GRADE_COLOURS = {
     "intact": "green", "consistent": "blue", "partial": "yellow", "overwritten": "red",
     "carved": "cyan",
@@ -64,14 +64,14 @@ _SEVERITY = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "
 
 
 def print_report(case: TriageReport, console: Console | None = None) -> None:
-    """Print all of it."""
+    """Print the complete report."""
     console = console or make_console()
     for part in parts(case, console.width):
         console.print(part)
 
 
 def make_console(**settings: Any) -> Console:
-    """A console on stdout, neither too narrow nor too wide, without markup in texts."""
+    """A console on stdout with a bounded width and without markup in texts."""
     console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False, **settings)
     console.width = min(max(console.width, NARROWEST), WIDEST)
     return console
@@ -98,7 +98,7 @@ def parts(case: TriageReport, width: int) -> Iterable[RenderableType]:
 
 
 def _section(title: str, parts: Iterable[RenderableType]) -> Iterable[RenderableType]:
-    """A heading and what is below it; nothing for nothing."""
+    """A heading and its content; empty without content."""
     held = list(parts)
     if not held:
         return
@@ -315,7 +315,7 @@ def _disk(case: TriageReport, width: int) -> Iterable[RenderableType]:
 
 
 def _dominant_use(uses: Sequence[MapCategory], sums: Sequence[int]) -> MapCategory:
-    """The use that a cell shows: what can be got back first, else the most."""
+    """The use that a cell shows: recoverable blocks first, else the most frequent use."""
     total = sum(sums)
     for use in (
         MapCategory.INTACT,
