@@ -28,29 +28,29 @@ _SORT_OF = {
         ),
         "deleted",
     ),
-}  # the rest: something about it changed
+}  # all other kinds: something else changed
 
 
 def activity_stats(timeline: Timeline, listed: int) -> ActivityStats:
-    """What happened, in figures.
+    """Numbers of events over time.
 
     Args:
         timeline: all events.
-        listed: how many of the newest are kept for a table.
+        listed: number of newest events to keep for a table.
     """
     kind = timeline.events.kind
-    told = np.flatnonzero(kind != CODE[EventKind.HINT])
+    rows = np.flatnonzero(kind != CODE[EventKind.HINT])
     sort_of = np.array([CATEGORIES.index(_SORT_OF.get(each, "changed")) for each in KINDS])
-    sorts, times = sort_of[kind[told]], timeline.commits.times_of(timeline.events.order[told])
+    sorts, times = sort_of[kind[rows]], timeline.commits.times_of(timeline.events.order[rows])
     counts = np.bincount(kind, minlength=len(KINDS)).tolist()
     hints = counts[CODE[EventKind.HINT]]
     return ActivityStats(
-        events=len(told),
+        events=len(rows),
         hints=hints,
         kinds={str(each): n for each, n in zip(KINDS, counts, strict=True) if n},
         span=histogram_over_span(times, sorts, CATEGORIES),
         hours=histogram_of_last(times, sorts, CATEGORIES, HOUR, HOURS),
-        listed=tuple(timeline.events_at(_newest(told, listed))),
+        listed=tuple(timeline.events_at(_newest(rows, listed))),
     )
 
 

@@ -1,4 +1,4 @@
-"""Times put into bins of a width that people think in."""
+"""Histograms of times, with bins of a round width."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _WIDTHS = (
     1, 5, 15, MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 3 * HOUR, 6 * HOUR, DAY, 7 * DAY, 30 * DAY,
     365 * DAY, 10 * 365 * DAY, 100 * 365 * DAY,
 )  # fmt: skip
-_OUTLIERS = 0.02  # of all, at each end: wild times would leave one bin with everything in it
+_OUTLIERS = 0.02  # share at each end; outliers would put all other times into one bin
 
 
 def histogram_over_span(
     times: Any, sorts: Any, names: tuple[str, ...], most: int = 60
 ) -> Bins | None:
-    """Counts by sort over the time that is of interest, in at most `most` bins.
+    """Counts by category over the relevant period, in at most `most` bins.
 
     Args:
-        times: int64 (n,) ns; what is 0 or less is not known.
-        sorts: (n,) place of each in `names`.
+        times: int64 (n,), ns; a value of 0 or less is unknown.
+        sorts: (n,), index of each in `names`.
         names: of the series.
-        most: bins.
+        most: maximum number of bins.
     """
     known = times > 0
     times, sorts = times[known] // NANOSECONDS, sorts[known]
@@ -40,7 +40,7 @@ def histogram_over_span(
 def histogram_of_last(
     times: Any, sorts: Any, names: tuple[str, ...], width: int, most: int
 ) -> Bins | None:
-    """Counts in the last `most` bins of a width in seconds, up to the newest time."""
+    """Counts in the last `most` bins with a width in seconds, up to the newest time."""
     known = times > 0
     times, sorts = times[known] // NANOSECONDS, sorts[known]
     if not len(times):
@@ -51,7 +51,7 @@ def histogram_of_last(
 
 
 def _span(times: Any) -> tuple[Any, Any]:
-    """The earliest and the latest time, a few far ones left out where they would be all."""
+    """The earliest and the latest time, without a few outliers that would dominate the span."""
     low, high = times.min(), times.max()
     inner = np.quantile(times, [_OUTLIERS, 1 - _OUTLIERS], method="nearest")
     if high - low > 20 * max(inner[1] - inner[0], HOUR):

@@ -1,4 +1,4 @@
-"""Everything collected: one pass over what is there, what is gone and what happened."""
+"""Collects all facts: one pass over live files, deleted files and events."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ ProgressStep = Callable[[str], AbstractContextManager[Progress | None]]
 
 @dataclass(frozen=True, slots=True)
 class TriageOptions:
-    """How much is collected.
+    """Amount of facts to collect.
 
     Attributes:
-        sources: where deleted files are looked for.
-        verify: check all checksums and cross-references too.
+        sources: search sources for deleted files.
+        verify: also check all checksums and cross-references.
         first: files in the short lists: largest, latest.
-        rows: rows a table: deleted files, events, sightings a rule.
-        cells: of the map of the disk.
+        rows: rows per table: deleted files, events, sightings of a rule.
+        cells: cells of the disk map.
     """
 
     sources: Set[SearchSource] = ALL_SOURCES
@@ -55,8 +55,8 @@ class Triage:
     """The facts about a file system.
 
     Attributes:
-        health: None when it was not checked.
-        victims: how many files lost their content to a crash, and the newest of them.
+        health: None without a check.
+        victims: number of zero-length files, and the newest of them.
     """
 
     identity: FileSystemFacts
@@ -80,9 +80,9 @@ def triage(
     """Collect the facts about a file system; problems are added to `fs.problems`.
 
     Args:
-        fs: the file system; open it with its journal replayed.
-        extent: how much.
-        step: called with a title before each long step; gives what is told of its progress.
+        fs: the file system, opened with its journal replayed.
+        extent: amount of facts.
+        step: called with a title before each long step; returns the progress callback of the step.
     """
     log = Log.open(fs)
     with step("searching free space") as show:

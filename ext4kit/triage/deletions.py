@@ -1,4 +1,4 @@
-"""Deleted files counted by grade and over time, the largest and the latest of them."""
+"""Deleted files by grade and over time, with the largest and the latest ones."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ GRADES = tuple(Grade)
 def deletion_stats(
     deleted: DeletedFiles, sources: Set[SearchSource], first: int, listed: int
 ) -> DeletionStats:
-    """The deleted files in figures.
+    """Statistics of the deleted files.
 
     Args:
-        deleted: all of them.
-        sources: where they were looked for.
-        first: how many of the largest and of the latest.
-        listed: how many for a table.
+        deleted: all deleted files.
+        sources: sources that were searched.
+        first: number of largest and of latest files to keep.
+        listed: number of files for a table.
     """
     files = deleted.files
     grade = np.array([GRADES.index(file.grade) for file in files], np.int64)

@@ -1,4 +1,4 @@
-"""The map of the disk: which blocks are in use, which have something to be got back."""
+"""The disk map: allocated blocks, and blocks of recoverable files."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def disk_map(fs: FileSystem, log: Log | None, deleted: DeletedFiles, cells: int)
 
     Args:
         fs: the file system.
-        log: its log.
+        log: its journal.
         deleted: its deleted files.
-        cells: how many cells at most.
+        cells: maximum number of cells.
     """
     blocks = fs.superblock.blocks_count
     cell = max(-(-blocks // cells), 1)
@@ -40,7 +40,7 @@ def disk_map(fs: FileSystem, log: Log | None, deleted: DeletedFiles, cells: int)
     metadata = np.minimum(_blocks_per_cell(_metadata_runs(fs, log), edges), used)
     counts = {MapCategory.METADATA: metadata, MapCategory.FILES: used - metadata}
     free, runs, before = size - used, np.zeros((0, 2), np.int64), np.zeros(len(size), np.int64)
-    for grade, use in _RECOVERABLE:  # what several claim counts for the best of them
+    for grade, use in _RECOVERABLE:  # a block of several files counts for the best grade
         runs = np.concatenate([runs, *_recoverable_runs(deleted, grade)])
         covered = np.minimum(_blocks_per_cell(runs, edges), free)
         counts[use] = np.maximum(covered - before, 0)
@@ -50,7 +50,10 @@ def disk_map(fs: FileSystem, log: Log | None, deleted: DeletedFiles, cells: int)
 
 
 def _blocks_per_cell(runs: Any, edges: Any) -> Any:
-    """Blocks between neighbouring edges that runs (n, 2) of (first, end) cover, each once."""
+    """Number of blocks between neighbouring edges that runs (n, 2) of (first, end) cover.
+
+    A block in several runs is counted once.
+    """
     whole = Intervals.union(runs[:, 0], runs[:, 1] - runs[:, 0])
     columns = (whole.start, whole.end)
     sums = [np.concatenate([[0], np.cumsum(column)]) for column in columns]
@@ -72,12 +75,12 @@ def _allocated_runs(fs: FileSystem) -> Any:
 
 
 def _boot_blocks(fs: FileSystem) -> Any:
-    """The blocks in front of the first group."""
+    """The blocks before the first group."""
     return np.array([[0, fs.superblock.first_data_block]], np.int64)
 
 
 def _metadata_runs(fs: FileSystem, log: Log | None) -> Any:
-    """(first, end) of superblocks, descriptors, bitmaps, inode tables and the log."""
+    """(first, end) of superblocks, descriptors, bitmaps, inode tables and the journal."""
     superblock, groups = fs.superblock, fs.groups
     number = np.arange(len(groups))
     starts = superblock.first_data_block + number * superblock.blocks_per_group
@@ -96,7 +99,7 @@ def _metadata_runs(fs: FileSystem, log: Log | None) -> Any:
 
 
 def _recoverable_runs(deleted: DeletedFiles, grade: Grade) -> Iterable[Any]:
-    """(first, end) of what files of a grade still have."""
+    """(first, end) of the recoverable runs of files of a grade."""
     for file in deleted:
         content = file.content() if file.grade is grade else None
         if content is not None and content.runs is not None:

@@ -14,13 +14,13 @@ from ext4kit.timeline import Event
 
 @dataclass(frozen=True, slots=True)
 class FileSystemFacts:
-    """What a file system says of itself.
+    """Facts from the superblock.
 
     Attributes:
         label, last_mounted: as stored.
-        made, mounted, written: ns, None where nothing is stored.
-        is_backup: a backup superblock had to be read.
-        errors: how often the kernel saw an error.
+        made, mounted, written: ns, None where no time is stored.
+        is_backup: whether a backup superblock was read.
+        errors: number of errors that the kernel recorded.
     """
 
     kind: str
@@ -43,18 +43,18 @@ class FileSystemFacts:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Size in bytes."""
         return self.blocks * self.block_size
 
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What a check of all checksums and cross-references found.
+    """Result of a check of all checksums and cross-references.
 
     Attributes:
-        findings: (code, severity, how often, what it means), the worst first.
-        wrong: findings that are more than notes.
-        inodes, directories, blocks: how much was looked at.
+        findings: (code, severity, count, meaning), the worst first.
+        wrong: number of findings that are more than notes.
+        inodes, directories, blocks: number of checked structures.
     """
 
     findings: tuple[tuple[str, Severity, int, str], ...]
@@ -68,27 +68,27 @@ Sort = Literal["made", "written", "moved", "changed", "deleted"]  # of events
 
 
 class JournalState(StrEnum):
-    """Whether the log holds what was not written in place."""
+    """Whether the journal holds transactions that are not checkpointed."""
 
     NONE = "none"
     CLEAN = "clean"
     TO_REPLAY = "to replay"
-    LEFT = "left"  # not empty, and the file system does not ask for recovery
+    LEFT = "left"  # not empty, but the file system does not need recovery
 
 
 @dataclass(frozen=True, slots=True)
 class JournalFacts:
-    """What is left in the journal.
+    """Facts about the journal.
 
     Attributes:
-        size: bytes of the log.
-        transactions: with a good commit block.
-        first, last: ids of the oldest and the newest of these.
-        since, until: their commit times, None where not known.
-        to_replay: transactions that a recovery applies; fast_commits: behind them.
-        unmounts, power_cuts: breaks between transactions; gaps: where some are lost.
-        is_whole: it still has everything since the file system was made.
-        backwards: how often a commit is dated before the one before it.
+        size: bytes of the journal.
+        transactions: number of transactions with a valid commit block.
+        first, last: stored tids of the oldest and the newest of these.
+        since, until: their commit times, None where unknown.
+        to_replay: number of transactions that a recovery replays; fast_commits: number after them.
+        unmounts, power_cuts: journal gaps by cause; gaps: journal gaps with lost transactions.
+        is_whole: whether it holds all transactions since the file system was created.
+        backwards: number of commits with an earlier time than the previous commit.
     """
 
     standing: JournalState
@@ -112,9 +112,9 @@ class Bins:
     """Counts over time.
 
     Attributes:
-        start: of the first bin, ns; width: of each, ns.
-        series: name and a count a bin.
-        before: how many lie before the first bin, where only the end is shown.
+        start: of the first bin, ns; width: of each bin, ns.
+        series: name and one count per bin.
+        before: number of times before the first bin, where only the end is shown.
     """
 
     start: int
@@ -127,23 +127,23 @@ class Bins:
 
     @property
     def totals(self) -> tuple[int, ...]:
-        """A count a bin, all series together."""
+        """Counts per bin, all series together."""
         return tuple(map(sum, zip(*self.series.values(), strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
 class DeletionStats:
-    """What was deleted.
+    """Statistics of deleted files.
 
     Attributes:
-        total: files, folders and the rest, of all grades.
-        grades: how many of each grade; sizes: their bytes.
-        grounds: how many have a path, by what it rests on.
-        removed_names: removed entries that are not given as names of files.
-        when: by grade over time; None when no time is known of any.
-        undated: how many have no time.
-        largest, latest: the first of each order.
-        listed: the latest ones, for a table; bounded.
+        total: files, directories and other types, of all grades.
+        grades: number of files of each grade; sizes: their bytes.
+        grounds: number of files with a path, by the evidence for it.
+        removed_names: number of removed entries that are not given as names of files.
+        when: by grade over time; None when no deletion time is known.
+        undated: number of files without a deletion time.
+        largest, latest: the first files in each order.
+        listed: the latest files, for a table; bounded.
         searched: names of the sources that were searched.
     """
 
@@ -162,13 +162,13 @@ class DeletionStats:
 
 @dataclass(frozen=True, slots=True)
 class ActivityStats:
-    """What happened while the log was written.
+    """Events in the period of the journal.
 
     Attributes:
-        events: how many, hints left out; hints: how many.
-        kinds: how many of each kind.
-        span: by sort over the whole time that the log tells of.
-        hours: the same by hour, the last ones.
+        events: number of events without hints; hints: number of hints.
+        kinds: number of events of each kind.
+        span: by category over the whole period of the journal.
+        hours: by category per hour, the last hours.
         listed: the newest events, for a table; bounded.
     """
 
@@ -181,7 +181,7 @@ class ActivityStats:
 
 
 class MapCategory(StrEnum):
-    """What a block is, to a responder. The order is that of the map."""
+    """Categories of blocks for triage, in the order of the map."""
 
     METADATA = "metadata"
     FILES = "files"
@@ -194,11 +194,11 @@ class MapCategory(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DiskMap:
-    """The blocks of a file system in cells of the same size.
+    """The blocks of a file system in cells of equal size.
 
     Attributes:
-        cell: blocks of a cell; the last one may have fewer.
-        counts: int64 (cells,) blocks of each use.
+        cell: blocks per cell; the last cell may have fewer.
+        counts: int64 (cells,), number of blocks of each category.
     """
 
     cell: int
@@ -206,5 +206,5 @@ class DiskMap:
 
     @property
     def totals(self) -> dict[MapCategory, int]:
-        """Blocks of each use."""
+        """Number of blocks of each category."""
         return {use: int(count.sum()) for use, count in self.counts.items()}

@@ -1,4 +1,4 @@
-"""The file system itself: what it says it is, its health, its journal."""
+"""The file system: facts from its superblock, its check, its journal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WEIGHT = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
 
 
 def file_system_facts(fs: FileSystem) -> FileSystemFacts:
-    """What the superblock says, after the replay of the log."""
+    """Facts from the superblock, after the replay of the journal."""
     superblock = fs.superblock
     return FileSystemFacts(
         kind=superblock.kind,
@@ -48,7 +48,7 @@ def _seconds_to_ns(seconds: int) -> int | None:
 
 
 def check_result(fs: FileSystem) -> CheckResult:
-    """Every checksum and cross-reference checked, in short."""
+    """Result of a check of all checksums and cross-references."""
     result = verify(fs)
     found = [
         (code, CODES[code].severity, count, CODES[code].meaning)
@@ -60,7 +60,7 @@ def check_result(fs: FileSystem) -> CheckResult:
 
 
 def journal_facts(fs: FileSystem, log: Log | None) -> JournalFacts:
-    """What the log holds and how far back it goes."""
+    """Content and period of the journal."""
     if log is None:
         return JournalFacts(JournalState.NONE)
     known = log.transactions

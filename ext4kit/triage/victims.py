@@ -1,8 +1,8 @@
-"""Files that lost their content to a crash: written, named, and never given blocks.
+"""Zero-length files after a crash: written and named, but without allocated blocks.
 
-With delayed allocation a file gets its blocks, and then its size, up to half a minute after it
-was written. When the power goes in between, its name and times are there and its size is 0.
-Source: kernel Documentation/admin-guide/ext4.rst, delayed allocation.
+With delayed allocation the kernel allocates the blocks of a file, and then sets its size, up to
+half a minute after the write. After an unclean shutdown in between, the name and times exist and
+the size is 0. Source: kernel Documentation/admin-guide/ext4.rst, delayed allocation.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from ext4kit.timeline.events import CODE
 from ext4kit.triage.facts import JournalState
 from ext4kit.units import NANOSECONDS
 
-WRITEBACK = 45 * NANOSECONDS  # dirty pages are written out after 30 s, looked for every 5 s
+WRITEBACK = 45 * NANOSECONDS  # dirty pages are written after 30 s, by a thread that runs every 5 s
 SLACK = 1 * NANOSECONDS
 
 
 @dataclass(frozen=True, slots=True)
 class ZeroLengthFile:
-    """A file that is empty and was written shortly before the power went.
+    """A zero-length file that was written shortly before an unclean shutdown.
 
     Attributes:
-        path: None when no name leads to it.
-        written: its mtime, ns; crash_time: the last commit before the power went, ns.
-        was_new: it was new; else it was cut to be written anew.
+        path: None when no name refers to it.
+        written: its mtime, ns; crash_time: the last commit before the shutdown, ns.
+        was_new: whether it was new; else it was truncated for a rewrite.
     """
 
     path: bytes | None
@@ -44,14 +44,14 @@ class ZeroLengthFile:
 def find_zero_length_files(
     fs: FileSystem, log: Log | None, standing: JournalState, timeline: Timeline, most: int
 ) -> tuple[int, tuple[ZeroLengthFile, ...]]:
-    """How many there are, and the newest of them.
+    """Number of zero-length files, and the newest of them.
 
     Args:
         fs: the file system.
-        log: its log.
-        standing: of the log.
+        log: its journal.
+        standing: state of the journal.
         timeline: its events.
-        most: how many to give.
+        most: maximum number to return.
     """
     stops = _crash_times(log, standing)
     if not len(stops):
@@ -70,7 +70,7 @@ def find_zero_length_files(
 
 
 def _crash_times(log: Log | None, standing: JournalState) -> Any:
-    """When the power went, ns, ascending: the last commit before each time."""
+    """Times of unclean shutdowns, ns, ascending: the last commit before each."""
     if log is None:
         return np.zeros(0, np.int64)
     breaks = find_journal_gaps(log)
@@ -83,10 +83,10 @@ def _crash_times(log: Log | None, standing: JournalState) -> Any:
 
 
 def _select(table: Any, stops: Any, cut: Any) -> tuple[Any, Any, Any, Any]:
-    """(number, mtime, time of the stop, it was new) of the victims in a piece of the table.
+    """(number, mtime, crash time, True where it was new) of such files in a part of the table.
 
-    What is made empty has one time in all its fields, what is touched one in two of them; what
-    was written has a later mtime. An old file has to be one that was emptied.
+    A file that is created empty has equal times in all fields. `touch` sets two fields alike. A
+    write gives a later mtime. An old file must have been truncated.
     """
     empty = table.is_regular & (table.size == 0) & (table.links_count > 0)
     empty &= table.mtime == table.ctime

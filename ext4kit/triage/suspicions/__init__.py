@@ -1,4 +1,4 @@
-"""What a responder should look at, by a table of rules, each with its reason; no verdicts."""
+"""Sightings for a responder, from a table of rules, each with its reason and without a verdict."""
 
 from ext4kit.triage.suspicions.rules import RULES, Rule, Trait, Weight
 from ext4kit.triage.suspicions.search import Indicator, Sighting, find_indicators

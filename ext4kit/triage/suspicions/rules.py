@@ -1,8 +1,8 @@
-"""The rules: what is looked for, where, and why it matters.
+"""The rules: what each one matches, where, and why it matters.
 
-Folders and names are regular expressions over bytes that have to fit as a whole. A rule is met
-by a file that is there (`live`), by one that is gone (`deleted`), or by events of the timeline
-(`events`); a file that several of these tell of is shown once.
+Directories and names are regular expressions over bytes that must match completely. Live files
+(`live`), deleted files (`deleted`) or events of the timeline (`events`) can match a rule. A file
+that matches in several ways is shown once.
 """
 
 from __future__ import annotations
@@ -16,41 +16,41 @@ from ext4kit.timeline.hints import HintKind
 
 
 class Weight(StrEnum):
-    """How much a rule says on its own."""
+    """Weight of a rule on its own."""
 
-    STRONG = "strong"  # hardly ever has a harmless reason
-    LOOK = "look"  # has harmless reasons; each case is worth a look
+    STRONG = "strong"  # a harmless cause is rare
+    LOOK = "look"  # harmless causes exist; each case deserves a check
 
 
 class Trait(StrEnum):
-    """What else has to be true of a file."""
+    """Further conditions for a file."""
 
     REGULAR = "regular"
-    EXECUTABLE = "executable"  # somebody may run it
+    EXECUTABLE = "executable"  # some user may execute it
     SETUID = "setuid"  # or setgid, and executable
-    FRESH = "fresh"  # written here: not unpacked with an older time
+    FRESH = "fresh"  # written on this system: not unpacked with an older time
     EMPTY = "empty"
     STORED = "stored"  # it has content
     LINK = "link"  # a symlink
-    GONE = "gone"  # nothing has its path now
+    GONE = "gone"  # no file has its path now
     LOCKED = "locked"  # immutable or append-only
     GAINED_SETUID = "gained setuid"  # by a change of mode
-    AGED = "aged"  # times set to the past, long after it was made
+    AGED = "aged"  # times set to the past, long after its creation
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One thing to look for.
+    """One rule.
 
     Attributes:
         code: its stable name in records.
-        title: what it is; reason: why it matters and what harmless cause there may be.
-        folder, name: of the path; "" for any.
-        unless: whole paths that are known to be harmless; "" for none.
-        live, deleted: files that are there, or gone, can meet it.
-        events: kinds of events that can meet it.
-        hints: hints of the timeline that meet it.
-        needs: what else has to be true.
+        title: description; reason: why it matters and which harmless causes exist.
+        folder, name: patterns of the path; "" for any.
+        unless: pattern of whole paths known to be harmless; "" for none.
+        live, deleted: whether live files or deleted files can match.
+        events: kinds of events that can match.
+        hints: hints of the timeline that match.
+        needs: further conditions.
     """
 
     code: str
@@ -73,16 +73,16 @@ class Rule:
         object.__setattr__(self, "_patterns", tuple(made))
 
     def matches_directory(self, folder: bytes) -> bool:
-        """Whether files in a folder can meet the rule; the root is b""."""
+        """Whether files in a directory can match the rule; the root is b""."""
         pattern = self._patterns[0]
         return pattern is None or pattern.fullmatch(folder) is not None
 
     def matches(self, path: bytes) -> bool:
-        """Whether a whole path fits."""
+        """Whether a whole path matches."""
         return self.matches_directory(path.rpartition(b"/")[0]) and self.matches_name(path)
 
     def matches_name(self, path: bytes) -> bool:
-        """Whether a path fits whose folder does."""
+        """Whether a path matches whose directory matches."""
         _, pattern, unless = self._patterns
         if pattern is not None and not pattern.fullmatch(path.rpartition(b"/")[2]):
             return False

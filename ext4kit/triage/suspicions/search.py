@@ -1,4 +1,4 @@
-"""The rules held against everything that is known: live files, deleted ones, events, hints."""
+"""Applies the rules to all live files, deleted files, events and hints."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from ext4kit.triage.suspicions.rules import RULES, Rule, Trait
 from ext4kit.units import NANOSECONDS
 
 EVENTS_LOOKED_AT = 500_000  # the newest ones; each costs some microseconds
-NAMES_LOOKED_AT = 400_000  # in folders that a rule names
-AGE = 60 * NANOSECONDS  # after this long, what sets times is no unpacking
+NAMES_LOOKED_AT = 400_000  # in directories that a rule names
+AGE = 60 * NANOSECONDS  # a tool that sets times later than this is not unpacking
 LOCKS = int(InodeFlags.IMMUTABLE | InodeFlags.APPEND)
 _MOUNT_POINTS = frozenset(
     (b"/home /var /usr /opt /srv /boot /root /tmp /var/log /var/www /var/tmp /var/lib").split()
@@ -33,16 +33,16 @@ _BY_HINT = {hint: rule for rule in RULES for hint in rule.hints}
 
 @dataclass(slots=True)
 class Sighting:
-    """A file that meets a rule.
+    """A file that matches a rule.
 
     Attributes:
-        path: None when it is not known.
-        when: the time that counts, ns: of the newest event, of the deletion, or ctime.
-        seen: how it is known: "there", "deleted", kinds of events; in order.
-        size, mode: None when not known.
-        grade: of a deleted file, how much is left.
-        note: what else there is to say, plain text.
-        event: the newest event that met the rule, with its values.
+        path: None when it is unknown.
+        when: time of the newest event, of the deletion, or ctime, ns.
+        seen: evidence for the file: "there", "deleted", kinds of events; in order.
+        size, mode: None when unknown.
+        grade: grade of a deleted file.
+        note: further details, plain text.
+        event: the newest event that matched the rule, with its values.
     """
 
     path: bytes | None
@@ -59,10 +59,10 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class Indicator:
-    """A rule that is met.
+    """A rule that matched.
 
     Attributes:
-        count: how many files meet it.
+        count: number of files that match it.
         sightings: the newest of them; bounded.
     """
 
@@ -73,7 +73,7 @@ class Indicator:
 
 @dataclass(slots=True)
 class _SightingIndex:
-    """Sightings by rule and life; a life is written down once a rule."""
+    """Sightings by rule and inode instance; an instance is recorded once per rule."""
 
     kept: dict[str, dict[tuple[int | None, int | None, bytes | None], Sighting]] = field(
         default_factory=dict
@@ -94,13 +94,13 @@ class _SightingIndex:
 def find_indicators(
     fs: FileSystem, deleted: DeletedFiles, timeline: Timeline, most: int
 ) -> tuple[Indicator, ...]:
-    """Everything that meets a rule, strong rules first.
+    """All rules that matched, strong rules first.
 
     Args:
         fs: the file system.
         deleted: its deleted files.
         timeline: its events.
-        most: sightings a rule that are kept.
+        most: maximum number of sightings to keep per rule.
     """
     prefix = fs.superblock.last_mounted.rstrip(b"/")
     search = _RuleMatcher(fs, prefix if prefix in _MOUNT_POINTS else b"")
@@ -118,14 +118,14 @@ def find_indicators(
 
 
 class _RulesByDirectory:
-    """Rules by the folders that they fit, each folder tried once."""
+    """Rules by the directories that they match; each directory is tested once."""
 
     def __init__(self, rules: list[Rule]) -> None:
         self._rules = rules
         self._known: dict[bytes, list[Rule]] = {}
 
     def of(self, path: bytes) -> list[Rule]:
-        """The rules that a path fits."""
+        """The rules that a path matches."""
         folder = path.rpartition(b"/")[0]
         rules = self._known.get(folder)
         if rules is None:
@@ -135,23 +135,23 @@ class _RulesByDirectory:
 
 
 class _RuleMatcher:
-    """One pass over each kind of thing.
+    """One pass over each kind of evidence.
 
     Args:
         fs: the file system.
-        prefix: where it is mounted, when that is a usual place.
+        prefix: its mount point, if that is a usual one.
     """
 
     def __init__(self, fs: FileSystem, prefix: bytes) -> None:
         self.fs, self.prefix = fs, prefix
         self.book = _SightingIndex()
         self.tree: DirTree = fs.tree(path=prefix)
-        self._inside: dict[int, dict[bytes, int]] = {}  # of each folder that was asked for
+        self._inside: dict[int, dict[bytes, int]] = {}  # of each directory that was requested
 
-    # -- what is there --------------------------------------------------------------------
+    # -- live files -----------------------------------------------------------------------
 
     def live(self) -> None:
-        """Live files, by place and name, and by what the inode says."""
+        """Match live files, by path, by name, and by inode fields."""
         rules = [rule for rule in RULES if rule.live]
         rows = self._rows_by_path(rules)
         special = self._inodes_with_special_flags()
@@ -170,7 +170,7 @@ class _RuleMatcher:
                     self.book.add(rule, seen)
 
     def _rows_by_path(self, rules: list[Rule]) -> Any:
-        """Rows of the tree that a rule may mean by its folder, or by a name that is odd."""
+        """Rows of the tree that a rule may match by directory or by an unusual name."""
         placed = [rule for rule in rules if rule.folder and Trait.SETUID not in rule.needs]
         fits = [
             any(rule.matches_directory(folder) for rule in placed) for folder in self.tree.folders
@@ -179,7 +179,7 @@ class _RuleMatcher:
         return np.concatenate([rows, self._rows_with_odd_names()])
 
     def _rows_with_odd_names(self) -> Any:
-        """Rows whose names have more than usual characters in usual places."""
+        """Rows whose names have unusual characters, or dots and blanks at unusual places."""
         names = self.tree.names
         if not len(names):
             return np.zeros(0, np.int64)
@@ -199,14 +199,14 @@ class _RuleMatcher:
         """Numbers of live inodes that are setuid or locked."""
         found = [np.zeros(0, np.int64)]
         for table in self.fs.inode_batches():
-            alive = (table.links_count > 0) & table.is_regular
+            is_linked = (table.links_count > 0) & (table.mode & 0xF000 == stat.S_IFREG)
             special = (table.mode & 0o6000 != 0) & (table.mode & 0o111 != 0)
             special |= (table.flags & LOCKS) != 0
-            found.append(table.number[alive & special])
+            found.append(table.number[is_linked & special])
         return np.concatenate(found)
 
     def _files(self, rows: Any) -> Iterator[tuple[bytes, Inode]]:
-        """(path, inode) of some rows of the tree, those left out whose inode cannot be."""
+        """(path, inode) of some rows of the tree, without unreadable inodes."""
         numbers = self.tree.inode[rows]
         rows = rows[(numbers > 0) & (numbers <= self.fs.superblock.inodes_count)]
         table: InodeTable = self.fs.inode_table(self.tree.inode[rows])
@@ -231,14 +231,14 @@ class _RuleMatcher:
 
     @cached_property
     def _by_folder(self) -> tuple[Any, Any]:
-        """(rows of the tree by folder, the folder of each)."""
+        """(rows of the tree by directory, the directory of each)."""
         order = np.argsort(self.tree.folder, kind="stable")
         return order, self.tree.folder[order]
 
-    # -- what is gone ---------------------------------------------------------------------
+    # -- deleted files --------------------------------------------------------------------
 
     def deleted(self, deleted: DeletedFiles) -> None:
-        """Deleted files, and those that were still open."""
+        """Match deleted files, including those that were still open."""
         rules = _RulesByDirectory([rule for rule in RULES if rule.deleted])
         orphans = set(self.fs.orphans)
         for file in deleted:
@@ -270,10 +270,10 @@ class _RuleMatcher:
             path = None if file.path is None else self.prefix + file.path
             self.book.add(rule, _deleted_sighting(path, file, "on the list of orphans"))
 
-    # -- what happened --------------------------------------------------------------------
+    # -- events ---------------------------------------------------------------------------
 
     def events(self, timeline: Timeline) -> None:
-        """Events of the kinds that rules ask for, the newest ones."""
+        """Match the newest events, of the kinds that rules name."""
         rows = _relevant_events(timeline)
         if len(rows) > EVENTS_LOOKED_AT:
             what = f"the newest {EVENTS_LOOKED_AT:,} of {len(rows):,} events were held against them"
@@ -292,10 +292,10 @@ class _RuleMatcher:
         self._judge([(rule, event) for place, event in events for rule in fitting[place]])
 
     def _judge(self, matched: list[tuple[Rule, Event]]) -> None:
-        """The events whose inode has what the rule asks for, as it is now."""
+        """Record the events whose inode meets the conditions of the rule in its present state."""
         numbers = np.unique(np.array([event.inode for _, event in matched], np.int64))
         now = dict(zip(numbers.tolist(), self.fs.inode_table(numbers).each(), strict=True))
-        aged: set[tuple[int, int]] = set()  # written here, whatever the times say now
+        aged: set[tuple[int, int]] = set()  # written here, whatever the present times
         for rule, event in sorted(matched, key=lambda pair: pair[1].kind is not EventKind.TIMES):
             inode, life = now[event.inode], (event.inode, event.generation)
             same = inode.generation == event.generation and inode.links_count > 0
@@ -313,7 +313,7 @@ class _RuleMatcher:
                 ))  # fmt: skip
 
     def hints(self, timeline: Timeline) -> None:
-        """Hints that are more than what every unpacked file gives."""
+        """Match the hints, except those that every unpacked file gives."""
         events = timeline.events
         codes = np.array([int(hint) for hint in _BY_HINT])
         rows = (events.kind == CODE[EventKind.HINT]) & np.isin(events.old_second, codes)
@@ -327,7 +327,7 @@ class _RuleMatcher:
 
 
 def _relevant_events(timeline: Timeline) -> Any:
-    """Rows of the events that can meet a rule by their kind and their values."""
+    """Rows of the events that can match a rule by their kind and values."""
     events = timeline.events
     kinds = sorted({CODE[kind] for rule in RULES for kind in rule.events})
     wanted = np.isin(events.kind, kinds)
@@ -343,11 +343,11 @@ def _relevant_events(timeline: Timeline) -> Any:
     return np.flatnonzero(wanted)
 
 
-_ASSUMED = (Trait.REGULAR, Trait.FRESH)  # of a file that is gone, told by events alone
+_ASSUMED = (Trait.REGULAR, Trait.FRESH)  # assumed for a deleted file that only events show
 
 
 def inode_traits(inode: Inode) -> set[Trait]:
-    """What an inode's state says."""
+    """Traits from the state of an inode."""
     regular = stat.S_ISREG(inode.mode)
     executable = regular and bool(inode.mode & 0o111)
     made = inode.crtime if inode.crtime is not None else inode.ctime
@@ -365,11 +365,11 @@ def inode_traits(inode: Inode) -> set[Trait]:
 
 
 def event_traits(event: Event, made: int | None) -> set[Trait]:
-    """What an event says by its old and new values.
+    """Traits from the old and new values of an event.
 
     Args:
         event: the event.
-        made: when the inode was created, None when that is not known.
+        made: creation time of the inode, None when unknown.
     """
     old, new = event.old, event.new
     if event.kind is EventKind.MODE and isinstance(old, int) and isinstance(new, int):
@@ -384,7 +384,7 @@ def event_traits(event: Event, made: int | None) -> set[Trait]:
 
 
 def _gained_setid(old: int, new: int) -> bool:
-    """A setuid bit, or a setgid bit on what can be run, that was not there."""
+    """Whether a mode change adds a setuid bit, or a setgid bit on an executable file."""
     bits = new & ~old
     return bool(bits & stat.S_ISUID or (bits & stat.S_ISGID and new & 0o111))
 
