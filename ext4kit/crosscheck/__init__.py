@@ -1,4 +1,4 @@
-"""A second opinion: names and inodes as ext4kit reads them against The Sleuth Kit's reading."""
+"""A second opinion: compares the names and inodes that ext4kit and The Sleuth Kit read."""
 
 from ext4kit.crosscheck.causes import Cause, LikelyRight
 from ext4kit.crosscheck.check import CrossCheckOptions, bytes_held, crosscheck, usual_limit

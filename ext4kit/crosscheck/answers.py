@@ -1,4 +1,4 @@
-"""What is asked of The Sleuth Kit's process, and what it answers."""
+"""Questions to the process of The Sleuth Kit (TSK), and its answers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ NO_INODE = -1  # in `kind`: TSK has no metadata for the entry
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """What TSK takes the file system for.
+    """File system as TSK sees it.
 
     Attributes:
         version: of the library.
-        is_ext4: whether it is ext4 to TSK, which then reads the wide inode's time fields.
-        last_inode: the largest number; TSK adds one for a folder of its own.
+        is_ext4: whether TSK takes it as ext4 and therefore reads the extra time fields.
+        last_inode: the largest inode number; TSK adds one for its own virtual directory.
     """
 
     version: str
@@ -31,8 +31,8 @@ class Hello:
 class Rows:
     """The entries of one directory: names, and the columns of `COLUMNS` as int64 (n, columns).
 
-    `kind` is the type as in `i_mode` (0 when TSK knows none), `name_type` that of the directory
-    entry as ext4 numbers it.
+    `kind` is the type as in `i_mode` (0 when TSK knows none), `name_type` the type in the directory
+    entry, in ext4's numbers.
     """
 
     names: list[bytes]
@@ -49,7 +49,7 @@ class ComparisonRequest:
 
 @dataclass(frozen=True, slots=True)
 class ContentDigest:
-    """SHA-256 in hex of the ranges as TSK reads them, the bytes that it gave, and an error."""
+    """SHA-256 in hex of the ranges as TSK reads them, number of bytes read, and an error."""
 
     sha256: str
     length: int

@@ -1,7 +1,7 @@
-"""Why two readers differ, and who is likely right.
+"""Causes of differences between the two readers, and which reader is probably right.
 
-What is said of The Sleuth Kit here was found by experiment: images that the running kernel made
-were read by it and by the kernel (`tests/crosscheck` repeats it for each cause).
+The statements about The Sleuth Kit come from experiments: it and the kernel read images that the
+running kernel wrote (`tests/crosscheck` repeats them for each cause).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from enum import StrEnum
 
 
 class LikelyRight(StrEnum):
-    """Who is likely right."""
+    """Reader that is probably right."""
 
     EXT4KIT = "ext4kit"
     TSK = "tsk"
@@ -20,12 +20,12 @@ class LikelyRight(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """A reason for a difference.
+    """A cause of a difference.
 
     Attributes:
         code: its name in records.
-        right: who is likely right.
-        text: the reason in a sentence or two.
+        right: the reader that is probably right.
+        text: the cause in one or two sentences.
     """
 
     code: str

@@ -1,4 +1,4 @@
-"""The comparison as a whole."""
+"""The complete comparison."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from ext4kit.parsers.features import RoCompat
 Show = Callable[[int, int], None]
 PATIENCE = 120.0
 _AT_LEAST = 2 * PATIENCE
-_SLOWEST = 4 << 20  # bytes a second: contents as The Sleuth Kit reads them
-_SLOWEST_NAMES = 32 << 20  # bytes of evidence whose names it reads in a second
+_SLOWEST = 4 << 20  # bytes per second: contents as The Sleuth Kit reads them
+_SLOWEST_NAMES = 32 << 20  # bytes of evidence per second when it reads names
 
 
 @dataclass(frozen=True, slots=True)
 class CrossCheckOptions:
-    """What is compared, and for how long.
+    """Scope and time limits of a comparison.
 
     Attributes:
-        hashes: contents as well.
-        deleted: ext4kit's names of deleted files, to be compared too; None: they are not.
-        patience: seconds that one answer of The Sleuth Kit may take.
-        limit: seconds that all its answers together may take.
-        walking: takes how many names were met, of how many; reading: the same of contents.
+        hashes: whether to compare contents.
+        deleted: ext4kit's names of deleted files to compare; None for no comparison.
+        patience: maximum seconds for one answer of The Sleuth Kit.
+        limit: maximum seconds for all its answers together.
+        walking: called with (names done, total names); reading: the same for contents.
     """
 
     hashes: bool = False
@@ -50,7 +50,7 @@ class CrossCheckOptions:
 
 
 def bytes_held(files: Sequence[Path], size: int) -> int:
-    """Bytes that evidence takes where it lies: of files what they have stored, else `size`."""
+    """Bytes that the evidence occupies: stored bytes of files, else `size`."""
     facts = [path.stat() for path in files]
     if all(stat.S_ISREG(each.st_mode) for each in facts):
         return sum(map(bytes_on_disk, facts))
@@ -58,11 +58,11 @@ def bytes_held(files: Sequence[Path], size: int) -> int:
 
 
 def usual_limit(held: int, hashes: bool) -> float:
-    """Seconds for all answers of The Sleuth Kit: several times what sound evidence takes.
+    """Seconds for all answers of The Sleuth Kit: several times the time for undamaged evidence.
 
     Args:
-        held: bytes that the evidence takes on its disk; holes are no work.
-        hashes: contents are compared too.
+        held: bytes that the evidence occupies on its disk; holes take no time.
+        hashes: whether contents are compared.
     """
     return _AT_LEAST + held / (_SLOWEST if hashes else _SLOWEST_NAMES)
 
@@ -76,10 +76,10 @@ def crosscheck(
     """Compare ext4kit's reading of a volume's live tree with The Sleuth Kit's.
 
     Args:
-        source: the volume's bytes, for The Sleuth Kit.
+        source: the bytes of the volume, for The Sleuth Kit.
         now: ext4kit's reading of them.
-        raw: the same without the journal's changes, when `now` has some.
-        options: what is compared.
+        raw: the same without the changes of the journal, when `now` has some.
+        options: scope and time limits.
     """
     options = CrossCheckOptions() if options is None else options
     outcome = CrossCheck(None, replayed=raw is not None)

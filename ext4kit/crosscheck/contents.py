@@ -1,4 +1,4 @@
-"""The bytes of files and symlinks as both read them, by SHA-256."""
+"""Comparison of the bytes of files and symlinks as both readers read them, by SHA-256."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ext4kit.errors import Ext4kitError
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.content import CHUNK_BYTES, Content
 
-_HOLES = 1 << 30  # bytes of holes that are read as zeros; beyond only what is stored counts
+_HOLES = 1 << 30  # holes to read as zeros, bytes; with larger ones only stored ranges are compared
 _FILES_AT_ONCE = 1024
 _BYTES_AT_ONCE = 64 << 20
 _UNASKED = "contents that The Sleuth Kit had no time left for"
@@ -33,7 +33,7 @@ Ranges = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """A content to compare: where it is in the pairs, and what of it."""
+    """A content to compare: its row among the pairs, and its ranges."""
 
     place: int
     content: Content
@@ -41,12 +41,12 @@ class _Task:
 
     @property
     def bytes(self) -> int:
-        """Bytes to read."""
+        """Number of bytes to read."""
         return sum(length for _, length in self.ranges)
 
 
 class ContentComparison:
-    """Compares the contents of the inodes that both have."""
+    """Compares the contents of the inodes that both readers have."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class ContentComparison:
         self._done = 0
 
     def group(self, show: Callable[[int, int], None] | None) -> DifferenceGroup:
-        """Read all; the contents that differ."""
+        """Read all contents and return those that differ."""
         places = self._places()
         for tasks in self._batches(places):
             try:
@@ -76,7 +76,7 @@ class ContentComparison:
         return DifferenceGroup(CONTENT, np.array(self.causes, np.int8), self._one)
 
     def _places(self) -> Any:
-        """The first pair of each file and symlink, in order of inodes."""
+        """The first pair of each file and symlink, in inode order."""
         rows = self.fields.now
         kind = self.now.columns["mode"][rows] & 0xF000
         chosen = np.flatnonzero((kind == _FILE) | (kind == _LINK))
@@ -108,7 +108,7 @@ class ContentComparison:
             yield _Task(place, content, _ranges(content))
 
     def _batch(self, tasks: list[_Task]) -> None:
-        """Ask for all of them, hash them here meanwhile; what was too slow, one at a time."""
+        """Request all tasks and hash them here meanwhile; slow ones are repeated one at a time."""
         self.tsk_client.ask_digests([self._wanted(task) for task in tasks])
         ours = [_digest(task.content, task.ranges) for task in tasks]
         try:
@@ -166,7 +166,7 @@ class ContentComparison:
         return 0
 
     def _was_so(self, task: _Task, answer: ContentDigest) -> bool:
-        """Whether the file without the journal's changes has the bytes that TSK reads."""
+        """Whether the file without the changes of the journal has the bytes that TSK reads."""
         if self.raw is None:
             return False
         fs: FileSystem = self.raw.fs
@@ -187,7 +187,7 @@ class ContentComparison:
 
 
 def _ranges(content: Content) -> Ranges:
-    """What is read of a file: all of it, or what is stored where its holes are very large."""
+    """Ranges of a file to read: all of it, or its stored ranges where its holes are very large."""
     stored = content.stored
     if content.size - stored <= _HOLES:
         return ((0, content.size),) if content.size else ()
@@ -200,7 +200,7 @@ def _ranges(content: Content) -> Ranges:
 
 
 def _digest(content: Content, ranges: Ranges) -> str | None:
-    """SHA-256 of the ranges, which ascend; None when a part cannot be read."""
+    """SHA-256 of the ascending ranges; None when a part is unreadable."""
     digest = hashlib.sha256()
     left = iter(ranges)
     start, length = next(left, (0, 0))
@@ -218,7 +218,7 @@ def _digest(content: Content, ranges: Ranges) -> str | None:
 
 
 def _add(digest: Any, data: memoryview | bytes | None, offset: int, length: int) -> None:
-    """Bytes of a chunk, or zeros."""
+    """Add the bytes of a chunk, or zeros."""
     if data is not None:
         digest.update(memoryview(data)[offset : offset + length])
         return

@@ -1,4 +1,4 @@
-"""Names of deleted files that both have, and why one has a name that the other has not."""
+"""Comparison of the names of deleted files, and causes for names of only one reader."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from ext4kit.crosscheck.result import DELETED_NAME, Difference, DifferenceGroup
 
 @dataclass(frozen=True, slots=True)
 class DeletedName:
-    """A name of a deleted file as ext4kit gives it.
+    """A name of a deleted file from ext4kit.
 
     Attributes:
         path: full path.
         inode: its number, 0 where the removal cleared it.
-        in_journal: the journal's copies tell it, not an entry that was left.
-        reason: why it is not said to be the inode's name, "" where it is.
+        in_journal: whether it comes from journal copies instead of a slack entry.
+        reason: why it is not given as the name of the inode, "" where it is.
     """
 
     path: bytes
@@ -41,11 +41,11 @@ class DeletedNames:
     """The differences in names of deleted files.
 
     Args:
-        matches: what The Sleuth Kit has.
-        ours: what ext4kit has.
+        matches: names from The Sleuth Kit.
+        ours: names from ext4kit.
 
     Attributes:
-        compared: (path, inode number) that one of the two has.
+        compared: (path, inode number) of each name that one of the two readers has.
     """
 
     def __init__(self, matches: TreePairs, ours: Sequence[DeletedName]) -> None:
@@ -56,7 +56,7 @@ class DeletedNames:
         self.compared = len(self._theirs | self._given.keys())
 
     def group(self) -> DifferenceGroup:
-        """What one of the two does not have, by path."""
+        """Names that only one of the two readers has, by path."""
         found = sorted([*self._only_tsk(), *self._only_ext4kit()], key=lambda one: one.path)
         causes = np.array([NUMBER[one.cause.code] for one in found], np.int8)
         return DifferenceGroup(DELETED_NAME, causes, found.__getitem__)

@@ -1,4 +1,4 @@
-"""The inodes behind the names that both have, field by field, all rows of a field at once."""
+"""Comparison of the inodes of common names, field by field, with all rows of a field at once."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ FIELDS: tuple[Field, ...] = ("type", "mode", "uid", "gid", "links_count", "size"
 _LOW = 0xFFFFFFFF
 _AT_ONCE = 1 << 16
 _FILE = stat.S_IFREG
-_EXTRA_ENDS = {"ctime": 8, "mtime": 12, "atime": 16, "crtime": 24}  # what i_extra_isize must reach
-_CRTIME_END = 20  # the creation time itself; its nanoseconds end 4 bytes later
-_KNOWN = tuple(KINDS)  # TSK has 0 for what is none of these
+_EXTRA_ENDS = {"ctime": 8, "mtime": 12, "atime": 16, "crtime": 24}  # minimum `i_extra_isize`
+_CRTIME_END = 20  # end of the creation time itself; its nanoseconds end 4 bytes later
+_KNOWN = tuple(KINDS)  # TSK has 0 for all other types
 
 
 class FieldComparison:
-    """The pairs of rows that mean the same inode, and their differences.
+    """Pairs of rows with the same inode, and their differences.
 
     Attributes:
-        tsk: rows of The Sleuth Kit; now: ext4kit's, beside them; raw: those without the journal,
+        tsk: rows of The Sleuth Kit; now: matching rows of ext4kit; raw: those without the journal,
             NOWHERE where that view has another inode there.
     """
 
@@ -59,18 +59,18 @@ class FieldComparison:
         self.raw = np.full(len(self.tsk), NOWHERE)
         self._other_raw = np.full(len(self._other), NOWHERE)
         if raw is not None:
-            there = matches.raw[self.tsk]
-            fits = (there != NOWHERE) & (raw.number[there] == now.number[self.now])
-            self.raw = np.where(fits, there, NOWHERE)
+            raw_rows = matches.raw[self.tsk]
+            fits = (raw_rows != NOWHERE) & (raw.number[raw_rows] == now.number[self.now])
+            self.raw = np.where(fits, raw_rows, NOWHERE)
             self._other_raw = matches.raw[self._other]
 
     @property
     def count(self) -> int:
-        """Names that both have."""
+        """Number of names that both readers have."""
         return len(self._all)
 
     def groups(self) -> Iterator[DifferenceGroup]:
-        """Other inode numbers, then the differences of each field."""
+        """Different inode numbers, then the differences of each field."""
         yield self._numbers()
         yield self._entry_types()
         for name in FIELDS:
@@ -80,8 +80,8 @@ class FieldComparison:
         number = self.values["number"][self._other]
         causes = np.zeros(len(number), np.int8)
         if self.raw_side is not None:
-            there = self._other_raw != NOWHERE
-            same = there & (self.raw_side.number[self._other_raw] == number)
+            has_raw = self._other_raw != NOWHERE
+            same = has_raw & (self.raw_side.number[self._other_raw] == number)
             causes[same] = NUMBER[JOURNAL.code]
         rows = self._other_now
 
@@ -94,22 +94,22 @@ class FieldComparison:
         return DifferenceGroup("inode", causes, one)
 
     def _entry_types(self) -> DifferenceGroup:
-        """The type that the directory entry itself states."""
+        """Differences of the type in the directory entry itself."""
         below = self.now < len(self.now_side.tree)
         tsk, now = self.tsk[below], self.now[below]
-        said, ours = self.values["name_type"][tsk], self.now_side.tree.file_type[now]
-        places = np.flatnonzero(said != ours)
+        tsk_types, ours = self.values["name_type"][tsk], self.now_side.tree.file_type[now]
+        places = np.flatnonzero(tsk_types != ours)
         causes = np.zeros(len(places), np.int8)
         raw = self.raw[below][places]
         if self.raw_side is not None and len(places):
             types = np.append(self.raw_side.tree.file_type, 2)
-            causes[(raw != NOWHERE) & (types[raw] == said[places])] = NUMBER[JOURNAL.code]
+            causes[(raw != NOWHERE) & (types[raw] == tsk_types[places])] = NUMBER[JOURNAL.code]
 
         def one(place: int) -> Difference:
             at = places[place]
             path, number = self.now_side.path(int(now[at])), int(self.now_side.number[now[at]])
             cause = CAUSES[causes[place]]
-            return Difference(path, "entry_type", number, int(ours[at]), int(said[at]), cause)
+            return Difference(path, "entry_type", number, int(ours[at]), int(tsk_types[at]), cause)
 
         return DifferenceGroup("entry_type", causes, one)
 
@@ -131,7 +131,7 @@ class FieldComparison:
         return DifferenceGroup(name, causes, one)
 
     def _causes(self, name: str, side: TreeView, rows: Any, tsk: Any) -> Any:
-        """Per pair: -1 where they agree, else the place of the cause in `CAUSES`."""
+        """Per pair: -1 where the values agree, else the index of the cause in `CAUSES`."""
         ours, theirs = side.columns, self.values
         if name not in TIMES:
             column = "mode" if name in ("type", "mode") else name
@@ -150,33 +150,35 @@ class FieldComparison:
             times, (theirs[name][tsk], theirs[f"{name}_ns"][tsk]), name, ours["extra_isize"][rows]
         )
 
-    def _half(self, mine: Any, said: Any, mode: Any) -> Any:
-        """Whether a size lacks its upper half, of a kind of which TSK does not read that."""
+    def _half(self, size: Any, tsk_size: Any, mode: Any) -> Any:
+        """Whether a size lacks its upper half, for an inode type of which TSK does not read it."""
         read = RoCompat.LARGE_FILE in self.now_side.fs.superblock.features
         skipped = (mode & 0xF000 != _FILE) | (not read)
-        return skipped & (mine > _LOW) & (mine & _LOW == said)
+        return skipped & (size > _LOW) & (size & _LOW == tsk_size)
 
     def _time_causes(
         self, ours: tuple[Any, Any], theirs: tuple[Any, Any], name: str, extra_isize: Any
     ) -> Any:
-        (seconds, rest), (said, said_rest) = ours, theirs
-        said, said_rest = said + said_rest // NANOSECONDS, said_rest % NANOSECONDS
-        equal = (seconds == said) & (rest == said_rest)
-        low = (seconds & _LOW) == said
+        (seconds, rest), (tsk_seconds, tsk_rest) = ours, theirs
+        tsk_seconds, tsk_rest = tsk_seconds + tsk_rest // NANOSECONDS, tsk_rest % NANOSECONDS
+        equal = (seconds == tsk_seconds) & (rest == tsk_rest)
+        low = (seconds & _LOW) == tsk_seconds
         causes = np.zeros(len(seconds), np.int8)
-        causes[low & (rest == said_rest)] = NUMBER[EPOCH.code]
+        causes[low & (rest == tsk_rest)] = NUMBER[EPOCH.code]
         if not self.is_ext4:
-            none = (said == 0) & (said_rest == 0) if name == "crtime" else low & (said_rest == 0)
+            none = (
+                (tsk_seconds == 0) & (tsk_rest == 0) if name == "crtime" else low & (tsk_rest == 0)
+            )
             causes[none] = NUMBER[PLAIN_TIMES.code]
-        else:  # a size of 0 stands for none stored: the kernel then reads all fields too
+        else:  # a size of 0 means that none is stored; the kernel then reads all fields too
             short = (extra_isize > 0) & (extra_isize < _EXTRA_ENDS[name])
             low |= extra_isize < _CRTIME_END if name == "crtime" else False
-            causes[short & low & (rest != said_rest)] = NUMBER[EXTRA.code]
+            causes[short & low & (rest != tsk_rest)] = NUMBER[EXTRA.code]
         causes[equal] = -1
         return causes
 
     def _explain_by_log(self, name: str, places: Any, causes: Any) -> None:
-        """Give what the view without the journal has as well that cause."""
+        """Set the journal as cause where the view without the journal has the same value as TSK."""
         if self.raw_side is None:
             return
         rows = self.raw[places]
@@ -185,7 +187,7 @@ class FieldComparison:
         causes[some[before != 0]] = NUMBER[JOURNAL.code]
 
     def _explain_by_damage(self, places: Any, causes: Any) -> None:
-        """What nothing explains: whether there can be such an inode, or its checksum is bad."""
+        """Set a cause for the remaining differences: an impossible inode or a bad checksum."""
         fs: FileSystem = self.now_side.fs
         some = np.flatnonzero(causes == 0)
         beyond = self.now_side.number[self.now[places[some]]] > fs.superblock.inodes_count
@@ -194,10 +196,10 @@ class FieldComparison:
         if not fs.superblock.has_metadata_checksums:
             return
         for start in range(0, len(some), _AT_ONCE):
-            here = some[start : start + _AT_ONCE]
-            table = fs.inode_table(self.now_side.number[self.now[places[here]]])
+            batch = some[start : start + _AT_ONCE]
+            table = fs.inode_table(self.now_side.number[self.now[places[batch]]])
             bad = ~inode_checksums_ok(table, fs.superblock)
-            causes[here[bad]] = NUMBER[CHECKSUM.code]
+            causes[batch[bad]] = NUMBER[CHECKSUM.code]
 
 
 def _differ(ours: Any, theirs: Any) -> Any:
@@ -205,7 +207,7 @@ def _differ(ours: Any, theirs: Any) -> Any:
 
 
 def _shown(name: str, columns: dict[str, Any], row: int) -> int | str | None:
-    """A value for people and records: types in words, modes in octal, times in nanoseconds."""
+    """A value for output: types as words, modes in octal, times in nanoseconds."""
     if name in TIMES:
         return int(columns[name][row]) * NANOSECONDS + int(columns[f"{name}_ns"][row])
     if name == "type":

@@ -1,4 +1,4 @@
-"""Both trees walked side by side, folder by folder, and their names matched."""
+"""Matches the names of both trees, directory by directory."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ _DIRECTORY = 0o040000
 
 @dataclass(slots=True)
 class TreePairs:
-    """Rows of The Sleuth Kit and where ext4kit has the same path.
+    """Rows of The Sleuth Kit and the rows of ext4kit with the same paths.
 
     Attributes:
-        values: its rows, int64 (n, columns).
-        now: row in ext4kit's reading, or NOWHERE; raw: the same without the journal's changes.
-        names: (folder, name) of those that `now` does not have, by row.
-        failed: folder that it could not read -> its message.
-        slow: folders that it did not read in time; unasked: those it was not asked for.
-        seen: folders that it has read.
-        again: rows of ext4kit that say the same as another, which TSK tells once.
-        deleted: (path, inode number) of the names that it calls deleted, and that are not live.
+        values: rows of The Sleuth Kit, int64 (n, columns).
+        now: row in ext4kit's reading, or NOWHERE; raw: the same without the changes of the journal.
+        names: (directory, name) of rows that `now` does not have, by row.
+        failed: directory that it could not read -> its message.
+        slow: directories that it did not read in time; unasked: directories that were not
+            requested.
+        seen: directories that it has read.
+        again: rows of ext4kit that repeat another row, which TSK lists once.
+        deleted: (path, inode number) of the names that it calls deleted and that are not live.
     """
 
     values: Any
@@ -48,7 +49,7 @@ class TreePairs:
 
 
 class _Walk:
-    """The walk through TSK's tree; folders that only TSK has come last."""
+    """Traversal of TSK's tree; directories that only TSK has are last."""
 
     def __init__(self, second: TskClient, now: TreeView, raw: TreeView | None) -> None:
         self.tsk_client, self.now, self.raw = second, now, raw
@@ -98,20 +99,20 @@ class _Walk:
         for row, name in self._wanted(rows, path, now):
             kept.append(row)
             number = int(rows.values[row, _NUMBER])
-            here = self._row(self.now, now, name, number)
-            there = NOWHERE if self.raw is None else self._row(self.raw, raw, name, number)
-            if here == NOWHERE:
+            row_now = self._row(self.now, now, name, number)
+            row_raw = NOWHERE if self.raw is None else self._row(self.raw, raw, name, number)
+            if row_now == NOWHERE:
                 self.found.names[len(self.matched)] = path, name
-            self.matched.append(here)
-            self.matched_raw.append(there)
-            self._enter(rows.values[row], path + b"/" + name, name, here)
+            self.matched.append(row_now)
+            self.matched_raw.append(row_raw)
+            self._enter(rows.values[row], path + b"/" + name, name, row_now)
         self.values.append(rows.values[kept])
 
     def _gone_folder(self, number: int, path: bytes) -> None:
-        """What TSK finds in a folder that it calls deleted: all of it is deleted to it."""
+        """Record the names in a directory that TSK calls deleted; TSK calls all of them deleted."""
         try:
             rows = self.tsk_client.listing(number)
-        except NoAnswerError:  # it has no more to say of names there
+        except NoAnswerError:  # TSK gives no more names of it
             return
         for row, name in enumerate(rows.names):
             if name not in _DOTS:
@@ -124,7 +125,7 @@ class _Walk:
             self.gone.append((number, path))
 
     def _row(self, side: TreeView, names: dict[bytes, list[int]], name: bytes, number: int) -> int:
-        """The row of a name, which is taken out; of several the one with that inode."""
+        """The row of a name, taken out of `names`; of several rows the one with that inode."""
         if name in _DOTS:
             return len(side.tree)
         rows = names.get(name)
@@ -139,9 +140,9 @@ class _Walk:
     def _wanted(
         self, rows: Rows, path: bytes, now: dict[bytes, list[int]]
     ) -> list[tuple[int, bytes]]:
-        """Rows of live names, and of those called deleted that ext4kit has as live ones."""
+        """Rows of live names, and of names called deleted that ext4kit has as live ones."""
         live: list[tuple[int, bytes]] = []
-        gone: list[tuple[int, bytes]] = []
+        deleted: list[tuple[int, bytes]] = []
         last = self.tsk_client.hello.last_inode
         columns = (
             rows.names,
@@ -149,21 +150,21 @@ class _Walk:
             rows.values[:, _NUMBER].tolist(),
         )
         for row, (name, allocated, number) in enumerate(zip(*columns, strict=True)):
-            is_own = number == last and not path and name.startswith(b"$")  # TSK's own folder
+            is_own = number == last and not path and name.startswith(b"$")  # TSK's own directory
             if is_own or (name in _DOTS and (path or name != b".")):
                 continue
-            (live if allocated else gone).append((row, name))
+            (live if allocated else deleted).append((row, name))
         names = {name for _, name in live}
-        shown = [each for each in gone if each[1] in now and each[1] not in names]
-        for row, name in gone:
+        shown = [each for each in deleted if each[1] in now and each[1] not in names]
+        for row, name in deleted:
             if (row, name) not in shown:
                 self._add_deleted(rows.values[row], path, name)
         return live + shown
 
-    def _enter(self, values: Any, path: bytes, name: bytes, here: int) -> None:
+    def _enter(self, values: Any, path: bytes, name: bytes, row_now: int) -> None:
         if name in _DOTS or values[_KIND] != _DIRECTORY or not values[_ALLOCATED]:
             return
-        (self.later if here == NOWHERE else self.waiting).append((int(values[_NUMBER]), path))
+        (self.later if row_now == NOWHERE else self.waiting).append((int(values[_NUMBER]), path))
 
 
 def pair_trees(
@@ -172,12 +173,12 @@ def pair_trees(
     raw: TreeView | None,
     show: Callable[[int, int], None] | None = None,
 ) -> TreePairs:
-    """Walk The Sleuth Kit's tree and find each of its names in ext4kit's.
+    """Traverse The Sleuth Kit's tree and find each of its names in ext4kit's.
 
     Args:
         second: The Sleuth Kit.
         now: ext4kit's reading.
-        raw: the same without the journal's changes, where there are any.
-        show: takes how many names were met, of how many.
+        raw: the same without the changes of the journal, where there are any.
+        show: called with (names done, total names).
     """
     return _Walk(second, now, raw).run(show)

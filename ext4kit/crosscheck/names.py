@@ -1,4 +1,4 @@
-"""Names that only one of the two has, and why."""
+"""Comparison of names: those that only one reader has, and the causes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _UNASKED = "names that The Sleuth Kit had no time left for"
 
 
 class NameComparison:
-    """The differences in names, and what they rest on."""
+    """The differences in names, and their evidence."""
 
     def __init__(self, now: TreeView, raw: TreeView | None, matches: TreePairs) -> None:
         self.now, self.raw, self.matches = now, raw, matches
@@ -46,20 +46,20 @@ class NameComparison:
         self._gone: frozenset[int] = frozenset()
 
     def groups(self, outcome: CrossCheck) -> Iterator[DifferenceGroup]:
-        """What only The Sleuth Kit has, what it calls deleted, what only ext4kit has."""
+        """Names only in The Sleuth Kit, names that it calls deleted, names only in ext4kit."""
         yield self._only_tsk()
-        gone = np.flatnonzero(
+        called_deleted = np.flatnonzero(
             (self.matches.now != NOWHERE) & (self.matches.values[:, _ALLOCATED] == 0)
         )
-        causes = np.full(len(gone), NUMBER[SHOWN_DELETED.code], np.int8)
-        rows = self.matches.now[gone]
+        causes = np.full(len(called_deleted), NUMBER[SHOWN_DELETED.code], np.int8)
+        rows = self.matches.now[called_deleted]
         self._gone = frozenset(rows.tolist())
         yield DifferenceGroup(
             NAME, causes, lambda place: self._ours(int(rows[place]), SHOWN_DELETED)
         )
         yield self._only_ext4kit(outcome)
 
-    # -- what only The Sleuth Kit has ------------------------------------------------------
+    # -- only in The Sleuth Kit ------------------------------------------------------------
 
     def _only_tsk(self) -> DifferenceGroup:
         found = list(self.matches.names.items())
@@ -86,7 +86,7 @@ class NameComparison:
         return cause
 
     def _cuts(self, folder: bytes) -> set[tuple[bytes, int]]:
-        """ext4kit's names with a zero byte in a folder, cut there, with their inodes."""
+        """ext4kit's names with a zero byte in a directory, cut there, with their inodes."""
         if folder not in self._cut:
             names = self.now.within(folder).items()
             self._cut[folder] = {
@@ -98,13 +98,13 @@ class NameComparison:
         return self._cut[folder]
 
     def _place_of(self, folder: bytes, name: bytes, number: int) -> Cause:
-        """Where bytes that look like this entry stand, of what ext4kit does not read."""
+        """Cause by the place of bytes that resemble this entry, which ext4kit does not read."""
         if folder not in self._unread:
             self._unread[folder] = self._in_unread(folder)
         return self._unread[folder].get((name, number), UNEXPLAINED)
 
     def _in_unread(self, folder: bytes) -> dict[tuple[bytes, int], Cause]:
-        """What can be taken for entries in the index of a directory, or behind broken ones."""
+        """Bytes that resemble entries in the index of a directory, or after broken entries."""
         fs, row = self.now.fs, self.now.row_of_folder(folder)
         found: dict[tuple[bytes, int], Cause] = {}
         if row is None:
@@ -120,10 +120,10 @@ class NameComparison:
                 found[each] = INDEX if index[place] else BROKEN
         return found
 
-    # -- what only ext4kit has -------------------------------------------------------------
+    # -- only in ext4kit -------------------------------------------------------------------
 
     def _only_ext4kit(self, outcome: CrossCheck) -> DifferenceGroup:
-        """Rows that were not met; those that it had no time for are left out."""
+        """Rows that TSK did not list; rows omitted for lack of time are left out."""
         met = np.zeros(len(self.now.number), bool)
         met[self.matches.now[self.matches.now != NOWHERE]] = True
         met[[*self.matches.again, -1]] = True
@@ -142,7 +142,7 @@ class NameComparison:
         )
 
     def _cause_of_missing(self, row: int) -> Cause | str:
-        """Why TSK has not this one; as text for lack of time."""
+        """Cause why TSK does not have this row; as text for lack of time."""
         folder = self.now.folder(row)
         if folder not in self.matches.seen:
             return self._cause_of_folder(folder)
@@ -162,7 +162,7 @@ class NameComparison:
     _last: tuple[bytes | None, dict[bytes, list[int]]] = (None, {})
 
     def _cause_of_folder(self, folder: bytes) -> Cause | str:
-        """Why TSK has not read a folder; as text for lack of time, also higher up."""
+        """Cause why TSK has not read a directory; as text for lack of time, also in its parents."""
         if folder not in self._folder_causes:
             self._folder_causes[folder] = self._found_cause(folder)
         return self._folder_causes[folder]
@@ -190,9 +190,9 @@ class NameComparison:
 
 
 def _are_index_blocks(rows: Any, first: bool) -> Any:
-    """Per block of a hashed directory (bool): it begins with one empty entry over all of it.
+    """Per block of a hashed directory (bool): True where one empty entry covers all of it.
 
-    So do the blocks of the index below its root, which is the directory's first block.
+    Index blocks below the root begin in the same way. The root is the first block of the directory.
     """
     heads = np.ascontiguousarray(rows[:, :8]).view("<u4")
     length = heads[:, 1] & 0xFFFF
@@ -205,11 +205,11 @@ def _are_index_blocks(rows: Any, first: bool) -> Any:
 def plausible_entries(
     rows: Any, start: Any, last_inode: int
 ) -> Iterator[tuple[int, tuple[bytes, int]]]:
-    """What The Sleuth Kit takes for entries when it tries every fourth byte.
+    """Entries that The Sleuth Kit finds when it tries every fourth byte.
 
     Args:
         rows: uint8 (n, block size).
-        start: byte of each block from which on it tries; a multiple of 4.
+        start: byte offset in each block at which it starts; a multiple of 4.
         last_inode: the largest inode number that it accepts.
 
     Yields:

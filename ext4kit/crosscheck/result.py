@@ -1,4 +1,4 @@
-"""What the comparison of two readers found, kept in columns until it is shown."""
+"""Result of a comparison of two readers, kept in columns until it is shown."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ DELETED_NAME: Final = "deleted name"
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that the two say differently of one path.
+    """One difference between the two readers for one path.
 
     Attributes:
         field: "name" (only one has the path), "inode", "type", "mode", "size", "atime" ...,
-            "content", or "deleted name" (only one has it of a deleted file).
-        inode: its number as ext4kit reads it; The Sleuth Kit's where it alone has the path.
+            "content", or "deleted name" (only one has it for a deleted file).
+        inode: inode number in ext4kit; in The Sleuth Kit where only it has the path.
         ext4kit: its value; None where it does not have the path.
         tsk: The Sleuth Kit's value; None where it does not have the path.
-        detail: what The Sleuth Kit said, when it gave an error.
+        detail: error message of The Sleuth Kit, if any.
     """
 
     path: bytes
@@ -48,8 +48,8 @@ class DifferenceGroup:
     """The differences of one field.
 
     Attributes:
-        cause: int8 (n,), places in `CAUSES`.
-        one: the difference of a place.
+        cause: int8 (n,), indices into `CAUSES`.
+        one: returns the difference with an index.
     """
 
     field: Field
@@ -59,17 +59,17 @@ class DifferenceGroup:
 
 @dataclass(slots=True)
 class CrossCheck:
-    """The outcome.
+    """Result of the comparison.
 
     Attributes:
-        hello: what The Sleuth Kit is and takes the file system for; None when it refused it.
-        refusal: why it did, or "".
-        replayed: whether ext4kit's reading has the journal's changes.
-        directories: read by both.
-        entries: names compared; fields: values compared of their inodes.
-        deleted_names: names of deleted files that one of the two has; None: not compared.
-        contents: files and links whose bytes were compared; content_bytes: their number.
-        left_out: reason to how many names or contents were not compared.
+        hello: version of The Sleuth Kit and its view of the file system; None when it refused it.
+        refusal: reason of the refusal, or "".
+        replayed: whether ext4kit's reading has the changes of the journal.
+        directories: number of directories read by both.
+        entries: number of compared names; fields: number of compared values of their inodes.
+        deleted_names: number of names of deleted files that one reader has; None: not compared.
+        contents: number of compared files and links; content_bytes: their bytes.
+        left_out: reason -> number of names or contents that were not compared.
         groups: the differences.
     """
 
@@ -86,7 +86,7 @@ class CrossCheck:
     groups: list[DifferenceGroup] = field(default_factory=list)
 
     def counts(self) -> dict[tuple[str, str], int]:
-        """(field, cause's code) to the number of differences."""
+        """(field, code of the cause) -> number of differences."""
         found: Counter[tuple[str, str]] = Counter()
         for group in self.groups:
             numbers = np.bincount(group.cause, minlength=len(CAUSES)).tolist()
@@ -96,22 +96,22 @@ class CrossCheck:
 
     @property
     def total(self) -> int:
-        """How many differences there are."""
+        """Number of differences."""
         return sum(len(group.cause) for group in self.groups)
 
     @property
     def open(self) -> int:
-        """How many of them do not say who is right."""
+        """Number of differences without a reader that is probably right."""
         undecided = [cause.right is LikelyRight.OPEN for cause in CAUSES]
         return sum(int(np.array(undecided)[group.cause].sum()) for group in self.groups)
 
     @property
     def agrees(self) -> bool:
-        """Whether all was compared and nothing differs."""
+        """Whether everything was compared and nothing differs."""
         return self.hello is not None and not self.total and not self.left_out
 
     def differences(self, most: int | None = None) -> Iterator[Difference]:
-        """Each difference; with `most` at most so many of one field and cause."""
+        """All differences; with `most` at most that number of one field and cause."""
         for group in self.groups:
             for number in np.unique(group.cause).tolist():
                 places = np.flatnonzero(group.cause == number)[:most]

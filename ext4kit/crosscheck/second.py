@@ -1,10 +1,10 @@
-"""The Sleuth Kit as the second reader, in a process of its own that may hang or die.
+"""The Sleuth Kit as the second reader, in a separate process that may hang or crash.
 
-TSK is C code that reads evidence which may be hostile, and some of its work has no bound that
-a caller could set: it walks every block of a sparse file that is mapped by indirect blocks, and
-compares each entry of a directory with all before it. So each question has a time limit. When
-it is over, or the process is gone, a new process takes the next question. All of them together
-have a limit too; after it nothing is asked any more.
+TSK is C code that reads possibly hostile evidence, and a caller cannot limit all of its work. For
+example, it reads every block of a sparse file that is mapped by indirect blocks, and compares each
+entry of a directory with all previous ones. Each question therefore has a time limit. After a
+timeout or a crash a new process answers the next question. All questions together have a limit
+too, after which no question is sent.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ _NO_TIME = "The Sleuth Kit has used all the time that it has"
 
 
 class NoAnswerError(Ext4kitError):
-    """TSK could not answer; the text is what it said, or that it was too slow or crashed."""
+    """TSK could not answer; the text is its message, or that it was too slow or crashed."""
 
 
 class TooSlowError(NoAnswerError):
-    """It took longer than it may, or its process died."""
+    """TSK exceeded its time limit, or its process crashed."""
 
 
 class NoTimeError(TooSlowError):
-    """It was not asked, or not waited for: all the time that it has was used."""
+    """TSK was not asked or not waited for, because the total time was used up."""
 
 
 class TskClient:
     """Questions to TSK about one volume.
 
     Args:
-        source: the volume's bytes.
-        patience: seconds that one answer may take.
-        limit: seconds from question to answer that all of them together may take.
+        source: the bytes of the volume.
+        patience: maximum seconds for one answer.
+        limit: maximum seconds for all questions and answers together.
 
     Raises:
         NoAnswerError: TSK does not open the volume; the text is its reason.
-        RequestError: the system can make no copy of a process.
+        RequestError: the system cannot fork a process.
     """
 
     def __init__(self, source: Source, patience: float, limit: float) -> None:
@@ -65,24 +65,24 @@ class TskClient:
             raise
 
     def listing(self, number: int) -> Rows:
-        """The entries of a directory, those that TSK takes for deleted included.
+        """The entries of a directory, including those that TSK calls deleted.
 
         Raises:
-            NoAnswerError: it cannot be read; TooSlowError: not in time; NoTimeError: no time left.
+            NoAnswerError: it is unreadable; TooSlowError: not in time; NoTimeError: no time left.
         """
         names, data = self._ask("listing", number)
         return Rows(names, np.frombuffer(data, np.int64).reshape(-1, len(COLUMNS)))
 
     def ask_digests(self, wanted: list[ComparisonRequest]) -> None:
-        """Let TSK work on contents; `digests` takes what comes of it.
+        """Let TSK hash contents; `digests` returns the results.
 
         Raises:
-            TooSlowError: its process died; NoTimeError: no time left.
+            TooSlowError: its process crashed; NoTimeError: no time left.
         """
         self._send("digests", wanted)
 
     def digests(self) -> list[ContentDigest]:
-        """What TSK reads of the contents that were asked for, in their order.
+        """TSK's digests of the requested contents, in their order.
 
         Raises:
             TooSlowError: not in time; NoTimeError: no time left.
@@ -145,12 +145,12 @@ class TskClient:
         if not hasattr(os, "fork"):
             raise RequestError("The Sleuth Kit is asked in a copy of this process, which Windows "
                                "cannot make; cross-check on Linux or macOS")  # fmt: skip
-        context = multiprocessing.get_context("fork")  # the evidence stays open as it is
+        context = multiprocessing.get_context("fork")  # keeps the evidence open
         self._pipe, theirs = context.Pipe()
         sys.stdout.flush()
         sys.stderr.flush()
         self._process = context.Process(target=work, args=(theirs, self._source), daemon=True)
-        signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPT)  # which that process never heeds
+        signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPT)  # the process always ignores it
         try:
             self._process.start()
         finally:

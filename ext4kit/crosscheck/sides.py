@@ -1,4 +1,4 @@
-"""ext4kit's reading of the live tree: names by folder, inodes as columns."""
+"""ext4kit's reading of the live tree: names by directory, inodes as columns."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class TreeView:
     """One view of the file system; row `len(tree)` is the root itself.
 
     Attributes:
-        tree: everything below the root.
+        tree: all entries below the root.
         number: inode number of each row, int64.
     """
 
@@ -43,9 +43,9 @@ class TreeView:
         return {path: place for place, path in enumerate(self.tree.folders)}
 
     def within(self, folder: bytes) -> dict[bytes, list[int]]:
-        """Name to rows of the entries of a folder, which is given by its path.
+        """Name to rows of the entries of a directory, given by its path.
 
-        A sound folder has each name once.
+        An undamaged directory has each name once.
         """
         place = self._folders.get(folder)
         if place is None:
@@ -64,9 +64,9 @@ class TreeView:
 
     @cached_property
     def _rows_of_folders(self) -> dict[bytes, int]:
-        """Path to row of everything that can be a folder; a path alone cannot be taken apart.
+        """Path to row of all possible directories, because a path alone cannot be split.
 
-        Encrypted names may have a slash in them.
+        Encrypted names may contain a slash.
         """
         kind = self.columns["mode"][: len(self.tree)] & 0xF000
         rows = np.flatnonzero(kind == 0o040000)
@@ -74,16 +74,16 @@ class TreeView:
         return found | {b"": len(self.tree)}
 
     def row_of_folder(self, path: bytes) -> int | None:
-        """The row of a folder, which is given by its path."""
+        """The row of a directory, given by its path."""
         return self._rows_of_folders.get(path)
 
     def folder(self, row: int) -> bytes:
-        """Path of the folder that a row is in, "" for those in the root."""
+        """Path of the directory of a row, "" for rows in the root."""
         return self.tree.folders[int(self.tree.folder[row])] if row < len(self.tree) else b""
 
     @cached_property
     def columns(self) -> dict[str, Any]:
-        """Values of the inode of each row, int64; times in seconds and, `_ns`, the rest."""
+        """Inode values of each row, int64; times in seconds, and their nanoseconds as `_ns`."""
         parts = [
             self._columns(self.number[start : start + INODES_AT_ONCE])
             for start in range(0, len(self.number), INODES_AT_ONCE)

@@ -1,4 +1,4 @@
-"""The process in which The Sleuth Kit works: one answer for each question, until the pipe ends."""
+"""The process in which The Sleuth Kit runs: one answer per question, until the pipe closes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ext4kit.crosscheck.answers import NO_INODE, ComparisonRequest, ContentDiges
 from ext4kit.evidence.source import Source, peek
 
 _READ_BYTES = 1 << 20
-_MOST_TEXT = 300  # characters of an error that are worth telling
+_MOST_TEXT = 300  # maximum characters of an error message
 _KINDS = {
     int(pytsk3.TSK_FS_META_TYPE_REG): stat.S_IFREG,
     int(pytsk3.TSK_FS_META_TYPE_DIR): stat.S_IFDIR,
@@ -40,21 +40,21 @@ _ALLOCATED = int(pytsk3.TSK_FS_NAME_FLAG_ALLOC)
 
 
 class _Volume(pytsk3.Img_Info):  # type: ignore[misc]
-    """A volume's bytes as TSK asks for them; short where the evidence cannot be read."""
+    """The bytes of a volume for TSK; short reads where the evidence is unreadable."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
         super().__init__(url="", type=pytsk3.TSK_IMG_TYPE_EXTERNAL)
 
     def close(self) -> None:
-        """Nothing: the evidence is closed by its owner."""
+        """Does nothing: the owner of the evidence closes it."""
 
     def read(self, offset: int, size: int) -> bytes:
         """The bytes at `offset`, fewer where they end."""
         return peek(self._source, offset, size)
 
     def get_size(self) -> int:
-        """Bytes of the volume."""
+        """Size of the volume in bytes."""
         return self._source.size
 
 
@@ -62,11 +62,11 @@ class _Reader:
     """TSK over one volume."""
 
     def __init__(self, source: Source) -> None:
-        self._volume = _Volume(source)  # TSK keeps no reference of its own
+        self._volume = _Volume(source)  # TSK does not keep a reference
         self._fs = pytsk3.FS_Info(self._volume, 0, pytsk3.TSK_FS_TYPE_EXT_DETECT)
 
     def hello(self) -> Hello:
-        """What it is to TSK."""
+        """TSK's view of the file system."""
         info = self._fs.info
         is_ext4 = int(info.ftype) == int(pytsk3.TSK_FS_TYPE_EXT4)
         return Hello(str(pytsk3.get_version()), is_ext4, int(info.last_inum))
@@ -125,7 +125,7 @@ def _row(name: Any, meta: Any) -> tuple[int, ...]:
 
 
 def _content(file: Any, ranges: tuple[tuple[int, int], ...]) -> Iterator[bytes]:
-    """The ranges; of a link target that lies in the inode what TSK gives apart from content."""
+    """The ranges; for a link target in the inode, the target that TSK gives apart from content."""
     target = file.info.meta.link if int(file.info.meta.type) == _LINK else None
     if target is not None:
         yield bytes(target)
@@ -145,13 +145,13 @@ def _pieces(file: Any, offset: int, size: int) -> Iterator[bytes]:
 
 
 def _said(error: Exception) -> str:
-    """An error of TSK's on one line."""
+    """An error message of TSK on one line."""
     return " ".join(str(error).split())[:_MOST_TEXT]
 
 
 def work(pipe: Any, source: Source) -> None:
-    """Answer questions until there are no more: (True, answer) or (False, what TSK said)."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one who asks ends this process
+    """Answer questions until the pipe closes: (True, answer) or (False, message of TSK)."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the client ends this process
     reader: _Reader | None = None
     try:
         while True:
