@@ -29,8 +29,8 @@ def command(ctx: click.Context, shell: str) -> None:
 
 
 def script(program: click.Command, shell: str) -> str:
-    """The script that makes a shell complete a program's commands."""
+    """The script for a shell that completes the commands of a program."""
     kind = get_completion_class(shell)
     assert kind is not None
     complete = kind(program, {}, _PROGRAM, f"_{_PROGRAM.upper()}_COMPLETE")
-    return ShellComplete.source(complete)  # bash's own would start a bash to ask its version
+    return ShellComplete.source(complete)  # click's own would start a bash for its version

@@ -68,7 +68,7 @@ def command(
 
 
 def _deleted_names(session: Session) -> list[DeletedName]:
-    """The names that ext4kit has of deleted files, and those that it does not give to any."""
+    """Names of deleted files from ext4kit, including removed names without a file."""
     from ext4kit.history.places import Ground
     from ext4kit.recovery import find_deleted
 

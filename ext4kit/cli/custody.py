@@ -1,4 +1,4 @@
-"""Custody: the options of commands that write, and the case record beside what they write."""
+"""Custody: the options of commands that write, and the case record in their output folder."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _OPTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Custody:
-    """What the options say."""
+    """Values of the options."""
 
     operator: str | None = None
     case_number: str | None = None
@@ -41,7 +41,7 @@ class Custody:
 
 
 def custody(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options, packed into its argument `custody`."""
+    """Give a command the custody options, packed into its argument `custody`."""
 
     @functools.wraps(function)
     def packed(
@@ -64,11 +64,11 @@ def custody(function: Callable[..., Any]) -> Callable[..., Any]:
 def keeping(given: Custody, session: Session, folder: Path | None) -> Iterator[Case]:
     """Keep the record of a command's work; the work is the body of the `with`.
 
-    The record is written last, also of work that failed or was interrupted; of a request that
-    could not be met there is nothing to record.
+    The record is written last, also for failed or interrupted work. A rejected request has no
+    record.
 
     Args:
-        given: what the options say.
+        given: values of the options.
         session: the opened file system.
         folder: the output folder, which gets `case.json`; None for a command without one.
 
@@ -105,7 +105,7 @@ def _begun(given: Custody, session: Session) -> Case:
 
 
 def _end(case: Case, session: Session, folder: Path | None) -> None:
-    """Hash the evidence again, tell what that says, and write the record."""
+    """Hash the evidence again, report the result, and write the record."""
     if case.check is not None:
         with progress(session.options.quiet, "hashing the evidence") as show:
             case.hash_after(show)
@@ -119,7 +119,7 @@ def _end(case: Case, session: Session, folder: Path | None) -> None:
 
 
 def _tell(case: Case, session: Session) -> None:
-    """Say what the hashes of the evidence say, when all is well too."""
+    """Report the result of the hashes of the evidence, even if they match."""
     assert case.check is not None
     record = case.check.record(case.evidence.hashes)
     if session.options.json:
@@ -134,7 +134,7 @@ def _tell(case: Case, session: Session) -> None:
 
 
 def _write(case: Case, session: Session, folder: Path | None, reason: str) -> None:
-    """Write the record, when there is a folder for it.
+    """Write the record if there is a folder for it.
 
     Raises:
         OSError: it cannot be written.

@@ -77,7 +77,7 @@ def command(
 
 
 def _print(deleted: DeletedFiles, names: bool) -> None:
-    """The table, grades coloured on a terminal, and the counts."""
+    """Print the table, with coloured grades on a terminal, and the counts."""
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     lines = []
     for grade, line in deleted_lines(deleted):

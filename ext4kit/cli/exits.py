@@ -1,22 +1,22 @@
-"""Exit codes, and which error means which."""
+"""Exit codes, and the code of each error."""
 
 from __future__ import annotations
 
 from ext4kit.errors import Ext4kitError, OutputError, RequestError
 
 DONE = 0
-INCOMPLETE = 1  # done, and the result is bad or not all there
+INCOMPLETE = 1  # done, but the result is bad or incomplete
 USAGE = 2
 UNREADABLE = 3  # the evidence cannot be opened or is not ext2/3/4
 INTERRUPTED = 130
 
 
 class IncompleteError(Ext4kitError):
-    """The command began and could not be finished: evidence behind the opening is bad."""
+    """The command started and could not finish: evidence read after the opening is bad."""
 
 
 def exit_code(error: Ext4kitError) -> int:
-    """The exit code that an error means."""
+    """The exit code of an error."""
     if isinstance(error, OutputError | IncompleteError):
         return INCOMPLETE
     return USAGE if isinstance(error, RequestError) else UNREADABLE

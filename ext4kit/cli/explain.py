@@ -79,7 +79,7 @@ def _record_of(manifest: Path, line: int) -> RecoveredFile:
     """One record of a manifest.
 
     Raises:
-        RequestError: it cannot be read, or has no such record.
+        RequestError: the manifest is unreadable, or has no such record.
     """
     try:
         with manifest.open(encoding="utf-8") as stream:
@@ -89,16 +89,16 @@ def _record_of(manifest: Path, line: int) -> RecoveredFile:
         raise RequestError(f"{manifest}: cannot be read: {error}") from error
     if not isinstance(found, dict):
         raise RequestError(f"{manifest}: has no record {line}")
-    return cast("RecoveredFile", found)  # what it has not is found out when it is asked for
+    return cast("RecoveredFile", found)  # missing fields are handled on access
 
 
 def _records(
     session: Session, target: bytes, versions: bool, sources: frozenset[SearchSource]
 ) -> list[RecoveredFile]:
-    """The records of the deleted files that a target means.
+    """The records of the deleted files that match a target.
 
     Raises:
-        RequestError: none was deleted.
+        RequestError: no deleted file matches.
     """
     number = target[1:-1] if target[:1] + target[-1:] == b"<>" else b""
     path = b"/" + target.strip(b"/")
@@ -118,7 +118,7 @@ def _as_recovered(file: DeletedFile) -> RecoveredFile:
 
 
 def _hash_of(file: DeletedFile) -> str | None:
-    """SHA-256 of the bytes that are left; None for none and where holes are far more."""
+    """SHA-256 of the remaining bytes; None without bytes or with too large holes."""
     content, digest = file.content(), sha256()
     if content is None or content.size > _MOST_HASHED or file.grade is Grade.OVERWRITTEN:
         return None

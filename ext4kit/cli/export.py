@@ -44,7 +44,7 @@ PARTS = ("live", "deleted", "events", "findings")
 
 
 class _Hashes(click.ParamType[tuple[str, ...]]):
-    """Names of hashes with commas between."""
+    """Names of hashes, separated by commas."""
 
     name = "hashes"
 
@@ -61,7 +61,7 @@ class _Hashes(click.ParamType[tuple[str, ...]]):
 
 
 def _formats(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command an option a format, packed into `targets`."""
+    """Give a command one option per format, packed into `targets`."""
 
     @functools.wraps(function)
     def packed(*arguments: Any, **values: Any) -> Any:
@@ -132,14 +132,14 @@ def command(
 
 
 def _check(targets: list[Target], prints: bool) -> None:
-    """Refuse what cannot be meant.
+    """Reject invalid combinations of outputs.
 
     Args:
-        targets: what is to be written.
-        prints: something else will go to standard output.
+        targets: the outputs.
+        prints: whether something else is written to standard output.
 
     Raises:
-        RequestError: no format, two on standard output, a database there, or more there.
+        RequestError: no format; two outputs on standard output; a database or other output there.
     """
     if not targets:
         names = ", ".join(f"--{name}" for name in _HELP)
@@ -157,7 +157,7 @@ def _check(targets: list[Target], prints: bool) -> None:
 def _fill(
     export: Export, session: Session, parts: set[str], searched: tuple[frozenset[SearchSource], str]
 ) -> None:
-    """Write all parts, one after the other, so that one of them is in memory at a time."""
+    """Write all parts one after the other, so that only one of them is in memory at a time."""
     quiet = session.options.quiet
     if "live" in parts:
         with progress(quiet, "exporting files") as show:
@@ -187,7 +187,7 @@ def _fill_gone(
 
 
 def _tell(export: Export, targets: list[Target], options: CommonOptions) -> None:
-    """What was written, unless an output is on standard output itself."""
+    """Print the result, unless an output is on standard output itself."""
     if options.json:
         write_record(export_record(export, targets))
     elif all(target.path is not None for target in targets):

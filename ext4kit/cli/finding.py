@@ -1,4 +1,4 @@
-"""What `deleted` and `recover` work on: deleted files, or those of a lost file system."""
+"""Files that `deleted` and `recover` process: deleted files, or those of a lost file system."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _BY_WORTH = (Grade.OVERWRITTEN, Grade.CARVED, Grade.PARTIAL, Grade.CONSISTENT, G
 
 
 class SourcesParam(click.ParamType[frozenset[SearchSource]]):
-    """Names of sources with commas between."""
+    """Names of sources, separated by commas."""
 
     name = "sources"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> frozenset[SearchSource]:
-        """The sources that a list of their names means."""
+        """The sources in a list of names."""
         if isinstance(value, frozenset):
             return value
         names = {one.strip() for one in str(value).split(",")}
@@ -59,7 +59,7 @@ _OPTIONS = (
 
 
 def search_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options that say what to look for and where."""
+    """Give a command the search options."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
@@ -68,13 +68,13 @@ def search_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def deleted_files(
     session: Session, versions: bool, sources: frozenset[SearchSource], least: str
 ) -> DeletedFiles:
-    """The deleted files of the file system, or all files of the lost one that was asked for.
+    """The deleted files of the file system, or all files of the requested lost one.
 
     Args:
         session: the opened file system.
-        versions: earlier states of files as well; a lost file system has none.
-        sources: where to look; a lost file system is found by its metadata alone.
-        least: the grade from which on files count.
+        versions: whether to include earlier versions; a lost file system has none.
+        sources: search sources; a lost file system is found only by its metadata.
+        least: the lowest grade to include.
     """
     use_one_arena()
     if session.options.lost:
@@ -91,8 +91,8 @@ def deleted_files(
 
 
 def _hint(session: Session) -> None:
-    """Say on stderr when another file system was there before."""
-    from ext4kit.lost.quick_check import has_former_file_system
+    """Print a hint on stderr if the volume held another file system before."""
+    from ext4kit.recovery.lost.quick_check import has_former_file_system
 
     if not session.options.quiet and has_former_file_system(
         session.fs, session.volume.facts.source

@@ -49,7 +49,7 @@ def command(options: CommonOptions, verify: bool, image_only: bool) -> None:
 
 
 def _judge(evidence: Evidence, image: Hashes, verify: bool) -> None:
-    """Tell as problems what keeps the image from being the one that was acquired."""
+    """Report as problems all facts that contradict an exact acquisition."""
     stored = evidence.hashes
     for name in mismatches(stored, image.digests):
         text = f"its {name} is {dict(image.digests)[name]}, the container says {stored[name]}"

@@ -1,9 +1,9 @@
-"""What Ctrl-C does while a command works: KeyboardInterrupt, which must not get lost.
+"""Handles Ctrl-C while a command runs, so that no KeyboardInterrupt is lost.
 
-Before and after that there is nothing to be put in order, and the program leaves at once
-(`ext4kit/__main__.py`). A command closes its manifest and removes its bars, so it gets Python's
-exception, wherever it is. In a finalizer, or in code that takes every exception for its own, that
-goes no further and the work would go on: it is raised again then, and remembered for the end.
+Before and after a command nothing needs a clean-up, and the program ends at once
+(`ext4kit/__main__.py`). A command closes its manifest and removes its progress bars. It therefore
+gets Python's exception at any point. A finalizer, or code that catches every exception, can swallow
+it, and the work would continue. The exception is then raised again, and remembered until the end.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from collections.abc import Callable
 from types import FrameType
 
 _LINE = b"ext4kit: interrupted\n"
-_PATIENCE = 1.0  # seconds for putting things in order, in which another interrupt does nothing
-_SOON = 0.01  # seconds until one that was lost is raised again
+_PATIENCE = 1.0  # seconds for the clean-up, in which further interrupts are ignored
+_SOON = 0.01  # seconds until a lost interrupt is raised again
 
 
 class Interrupts:
-    """The program's answer to SIGINT.
+    """The handler of SIGINT.
 
     Attributes:
-        is_working: a command works, and puts things in order when an exception is raised in it.
-        came: one came while a command worked, whatever became of the exception.
+        is_working: whether a command runs, which cleans up when an exception is raised in it.
+        came: whether an interrupt came while a command ran, even if its exception was lost.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Interrupts:
         self._leave: Callable[[int, FrameType | None], object] = signal.default_int_handler
 
     def take(self) -> None:
-        """Answer them from now on; who answered them before does so while no command works."""
+        """Handle SIGINT from now on; the previous handler is used while no command runs."""
         before = signal.getsignal(signal.SIGINT)
         if callable(before):
             self._leave = before
@@ -45,7 +45,7 @@ class Interrupts:
             sys.unraisablehook = self._unraisable
 
     def say(self) -> None:
-        """One line, written past the stream, which may be in the middle of something."""
+        """Write one line directly to the descriptor, because the stream may be in use."""
         if sys.stderr is not None:
             os.write(2, _LINE)
 
@@ -59,7 +59,7 @@ class Interrupts:
         raise KeyboardInterrupt
 
     def _unraisable(self, what: sys.UnraisableHookArgs) -> None:
-        """Python's hook for an exception in a finalizer or a callback, where it goes no further."""
+        """Python's hook for exceptions that are not propagated (finalizers and callbacks)."""
         if issubclass(what.exc_type, KeyboardInterrupt):
             start_new_thread(self._raise_again, ())
         else:

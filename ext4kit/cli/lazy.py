@@ -1,4 +1,4 @@
-"""Groups of commands whose code is imported when one of them is called."""
+"""Groups of commands whose modules are imported only when one of them is called."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 class LazyGroup(click.Group):
-    """A group that knows its commands by name and summary only.
+    """A group that knows only the names and summaries of its commands.
 
     Args:
-        package: the package in which each command is the `command` of the module of its name.
-        summaries: name and summary of each command, in the order in which one needs them.
+        package: the package whose modules have the names of the commands and define `command`.
+        summaries: name and summary of each command, in the order of a typical examination.
     """
 
     def __init__(
@@ -28,11 +28,11 @@ class LazyGroup(click.Group):
         self.summaries = summaries
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """The names in the order in which one needs them."""
+        """The names in the order of a typical examination."""
         return list(self.summaries)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command, its module imported now."""
+        """The command; its module is imported now."""
         if cmd_name not in self.summaries:
             return None
         module = import_module(f"{self.package}.{cmd_name}")
@@ -40,7 +40,7 @@ class LazyGroup(click.Group):
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """What a shell offers: the commands that begin so, without importing any."""
+        """Completions for a shell: the commands with this prefix, without importing any."""
         from click.shell_completion import CompletionItem
 
         found = [

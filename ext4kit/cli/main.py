@@ -1,4 +1,4 @@
-"""The program: commands loaded when they are called, and the one boundary where errors end."""
+"""The program: loads commands when they are called; the only boundary for errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ext4kit.cli.interrupts import INTERRUPTS
 from ext4kit.cli.lazy import LazyGroup
 from ext4kit.errors import Ext4kitError
 
-# Name and summary of each command; the code is in the module of that name beside this one.
+# Name and summary of each command; its code is in the module of that name in this package.
 COMMANDS = {
     "report": "Summarise an image for triage on one page.",
     "volumes": "List the partitions and volumes of an image.",
@@ -41,7 +41,7 @@ COMMANDS = {
 
 
 class _Program(LazyGroup):
-    """All commands, and what is done around the work of each."""
+    """All commands, and the common work around each of them."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; an interrupt ends it as click's own exception, for which click is silent.
@@ -76,7 +76,7 @@ def program() -> None:
 
 
 def main() -> NoReturn:
-    """Run, then leave with the exit code."""
+    """Run the program, then end the process with the exit code."""
     INTERRUPTS.take()
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `ext4kit ls ... | head` ends quietly
@@ -91,7 +91,7 @@ def main() -> NoReturn:
 def _leave(code: int) -> NoReturn:
     """End the process with an exit code.
 
-    Python's own end takes apart what was made, which takes as long, and loses interrupts.
+    Python's own shutdown destroys all objects, which takes long, and loses interrupts.
     """
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, OSError, ValueError):
@@ -103,7 +103,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command.
 
     Returns:
-        The exit code; nothing is raised, every error has become one line on stderr.
+        The exit code. Nothing is raised; every error is one line on stderr.
     """
     try:
         code: Any = program.main(
@@ -116,12 +116,12 @@ def run(arguments: Sequence[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         return _interrupted()
     except Exception as error:  # noqa: BLE001 -- the one boundary
-        if INTERRUPTS.came:  # and became this on its way
+        if INTERRUPTS.came:  # the interrupt was turned into this error
             return _interrupted()
         if os.environ.get("EXT4KIT_DEBUG"):
             raise
         return _end(error)
-    if INTERRUPTS.came:  # and was lost on its way
+    if INTERRUPTS.came:  # the interrupt was lost
         return _interrupted()
     return code if isinstance(code, int) else DONE
 
@@ -132,7 +132,7 @@ def _interrupted() -> int:
 
 
 def _end(error: Exception) -> int:
-    """One line for an error that a command could not deal with, and its exit code."""
+    """One line for an error that a command did not handle, and its exit code."""
     if isinstance(error, Ext4kitError):
         _say(str(error))
         return exit_code(error)
@@ -145,7 +145,7 @@ def _end(error: Exception) -> int:
 
 
 def _discard_output() -> None:
-    """Point stdout at nothing, so that what is still buffered fails no second time."""
+    """Point stdout at the null device, so that buffered output does not fail again."""
     with contextlib.suppress(OSError, ValueError):
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, sys.stdout.fileno())

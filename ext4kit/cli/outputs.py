@@ -14,14 +14,14 @@ _BLOCK_DEVICES = Path("/sys/dev/block")
 
 
 def check_output(out: Path, session: Session) -> tuple[Path, ...]:
-    """Refuse a folder that is in use or that would be written to the evidence.
+    """Reject a folder that is not empty or that would be written to the evidence.
 
     Returns:
-        The files of the evidence, the external journal's too, for the writer.
+        The files of the evidence, including the external journal's, for the writer.
 
     Raises:
         RequestError: not empty, not a folder, or part of the evidence.
-        OutputError: it cannot be looked at.
+        OutputError: it cannot be read.
     """
     files = session.evidence_files
     try:
@@ -37,14 +37,14 @@ def check_output(out: Path, session: Session) -> tuple[Path, ...]:
 
 
 def check_new_file(path: Path, session: Session) -> tuple[Path, ...]:
-    """Refuse a file that is there already or that would be written to the evidence.
+    """Reject a file that exists or that would be written to the evidence.
 
     Returns:
-        The files of the evidence, the external journal's too, for the writer.
+        The files of the evidence, including the external journal's, for the writer.
 
     Raises:
-        RequestError: there is something at `path`, or its folder is part of the evidence.
-        OutputError: it cannot be looked at.
+        RequestError: `path` exists already, or its folder is part of the evidence.
+        OutputError: it cannot be read.
     """
     files = session.evidence_files
     try:
@@ -60,7 +60,7 @@ def check_new_file(path: Path, session: Session) -> tuple[Path, ...]:
 def _lies_on(out: Path, files: tuple[Path, ...]) -> bool:
     """Whether the folder's file system is on the evidence: a device, or a loop over an image.
 
-    Linux tells what a file system lies on.
+    Linux shows the devices below a file system in sysfs.
     """
     if not hasattr(os, "major"):
         return False
@@ -79,7 +79,7 @@ def _lies_on(out: Path, files: tuple[Path, ...]) -> bool:
 
 
 def _stack(start: Path) -> Iterator[Path]:
-    """A block device's node in sysfs, the disk of a partition, and what both are made of."""
+    """A block device's node in sysfs, the disk of a partition, and the devices below both."""
     waiting, seen = [start.resolve()] if start.exists() else [], set()
     while waiting:
         node = waiting.pop()

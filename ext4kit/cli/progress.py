@@ -1,4 +1,4 @@
-"""The progress of long work, on stderr and for a terminal alone."""
+"""Progress of long work, on stderr and only on a terminal."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ Progress = Callable[[int, int], None]  # (done, total)
 
 @contextmanager
 def progress(quiet: bool, title: str) -> Iterator[Progress | None]:
-    """A bar while work goes on; None where nobody would see it or it is not wanted.
+    """A progress bar during the work; None without a terminal or if it is not wanted.
 
-    It moves without saying how far until it is told.
+    It moves without a percentage until its first call.
     """
     if quiet or not sys.stderr.isatty():
         yield None

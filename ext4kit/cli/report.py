@@ -68,7 +68,7 @@ def command(
 
 
 def _case(session: Session, extent: TriageOptions) -> TriageReport:
-    """The facts, collected."""
+    """Collect the facts."""
     quiet = session.options.quiet
     summary = triage(session.fs, extent, lambda title: progress(quiet, title))
     was_another = _was_another(session)

@@ -1,4 +1,4 @@
-"""The kinds of records, where the types of each stand, and their JSON Schemas."""
+"""The kinds of records, the location of their types, and their JSON Schemas."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from inspect import isfunction
 
 from ext4kit.report.json_schema import RecordType, schema_of
 
-_KINDS = {  # module and name of each type; loaded when it is asked for
+_KINDS = {  # module and name of each type, loaded on request
     "activity": ("report.triage.records:ActivityRecord",),
     "case": ("output.case:CaseRecord",),
     "copy": ("report.journal_replay:CopyRecord",),
@@ -67,7 +67,7 @@ _KINDS = {  # module and name of each type; loaded when it is asked for
     "volume": ("report.volumes:VolumeRecord",),
     "writer": ("report.writer:WriterRecord",),
 }
-_DESCRIPTIONS = {  # of kinds with several types, or one that says something else
+_DESCRIPTIONS = {  # of kinds with several types or with a different description
     "entry": "A name in a directory and the inode behind it (`ls`).",
     "finding": "Something that is wrong (`verify`, `journal audit`).",
     "gap": "Where the log was begun anew (`journal audit`).",
@@ -83,7 +83,7 @@ _DESCRIPTIONS = {  # of kinds with several types, or one that says something els
 
 
 def schema_names() -> tuple[str, ...]:
-    """The kinds of records, as their field `record` has them."""
+    """The kinds of records, as in their field `record`."""
     return tuple(sorted(_KINDS))
 
 
@@ -91,14 +91,14 @@ def schema_text(name: str) -> str:
     """The schema of a kind of record.
 
     Raises:
-        KeyError: there is no such kind.
+        KeyError: the kind does not exist.
     """
     types = tuple(map(_loaded, _KINDS[name]))
     return json.dumps(schema_of(name, types, _DESCRIPTIONS.get(name, "")), indent=2) + "\n"
 
 
 def _loaded(place: str) -> RecordType:
-    """A type, or the annotations that a function of that name gives."""
+    """A type, or the annotations that a function of that name returns."""
     module, _, name = place.partition(":")
     found: RecordType = getattr(import_module(f"ext4kit.{module}"), name)
     return found() if isfunction(found) else found

@@ -1,4 +1,4 @@
-"""What all commands share: their options, opening the file system, telling problems at the end."""
+"""Common part of all commands: options, opening the file system, reporting problems at the end."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ from ext4kit.problems import Problem, Problems, Severity
 from ext4kit.report.problems import problem_lines, problem_record
 from ext4kit.report.records import write_record
 
-_MOST_SECRET = 8 << 20  # bytes, as cryptsetup's limit for key files
-_HINT_BYTES = 4 << 30  # of data that are searched for superblocks when an image is refused
-_MAY_HOLD = (UNKNOWN, "lvm2", "linux_raid")  # kinds that a file system may lie in, unseen
+_MOST_SECRET = 8 << 20  # bytes, as in cryptsetup's limit for key files
+_HINT_BYTES = 4 << 30  # maximum data to search for superblocks when an image is rejected
+_MAY_HOLD = (UNKNOWN, "lvm2", "linux_raid")  # kinds that may contain an undetected file system
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
 @dataclass(frozen=True, slots=True)
 class CommonOptions:
-    """The options that every command has."""
+    """The options of every command."""
 
     image: Path
     volume: int | None = None
@@ -59,10 +59,10 @@ class CommonOptions:
 
 @dataclass(slots=True)
 class Session:
-    """An opened file system and the image that it is on.
+    """An opened file system and its image.
 
     Attributes:
-        is_incomplete: set by a command whose result is incomplete; the exit code is 1 then.
+        is_incomplete: set by a command whose result is incomplete; the exit code is then 1.
     """
 
     options: CommonOptions
@@ -73,12 +73,12 @@ class Session:
 
     @property
     def problems(self) -> tuple[Problems, Problems]:
-        """What is wrong with the image, and with the file system."""
+        """Problems of the image, and of the file system."""
         return self.image.problems, self.fs.problems
 
     @property
     def evidence_files(self) -> tuple[Path, ...]:
-        """All files that are read as evidence, an external journal's image with them."""
+        """All files that are read as evidence, including an external journal's image."""
         journal = self.options.journal
         return (*self.image.evidence.files, *((journal,) if journal else ()))
 
@@ -155,7 +155,7 @@ def shared(
     """Give a command the shared options, packed into `CommonOptions` as its first argument.
 
     Args:
-        choices: offer what selects a file system in the image.
+        choices: offer the options that select a file system in the image.
         json: offer `--json`.
         as_of: offer `--as-of`.
         lost: offer `--lost`.
@@ -183,7 +183,7 @@ def shared(
 
 
 def _pack(image: Path, values: dict[str, Any]) -> CommonOptions:
-    """The shared options taken out of a command's values."""
+    """The shared options, removed from a command's values."""
     lost, number = values.pop("lost", False), values.pop("lost_number", None)
     return CommonOptions(
         image=image,
@@ -203,14 +203,14 @@ def _pack(image: Path, values: dict[str, Any]) -> CommonOptions:
 
 @contextmanager
 def opened(options: CommonOptions, replay: bool | None = None) -> Iterator[Session]:
-    """Open the file system that the options mean; at the end, tell what was found wrong.
+    """Open the selected file system; report its problems at the end.
 
     Args:
         options: the shared options.
         replay: overrides `options.replay`.
 
     Raises:
-        click.exceptions.Exit: 1, when what was found makes the result incomplete.
+        click.exceptions.Exit: 1, if problems make the result incomplete.
         IncompleteError: the evidence failed after it had been opened.
     """
     if options.as_of is not None and not options.replay:
@@ -234,7 +234,7 @@ def opened(options: CommonOptions, replay: bool | None = None) -> Iterator[Sessi
 
 
 def _tell_all(session: Session) -> int:
-    """Tell what was found wrong, and how much of the image is lost. Returns the errors."""
+    """Report all problems and the unreadable part of the image. Returns the number of errors."""
     errors = tell(session.problems, session.options)
     table: Any = unreadable_ranges(session.image.evidence.source) if errors else ()
     if len(table):
@@ -245,7 +245,7 @@ def _tell_all(session: Session) -> int:
 
 
 def tell(collected: tuple[Problems, ...], options: CommonOptions) -> int:
-    """Print problems: in JSON as records, else on stderr. Returns how many are errors."""
+    """Print problems: in JSON as records, else on stderr. Returns the number of errors."""
     total, errors = sum(map(len, collected)), sum(each.errors for each in collected)
     kept: list[Problem] = [problem for each in collected for problem in each]
     if options.json:
@@ -261,10 +261,10 @@ def tell(collected: tuple[Problems, ...], options: CommonOptions) -> int:
 
 
 def passphrases(options: CommonOptions) -> tuple[bytes, ...]:
-    """What may unlock encrypted volumes: first lines of password files, key files whole.
+    """Passphrases for encrypted volumes: first lines of password files, whole key files.
 
     Raises:
-        RequestError: such a file cannot be read, or is far too long for a key.
+        RequestError: such a file is unreadable, or far too long for a key.
     """
     lines = (_secret(path).split(b"\n", 1)[0] for path in options.password_files)
     return (*lines, *(_secret(path) for path in options.key_files))
@@ -309,10 +309,10 @@ def _image(options: CommonOptions) -> Image:
 
 
 def _choose(image: Image, options: CommonOptions) -> ImageVolume:
-    """The volume asked for, or the only one that it can be.
+    """The requested volume, or the only possible one.
 
     Raises:
-        RequestError: several file systems, none chosen; they are listed on stderr.
+        RequestError: several file systems, none selected; they are listed on stderr.
         UnsupportedError: none.
     """
     insisted = options.offset is not None or options.superblock is not None or options.lost
@@ -332,9 +332,10 @@ def _choose(image: Image, options: CommonOptions) -> ImageVolume:
 
 
 def _elsewhere(image: Image, options: CommonOptions) -> str:
-    """What superblocks say where nothing that is known begins, as the end of a message.
+    """Superblocks found where no known format begins, as the end of a message.
 
-    The search ends after so many bytes of data: who has the wrong image wants to know it soon.
+    The search ends after `_HINT_BYTES` of data, because a user with the wrong image needs a quick
+    answer.
     """
     if image.volumes and not any(each.facts.kind in _MAY_HOLD for each in image.volumes):
         return ""
@@ -383,10 +384,10 @@ def _filesystem(
 def _lost(
     image: Image, volume: ImageVolume, options: CommonOptions, device: Source | None
 ) -> FileSystem:
-    """The lost file system that is asked for.
+    """The requested lost file system.
 
     Raises:
-        RequestError: there are no traces of one, or not of so many.
+        RequestError: there is no evidence of one, or not of that many.
     """
     from ext4kit.lost import find_lost
 

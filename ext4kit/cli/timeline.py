@@ -24,7 +24,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _moment(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
-    """ISO 8601, in UTC where it names no zone, or @ and seconds since 1970; in ns."""
+    """ISO 8601 (UTC without a zone), or @ and seconds since 1970, in ns."""
     if value is None:
         return None
     if value.startswith("@") and value[1:].isdigit():

@@ -45,7 +45,7 @@ def command(options: CommonOptions, scan: bool) -> None:
 
 
 def _scan(image: Image, options: CommonOptions) -> None:
-    """Search the whole image for superblocks, and show what was found."""
+    """Search the whole image for superblocks, and show them."""
     from ext4kit.filesystem.found import find_file_systems
     from ext4kit.report.found import found_lines, found_record
 

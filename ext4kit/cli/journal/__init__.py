@@ -1,4 +1,4 @@
-"""`ext4kit journal`: the log as evidence."""
+"""`ext4kit journal`: the journal as evidence."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ Examples:
 
 @dataclass(frozen=True, slots=True)
 class _History:
-    """The versions asked for, how they are read, and what says so in a record."""
+    """The requested versions, their reader, and the fields that identify them in a record."""
 
     versions: Iterator[BlockVersion]
     reader_for: Callable[[bytes], StructureReader]
@@ -116,7 +116,7 @@ def _show(options: CommonOptions, history: _History) -> None:
 
 
 def _log(session: Session) -> tuple[FileSystem, Log | None]:
-    """(the file system as it is now, its log or None with a problem that says why)."""
+    """(the present file system, its journal or None with a problem that gives the reason)."""
     fs = session.fs
     if isinstance(fs, AsOfFileSystem):
         return fs.moment.present, fs.moment.log
@@ -145,10 +145,10 @@ def _inode(session: Session, now: FileSystem, log: Log, target: str) -> _History
 
 
 def _blocks(session: Session, history: _History) -> list[int]:
-    """The blocks of a directory, as of the time asked for.
+    """The blocks of a directory, as of the requested time.
 
     Raises:
-        RequestError: the inode is no directory.
+        RequestError: the inode is not a directory.
     """
     number = history.target.get("inode")
     table = session.fs.inode_table(np.array([number]))

@@ -1,4 +1,4 @@
-"""Opening the log of the file system that a command was given."""
+"""Opens the journal of the file system of a command."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ext4kit.parsers.features import Compat
 
 
 def need_journal(session: Session) -> None:
-    """Refuse a file system that has no journal.
+    """Reject a file system that has no journal.
 
     Raises:
         RequestError: it has none.
@@ -19,7 +19,7 @@ def need_journal(session: Session) -> None:
 
 
 def opened_log(session: Session) -> Log | None:
-    """The log; None, the result being incomplete then, when it cannot be read.
+    """The journal; None, with an incomplete result, if it is unreadable.
 
     Raises:
         RequestError: the file system has no journal.

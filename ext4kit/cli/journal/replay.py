@@ -66,7 +66,7 @@ def command(options: CommonOptions, copy: Path | None, journal_copy: Path | None
 
 
 def _log(session: Session) -> Log | None:
-    """The log; None, with a problem that says why, when it cannot be read."""
+    """The journal; None, with a problem that gives the reason, if it is unreadable."""
     if Compat.HAS_JOURNAL not in session.fs.superblock.features:
         raise RequestError(f"{session.options.image}: the file system has no journal")
     return Log.open(session.fs)

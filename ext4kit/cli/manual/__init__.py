@@ -1,6 +1,6 @@
-"""The commands' help as manual pages and as a page of the documentation.
+"""The help of all commands as manual pages and as a page of the documentation.
 
-`python -m ext4kit.cli.manual share FOLDER` writes a manual page for each command and the scripts
-of the shells' completion, in the places that an installation has for them below `share`;
-`python -m ext4kit.cli.manual markdown FOLDER` the reference of commands and of JSON records.
+`python -m ext4kit.cli.manual share FOLDER` writes a manual page for each command and the completion
+scripts of the shells, below `share` in the layout of an installation.
+`python -m ext4kit.cli.manual markdown FOLDER` writes the reference of commands and JSON records.
 """

@@ -15,7 +15,7 @@ from ext4kit.cli.manual.reasons import reasons_page
 from ext4kit.cli.manual.records import records_page
 from ext4kit.cli.manual.roff import page
 
-RELEASED = "2026-11-22"  # this version, as CHANGELOG.md has it; the date of the pages
+RELEASED = "2026-11-22"  # release day of this version in CHANGELOG.md; the date of the pages
 _COMPLETIONS = {
     "bash": "bash-completion/completions/ext4kit",
     "zsh": "zsh/site-functions/_ext4kit",
@@ -57,7 +57,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _others(facts: Facts, every: list[Facts]) -> list[str]:
-    """The page above, and those right below."""
+    """The page of the parent command, and those of its direct subcommands."""
     above = [each.page for each in every if each.words == facts.words[:-1]]
     below = [each.page for each in every if each.words[:-1] == facts.words]
     return [*above, *below]

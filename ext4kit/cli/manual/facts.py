@@ -1,4 +1,4 @@
-"""What click knows of each command, taken once for every form of the manual."""
+"""Facts about each command from click, collected once for all forms of the manual."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import click
 
-VERBATIM = "\b"  # click's mark of a paragraph whose lines stay as they are
+VERBATIM = "\b"  # click's mark of a paragraph that keeps its line breaks
 
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """Lines of text; verbatim ones keep their breaks."""
+    """Lines of text; verbatim ones keep their line breaks."""
 
     lines: tuple[str, ...]
     is_verbatim: bool
@@ -25,11 +25,11 @@ class Facts:
 
     Attributes:
         words: the program and the command, as they are typed.
-        usage: what follows them.
+        usage: arguments after them.
         summary: one line.
         body: the description.
-        options: (how it is written, what it does).
-        commands: (name, summary) of what a group has.
+        options: (form, meaning).
+        commands: (name, summary) of the subcommands of a group.
         examples: command lines.
     """
 
@@ -48,7 +48,7 @@ class Facts:
 
 
 def all_facts(program: click.Command, name: str) -> Iterator[Facts]:
-    """The program itself, then every command and what groups have, in order."""
+    """The program itself, then every command and the subcommands of groups, in order."""
     yield from _facts(program, click.Context(program, info_name=name), (name,), "")
 
 

@@ -15,7 +15,7 @@ incomplete or bad, 2 for usage, 3 when the evidence cannot be read.
 
 
 def reference(every: Iterable[Facts]) -> str:
-    """The page."""
+    """The page as Markdown."""
     parts = [_HEAD]
     for facts in every:
         parts += _lines(facts)
@@ -56,7 +56,7 @@ def _table(heading: str, rows: tuple[tuple[str, str], ...]) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """Text whose angle brackets, backslashes, stars and underscores mean themselves."""
+    """Text with angle brackets, backslashes, stars and underscores escaped."""
     for mark in "\\<*_[":
         text = text.replace(mark, f"\\{mark}")
     return text

@@ -18,5 +18,5 @@ change. A word in braces stands for a value.
 
 
 def reasons_page() -> str:
-    """The page."""
+    """The page as Markdown."""
     return _HEAD + "".join(f"| `{one.code}` | {one.text} |\n" for one in CATALOGUE)

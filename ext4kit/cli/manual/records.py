@@ -18,7 +18,7 @@ a field that is not named here; those with a question mark are not always there.
 
 
 def records_page() -> str:
-    """The page."""
+    """The page as Markdown."""
     parts = [_HEAD]
     for name in schema_names():
         schema = json.loads(schema_text(name))
@@ -41,7 +41,7 @@ def _table(schema: dict[str, Any]) -> Iterator[str]:
 
 
 def _type(schema: dict[str, Any]) -> str:
-    """The type in words: what a list holds, which words there are."""
+    """The type as text: the items of a list, the values of an enumeration."""
     if "enum" in schema:
         return ", ".join("null" if word is None else f"`{word}`" for word in schema["enum"])
     types = schema.get("type", [])

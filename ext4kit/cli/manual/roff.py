@@ -25,9 +25,9 @@ def page(facts: Facts, others: list[str], version: str, day: str) -> str:
 
     Args:
         facts: of the command.
-        others: names of the pages to see also.
+        others: names of related pages.
         version: of the program.
-        day: when that version was released, as 2026-11-22.
+        day: release day of that version, as 2026-11-22.
     """
     title = f'.TH "{facts.page.upper()}" 1 "{day}" "ext4kit {version}" "ext4kit"'
     return "\n".join([title, *_lines(facts, others)]) + "\n"
@@ -81,11 +81,11 @@ def _list(title: str, rows: tuple[tuple[str, str], ...]) -> Iterator[str]:
 
 
 def _lowered(text: str) -> str:
-    """A sentence as the part of a line: small at its start, but not MD5."""
+    """A sentence with a lower-case start for use within a line; acronyms such as MD5 stay."""
     return text[:1].lower() + text[1:] if text[1:2].islower() or text[1:2] == " " else text
 
 
 def _text(line: str) -> str:
-    """A line whose backslashes, hyphens and leading dots mean themselves."""
+    """A line with escaped backslashes, hyphens and leading dots."""
     escaped = line.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq")
     return f"\\&{escaped}" if escaped.startswith((".", "\\(aq")) else escaped
