@@ -1,1 +1,1 @@
-"""Tables, lookups, groups and intervals over NumPy arrays; no I/O, nothing of ext4."""
+"""Tables, lookups, groups and intervals over NumPy arrays; without I/O and without ext4."""

@@ -1,4 +1,4 @@
-"""Groups: rows next to each other whose keys are equal; and rows told apart or made several."""
+"""Groups of neighbouring rows with equal keys, expansion of rows, and distinct values."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import numpy as np
 
 from ext4kit.arrays.types import Bools, Int64s, Keys, Rows
 
-_SPARSE = 8  # numbers that are left out for each that is there, where sorting is slower
+_SPARSE = 8  # unused numbers per used one, up to which a table is faster than a sort
 
 
 def starts_group(*keys: Keys) -> Bools:
-    """Per row (bool): it is the first of rows that have the same keys.
+    """Per row (bool): True for the first row of each run of equal keys.
 
     Args:
-        keys: columns of one length; rows with equal keys are next to each other.
+        keys: columns of one length; rows with equal keys are adjacent.
     """
     starts = np.ones(len(keys[0]), np.bool_)
     starts[1:] = False
@@ -23,7 +23,7 @@ def starts_group(*keys: Keys) -> Bools:
 
 
 def ends_group(*keys: Keys) -> Bools:
-    """Per row (bool): it is the last of rows that have the same keys; as `starts_group`."""
+    """Per row (bool): True for the last row of each run of equal keys; as `starts_group`."""
     ends = np.ones(len(keys[0]), np.bool_)
     ends[:-1] = starts_group(*keys)[1:]
     return ends
@@ -45,33 +45,33 @@ def group_sizes(starts: Bools) -> Int64s:
 
 
 def expand(counts: Int64s) -> tuple[Rows, Int64s]:
-    """(row, position) of `counts[row]` positions of each row, all rows after each other."""
+    """(row, position) of `counts[row]` positions of each row, in row order."""
     row = np.repeat(np.arange(len(counts)), counts)
     starts = np.cumsum(counts) - counts
     return row, np.arange(len(row)) - starts[row]
 
 
 def row_bounds(owners: Int64s, count: int) -> Rows:
-    """(count + 1,): rows of owner `i` are those from element `i` up to element `i + 1`.
+    """(count + 1,): the rows of owner `i` run from element `i` up to element `i + 1`.
 
     Args:
         owners: int64 (n,), ascending, from 0.
-        count: how many owners there are.
+        count: number of owners.
     """
     return np.searchsorted(owners, np.arange(count + 1))
 
 
 def first_occurrence(values: Int64s) -> Bools:
-    """Per value (bool): it has not come before."""
+    """Per value (bool): True where the value has not occurred before."""
     first = np.zeros(len(values), np.bool_)
     first[np.unique(values, return_index=True)[1]] = True
     return first
 
 
 def distinct(values: Int64s) -> tuple[Int64s, Rows]:
-    """The distinct values, ascending, and for each value its place among them.
+    """The distinct values, ascending, and the index of each value among them.
 
-    `np.unique` without the sort where values ascend or are close to each other.
+    Like `np.unique`, but without the sort where values ascend or are close to each other.
     """
     if (values[1:] >= values[:-1]).all():
         new = starts_group(values)
@@ -79,6 +79,6 @@ def distinct(values: Int64s) -> tuple[Int64s, Rows]:
     first, last = int(values.min()), int(values.max())
     if last - first > _SPARSE * len(values):
         return np.unique(values, return_inverse=True)
-    there = np.zeros(last - first + 1, np.bool_)
-    there[values - first] = True
-    return np.flatnonzero(there) + first, (np.cumsum(there) - 1)[values - first]
+    occurs = np.zeros(last - first + 1, np.bool_)
+    occurs[values - first] = True
+    return np.flatnonzero(occurs) + first, (np.cumsum(occurs) - 1)[values - first]

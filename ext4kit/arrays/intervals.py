@@ -1,6 +1,6 @@
 """Intervals: runs of numbers (blocks, bytes, positions) as (start, length), and joins of them.
 
-All runs are half-open: they end in front of `start + length`, which has to be within int64.
+All runs are half-open: they end before `start + length`, which must be within int64.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _ROUNDS = 64
 
 @dataclass(frozen=True, slots=True)
 class Intervals(Table):
-    """Runs that ascend and do not overlap; they may touch.
+    """Ascending runs that do not overlap but may touch.
 
     Attributes:
         start: first number.
-        length: how many; above 0.
+        length: count of numbers; above 0.
     """
 
     start: Int64s
@@ -31,12 +31,12 @@ class Intervals(Table):
 
     @property
     def end(self) -> Int64s:
-        """One past the last number of each."""
+        """One past the last number of each interval."""
         return self.start + self.length
 
     @classmethod
     def union(cls, start: Int64s, length: Int64s) -> Self:
-        """The numbers of runs in any order, as intervals that do not touch either.
+        """The numbers of runs in any order, as intervals that do not touch.
 
         Args:
             start: int64 (n,).
@@ -54,37 +54,37 @@ class Intervals(Table):
 
     @classmethod
     def of_numbers(cls, numbers: Int64s) -> Self:
-        """Numbers that ascend, none twice, as intervals that do not touch."""
+        """Ascending distinct numbers as intervals that do not touch."""
         first = np.flatnonzero(np.append(True, np.diff(numbers) != 1)[: len(numbers)])
         return cls(numbers[first], np.diff(first, append=len(numbers)))
 
     @classmethod
     def of_mask(cls, mask: Bools | UInt8s) -> Self:
-        """Where a mask (bool, or 0 and 1) is set, as intervals that do not touch."""
+        """Positions at which a mask (bool, or 0 and 1) is set, as intervals that do not touch."""
         edges = np.diff(mask.astype(np.int8), prepend=0, append=0)
         start, end = np.flatnonzero(edges).reshape(-1, 2).T
         return cls(start, end - start)
 
     def rows_at(self, numbers: Int64s) -> Rows:
-        """The interval in which each number is, NO_ROW for none."""
+        """The interval that contains each number, NO_ROW for none."""
         if not len(self):
             return np.full(len(numbers), NO_ROW)
         row = np.searchsorted(self.start, numbers, side="right") - 1
         return np.where((row >= 0) & (numbers < self.end[row]), row, NO_ROW)
 
     def contains(self, start: Int64s, length: Int64s) -> Bools:
-        """Per run of 1 or more (bool): it lies in one of the intervals."""
+        """Per run of length 1 or more (bool): True where it lies within one interval."""
         row = self.rows_at(start)
         inside: Bools = (row != NO_ROW) & (start + length <= np.append(self.end, 0)[row])
         return inside
 
     def intersect(self, other: Intervals) -> Self:
-        """What lies in an interval of both; what touches is joined only where it is in both."""
+        """The parts in an interval of both; touching parts are joined only where both join them."""
         _, start, length = common_parts(self.start, self.length, other.start, other.length)
         return type(self)(start, length)
 
     def subtract(self, other: Intervals) -> Self:
-        """What is left of these where the others are cut out."""
+        """The parts of these intervals that lie in none of the others."""
         row, start, length = common_parts(self.start, self.length, other.start, other.length)
         _, start, length = cut_out(self.start, self.length, row, start, length)
         return type(self)(start, length)
@@ -105,7 +105,7 @@ def overlap_pairs(
 ) -> tuple[Rows, Rows]:
     """All pairs (row, other row) of runs of two tables that have a number in common.
 
-    Lengths are above 0; neither table needs an order. Pairs are in order of row, and of other
+    Lengths are above 0; neither table needs to be sorted. Pairs are sorted by row, and by other
     start for each row.
     """
     order = np.argsort(other_start, kind="stable")
@@ -123,7 +123,7 @@ def overlap_pairs(
 def common_parts(
     start: Int64s, length: Int64s, other_start: Int64s, other_length: Int64s
 ) -> tuple[Rows, Int64s, Int64s]:
-    """(row, start, length) of the parts of runs that lie in others; as `overlap_pairs`."""
+    """(row, start, length) of the parts of runs that lie in other runs; as `overlap_pairs`."""
     mine, theirs = overlap_pairs(start, length, other_start, other_length)
     first = np.maximum(start[mine], other_start[theirs])
     end = np.minimum((start + length)[mine], (other_start + other_length)[theirs])
@@ -133,22 +133,22 @@ def common_parts(
 def cut_out(
     start: Int64s, length: Int64s, row: Rows, part_start: Int64s, part_length: Int64s
 ) -> tuple[Rows, Int64s, Int64s]:
-    """What is left of runs when parts of them are cut out.
+    """The remainders of runs after parts of them are cut out.
 
     Args:
         start: int64 (n,), of the runs.
         length: int64 (n,).
-        row: which run each part is of; it lies in that one, and those of one do not overlap.
+        row: the run of each part. The part lies within that run; parts of one run do not overlap.
         part_start: int64 (m,).
         part_length: int64 (m,).
 
     Returns:
-        (row of the run, start, length) of what is left, by row and start.
+        (row of the run, start, length) of the remainders, by row and start.
     """
     every = np.arange(len(start))
     begins = np.concatenate([start, part_start + part_length])
     ends = np.concatenate([part_start, start + length])
-    # A run and the parts of it give as many begins as ends, in the same order.
+    # A run and its parts have equal numbers of begins and ends, in the same order.
     order = np.lexsort((begins, np.concatenate([every, row])))
     owner, first = np.concatenate([every, row])[order], begins[order]
     last = ends[np.lexsort((ends, np.concatenate([row, every])))]
@@ -159,8 +159,9 @@ def cut_out(
 def select_disjoint(start: Int64s, end: Int64s, rank: Int64s) -> tuple[Bools, Int64s]:
     """Choose runs that do not overlap, the best ones first.
 
-    In each round the best of every group of touching runs is kept, and what overlaps it goes;
-    what is left after many rounds goes as well. Linear in the runs, whatever they are.
+    Each round keeps the best run of every group of touching runs and drops the runs that overlap
+    it. Runs that remain after many rounds are dropped as well. The time is linear in the number of
+    runs.
 
     Args:
         start: int64 (n,).
@@ -168,8 +169,8 @@ def select_disjoint(start: Int64s, end: Int64s, rank: Int64s) -> tuple[Bools, In
         rank: int64 (n,), all different; of two runs the one with the lower rank is kept.
 
     Returns:
-        (bool (n,): kept, int64 (n,): for one that is not, a kept run that it overlaps, else
-        NO_ROW).
+        (bool (n,): True for kept runs, int64 (n,): for a dropped run a kept run that it overlaps,
+        else NO_ROW).
     """
     kept, over = np.zeros(len(start), np.bool_), np.full(len(start), NO_ROW)
     left = np.argsort(start, kind="stable")

@@ -8,33 +8,33 @@ from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows
 
 
 class SortedIndex:
-    """Exact join: which row has a key.
+    """Exact join: the row with a key.
 
     Args:
-        keys: int64 (n,), ascending; several rows may have the same one.
+        keys: int64 (n,), ascending; several rows may have the same key.
     """
 
     def __init__(self, keys: Int64s) -> None:
         self._keys = keys
 
     def rows(self, keys: Int64s) -> Rows:
-        """The first row with each key, NO_ROW where none has it."""
+        """The first row with each key, NO_ROW for none."""
         if not len(self._keys):
             return np.full(len(keys), NO_ROW)
         row = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
         return np.where(self._keys[row] == keys, row, NO_ROW)
 
     def bounds(self, keys: Int64s) -> tuple[Rows, Rows]:
-        """(first row, one past the last) of each key; equal where no row has it."""
+        """(first row, one past the last) of each key; equal for none."""
         return np.searchsorted(self._keys, keys), np.searchsorted(self._keys, keys, side="right")
 
 
 class AsOfIndex:
-    """As-of join: which row of a key is the newest one at or before a time.
+    """As-of join: the newest row of a key at or before a time.
 
     Args:
-        keys: int64 (n,), of each row.
-        times: int64 (n,), of each row; rows ascend by (key, time).
+        keys: int64 (n,), key of each row.
+        times: int64 (n,), time of each row; rows ascend by (key, time).
     """
 
     def __init__(self, keys: Int64s, times: Int64s) -> None:
@@ -43,16 +43,16 @@ class AsOfIndex:
         self._ranks = np.searchsorted(self._keys, keys) * len(self._times) + ranks
 
     def rows(self, keys: Int64s, at: Int64s | int) -> Rows:
-        """The last of the newest rows of each key, NO_ROW where none is that old.
+        """The last of the newest rows of each key, NO_ROW where no row is old enough.
 
         Args:
             keys: int64 (n,).
-            at: the time of each, int64 (n,), or one for all.
+            at: time of each key, int64 (n,), or one time for all.
         """
         if not len(self._keys):
             return np.full(len(keys), NO_ROW)
         slot = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-        first = slot * len(self._times)  # the lowest rank that a row of this key can have
+        first = slot * len(self._times)  # the lowest rank of a row of this key
         newest = first + np.searchsorted(self._times, at, side="right") - 1
         row = np.searchsorted(self._ranks, newest, side="right") - 1
         known = (self._keys[slot] == keys) & (row >= 0)
@@ -61,11 +61,11 @@ class AsOfIndex:
 
 
 def values_at(values: Int64s, rows: Rows) -> Int64s:
-    """The value of each row, NO_ROW where there is no row; of what a lookup gave."""
+    """The value of each row that a lookup gave, NO_ROW where there is none."""
     return np.where(rows == NO_ROW, NO_ROW, values[rows]) if len(values) else rows
 
 
 def is_member(values: Int64s, of: Int64s) -> Bools:
-    """Per value (bool): it is one of `of`, which ascends."""
+    """Per value (bool): True where it is in `of`, which ascends."""
     found: Bools = SortedIndex(of).rows(values) != NO_ROW
     return found

@@ -14,10 +14,10 @@ from ext4kit.arrays.types import Bools, Int64s, Rows, RowSlice
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Columns of equal length, one a field; row `i` is element `i` of every column.
+    """Columns of equal length, one per field; row `i` is element `i` of every column.
 
-    A column is a NumPy array whose first axis counts rows, a list, or an object that has `take`,
-    `concat` and `empty` of its own, such as a table. The annotation of an array names its dtype.
+    A column is a NumPy array whose first axis counts rows, a list, or an object with its own
+    `take`, `concat` and `empty`, such as a table. The annotation of an array names its dtype.
     """
 
     def __len__(self) -> int:
@@ -27,14 +27,14 @@ class Table:
         """Some of the rows.
 
         Args:
-            rows: row numbers in the order that is wanted, a mask (bool, one a row), or a slice.
+            rows: row numbers in the wanted order, a mask (bool, one per row), or a slice.
         """
         columns = (_selected(self, column.name, rows) for column in fields(self))
         return type(self)(*columns)
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
-        """The rows of several tables, one after the other; the empty table for no table."""
+        """The rows of several tables in order; the empty table for no tables."""
         filled = [part for part in parts if len(part)] or parts[:1]
         if not filled:
             return cls.empty()
@@ -48,13 +48,13 @@ class Table:
 
 
 class _Nested(Protocol):
-    """A column that is a table of its own, or does as one."""
+    """A column that is itself a table, or behaves like one."""
 
     @classmethod
     def empty(cls) -> Self: ...
 
 
-_HINTS: dict[type[Table], dict[str, type[_Nested]]] = {}  # they are slow to find out
+_HINTS: dict[type[Table], dict[str, type[_Nested]]] = {}  # cached, because they are slow to compute
 
 
 def _selected(table: Table, name: str, rows: Rows | Int64s | Bools | RowSlice) -> object:

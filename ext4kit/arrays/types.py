@@ -1,4 +1,4 @@
-"""Aliases for the arrays that columns and functions of this project are made of."""
+"""Aliases for the arrays in columns and functions of this project."""
 
 from __future__ import annotations
 
@@ -22,6 +22,6 @@ Strings = npt.NDArray[np.str_]
 Bytes2D = npt.NDArray[np.uint8]  # (n, bytes of each)
 Keys = npt.NDArray[
     np.int64 | np.int32 | np.int8 | np.uint64 | np.uint32 | np.uint16 | np.uint8 | np.bool_
-]  # columns that tell rows apart
-RowSlice: TypeAlias = "slice[int | None, int | None, int | None]"  # Python 3.11 knows `slice` alone
-NO_ROW: Final = -1  # where a row number tells that there is no row
+]  # columns that identify rows
+RowSlice: TypeAlias = "slice[int | None, int | None, int | None]"  # no generic slice in Python 3.11
+NO_ROW: Final = -1  # row number for a missing row
