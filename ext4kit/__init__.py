@@ -6,7 +6,7 @@ with ext4kit.open("disk.img") as image:
         print(entry.path)
 """
 
-# Nothing is loaded here: not before interrupts have their answer (`__main__.py`).
+# Imports nothing here: interrupts are handled before other modules are loaded (`__main__.py`).
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,15 +18,15 @@ __version__ = "0.1.0"
 
 
 def open(path: "str | PathLike[str]", phrases: "Sequence[bytes]" = ()) -> "Image":  # noqa: A001
-    """Open an image in any container, a split image's first part, or a device node, read only.
+    """Open an image in any container, the first part of a split image, or a device node, read-only.
 
     Args:
         path: the image.
-        phrases: pass phrases and contents of key files, for encrypted volumes.
+        phrases: passphrases and contents of key files, for encrypted volumes.
 
     Raises:
-        AccessError: it cannot be opened or read, or no pass phrase fits.
-        UnsupportedError: it has a feature that is not known here or needs an extra.
+        AccessError: it cannot be opened or read, or no passphrase fits.
+        UnsupportedError: it has a feature that is unknown to this version or needs an extra.
     """
     from ext4kit.opening import open_image
 

@@ -1,9 +1,9 @@
-"""`python -m ext4kit`, and the console script: Ctrl-C has its answer before all else is loaded."""
+"""`python -m ext4kit`, and the console script: handles Ctrl-C before other modules are loaded."""
 
 import os
 import sys
 
-# Built into Python: `signal` itself loads some modules more.
+# Built into Python: `signal` itself loads some more modules.
 from _signal import (  # type: ignore[import-not-found]
     SIGINT,
     default_int_handler,
@@ -13,16 +13,16 @@ from _signal import (  # type: ignore[import-not-found]
 
 
 def leave(*_: object) -> None:
-    """End the process as interrupted: nothing is under way that would have to be put in order."""
+    """End the process as interrupted; no work has started that would need a clean-up."""
     try:
-        if sys.stderr is not None:  # else something else may have its descriptor
+        if sys.stderr is not None:  # else another file may have its descriptor
             os.write(2, b"ext4kit: interrupted\n")
     finally:
         os._exit(130)
 
 
 def main() -> None:
-    """Run the program. A job that was started to ignore interrupts goes on ignoring them."""
+    """Run the program. A job that was started to ignore interrupts continues to ignore them."""
     if getsignal(SIGINT) is default_int_handler:
         signal(SIGINT, leave)
     from ext4kit.cli.main import main as run

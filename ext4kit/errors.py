@@ -4,32 +4,32 @@ from __future__ import annotations
 
 
 class Ext4kitError(Exception):
-    """Root of everything that ext4kit raises on purpose."""
+    """Root of all exceptions that ext4kit raises on purpose."""
 
 
 class RequestError(Ext4kitError):
-    """The caller asked for something that does not fit the evidence or the options."""
+    """The caller's request does not match the evidence or the options."""
 
 
 class AccessError(Ext4kitError):
-    """The operating system refused or failed: evidence that cannot be opened or read."""
+    """The operating system refused or failed, so evidence cannot be opened or read."""
 
 
 class OutputError(AccessError):
-    """A result could not be written where the user asked for it."""
+    """A result could not be written to the requested place."""
 
 
 class UnsupportedError(Ext4kitError):
-    """The bytes are understood well enough to know that this program cannot read them."""
+    """The bytes were recognised as a format or feature that this program cannot read."""
 
 
 class CorruptError(Ext4kitError):
     """A structure on disk contradicts its own format.
 
     Attributes:
-        structure: the structure's name in the field's terms ("superblock", "extent header").
-        offset: byte offset of the structure in what was parsed, or None when it has none.
-        reason: what is wrong, in words.
+        structure: name of the structure in ext4 terms ("superblock", "extent header").
+        offset: byte offset of the structure in the parsed bytes, or None when it has none.
+        reason: the contradiction, as text.
     """
 
     def __init__(self, structure: str, offset: int | None, reason: str) -> None:

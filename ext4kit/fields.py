@@ -1,8 +1,8 @@
-"""The fields that kinds of records share: what each is in Python and in JSON, and what it means.
+"""Fields that several kinds of records share: their types in Python and JSON, and their meaning.
 
-A record is a plain dict; its type, a `TypedDict` (or the dataclass that it is made of), stands
-where it is built. What an annotation holds beside the type goes into the JSON Schema: a pair as
-a keyword, a text as the description (`report/json_schema.py`).
+A record is a plain dict. Its type, a `TypedDict` (or the dataclass that it is made of), is defined
+where the record is built. The JSON Schema takes the items of an annotation after the type: a pair
+is a keyword, a text is the description (`report/json_schema.py`).
 """
 
 from __future__ import annotations
@@ -52,28 +52,28 @@ FileType = Literal[
 
 
 class PathText(TypedDict):
-    """A path as records have it."""
+    """A path in records."""
 
     path: Path
     path_bytes: NotRequired[Exact]
 
 
 class PathOrNone(TypedDict):
-    """A path as records have it, null where it is not known."""
+    """A path in records, null where it is unknown."""
 
     path: Path | None
     path_bytes: NotRequired[Exact]
 
 
 class CommitTime(TypedDict):
-    """When a transaction was committed; null where that is not known."""
+    """Commit time of a transaction; null where it is unknown."""
 
     commit_time_ns: Annotated[int | None, "Time of the commit block, nanoseconds since 1970 UTC."]
     commit_time_iso: Annotated[str | None, "The same in ISO 8601."]
 
 
 class InodeFacts(TypedDict):
-    """What is known of an inode, null where nothing is."""
+    """Facts about an inode, null where unknown."""
 
     mode: Mode | None
     uid: Count | None
@@ -85,7 +85,7 @@ class InodeFacts(TypedDict):
 
 
 class LiveInode(TypedDict):
-    """What is known of an inode that can be read."""
+    """Facts about a readable inode."""
 
     inode: Inode
     type: FileType
@@ -109,7 +109,7 @@ class Xattr(TypedDict):
 
 
 class VolumeFacts(TypedDict):
-    """What tells a volume of the evidence from others."""
+    """Facts that identify a volume of the evidence."""
 
     index: Count
     offset: Annotated[int, "Bytes."]
@@ -141,7 +141,7 @@ class Unread(TypedDict):
 
 
 class SomeDigests(TypedDict, total=False):
-    """Those hashes of a content that were asked for."""
+    """The requested hashes of a content."""
 
     md5: Md5
     sha1: Sha1
@@ -157,10 +157,10 @@ class Digests(TypedDict):
 
 
 class Nothing(TypedDict):
-    """What is put in where a field is left out."""
+    """Empty record, used where a field is left out."""
 
 
-# Names as records have them: the text, and the exact bytes where it is not UTF-8.
+# Names in records: the text, and the exact bytes where it is not UTF-8.
 NameText = TypedDict("NameText", {"name": str, "name_bytes": NotRequired[str]})
 TargetText = TypedDict("TargetText", {"target": str, "target_bytes": NotRequired[str]})
 LinkText = TypedDict("LinkText", {"link_target": str, "link_target_bytes": NotRequired[str]})

@@ -1,4 +1,4 @@
-"""From a path to file systems: evidence, its volumes, and each volume replayed."""
+"""Opens a path and gives its file systems: evidence, its volumes, and each volume replayed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ImageVolume:
     """A volume of an opened image, and the file system on it.
 
     Attributes:
-        facts: what the evidence layer knows of it (offset, size, kind, label ...).
+        facts: facts from the evidence layer (offset, size, kind, label ...).
     """
 
     def __init__(self, facts: Volume) -> None:
@@ -39,11 +39,11 @@ class ImageVolume:
             replay: overlay the unreplayed journal, in memory, as the kernel would at mount.
             superblock: block number of the superblock copy to use.
             journal: the external journal device, for a file system that has one.
-            as_of: id of a transaction: the file system right after it, as far as the log tells.
+            as_of: stored tid; gives the file system after this transaction, from the journal.
 
         Raises:
             UnsupportedError: the volume holds no ext2/3/4.
-            RequestError: the log cannot tell the state after that transaction.
+            RequestError: the journal does not record the state after that transaction.
         """
         from ext4kit.filesystem import FileSystem
 
@@ -57,9 +57,9 @@ class ImageVolume:
 
 
 def _replayed_file_system(fs: FileSystem) -> FileSystem:
-    """`fs` as it is after journal recovery; `fs` itself when there is nothing to replay."""
+    """`fs` after journal recovery; `fs` itself when there is nothing to replay."""
     if not fs.superblock.needs_recovery and not fs.superblock.group_number:
-        return fs  # a backup superblock cannot tell
+        return fs  # a backup superblock does not record this
     from ext4kit.journal import Log, replay
 
     log = Log.open(fs)
@@ -75,15 +75,15 @@ class Image:
 
     @property
     def problems(self) -> Problems:
-        """What was found wrong with the image and its partition tables."""
+        """Problems of the image and its partition tables."""
         return self.evidence.problems
 
     def volume(self, number: int | None = None) -> ImageVolume:
-        """A volume by its number in `volumes`, or the only ext volume there is.
+        """A volume by its number in `volumes`, or the only ext volume.
 
         Raises:
             RequestError: no such volume, or a choice is needed.
-            UnsupportedError: there is no ext volume at all.
+            UnsupportedError: there is no ext volume.
         """
         if number is not None:
             for volume in self.volumes:
@@ -121,14 +121,14 @@ class Image:
 
 
 def open_image(path: str | PathLike[str], phrases: Sequence[bytes] = ()) -> Image:
-    """Open an image in any container, a split image's first part, or a device node, read only.
+    """Open an image in any container, the first part of a split image, or a device node, read-only.
 
     Args:
         path: the image.
-        phrases: pass phrases and contents of key files, for encrypted volumes.
+        phrases: passphrases and contents of key files, for encrypted volumes.
 
     Raises:
-        AccessError: it cannot be opened or read, or no pass phrase fits.
-        UnsupportedError: it has a feature that is not known here or needs an extra.
+        AccessError: it cannot be opened or read, or no passphrase fits.
+        UnsupportedError: it has a feature that is unknown to this version or needs an extra.
     """
     return Image(open_evidence(path, phrases))

@@ -1,4 +1,4 @@
-"""Problem records: in a scan, damage is data and the scan goes on."""
+"""Problem records: a scan records damage as data and continues."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Annotated, TypedDict
 
 
 class Severity(StrEnum):
-    """How much a problem weighs for the evidence."""
+    """Consequence of a problem for the evidence."""
 
-    NOTE = "note"  # worth knowing; nothing is missing
-    WARNING = "warning"  # something was read by another way, or could not be checked
-    ERROR = "error"  # something is missing from the result or is wrong
+    NOTE = "note"  # information only; nothing is missing
+    WARNING = "warning"  # data was read in another way, or could not be checked
+    ERROR = "error"  # data is missing from the result or wrong
 
 
 class ProblemFacts(TypedDict):
-    """A problem as records have it."""
+    """A problem in records."""
 
     where: Annotated[str, "What it is about."]
     what: Annotated[str, "What was found."]
@@ -26,11 +26,11 @@ class ProblemFacts(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that was found wrong.
+    """One problem of the evidence.
 
     Attributes:
-        where: the place, in the field's terms ("inode 12", "group 3 block bitmap").
-        what: what is wrong there and what was done about it.
+        where: the location, in ext4 terms ("inode 12", "group 3 block bitmap").
+        what: what is wrong there, and the consequence.
     """
 
     where: str
@@ -49,7 +49,7 @@ class Problem:
 class Problems:
     """A bounded collector: the first `limit` problems in full, the rest as a count.
 
-    A hostile image can hold millions of problems; memory stays bounded and the count true.
+    A hostile image can cause millions of problems. Memory stays bounded and the count stays exact.
     """
 
     limit: int = 1000
@@ -58,7 +58,7 @@ class Problems:
     errors: int = 0
 
     def add(self, where: str, what: str, severity: Severity = Severity.ERROR) -> None:
-        """Record one problem; the same one told twice is counted once while it is kept."""
+        """Record one problem; a repeated problem is counted once while it is kept."""
         problem = Problem(where, what, severity)
         if problem in self.kept:
             return

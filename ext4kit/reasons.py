@@ -1,8 +1,8 @@
 """Reasons: coded statements why a file is not graded intact, or why it is incomplete.
 
 Each reason is defined here once, with a stable code and one sentence. The code is never renamed and
-never given to another reason; the wording of the sentence may change. `{name}` in a sentence stands
-for a value.
+never given to another reason; the wording of the sentence may change. `{name}` in a sentence is a
+placeholder for a value.
 """
 
 from __future__ import annotations

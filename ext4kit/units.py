@@ -1,7 +1,7 @@
-"""Units as types, and the one way to join high and low halves.
+"""Unit types, and the only function that joins high and low halves.
 
-`join` works on Python integers and on NumPy columns alike, so each on-disk fact about
-split fields is written once for single structures and for whole tables.
+`join` works on Python integers and on NumPy columns. Each split field is therefore joined in one
+place for single structures and for whole tables.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ NANOSECONDS = 1_000_000_000
 
 
 def widen(value: Any) -> Any:
-    """A column as int64, an integer as it is: NumPy keeps u16 sums in 16 bits otherwise."""
+    """A column as int64, an integer unchanged; NumPy would otherwise keep u16 sums in 16 bits."""
     return value.astype(np.int64) if isinstance(value, np.ndarray) else int(value)
 
 
 def join(high: Any, low: Any, low_bits: int) -> Any:
     """`high << low_bits | low` for integers or columns (int64).
 
-    A column whose joined value reaches 2**63 comes out negative: readers treat it as
-    out of range, which every such block number and size is.
+    A column value that reaches 2**63 becomes negative. Readers treat it as out of range, as every
+    such block number and size is.
     """
     return (widen(high) << low_bits) | widen(low)
