@@ -134,9 +134,8 @@ class MentionIndex:
 
     def add_content(self, head: bytes) -> None:
         """Add the first bytes of the next content; only words that name a file are kept."""
-        names_found = find_names_in(head)
-        words = frozenset(filter(self._known.has, names_found.words))
-        self._said.append(replace(names_found, words=words))
+        names = find_names_in(head)
+        self._said.append(replace(names, words=frozenset(filter(self._known.has, names.words))))
 
     def likelihood_ratios(self) -> dict[int, tuple[Int64s, Float64s]]:
         """Content -> (int64: possible files, float: likelihood ratio of each)."""
