@@ -92,7 +92,7 @@ def deleted_files(
 
 def _hint(session: Session) -> None:
     """Print a hint on stderr if the volume held another file system before."""
-    from ext4kit.recovery.lost.quick_check import has_former_file_system
+    from ext4kit.lost.quick_check import has_former_file_system
 
     if not session.options.quiet and has_former_file_system(
         session.fs, session.volume.facts.source

@@ -199,7 +199,7 @@ class _RuleMatcher:
         """Numbers of live inodes that are setuid or locked."""
         found = [np.zeros(0, np.int64)]
         for table in self.fs.inode_batches():
-            is_linked = (table.links_count > 0) & (table.mode & 0xF000 == stat.S_IFREG)
+            is_linked = (table.links_count > 0) & table.is_regular
             special = (table.mode & 0o6000 != 0) & (table.mode & 0o111 != 0)
             special |= (table.flags & LOCKS) != 0
             found.append(table.number[is_linked & special])
