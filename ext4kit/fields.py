@@ -33,7 +33,6 @@ Target = Annotated[str, "Where the symlink points."]
 Unknown = Annotated[str, "With --as-of: why the values are not known."]
 Device = Annotated[tuple[int, int], "Major and minor number of a device node."]
 Reasons = Annotated[list[str], "Reasons for less than everything."]
-FirstLast = tuple[int, int]  # both included
 
 Moment = Annotated[int, "Nanoseconds since 1970 UTC."]
 Created = Annotated[

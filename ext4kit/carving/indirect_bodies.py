@@ -1,7 +1,7 @@
 """Files of ext2 and ext3 whose block lists exist but whose first blocks are unknown.
 
 The first twelve blocks of a file are listed in its inode. They usually precede the first block that
-the indirect block names. The `trees` module finds the lists and joins them.
+the indirect block names. `recovery.maps.indirect_maps` finds the lists and joins them.
 """
 
 from __future__ import annotations

@@ -18,7 +18,6 @@ from ext4kit.arrays.intervals import overlap_pairs
 from ext4kit.arrays.types import Bools, Int64s, Rows
 from ext4kit.errors import AccessError, CorruptError
 from ext4kit.filesystem.block_maps import BlockMaps, Runs
-from ext4kit.filesystem.content import Content
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.filesystem.inodes import INODES_AT_ONCE
 from ext4kit.lost.deleted import find_deleted_in_lost
@@ -29,6 +28,7 @@ from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.inode import GOOD_OLD_SIZE, Inode, InodeFlags, InodeTable, inode_seeds
 from ext4kit.parsers.traces import node_checksums_ok
 from ext4kit.reasons import Reason
+from ext4kit.recovery.content import open_content
 from ext4kit.recovery.grading.unreadable import on_unreadable_media
 from ext4kit.recovery.intervals import subtract_parts
 from ext4kit.recovery.model import DeletedFile, DeletedFiles, Grade, ReusedRange, Sources
@@ -260,20 +260,12 @@ def _record(
         superseded=False,
         link_target=_link_target(fs, inode, left) if not lost else None,
         partial_path=path[1:] if unnamed else None,
-        _content=_open_content(fs, inode, left),
+        _content=(
+            open_content(fs, fs.blocks, inode, left, (), inode.size)
+            if inode.kind == "file"
+            else None
+        ),
     )
-
-
-def _open_content(fs: LostFileSystem, inode: Inode, left: Runs) -> Content | None:
-    """The bytes of a file that are its own still; those of others read as holes."""
-    if inode.kind != "file":
-        return None
-    if inode.is_inline:
-        try:
-            return fs.content(inode)
-        except CorruptError:
-            return Content(fs.blocks, inode.size, inline=inode.i_block)
-    return Content(fs.blocks, inode.size, left)
 
 
 def _link_target(fs: LostFileSystem, inode: Inode, left: Runs) -> bytes | None:

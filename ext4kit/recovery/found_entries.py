@@ -209,9 +209,8 @@ def _created_after_copy(history: History, life: Int64s, order: Int64s) -> Bools:
     A transaction takes no more changes before its commit is dated, by a clock that moves on rarely
     (kernel fs/jbd2/commit.c, `jbd2_journal_commit_transaction`).
     """
-    states = history.states
-    first = np.full(history.instance_count + 1, _FOREVER)
-    np.minimum.at(first, states.life, states.tid)
+    states = history.states  # by life, then by tid
+    first = np.append(states.tid[starts_group(states.life)], _FOREVER)
     begun = np.append(created(history), 0)[life]
     return (first[life] > order) & (begun > history.times_of(order) - CLOCK_RESOLUTION)
 

@@ -14,6 +14,7 @@ from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.history import History
 from ext4kit.history.history import TID_NONE, TID_ON_DISK
+from ext4kit.journal import Log
 from ext4kit.journal.overlay import JournalOverlay
 from ext4kit.recovery.block_uses import BlockUses
 from ext4kit.recovery.candidates import Candidates
@@ -23,11 +24,16 @@ ContentCopies = Mapping[int, tuple[Int64s, Int64s]]
 
 
 class TaggedContentBlocks(JournalOverlay):
-    """The blocks of one file, those that went through the journal as data read from there."""
+    """The blocks of one file, those that went through the journal as data read from there.
 
-    def __init__(self, history: History, base: BlockReader, blocks: Int64s, copies: Int64s) -> None:
-        assert history.log is not None
-        super().__init__(base, history.log)
+    Args:
+        base: what the other blocks are read from.
+        log: the journal.
+        blocks: (n,), ascending; copies: (n,), where in the journal the copy of each is.
+    """
+
+    def __init__(self, base: BlockReader, log: Log, blocks: Int64s, copies: Int64s) -> None:
+        super().__init__(base, log)
         self._blocks, self._copies = blocks, copies
 
     def copies_of(self, blocks: Int64s) -> Int64s:

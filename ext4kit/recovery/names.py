@@ -23,11 +23,9 @@ from ext4kit.recovery.found_entries import (
     directory_instances,
     is_former_directory,
 )
-from ext4kit.recovery.provenance import name_source
+from ext4kit.recovery.provenance import FREED_BLOCK, OLD_COPY, name_source
 from ext4kit.units import NANOSECONDS
 
-FREED_BLOCK = "unallocated directory block"
-OLD_COPY = "old copy of a directory block in the journal"
 SAME_DELETION_WINDOW = 60 * NANOSECONDS  # between a file and its directory that go together
 
 

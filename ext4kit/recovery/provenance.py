@@ -13,9 +13,11 @@ from ext4kit.recovery.model import TransactionTime
 TAGGED_COPIES, UNTAGGED_COPIES = "copies in the journal", "untagged copies in the journal"
 UNTAGGED_COPY = "untagged copy"
 ORPHAN_LIST = "orphan list"
+FREED_BLOCK = "unallocated directory block"
+OLD_COPY = "old copy of a directory block in the journal"
 MAP_SOURCES = {STALE_INDEX: "stale extent entries of the freed inode"}
 _NAME_SOURCES = {
-    TID_BEFORE_LOG: "unallocated directory block",
+    TID_BEFORE_LOG: FREED_BLOCK,
     SLACK_ENTRY: "deleted entry in directory slack",
     UNREPLAYED: "directory block that a fast commit changes",
     int(TID_ON_DISK): "directory on the disk",
@@ -29,17 +31,17 @@ def state_source(transactions: Mapping[int, TransactionTime], tid: int) -> str:
         transactions: those of the journal, by tid.
         tid: of the state.
     """
-    if UNREPLAYED < tid < TID_ON_DISK:
-        return "fast commit"
-    known = transactions.get(tid)
-    return f"journal transaction {known.transaction}" if known else "inode table"
+    return _written_by(transactions, tid) or "inode table"
 
 
 def name_source(transactions: Mapping[int, TransactionTime], tid: int) -> str:
     """Where a name was seen that was last there at a tid."""
-    if tid in _NAME_SOURCES:
-        return _NAME_SOURCES[tid]
+    return _NAME_SOURCES.get(tid) or _written_by(transactions, tid) or "journal"
+
+
+def _written_by(transactions: Mapping[int, TransactionTime], tid: int) -> str:
+    """The fast commit or transaction of a tid, empty if the journal has none."""
     if UNREPLAYED < tid < TID_ON_DISK:
         return "fast commit"
     known = transactions.get(tid)
-    return f"journal transaction {known.transaction}" if known else "journal"
+    return f"journal transaction {known.transaction}" if known else ""

@@ -21,7 +21,7 @@ from ext4kit.recovery.grading.grade import Grading
 from ext4kit.recovery.joining import Match
 from ext4kit.recovery.journal_content import TaggedContentBlocks
 from ext4kit.recovery.losses import Losses
-from ext4kit.recovery.model import DeletedFile, Grade, ReusedRange, Sources
+from ext4kit.recovery.model import DeletedFile, Grade, Sources
 from ext4kit.recovery.names import CandidateNames, KnownName
 from ext4kit.recovery.proof import Proofs
 from ext4kit.recovery.provenance import (
@@ -79,7 +79,7 @@ def _candidate_files(found: RecordInputs) -> list[DeletedFile]:
     """A record of each candidate, in their order."""
     blocks, names, deletion = found.blocks, found.names, found.blocks.deletion
     candidates, history = blocks.candidates, blocks.history
-    proofs = Proofs(blocks, names)
+    proofs, block_size = Proofs(blocks, names), history.fs.superblock.block_size
     inode_source = cache(partial(state_source, blocks.transactions))
     rows, superseded = candidates.state_row.tolist(), candidates.superseded.tolist()
     size_unknown = candidates.size_unknown.tolist()
@@ -109,7 +109,7 @@ def _candidate_files(found: RecordInputs) -> list[DeletedFile]:
             grade=found.grading.grades[place],
             blocks=blocks.block_counts[place],
             blocks_reused=lost.reused,
-            lost=_lost_ranges(blocks, runs, lost.pieces, size),
+            lost=reused_ranges(runs, lost.pieces, size or 0, block_size),
             sources=_sources(blocks, place, where, map_source, name),
             reasons=found.grading.reasons[place],
             superseded=superseded[place],
@@ -158,13 +158,6 @@ def _sources(
     return sources
 
 
-def _lost_ranges(
-    blocks: BlockAttribution, runs: Runs, lost: list[LostPiece], size: int | None
-) -> tuple[ReusedRange, ...]:
-    block_size = blocks.history.fs.superblock.block_size
-    return reused_ranges(runs, lost, size or 0, block_size) if lost else ()
-
-
 def _content(
     blocks: BlockAttribution,
     place: int,
@@ -199,8 +192,10 @@ def _block_reader(blocks: BlockAttribution, place: int) -> BlockReader:
     """The blocks on disk, with the journal's copies of a candidate's content in front."""
     history = blocks.history
     reader: BlockReader = history.fs.blocks
-    if place in blocks.untagged and history.log is not None:
+    if history.log is None:
+        return reader
+    if place in blocks.untagged:
         reader = UntaggedContentBlocks(reader, history.log, *blocks.untagged[place])
     if place in blocks.tagged:
-        reader = TaggedContentBlocks(history, reader, *blocks.tagged[place])
+        reader = TaggedContentBlocks(reader, history.log, *blocks.tagged[place])
     return reader

@@ -17,17 +17,14 @@ import numpy as np
 
 from ext4kit.arrays.grouping import expand, row_bounds
 from ext4kit.arrays.intervals import Intervals
-from ext4kit.arrays.lookup import SortedIndex, values_at
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows
 from ext4kit.carving import BlockFeatures, feature_scanner
 from ext4kit.filesystem.block_maps import Runs
-from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.history import History
 from ext4kit.journal import Log
-from ext4kit.journal.overlay import JournalOverlay
 from ext4kit.recovery.candidates import Candidates
-from ext4kit.recovery.journal_content import ContentCopies
+from ext4kit.recovery.journal_content import ContentCopies, TaggedContentBlocks
 from ext4kit.unallocated.space import BlockBatch
 from ext4kit.unallocated.untagged import tids_of_untagged
 
@@ -268,22 +265,8 @@ def _unassigned(copies: UntaggedBlocks, first: Rows, count: Int64s) -> Int64s:
     return copies.position[evident & ~taken]
 
 
-class UntaggedContentBlocks(JournalOverlay):
-    """The blocks of one file, those that were found in the log without a descriptor from there.
-
-    Args:
-        base: what the other blocks are read from.
-        log: the log.
-        blocks: int64 (n,), ascending; positions: int64 (n,), the log block with each.
-    """
-
-    def __init__(self, base: BlockReader, log: Log, blocks: Int64s, positions: Int64s) -> None:
-        super().__init__(base, log)
-        self._blocks, self._positions = blocks, positions
-
-    def copies_of(self, blocks: Int64s) -> Int64s:
-        """The log block with each of the blocks that has one, else -1."""
-        return values_at(self._positions, SortedIndex(self._blocks).rows(blocks))
+class UntaggedContentBlocks(TaggedContentBlocks):
+    """The same of untagged copies: each is named by its position in the journal, not by a tag."""
 
     def read_with(self, blocks: Int64s, copies: Int64s) -> Bytes2D:
         """As `read_many`, with the answer of `copies_of` given."""

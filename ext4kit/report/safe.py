@@ -24,7 +24,7 @@ _PLAIN_LINES = bytes({ord("\n"), *range(0x20, 0x7F)} - {ord("\\")})
 def printable(name: bytes) -> str:
     r"""A name for people to read, on one line.
 
-    >>> shown(b"a\x1b[31m\xff")
+    >>> printable(b"a\x1b[31m\xff")
     'a\\x1b[31m\\xff'
     """
     if not _UNSAFE_BYTES.search(name):

@@ -15,6 +15,7 @@ from ext4kit.parsers.inode import Inode
 from ext4kit.reasons import Reason
 from ext4kit.recovery.attribution import BlockAttribution
 from ext4kit.recovery.candidates import NO_MAP
+from ext4kit.recovery.content import total_blocks
 from ext4kit.recovery.grading.checks import run_checks
 from ext4kit.recovery.grading.overwritten_copies import are_contradicted
 from ext4kit.recovery.losses import CandidateLosses, Losses
@@ -150,7 +151,7 @@ def _grade(
         against.append(reasons.MAP_BLOCK_REUSED)
     if not count and _changed_later(blocks, candidate, inode):
         against.append(reasons.CHANGED_AFTER_LAST_STATE)
-    missing = sum(piece.length for piece in lost.pieces)
+    missing = total_blocks(lost.pieces)
     grade = Grade.PARTIAL if against or missing else Grade.INTACT
     if grade is Grade.INTACT and candidate in checks.unrecorded:
         against += checks.unrecorded[candidate]

@@ -12,7 +12,8 @@ from ext4kit.history import History
 from ext4kit.history.names import NameHistory
 from ext4kit.parsers.directory import Names
 from ext4kit.recovery.found_entries import FoundEntries, find_directory_entries
-from ext4kit.recovery.names import FREED_BLOCK, FoundEntryPaths, KnownName
+from ext4kit.recovery.names import FoundEntryPaths, KnownName
+from ext4kit.recovery.provenance import FREED_BLOCK
 from sample_images.recipes.syscalls import generation
 from sample_images.recipes.truth import FileTruth
 from tests.recovery.sources.conftest import Scenes, Seen

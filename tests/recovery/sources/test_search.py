@@ -11,7 +11,8 @@ import pytest
 from ext4kit.history.names import NameHistory
 from ext4kit.recovery.artifacts import Artifacts, derive_artifacts, scan_unallocated
 from ext4kit.recovery.maps.rebuilt import RebuiltMaps, owners_without_overlap
-from ext4kit.recovery.names import OLD_COPY, FoundEntryPaths
+from ext4kit.recovery.names import FoundEntryPaths
+from ext4kit.recovery.provenance import OLD_COPY
 from ext4kit.recovery.search_sources import SearchSource
 from ext4kit.unallocated.metadata import DIRECTORY
 from sample_images import packed_names, unpack
