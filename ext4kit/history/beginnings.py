@@ -47,14 +47,19 @@ class Beginnings:
         follows = orders - np.append(0, self.known)[before] == NEXT
         follows |= orders >= last
         committed = np.concatenate([[0, 0], self.times])[before + ~follows]
-        begun: Int64s = np.maximum(committed, np.append(0, self._latest_changes)[before])
+        begun: Int64s = np.maximum(committed, np.append(0, self._known_changes)[before])
         return begun
 
     @cached_property
-    def _latest_changes(self) -> Int64s:
-        """Per commit: the latest ctime (ns) that its copies show, 0 where they show none."""
-        states, latest = self._states, np.zeros(len(self.known), np.int64)
-        shown = np.flatnonzero(np.isin(states.tid, self.known))
-        place = np.searchsorted(self.known, states.tid[shown])
-        np.maximum.at(latest, place, states.table.ctime[shown])
-        return np.minimum(latest, self.times)  # damaged states tell any time
+    def _known_changes(self) -> Int64s:
+        """Per commit of `known`: its latest change (ns), not after its commit time."""
+        return np.minimum(self.latest_changes(self.known), self.times)  # damaged states tell any
+
+    def latest_changes(self, orders: Int64s) -> Int64s:
+        """Latest ctime (ns) that the copies of each transaction show, 0 for none."""
+        states = self._states
+        known, place = np.unique(orders, return_inverse=True)
+        latest = np.zeros(len(known), np.int64)
+        shown = np.flatnonzero(np.isin(states.tid, known))
+        np.maximum.at(latest, np.searchsorted(known, states.tid[shown]), states.table.ctime[shown])
+        return latest[place]

@@ -99,14 +99,25 @@ class NameHistory:
         return bound(history, entries, life, reborn, fits, self._commit_times(entries.first))
 
     @cached_property
+    def _logged(self) -> tuple[EntryIntervals, Int64s]:
+        """The entries that were in use in some version, and whose they were, -1 if not known."""
+        found = self._appearances
+        found = found.take(np.flatnonzero(found.last_seen != SLACK_ENTRY))
+        return found, self._lives_of(found)
+
+    @property
+    def unattributed(self) -> EntryIntervals:
+        """The entries that were in use in some version of which no instance is known."""
+        found, life = self._logged
+        return found.take(np.flatnonzero(life < 0))
+
+    @cached_property
     def name_table(self) -> NameTable:
         """Every name of an interesting number, told apart by life."""
-        found, removed = self._appearances, self.removed
-        logged = found.take(np.flatnonzero(found.last_seen != SLACK_ENTRY))
+        (logged, life), removed = self._logged, self.removed
         named = np.flatnonzero(removed.bond == Bond.NAMED)
         parts = [logged, removed.found.take(named)]
-        life = np.append(self._lives_of(logged), removed.life[named])
-        return self._table(EntryIntervals.concat(parts), life)
+        return self._table(EntryIntervals.concat(parts), np.append(life, removed.life[named]))
 
     def _lives_of(self, found: EntryIntervals) -> Int64s:
         """Which life each number meant when its name was last seen, -1 when none is known."""
@@ -261,8 +272,8 @@ class NameHistory:
     def _commit_times(self, orders: Int64s, known_by: bool = False) -> Int64s:
         """When the transactions were committed, ns; the far future where that is not known.
 
-        With `known_by` a transaction in the log without a commit block has the time of the commit
-        before it: what had happened by then had happened in it too.
+        With `known_by` a transaction in the log without a commit block has a lower bound of it: the
+        time of the commit before, or just before the latest change that its copies show.
         """
         far = np.iinfo(np.int64).max
         if self.history.log is None:
@@ -274,8 +285,12 @@ class NameHistory:
             np.insert(times, at, times.min(initial=far)),
         )
         place = np.maximum(np.searchsorted(keys, orders, side="right") - 1, 0)
-        exact = (keys[place] == orders) | (known_by & (orders < UNREPLAYED))
-        return np.where(exact, times[place], far)
+        exact = keys[place] == orders
+        if not known_by:
+            return np.where(exact, times[place], far)
+        bound = np.where(exact | (keys[place] != TID_BEFORE_LOG), times[place], 0)
+        later = np.where(exact, 0, self.history.beginnings.latest_changes(orders) - 1)
+        return np.where(orders < UNREPLAYED, np.maximum(bound, later), far)
 
     # -- paths ----------------------------------------------------------------------------
 

@@ -57,11 +57,13 @@ class CandidateNames:
         names: the last name of each, None where none is known.
         rows: row of `history.name_table` (n,) that each name comes from, NO_ROW for others.
         history: names over time.
+        unattributed: entries found elsewhere that are not the last name of an instance.
     """
 
     names: list[KnownName | None]
     rows: Rows
     history: NameHistory
+    unattributed: FoundEntries
 
 
 def name_candidates(
@@ -92,7 +94,7 @@ def name_candidates(
             below = other.partial_path if other and other.name == name else None
         path, ground = (place.path, place.ground) if place else (None, None)
         names[candidate] = KnownName(name, path, below, source(seen), ground)
-    return CandidateNames(names, rows, over_time)
+    return CandidateNames(names, rows, over_time, found_paths.unattributed)
 
 
 class FoundEntryPaths:
@@ -114,6 +116,7 @@ class FoundEntryPaths:
         self._history = history
         self._names_over_time = names
         life, row = assign_entries(history, found)
+        self.unattributed = found.take(np.setdiff1d(np.arange(len(found)), row))
         entries = found.take(row)
         self._row = {one: at for at, one in enumerate(life.tolist())}
         self._names = entries.name.tolist()

@@ -57,7 +57,7 @@ def find_deleted(
     files = build_records(RecordInputs(names, blocks, losses, grading, contents, matches, xattrs))
     report_discarded(history.fs, losses.discarded)
     _report_live_copy(history)
-    return DeletedFiles(fs, files, cache(lambda: find_removed_names(names.history, files)))
+    return DeletedFiles(fs, files, cache(lambda: find_removed_names(names, files)))
 
 
 def _report_live_copy(history: History) -> None:

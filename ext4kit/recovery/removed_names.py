@@ -1,21 +1,24 @@
-"""Removed names: entries left in directories that are not given as the name of a deleted file.
+"""Removed names: directory entries that are not given as the name of a deleted file.
 
-That someone had a file of that name is evidence by itself. Each tells why it is not said to be
+That someone had a file of that name is evidence by itself. Each states why it is not said to be
 the name of the inode whose number stands in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
 
-from ext4kit.arrays.types import Bools
-from ext4kit.history import NameHistory
-from ext4kit.history.removed import Bond, Removed, folder_times
+from ext4kit.arrays.types import Int64s
+from ext4kit.history import History, NameHistory
+from ext4kit.history.removed import Bond, folder_times
 from ext4kit.parsers.directory import FILE_TYPES
+from ext4kit.recovery.found_entries import FoundEntries, directory_instances
 from ext4kit.recovery.model import DeletedFile, RemovedName, Unbound
+from ext4kit.recovery.names import CandidateNames
 
 _REASONS = {
     Bond.NAMED: Unbound.OTHER_NAME,
@@ -28,81 +31,135 @@ _REASONS = {
 }
 
 
-def find_removed_names(history: NameHistory, files: list[DeletedFile]) -> list[RemovedName]:
-    """The removed entries that are not among the names of deleted files, by path.
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """An entry: its inode number (0 for none), type and name, its directory, why it is unbound."""
 
-    Copies of entries that are in use, as a directory's index leaves them, are none.
-
-    Args:
-        history: names over time.
-        files: all deleted files.
-    """
-    removed = history.removed
-    given = {(file.path, file.number) for file in files if file.path is not None}
-    nameless = {(file.number, file.name) for file in files if file.path is None}
-    live = _living_entries(history, removed)
-    found = [
-        one
-        for one in _all(history, removed, nameless)
-        if (one.path, one.inode) not in given and (one.path, one.inode) not in live
-    ]
-    return sorted(found, key=lambda one: (one.path or b"", one.name, one.inode or 0))
-
-
-def _living_entries(history: NameHistory, removed: Removed) -> set[tuple[bytes | None, int | None]]:
-    """(path, inode number) of the entries in use of all numbers that removed ones name."""
-    tree = history.history.fs.tree()
-    rows = np.flatnonzero(np.isin(tree.inode, removed.found.inode))
-    return set(zip(tree.paths_of(rows), tree.inode[rows].tolist(), strict=True))
-
-
-def _all(
-    history: NameHistory, removed: Removed, nameless: set[tuple[int | None, bytes | None]]
-) -> Iterator[RemovedName]:
-    """Every removed entry as one that is no name of a deleted file."""
-    found = removed.found
-    in_use = _are_in_use(history, removed)
-    folders = [_Folder.of(history, one) for one in np.unique(found.directory).tolist()]
-    by_life = {folder.life: folder for folder in folders}
-    columns = found.inode.tolist(), found.directory.tolist(), found.file_type.tolist()
-    rows = zip(*columns, found.name, removed.bond.tolist(), in_use.tolist(), strict=True)
-    for child, directory, file_type, name, bond, used in rows:
-        folder = by_life[directory]
-        reason = _REASONS[Bond(bond)]
-        if child == 0:
-            reason = Unbound.NO_NUMBER
-        elif used:
-            reason = Unbound.IN_USE
-        elif bond == Bond.NAMED and (child, name) in nameless:
-            reason = Unbound.MOVED
-        path = None if folder.path is None else folder.path + b"/" + name
-        kind = FILE_TYPES.get(file_type, "unknown")
-        yield RemovedName(path, name, folder.number, child or None, kind, reason)
-
-
-def _are_in_use(history: NameHistory, removed: Removed) -> Bools:
-    """Per entry (bool): a live inode has its number."""
-    numbers, place = np.unique(removed.found.inode, return_inverse=True)
-    known = numbers > 0
-    used = np.zeros(len(numbers), bool)
-    table = history.history.fs.inode_table(numbers[known])
-    used[known] = (table.mode != 0) & (table.links_count > 0)
-    return used[place]
+    inode: int
+    file_type: int
+    name: bytes
+    folder: _Folder
+    reason: Unbound
 
 
 @dataclass(frozen=True, slots=True)
 class _Folder:
-    """A directory with removed entries: its life or minus its number, its number, its path."""
+    """A directory with removed entries: its number and path."""
 
-    life: int
     number: int
     path: bytes | None
 
-    @classmethod
-    def of(cls, history: NameHistory, life: int) -> _Folder:
-        number = -life if life < 0 else int(history.history.number[life])
-        if life < 0 or history.history.is_allocated[life]:
-            return cls(life, number, history.live.path(number))
-        touched, _ = folder_times(history.history, np.array([life]))
-        place = history.folder_place(life, int(touched[0]))
-        return cls(life, number, None if place is None else place.path)
+
+def find_removed_names(names: CandidateNames, files: list[DeletedFile]) -> list[RemovedName]:
+    """The entries that are not among the names of deleted files, by path.
+
+    They stand in the slack of directory blocks, in journal copies, and in freed blocks of
+    directories. Copies of entries that are in use, as a directory's index leaves them, are none.
+
+    Args:
+        names: of all candidates.
+        files: all deleted files.
+    """
+    entries = [*_in_slack(names.history), *_in_journal(names.history)]
+    entries += _in_freed_blocks(names.history, names.unattributed, files)
+    given = {(file.path, file.number) for file in files if file.path is not None}
+    nameless = {(file.number, file.name) for file in files if file.path is None}
+    used = _numbers_in_use(names.history.history, entries)
+    live = _entries_in_use(names.history.history, entries)
+    found = set[RemovedName]()
+    for one in entries:
+        path = None if one.folder.path is None else one.folder.path + b"/" + one.name
+        if (path, one.inode) in given or (path, one.inode) in live:
+            continue
+        reason = one.reason
+        if one.inode == 0:
+            reason = Unbound.NO_NUMBER
+        elif one.inode in used:
+            reason = Unbound.IN_USE
+        elif reason == Unbound.OTHER_NAME and (one.inode, one.name) in nameless:
+            reason = Unbound.MOVED
+        kind = FILE_TYPES.get(one.file_type, "unknown")
+        number = one.inode or None
+        found.add(RemovedName(path, one.name, one.folder.number, number, kind, reason))
+    return _each_once(found)
+
+
+def _each_once(found: Iterable[RemovedName]) -> list[RemovedName]:
+    """In order of path, each name of a number in a directory once, with one of its reasons."""
+    ordered = sorted(found, key=lambda one: (one.path or b"", one.name, one.inode or 0, one.reason))
+    once = {(one.path, one.name, one.directory, one.inode): one for one in reversed(ordered)}
+    return list(reversed(once.values()))
+
+
+def _in_slack(history: NameHistory) -> Iterator[_Entry]:
+    """Removed entries that were not cleared."""
+    removed = history.removed
+    found = removed.found
+    folders = _folders(history, found.directory)
+    columns = found.inode.tolist(), found.file_type.tolist(), found.name
+    reasons = [_REASONS[Bond(bond)] for bond in removed.bond.tolist()]
+    return map(_Entry, *columns, folders, reasons)
+
+
+def _in_journal(history: NameHistory) -> Iterator[_Entry]:
+    """Entries of which the states of inodes do not show whose they were."""
+    found = history.unattributed
+    real = [name not in (b".", b"..") for name in found.name]
+    found = found.take(np.flatnonzero(real))
+    folders = _folders(history, found.directory)
+    return _of_unknown(found.inode, found.file_type, found.name, folders)
+
+
+def _in_freed_blocks(
+    history: NameHistory, found: FoundEntries, files: list[DeletedFile]
+) -> Iterator[_Entry]:
+    """Entries of directory blocks outside of known directories."""
+    paths = {(file.number, file.generation): file.path for file in files if file.path is not None}
+    above = directory_instances(history.history, found)
+    known = np.flatnonzero(above >= 0)
+    folders = [_Folder(number, None) for number in found.directory.tolist()]
+    generations = np.append(history.history.generation, -1)[above].tolist()
+    for row, folder in zip(known.tolist(), _folders(history, above[known]), strict=True):
+        path = paths.get((folder.number, generations[row]), folder.path)
+        folders[row] = _Folder(folder.number, path)
+    return _of_unknown(found.inode, found.file_type, found.name.tolist(), folders)
+
+
+def _of_unknown(
+    number: Int64s, file_type: Int64s, names: list[bytes], folders: list[_Folder]
+) -> Iterator[_Entry]:
+    """Entries of which no instance is known to have had the number then."""
+    columns = number.tolist(), file_type.tolist(), names, folders
+    return map(_Entry, *columns, repeat(Unbound.USED_AGAIN))
+
+
+def _folders(history: NameHistory, directory: Int64s) -> list[_Folder]:
+    """Directories: instances, or minus numbers of live ones. Freed ones as they were last."""
+    one, place = np.unique(directory, return_inverse=True)
+    known = history.history
+    folders = []
+    for life in one.tolist():
+        number = -life if life < 0 else int(known.number[life])
+        if life < 0 or known.is_allocated[life]:
+            folders.append(_Folder(number, history.live.path(number)))
+        else:
+            touched, _ = folder_times(known, np.array([life]))
+            stood = history.folder_place(life, int(touched[0]))
+            folders.append(_Folder(number, None if stood is None else stood.path))
+    return [folders[at] for at in place.tolist()]
+
+
+def _numbers_in_use(history: History, entries: list[_Entry]) -> set[int]:
+    """The inode numbers of entries that a live inode has."""
+    numbers = np.unique(np.array([one.inode for one in entries], np.int64))
+    numbers = numbers[numbers > 0]
+    table = history.fs.inode_table(numbers)
+    return set(numbers[(table.mode != 0) & (table.links_count > 0)].tolist())
+
+
+def _entries_in_use(history: History, entries: list[_Entry]) -> set[tuple[bytes | None, int]]:
+    """(path, inode number) of the entries in use of all numbers that `entries` name."""
+    tree = history.fs.tree()
+    numbers = np.unique(np.array([one.inode for one in entries], np.int64))
+    rows = np.flatnonzero(np.isin(tree.inode, numbers))
+    return set(zip(tree.paths_of(rows), tree.inode[rows].tolist(), strict=True))

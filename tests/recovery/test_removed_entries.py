@@ -217,6 +217,34 @@ def test_the_name_of_an_inode_in_use_is_listed(scene: Scene) -> None:
     assert name.directory == scene.number_of("/old")
 
 
+@pytest.mark.parametrize("is_dated", [False, True])
+def test_a_name_that_only_the_journal_holds(tmp_path: Path, is_dated: bool) -> None:
+    """It is listed where its number may have been another inode's when the copy was made.
+
+    debugfs dates no transaction; an inode in it shows how late it was still running.
+    """
+    scene = Scene(tmp_path, "-O", "^metadata_csum")
+    block = int(scene.do("blocks /home/anna").splitlines()[-1].split()[0])
+    dated = int(scene.do("imap /").rpartition("block ")[2].split(",")[0])
+    before, cleared = tmp_path / "before", tmp_path / "cleared"
+    start, end = 1024 * block, 1024 * (block + 1)
+    entries = scene.image.read_bytes()[start:end]
+    scene.remove()
+    scene.touch("/", GONE)
+    image = bytearray(scene.image.read_bytes())
+    before.write_bytes(entries + image[1024 * dated :][:1024])
+    at = image.index(b"plan.txt", start, end)
+    image[at - 8 : at - 4], image[at : at + 8] = bytes(4), bytes(8)  # as since Linux 5.13
+    cleared.write_bytes(image[start:end])
+    scene.image.write_bytes(image)
+    scene.do("jo", f"jw -b {block}{f',{dated}' * is_dated} {before}", "jc")
+    scene.do("jo", f"jw -b {block} {cleared}", "jc")
+    if is_dated:
+        assert scene.found() == (FILE, Ground.JOURNAL, None)
+    else:
+        assert scene.found() == (None, None, Unbound.USED_AGAIN)
+
+
 @needs("fls")
 def test_the_names_that_fls_lists_are_given_or_listed(tmp_path: Path) -> None:
     """Those without a number too, which stood first in their block."""

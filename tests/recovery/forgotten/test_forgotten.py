@@ -9,10 +9,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
-from ext4kit.recovery import Grade
+import ext4kit
+from ext4kit.recovery import Grade, find_deleted
+from ext4kit.recovery.search_sources import SearchSource
 from sample_images import build
 from sample_images.recipes.forgotten import RECIPES
 from sample_images.recipes.leftovers import Leftovers, judge_leftovers
@@ -76,6 +79,7 @@ Scene = tuple[str, bool]
 class Came:
     """One recovery: what was there, what was written, and the judgement on it."""
 
+    image: Path
     truth: Truth
     outputs: list[Output]
     left: Leftovers
@@ -139,7 +143,7 @@ def recovered(
             assert "Traceback" not in done.stderr
             truth = load(sample.truth)
             left = judge_leftovers(sample.image, truth, out)
-            known[scene] = Came(truth, read_outputs(out), left)
+            known[scene] = Came(sample.image, truth, read_outputs(out), left)
             shutil.rmtree(out)
         return known[scene]
 
@@ -191,19 +195,30 @@ def test_all_files_that_had_extent_leaves_come_back(came: Came) -> None:
     assert [(one.path, one.size) for one in missing] == []
 
 
+def removed_names(image: Path) -> set[tuple[int | None, bytes]]:
+    """(number, path) of the names that are listed beside those of the deleted files."""
+    with ext4kit.open(image) as opened:
+        found = find_deleted(opened.volume().filesystem(), sources=frozenset(SearchSource))
+        names = found.removed_names() or ()
+        return {(one.inode, one.path.lstrip(b"/")) for one in names if one.path}
+
+
 @of(*NAMED)
 def test_every_name_with_an_entry_left_is_given(came: Came) -> None:
     needs_names(came)
     given, left = came.left.names_given, came.left.names
     assert given == left > 0 if NAMES_STAY else given >= left / 2
-    assert [(one.inode, one.path) for one in came.left.nameless] == []
+    nameless = {(one.inode, one.path) for one in came.left.nameless}
+    assert not nameless or not NAMES_STAY
+    assert nameless <= removed_names(came.image)
 
 
 @of(*WITH_PATHS)
 def test_every_path_with_its_entries_left_is_given(came: Came) -> None:
     needs_names(came)
     assert came.left.paths >= came.floor.names * len(came.deleted)
-    assert came.left.paths_given == came.left.paths
+    given, left = came.left.paths_given, came.left.paths
+    assert given == left if NAMES_STAY else given >= left / 2
 
 
 @of(*WITH_PATHS)
@@ -211,7 +226,8 @@ def test_contents_come_under_the_paths_that_are_left(came: Came) -> None:
     needs_names(came)
     holding = [one for one in came.deleted if one.holds and one.path_left]
     assert len(holding) >= came.floor.names * len(came.deleted)
-    assert came.left.pathed >= PATHED * len(holding)
+    share = PATHED if NAMES_STAY else 0.5
+    assert came.left.pathed >= share * len(holding)
 
 
 @of(*EVERY)
@@ -246,6 +262,8 @@ def test_what_only_its_blocks_tell_of_is_carved_and_a_file_as_a_rule(came: Came)
         for one in came.deleted
         if one.holds and not one.inode_known and not one.inode_undescribed
     ]
+    if not lost and not HERE.log_goes_on:
+        pytest.skip("the journal still holds every inode")
     assert lost
     assert came.left.carved_exact >= came.floor.exact * len(lost)
     wrong = came.left.carved - came.left.carved_exact
