@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,6 +29,8 @@ ENOUGH = 0.9
 ENOUGH_THEN = 0.8  # where mounts write the log anew: two of 13 are of whole blocks
 LARGE = 1_000_000
 SPARSE = "sparse"
+DISCARDED_SECTORS, SECTOR = 13, 512  # field of the statistics; bytes
+WAIT = 5  # seconds
 MANY = 0.5  # kernel and loop device leave a discard out now and then; what they left is intact
 
 
@@ -61,9 +64,31 @@ def _remove(disk: Disk, options: str = "rw") -> None:
     with disk.mounted(options) as root:
         (root / "beside it").touch()
         sync(root)
+        before = _discarded_bytes(root)
         for name in CONTENTS:
             (root / os.fsdecode(name)).unlink()
         sync(root)
+        if "discard" in options:
+            size = os.statvfs(root).f_bsize
+            blocks = sum(-(-len(data) // size) for data in CONTENTS.values())
+            _wait_for_discards(root, before + blocks * size)
+
+
+def _discarded_bytes(root: Path) -> int:
+    """How much was ever discarded of the device that is mounted there."""
+    device = root.stat().st_dev
+    statistics = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}/stat")
+    return int(statistics.read_text().split()[DISCARDED_SECTORS]) * SECTOR
+
+
+def _wait_for_discards(root: Path, expected: int) -> None:
+    """Since Linux 5.15 they run beside, and an unmount drops the rest.
+
+    Source: kernel fs/ext4/mballoc.c, `ext4_discard_work`.
+    """
+    until = time.monotonic() + WAIT
+    while _discarded_bytes(root) < expected and time.monotonic() < until:
+        time.sleep(0.01)
 
 
 def _nothing(disk: Disk) -> None:
