@@ -9,17 +9,22 @@ until they agree (belief propagation). The result is the posterior probability o
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
+from ext4kit.arrays.grouping import starts_group
+from ext4kit.arrays.lookup import SortedIndex
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Bools, Float32s, Float64s, Int64s, Rows
+from ext4kit.arrays.types import NO_ROW, Bools, Float32s, Float64s, Int64s, Rows
 from ext4kit.matching.transitions import (
     BACKWARD,
+    JUMP,
     NOTHING,
     Adjacency,
+    RestartModel,
     TransitionModel,
     TransitionParams,
 )
@@ -28,15 +33,14 @@ Mentions = dict[int, tuple[Int64s, Float64s]]  # content -> files, likelihood ra
 Progress = Callable[[int, int], None]
 
 _MAX_ITERATIONS = 12
-_CONVERGED = 0.004  # maximum change of a pair in an iteration
+_CONVERGED = 0.004  # maximum change of a likely pair in an iteration
+_LIKELY = 0.9
 _REESTIMATE_ITERATIONS = 5  # iterations that update transition parameters and segments
 _DAMPING = 0.5
 _MIN_PROBABILITY = 1e-4  # less probable pairs are dropped
-_DECAY_NEAREST, _DECAY = (
-    0.3,
-    1.0,
-)  # factor for each file of distance from the expected rank
-_FLOOR = 0.01  # minimum factor at any distance
+_DECAY_NEAREST = 0.3  # factor for each file of distance from the expected rank
+_FLOOR, _REACH = 0.01, 5  # minimum factor; files of distance from which on it is that
+_MAX_CELLS = 20_000_000  # contents * files of the problems that are solved at a time
 _P_WRONG_SIDE = 0.1  # share of files on the wrong side of a known file of another writer
 _P_WRONG_SIDE_SAME_DIR = 0.002  # the same within one directory
 _SEGMENT_JUMP_FORWARD, _SEGMENT_JUMP_BACK = (
@@ -106,6 +110,29 @@ class Observations(Table):
 
 
 @dataclass(frozen=True, slots=True)
+class Problem:
+    """Contents and files that are matched to each other.
+
+    Attributes:
+        lying: contents in disk order, at least one.
+        files: files in creation order, at least one.
+        mentions: likelihood ratios from names in the contents.
+        fits: float (rows, columns), likelihood ratio of a content class given a name class,
+            relative to any name.
+    """
+
+    lying: Observations
+    files: FileStates
+    mentions: Mentions
+    fits: Float64s
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """(contents, files)."""
+        return len(self.lying), len(self.files)
+
+
+@dataclass(frozen=True, slots=True)
 class Posteriors:
     """Pairs of a content and a file with sufficient probability.
 
@@ -123,271 +150,433 @@ class Posteriors:
     backward_share: float
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class _Pairs(Table):
+    """Probable pairs of all problems of a batch, by problem, content and file.
+
+    Attributes:
+        content: problem * largest number of contents + content.
+        file: problem * largest number of files + file.
+        chance: float, probability.
+    """
+
+    content: Int64s
+    file: Int64s
+    chance: Float64s
+
+
+@dataclass(frozen=True, slots=True)
+class _Behind(Table):
+    """Contents directly behind a known file, of several problems.
+
+    Attributes:
+        row: the problem; close: 1 where the known file is in its group, else 0.
+        made: number of files created before the known one.
+    """
+
+    row: Rows
+    close: Rows
+    made: Int64s
+
+
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    """Expected counts of each content and problem.
+
+    Attributes:
+        ways: float (m, parts, 5), steps NEXT, SKIP_AHEAD, BACKWARD, JUMP, and to the very next
+            file.
+        restarts: float (m, parts), steps from a known file in front.
+    """
+
+    ways: Float64s
+    restarts: Float64s
+
+    @classmethod
+    def zeros(cls, steps: int, parts: int) -> _Counts:
+        return cls(np.zeros((steps, parts, 5)), np.zeros((steps, parts)))
+
+
+@dataclass(frozen=True, slots=True)
 class _Messages:
     """Messages between segments about the files.
 
     Attributes:
-        default: float (n,), factor of a file in a segment that does not claim it.
-        keys: int64, segment * n + file, ascending; factor: factor of the file in that segment.
-        segment: int64 (m,), segment of each content.
+        default: float32 (parts, n), factor of a file in a segment that does not claim it.
+        keys: int64, segment * all files + file, ascending; factor: factor of the file in that
+            segment.
+        segment: int64 (parts, m), segment of each content; no two problems share one.
     """
 
-    default: Float64s
+    default: Float32s
     keys: Int64s
     factor: Float64s
     segment: Int64s
-    _of: dict[int, Float64s] = field(default_factory=dict)
 
-    def for_observation(self, content: int) -> Float64s:
-        """Float (n,): factor of each file for a content."""
-        row, count = int(self.segment[content]), len(self.default)
-        if row not in self._of:
-            low, high = np.searchsorted(self.keys, [row * count, (row + 1) * count])
-            every = self.default.copy()
-            every[self.keys[low:high] % count] = self.factor[low:high]
-            self._of = {row: every}
-        return self._of[row]
+    @classmethod
+    def none(cls, parts: int, contents: int, files: int) -> _Messages:
+        segment = np.repeat(np.arange(parts), contents).reshape(parts, contents)
+        empty = np.zeros(0, np.int64)
+        return cls(np.ones((parts, files), np.float32), empty, empty.astype(float), segment)
 
+    def factors(self, part: int, content: int) -> Float32s:
+        """float32 (n,): factor of each file of a problem for a content."""
+        files = self.default.size
+        first = self.segment[part, content] * files
+        low, high = np.searchsorted(self.keys, [first, first + files])
+        found: Float32s = self.default[part].copy()
+        found[self.keys[low:high] - first - part * len(found)] = self.factor[low:high]
+        return found
 
-@dataclass(frozen=True, slots=True)
-class _ForwardBackward:
-    """Result of one forward and backward pass; pairs by content."""
-
-    content: Rows
-    file: Rows
-    chance: Float64s
-    transition_counts: Float64s
-    successor_counts: Float64s
-    restart_counts: Float64s
+    def of(self, pairs: _Pairs) -> Float64s:
+        """float: factor that the messages gave each pair."""
+        usual = self.default.reshape(-1)[pairs.file].astype(float)
+        keys = self.segment.reshape(-1)[pairs.content] * self.default.size + pairs.file
+        row = SortedIndex(self.keys).rows(keys)
+        usual[row != NO_ROW] = self.factor[row[row != NO_ROW]]
+        return usual
 
 
 def posterior_pairs(
-    lying: Observations,
-    files: FileStates,
-    mentions: Mentions,
-    fits: Float64s,
-    progress: Progress | None = None,
-) -> Posteriors:
-    """Posterior probabilities of contents and files.
+    problems: Sequence[Problem], progress: Progress | None = None
+) -> list[Posteriors]:
+    """Posterior probabilities of contents and files of each problem.
+
+    The problems are solved side by side: a step is one content of each.
 
     Args:
-        lying: contents in disk order, at least one.
-        files: files in creation order, at least one.
-        mentions: likelihood ratios from names in the contents.
-        fits: float (rows, columns), likelihood ratio of a content class given a name class,
-            relative to any name.
+        problems: independent of each other.
         progress: called with (iterations done, total iterations).
     """
-    evidence = _emission_matrix(lying, files, fits, mentions)
-    laying, usual = TransitionModel(files.directory), TransitionParams.usual()
-    habits, count = usual, len(files)
-    odds = files.p_absent / (1 - files.p_absent)
-    none = np.zeros(0, np.int64)
-    messages = _Messages(np.ones(count), none, none.astype(float), np.zeros(len(lying), np.int64))
-    before = np.zeros(0)
-    for iteration in range(_MAX_ITERATIONS):
-        found = _forward(lying, evidence, laying, habits, messages)
-        if iteration < _REESTIMATE_ITERATIONS:
-            habits = usual.reestimate(
-                found.transition_counts, found.successor_counts, found.restart_counts
-            )
-            row = _segments(lying, found)
-        messages = _update_messages(found, row, messages, odds)
-        if progress:
-            progress(iteration + 1, _MAX_ITERATIONS)
-        if len(before) == len(found.chance) and np.abs(before - found.chance).max() < _CONVERGED:
-            break
-        before = found.chance
+    batches, found = _batches(problems), dict[int, Posteriors]()
+    for number, batch in enumerate(batches):
+        solver = _Batch([problems[at] for at in batch])
+        for iteration in range(_MAX_ITERATIONS):
+            solver.iterate(reestimates=iteration < _REESTIMATE_ITERATIONS)
+            if progress:
+                progress(number * _MAX_ITERATIONS + iteration + 1, len(batches) * _MAX_ITERATIONS)
+            if not len(solver.active):
+                break
+        found |= dict(zip(batch, solver.results(), strict=True))
     if progress:
-        progress(_MAX_ITERATIONS, _MAX_ITERATIONS)
-    claimed = np.asarray(np.bincount(found.file, found.chance, count), np.float64)
-    disorder = float(found.transition_counts[:, BACKWARD].sum() / len(lying))
-    return Posteriors(found.content, found.file, found.chance, claimed, disorder)
+        progress(len(batches) * _MAX_ITERATIONS, len(batches) * _MAX_ITERATIONS)
+    return [found[at] for at in range(len(problems))]
 
 
-def _emission_matrix(
-    lying: Observations, files: FileStates, fits: Float64s, mentions: Mentions
-) -> Float32s:
+def _batches(problems: Sequence[Problem]) -> list[list[int]]:
+    """Problems that are solved at a time, of alike numbers of contents; the most contents first."""
+    batches: list[list[int]] = []
+    contents = files = 0
+    for at in sorted(range(len(problems)), key=lambda at: problems[at].size, reverse=True):
+        files = max(files, problems[at].size[1])
+        if batches and contents * files * (len(batches[-1]) + 1) <= _MAX_CELLS:
+            batches[-1].append(at)
+        else:
+            batches.append([at])
+            contents, files = problems[at].size
+    return batches
+
+
+class _Batch:
+    """Problems that are solved side by side, those of most contents first.
+
+    Attributes:
+        active: int, problems whose pairs still change.
+    """
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self._problems = problems
+        self._sizes = np.array([one.size for one in problems])
+        parts, (contents, files) = len(problems), self._sizes.max(axis=0).tolist()
+        self.active = np.arange(parts)
+        self._evidence = np.zeros((contents, parts, files), np.float32)
+        for part, one in enumerate(problems):
+            self._evidence[: one.size[0], part, : one.size[1]] = _emission_matrix(one)
+        lying, asked = [one.lying for one in problems], [one.files for one in problems]
+        self._adjacency = _stack([one.adjacency for one in lying], contents, Adjacency.FAR)
+        self._unassigned = _stack([one.p_unassigned for one in lying], contents, 1.0)
+        self._restart = _stack([one.restart_rank for one in lying], contents, NOTHING)
+        self._close = _stack([one.previous.same_group.astype(int) for one in lying], contents, 0)
+        self._folder = _stack([one.directory for one in asked], files, NOTHING)
+        absent = _stack([one.p_absent for one in asked], files, 0.5)
+        self._odds = absent / (1 - absent)
+        self._params = TransitionParams.usual(parts)
+        self._messages = _Messages.none(parts, contents, files)
+        self._pairs, self._turned_back = _Pairs.empty(), np.zeros(parts)
+        self._solved: dict[int, Posteriors] = {}
+
+    def results(self) -> list[Posteriors]:
+        """The answer to each problem."""
+        self._finish(self.active)
+        return [self._solved[part] for part in range(len(self._problems))]
+
+    def iterate(self, reestimates: bool) -> None:
+        """One forward and backward pass of the active problems, then new messages.
+
+        Args:
+            reestimates: whether transition parameters and segments are updated.
+        """
+        before = self._pairs
+        self._pairs, counts = self._forward_backward(reestimates)
+        segment = self._messages.segment
+        if reestimates:
+            self._reestimate(counts)
+            segment = self._segments()
+        self._messages = self._update_messages(segment)
+        done = self._unchanged(before) if not reestimates else self.active[:0]
+        if len(done):
+            self._finish(done)
+            kept = ~np.isin(self.active, done)
+            self.active, self._evidence = self.active[kept], self._evidence[:, kept]
+            contents = self._adjacency.shape[1]
+            self._pairs = self._pairs.take(
+                np.flatnonzero(~np.isin(self._pairs.content // contents, done))
+            )
+
+    def _reestimate(self, counts: _Counts) -> None:
+        """New transition parameters of the active problems."""
+        active, links = self.active, len(Adjacency)
+        parts = len(active)
+        link = self._adjacency[active].T + links * np.arange(parts)
+        seen = np.stack(
+            [_sums(link, column, parts * links) for column in np.moveaxis(counts.ways, 2, 0)],
+            axis=1,
+        )
+        seen = seen.reshape(parts, links, -1)
+        known = self._restart[active].T != NOTHING
+        close = self._close[active].T + 2 * np.arange(parts)
+        steps = counts.ways[..., : JUMP + 1].sum(axis=2)
+        anew = [_sums(close, column * known, 2 * parts) for column in (counts.restarts, steps)]
+        found = TransitionParams.usual(parts).reestimate(
+            seen[..., : JUMP + 1], seen[..., JUMP + 1], np.stack(anew, axis=1).reshape(parts, 2, 2)
+        )
+        self._params.weights[active] = found.weights
+        self._params.skip[active] = found.skip
+        self._params.restart[active] = found.restart
+        self._turned_back[active] = seen[..., BACKWARD].sum(axis=1)
+
+    def _unchanged(self, before: _Pairs) -> Rows:
+        """Active problems whose likely pairs are those of the iteration before."""
+        old, new = (pairs.take(pairs.chance > _LIKELY) for pairs in (before, self._pairs))
+        contents = self._adjacency.shape[1]
+        bounds = np.stack([self.active, self.active + 1]) * contents
+        done = []
+        for part, (low, high), (start, stop) in zip(
+            self.active.tolist(),
+            np.searchsorted(old.content, bounds).T.tolist(),
+            np.searchsorted(new.content, bounds).T.tolist(),
+            strict=True,
+        ):
+            one, other = old.take(slice(low, high)), new.take(slice(start, stop))
+            same = np.array_equal(one.content, other.content)
+            same &= np.array_equal(one.file, other.file)
+            if same and np.abs(one.chance - other.chance).max(initial=0) < _CONVERGED:
+                done.append(part)
+        return np.array(done, np.int64)
+
+    def _finish(self, parts: Rows) -> None:
+        """Keep the answers to these problems."""
+        contents, files = self._adjacency.shape[1], self._folder.shape[1]
+        for part in parts.tolist():
+            low, high = np.searchsorted(
+                self._pairs.content, [part * contents, (part + 1) * contents]
+            )
+            pairs, size = self._pairs.take(slice(low, high)), self._problems[part].size
+            state = pairs.file - part * files
+            claimed = np.asarray(np.bincount(state, pairs.chance, size[1]), np.float64)
+            disorder = float(self._turned_back[part] / size[0])
+            self._solved[part] = Posteriors(
+                pairs.content - part * contents, state, pairs.chance, claimed, disorder
+            )
+
+    def _forward_backward(self, counts_steps: bool) -> tuple[_Pairs, _Counts]:
+        """Probable pairs of the active problems, and expected counts of transitions if asked for.
+
+        A row of `likely` is what the evidence and the messages say of a content; one of `last` is
+        the file of the last assigned content, later that of the content itself.
+        """
+        active = self.active
+        steps, parts, files = self._evidence.shape
+        count, params = self._sizes[active, 1], self._params.take(active)
+        model = TransitionModel(self._folder[active], count)
+        restart = RestartModel(params.skip[:, 0].astype(np.float32), files)
+        rows, link = np.arange(parts), self._adjacency[active].T
+        share = params.weights[rows, link].astype(np.float32)
+        left_out = params.skip[rows, link].astype(np.float32)
+        follows = params.restart.astype(np.float32)
+        running = (self._sizes[active, 0] > np.arange(steps)[:, None]).sum(axis=1).tolist()
+        unassigned = self._unassigned[active].T[..., None].astype(np.float32)
+        behind = self._restarts(active, running)
+        likely = self._likely(active)
+        last = np.zeros((steps + 1, parts, files), np.float32)
+        last[0] = (np.arange(files) < count[:, None]) / count[:, None]
+        scale = np.ones((steps, parts, 1), np.float32)
+        for at, some in enumerate(running):
+            before = last[at, :some]
+            own = model.forward(before, share[at, :some], left_out[at, :some])
+            if at in behind:
+                known = behind[at]
+                part = follows[known.row, known.close][:, None]
+                anew = restart.forward(before[known.row], known.row, known.made)
+                own[known.row] = own[known.row] * (1 - part) + anew * part
+            own *= likely[at, :some]
+            own += unassigned[at, :some] * before
+            scale[at, :some] = own.sum(axis=1, keepdims=True)
+            np.divide(own, scale[at, :some], out=last[at + 1, :some])
+        counts = _Counts.zeros(steps, parts)
+        ahead, passed = (np.ones((parts, files), np.float32) for _ in range(2))
+        likely /= scale
+        stay = unassigned / scale
+        for at in range(steps - 1, -1, -1):
+            some = running[at]
+            before, now, stays = last[at, :some], ahead[:some], passed[:some]
+            chance = last[at + 1, :some]
+            np.multiply(now, stay[at, :some], out=stays)
+            chance *= now
+            chance -= stays * before
+            now *= likely[at, :some]
+            if at in behind:
+                known = behind[at]
+                part = follows[known.row, known.close][:, None]
+                anew = part * restart.backward(now[known.row], known.row, known.made)
+                counts.restarts[at, known.row] = np.einsum("pn,pn->p", anew, before[known.row])
+                now[known.row] *= 1 - part
+            found = model.backward(now, share[at, :some], left_out[at, :some])
+            if counts_steps:
+                counts.ways[at, :some] = model.expected_steps(before)
+            if at in behind:
+                found[known.row] += anew
+            np.add(found, stays, out=now)
+        return self._pairs_of(last[1:], active), counts
+
+    def _restarts(self, active: Rows, running: list[int]) -> dict[int, _Behind]:
+        """Step -> the active problems whose content there lies directly behind a known file."""
+        known = self._restart[active].T
+        content, row = np.nonzero(known != NOTHING)
+        close = self._close[active].T[content, row]
+        every = _Behind(row, close, known[content, row])
+        first = np.flatnonzero(starts_group(content))
+        bounds = np.append(first, len(content)).tolist()
+        return {
+            int(content[low]): every.take(slice(low, high))
+            for low, high in zip(bounds[:-1], bounds[1:], strict=True)
+        }
+
+    def _likely(self, active: Rows) -> Float32s:
+        """float32 (m, parts, n): evidence and messages, of contents of a file that is asked for."""
+        likely = self._evidence * (1 - self._unassigned[active].T[..., None]).astype(np.float32)
+        segment = self._messages.segment[active]
+        for row, part in enumerate(active.tolist()):
+            bounds = np.flatnonzero(starts_group(segment[row])).tolist()
+            for low, high in zip(bounds, [*bounds[1:], segment.shape[1]], strict=True):
+                likely[low:high, row] *= self._messages.factors(part, low)
+        return likely
+
+    def _pairs_of(self, chance: Float32s, active: Rows) -> _Pairs:
+        """The pairs of sufficient probability."""
+        content, row, file = np.nonzero(chance > _MIN_PROBABILITY)
+        steps, _, files = chance.shape
+        key = active[row] * self._adjacency.shape[1] + content
+        order = np.argsort(key, kind="stable")
+        probability = np.clip(chance[content, row, file].astype(float), _EPSILON, 1 - _EPSILON)
+        pairs = _Pairs(key, active[row] * files + file, probability)
+        return pairs.take(order)
+
+    def _segments(self) -> Int64s:
+        """int64 (parts, m): segment of each content; within a segment no file occurs twice.
+
+        A segment ends where the probable files jump far forward or backward.
+        """
+        parts, contents = self._adjacency.shape
+        place = np.full(parts * contents, NOTHING)
+        order = np.argsort(self._pairs.chance, kind="stable")
+        order = order[self._pairs.chance[order] > _MIN_ASSIGNED]
+        place[self._pairs.content[order]] = self._pairs.file[order]
+        known = np.flatnonzero(place != NOTHING)
+        step = np.diff(place[known])
+        cut = self._adjacency.reshape(-1) > Adjacency.CONTIGUOUS_LARGE
+        cut[known[1:][(step > _SEGMENT_JUMP_FORWARD) | (step < -_SEGMENT_JUMP_BACK)]] = True
+        cut[::contents] = True
+        return np.cumsum(cut, dtype=np.int64).reshape(parts, contents)
+
+    def _update_messages(self, segment: Int64s) -> _Messages:
+        """Messages between segments after one forward and backward pass.
+
+        Args:
+            segment: int64 (parts, m), segment of each content.
+        """
+        before, pairs = self._messages, self._pairs
+        files, odds = before.default.size, self._odds.reshape(-1)
+        keys, back = np.unique(
+            segment.reshape(-1)[pairs.content] * files + pairs.file, return_inverse=True
+        )
+        chance = np.clip(np.bincount(back, pairs.chance), _EPSILON, 1 - _EPSILON)
+        file = keys % files
+        earlier = np.empty(len(keys))
+        earlier[back] = before.of(pairs)
+        claim = chance / (1 - chance) / earlier
+        every = np.bincount(file, claim, files)
+        from_others = np.maximum(every[file] - claim, 0)
+        factor = (odds[file] + from_others) ** (_DAMPING - 1) * earlier**_DAMPING
+        usual = (odds + every) ** (_DAMPING - 1) * before.default.reshape(-1) ** _DAMPING
+        default = usual.reshape(before.default.shape).astype(np.float32)
+        return _Messages(default, keys, factor, segment)
+
+
+def _sums(keys: Int64s, values: Float64s, count: int) -> Float64s:
+    """Float (count,): sum of the values of each key."""
+    return np.asarray(np.bincount(keys.reshape(-1), values.reshape(-1), count), np.float64)
+
+
+ColumnT = TypeVar("ColumnT", Int64s, Float64s)
+
+
+def _stack(columns: Sequence[ColumnT], length: int, fill: float) -> ColumnT:
+    """An array (columns, length) of columns of at most that length."""
+    lengths = (length - len(column) for column in columns)
+    padded = zip(columns, lengths, strict=True)
+    return np.stack([np.pad(one, (0, more), constant_values=fill) for one, more in padded])
+
+
+def _emission_matrix(problem: Problem) -> Float32s:
     """float32 (m, n): likelihood ratio of each content given each file, relative to any file."""
-    count = len(files)
-    found = np.empty((len(lying), count), np.float32)
-    names = fits[files.name_class]  # (n, columns)
-    taken = lying.known_file[lying.known_file != NOTHING]
-    first = (
-        np.append(lying.adjacency[1:] > Adjacency.CONTIGUOUS_LARGE, True),
-        lying.adjacency > Adjacency.CONTIGUOUS_LARGE,
+    lying, files, fits = problem.lying, problem.files, problem.fits
+    found = fits[files.name_class].astype(np.float32)[:, lying.content_class].T.copy()
+    far = lying.adjacency > Adjacency.CONTIGUOUS_LARGE
+    every = np.arange(len(files))
+    sides = (
+        (lying.previous, far, every - lying.previous.rank[:, None]),
+        (lying.next, np.append(far[1:], True), lying.next.rank[:, None] - 1 - every),
     )
-    every = np.arange(count)
-    for content in range(len(lying)):
-        if lying.known_file[content] != NOTHING:
-            found[content] = every == lying.known_file[content]
-            continue
-        one = names[:, lying.content_class[content]].copy()
-        if lying.previous.same_group[content]:
-            place = every - lying.previous.rank[content]
-            one *= _neighbour_likelihood(
-                place, lying.previous, content, bool(first[1][content]), files.directory
-            )
-        if lying.next.same_group[content]:
-            place = lying.next.rank[content] - 1 - every
-            one *= _neighbour_likelihood(
-                place, lying.next, content, bool(first[0][content]), files.directory
-            )
-        if content in mentions:
-            file, likelier = mentions[content]
-            one[file] *= likelier
-        one[taken] = 0
-        found[content] = one
+    for beside, alone, place in sides:
+        rows = np.flatnonzero(beside.same_group)
+        found[rows] *= _neighbour_likelihood(
+            place[rows], beside.take(rows), alone[rows], files.directory
+        )
+    for content, (file, likelier) in problem.mentions.items():
+        found[content, file] *= likelier
+    known = np.flatnonzero(lying.known_file != NOTHING)
+    found[:, lying.known_file[known]] = 0
+    found[known] = 0
+    found[known, lying.known_file[known]] = 1
     return found
 
 
 def _neighbour_likelihood(
-    place: Int64s, beside: NeighbourFiles, content: int, alone: bool, folder: Int64s
-) -> Float64s:
+    place: Int64s, beside: NeighbourFiles, alone: Bools, folder: Int64s
+) -> Float32s:
     """Likelihood factor of each file, given a known file on one side of a content.
 
     Args:
-        place: int64 (n,), distance from the known file in files, below 0 on its wrong side.
-        beside: known files on that side.
-        content: row of the content.
-        alone: whether no other content of the segment is on that side; contents closer to the
+        place: int64 (k, n), distance from the known file in files, below 0 on its wrong side.
+        beside: known files on that side (k,).
+        alone: bool (k,), no other content of the segment is on that side; contents closer to the
             known file give stronger evidence.
-        folder: directory of each file.
+        folder: directory of each file (n,).
     """
-    off = np.abs(place - beside.contents_between[content])
-    found = np.maximum((_DECAY_NEAREST if alone else _DECAY) ** off, _FLOOR)
-    ahead = np.where(folder == beside.folder[content], _P_WRONG_SIDE_SAME_DIR, _P_WRONG_SIDE)
-    ahead[folder == NOTHING] = _P_WRONG_SIDE
-    likely: Float64s = np.where(place < 0, found * ahead, found)
-    return likely
-
-
-def _forward(
-    lying: Observations,
-    evidence: Float32s,
-    laying: TransitionModel,
-    habits: TransitionParams,
-    messages: _Messages,
-) -> _ForwardBackward:
-    """Forward and backward pass: probability of each pair, and expected counts of transitions."""
-    count, files = evidence.shape
-    last = np.empty((count + 1, files), np.float32)  # file of the last assigned content
-    last[0] = 1 / files
-    scale = np.empty(count)
-    for at in range(count):
-        before, p_unassigned = last[at].astype(float), lying.p_unassigned[at]
-        link, made = int(lying.adjacency[at]), int(lying.restart_rank[at])
-        own = laying.forward(before, link, habits)
-        if made != NOTHING:
-            share = habits.restart[int(lying.previous.same_group[at])]
-            own *= 1 - share
-            own += share * laying.restart_forward(before, made, habits.skip[0])
-        own *= evidence[at]
-        own *= messages.for_observation(at)
-        own *= 1 - p_unassigned
-        own += p_unassigned * before
-        scale[at] = own.sum()
-        last[at + 1] = own / scale[at]
-    return _backward(lying, evidence, (laying, habits, messages), last, scale)
-
-
-def _backward(
-    lying: Observations,
-    evidence: Float32s,
-    model: tuple[TransitionModel, TransitionParams, _Messages],
-    last: Float32s,
-    scale: Float64s,
-) -> _ForwardBackward:
-    laying, habits, messages = model
-    count, files = evidence.shape
-    ahead = np.ones(files)
-    pairs: list[tuple[Rows, Rows, Float64s]] = []
-    transition_counts, successor_counts, restart_counts = (
-        np.zeros((len(Adjacency), 4)),
-        np.zeros(len(Adjacency)),
-        np.zeros((2, 2)),
-    )
-    for at in range(count - 1, -1, -1):
-        before, p_unassigned, link = (
-            last[at].astype(float),
-            lying.p_unassigned[at],
-            int(lying.adjacency[at]),
-        )
-        passed = ahead * (p_unassigned / scale[at])
-        chance = last[at + 1] * ahead - passed * before
-        kept = np.flatnonzero(chance > _MIN_PROBABILITY)
-        pairs.append((np.full(len(kept), at), kept, chance[kept]))
-        ahead *= evidence[at]
-        ahead *= messages.for_observation(at)
-        ahead *= (1 - p_unassigned) / scale[at]
-        made = int(lying.restart_rank[at])
-        share, known = 0.0, np.zeros(0)
-        if made != NOTHING:
-            close = int(lying.previous.same_group[at])
-            share = habits.restart[close]
-            known = share * laying.restart_backward(ahead, made, habits.skip[0])
-            restart_counts[close] += known @ before, 0
-        ahead, ways, nearest = laying.backward(ahead * (1 - share), before, link, habits)
-        if made != NOTHING:
-            restart_counts[close, 1] += ways.sum()
-            ahead += known
-        ahead += passed
-        transition_counts[link] += ways
-        successor_counts[link] += nearest
-    columns = [np.concatenate(column) for column in zip(*pairs[::-1], strict=True)]
-    chance = np.clip(columns[2], _EPSILON, 1 - _EPSILON)
-    return _ForwardBackward(
-        columns[0], columns[1], chance, transition_counts, successor_counts, restart_counts
-    )
-
-
-def _segments(lying: Observations, found: _ForwardBackward) -> Int64s:
-    """int64 (m,): segment of each content; within a segment no file occurs twice.
-
-    A segment ends where the probable files jump far forward or backward.
-    """
-    place = np.full(len(lying), NOTHING)
-    order = np.argsort(found.chance, kind="stable")
-    order = order[found.chance[order] > _MIN_ASSIGNED]
-    place[found.content[order]] = found.file[order]
-    known = np.flatnonzero(place != NOTHING)
-    step = np.diff(place[known])
-    cut = lying.adjacency > Adjacency.CONTIGUOUS_LARGE
-    cut[known[1:][(step > _SEGMENT_JUMP_FORWARD) | (step < -_SEGMENT_JUMP_BACK)]] = True
-    return np.cumsum(cut)
-
-
-def _update_messages(
-    found: _ForwardBackward, row: Int64s, before: _Messages, odds: Float64s
-) -> _Messages:
-    """Messages between segments after one forward/backward pass.
-
-    Args:
-        found: pairs.
-        row: segment of each content.
-        before: previous messages.
-        odds: float (n,), odds that the content of a file is absent.
-    """
-    count = len(odds)
-    keys, back = np.unique(row[found.content] * count + found.file, return_inverse=True)
-    chance = np.clip(np.bincount(back, found.chance), _EPSILON, 1 - _EPSILON)
-    file = keys % count
-    earlier = np.empty(len(keys))
-    earlier[back] = _message_of_pairs(before, found)
-    claim = chance / (1 - chance) / earlier
-    every = np.bincount(file, claim, count)
-    from_others = np.maximum(every[file] - claim, 0)
-    factor = (odds[file] + from_others) ** (_DAMPING - 1) * earlier**_DAMPING
-    usual = (odds + every) ** (_DAMPING - 1) * before.default**_DAMPING
-    return _Messages(usual, keys, factor, row)
-
-
-def _message_of_pairs(messages: _Messages, found: _ForwardBackward) -> Float64s:
-    """float: factor that the messages gave each pair."""
-    usual = messages.default[found.file]
-    if not len(messages.keys):
-        return usual
-    keys = messages.segment[found.content] * len(messages.default) + found.file
-    at = np.minimum(np.searchsorted(messages.keys, keys), len(messages.keys) - 1)
-    return np.where(messages.keys[at] == keys, messages.factor[at], usual)
+    off = np.abs(place - beside.contents_between[:, None])
+    decay = np.maximum(_DECAY_NEAREST ** np.arange(_REACH), _FLOOR).astype(np.float32)
+    found = np.where(alone[:, None], decay[np.minimum(off, _REACH - 1)], np.float32(1))
+    same = (folder == beside.folder[:, None]) & (folder != NOTHING)
+    wrong = np.where(same, np.float32(_P_WRONG_SIDE_SAME_DIR), np.float32(_P_WRONG_SIDE))
+    return np.where(place < 0, found * wrong, found)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -41,7 +41,7 @@ class NamesFound:
 
     Attributes:
         name: its own name; folder: its directory; lower case.
-        words: all other words.
+        words: other words, if they are wanted.
     """
 
     name: frozenset[bytes]
@@ -49,15 +49,20 @@ class NamesFound:
     words: frozenset[bytes]
 
 
-def find_names_in(head: bytes) -> NamesFound:
-    """Names in the first bytes of a content."""
+def find_names_in(head: bytes, wanted: frozenset[bytes]) -> NamesFound:
+    """Names in the first bytes of a content.
+
+    Args:
+        head: the bytes.
+        wanted: words in lower case; others are left out.
+    """
     text, packed = _decompress_head(head)
     name = {_normalise(packed)} if packed else set()
     name |= {title.lower() for title in _TITLE.findall(text, 0, HEAD // 2)[:1]}
     name |= {package.lower().rpartition(b"::")[2] for package in _PACKAGE.findall(text)[:1]}
     changes = _CHANGES.match(text)
     folder = frozenset([changes[1]]) if changes else frozenset()
-    return NamesFound(frozenset(name), folder, frozenset(_words(text)))
+    return NamesFound(frozenset(name), folder, wanted & _words(text))
 
 
 def _decompress_head(head: bytes) -> tuple[bytes, bytes]:
@@ -73,13 +78,16 @@ def _decompress_head(head: bytes) -> tuple[bytes, bytes]:
         return b"", name
 
 
-def _words(text: bytes) -> Iterable[bytes]:
-    for found in set(_WORD.findall(text)):
-        word = found.lower().strip(b".-+")
-        yield word
+def _words(text: bytes) -> frozenset[bytes]:
+    """Words and their parts, in lower case."""
+    words = set(_WORD.findall(text.lower()))
+    for word in [word for word in words if not word.isalnum()]:
+        bare = word.strip(b".-+")
+        words.add(bare)
         for mark in (b".", b"-"):
-            if mark in word:
-                yield from (part for part in word.split(mark) if len(part) >= _SHORTEST_PART)
+            if mark in bare:
+                words.update(part for part in bare.split(mark) if len(part) >= _SHORTEST_PART)
+    return frozenset(words)
 
 
 def _normalise(name: bytes) -> bytes:
@@ -117,8 +125,10 @@ class _NameIndex:
                 found.folders[folder].append(file)
         return found
 
-    def has(self, word: bytes) -> bool:
-        return word in self.full or word in self.stems or word in self.folders
+    @property
+    def words(self) -> frozenset[bytes]:
+        """All of them."""
+        return frozenset([*self.full, *self.stems, *self.folders])
 
 
 class MentionIndex:
@@ -126,16 +136,19 @@ class MentionIndex:
 
     Args:
         names: (name, name of the directory or empty) of each file, None where unknown.
+
+    Attributes:
+        words: those that can mention a file.
     """
 
     def __init__(self, names: Sequence[tuple[bytes, bytes] | None]) -> None:
         self._known = _NameIndex.rows_of(names)
+        self.words = self._known.words
         self._said: list[NamesFound] = []
 
-    def add_content(self, head: bytes) -> None:
-        """Add the first bytes of the next content; only words that name a file are kept."""
-        names = find_names_in(head)
-        self._said.append(replace(names, words=frozenset(filter(self._known.has, names.words))))
+    def add_content(self, names: NamesFound) -> None:
+        """Add the names in the next content; only words that name a file are kept."""
+        self._said.append(replace(names, words=names.words & self.words))
 
     def likelihood_ratios(self) -> dict[int, tuple[Int64s, Float64s]]:
         """Content -> (int64: possible files, float: likelihood ratio of each)."""

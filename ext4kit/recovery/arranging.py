@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,8 +26,9 @@ P_ABSENT_FRAGMENTED = 0.9  # of those that had more than one extent
 P_ABSENT_MIN, P_ABSENT_MAX = 0.05, 0.8  # of all files, at least and at most
 P_UNASSIGNED_MIN = 0.005  # of the contents are nobody's, at least
 P_NEIGHBOUR_KNOWN = 0.8  # what lies beside a content among known files has to be that likely
-MAX_PAIRS = 20_000_000  # of a file and a content are thought of at a time
-FILES_PER_PART = 2000  # files at a time, where that is too many
+MAX_PAIRS = 20_000_000  # of a file and a content in one problem; more are split into parts
+MAX_PAIRS_OF_PART = 20_000_000
+FILES_PER_PART = 1850  # files that are matched in each, beside those around them
 CREATION_WINDOW = 150  # files made before one that has a name, and after it, are looked at then
 _EXTENT_STARTS = [6, 9, 12]  # words of i_block: ee_block of the second extent and of those behind
 
@@ -99,26 +101,39 @@ class MatchingProblem:
         return np.where(mapped & words.any(axis=1), P_ABSENT_FRAGMENTED, absent)
 
 
-def split_problem(scene: MatchingProblem) -> Iterator[tuple[Rows, Rows]]:
-    """(files, contents) rows that are thought of together.
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Files and contents that are matched to each other.
 
-    Where all are too many, only what was made around files that have a name.
+    Attributes:
+        files: rows of the files, in creation order.
+        own: bool, files that this part decides on; others are around them.
+        contents: rows of the contents, in disk order.
     """
+
+    files: Rows
+    own: Bools
+    contents: Rows
+
+
+def split_problem(scene: MatchingProblem) -> Iterator[Part]:
+    """The parts of a problem: one, or where that is too large what was made around named files."""
     files, contents = np.arange(len(scene.places)), np.arange(len(scene.rows))
     if len(files) * len(contents) <= MAX_PAIRS:
-        yield files, contents
+        yield Part(files, np.ones(len(files), bool), contents)
         return
     named = np.array([name is not None for name in scene.names])
     files = files[near(named, CREATION_WINDOW)]
     for start in range(0, len(files), FILES_PER_PART):
-        some = files[start : start + FILES_PER_PART]
-        low, high = some[0] - CREATION_WINDOW, some[-1] + CREATION_WINDOW
+        stop = start + FILES_PER_PART
+        around = np.arange(max(start - CREATION_WINDOW, 0), min(stop + CREATION_WINDOW, len(files)))
+        some = files[around]
         there = np.zeros(len(contents), bool)
         for side in (scene.front, scene.behind):
-            there |= (side.rank >= low) & (side.rank <= high)
+            there |= (side.rank >= some[0]) & (side.rank <= some[-1] + 1)
         lying = contents[there]
-        if len(lying) and len(some) * len(lying) <= MAX_PAIRS:
-            yield some, lying
+        if len(lying) and len(some) * len(lying) <= MAX_PAIRS_OF_PART:
+            yield Part(some, (around >= start) & (around < stop), lying)
 
 
 def near(marked: Bools, distance: int) -> Bools:
@@ -164,7 +179,7 @@ class JointProblem:
 
     @property
     def is_small_enough(self) -> bool:
-        """Whether they are not too many to be thought of together."""
+        """Whether they are not too many to be matched together."""
         return len(self._made) * len(self._order) <= MAX_PAIRS
 
     def with_known_runs(

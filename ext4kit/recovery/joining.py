@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,14 +13,22 @@ from ext4kit.history.history import TID_NONE
 from ext4kit.matching.between_neighbours import NO_ROW as NO_MATCH
 from ext4kit.matching.between_neighbours import match_by_neighbours
 from ext4kit.matching.content_classes import classify_content, likelihood_ratios, name_class_of
-from ext4kit.matching.hmm import FileStates, Mentions, Posteriors, Progress, posterior_pairs
-from ext4kit.matching.self_names import HEAD, MentionIndex
+from ext4kit.matching.hmm import (
+    FileStates,
+    Mentions,
+    Posteriors,
+    Problem,
+    Progress,
+    posterior_pairs,
+)
+from ext4kit.matching.self_names import HEAD, MentionIndex, NamesFound, find_names_in
 from ext4kit.matching.transitions import STREAM_REQUEST_BLOCKS
 from ext4kit.parsers.inode import InodeFlags, InodeTable
 from ext4kit.recovery.arranging import (
     MAX_VERSION_UNMOVED,
     JointProblem,
     MatchingProblem,
+    Part,
     near,
     no_later_instance,
     observations_of,
@@ -87,11 +96,13 @@ def match_contents(
     table = blocks.history.states.table.take(blocks.candidates.state_row[places])
     places = places[np.lexsort((table.number, table.crtime))]
     scene = MatchingProblem(blocks, contents, known, names, places, rows)
-    for some, lying in split_problem(scene):
-        for place in places[some].tolist():
+    parts = list(split_problem(scene))
+    for part in parts:
+        for place in places[part.files[part.own]].tolist():
             joined.pop(place, None)
-        joined |= _match_by_order(scene, some, lying, progress)
-    return joined
+    joined |= _match_by_order(scene, parts, progress)
+    uses = Counter(match.content for match in joined.values())
+    return {place: match for place, match in joined.items() if uses[match.content] == 1}
 
 
 def _asked(blocks: BlockAttribution) -> Rows:
@@ -125,69 +136,108 @@ def match_between(
 
 
 def _match_by_order(
-    scene: MatchingProblem, some: Rows, contents: Rows, progress: Progress | None
+    scene: MatchingProblem, parts: Sequence[Part], progress: Progress | None
 ) -> dict[int, Match]:
     """Those to which all around them, their names and their contents leave one answer."""
-    told = [scene.names[at] for at in some.tolist()]
-    mentions, likes = MentionIndex([name_parts(name) for name in told]), []
-    for at in contents.tolist():
+    heads = _read_heads(scene, parts)
+    named = [name.name if name else None for name in scene.names]
+    endings, called = np.unique([name_class_of(name) for name in named], return_inverse=True)
+    fits = likelihood_ratios(
+        endings.tolist(), np.array([like for like, _ in heads.values()], np.int64)
+    )
+    asked = [_PartOfDisk(scene, part, heads, called + 1, fits) for part in parts]
+    answers = posterior_pairs([one.problem for one in asked], progress)
+    mixed = _ambiguous_creation_order(scene.blocks, scene.table)
+    found: dict[int, Match] = {}
+    for one, aligned in zip(asked, answers, strict=True):
+        found |= one.accept(aligned, mixed)
+    return found
+
+
+def _read_heads(scene: MatchingProblem, parts: Sequence[Part]) -> dict[int, tuple[int, NamesFound]]:
+    """(class, names in it) of each content of the parts, by row of the problem."""
+    heads: dict[int, tuple[int, NamesFound]] = {}
+    words = MentionIndex([name_parts(name) for name in scene.names]).words
+    for at in sorted({at for part in parts for at in part.contents.tolist()}):
         row = int(scene.rows[at])
         head = head_at(scene.contents, row, HEAD)
-        likes.append(classify_content(head, int(scene.contents.signature[row])))
-        mentions.add_content(head)
-    endings, called = np.unique(
-        [name_class_of(name.name if name else None) for name in told], return_inverse=True
-    )
-    liking, spoken = np.array(likes), mentions.likelihood_ratios()
-    table = likelihood_ratios(endings.tolist(), liking)
-    files = FileStates(
-        called + 1, scene.absence_probability(some, len(contents)), scene.folder[some]
-    )
-    named = np.array([name is not None for name in told])
-    evidence = _PairEvidence(named, table[files.name_class], liking, spoken)
-    among, strange = JointProblem(scene, some, contents), 1 - len(some) / len(contents)
-    if strange > MAX_IMBALANCE and among.is_small_enough:
-        aligned = posterior_pairs(
-            *among.with_known_runs(files, liking, spoken, strange), table, progress
-        )
-        return _accept(
-            (scene, some, contents),
-            among.restrict(aligned),
-            evidence,
-            among.has_known_neighbours(aligned),
-        )
-    lying = observations_of(scene, some, contents, liking)
-    aligned = posterior_pairs(lying, files, spoken, table, progress)
-    return _accept((scene, some, contents), aligned, evidence, np.ones(len(contents), bool))
+        like = classify_content(head, int(scene.contents.signature[row]))
+        heads[at] = like, find_names_in(head, words)
+    return heads
 
 
-def _accept(
-    asked: tuple[MatchingProblem, Rows, Rows],
-    aligned: Posteriors,
-    evidence: _PairEvidence,
-    held: Bools,
-) -> dict[int, Match]:
-    """The pairs that are sure."""
-    scene, some, contents = asked
-    left_over = 1 - len(some) / len(contents)
-    mixed = _ambiguous_creation_order(scene.blocks, scene.table)[some]
-    rows = scene.rows[contents]
-    large = (
-        scene.contents.end_block[rows] - scene.contents.first_block[rows] > STREAM_REQUEST_BLOCKS
-    )
-    found = {}
-    for at in _certain_pairs(aligned, left_over < -MAX_IMBALANCE, held).tolist():
-        content, file = int(aligned.observation[at]), int(aligned.state[at])
-        fit, mention = evidence.for_pair(content, file)
-        odd = not evidence.named[file]  # order alone is wrong too often
-        odd |= fit <= MIN_TYPE_RATIO or (mixed[file] and mention < STRONG_MENTION)
-        if left_over > MAX_IMBALANCE and mention <= 1:
-            odd |= large[content] or fit <= 1
-        if not odd and (mention > 1 or not evidence.mentions_neighbour(content, file)):
-            found[int(scene.places[some[file]])] = Match(
-                int(rows[content]), _evidence_text(fit, mention)
-            )
-    return found
+class _PartOfDisk:
+    """A part as `hmm` solves it, and what its answer means.
+
+    Args:
+        scene: all files and contents.
+        part: some of them.
+        heads: as `_read_heads` gives them.
+        name_class: int64, row of `fits` of each file.
+        fits: float (rows, columns), as in `Problem`.
+    """
+
+    def __init__(
+        self,
+        scene: MatchingProblem,
+        part: Part,
+        heads: dict[int, tuple[int, NamesFound]],
+        name_class: Int64s,
+        fits: Float64s,
+    ) -> None:
+        self._scene, self._part = scene, part
+        some, contents = part.files, part.contents
+        names = [scene.names[at] for at in some.tolist()]
+        mentions = MentionIndex([name_parts(name) for name in names])
+        for at in contents.tolist():
+            mentions.add_content(heads[at][1])
+        liking = np.array([heads[at][0] for at in contents.tolist()])
+        spoken = mentions.likelihood_ratios()
+        files = FileStates(
+            name_class[some], scene.absence_probability(some, len(contents)), scene.folder[some]
+        )
+        named = np.array([name is not None for name in names])
+        self._evidence = _PairEvidence(named, fits[files.name_class], liking, spoken)
+        joint, strange = JointProblem(scene, some, contents), 1 - len(some) / len(contents)
+        self._joint = joint if strange > MAX_IMBALANCE and joint.is_small_enough else None
+        if self._joint:
+            every = self._joint.with_known_runs(files, liking, spoken, strange)
+            self.problem = Problem(*every, fits)
+        else:
+            lying = observations_of(scene, some, contents, liking)
+            self.problem = Problem(lying, files, spoken, fits)
+
+    def accept(self, aligned: Posteriors, mixed: Bools) -> dict[int, Match]:
+        """The pairs that are sure.
+
+        Args:
+            aligned: the answer to `problem`.
+            mixed: bool per file of all, as `_ambiguous_creation_order` gives it.
+        """
+        scene, part = self._scene, self._part
+        held = np.ones(len(part.contents), bool)
+        if self._joint:
+            held = self._joint.has_known_neighbours(aligned)
+            aligned = self._joint.restrict(aligned)
+        left_over = 1 - len(part.files) / len(part.contents)
+        rows = scene.rows[part.contents]
+        large = (
+            scene.contents.end_block[rows] - scene.contents.first_block[rows]
+            > STREAM_REQUEST_BLOCKS
+        )
+        found = {}
+        for at in _certain_pairs(aligned, left_over < -MAX_IMBALANCE, held).tolist():
+            content, file = int(aligned.observation[at]), int(aligned.state[at])
+            fit, mention = self._evidence.for_pair(content, file)
+            odd = not (self._evidence.named[file] and part.own[file])  # order alone errs too often
+            odd |= fit <= MIN_TYPE_RATIO or (mixed[part.files[file]] and mention < STRONG_MENTION)
+            if left_over > MAX_IMBALANCE and mention <= 1:
+                odd |= large[content] or fit <= 1
+            if not odd and (mention > 1 or not self._evidence.mentions_neighbour(content, file)):
+                found[int(scene.places[part.files[file]])] = Match(
+                    int(rows[content]), _evidence_text(fit, mention)
+                )
+        return found
 
 
 def name_parts(name: KnownName | None) -> tuple[bytes, bytes] | None:

@@ -15,7 +15,7 @@ from ext4kit.matching.content_classes import (
     likelihood_ratios,
     name_class_of,
 )
-from ext4kit.matching.hmm import FileStates, Observations, posterior_pairs
+from ext4kit.matching.hmm import FileStates, Observations, Problem, posterior_pairs
 from ext4kit.matching.transitions import NOTHING
 from ext4kit.recovery.turns import neighbours_of
 
@@ -53,12 +53,13 @@ class _Disk:
         strange = np.full(len(first), max(0.005, 1 - len(asked) / len(first)))
         nobody = np.full(len(first), NOTHING)
         called = np.array([self.files[at][0] + 1 for at in asked])
-        aligned = posterior_pairs(
+        problem = Problem(
             Observations(likes, link, strange, front, behind, nobody),
             FileStates(called, np.full(len(asked), MISSING), folder[asked]),
             self._mentions(first, asked),
             likelihood_ratios(ENDINGS, likes),
         )
+        (aligned,) = posterior_pairs([problem])
         odd = np.convolve(aligned.expected_count > 1.1, np.ones(5), "same") > 0
         sure = (aligned.probability >= (SURE if aligned.backward_share < 0.05 else 0.999)) & (
             aligned.expected_count < 1.01
