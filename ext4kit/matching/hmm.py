@@ -406,7 +406,7 @@ class _Batch:
         follows = params.restart.astype(np.float32)
         running = (self._sizes[active, 0] > np.arange(steps)[:, None]).sum(axis=1).tolist()
         unassigned = self._unassigned[active].T[..., None].astype(np.float32)
-        behind = self._restarts(active, running)
+        behind = self._restarts(active)
         likely = self._likely(active)
         last = np.zeros((steps + 1, parts, files), np.float32)
         last[0] = (np.arange(files) < count[:, None]) / count[:, None]
@@ -449,7 +449,7 @@ class _Batch:
             np.add(found, stays, out=now)
         return self._pairs_of(last[1:], active), counts
 
-    def _restarts(self, active: Rows, running: list[int]) -> dict[int, _Behind]:
+    def _restarts(self, active: Rows) -> dict[int, _Behind]:
         """Step -> the active problems whose content there lies directly behind a known file."""
         known = self._restart[active].T
         content, row = np.nonzero(known != NOTHING)

@@ -36,8 +36,8 @@ class _Disk:
     folder: list[int] = field(default_factory=list)
     spoken: dict[int, int] = field(default_factory=dict)  # first block -> file that it mentions
 
-    def matched(self) -> dict[int, int]:
-        """File -> first block that is told."""
+    def problem(self) -> tuple[Problem, np.ndarray, np.ndarray]:
+        """What is asked, with the rows of the files and the first blocks of the contents."""
         there = [
             (first, count, KINDS[kind])
             for at, (kind, first, count) in enumerate(self.files)
@@ -53,12 +53,17 @@ class _Disk:
         strange = np.full(len(first), max(0.005, 1 - len(asked) / len(first)))
         nobody = np.full(len(first), NOTHING)
         called = np.array([self.files[at][0] + 1 for at in asked])
-        problem = Problem(
+        asked_for = Problem(
             Observations(likes, link, strange, front, behind, nobody),
             FileStates(called, np.full(len(asked), MISSING), folder[asked]),
             self._mentions(first, asked),
             likelihood_ratios(ENDINGS, likes),
         )
+        return asked_for, asked, first
+
+    def matched(self) -> dict[int, int]:
+        """File -> first block that is told."""
+        problem, asked, first = self.problem()
         (aligned,) = posterior_pairs([problem])
         odd = np.convolve(aligned.expected_count > 1.1, np.ones(5), "same") > 0
         sure = (aligned.probability >= (SURE if aligned.backward_share < 0.05 else 0.999)) & (
@@ -190,6 +195,21 @@ def test_two_that_changed_places_are_not_told_when_they_are_alike(seed: int) -> 
             disk.files[at + 1] = (b, first, other)
     _, wrong, _ = _judged(disk)
     assert wrong <= 1
+
+
+def test_problems_side_by_side_have_the_answers_that_they_have_alone() -> None:
+    chance = random.Random(4)
+    disks = [_made(chance, number, len(ENDINGS)) for number in (40, 130, 7, 90, 1)]
+    for disk in disks[:2]:
+        disk.known = {at for at in range(len(disk.files)) if chance.random() < 0.2}
+    problems = [disk.problem()[0] for disk in disks]
+    together = posterior_pairs(problems)
+    for problem, one in zip(problems, together, strict=True):
+        (alone,) = posterior_pairs([problem])
+        assert np.array_equal(alone.observation, one.observation)
+        assert np.array_equal(alone.state, one.state)
+        assert np.allclose(alone.probability, one.probability, atol=1e-3)
+        assert np.allclose(alone.expected_count, one.expected_count, atol=1e-3)
 
 
 @pytest.mark.parametrize(
