@@ -175,8 +175,18 @@ def test_a_device_whose_end_is_gone_is_read_up_to_there(needs_kernel: None, tmp_
     with machine.loop_device(image) as device, open_evidence(device) as evidence:
         machine.truncate(image, 5 * MIB)
         _drop_cache(device)
+        if _reads_past_the_end(device, 6 * MIB):
+            pytest.skip("loop devices of this kernel read zeros past the end of their file")
         _read_all(evidence.source, data, MIB)
         assert unreadable_ranges(evidence.source).tolist() == [[5 * MIB, 8 * MIB]]
+
+
+def _reads_past_the_end(device: Path, at: int) -> bool:
+    with device.open("rb") as file:
+        try:
+            return os.pread(file.fileno(), 512, at) == bytes(512)
+        except OSError:
+            return False
 
 
 def _drop_cache(device: Path) -> None:

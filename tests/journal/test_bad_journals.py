@@ -146,7 +146,10 @@ def test_a_commit_block_written_in_part_still_counts_as_it_does_for_the_kernel(
     ours = tmp_path / "ours.img"
     assert replayed(made.image, ours).exit_code == 0
     kernels = copied(made.image, tmp_path / "kernels.img")
-    expected = kernel_tree(kernels, "noatime")
+    try:
+        expected = kernel_tree(kernels, "noatime")
+    except machine.MachineError as error:  # before `jbd2_commit_block_csum_verify_partial`
+        pytest.skip(f"this kernel recovers no such journal ({error})")
     assert kernel_tree(ours, "ro,noload") == expected
 
 
