@@ -215,7 +215,7 @@ def _tell_damaged(fs: Inodes, number: Any, block: Any, broken: Any) -> None:
     for row in np.flatnonzero(broken != -1)[: fs.problems.limit].tolist():
         what = f"block {block[row]} {fs.unreadable}"
         if broken[row] != _LOST:
-            what = f"block {block[row]}: entries break off at byte {broken[row]}"
+            what = f"block {block[row]}: invalid entry at byte {broken[row]}"
         fs.problems.add(f"directory inode {number[row]}", what)
 
 
@@ -263,7 +263,7 @@ def _read_inline_tail(fs: Inodes, table: InodeTable, row: int, dots: bool) -> Di
 
 
 def _tell_broken_inline(fs: Inodes, number: int, offset: int) -> None:
-    fs.problems.add(f"directory inode {number}", f"inline entries break off at byte {offset}")
+    fs.problems.add(f"directory inode {number}", f"invalid inline entry at byte {offset}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -195,7 +195,7 @@ class _Check:
         bad = np.flatnonzero(read.broken >= 0)
         self._report(
             "directory-corrupted", blocks, read.some[bad],
-            lambda place: f"entries break off at byte {read.broken[bad[place]]:,}",
+            lambda place: f"invalid entry at byte {read.broken[bad[place]]:,}",
         )  # fmt: skip
         self._check_dots(blocks, read.some, read.rows)
         self._stray_dots(blocks, read.some[read.stray.block], read.stray.offset)
@@ -260,7 +260,9 @@ class _Check:
         """Report more than two entries named `.` or `..`, and such entries in later blocks."""
         count = np.bincount(places, minlength=1)
         wrong = (blocks.logical[places] != 0) | (count[places] > 2)
-        self._report("directory-dot", blocks, distinct(places[wrong])[0], "a further `.` or `..`")
+        self._report(
+            "directory-dot", blocks, distinct(places[wrong])[0], "an additional `.` or `..`"
+        )
 
     def _check_entries(self, some: _Some, keys: UInt64s, bad_names: Bools) -> None:
         superblock = self.context.superblock
@@ -391,7 +393,7 @@ class _Check:
         bad = np.flatnonzero(broken >= 0)
         self.context.add_inodes(
             "directory-corrupted", self.table.number[rows[bad]],
-            lambda place: f"inline entries break off at byte {broken[bad[place]]:,}",
+            lambda place: f"invalid inline entry at byte {broken[bad[place]]:,}",
         )  # fmt: skip
         names = entries.packed_names(data)
         dots = _are_dots(names)

@@ -106,7 +106,7 @@ class TreeCheck:
         sound, entries, _, depth = extents.parse_headers(rows)
         sound &= (nodes.depth < 0) | (depth == nodes.depth)
         sound &= (depth == 0) | (entries > 0)
-        self._report("extent-header", nodes, np.flatnonzero(~sound), "header makes no sense")
+        self._report("extent-header", nodes, np.flatnonzero(~sound), "invalid header")
         self._leaves(nodes, rows, np.where(sound & (depth == 0), entries, 0))
         return self._children(nodes, rows, np.where(sound & (depth > 0), entries, 0), depth)
 
@@ -184,7 +184,7 @@ class TreeCheck:
         """The readable nodes that were not read before, and their bytes."""
         self._found.nodes.append((nodes.owner, nodes.block))
         fresh = self._scene.nodes.visit(nodes.block)
-        self._report("extent-loop", nodes, np.flatnonzero(~fresh), "a node met before")
+        self._report("extent-loop", nodes, np.flatnonzero(~fresh), "a block that was read before")
         nodes = nodes.take(fresh)
         rows, readable = self._scene.fs.fetch(nodes.block)
         lost = np.flatnonzero(~readable)

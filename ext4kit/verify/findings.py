@@ -25,127 +25,153 @@ class Code:
     meaning: str
 
 
-_CHANGED = "its bytes are not those that were written: a damaged medium, or a change from outside"
-_HALF_DONE = "an operation stopped half way, or one side was changed from outside"
-_READ_ELSE = "a kernel and other readers may take it differently; what it holds is in doubt"
+_CHANGED = "the bytes do not match the checksum: media damage or a change by other software"
+_HALF_DONE = "an operation was interrupted, or other software changed one side"
+_READ_ELSE = "the kernel and other readers may interpret it differently; the content is uncertain"
 
 CODES: dict[str, Code] = {
     # -- checksums
-    "superblock-checksum": Code(ERROR, _CHANGED + "; no kernel would mount it"),
-    "backup-superblock-checksum": Code(ERROR, _CHANGED + "; a repair must not go by this copy"),
-    "descriptor-checksum": Code(ERROR, _CHANGED + "; where the group's bitmaps lie is in doubt"),
-    "block-bitmap-checksum": Code(ERROR, _CHANGED + "; which blocks are free is in doubt"),
-    "inode-bitmap-checksum": Code(ERROR, _CHANGED + "; which inodes are free is in doubt"),
-    "inode-checksum": Code(ERROR, _CHANGED + "; everything the inode says is in doubt"),
-    "extent-checksum": Code(ERROR, _CHANGED + "; where the file's content lies is in doubt"),
-    "directory-checksum": Code(ERROR, _CHANGED + "; names in this block are in doubt"),
-    "directory-no-checksum": Code(ERROR, "the tail that holds the block's checksum is gone"),
-    "htree-checksum": Code(ERROR, _CHANGED + "; names may not be found by the index"),
-    "xattr-checksum": Code(ERROR, _CHANGED + "; the attributes in this block are in doubt"),
-    "mmp-checksum": Code(ERROR, _CHANGED + "; who had it mounted last is in doubt"),
-    "orphan-file-checksum": Code(ERROR, _CHANGED + "; which inodes were orphans is in doubt"),
-    "journal-superblock-checksum": Code(ERROR, _CHANGED + "; no kernel would replay the log"),
+    "superblock-checksum": Code(ERROR, _CHANGED + "; the kernel does not mount it"),
+    "backup-superblock-checksum": Code(ERROR, _CHANGED + "; do not repair from this copy"),
+    "descriptor-checksum": Code(
+        ERROR, _CHANGED + "; the location of the group's bitmaps is uncertain"
+    ),
+    "block-bitmap-checksum": Code(ERROR, _CHANGED + "; which blocks are free is uncertain"),
+    "inode-bitmap-checksum": Code(ERROR, _CHANGED + "; which inodes are free is uncertain"),
+    "inode-checksum": Code(ERROR, _CHANGED + "; all fields of the inode are uncertain"),
+    "extent-checksum": Code(ERROR, _CHANGED + "; the location of the file's content is uncertain"),
+    "directory-checksum": Code(ERROR, _CHANGED + "; the names in this block are uncertain"),
+    "directory-no-checksum": Code(ERROR, "the tail with the block's checksum is missing"),
+    "htree-checksum": Code(ERROR, _CHANGED + "; an index lookup may miss names"),
+    "xattr-checksum": Code(ERROR, _CHANGED + "; the attributes in this block are uncertain"),
+    "mmp-checksum": Code(ERROR, _CHANGED + "; which host mounted it last is uncertain"),
+    "orphan-file-checksum": Code(ERROR, _CHANGED + "; which inodes were orphans is uncertain"),
+    "journal-superblock-checksum": Code(
+        ERROR, _CHANGED + "; the kernel does not replay the journal"
+    ),
     # -- superblock and groups
-    "superblock-invalid": Code(ERROR, "no kernel would take these numbers as they stand"),
-    "superblock-unusable": Code(ERROR, "the primary superblock cannot be used; a backup was"),
+    "superblock-invalid": Code(ERROR, "the kernel does not accept these values"),
+    "superblock-unusable": Code(ERROR, "the primary superblock is unusable; a backup was used"),
     "superblock-free-blocks": Code(
-        NOTE, "the total was not brought up to date: not unmounted cleanly, or changed"
+        NOTE, "the total was not updated: not unmounted cleanly, or changed by other software"
     ),
     "superblock-free-inodes": Code(
-        NOTE, "the total was not brought up to date: not unmounted cleanly, or changed"
+        NOTE, "the total was not updated: not unmounted cleanly, or changed by other software"
     ),
-    "superblock-errors": Code(NOTE, "the kernel saw errors in this file system"),
-    "backup-superblock-missing": Code(NOTE, "there is no superblock where a backup should lie"),
-    "backup-superblock-differs": Code(NOTE, "the copy is of another state, or was changed"),
-    "backup-descriptors-differ": Code(NOTE, "the copy is of another state, or was changed"),
-    "descriptor-place": Code(ERROR, "the group's bitmaps or inodes are looked for elsewhere"),
-    "descriptor-flags": Code(ERROR, "whether the group's bitmaps were written is in doubt"),
-    "descriptor-flags-unused": Code(NOTE, "no feature gives these flags a meaning"),
-    "descriptor-unused-inodes": Code(ERROR, "more inodes are unused than the group has"),
-    "evidence-short": Code(ERROR, "what lies behind the end of the evidence cannot be checked"),
-    "metadata-unreadable": Code(ERROR, "what it holds cannot be checked"),
+    "superblock-errors": Code(NOTE, "the kernel recorded errors in this file system"),
+    "backup-superblock-missing": Code(NOTE, "the block of a backup holds no superblock"),
+    "backup-superblock-differs": Code(NOTE, "the copy is from another state or was changed"),
+    "backup-descriptors-differ": Code(NOTE, "the copy is from another state or was changed"),
+    "descriptor-place": Code(
+        ERROR, "the bitmaps or the inode table cannot be at the stored location"
+    ),
+    "descriptor-flags": Code(ERROR, "whether the group's bitmaps were ever written is uncertain"),
+    "descriptor-flags-unused": Code(NOTE, "no enabled feature defines these flags"),
+    "descriptor-unused-inodes": Code(
+        ERROR, "the count of unused inodes exceeds the inodes of the group"
+    ),
+    "evidence-short": Code(ERROR, "structures beyond the end of the evidence cannot be checked"),
+    "metadata-unreadable": Code(ERROR, "the content cannot be checked"),
     # -- usage
     "block-bitmap-marked": Code(
         WARNING, "no inode maps these blocks; they may hold data of deleted files"
     ),
-    "block-bitmap-unmarked": Code(ERROR, "the next write may overwrite what a file has there"),
-    "inode-bitmap-marked": Code(WARNING, "the inode is in use to the bitmap alone: " + _HALF_DONE),
-    "inode-bitmap-unmarked": Code(ERROR, "the next file may take this inode"),
-    "bitmap-padding": Code(WARNING, "bits behind the group's end must be set"),
-    "group-free-blocks": Code(WARNING, "the group's count does not fit what is in use"),
-    "group-free-inodes": Code(WARNING, "the group's count does not fit what is in use"),
-    "group-directories": Code(WARNING, "the group's count does not fit what is in use"),
-    "block-claimed-twice": Code(ERROR, "one owner's content was overwritten by the other's"),
-    "cluster-misaligned": Code(ERROR, "blocks of a file lie elsewhere in a cluster than they may"),
+    "block-bitmap-unmarked": Code(
+        ERROR, "the next write may overwrite file content in these blocks"
+    ),
+    "inode-bitmap-marked": Code(WARNING, "only the bitmap marks the inode as used: " + _HALF_DONE),
+    "inode-bitmap-unmarked": Code(ERROR, "the next new file may reuse this inode"),
+    "bitmap-padding": Code(WARNING, "bits beyond the end of the group must be set"),
+    "group-free-blocks": Code(WARNING, "the count of the group differs from the actual usage"),
+    "group-free-inodes": Code(WARNING, "the count of the group differs from the actual usage"),
+    "group-directories": Code(WARNING, "the count of the group differs from the actual usage"),
+    "block-claimed-twice": Code(
+        ERROR, "two owners map the block; it holds the content of one at most"
+    ),
+    "cluster-misaligned": Code(ERROR, "file blocks are at a wrong offset within their cluster"),
     # -- inodes
-    "inode-type": Code(ERROR, "no kernel writes this: " + _READ_ELSE),
-    "inode-deleted-no-dtime": Code(WARNING, "released, yet not wiped as a deletion would"),
-    "inode-orphan-waiting": Code(WARNING, "unlinked while open; a mount would release it"),
-    "inode-dtime": Code(ERROR, "deleted by its time, alive by its links: " + _HALF_DONE),
-    "inode-orphan": Code(WARNING, "looks like a link of an orphan list that no list leads to"),
-    "inode-size": Code(ERROR, "the length of the content is in doubt"),
-    "inode-blocks": Code(ERROR, "the count of blocks does not fit the map"),
+    "inode-type": Code(ERROR, "the kernel never writes this: " + _READ_ELSE),
+    "inode-deleted-no-dtime": Code(
+        WARNING, "freed, but not cleared as the kernel does on deletion"
+    ),
+    "inode-orphan-waiting": Code(WARNING, "unlinked while open; the next mount would free it"),
+    "inode-dtime": Code(ERROR, "has links and a deletion time: " + _HALF_DONE),
+    "inode-orphan": Code(
+        WARNING, "`i_dtime` looks like an orphan list link, but the list does not reach it"
+    ),
+    "inode-size": Code(ERROR, "the length of the content is uncertain"),
+    "inode-blocks": Code(ERROR, "the block count differs from the block map"),
     "inode-flags": Code(ERROR, _READ_ELSE),
-    "inode-field": Code(ERROR, "must be zero; hidden data, or damage"),
-    "inode-extra-size": Code(ERROR, "where the inode's attributes begin is in doubt"),
-    "inode-device": Code(ERROR, "a special file's inode holds more than a device number"),
-    "inode-symlink": Code(ERROR, "where the link leads is in doubt"),
-    "inode-map": Code(ERROR, "part of the content cannot be found by the map"),
-    "inode-inline": Code(ERROR, "the content in the inode is in doubt"),
+    "inode-field": Code(ERROR, "must be zero; hidden data or damage"),
+    "inode-extra-size": Code(ERROR, "the start of the attributes in the inode is uncertain"),
+    "inode-device": Code(ERROR, "the inode of a special file holds more than a device number"),
+    "inode-symlink": Code(ERROR, "the target of the link is uncertain"),
+    "inode-map": Code(ERROR, "part of the content cannot be reached through the map"),
+    "inode-inline": Code(ERROR, "the inline content is uncertain"),
     "reserved-inode": Code(ERROR, _READ_ELSE),
-    "reserved-inode-left": Code(NOTE, "in use, though no feature uses it"),
-    "root-inode": Code(ERROR, "without it no path can be told"),
+    "reserved-inode-left": Code(NOTE, "in use, although no enabled feature uses it"),
+    "root-inode": Code(ERROR, "no path can be resolved without it"),
     # -- extents
-    "extent-header": Code(ERROR, "a part of the file's map is gone"),
-    "extent-order": Code(ERROR, "which block holds which part of the file is in doubt"),
-    "extent-range": Code(ERROR, "content is looked for where the file system has no blocks"),
-    "extent-length": Code(ERROR, "an extent of no blocks is never written"),
-    "extent-index": Code(ERROR, "index and node below disagree: parts may not be found"),
-    "extent-loop": Code(ERROR, "the tree runs in a circle or shares a node"),
-    "extent-unwritten-directory": Code(ERROR, "names would read as nothing"),
+    "extent-header": Code(ERROR, "part of the block map is lost"),
+    "extent-order": Code(ERROR, "the position of blocks within the file is uncertain"),
+    "extent-range": Code(ERROR, "the map points outside the file system"),
+    "extent-length": Code(ERROR, "the kernel never writes an extent of length 0"),
+    "extent-index": Code(ERROR, "index entry and child block disagree; content may be missed"),
+    "extent-loop": Code(ERROR, "the tree has a loop or shares a block"),
+    "extent-unwritten-directory": Code(
+        ERROR, "the kernel reads unwritten blocks as zeros; their names are lost"
+    ),
     # -- directories
-    "directory-corrupted": Code(ERROR, "names behind this place cannot be read"),
-    "directory-hole": Code(ERROR, "a block of names is missing"),
-    "directory-unreadable": Code(ERROR, "names in this block cannot be checked"),
-    "directory-dot": Code(ERROR, "the directory's own entry or its parent's is wrong"),
-    "directory-parent": Code(ERROR, "`..` leads elsewhere than the path: moved, or changed"),
-    "directory-unconnected": Code(ERROR, "no path leads here: what is in it has no place"),
-    "directory-linked-twice": Code(ERROR, "two paths lead to one directory"),
-    "entry-inode": Code(ERROR, "the name leads to an inode that cannot be"),
-    "entry-unused-inode": Code(ERROR, "the name outlived its file, or the inode was wiped"),
-    "entry-file-type": Code(ERROR, "the name was given to another kind of file"),
-    "entry-no-file-type": Code(NOTE, "the entry does not say what kind of file it names"),
-    "entry-name": Code(ERROR, "no kernel can make or look up this name"),
-    "entry-duplicate": Code(ERROR, "one of the two cannot be reached by name"),
-    "entry-unencrypted": Code(ERROR, "a plain file in an encrypted directory: put there"),
-    "entry-value-inode": Code(ERROR, "the inode holds an attribute's value and is no file"),
+    "directory-corrupted": Code(ERROR, "entries after this offset cannot be read"),
+    "directory-hole": Code(ERROR, "a directory block is missing"),
+    "directory-unreadable": Code(ERROR, "the names in this block cannot be checked"),
+    "directory-dot": Code(ERROR, "the entry `.` or `..` is wrong"),
+    "directory-parent": Code(
+        ERROR, "`..` does not match the path: moved, or changed by other software"
+    ),
+    "directory-unconnected": Code(ERROR, "no path leads to this directory and its content"),
+    "directory-linked-twice": Code(ERROR, "two paths lead to the same directory"),
+    "entry-inode": Code(ERROR, "the entry names an impossible inode number"),
+    "entry-unused-inode": Code(
+        ERROR, "the entry remained after its file was deleted, or the inode was wiped"
+    ),
+    "entry-file-type": Code(ERROR, "the file type of the entry differs from that of the inode"),
+    "entry-no-file-type": Code(NOTE, "the entry stores no file type"),
+    "entry-name": Code(ERROR, "the kernel can neither create nor look up this name"),
+    "entry-duplicate": Code(ERROR, "one of the two files cannot be reached by name"),
+    "entry-unencrypted": Code(
+        ERROR, "the kernel creates no unencrypted file in an encrypted directory"
+    ),
+    "entry-value-inode": Code(ERROR, "the inode holds an attribute value and is not a file"),
     # -- htree
-    "htree-root": Code(ERROR, "names are found by reading the directory through alone"),
-    "htree-node": Code(ERROR, "names below this node may not be found by the index"),
-    "htree-order": Code(ERROR, "names in this block may not be found by the index"),
-    "htree-unreferenced": Code(ERROR, "names in this block are not found by the index"),
+    "htree-root": Code(ERROR, "names are found only by a linear scan of the directory"),
+    "htree-node": Code(ERROR, "an index lookup may miss names below this node"),
+    "htree-order": Code(ERROR, "an index lookup may miss names in this block"),
+    "htree-unreferenced": Code(ERROR, "an index lookup does not find names in this block"),
     # -- links
-    "link-count": Code(ERROR, "the count of names does not fit the names there are"),
-    "inode-unattached": Code(ERROR, "in use and without a name: an orphan, or its name was wiped"),
+    "link-count": Code(ERROR, "the link count differs from the number of directory entries"),
+    "inode-unattached": Code(ERROR, "in use without a name: an orphan, or its entry was wiped"),
     # -- extended attributes
-    "xattr-block": Code(ERROR, "the attributes in this block are in doubt"),
-    "xattr-entry": Code(ERROR, "an attribute's name or value is in doubt"),
-    "xattr-hash": Code(ERROR, "the attribute was changed without its hash"),
-    "xattr-references": Code(ERROR, "the count of inodes that share the block is wrong"),
-    "xattr-value-inode": Code(ERROR, "the attribute's value is in doubt"),
+    "xattr-block": Code(ERROR, "the attributes in this block are uncertain"),
+    "xattr-entry": Code(ERROR, "the name or the value of an attribute is uncertain"),
+    "xattr-hash": Code(ERROR, "the attribute was changed, but not its hash"),
+    "xattr-references": Code(ERROR, "the reference count differs from the number of references"),
+    "xattr-value-inode": Code(ERROR, "the value of the attribute is uncertain"),
     "encryption-context": Code(ERROR, "without it the content cannot be decrypted"),
     # -- others
-    "mmp-block": Code(ERROR, "the protection against mounting twice does not work"),
-    "mmp-in-use": Code(ERROR, "mounted, or being checked, when the image was made"),
-    "journal-inode": Code(ERROR, "the log cannot be found by its inode"),
-    "journal-superblock": Code(ERROR, "the log cannot be used as it stands"),
-    "journal-unexpected": Code(NOTE, "there is a log that the feature bits do not mention"),
-    "journal-device": Code(NOTE, "the log lies elsewhere and was not checked"),
-    "orphan-list": Code(ERROR, "a kernel would release the wrong inodes at mount"),
-    "orphan-file": Code(ERROR, "a kernel would release the wrong inodes at mount"),
-    "resize-inode": Code(ERROR, "growing the file system would overwrite something"),
+    "mmp-block": Code(ERROR, "multiple mount protection does not work"),
+    "mmp-in-use": Code(ERROR, "mounted or being checked when the image was acquired"),
+    "journal-inode": Code(ERROR, "the journal cannot be found through its inode"),
+    "journal-superblock": Code(ERROR, "the journal cannot be used"),
+    "journal-unexpected": Code(
+        NOTE, "the superblock names a journal, but `has_journal` is not set"
+    ),
+    "journal-device": Code(NOTE, "the journal is on another device and was not checked"),
+    "orphan-list": Code(ERROR, "a mount would free the wrong inodes"),
+    "orphan-file": Code(ERROR, "a mount would free the wrong inodes"),
+    "resize-inode": Code(ERROR, "growing the file system would overwrite other blocks"),
     "quota-file": Code(ERROR, "the recorded usage cannot be read"),
-    "quota-usage": Code(ERROR, "the recorded usage does not fit the files"),
+    "quota-usage": Code(ERROR, "the recorded usage differs from that of the files"),
 }
 
 
@@ -153,7 +179,7 @@ class FindingFacts(TypedDict):
     """A finding in records."""
 
     code: str
-    severity: Annotated[Severity, "How bad it is."]
+    severity: Annotated[Severity, "Severity of the finding."]
     structure: str
     inode: fields.Inode | None
     group: int | None

@@ -24,7 +24,9 @@ def check_groups(scene: VerifyContext) -> None:
     count = len(scene.fs.groups)
     if count < scene.superblock.groups_count:
         missing = scene.superblock.groups_count - count
-        scene.findings.add("evidence-short", "group descriptors", read=f"{missing:,} groups gone")
+        scene.findings.add(
+            "evidence-short", "group descriptors", read=f"{missing:,} groups missing"
+        )
     rows, readable = _rows(scene, 0, count)
     table = parse_groups(rows, scene.superblock)
     _check_checksums(scene, table, readable)
@@ -115,7 +117,7 @@ def _check_flags(scene: VerifyContext, table: GroupTable) -> None:
         return
     last = len(table) - 1
     if table.flags[last] & int(GroupFlags.BLOCK_UNINIT):
-        words = "the last group's block bitmap marked as never written"
+        words = "block bitmap of the last group marked as never written"
         _each(scene, "descriptor-flags", np.array([last]), 0, lambda _: words)
     bad = table.itable_unused > superblock.inodes_per_group
     _each(

@@ -122,7 +122,7 @@ class _Check:
         wanted = indexed[blocks.owner] & ~self.broken[blocks.owner] & (blocks.logical > 0)
         self._report("htree-unreferenced", np.flatnonzero(wanted & (self.referred == 0)))
         self._report(
-            "htree-node", np.flatnonzero(wanted & (self.referred > 1)), "referred to twice"
+            "htree-node", np.flatnonzero(wanted & (self.referred > 1)), "referenced more than once"
         )
         return self.index
 
@@ -209,7 +209,7 @@ class _Check:
         size = rows.shape[1]
         whole = np.isin(head["rec_len"], (size,) if size < 1 << 16 else (0, 0xFFFF))
         bad = (head["inode"] != 0) | (head["name_len"] != 0) | ~whole
-        self._report("htree-node", level.place[bad], "not one unused entry over the whole block")
+        self._report("htree-node", level.place[bad], "no single unused entry that spans the block")
         return level, rows
 
     def _counts(self, level: _Level, rows: Bytes2D) -> Int64s:
@@ -222,7 +222,7 @@ class _Check:
         fine = (limit == room) & (count >= 1) & (count <= limit)
         is_root = level.start == DX_ROOT.size
         self.broken[self.blocks.owner[level.place[~fine]]] = True
-        read = "count or limit does not fit the block"
+        read = "count or limit does not match the block"
         code, name = ("htree-root", "htree root") if is_root else ("htree-node", "htree node")
         self._report(code, level.place[~fine], read, name)
         if self.sealed:

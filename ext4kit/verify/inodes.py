@@ -81,7 +81,9 @@ def check_inodes(scene: VerifyContext) -> Gathered:
     if batch:
         _check_batch(scene, batch, gathered)
     if parts.is_cut:
-        scene.findings.add("superblock-invalid", "superblock", read="more inodes than room")
+        scene.findings.add(
+            "superblock-invalid", "superblock", read="more inodes than the evidence can hold"
+        )
     return gathered
 
 
@@ -111,7 +113,7 @@ class _Parts:
 def _check_batch(scene: VerifyContext, batch: list[InodeBatch], gathered: Gathered) -> None:
     problems, lost = scene.fs.problems, np.concatenate([piece.lost for piece in batch])
     for number in lost[: problems.limit].tolist():
-        problems.add(f"inode {number}", f"its table block {scene.fs.unreadable}")
+        problems.add(f"inode {number}", f"inode table block {scene.fs.unreadable}")
     scene.add_inodes("inode-checksum", np.concatenate([piece.unsealed for piece in batch]))
     facts = [np.concatenate(part) for part in zip(*(piece.facts for piece in batch), strict=True)]
     shifts = accumulate((len(piece.number) for piece in batch), initial=0)
@@ -269,11 +271,11 @@ class _Fields:
              & (Compat.IMAGIC_INODES not in features)),
             ("an index without the feature", index & directory
              & (Compat.DIR_INDEX not in features)),
-            ("an index and no directory", index & ~directory),
+            ("an index, but not a directory", index & ~directory),
             ("an index and inline data", index & inline),
-            ("an attribute's value and no file", self._flag(InodeFlags.EA_INODE)
+            ("an attribute value, but not a regular file", self._flag(InodeFlags.EA_INODE)
              & (kind != REGULAR)),
-            ("casefold and no directory, or without the feature", folded
+            ("casefold without the feature or on a non-directory", folded
              & (~directory | (Incompat.CASEFOLD not in features))),
             ("blocks without extents on bigalloc", ~extents & ~inline
              & (RoCompat.BIGALLOC in features) & self._has_pointers()),

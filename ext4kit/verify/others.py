@@ -121,11 +121,11 @@ def _journal_inode_reason(scene: VerifyContext, inode: Inode, runs: Any) -> str:
     if inode.kind != "file" or not inode.links_count:
         return f"a {inode.kind} with {inode.links_count} links"
     if inode.is_encrypted or inode.is_inline:
-        return "encrypted, or inline data"
+        return "encryption or inline data"
     if inode.size // size < SMALLEST_LOG:
-        return f"{inode.size:,} bytes, too small for a log"
+        return f"{inode.size:,} bytes, too small for a journal"
     if not len(runs) or runs.logical[0] != 0 or runs.length.sum() * size < inode.size:
-        return "its map has holes"
+        return "the block map has holes"
     return ""
 
 

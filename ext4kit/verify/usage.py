@@ -106,7 +106,7 @@ class _Names:
 
 
 def _who(owner: int) -> str:
-    return f"inode {owner}" if owner != METADATA else "the file system itself"
+    return f"inode {owner}" if owner != METADATA else "file system metadata"
 
 
 def _per_group(first: Int64s, end: Int64s, size: int, groups: int) -> Int64s:

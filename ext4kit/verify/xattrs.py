@@ -72,9 +72,11 @@ def _check_bodies(
     fits = values_fit(entries, start, raw.shape[1])
     broken[entries.area[~fits]] = True
     entries = entries.take(fits)
-    scene.add_inodes("xattr-entry", table.number[rows[broken]], "an entry or value leaves its area")
+    scene.add_inodes(
+        "xattr-entry", table.number[rows[broken]], "an entry or value exceeds its area"
+    )
     collides = colliding_areas(entries, start, start, end) & ~broken
-    scene.add_inodes("xattr-entry", table.number[rows[collides]], "values lie over each other")
+    scene.add_inodes("xattr-entry", table.number[rows[collides]], "values overlap")
     wrong = _wrong_hashes(raw, entries, start) & (entries.hash != 0)
     scene.add_inodes("xattr-hash", table.number[rows[entries.area[wrong]]], entries.hash[wrong])
     _note_values(scene, table.number[rows], entries)
@@ -155,7 +157,7 @@ def _check_some(scene: VerifyContext, blocks: Int64s, owner: Int64s, users: Rows
     name, place = "xattr block", {"inode": owner, "block": blocks}
     sound = (header["h_magic"] == MAGIC) & (header["h_blocks"] == 1)
     bad = np.flatnonzero(~sound | ~readable)
-    scene.add_rows("xattr-block", name, bad, **place, read="no header of an attribute block")
+    scene.add_rows("xattr-block", name, bad, **place, read="no attribute block header")
     if scene.superblock.has_metadata_checksums:
         wrong = _checksums(scene, blocks, rows) != header["h_checksum"]
         scene.add_rows("xattr-checksum", name, np.flatnonzero(wrong & readable), **place)
@@ -180,7 +182,7 @@ def _check_entries(
     broken |= colliding_areas(entries, base, start, end)
     scene.add_rows(
         "xattr-entry", "xattr block", np.flatnonzero(broken), **place,
-        read="an entry or value leaves its area, or lies over another",
+        read="an entry or value exceeds its area or overlaps another",
     )  # fmt: skip
     wrong = distinct(entries.area[_wrong_hashes(rows, entries, base)])[0]
     scene.add_rows("xattr-hash", "xattr block", wrong, **place)
