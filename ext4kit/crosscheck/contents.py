@@ -23,7 +23,7 @@ from ext4kit.filesystem.content import CHUNK_BYTES, Content
 _HOLES = 1 << 30  # holes to read as zeros, bytes; with larger ones only stored ranges are compared
 _FILES_AT_ONCE = 1024
 _BYTES_AT_ONCE = 64 << 20
-_UNASKED = "contents that The Sleuth Kit had no time left for"
+_UNASKED = "contents not read by The Sleuth Kit within the time limit"
 _ZEROS = bytes(CHUNK_BYTES)
 _FILE, _LINK = 0o100000, 0o120000
 _LONGEST_LINK = 4096
@@ -139,10 +139,10 @@ class ContentComparison:
 
     def _judge(self, task: _Task, mine: str | None, answer: ContentDigest | None) -> None:
         if answer is None:
-            self._leave_out("contents that took too long")
+            self._leave_out("contents whose reading took too long")
             return
         if mine is None:
-            self._leave_out("contents that ext4kit cannot read whole")
+            self._leave_out("contents that ext4kit cannot read completely")
             return
         self._done += 1
         self.outcome.contents += 1

@@ -30,8 +30,8 @@ from ext4kit.parsers.inode import InodeFlags
 
 _NUMBER, _ALLOCATED = COLUMNS.index("number"), COLUMNS.index("allocated")
 _BLOCKS_AT_ONCE = 1 << 10
-_SLOW = "names in folders that took too long"
-_UNASKED = "names that The Sleuth Kit had no time left for"
+_SLOW = "names in directories whose reading took too long"
+_UNASKED = "names not read by The Sleuth Kit within the time limit"
 
 
 class NameComparison:

@@ -23,7 +23,7 @@ from ext4kit.errors import Ext4kitError, RequestError
 from ext4kit.evidence.source import Source
 
 _INTERRUPT = frozenset({signal.SIGINT})
-_NO_TIME = "The Sleuth Kit has used all the time that it has"
+_NO_TIME = "The Sleuth Kit reached its time limit"
 
 
 class NoAnswerError(Ext4kitError):
@@ -143,8 +143,8 @@ class TskClient:
         from ext4kit.crosscheck.worker import work
 
         if not hasattr(os, "fork"):
-            raise RequestError("The Sleuth Kit is asked in a copy of this process, which Windows "
-                               "cannot make; cross-check on Linux or macOS")  # fmt: skip
+            raise RequestError("The Sleuth Kit runs in a forked process, which Windows does not "
+                               "support; run crosscheck on Linux or macOS")  # fmt: skip
         context = multiprocessing.get_context("fork")  # keeps the evidence open
         self._pipe, theirs = context.Pipe()
         sys.stdout.flush()

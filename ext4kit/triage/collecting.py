@@ -85,9 +85,9 @@ def triage(
         step: called with a title before each long step; returns the progress callback of the step.
     """
     log = Log.open(fs)
-    with step("searching free space") as show:
+    with step("searching unallocated space") as show:
         deleted = find_deleted(fs, sources=extent.sources, progress=show)
-    with step("reading the log") as show:
+    with step("reading the journal") as show:
         timeline = build_timeline(fs, show)
     with step("checking"):
         checked = check_result(fs) if extent.verify else None

@@ -163,7 +163,7 @@ def test_everything_is_compared_or_counted_as_left_out(case: tuple[Built, CrossC
         for difference in result.differences()
         if difference.field == "name"
     )
-    slow = result.left_out["names in folders that took too long"]
+    slow = result.left_out["names in directories whose reading took too long"]
     assert result.entries + slow + missing[False] == len(built.tree.paths)
     if built.combination.name == "ext2":
         heavy = _heavy_folders(built)
@@ -358,7 +358,7 @@ def test_what_it_cannot_open_is_told_with_the_reason(ext4kit: Cli, tmp_path: Pat
 def test_a_reader_that_dies_or_hangs_ends_nothing(
     plain: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow, unasked = "names in folders that took too long", NO_TIME.format("names")
+    slow, unasked = "names in directories whose reading took too long", NO_TIME.format("names")
     doings = {"dies": lambda: os._exit(11), "hangs": lambda: time.sleep(600)}
     cases = (("dies", 60, 60, slow), ("hangs", 0.2, 60, slow), ("hangs", 60, 0.2, unasked))
     for name, patience, limit, told in cases:

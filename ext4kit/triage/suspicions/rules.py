@@ -133,105 +133,105 @@ def _traits(*traits: Trait) -> frozenset[Trait]:
 
 RULES: tuple[Rule, ...] = (
     Rule(
-        "upload-script", _STRONG, "Scripts where uploads go",
-        "what visitors upload should never be a script that the server runs",
+        "upload-script", _STRONG, "Scripts in upload directories",
+        "an upload directory of a web server normally holds no scripts that the server runs",
         folder=_WEB + r"(/.*)?/(uploads?|images?|img|media|files|cache|tmp|avatars?)(/.*)?",
         name=_SCRIPT, live=True, deleted=True, needs=_traits(Trait.REGULAR, Trait.STORED),
     ),
     Rule(
         "web-script", _LOOK, "Scripts removed from a web root",
-        "a script that came and is gone again is how web shells look; an update of a site "
-        "removes scripts as well, many at a time",
+        "web shells are typically added and deleted again; a site update also removes scripts, "
+        "many at a time",
         folder=_WEB + r"(/.*)?", name=_SCRIPT, deleted=True,
         needs=_traits(Trait.GONE, Trait.STORED),
     ),
     Rule(
-        "setuid-gained", _STRONG, "Programs that were given setuid or setgid",
-        "whoever runs it has its owner's rights from then on; packages set it when they are "
-        "unpacked, not later",
+        "setuid-gained", _STRONG, "Programs that gained setuid or setgid",
+        "the program runs with the rights of its owner or group; packages set these bits when "
+        "they are unpacked, not later",
         events=(EventKind.MODE,), unless=_SETUID_KNOWN,
         needs=_traits(Trait.REGULAR, Trait.GAINED_SETUID),
     ),
     Rule(
-        "setuid-place", _STRONG, "Setuid programs outside the folders of the system",
-        "packages keep setuid programs in the system's own folders; copies elsewhere are a way "
-        "back to root",
+        "setuid-place", _STRONG, "Setuid programs outside the system directories",
+        "packages keep setuid programs in system directories; a copy elsewhere can give root "
+        "rights again",
         folder=r"(?!/(usr/)?(s?bin|lib\w*|libexec|games)(/|$)|/(opt|snap)/).*", live=True,
         deleted=True, needs=_traits(Trait.REGULAR, Trait.SETUID),
     ),
     Rule(
-        "shared-memory", _STRONG, "Files in the folder of shared memory, on the disk",
-        "on a running system /dev/shm lies in memory: what is on the disk was put there before "
-        "or below the mount, a favourite place for tools",
+        "shared-memory", _STRONG, "Files below /dev/shm or /run/shm on disk",
+        "on a running system this is a tmpfs; a file on disk was written before the mount or "
+        "below it, a common hiding place for tools",
         folder=r"/(dev|run)/shm(/.*)?", live=True, deleted=True, needs=_traits(Trait.REGULAR),
     ),
     Rule(
         "running-deleted", _STRONG, "Programs deleted while they were open",
-        "it was unlinked and still open when the system stopped: programs that hide run so; an "
-        "update of a package leaves this too until the next start",
+        "the file was unlinked but still open when the system stopped: hidden programs run this "
+        "way; a package update leaves the same state until the next boot",
         needs=_traits(Trait.REGULAR, Trait.EXECUTABLE, Trait.STORED),
     ),
     Rule(
-        "preload", _STRONG, "A library forced into every program",
-        "/etc/ld.so.preload is hardly ever used but by rootkits",
+        "preload", _STRONG, "A library preloaded into every program",
+        "/etc/ld.so.preload is rarely used except by rootkits",
         folder=r"/etc", name=r"ld\.so\.preload", live=True, deleted=True, events=_WRITTEN,
     ),
     Rule(
-        "login-records", _STRONG, "Records of logins removed or replaced",
-        "these logs are rotated under other names, not deleted or swapped for a shorter copy "
-        "under their own: somebody edited or removed them",
+        "login-records", _STRONG, "Login records deleted or replaced",
+        "rotation renames these logs; it does not delete them under their own name or replace "
+        "them by a shorter copy",
         folder=r"/var/(log|run)(/.*)?", name=_LOGINS, deleted=True,
         needs=_traits(Trait.REGULAR, Trait.STORED),
     ),
     Rule(
-        "log-swapped", _STRONG, "Another file took the name of a log",
-        "rotation gives the old log another name and begins a new one; here a file that was "
-        "made under another name was put in its place, as `sed -i` does when lines are taken out",
+        "log-swapped", _STRONG, "A log replaced by another file",
+        "rotation renames the old log and creates a new one; here a file created under another "
+        "name replaced the log, as `sed -i` does when it removes lines",
         folder=r"/var/(log|run)(/.*)?", name=_LOGINS, events=(EventKind.RENAMED, EventKind.MOVED),
         needs=_traits(Trait.REGULAR),
     ),
     Rule(
-        "log-emptied", _LOOK, "Logs cut to nothing",
-        "what was in it is no longer in the file; some systems rotate logs by copying and "
-        "cutting, which looks the same",
+        "log-emptied", _LOOK, "Logs truncated to zero",
+        "the file no longer holds its earlier content; rotation by copying and truncating looks "
+        "the same",
         folder=r"/var/log(/.*)?", events=(EventKind.TRUNCATED,), needs=_traits(Trait.EMPTY),
     ),
     Rule(
         "log-removed", _LOOK, "Logs deleted under their own name",
-        "rotation deletes numbered or packed logs only; a removed package takes its log with it",
+        "rotation deletes only numbered or packed logs; removing a package also deletes its log",
         folder=r"/var/log(/.*)?", name=r"(?!(bootstrap|install)\.log).*(\.log|_log|journal)",
         unless=r".*/" + _LOGINS, deleted=True, needs=_traits(Trait.GONE, Trait.STORED),
     ),
     Rule(
         "history-removed", _STRONG, "Shell histories deleted",
-        "a history is hardly ever deleted but to hide what was typed",
+        "a shell history is rarely deleted except to hide the commands in it",
         folder=_HOME, name=_HISTORY, deleted=True, needs=_traits(Trait.GONE, Trait.STORED),
     ),
     Rule(
         "history-emptied", _STRONG, "Shell histories emptied",
-        "nothing is left in it, and there was",
+        "the history had content and is now empty",
         folder=_HOME, name=_HISTORY, events=(EventKind.TRUNCATED,), needs=_traits(Trait.EMPTY),
     ),
     Rule(
-        "history-linked", _STRONG, "Shell histories that lead elsewhere",
-        "a link, usually to /dev/null, in place of the history: nothing is kept",
+        "history-linked", _STRONG, "Shell histories replaced by a link",
+        "a link, usually to /dev/null, replaces the history: no commands are recorded",
         folder=_HOME, name=_HISTORY, live=True, deleted=True, needs=_traits(Trait.LINK),
     ),
     Rule(
-        "ssh-keys", _LOOK, "Keys for ssh, written in the time of the log",
-        "a key in authorized_keys is a way in without a password",
+        "ssh-keys", _LOOK, "SSH keys written in the period of the journal",
+        "a key in authorized_keys permits a login without a password",
         folder=r".*/\.ssh", name=r"authorized_keys2?|rc|environment", deleted=True,
         events=_WRITTEN, needs=_traits(Trait.REGULAR),
     ),
     Rule(
-        "ssh-odd-home", _STRONG, "Keys for accounts that nobody logs in to",
-        "services have no reason to be logged in to by ssh",
+        "ssh-odd-home", _STRONG, "SSH keys of service accounts",
+        "service accounts have no reason for SSH logins",
         folder=r"/(var/(www|lib|cache|mail|spool)|usr|bin|srv|nonexistent)(/.*)?/\.ssh",
         name=r"authorized_keys2?", live=True, deleted=True, needs=_traits(Trait.REGULAR),
     ),
     Rule(
-        "start-up", _LOOK, "Jobs that start by themselves, written in the time of the log",
-        "cron and systemd start them again and again: a way to stay",
+        "start-up", _LOOK, "Autostart entries written in the period of the journal",
+        "the system starts these jobs automatically: a means of persistence",
         folder=r"/etc(/cron(tab|\.\w+)|/systemd/(system|user)(/.*)?|/init\.d|/profile\.d"
         r"|/rc\.d|/rc\d\.d|/update-motd\.d|/xdg/autostart)?|/var/spool/cron(/.*)?"
         r"|/(root|home/[^/]+)/\.config/(systemd/user|autostart)(/.*)?",
@@ -241,49 +241,49 @@ RULES: tuple[Rule, ...] = (
         deleted=True, events=_WRITTEN, needs=_traits(Trait.REGULAR, Trait.FRESH),
     ),
     Rule(
-        "temp-program", _LOOK, "Programs in folders for temporary files",
-        "everybody may write there, so tools are unpacked and started there; installers do it too",
+        "temp-program", _LOOK, "Programs in temporary directories",
+        "every user can write there, so tools are often run from there; installers do this too",
         folder=_TEMP + r"(/.*)?", unless=_TEMP_KNOWN, live=True, deleted=True,
         needs=_traits(Trait.REGULAR, Trait.EXECUTABLE, Trait.STORED),
     ),
     Rule(
-        "temp-hidden", _LOOK, "Hidden things in folders for temporary files",
-        "a leading dot keeps it out of sight",
+        "temp-hidden", _LOOK, "Hidden entries in temporary directories",
+        "a leading dot hides the entry from `ls`",
         folder=_TEMP + r"(/.*)?", name=r"\..+", unless=_TEMP_KNOWN, live=True, deleted=True,
     ),
     Rule(
-        "system-hidden", _STRONG, "Hidden names among the system's programs",
-        "packages do not hide programs behind a leading dot",
+        "system-hidden", _STRONG, "Hidden names in program directories",
+        "packages do not install programs with a leading dot",
         folder=_BIN + r"|/(usr/)?lib(64)?", name=r"\..+", unless=r".*/(\..*\.hmac|\.build-id)",
         live=True, deleted=True,
     ),
     Rule(
-        "odd-name", _STRONG, "Names made to be overlooked",
-        "dots and blanks that look like the entries of every folder, or characters that steer a "
-        "terminal or turn the reading direction",
+        "odd-name", _STRONG, "Deceptive names",
+        "dots and blanks that resemble `.` and `..`, or characters that control a terminal or "
+        "reverse the reading direction",
         name=_ODD, live=True, deleted=True,
     ),
     Rule(
-        "file-in-dev", _LOOK, "Plain files among the devices",
-        "/dev is made anew at every start, in memory: a file on the disk there is out of place",
+        "file-in-dev", _LOOK, "Regular files in /dev",
+        "/dev is created in memory at every boot; a regular file there on disk is unusual",
         folder=r"/dev(?!/shm)(/.*)?", live=True, deleted=True,
         needs=_traits(Trait.REGULAR, Trait.STORED),
     ),
     Rule(
-        "times-set-back", _LOOK, "Times set back long after the file was made",
-        "packing programs set times at once when they unpack; later it is done by hand, to make "
-        "a file look old",
+        "times-set-back", _LOOK, "Times set back long after the creation",
+        "archivers set times when they unpack; times set back later make a file look older "
+        "than it is",
         events=(EventKind.TIMES,), needs=_traits(Trait.REGULAR, Trait.AGED),
     ),
     Rule(
-        "locked", _LOOK, "Files that nobody can change or delete",
-        "the immutable or append-only flag keeps a file from being cleaned away",
+        "locked", _LOOK, "Files protected from change or deletion",
+        "the immutable or append-only flag prevents removal of the file",
         live=True, events=(EventKind.FLAGS,), needs=_traits(Trait.REGULAR, Trait.LOCKED),
     ),
     Rule(
-        "edited-outside", _STRONG, "Inodes changed behind the journal's back",
-        "the disk says otherwise than the newest copy in a complete log: it was written to by "
-        "something else than the kernel (debugfs, a hex editor, a repair)",
+        "edited-outside", _STRONG, "Inodes changed without the journal",
+        "the disk differs from the newest copy in a complete journal: other software than the "
+        "kernel wrote to it (debugfs, a hex editor, a repair)",
         hints=(HintKind.NOT_IN_LOG,),
     ),
     Rule(
@@ -292,9 +292,9 @@ RULES: tuple[Rule, ...] = (
         hints=(HintKind.CRTIME_CHANGED,),
     ),
     Rule(
-        "clock", _LOOK, "Times that the journal contradicts",
-        "a change is dated after the commit that wrote it, or before the change that came first: "
-        "the clock was set, or the times were edited",
+        "clock", _LOOK, "Times contradicted by the journal",
+        "a time is later than the commit that wrote it, or earlier than that of a previous "
+        "change: the clock was set or the times were edited",
         hints=(HintKind.AFTER_COMMIT, HintKind.CTIME_BACK),
     ),
 )  # fmt: skip

@@ -260,7 +260,8 @@ class _RuleMatcher:
         for rule in fitting:
             if rule.needs <= traits:
                 self.book.add(
-                    rule, _deleted_sighting(path, file, "another file has its path now" * bool(now))
+                    rule,
+                    _deleted_sighting(path, file, "another file has this path" * bool(now)),
                 )
 
     def _running(self, file: DeletedFile) -> None:
@@ -268,7 +269,7 @@ class _RuleMatcher:
         assert file.inode is not None
         if rule.needs <= inode_traits(file.inode):
             path = None if file.path is None else self.prefix + file.path
-            self.book.add(rule, _deleted_sighting(path, file, "on the list of orphans"))
+            self.book.add(rule, _deleted_sighting(path, file, "on the orphan list"))
 
     # -- events ---------------------------------------------------------------------------
 
@@ -276,7 +277,7 @@ class _RuleMatcher:
         """Match the newest events, of the kinds that rules name."""
         rows = _relevant_events(timeline)
         if len(rows) > EVENTS_LOOKED_AT:
-            what = f"the newest {EVENTS_LOOKED_AT:,} of {len(rows):,} events were held against them"
+            what = f"only the newest {EVENTS_LOOKED_AT:,} of {len(rows):,} events were checked"
             self.fs.problems.add("rules", what, Severity.NOTE)
         rows = rows[-EVENTS_LOOKED_AT:]
         by_kind = [
