@@ -21,7 +21,7 @@ class ProblemFacts(TypedDict):
 
     where: Annotated[str, "What it is about."]
     what: Annotated[str, "What was found."]
-    severity: Annotated[Severity, "How bad it is."]
+    severity: Annotated[Severity, "Severity of the problem."]
 
 
 @dataclass(frozen=True, slots=True)

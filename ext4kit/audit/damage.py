@@ -161,7 +161,7 @@ def _actual_content(log: Log, position: int) -> str:
     if not data.any():
         return "zeros"
     first = " ".join(f"{int(word):08x}" for word in _words(data))
-    return f"a block that begins {first}"
+    return f"a block that starts with {first}"
 
 
 def _words(data: Any) -> list[int]:
@@ -221,8 +221,8 @@ def _tell_copies(places: FindingBuilder, index: Any, older: Any) -> None:
             int(tags.position[tag]),
             byte=place,
             target=int(tags.block[tag]),
-            read=read if not not_written else "what was there before",
-            expected=expected if not not_written else "the copy that the tag names",
+            read=read if not not_written else "an earlier block",
+            expected=expected if not not_written else "the tagged copy",
             meaning=messages.NOT_WRITTEN if not_written else messages.COPY,
         )
 

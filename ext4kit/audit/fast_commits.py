@@ -21,7 +21,7 @@ from ext4kit.journal.log import Log
 from ext4kit.parsers.fast_commit import CHECKED_IN_TAIL, TAG, TAIL, TagKind, checksum
 
 MOST_BLOCKS = 64  # limit of the blocks of one fast commit that is reassembled
-MEANING = "a recovery would end before this fast commit and lose it and those behind it"
+MEANING = "a recovery would stop before this fast commit; it and the later ones would be lost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +79,8 @@ def _judge_run(
     if behind != NONE and (before == behind or (first == 0 and not _restarted_run(inside, behind))):
         position = int(found.positions[first])
         places.add(
-            "fast-commit-missing", behind, position, expected="a fast commit whose checksum fits",
-            read="blocks in which none can be read", meaning=MEANING,
+            "fast-commit-missing", behind, position, expected="a fast commit with a valid checksum",
+            read="blocks without a readable fast commit", meaning=MEANING,
         )  # fmt: skip
         return [BAD]
     verdicts = []
@@ -89,8 +89,8 @@ def _judge_run(
         verdicts.append(BAD if is_whole else UNCHECKED)
         if is_whole:
             places.add(
-                "fast-commit-checksum", one.tid, one.position, read="a checksum that fails",
-                expected="that of the tags before the tail", meaning=MEANING,
+                "fast-commit-checksum", one.tid, one.position, read="a wrong checksum",
+                expected="the checksum of the tags before the tail", meaning=MEANING,
             )  # fmt: skip
     return verdicts
 

@@ -18,29 +18,29 @@ FAULT_CODES = {
     int(Fault.REST): "rest",
 }
 MEANINGS = {
-    "descriptor": "its transaction would not be replayed; where its copies belong is not certain",
-    "revoke": "its transaction would not be replayed; what it forbids to write back is not certain",
-    "commit": "a recovery would end before this transaction",
-    "metadata": "a recovery would end at this block",
+    "descriptor": "its transaction would not be replayed; the home blocks of copies are uncertain",
+    "revoke": "its transaction would not be replayed; the blocks that it revokes are uncertain",
+    "commit": "a recovery would stop before this transaction",
+    "metadata": "a recovery would stop at this block",
 }
-REST = "a recovery goes by the first sector; the bytes behind it are not what was written"
-HEADER = "a recovery would end at this block, which is no journal block to it"
-COPY = "a recovery would leave this copy out and keep what is in place"
-NOT_WRITTEN = "the commit block is good and this block never reached the disk, or was put back"
+REST = "a recovery accepts the first sector alone; the bytes after it changed"
+HEADER = "a recovery would not recognise this journal block and would stop at it"
+COPY = "a recovery would skip this copy and leave the home block unchanged"
+NOT_WRITTEN = "the commit block is valid, but this block never reached the disk or was reverted"
 WRITE_CACHE = (
-    "the transaction was confirmed as written while some of it was not: a write cache lied, or "
-    "the log was changed afterwards"
+    "the transaction was committed before all of its blocks were on disk: the drive did not flush "
+    "its write cache, or the journal was changed later"
 )
-BREAK = "a block of the transaction is gone; copies behind it cannot be named any more"
-NO_COMMIT = "later transactions follow, so it had been committed; its commit block is gone"
-OUTSIDE = "a recovery would leave it out"
-OUTSIDE_STALE = "no recovery writes it any more; the file system may have been larger then"
-OWN_LOG = "a recovery would write into the log it reads"
-REVOKE_OVERFLOW = "nothing would be replayed: the count runs past the end of the block"
-ESCAPE = "the tag says that the first four bytes were taken out, and they are there"
-BACKWARDS = "the clock was set back, or the transactions are not in the order they were written"
-TRANSACTION = "the checksum over the transaction's blocks fails: a recovery would end before it"
-SUPERBLOCK = "no kernel would replay or use this log"
+BREAK = "a block of the transaction is missing; the home blocks of later copies are unknown"
+NO_COMMIT = "later transactions follow, so it was committed; its commit block is missing"
+OUTSIDE = "a recovery would skip it"
+OUTSIDE_STALE = "no recovery writes it; the file system may have been larger at that time"
+OWN_LOG = "a recovery would write into the journal that it reads"
+REVOKE_OVERFLOW = "nothing would be replayed: the record count exceeds the block"
+ESCAPE = "the tag marks the copy as escaped, but its first four bytes are not zero"
+BACKWARDS = "the clock was set back, or the transactions are not in the order of writing"
+TRANSACTION = "the checksum over the transaction's blocks fails: a recovery would stop before it"
+SUPERBLOCK = "the kernel would neither replay nor use this journal"
 
 
 def kind_name(kind: int) -> str:

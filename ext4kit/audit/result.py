@@ -60,12 +60,12 @@ class AuditFinding:
     """
 
     code: str
-    severity: Annotated[Severity, "How bad it is."]
+    severity: Annotated[Severity, "Severity of the finding."]
     transaction: Annotated[TransactionId | None, "Id of a transaction."]
     log_block: fields.LogBlock | None
     fs_block: int | None
     byte_offset: int | None
-    target: Annotated[int | None, "Block of the file system that a copy is of."]
+    target: Annotated[int | None, "Home block of the copy."]
     read: str
     expected: str
     meaning: str

@@ -51,7 +51,7 @@ def _tell(
             int(tags.descriptor[tag]),
             target=block,
             read=f"tag {int(tags.ordinal[tag])} names block {block:,}",
-            expected=f"a block below {places.log.home.blocks_count:,} that is not the log's",
+            expected=f"a block below {places.log.home.blocks_count:,} outside the journal",
             meaning=meaning,
             severity=severity,
         )

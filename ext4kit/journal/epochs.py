@@ -338,22 +338,24 @@ def _tell(fs: FileSystem, found: Epochs, orders: Any) -> None:
         if one.inode_size != now.inode_size:
             changes.append(f"the inode size was {one.inode_size}")
         if one.seed != now.seed:
-            how = "there were no metadata checksums" if one.seed is None else "the UUID was another"
+            how = (
+                "there were no metadata checksums" if one.seed is None else "the UUID was different"
+            )
             changes.append(how if now.seed is not None else "there were metadata checksums")
         if changes:
-            text = f"{' and '.join(changes)} when older copies were written; they are read so"
+            text = f"{' and '.join(changes)} when older copies were written, and they are read so"
             fs.problems.add("journal", text, Severity.NOTE)
     moved = found.moved
     if moved is not None and (moved.starts >= 0).any():
-        text = "inode tables were elsewhere when older copies were written; they are read so"
+        text = "inode tables moved after older copies were written, which are read accordingly"
         fs.problems.add("journal", text, Severity.NOTE)
     elif moved is not None:
-        text = "nothing is read from copies of inode tables that were moved since, as by resize2fs"
+        text = "copies of inode tables that moved later (resize2fs) are not read"
         fs.problems.add("journal", text, Severity.WARNING)
     unknown = int((found.at(orders) == UNKNOWN).sum())
     if unknown:
-        why = "inode size or UUID were changed since, and what they were cannot be told"
-        what = f"{unknown:,} copies of inode tables are left out, and names and states with them"
+        why = "inode size or UUID changed later, and the earlier values are unknown"
+        what = f"{unknown:,} copies of inode tables are ignored, with their names and states"
         fs.problems.add("journal", f"{what}: {why}", Severity.WARNING)
 
 

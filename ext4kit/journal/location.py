@@ -76,8 +76,8 @@ def _report_missing(fs: FileSystem) -> None:
         fs.problems.add("journal", "the journal has no inode")
         return
     lacking = superblock.needs_recovery
-    what = f"lies on another device (UUID {UUID(bytes=superblock.journal_uuid)})"
-    then = "and was not read: the newest changes are missing" if lacking else "and was not read"
+    what = f"is on another device (UUID {UUID(bytes=superblock.journal_uuid)})"
+    then = "and was not read; the newest changes are missing" if lacking else "and was not read"
     fs.problems.add("journal", f"{what} {then}", Severity.ERROR if lacking else Severity.NOTE)
 
 
@@ -104,7 +104,7 @@ def _exported(fs: FileSystem, device: Source) -> JournalLocation | None:
     found = JournalSuperblock.parse(device.read(0, SUPERBLOCK.size))
     known = {fs.superblock.uuid, fs.superblock.journal_uuid, *_own_journal_uuid(fs, found.uuid)}
     if found.uuid not in known:
-        _not_read(fs, f"a journal of another file system (UUID {UUID(bytes=found.uuid)})")
+        _not_read(fs, f"belongs to another file system (UUID {UUID(bytes=found.uuid)})")
         return None
     size = fs.blocks.block_size
     blocks = SourceBlocks(device, size, device.size // size)
@@ -143,11 +143,11 @@ def _on_device(fs: FileSystem, device: Source) -> JournalLocation | None:
     wanted = fs.superblock.journal_uuid
     is_one = header.magic == SUPERBLOCK_MAGIC and Incompat.JOURNAL_DEV in header.features
     checks = [
-        (is_one, "no external journal"),
-        (not fs.superblock.journal_inode, "the file system has a journal of its own inside"),
+        (is_one, "not an external journal"),
+        (not fs.superblock.journal_inode, "the file system has an internal journal"),
         (header.checksum_ok is not False, "bad checksum of the device's superblock"),
         (header.uuid == wanted,
-         f"another file system's (UUID {header.uuid_text}, not {UUID(bytes=wanted)})"),
+         f"belongs to another file system (UUID {header.uuid_text}, not {UUID(bytes=wanted)})"),
     ]  # fmt: skip
     reason = next((reason for fine, reason in checks if not fine), "")
     if reason:
@@ -174,9 +174,11 @@ def _journal_blocks(fs: FileSystem) -> Any:
         fs.problems.add(where, what, Severity.WARNING)
         return backup
     if _has_magic(fs, inode):
-        fs.problems.add("journal", "its block map has holes or names blocks twice; read so far")
+        fs.problems.add(
+            "journal", "its block map has holes or duplicate blocks; read up to the first of them"
+        )
         return inode
-    fs.problems.add("journal", "no journal superblock where the journal inode leads")
+    fs.problems.add("journal", "no journal superblock in the blocks of the journal inode")
     return None
 
 

@@ -69,7 +69,9 @@ class Log:
         fast_commits: bool = False,
     ) -> None:
         if len(log_blocks) < superblock_at + 2:
-            raise CorruptError("journal", None, f"{len(log_blocks)} blocks are no journal")
+            raise CorruptError(
+                "journal", None, f"{len(log_blocks)} blocks are too few for a journal"
+            )
         self.home = blocks if home is None else home
         self.problems = problems if problems is not None else Problems()
         self.needs_recovery = needs_recovery
@@ -179,20 +181,20 @@ class Log:
         elif walk.bad_commit is not None:
             where = f"transaction {walk.bad_commit % (1 << 32)}"
             severity = Severity.ERROR if walk.is_corrupt else Severity.WARNING
-            what = f"{walk.end_reason}: neither it nor what follows is replayed"
+            what = f"{walk.end_reason}: this transaction and later ones are not replayed"
             self.problems.add(where, what, severity)
         return walk
 
     def _no_recovery_reason(self) -> str:
         if self.superblock.start == 0:
-            return "the log is empty: the file system was unmounted cleanly"
+            return "the journal is empty: the file system was unmounted cleanly"
         if not self.needs_recovery:
             self.problems.add(
                 "journal superblock",
-                "the log is not empty, but the file system does not ask for recovery",
+                "the journal is not empty, but the file system is not marked for recovery",
                 Severity.WARNING,
             )
-            return "the file system does not ask for recovery"
+            return "the file system is not marked for recovery"
         return ""
 
     @cached_property
@@ -211,14 +213,14 @@ class Log:
         checks = [
             (unknown == 0, f"unknown incompatible features 0x{unknown:X}"),
             (features.ro_compat == 0, f"unknown features 0x{features.ro_compat:X} (read-only)"),
-            (features.incompat & both != both, "checksum v2 and v3 at once"),
-            (not v1_too, "checksum v1 beside v2 or v3"),
+            (features.incompat & both != both, "checksum v2 and v3 together"),
+            (not v1_too, "checksum v1 together with v2 or v3"),
             (not features.has_block_checksums or kind == CHECKSUM_CRC32C,
              f"checksum type {kind}"),
             (superblock.checksum_ok is not False, "bad checksum of the journal superblock"),
             (superblock.first == self.ring.first, f"first log block {superblock.first:,}"),
             (superblock.first < superblock.length <= len(self.reader.log_blocks),
-             f"it says {superblock.length:,} blocks, there are {len(self.reader.log_blocks):,}"),
+             f"length {superblock.length:,} blocks, but there are {len(self.reader.log_blocks):,}"),
             (superblock.start == 0 or superblock.start in self.ring,
              f"start at log block {superblock.start:,}"),
             (not self.is_shared_device or superblock.users_count <= 1,

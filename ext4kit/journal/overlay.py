@@ -44,7 +44,9 @@ class JournalOverlay(ABC):
             AccessError: a block is outside the file system, or cannot be read.
         """
         if block < 0 or count < 0 or block + count > self.blocks_count:
-            raise AccessError(f"blocks {block:,} to {block + count - 1:,} lie outside")
+            raise AccessError(
+                f"blocks {block:,} to {block + count - 1:,} are outside the file system"
+            )
         blocks = np.arange(block, block + count)
         if (self.copies_of(blocks) < 0).all():
             return self.base.read(block, count)

@@ -88,10 +88,12 @@ def _superblock(
             bytes(blocks.read(first)[start : start + size]) for blocks in (fs.blocks, replayed)
         )
     except AccessError as error:
-        fs.problems.add("superblock", f"still asks for recovery: {error}", Severity.WARNING)
+        fs.problems.add("superblock", f"remains marked for recovery: {error}", Severity.WARNING)
         return ()
     if Superblock.parse(after).magic != MAGIC:
-        fs.problems.add("superblock", "the primary is damaged and stays so", Severity.WARNING)
+        fs.problems.add(
+            "superblock", "the primary is damaged and was not repaired", Severity.WARNING
+        )
         return ()
     data = recovered_superblock(after, before, failed=failed, errors=errors)
     return (Patch(SUPERBLOCK_OFFSET, data),)
@@ -117,5 +119,5 @@ def _unused_log_patches(fs: FileSystem, end_order: int) -> tuple[Patch, ...]:
         newest = int(log.headers.order.max(initial=end_order))
         return (_empty_log_patch(log, newest + 1),)
     except (AccessError, CorruptError) as error:
-        fs.problems.add("journal inode", f"its log was left as it is: {error}", Severity.WARNING)
+        fs.problems.add("journal inode", f"its log was not changed: {error}", Severity.WARNING)
         return ()

@@ -93,7 +93,7 @@ class RecoveryReader:
             left -= step
             position = int(self.ring.wrap(position + step))
         rows = np.array(self.committed, np.int64)
-        ended = self.bad_reason or self.ended or "the log has been read once round"
+        ended = self.bad_reason or self.ended or "the whole log was read"
         end_order = self.order if self.bad_commit is None else self.bad_commit
         return RecoveryPass(
             self.superblock.sequence, end_order, rows, self.refused or ended, self.refused,
@@ -103,7 +103,7 @@ class RecoveryReader:
     def _take(self, row: int, position: int) -> None:
         """Process the header at a position; row -1 means no header."""
         if row < 0:
-            self.ended = f"log block {position:,} is no journal block"
+            self.ended = f"log block {position:,} is not a journal block"
         elif int(self.headers.order[row]) != self.order:
             self.ended = f"log block {position:,} belongs to another lap"
         elif self.headers.kind[row] == BlockType.COMMIT:
@@ -124,11 +124,11 @@ class RecoveryReader:
         if self.suspect and not stale:
             self.refused = self.ended = self.suspect
         elif self.suspect:
-            self.ended = "an earlier lap's block"
+            self.ended = "a block of an earlier lap"
         elif self.bad_commit is not None:
             self._take_behind_bad_commit(seconds)
         elif reason := self._mismatch(row):
-            self._take_bad_commit("an earlier lap's block" if stale else reason, stale, seconds)
+            self._take_bad_commit("a block of an earlier lap" if stale else reason, stale, seconds)
         else:
             self.committed += [*self.current, row]
             self._continues(seconds)

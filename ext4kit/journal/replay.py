@@ -131,7 +131,7 @@ def plan_replay(log: Log) -> ReplayPlan:
         walk = empty_pass(walk.first_order, refused, refused)
     revoke_orders = _revokes(log, walk)
     if revoke_orders is None:
-        why = "a revoke block counts past its end"
+        why = "the record count of a revoke block exceeds the block"
         log.problems.add("journal", f"nothing is replayed: {why}")
         walk = empty_pass(walk.first_order, why, why)
     if walk.refusal or not len(walk.headers):
@@ -139,7 +139,9 @@ def plan_replay(log: Log) -> ReplayPlan:
         return ReplayPlan(none, none, walk)
     result = _newest_copies(log, walk, *revoke_orders)
     if result.damaged:
-        log.problems.add("journal", f"{result.damaged:,} copies have a bad checksum: left out")
+        log.problems.add(
+            "journal", f"{result.damaged:,} copies have a bad checksum and are skipped"
+        )
     return result
 
 
@@ -180,7 +182,7 @@ def _newest_copies(log: Log, walk: RecoveryPass, revoked: Any, revoked_at: Any) 
     index = index[sound]
     inside = (tags.block[index] >= 0) & (tags.block[index] < log.home.blocks_count)
     if not inside.all():
-        log.problems.add("journal", "copies of blocks outside the file system: left out")
+        log.problems.add("journal", "copies of blocks outside the file system are skipped")
     index = index[inside]
     age = (tags.ordinal[index], log.ring_distance(tags.descriptor[index]), tags.order[index])
     index = index[np.lexsort((*age, tags.block[index]))]

@@ -59,14 +59,14 @@ def ring_of(
     if length > blocks_there:
         problems.add(
             "journal superblock",
-            f"says {length:,} blocks, the journal has {blocks_there:,}: the rest is not read",
+            f"length {length:,} blocks, but there are {blocks_there:,}; the rest is not read",
         )
         length = blocks_there
     area = superblock.fast_commit_area if fast_commits else superblock.fast_commit_blocks
     end = max(min(length, superblock.length - area), 2)
     first = superblock.first
     if not 0 < first < end:
-        problems.add("journal superblock", f"first log block {first:,} is impossible; 1 is used")
+        problems.add("journal superblock", f"first log block {first:,} is invalid; 1 is used")
         first = 1
     return Ring(first, end)
 
@@ -107,7 +107,7 @@ class LogReader:
         there = ~self.unreadable[positions]
         if there.all():
             return self._read(positions)
-        self.problems.add("journal", "log blocks that cannot be read are taken as zeros")
+        self.problems.add("journal", "unreadable log blocks are treated as zeros")
         rows = np.zeros((len(positions), self.blocks.block_size), np.uint8)
         rows[there] = self._read(positions[there])
         return rows
@@ -128,7 +128,7 @@ class LogReader:
             return self.blocks.read_many(self.log_blocks[positions])
         except AccessError as error:
             if len(positions) <= 1:
-                self.problems.add("journal", f"a log block cannot be read: {error}")
+                self.problems.add("journal", f"a log block could not be read: {error}")
                 self.unreadable[positions] = True
                 return np.zeros((len(positions), self.blocks.block_size), np.uint8)
         middle = len(positions) // 2

@@ -131,13 +131,13 @@ class _Collected:
 
     def add_tags(self, tags: Tags) -> None:
         if len(tags) > self.tags_left:
-            self.problems.add("journal", "descriptors name more copies than fit; some are left out")
+            self.problems.add("journal", "descriptors name more copies than fit; some are ignored")
         self.tags.append(tags.take(slice(self.tags_left)))
         self.tags_left = max(self.tags_left - len(tags), 0)
 
     def add_revokes(self, revokes: Revokes) -> None:
         if len(revokes) > self.revokes_left:
-            self.problems.add("journal", "more revoke records than fit; some are left out")
+            self.problems.add("journal", "more revoke records than fit; some are ignored")
         self.revokes.append(revokes.take(slice(self.revokes_left)))
         self.revokes_left = max(self.revokes_left - len(revokes), 0)
 

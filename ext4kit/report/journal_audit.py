@@ -118,7 +118,7 @@ class VerdictRecord(TypedDict):
     part: Part
     log_block: fields.LogBlock
     transaction: fields.Transaction
-    target: Annotated[int | None, "Block of the file system that a copy is of."]
+    target: Annotated[int | None, "Home block of the copy."]
     verdict: Verdict
 
 

@@ -93,7 +93,7 @@ def journal_state(fs: FileSystem, log: Log | None) -> str:
     if log.superblock.start == 0:
         return "clean"
     if not fs.superblock.needs_recovery:
-        return "not empty, but the file system does not ask for recovery"
+        return "not empty, but the file system is not marked for recovery"
     count = int(log.transactions.to_replay.sum())
     fast = len(scan_fast_commits(log).to_replay)
     behind = f" and {fast:,} fast commits behind them" if fast else ""

@@ -235,7 +235,7 @@ def test_files_on_bad_sectors_are_partial_and_say_what_is_missing(
     disk, out = fail(sample.image, bad), tmp_path / "out"
     code, _, said = _run(capsys, "recover", disk, "-o", out)
     assert code == 1
-    assert f"{len(blocks) * PAGE:,} bytes of the image are lost" in said
+    assert f"{len(blocks) * PAGE:,} bytes of the image are unreadable" in said
     records = [json.loads(line) for line in (out / "manifest.jsonl").read_text().splitlines()]
     by_path = {_path_bytes(record).lstrip(b"/"): record for record in records if record["path"]}
     for path, inside in _hit(truth, blocks).items():
@@ -303,7 +303,7 @@ def test_live_files_have_zeros_for_what_cannot_be_read(
     expected = content[:gone] + bytes(PAGE) + content[gone + PAGE :]
     code, _, said = _run(capsys, "extract", disk, path, "-o", out)
     assert code == 1
-    assert "bytes of the image are lost, in one range" in said
+    assert "bytes of the image are unreadable, in one range" in said
     assert [each.read_bytes() for each in out.rglob("*.log")] == [expected]
     with (tmp_path / "written").open("xb") as written:
         done = subprocess.run(

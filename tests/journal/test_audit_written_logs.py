@@ -228,7 +228,7 @@ def test_a_descriptor_that_is_gone_is_missed(place: int, checksums: bool) -> Non
     (finding,) = findings.kept
     assert (finding.code, finding.log_block) == ("block-missing", place)
     assert finding.transaction == BLOCKS[place][1]
-    assert finding.read == "a block that begins 01020304 05060708 090a0b0c"
+    assert finding.read == "a block that starts with 01020304 05060708 090a0b0c"
     assert finding.expected == "a descriptor, revoke or commit block"
     assert counted(tally, BAD) == [1, 0, 0, 0]
 
@@ -263,7 +263,7 @@ def test_a_copy_that_never_reached_the_disk(content: str) -> None:
         assert codes == ["copy-not-written", "write-cache"]
         assert [finding.log_block for finding in findings.kept] == [2, 4]
         assert (findings.kept[0].read, findings.kept[0].expected) == (
-            "what was there before", "the copy that the tag names"
+            "an earlier block", "the tagged copy"
         )  # fmt: skip
     else:
         assert codes == ["copy-checksum"]
@@ -359,7 +359,7 @@ def test_tags_of_blocks_outside_are_told(
     assert finding.severity is (severity if outside else Severity.ERROR)
     assert finding.target == block
     assert finding.read == f"tag 1 names block {block:,}"
-    assert finding.expected == "a block below 1,032 that is not the log's"
+    assert finding.expected == "a block below 1,032 outside the journal"
 
 
 def test_a_tag_of_the_logs_first_block_is_told_and_one_before_is_not() -> None:

@@ -188,7 +188,7 @@ UNUSABLE = {
     "unknown feature": ({40: 0x1000}, "unknown incompatible features 0x1000"),
     "unknown read-only feature": ({44: 4}, "unknown features 0x4"),
     "v2 and v3": ({40: 0x18}, "v2 and v3"),
-    "v1 and v3": ({36: 1, 40: 0x10}, "v1 beside"),
+    "v1 and v3": ({36: 1, 40: 0x10}, "v1 together"),
     "unknown checksum": ({40: 0x10, 0x50: 0x09000000}, "checksum type 9"),
 }
 

@@ -130,7 +130,7 @@ def test_a_device_of_another_file_system_is_not_read(one: Crash, tmp_path: Path)
 @pytest.mark.parametrize(
     ("offset", "data", "said"),
     [
-        (UUID_PLACE - 0x68 + 0x38, b"\0\0", "no external journal"),  # s_magic
+        (UUID_PLACE - 0x68 + 0x38, b"\0\0", "not an external journal"),  # s_magic
         (UUID_PLACE - 0x68 + 0x2C, b"\x77", "bad checksum"),  # s_mtime: the checksum is stale
         (4096, b"\0", "magic"),
         (4096 + 12, b"\0\0\x04\0", "block size 1024"),
@@ -234,7 +234,7 @@ def test_an_exported_journal_of_another_file_system_is_not_read(
     assert "folder-11" in done.stdout  # its own log was replayed
     done = called("ls", inside.image, "/", "--journal", str(one.journal))
     assert done.exit_code == 1
-    assert "a journal of its own" in done.stderr
+    assert "has an internal journal" in done.stderr
 
 
 @pytest.mark.parametrize(

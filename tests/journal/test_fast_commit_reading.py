@@ -43,9 +43,9 @@ TID = 4  # the transaction that is open: 3 is the last one in the ring
 AREA, LENGTH = 16, 1100  # a ring of fewer than 1,024 blocks leaves no room for an area
 FIRST = LENGTH - AREA + 1
 NEW = entry(CREAT, 2, 12, "new")
-STALE = "stale: written ahead of transaction 9"
-BEHIND = "behind the end of the fast commits to apply"
-TORN = "no TAIL: it was interrupted, or given up for a full commit"
+STALE = "stale: written for transaction 9"
+BEHIND = "after the last fast commit to apply"
+TORN = "no TAIL: interrupted, or replaced by a full commit"
 
 
 def log_of(*blocks: bytes, start: int = 1, at: int = FIRST, last: int = 3) -> Log:
@@ -167,7 +167,7 @@ def spoiled(block: bytes, at: int = 12) -> bytes:
 def test_a_bad_checksum_ends_them_and_is_an_error() -> None:
     log = log_of(one(NEW), spoiled(more(NEW), 6), more(NEW))
     assert why(log) == ["", "bad checksum", BEHIND]
-    assert told(log) == [(Severity.ERROR, "bad checksum; it and those behind it were not applied")]
+    assert told(log) == [(Severity.ERROR, "bad checksum; it and later ones were not applied")]
     assert scan_fast_commits(log).refusal == ""
 
 

@@ -137,4 +137,4 @@ def test_only_the_last_ones_are_followed(made: Written, monkeypatch: pytest.Monk
     (one,), _, log = found(made)
     assert one.numbers.tolist() == [A]
     told = [problem.what for problem in log.problems]
-    assert told == ["2 of them remove inodes; only the last 1 are followed"]
+    assert told == ["2 of them remove inodes; only the last 1 are used"]

@@ -211,7 +211,7 @@ def test_a_revoke_block_that_counts_past_its_end_stops_a_recovery(count: int, ov
     assert log.headers.overflow.tolist() == [over, False, False]
     plan = replay(log).plan
     assert len(plan) == (not over)
-    assert ("counts past its end" in plan.walk.refusal) is over
+    assert ("exceeds the block" in plan.walk.refusal) is over
 
 
 def some_tags(count: int) -> Tags:
@@ -384,7 +384,7 @@ def test_a_walk_says_what_it_contains_and_why_it_ended() -> None:
     walk = log.walk
     assert (walk.first_order, walk.end_order) == (3, 6)
     assert walk.headers.tolist() == list(range(7))
-    assert walk.end_reason == "log block 12 is no journal block"
+    assert walk.end_reason == "log block 12 is not a journal block"
     assert [order in walk for order in (2, 3, 5, 6)] == [False, True, True, False]
     assert (walk.refusal, walk.bad_commit, walk.is_corrupt) == ("", None, False)
     nothing = empty_pass(7, "because")
@@ -411,7 +411,7 @@ def test_a_walk_goes_once_round(checksums: bool) -> None:
     for number in range(3, 7):
         writer.transaction(number, (40, b"a"))  # all of 1 to 12
     walk = writer.log(3, start=1).walk
-    assert (walk.end_order, walk.end_reason) == (7, "the log has been read once round")
+    assert (walk.end_order, walk.end_reason) == (7, "the whole log was read")
     writer = LogWriter(13, checksums=checksums)
     writer.head = 10
     for number in range(3, 7):
@@ -457,7 +457,7 @@ def test_a_commit_block_older_than_the_one_before_is_an_earlier_laps() -> None:
     writer.commit(4, 2)
     writer.rows[LOG_START + 6, 20] ^= 1
     log = writer.log(3, start=1)
-    assert (log.walk.end_reason, log.walk.bad_commit) == ("an earlier lap's block", None)
+    assert (log.walk.end_reason, log.walk.bad_commit) == ("a block of an earlier lap", None)
     assert list(log.problems) == []
     writer.rows[LOG_START + 6, 20] ^= 1  # sound: an older time alone ends nothing
     assert writer.log(3, start=1).walk.end_order == 5
@@ -479,11 +479,11 @@ def test_no_walk_without_a_need() -> None:
     writer = three()
     log = Log(MemoryBlocks(writer.log(3, start=1).home.read_many(np.arange(len(writer.rows)))),
               writer.log_blocks)  # fmt: skip
-    assert log.walk.end_reason == "the file system does not ask for recovery"
+    assert log.walk.end_reason == "the file system is not marked for recovery"
     (problem,) = log.problems
     assert problem.severity is Severity.WARNING
     clean = three().log(6)
-    assert clean.walk.end_reason == "the log is empty: the file system was unmounted cleanly"
+    assert clean.walk.end_reason == "the journal is empty: the file system was unmounted cleanly"
     assert list(clean.problems) == []
 
 
@@ -491,7 +491,7 @@ def test_a_log_of_one_block_is_none() -> None:
     writer = three()
     blocks = writer.log(6).home
     for count in (0, 1):
-        with pytest.raises(CorruptError, match=f"{count} blocks are no journal"):
+        with pytest.raises(CorruptError, match=f"{count} blocks are too few"):
             Log(blocks, writer.log_blocks[:count])
     assert Log(blocks, writer.log_blocks[:2]).length == 2
 

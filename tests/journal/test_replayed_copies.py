@@ -282,7 +282,7 @@ def test_where_nothing_is_due_a_copy_has_no_other_blocks(asks: bool, tmp_path: P
         assert differences(ours, theirs, TIMES) == []
     else:
         assert differences(ours, image) == []
-        assert "does not ask for recovery" in done.stderr
+        assert "is not marked for recovery" in done.stderr
 
 
 def test_the_command_tells_what_a_recovery_would_do(cut: Crash, tmp_path: Path) -> None:
@@ -304,5 +304,5 @@ def test_the_command_tells_what_a_recovery_would_do(cut: Crash, tmp_path: Path) 
     assert f"{facts['transactions']} transactions" in shown
     assert len(shown.splitlines()) > facts["transactions"]
     again = called("journal", "replay", theirs)
-    assert "none: the log is empty" in again.stdout
+    assert "none: the journal is empty" in again.stdout
     assert again.exit_code == 0

@@ -288,7 +288,7 @@ def test_a_journal_in_a_file_has_to_be_that_of_the_file_system(
     assert found is not None
     told = [each.what for each in fs.problems]
     if stranger:
-        assert [what.startswith("a journal of another file system") for what in told] == [True]
+        assert [what.startswith("belongs to another file system") for what in told] == [True]
         assert found.log_blocks.tolist() == session.log_blocks.tolist()
     else:
         assert told == []

@@ -351,7 +351,7 @@ def test_what_is_no_directory_gets_no_names(tmp_path: Path) -> None:
     made.finish()
     view = view_of(made.image)
     (problem,) = (str(one) for one in view.fs.problems)
-    assert f"inode {file}: is no directory" in problem
+    assert f"inode {file}: is not a directory" in problem
     assert made.verdict(view) == ""
 
 

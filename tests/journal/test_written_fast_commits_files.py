@@ -356,7 +356,7 @@ def test_what_is_no_file_has_all_in_its_inode(
         (inode(5, raw_inode()), "inode 5 cannot be changed"),
         (inode(0, raw_inode()), "inode 0 cannot be changed"),
         (inode(4097, raw_inode()), "inode 4097 cannot be changed"),
-        (entry(CREAT, NEW, NEW, "x"), "is no directory"),
+        (entry(CREAT, NEW, NEW, "x"), "is not a directory"),
     ],
 )
 def test_what_cannot_be_applied_is_reported_and_the_rest_applied(
@@ -396,7 +396,7 @@ def test_a_range_that_others_have_is_reported(tmp_path: Path) -> None:
     made.finish()
     view = view_of(made.image)
     (problem,) = (str(one) for one in view.fs.problems)
-    assert problem.endswith("2 clusters that they use belong to other inodes as well")
+    assert problem.endswith("2 clusters that they use are also mapped by other inodes")
 
 
 def test_a_file_leaves_its_inode(tmp_path: Path) -> None:
@@ -523,7 +523,7 @@ def test_a_damaged_map_is_reported(tmp_path: Path) -> None:
     made.finish()
     view = view_of(made.image)
     (problem,) = (str(one) for one in view.fs.problems if "cannot be applied" in str(one))
-    assert f"inode {old}: its map is damaged" in problem
+    assert f"inode {old}: its block map is damaged" in problem
     assert mapped(view.fs, made.number("/dir/inner")) == [(0, 1, START, False)]
 
 

@@ -57,7 +57,7 @@ class DirectoryEditor:
 
     def __init__(self, subjects: InodeEditors, subject: InodeEditor) -> None:
         if not subject.in_use or not subject.is_directory:
-            raise CorruptError(f"inode {subject.number}", None, "is no directory")
+            raise CorruptError(f"inode {subject.number}", None, "is not a directory")
         self._subjects = subjects
         self.subject = subject
         self._superblock = subjects.fs.superblock
@@ -92,7 +92,7 @@ class DirectoryEditor:
         """(number, bytes) of a new file block."""
         subject = self.subject
         if subject.extents is None:
-            what = "grows, but it is not mapped by extents"
+            what = "must grow, but it has no extents"
             raise CorruptError(f"directory {subject.number}", None, what)
         number = len(self.blocks)
         ratio = self._superblock.cluster_ratio
@@ -165,7 +165,7 @@ class DirectoryEditor:
         end = entries_end(self._size, self._seed is not None)
         table, broken = parse_entries(rows, self._typed, end=end)
         if (broken >= 0).any():
-            raise CorruptError(f"directory {self.subject.number}", None, "entries break off")
+            raise CorruptError(f"directory {self.subject.number}", None, "invalid entries")
         places = (table.block + first).tolist()
         self._names |= dict(zip(table.names(rows), places, strict=True))
         used = -(-(DIRENT.size + table.name_length) // 4) * 4
@@ -233,7 +233,7 @@ class DirectoryEditor:
     def _hash(self, index: HtreeEditor, name: bytes) -> int:
         version = index.hash_version
         if version >= SIPHASH or self.subject.flags & InodeFlags.CASEFOLD:
-            what = "its hashes need a key or a folding of names, or are of no known kind"
+            what = "its hashes need a key or casefolding, or their version is unknown"
             raise CorruptError(f"directory {self.subject.number}", None, what)
         if version < UNSIGNED_STEP and self._superblock.flags & UNSIGNED_HASH:
             version += UNSIGNED_STEP
@@ -326,7 +326,9 @@ class DirectoryEditor:
         number = 0
         for entry in entries:
             if not self._leaf(number).insert(entry):
-                raise CorruptError(f"directory {subject.number}", None, "too much for a block")
+                raise CorruptError(
+                    f"directory {subject.number}", None, "its entries exceed a block"
+                )
         self._write_tail(number)
 
 

@@ -144,7 +144,9 @@ class InodeEditors:
         fs = self.fs
         first = fs.superblock.first_usable_inode
         if not (number == 2 or first <= number <= fs.superblock.inodes_count):
-            raise CorruptError("fast commit", None, f"inode {number} cannot be changed by one")
+            raise CorruptError(
+                "fast commit", None, f"inode {number} cannot be changed by a fast commit"
+            )
         inode = fs.inode(number)
         used = bool(fs.bitmaps.inodes_in_use(np.array([number]))[0])
         live = used and inode.mode != 0 and inode.links_count > 0
@@ -159,7 +161,7 @@ class InodeEditors:
         table = fs.inode_table(np.array([subject.number]))
         maps = fs.map_table_silently(table)
         if maps.damaged[0]:
-            raise CorruptError(f"inode {subject.number}", None, "its map is damaged")
+            raise CorruptError(f"inode {subject.number}", None, "its block map is damaged")
         data, nodes = maps.runs, maps.tree_blocks[1]
         self.space.note_freed(data.physical, data.length)
         self.space.note_freed(nodes, np.ones_like(nodes))
@@ -223,7 +225,9 @@ class InodeEditors:
         subject = self._new_map(number)
         first, count = self.fs.superblock.first_data_block, self.fs.superblock.blocks_count
         if not (first < physical and physical + length <= count and length > 0):
-            raise CorruptError("fast commit", None, f"range at block {physical:,} of {number}")
+            raise CorruptError(
+                "fast commit", None, f"invalid range at block {physical:,} of inode {number}"
+            )
         assert subject.extents is not None
         subject.extents = subject.extents.with_range(logical, length, physical, state)
         subject.map_changed = subject.changed = True
@@ -243,7 +247,7 @@ class InodeEditors:
     def _new_map(self, number: int) -> InodeEditor:
         subject = self.get(number)
         if subject.extents is None:
-            what = "a range for it, but it is not mapped by extents"
+            what = "a range was added, but it has no extents"
             raise CorruptError(f"inode {number}", None, what)
         return subject
 

@@ -58,9 +58,7 @@ def find_intermediate_states(log: Log, before: FileSystem) -> list[IntermediateS
     due, found = ReplayContext.of(log, records, before), []
     removals = sorted(_inodes_removed_later(records).items())
     if len(removals) > MAX_INTERMEDIATE:
-        what = (
-            f"{len(removals)} of them remove inodes; only the last {MAX_INTERMEDIATE} are followed"
-        )
+        what = f"{len(removals)} of them remove inodes; only the last {MAX_INTERMEDIATE} are used"
         log.problems.add(WHERE, what, Severity.WARNING)
     for commit, numbers in removals[-MAX_INTERMEDIATE:]:
         earlier = [one for one in records if one.commit < commit]

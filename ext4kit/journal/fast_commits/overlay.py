@@ -61,7 +61,9 @@ class BlockOverlay:
             AccessError: a block is outside the file system, or cannot be read.
         """
         if block < 0 or count < 0 or block + count > self.blocks_count:
-            raise AccessError(f"blocks {block:,} to {block + count - 1:,} lie outside")
+            raise AccessError(
+                f"blocks {block:,} to {block + count - 1:,} are outside the file system"
+            )
         return memoryview(self.read_many(np.arange(block, block + count)).reshape(-1))
 
     def read_many(self, blocks: Any) -> Any:
@@ -100,7 +102,7 @@ class BlockOverlay:
             AccessError: the block is outside the file system.
         """
         if not 0 <= block < self.blocks_count:
-            raise AccessError(f"block {block:,} lies outside")
+            raise AccessError(f"block {block:,} is outside the file system")
         self._edited[block] = np.zeros(self.block_size, np.uint8)
         return self._edited[block]
 

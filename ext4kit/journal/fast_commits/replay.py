@@ -84,7 +84,7 @@ def replay_fast_commits(log: Log, fs: FileSystem, blocks: BlockReader) -> Change
             log.problems, fs.with_blocks(blocks), ReplayContext.of(log, records, fs)
         ).run(records)
     except (AccessError, CorruptError, RequestError) as error:
-        log.problems.add(WHERE, f"not applied, the newest changes are missing: {error}")
+        log.problems.add(WHERE, f"not applied; the newest changes are missing: {error}")
         return no_changes(blocks.block_size)
 
 
@@ -161,7 +161,7 @@ class FastCommitReplayer:
         self._subjects.write_all()
         clashes = self._space.write_all()
         if clashes:
-            what = f"{clashes:,} clusters that they use belong to other inodes as well"
+            what = f"{clashes:,} clusters that they use are also mapped by other inodes"
             self._problems.add(WHERE, what)
         return self._draft.changes()
 

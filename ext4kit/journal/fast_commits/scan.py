@@ -35,7 +35,7 @@ from ext4kit.problems import Severity
 NONE = -1
 WHERE = "fast commits"
 STALE = "stale"
-INTERRUPTED = "no TAIL: it was interrupted, or given up for a full commit"
+INTERRUPTED = "no TAIL: interrupted, or replaced by a full commit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +253,7 @@ def _decide(
     for one in commits:
         why = stopped or _stop_reason(tags, one, expected)
         if why and not stopped:
-            stopped = "behind the end of the fast commits to apply"
+            stopped = "after the last fast commit to apply"
             if not judged and not why.startswith((STALE, INTERRUPTED)):
                 refused = f"{WHERE}, log block {one.position:,}: {why}"
             _report(log, one, why, bool(judged))
@@ -269,7 +269,7 @@ def _report_unknown_tag(log: Log, tags: FastCommitTags, last: FastCommit) -> Non
     row = int(tags.row[last.end - 1]) + 1
     first = int(np.searchsorted(tags.row, row))
     if first < len(tags) and tags.row[first] == row and not tags.sound[first] and tags.kind[first]:
-        what = f"unknown tag {tag_name(int(tags.kind[first]))} behind the last one; they end there"
+        what = f"unknown tag {tag_name(int(tags.kind[first]))} after the last one; they end there"
         log.problems.add(f"{WHERE}, log block {last.position:,}", what, Severity.NOTE)
 
 
@@ -278,11 +278,11 @@ def _stop_reason(tags: FastCommitTags, one: FastCommit, expected: int) -> str:
     if one.features & ~SUPPORTED_FEATURES:
         return f"unknown features 0x{one.features:X}"
     if one.head_tid not in (NONE, expected):
-        return f"{STALE}: written ahead of transaction {one.head_tid}"
+        return f"{STALE}: written for transaction {one.head_tid}"
     if one.tid == NONE:
         return _missing_tail_reason(tags, one)
     if one.tid != expected:
-        stale = f"{STALE}: written ahead of transaction {one.tid}"
+        stale = f"{STALE}: written for transaction {one.tid}"
         return stale if one.head_tid == NONE else INTERRUPTED
     return "" if one.crc_ok else "bad checksum"
 
@@ -295,7 +295,7 @@ def _missing_tail_reason(tags: FastCommitTags, one: FastCommit) -> str:
     ):
         kind = int(tags.kind[one.end])
         if kind:
-            return f"unknown or impossible tag {tag_name(kind)}"
+            return f"unknown or invalid tag {tag_name(kind)}"
     return INTERRUPTED
 
 
@@ -303,7 +303,7 @@ def _report(log: Log, one: FastCommit, why: str, later: bool) -> None:
     """Report a problem, unless the fast commits of an undamaged file system end like this."""
     if why.startswith(STALE):
         return
-    lost = "it and those behind it were not applied" if later else "none was applied"
+    lost = "it and later ones were not applied" if later else "none was applied"
     severity = Severity.ERROR
     if why == INTERRUPTED:
         severity = Severity.NOTE if later else Severity.WARNING

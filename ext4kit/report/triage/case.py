@@ -205,7 +205,7 @@ def journal_state_text(log: JournalFacts) -> str:
         JournalState.CLEAN: "clean: the file system was unmounted, or recovered",
         JournalState.TO_REPLAY: "not unmounted: "
         f"{count_text(log.to_replay, 'transaction')}{behind} replayed in memory",
-        JournalState.LEFT: "not empty, though the file system does not ask for recovery",
+        JournalState.LEFT: "not empty, but the file system is not marked for recovery",
     }[log.standing]
 
 
