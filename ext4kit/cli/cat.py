@@ -24,12 +24,12 @@ Examples:
 @shared(json=False, as_of=True, lost=True)
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 def command(options: CommonOptions, targets: tuple[str, ...]) -> None:
-    """The bytes of each TARGET to standard output: a path, or a number as '<12>'.
+    """Write the bytes of each TARGET to standard output: a path, or an inode number as '<12>'.
 
-    Holes come as zeros (up to 16 GiB of them; a file with more is not printed), or stay holes
-    when standard output is a file. What cannot be read
-    comes as zeros, is told on standard error, and makes the exit code 1. So does, with
-    --as-of, content that is not certain to be that of the time: most file data is not journaled.
+    Holes are written as zeros, or stay holes if standard output is a file. A target with more
+    than 16 GiB of holes can only be written to a file. Unreadable bytes are written as zeros and
+    reported on standard error; the exit code is then 1. With --as-of, it is also 1 if the content
+    may not be that of the transaction: most file data is not journaled.
     """
     with opened(options) as session:
         for target in map(os.fsencode, targets):
@@ -43,7 +43,7 @@ def _write(session: Session, target: bytes) -> None:
     if inode.is_directory or inode.device or inode.kind in ("fifo", "socket"):
         raise RequestError(f"{where} is a {inode.kind}; it has no bytes to print")
     if inode.is_encrypted:
-        what = "is encrypted and no key is known: this is ciphertext"
+        what = "encrypted without a known key: the output is ciphertext"
         fs.problems.add(where, what, Severity.WARNING)
     sys.stdout.flush()
     stream = DescriptorWriter(sys.stdout.fileno())
@@ -53,7 +53,7 @@ def _write(session: Session, target: bytes) -> None:
         return
     for lost in stream.write_content(content):
         last = lost.offset + lost.length - 1
-        what = f"bytes {lost.offset:,} to {last:,} are lost, zeros stand for them: {lost.reason}"
+        what = f"bytes {lost.offset:,} to {last:,} unreadable, written as zeros: {lost.reason}"
         fs.problems.add(where, what)
     stream.close()
     if doubt := fs.content_uncertainty(inode):

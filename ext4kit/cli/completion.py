@@ -21,9 +21,9 @@ Examples:
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:
-    """Print the script that makes SHELL complete commands, options and paths.
+    """Print the script with which SHELL completes commands, options and paths.
 
-    For zsh the folder has to be in fpath before compinit runs.
+    For zsh, the folder must be in fpath before compinit runs.
     """
     click.echo(script(ctx.find_root().command, shell))
 

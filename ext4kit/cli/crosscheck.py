@@ -27,16 +27,16 @@ Examples:
 @click.command("crosscheck", context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared()
 @click.option(
-    "--hashes", is_flag=True, help="Compare the contents of files and symbolic links too."
+    "--hashes", is_flag=True, help="Also compare the contents of files and symbolic links."
 )
-@click.option("--deleted", is_flag=True, help="Compare the names of deleted files too.")
+@click.option("--deleted", is_flag=True, help="Also compare the names of deleted files.")
 @click.option(
-    "-a", "--all", "every", is_flag=True, help="List every difference, not the first ones only."
+    "-a", "--all", "every", is_flag=True, help="List every difference, not only the first ones."
 )
 @click.option("--patience", type=click.FloatRange(0.1), default=PATIENCE, show_default=True,
               metavar="SECONDS", help="Time limit for one answer of The Sleuth Kit.")  # fmt: skip
 @click.option("--limit", type=click.FloatRange(0.1), metavar="SECONDS",
-              help="Time limit for all its answers. Default: by the evidence's size.")  # fmt: skip
+              help="Time limit for all answers. Default: by evidence size.")  # fmt: skip
 def command(
     options: CommonOptions,
     hashes: bool,
@@ -45,12 +45,12 @@ def command(
     patience: float,
     limit: float | None,
 ) -> None:
-    """A second opinion: the live tree of IMAGE as ext4kit and as The Sleuth Kit read it.
+    """Compare the live tree of IMAGE as read by ext4kit and by The Sleuth Kit.
 
-    Compared are paths, inode numbers, types, modes, owners, link counts, sizes and times, with
-    --hashes the contents, with --deleted the names of deleted files. Each difference says who is
-    likely right, and why. What The Sleuth Kit does not answer in time is left out and counted,
-    as is the rest when its time is over. The exit code is 0 when all was compared and nothing
+    The comparison covers paths, inode numbers, types, modes, owners, link counts, sizes and times;
+    with --hashes also contents, with --deleted also names of deleted files. Each difference states
+    which reader is probably right, and why. Values that The Sleuth Kit does not deliver within the
+    time limits are skipped and counted. The exit code is 0 if everything was compared and nothing
     differs, else 1.
     """
     with opened(options) as session:
@@ -72,7 +72,7 @@ def _deleted_names(session: Session) -> list[DeletedName]:
     from ext4kit.history.places import Ground
     from ext4kit.recovery import find_deleted
 
-    with progress(session.options.quiet, "searching free space") as show:
+    with progress(session.options.quiet, "searching unallocated space") as show:
         found = find_deleted(session.fs, progress=show)
     names = [
         DeletedName(file.path, file.number, file.path_ground is Ground.JOURNAL)

@@ -127,7 +127,7 @@ def _tell(case: Case, session: Session) -> None:
     elif not case.check.changed:
         many = len(case.check.before)
         files = f"{many:,} file{'s' * (many != 1)}"
-        stored = "; the disk in it has the hashes that it stores" if record["as_stored"] else ""
+        stored = "; the contained disk matches the stored hashes" if record["as_stored"] else ""
         click.echo(f"evidence unchanged: {files}, hashed before and after{stored}")
         for path, hashes in case.check.before.items():
             click.echo(f"  SHA-256 {hashes.digests['sha256']}  {printable_text(str(path))}")

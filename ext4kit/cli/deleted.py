@@ -43,7 +43,7 @@ Examples:
 @click.option(
     "--names",
     is_flag=True,
-    help="List removed names that are not given as names of deleted files too.",
+    help="Also list removed names that are not assigned to deleted files.",
 )
 def command(
     options: CommonOptions,
@@ -57,16 +57,16 @@ def command(
     \b
     intact       the last committed content; a later write is excluded
     consistent   all records agree; a write without a record is possible
-    partial      a part was reused, or the evidence speaks against it
-    overwritten  nothing of it is left
+    partial      a part was reused, or evidence contradicts the content
+    overwritten  no content is left
     carved       content found without an inode
 
     Times are in UTC; `<=` means: deleted before that commit of the journal.
 
-    --names lists removed entries that kernels before 5.13 left, and why each is not said to be the
-    name of the inode that it names.
+    --names lists removed entries that kernels before 5.13 left, and why each is not accepted as the
+    name of its inode.
 
-    With --lost: all files of a file system that this one was made over.
+    With --lost: all files of the file system that this one overwrote.
     """  # noqa: D301 -- click reads the backspace
     with opened(options) as session:
         deleted = deleted_files(session, versions, sources, least)

@@ -46,14 +46,14 @@ def command(
     versions: bool,
     sources: frozenset[SearchSource],
 ) -> None:
-    """What a deleted file rests on, in numbered sentences with the places to look up.
+    """Explain the evidence for a deleted file in numbered sentences with byte offsets.
 
-    TARGET is the path of a deleted file, or an inode number as '<12>'; or a record of a manifest
-    is named. Bytes count from the start of the image (of the disk in a container, of a logical or
-    unlocked volume). Each is to be found there in a hex viewer.
+    TARGET is the path of a deleted file or an inode number as '<12>'; --manifest and --record
+    select a record instead. Offsets count from the start of the image (of the disk in a container,
+    of a logical or unlocked volume). Each can be checked in a hex viewer.
     """
     if (target is None) == (manifest is None) or (manifest is None) != (line is None):
-        raise RequestError("explain wants a TARGET, or --manifest with --record")
+        raise RequestError("give either a TARGET, or --manifest with --record")
     with opened(options) as session:
         if manifest is not None:
             records = [_record_of(manifest, line or 1)]
@@ -71,7 +71,7 @@ def _explain(session: Session, record: RecoveredFile, follows: bool) -> None:
             return
         lines = explanation_lines(explanation.sentences())
     except (LookupError, TypeError, ValueError) as error:
-        raise RequestError(f"this is no record of `recover` with evidence: {error!r}") from error
+        raise RequestError(f"not a record of `recover` with evidence: {error!r}") from error
     click.echo("\n".join([""] * follows + lines))
 
 
@@ -86,7 +86,7 @@ def _record_of(manifest: Path, line: int) -> RecoveredFile:
             text = next((text for at, text in enumerate(stream, 1) if at == line), None)
         found = None if text is None else json.loads(text)
     except (OSError, ValueError) as error:
-        raise RequestError(f"{manifest}: cannot be read: {error}") from error
+        raise RequestError(f"{manifest}: could not be read: {error}") from error
     if not isinstance(found, dict):
         raise RequestError(f"{manifest}: has no record {line}")
     return cast("RecoveredFile", found)  # missing fields are handled on access
@@ -108,7 +108,7 @@ def _records(
         if (number.isdigit() and file.number == int(number)) or file.path == path
     ]
     if not found:
-        raise RequestError(f"{os.fsdecode(target)}: no deleted file is known by that")
+        raise RequestError(f"{os.fsdecode(target)}: no deleted file has this path or inode number")
     return [_as_recovered(file) for file in found]
 
 

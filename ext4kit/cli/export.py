@@ -100,13 +100,13 @@ def command(
     least: str,
     custody: Custody,
 ) -> None:
-    """Write what is on IMAGE, and was, in formats that other tools read.
+    """Write the live and deleted files of IMAGE in formats of other tools.
 
-    Several formats at once take one pass. Each FILE must be new; - is standard output, for one
-    format that is text. Live and deleted files go to all of them, the events of the journal to
-    Timesketch and the database, what verify finds to the database.
+    Several formats are written in one pass. Each FILE must be new; - is standard output, for one
+    text format. Live and deleted files go to all formats, the events of the journal to Timesketch
+    and the database, the findings of verify to the database.
 
-    With --lost: all files of a file system that this one was made over, as deleted ones.
+    With --lost: all files of the file system that this one overwrote, as deleted files.
     """
     _check(targets, options.json or custody.verify)
     with opened(options) as session:
@@ -146,12 +146,12 @@ def _check(targets: list[Target], prints: bool) -> None:
         raise RequestError(f"nothing to write; give one or more of {names}")
     printed = [target.format for target in targets if target.path is None]
     if DATABASE in printed:
-        raise RequestError("a database cannot go to standard output")
+        raise RequestError("a database cannot be written to standard output; name a file")
     if len(printed) > 1 or (printed and prints):
-        raise RequestError("one output alone can go to standard output")
+        raise RequestError("only one output can go to standard output")
     paths = [target.path.absolute() for target in targets if target.path]
     if len(set(paths)) < len(paths):
-        raise RequestError("two formats cannot go to one file")
+        raise RequestError("two formats cannot be written to the same file")
 
 
 def _fill(
@@ -167,7 +167,7 @@ def _fill(
     if "events" in parts and export.wants_events:
         from ext4kit.timeline import build_timeline
 
-        with progress(quiet, "reading the log") as show:
+        with progress(quiet, "reading the journal") as show:
             timeline = build_timeline(session.fs, show)
         export.events(timeline)
     if export.wants_findings:

@@ -33,17 +33,17 @@ Examples:
               help="Write into this new or empty folder.")  # fmt: skip
 @custody
 def command(options: CommonOptions, targets: tuple[str, ...], out: Path, custody: Custody) -> None:
-    """Copy live files and trees out of IMAGE, below OUT.
+    """Copy live files and trees from IMAGE into OUT.
 
     A TARGET is a path or an inode number as '<12>'. Links and devices are recorded in the
-    manifest, not made. With --as-of, the manifest says of each file whether its content is
-    certain to be that of the time.
+    manifest, not created. With --as-of, the manifest states for each file whether its content is
+    certain for that transaction.
 
     \b
     OUT/files/PATH             a target given by its path
     OUT/unnamed/inode-NUMBER   a target given by its number
-    OUT/manifest.jsonl         a record an entry, with SHA-256
-    OUT/case.json              what was done, when, to which evidence
+    OUT/manifest.jsonl         one record per entry, with SHA-256
+    OUT/case.json              actions, times and evidence
     """  # noqa: D301 -- click reads the backspace
     with opened(options) as session:
         evidence = check_output(out, session)

@@ -83,7 +83,7 @@ def deleted_files(
         assert isinstance(session.fs, LostFileSystem)
         deleted = find_lost_files(session.fs)
     else:
-        with progress(session.options.quiet, "searching free space") as show:
+        with progress(session.options.quiet, "searching unallocated space") as show:
             deleted = find_deleted(session.fs, versions, sources, show)
         _hint(session)
     wanted = _BY_WORTH[_BY_WORTH.index(Grade(least)) :]

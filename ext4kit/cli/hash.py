@@ -26,11 +26,11 @@ Examples:
 @click.option("--verify", is_flag=True, help="Fail if the container stores no hash.")
 @click.option("--image-only", is_flag=True, help="Hash the image only, not its volumes.")
 def command(options: CommonOptions, verify: bool, image_only: bool) -> None:
-    """MD5, SHA-1 and SHA-256 of IMAGE and of each volume, in one pass.
+    """Compute MD5, SHA-1 and SHA-256 of IMAGE and of each volume in one pass.
 
-    Of a container the disk in it is hashed, and compared with the hashes that the container
-    keeps (EWF). The exit code is 1 when they differ, when --verify finds none to compare with,
-    and when some bytes cannot be read: those are named, and zeros are hashed in their place.
+    For a container, the disk inside is hashed and compared with the hashes that the container
+    stores (EWF). The exit code is 1 if they differ, if --verify finds no stored hash, or if bytes
+    are unreadable. Unreadable ranges are listed and hashed as zeros.
     """
     with open_image(options.image, passphrases(options)) as opened:
         evidence = opened.evidence
@@ -52,15 +52,15 @@ def _judge(evidence: Evidence, image: Hashes, verify: bool) -> None:
     """Report as problems all facts that contradict an exact acquisition."""
     stored = evidence.hashes
     for name in mismatches(stored, image.digests):
-        text = f"its {name} is {dict(image.digests)[name]}, the container says {stored[name]}"
+        text = f"{name} is {dict(image.digests)[name]}, but the container stores {stored[name]}"
         evidence.problems.add("image", text)
     if verify and not stored:
-        evidence.problems.add("image", f"nothing to verify: {evidence.format} stores no hash of it")
+        evidence.problems.add("image", f"nothing to verify: {evidence.format} stores no hash")
     _name_lost(evidence, "image", image)
 
 
 def _name_lost(evidence: Evidence, where: str, hashes: Hashes) -> None:
     if hashes.unreadable:
         total = sum(each.length for each in hashes.unreadable)
-        text = f"{total:,} bytes in {len(hashes.unreadable):,} ranges cannot be read"
+        text = f"{total:,} bytes in {len(hashes.unreadable):,} ranges are unreadable"
         evidence.problems.add(where, text)

@@ -20,14 +20,14 @@ Example:
 @shared(lost=True)
 @click.option("-g", "--groups", is_flag=True, help="Show every block group.")
 def command(options: CommonOptions, groups: bool) -> None:
-    """Superblock, features, journal, writing kernel and groups of the file system in IMAGE.
+    """Show superblock, features, journal, writing kernel and groups of the file system in IMAGE.
 
-    The lines are those of `dumpe2fs`, with ext4kit's own behind them. Shown is what is stored:
-    the journal is not replayed here. Which Linux versions wrote is told by traces in a part of
-    the inodes and directories, with what follows for recovery. Times are in the local zone, with
-    --json in UTC.
+    The lines of `dumpe2fs` come first, those of ext4kit follow. The values are those on disk; the
+    journal is not replayed. The Linux versions that wrote, and the effects on recovery, are
+    inferred from a sample of the inodes and directories. Times are in the local zone, with --json
+    in UTC.
 
-    With --lost: what is known of a file system that this one was made over, and from what.
+    With --lost: the facts about the file system that this one overwrote, and their sources.
     """
     with opened(options, replay=False) as session:
         if options.lost:

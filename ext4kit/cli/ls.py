@@ -49,14 +49,14 @@ def command(
 ) -> None:
     r"""List TARGET in IMAGE: a path (default /) or an inode number as '<12>'.
 
-    Names are sorted, with -r in the order of a walk. What could mislead a reader or a terminal
-    in a name is shown as \xNN or \uNNNN, a backslash as \\.
+    Names are sorted, with -r in the order of the tree. Characters that could mislead a reader or
+    a terminal are shown as \xNN or \uNNNN, a backslash as \\.
 
-    With --as-of, what the log cannot tell is marked with question marks (in JSON: null, with
-    the reason in "unknown"), and the exit code is 1.
+    With --as-of, facts that the journal does not record are shown as question marks (in JSON:
+    null, with the reason in "unknown"), and the exit code is 1.
 
-    With --lost, what is known of a file system that this one was made over; directories whose
-    own name is gone stand in its root as inode-NUMBER-GENERATION.
+    With --lost, the tree of the file system that this one overwrote; directories without a known
+    name are in its root as inode-NUMBER-GENERATION.
     """
     with opened(options) as session:
         with progress(options.quiet or not recursive, "reading the tree"):

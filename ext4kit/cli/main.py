@@ -62,15 +62,15 @@ class _Program(LazyGroup):
     package="ext4kit.cli",
     summaries=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="`ext4kit COMMAND --help` has an example of each command. Exit codes: 0 done; 1 the "
-    "result is bad or incomplete; 2 usage; 3 the evidence cannot be opened or is not ext2/3/4.",
+    epilog="`ext4kit COMMAND --help` shows examples. Exit codes: 0 done; 1 the result is bad or "
+    "incomplete; 2 usage; 3 the evidence cannot be opened or is not ext2/3/4.",
 )
 @click.version_option(__version__, prog_name="ext4kit")
 def program() -> None:
-    """Read ext2, ext3 and ext4 evidence and bring back what was deleted.
+    """Read ext2, ext3 and ext4 evidence and recover deleted files.
 
-    The image comes first: a raw image, the first part of a split one, a container (E01, QCOW2,
-    VMDK, VHD ...), or a block device. It is opened read only and never written.
+    IMAGE is a raw image, the first part of a split image, a container (E01, QCOW2, VMDK,
+    VHD ...) or a block device. It is opened read-only and never written.
     """
     INTERRUPTS.is_working = True
 
@@ -140,7 +140,7 @@ def _end(error: Exception) -> int:
         _say(f"output: {error.strerror or error}")
         _discard_output()
         return INCOMPLETE
-    _say(f"internal error: {type(error).__name__}: {error} (EXT4KIT_DEBUG=1 shows where)")
+    _say(f"internal error: {type(error).__name__}: {error} (EXT4KIT_DEBUG=1 shows the traceback)")
     return INCOMPLETE
 
 

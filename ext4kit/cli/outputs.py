@@ -26,11 +26,11 @@ def check_output(out: Path, session: Session) -> tuple[Path, ...]:
     files = session.evidence_files
     try:
         if out.exists() and not out.is_dir():
-            raise RequestError(f"{out}: is not a folder; choose a new or empty folder")
+            raise RequestError(f"{out}: not a folder; choose a new or empty folder")
         if out.exists() and any(out.iterdir()):
             raise RequestError(f"{out}: not empty; choose a new or empty folder")
         if _lies_on(out, files):
-            raise RequestError(f"{out}: lies on the evidence itself; choose a folder elsewhere")
+            raise RequestError(f"{out}: is on the evidence itself; choose a folder elsewhere")
     except OSError as error:
         raise OutputError(f"{out}: {error.strerror}; choose another folder") from error
     return files
@@ -49,9 +49,9 @@ def check_new_file(path: Path, session: Session) -> tuple[Path, ...]:
     files = session.evidence_files
     try:
         if path.is_symlink() or path.exists():
-            raise RequestError(f"{path}: is there already; choose another name")
+            raise RequestError(f"{path}: already exists; choose another name")
         if _lies_on(path, files):
-            raise RequestError(f"{path}: lies on the evidence itself; choose another folder")
+            raise RequestError(f"{path}: is on the evidence itself; choose another folder")
     except OSError as error:
         raise OutputError(f"{path}: {error.strerror}; choose another folder") from error
     return files

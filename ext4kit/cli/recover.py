@@ -44,11 +44,11 @@ def command(
 
     \b
     OUT/files/PATH                        path known
-    OUT/unnamed/inode-NUMBER-GENERATION   inode known, path not
-    OUT/unnamed/inode-NUMBER-GENERATION/PATH   below a directory whose path is not known
+    OUT/unnamed/inode-NUMBER-GENERATION   inode known, path unknown
+    OUT/unnamed/inode-NUMBER-GENERATION/PATH   below a directory with unknown path
     OUT/carved/block-NUMBER.EXTENSION     content without an inode
-    OUT/manifest.jsonl                    a record a file, also of those not written
-    OUT/case.json                         what was done, when, to which evidence
+    OUT/manifest.jsonl                    one record per file, also for files not written
+    OUT/case.json                         actions, times and evidence
     """  # noqa: D301 -- click reads the backspace
     with opened(options) as session:
         evidence = check_output(out, session)

@@ -54,9 +54,9 @@ def command(
 ) -> None:
     """Summarise IMAGE for triage on one page.
 
-    Signs of tampering and intrusion with their reasons, what was deleted when and what can be got
-    back, what happened lately, the map of the disk, the state of file system and journal, the
-    evidence itself. Times are in UTC. Nothing here is a verdict; other commands show everything.
+    The page shows signs of tampering and intrusion with their reasons, deletions and how much can
+    be recovered, recent activity, the map of the disk, the state of file system and journal, and
+    the evidence. Times are in UTC. Signs are no verdict; other commands show all details.
     """
     with opened(options) as session:
         if html is not None:

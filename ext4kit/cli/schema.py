@@ -19,15 +19,15 @@ Examples:
 @click.command("schema", context_settings=CONTEXT, epilog=_EXAMPLE)
 @click.argument("record", required=False)
 def command(record: str | None) -> None:
-    """The JSON Schema (draft 2020-12) of a kind of RECORD; without one, the kinds there are.
+    """Print the JSON Schema (draft 2020-12) of a kind of RECORD; without RECORD, list the kinds.
 
-    The kind of a record is what its field "record" says. "manifest" are the records of a
-    manifest.jsonl, "case" is a case.json.
+    The field "record" of a record is its kind. "manifest" is the kind of the records of
+    manifest.jsonl, "case" that of case.json.
     """
     if record is None:
         click.echo("\n".join(schema_names()))
         return
     name = record.replace("-", " ")
     if name not in schema_names():
-        raise RequestError(f"{record}: no such kind of record; `ext4kit schema` lists them")
+        raise RequestError(f"{record}: unknown kind of record; `ext4kit schema` lists the kinds")
     click.echo(schema_text(name), nl=False)

@@ -68,17 +68,17 @@ _KINDS = {  # module and name of each type, loaded on request
     "writer": ("report.writer:WriterRecord",),
 }
 _DESCRIPTIONS = {  # of kinds with several types or with a different description
-    "entry": "A name in a directory and the inode behind it (`ls`).",
-    "finding": "Something that is wrong (`verify`, `journal audit`).",
-    "gap": "Where the log was begun anew (`journal audit`).",
-    "inode": "Everything that an inode says (`stat`).",
+    "entry": "A directory entry and its inode (`ls`).",
+    "finding": "A defect (`verify`, `journal audit`).",
+    "gap": "A gap in the transaction ids (`journal audit`).",
+    "inode": "All fields of an inode (`stat`).",
     "journal": "The superblock of the journal (`info`).",
-    "log": "The journal in short (`report`).",
+    "log": "Summary of the journal (`report`).",
     "manifest": 'A record of manifest.jsonl in an output folder; it has no field "record".',
     "replay": "What a recovery would do (`journal replay`, `journal audit`).",
     "summary": "The last record of a command.",
     "superblock": "The superblock (`info`).",
-    "transaction": "A transaction in the log (`journal list`, `journal replay`).",
+    "transaction": "A transaction in the journal (`journal list`, `journal replay`).",
 }
 
 

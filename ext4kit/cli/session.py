@@ -117,9 +117,7 @@ _AS_OF = click.option(
     help="Show the state after this transaction, as recorded in the journal.",
 )
 _LOST = (
-    click.option(
-        "--lost", is_flag=True, help="Read the file system that was there before this one."
-    ),
+    click.option("--lost", is_flag=True, help="Read the file system that this one overwrote."),
     click.option(
         "--lost-number",
         type=click.IntRange(1),
@@ -214,9 +212,9 @@ def opened(options: CommonOptions, replay: bool | None = None) -> Iterator[Sessi
         IncompleteError: the evidence failed after it had been opened.
     """
     if options.as_of is not None and not options.replay:
-        raise RequestError("--as-of reads the state from the log: it does not go with --no-replay")
+        raise RequestError("--as-of reads the state from the journal; omit --no-replay")
     if options.as_of is not None and options.lost:
-        raise RequestError("--as-of does not go with --lost: the log is lost as well")
+        raise RequestError("--as-of cannot be combined with --lost: the journal is lost as well")
     with _image(options) as image, _journal_device(options) as device:
         volume = _choose(image, options)
         replay = options.replay if replay is None else replay
@@ -240,7 +238,7 @@ def _tell_all(session: Session) -> int:
     if len(table):
         lost = int((table[:, 1] - table[:, 0]).sum())
         where = "one range" if len(table) == 1 else f"{len(table):,} ranges"
-        click.echo(f"ext4kit: {lost:,} bytes of the image are lost, in {where}", err=True)
+        click.echo(f"ext4kit: {lost:,} bytes of the image are unreadable, in {where}", err=True)
     return errors
 
 
@@ -275,9 +273,9 @@ def _secret(path: Path) -> bytes:
         with path.open("rb") as file:
             found = file.read(_MOST_SECRET + 1)
     except OSError as error:
-        raise RequestError(f"{path}: cannot be read: {error.strerror}") from error
+        raise RequestError(f"{path}: could not be read: {error.strerror}") from error
     if len(found) > _MOST_SECRET:
-        raise RequestError(f"{path}: is too long for a key (more than {_MOST_SECRET:,} bytes)")
+        raise RequestError(f"{path}: too long for a key (more than {_MOST_SECRET:,} bytes)")
     return found
 
 
@@ -343,11 +341,11 @@ def _elsewhere(image: Image, options: CommonOptions) -> str:
     from ext4kit.report.found import found_text
 
     source = image.evidence.source
-    with progress(options.quiet, "looking for superblocks") as show:
+    with progress(options.quiet, "searching for superblocks") as show:
         found = find_file_systems(source, Problems(), show, _HINT_BYTES)
     text = found_text(found, str(options.image))
     if not text and source.size > _HINT_BYTES:
-        text = f"`ext4kit volumes {options.image} --scan` searches all of it for superblocks"
+        text = f"`ext4kit volumes {options.image} --scan` searches the whole image for superblocks"
     return text and f"; {text}"
 
 
@@ -395,7 +393,7 @@ def _lost(
         present: FileSystem | None = volume.filesystem(True, options.superblock, device)
     except UnsupportedError:
         present = None
-    with progress(options.quiet, "looking for a lost file system") as show:
+    with progress(options.quiet, "searching for a lost file system") as show:
         found = find_lost(volume.facts.source, present, show)
     where, wanted = f"{options.image}: volume {volume.facts.index}", options.lost or 1
     if not found:

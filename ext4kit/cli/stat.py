@@ -23,10 +23,10 @@ Examples:
 @shared(as_of=True, lost=True)
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 def command(options: CommonOptions, targets: tuple[str, ...]) -> None:
-    """Everything that the inode of each TARGET says: a path, or a number as '<12>'.
+    """Show all fields of the inode of each TARGET: a path, or an inode number as '<12>'.
 
-    Times are in UTC. Inodes that are not in use can be asked for by number. With --as-of, what
-    the log cannot tell is said to be unknown, and the exit code is 1.
+    Times are in UTC. Unallocated inodes can be selected by number. With --as-of, facts that the
+    journal does not record are shown as unknown, and the exit code is 1.
     """
     with opened(options) as session:
         for place, target in enumerate(map(os.fsencode, targets)):

@@ -32,7 +32,7 @@ def _moment(context: click.Context, parameter: click.Parameter, value: str | Non
     try:
         moment = datetime.fromisoformat(value)
     except ValueError as error:
-        shape = "no time such as 2026-03-01T18:00 or @1772388000"
+        shape = "not a time such as 2026-03-01T18:00 or @1772388000"
         raise click.BadParameter(f"{value!r} is {shape}", context, parameter) from error
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return (moment - _EPOCH) // timedelta(microseconds=1) * 1000
@@ -72,16 +72,16 @@ def command(
     until: int | None,
     kinds: tuple[str, ...],
 ) -> None:
-    """What happened in IMAGE, from successive states of inodes and directories in its log.
+    """List events in IMAGE, from successive states of inodes and directories in the journal.
 
-    Each event has the time of the commit that wrote it, the transaction, the inode and the path
-    at that time. Times are in UTC. `<=` before a transaction: in that one, or in an earlier one
-    that is no longer in the log. Several changes of one inode within a transaction show as their
-    result. Hints stand at the end: they say what does not fit and why, and are no verdict.
+    Each event has the commit time of its transaction, the transaction, the inode and the path at
+    that time. Times are in UTC. `<=` before a transaction means: in that one or in an earlier one
+    that is no longer in the journal. Several changes of one inode within a transaction appear as
+    their result. Hints follow at the end: they name contradictions and are no verdict.
     """
     wanted = EventFilter(path, inode, since, until, tuple(map(EventKind, kinds)))
     with opened(options) as session:
-        with progress(options.quiet, "reading the log") as show:
+        with progress(options.quiet, "reading the journal") as show:
             timeline = build_timeline(session.fs, show)
         if options.json:
             write_records(timeline_records(timeline, wanted))

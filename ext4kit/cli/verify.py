@@ -24,9 +24,9 @@ Examples:
 def command(options: CommonOptions) -> None:
     """Check every checksum and cross-reference of IMAGE.
 
-    Each finding says where it is, what was read, what was expected, and what it means for the
-    evidence. The journal is replayed in memory first; --no-replay checks the disk as it is.
-    The exit code is 1 when something is wrong; notes alone leave it 0.
+    Each finding gives the location, the value read, the value expected and the consequence for
+    the evidence. The journal is replayed in memory first; --no-replay checks the disk as it is.
+    The exit code is 1 if there is an error or a warning, 0 if there are only notes.
     """
     use_one_arena()
     with opened(options) as session:

@@ -22,12 +22,11 @@ Examples:
 @shared(choices=False)
 @click.option("--scan", is_flag=True, help="Find file systems by their superblocks, at any sector.")
 def command(options: CommonOptions, scan: bool) -> None:
-    """What IMAGE holds: partitions and the file system on each.
+    """List the partitions of IMAGE and the file system on each.
 
-    Offset and size are in bytes. Other commands take the index as --volume. With --scan all
-    of the image is searched for superblocks, primary ones and backups, where no partition table
-    tells of them; other commands take the offset as --offset, and the block of a backup as
-    --superblock.
+    Offset and size are in bytes. Other commands take the index as --volume. --scan searches the
+    whole image for primary and backup superblocks, without a partition table. Other commands take
+    the offset as --offset and the block of a backup as --superblock.
     """
     with open_image(options.image, passphrases(options)) as image:
         volumes = [volume.facts for volume in image.volumes]
@@ -49,7 +48,7 @@ def _scan(image: Image, options: CommonOptions) -> None:
     from ext4kit.filesystem.found import find_file_systems
     from ext4kit.report.found import found_lines, found_record
 
-    with progress(options.quiet, "looking for superblocks") as show:
+    with progress(options.quiet, "searching for superblocks") as show:
         found = find_file_systems(image.evidence.source, image.problems, show)
     if options.json:
         for one in found:

@@ -7,10 +7,10 @@ import click
 from ext4kit.cli.lazy import LazyGroup
 
 _SUMMARIES = {
-    "list": "The transactions and what each touched.",
-    "audit": "A verdict on every block of the log.",
-    "replay": "What a recovery would do; with -o, a replayed copy.",
-    "history": "Every version of a block, an inode or a path.",
+    "list": "List the transactions and the blocks that each wrote.",
+    "audit": "Check every block of the journal.",
+    "replay": "Show what a recovery would do; with -o, write a replayed copy.",
+    "history": "Show every version of a block, an inode or a path.",
 }
 
 

@@ -22,15 +22,15 @@ Examples:
 @shared()
 @click.option("-a", "--all", "every", is_flag=True, help="Show the verdict on each block.")
 def command(options: CommonOptions, every: bool) -> None:
-    """A verdict on every block of the journal of IMAGE, earlier laps included.
+    """Check every block of the journal of IMAGE, including earlier laps.
 
-    Each finding says where it is, what was read and what was expected, and what follows from
-    it. A damaged block is assigned to its transaction also when its header is what was hit.
-    The exit code is 1 when something is wrong.
+    Each finding gives the location, the value read, the value expected and the consequence. A
+    damaged block is assigned to its transaction even if its header is damaged. The exit code is 1
+    if there is an error or a warning.
     """
     with opened(options, replay=False) as session:
         need_journal(session)
-        with progress(options.quiet, "checking the log"):
+        with progress(options.quiet, "checking the journal"):
             result = audit(session.fs)
         session.is_incomplete = not result.is_sound
         if options.json:

@@ -63,7 +63,7 @@ class _History:
     help="Show the versions of this block of the file system.",
 )
 @click.option(
-    "--entries", is_flag=True, help="Show the blocks of a directory too: names over time."
+    "--entries", is_flag=True, help="Also show the blocks of a directory: names over time."
 )
 @click.option(
     "--raw", metavar="FILE", help="Write the bytes of one version to FILE; - for standard output."
@@ -82,15 +82,17 @@ def command(
     raw: str | None,
     transaction: int | None,
 ) -> None:
-    """Every version of a block or an inode that the log holds, and what changed.
+    """Show every version of a block or inode in the journal, and its changes.
 
-    TARGET is a path or an inode number as '<12>'; with --as-of the path is looked up as it was
-    then. The last version is what stands on disk now, no journal replayed.
+    TARGET is a path or an inode number as '<12>'; with --as-of the path is resolved as of that
+    transaction. The last version is the one on disk, without journal replay.
     """
     if (target is None) == (block is None):
         raise RequestError("give either a TARGET or --block")
     if (raw is None) != (transaction is None) or (entries and (raw or target is None)):
-        raise RequestError("--raw and --transaction go together, --entries with a TARGET alone")
+        raise RequestError(
+            "--raw needs --transaction and the reverse; --entries needs a TARGET alone"
+        )
     with opened(options) as session:
         now, log = _log(session)
         if log is None:
@@ -153,7 +155,7 @@ def _blocks(session: Session, history: _History) -> list[int]:
     number = history.target.get("inode")
     table = session.fs.inode_table(np.array([number]))
     if not table.one(0).is_directory:
-        raise RequestError(f"inode {number} is no directory; --entries is for directories")
+        raise RequestError(f"inode {number} is not a directory; --entries requires a directory")
     blocks: list[int] = directory_blocks(session.fs, table)[1].tolist()
     return blocks
 
@@ -163,7 +165,7 @@ def _write_raw(session: Session, history: _History, transaction: int | None, raw
     found = [version for version in versions if version.transaction == transaction]
     if not found:
         have = ", ".join(str(one.transaction) for one in versions if one.transaction is not None)
-        what = f"the log has no copy of transaction {transaction}"
+        what = f"the journal has no copy of transaction {transaction}"
         raise RequestError(f"{what} (there are: {have or 'none'})")
     data = found[-1].data
     if raw == "-":

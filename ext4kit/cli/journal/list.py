@@ -23,17 +23,17 @@ def command(options: CommonOptions) -> None:
     """List the transactions in the journal of IMAGE, oldest first, with the blocks each one wrote.
 
     \b
-    to replay     committed, and a recovery would apply it
-    checkpointed  committed and written in place
-    stale         committed before the log last came round
-    torn          its commit block, or another, is missing or bad
-    uncommitted   the newest, cut off before its commit
+    to replay     committed, and a recovery would replay it
+    checkpointed  committed and written to its home blocks
+    stale         committed in an earlier lap of the journal
+    torn          its commit block or another block is missing or bad
+    uncommitted   the newest, interrupted before its commit
 
-    Times are in UTC; "mount" is how often the file system had been mounted then. --json has every
-    block of each transaction.
+    Times are in UTC; "mount" is the mount count of the file system at that time. --json lists
+    every block of each transaction.
     """  # noqa: D301 -- click reads the backspace
     with opened(options, replay=False) as session:
-        with progress(options.quiet, "reading the log"):
+        with progress(options.quiet, "reading the journal"):
             log = opened_log(session)
         if log is None:
             return

@@ -40,12 +40,12 @@ Examples:
 @click.option("--journal-copy", metavar="FILE", type=click.Path(path_type=Path),
               help="Write the external journal, then empty, to this new file.")  # fmt: skip
 def command(options: CommonOptions, copy: Path | None, journal_copy: Path | None) -> None:
-    """What a recovery of IMAGE's journal would do; with -o, a replayed copy.
+    """Show what a recovery of IMAGE's journal would do; with -o, write a replayed copy.
 
-    IMAGE itself is never changed. The copy is the file system's volume, block for block.
+    IMAGE is never changed. The copy holds all blocks of the file system's volume.
     """
     if journal_copy and not (copy and options.journal):
-        raise RequestError("--journal-copy goes with -o and --journal")
+        raise RequestError("--journal-copy requires -o and --journal")
     with opened(options, replay=False) as session:
         targets = [path for path in (copy, journal_copy) if path]
         for path in targets:
@@ -59,7 +59,7 @@ def command(options: CommonOptions, copy: Path | None, journal_copy: Path | None
         if copy is None:
             return
         if log.refusal and log.walk.refusal:
-            session.fs.problems.add(str(copy), "not written: no recovery would accept this log")
+            session.fs.problems.add(str(copy), "not written: no recovery would accept this journal")
             return
         after = post_recovery_patches(session.fs, replayed)
         _write_copies(session, replayed, after, copy, journal_copy)
@@ -91,7 +91,7 @@ def _write_copies(
     _write(session, copy, session.volume.facts.source, changes, "replayed copy")
     device = session.fs.journal_device
     if journal_copy is not None and device is not None:
-        _write(session, journal_copy, device, iter(after.journal), "journal, its log empty")
+        _write(session, journal_copy, device, iter(after.journal), "emptied journal")
 
 
 def _write(

@@ -8,9 +8,9 @@ from ext4kit.cli.manual.facts import Facts, Paragraph
 
 _HEAD = """# Commands
 
-Written from the commands' own `--help` by `make reference`; the
-[guide](guide.md) says more about each. A command ends with 0 when it is done, 1 when the result is
-incomplete or bad, 2 for usage, 3 when the evidence cannot be read.
+Generated from `--help` of each command by `make reference`; the [guide](guide.md) has more
+details. Exit codes: 0 done; 1 the result is incomplete or bad; 2 usage; 3 the evidence cannot be
+read.
 """
 
 

@@ -6,11 +6,11 @@ from ext4kit.reasons import CATALOGUE
 
 _HEAD = """# Reasons
 
-Written from `ext4kit/reasons.py` by `make reference`. The field `reasons` of a deleted or extracted
-file gives the reasons why its content is uncertain or incomplete, each with a code and a sentence.
-`problems` has the sentences alone, in the same order. `encrypted` is a note and does not lower the
-grade. A code is never renamed and never given to another reason; the wording of a sentence may
-change. A word in braces stands for a value.
+Generated from `ext4kit/reasons.py` by `make reference`. The field `reasons` of a deleted or
+extracted file gives the reasons why its content is uncertain or incomplete, each with a code and a
+sentence. `problems` holds only the sentences, in the same order. `encrypted` is a note and does not
+lower the grade. A code is never renamed and never reused; the wording of a sentence may change. A
+word in braces stands for a value.
 
 | code | sentence |
 |---|---|

@@ -10,10 +10,10 @@ from ext4kit.cli.schemas import schema_names, schema_text
 
 _HEAD = """# Records
 
-Written from the JSON Schemas (draft 2020-12) by `make reference`; `ext4kit schema RECORD` prints
-one. Each line of `--json` is one object whose field `record` says its kind. Sizes and offsets are
+Generated from the JSON Schemas (draft 2020-12) by `make reference`; `ext4kit schema RECORD` prints
+one. Each line of `--json` is one object whose field `record` is its kind. Sizes and offsets are
 in bytes, times in integer nanoseconds since 1970 UTC unless the name says otherwise. No record has
-a field that is not named here; those with a question mark are not always there.
+a field that is not listed here; fields with a question mark are optional.
 """
 
 

@@ -8,15 +8,15 @@ from ext4kit.cli.manual.facts import Facts, Paragraph
 
 _EXIT_CODES = (
     ("0", "Done."),
-    ("1", "Done, and the result is incomplete or bad; or the output could not be written."),
+    ("1", "The result is incomplete or bad, or the output could not be written."),
     ("2", "Usage: an option, a target or a volume that does not exist, an output in use."),
     ("3", "The evidence cannot be opened, or is not ext2, ext3 or ext4."),
     ("130", "Interrupted."),
 )
 _VARIABLES = (
-    ("NO_COLOR", "When set and not empty, no colours."),
-    ("TMPDIR", "Where compressed images are unpacked, to a file without a name."),
-    ("EXT4KIT_DEBUG", "When set, an internal error shows where it arose."),
+    ("NO_COLOR", "Disables colours when set and not empty."),
+    ("TMPDIR", "Directory in which compressed images are unpacked, to an unnamed file."),
+    ("EXT4KIT_DEBUG", "Shows the traceback of an internal error when set."),
 )
 
 
