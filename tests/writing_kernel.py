@@ -42,7 +42,7 @@ class WritingKernel:
         Else it starts at the first block: it overwrites the transactions of the mount before, and
         nothing tells an unmount from a recovery.
         """
-        return self.version >= writer.GOES_ON_IN_LOG
+        return self.version >= writer.CONTINUES_LOG
 
     @property
     def has_fine_times(self) -> bool:

@@ -1,4 +1,4 @@
-"""History of a file system: inode states in lives, directory blocks and names over time."""
+"""History of a file system: inode states and instances, directory blocks and names over time."""
 
 from ext4kit.history.history import TID_NONE, TID_ON_DISK, History
 from ext4kit.history.names import NameHistory

@@ -1,8 +1,8 @@
-"""Directory blocks over time: which blocks were directories, whose, and their versions.
+"""Directory blocks over time: their owners and versions.
 
-Copies of one block in the log show it as it was after a transaction; freed blocks on disk come
-after what the log says. Inline directories count as blocks with the states of their inodes as
-versions.
+A copy of a block in the log shows it after a transaction; freed blocks on disk are used where the
+log has no history of the block. An inline directory counts as a block whose versions are the states
+of its inode.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ext4kit.errors import CorruptError
 from ext4kit.filesystem.inodes import INODES_AT_ONCE
 from ext4kit.filesystem.prefetch import prefetch_map
 from ext4kit.filesystem.xattrs import inline_data_tail
-from ext4kit.history.history import TID_NONE, TID_ON_DISK, UNREPLAYED, History
+from ext4kit.history.history import TID_NONE, TID_ON_DISK, TID_PRE_FAST_COMMIT, History
 from ext4kit.journal.replay import ReplayedBlocks
 from ext4kit.parsers.directory import DIRENT, EntryTable, blocks_checksums_ok, parse_entries
 from ext4kit.parsers.features import Incompat
@@ -29,38 +29,38 @@ from ext4kit.parsers.inode import InodeFlags, inode_seeds
 
 BATCH_BYTES = 8 << 20
 SRC_DISK, SRC_EMPTY, SRC_PRE_REPLAY = -1, -2, -3
-TID_BEFORE_LOG = -1  # the order of a freed directory block on disk: written some time before
+TID_BEFORE_LOG = -1  # tid of a freed directory block on disk, written at an unknown earlier time
 
 
 @dataclass(frozen=True, slots=True)
 class DirBlockVersions(Table):
-    """Versions of directory blocks, by (block, order), as columns.
+    """Versions of directory blocks as columns, sorted by (block, tid).
 
     Attributes:
         block: file system block; minus the inode number for an inline directory.
-        order: transaction of the copy, TID_BEFORE_LOG for a freed block on disk.
-        directory: the life of the directory; minus its inode number when the log knows none.
+        tid: transaction of the copy, TID_BEFORE_LOG for a freed block on disk.
+        directory: instance of the directory; minus its inode number if the log has no state of it.
         source: row of `log.tags`, row of the states for an inline directory, SRC_DISK,
-            SRC_PRE_REPLAY for what the disk has in place of what fast commits tell, or SRC_EMPTY
-            where no entry of that directory stands in the block.
+            SRC_PRE_REPLAY for the block before fast commits, or SRC_EMPTY where the block holds no
+            entry of that directory.
     """
 
     block: Int64s
-    order: Int64s
+    tid: Int64s
     directory: Int64s
     source: Int64s
 
 
 @dataclass(frozen=True, slots=True)
 class DirBlockBatch:
-    """Some versions that follow each other, with their entries.
+    """Consecutive versions with their entries.
 
     Attributes:
-        versions: the versions that the piece is a part of.
-        start: row of the piece's first version in `versions`.
-        repeats_last: the first version is the last one of the piece before.
-        data: uint8 (n, block size), the versions' bytes.
-        entries: `entries.block` counts within the piece.
+        versions: all versions, of which the batch is a part.
+        start: row of the batch's first version in `versions`.
+        repeats_last: True if the first version is the last one of the previous batch.
+        data: uint8 (n, block size), bytes of the versions.
+        entries: `entries.block` is a row of `data`.
     """
 
     versions: DirBlockVersions
@@ -71,31 +71,31 @@ class DirBlockBatch:
 
     @property
     def own_versions(self) -> DirBlockVersions:
-        """The piece's own versions."""
+        """The versions in this batch."""
         return self.versions.take(slice(self.start, self.start + len(self.data)))
 
 
 class DirectoryBlockHistory:
-    """The blocks that directories had, in all their versions.
+    """All versions of the blocks of directories.
 
     Args:
-        history: it has to know every state of a directory.
+        history: must hold every state of each directory.
     """
 
     def __init__(self, history: History) -> None:
         self.history = history
 
-    # -- whose they are -------------------------------------------------------------------
+    # -- owners ---------------------------------------------------------------------------
 
     @cached_property
     def directory_states(self) -> Rows:
-        """Rows of the states that show a directory."""
+        """Rows of the states of directories that describe content."""
         states = self.history.states
         return np.flatnonzero(states.table.is_dir & states.describes_content)
 
     @cached_property
     def _block_owners(self) -> tuple[Int64s, Int64s, Int64s]:
-        """(block, order, life) of every block that a known directory had, by block and order."""
+        """(block, tid, instance) of every block of a known directory, sorted by block and tid."""
         rows = self.directory_states
         states = self.history.states
         runs = self.history.map_states(rows).runs
@@ -103,34 +103,34 @@ class DirectoryBlockHistory:
         owner = rows[runs.owner[row]]
         live = self._unlogged_live_blocks()
         block = np.concatenate([runs.physical[row] + position, live[0]])
-        order = np.concatenate([states.tid[owner], np.full(len(live[0]), TID_ON_DISK)])
-        life = np.concatenate([states.life[owner], live[1]])
-        sort = np.lexsort((order, block))
-        return block[sort], order[sort], life[sort]
+        tid = np.concatenate([states.tid[owner], np.full(len(live[0]), TID_ON_DISK)])
+        instance = np.concatenate([states.instance[owner], live[1]])
+        sort = np.lexsort((tid, block))
+        return block[sort], tid[sort], instance[sort]
 
     def _unlogged_live_blocks(self) -> tuple[Int64s, Int64s]:
-        """(block, life) of live directories that the log shows no state of.
+        """(block, instance) of live directories without a state in the history.
 
-        Their life is minus their inode number: they have no state to point at.
+        Their instance is minus their inode number.
         """
         history = self.history
-        blocks, lives = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        blocks, instances = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         numbers = np.setdiff1d(history.live_directories, history.number[history.is_allocated])
         for start in range(0, len(numbers), INODES_AT_ONCE):
             table = history.fs.inode_table(numbers[start : start + INODES_AT_ONCE])
             runs = history.fs.map_table(table).runs
             row, position = expand(runs.length)
             blocks.append(runs.physical[row] + position)
-            lives.append(-table.number[runs.owner[row]])
-        return np.concatenate(blocks), np.concatenate(lives)
+            instances.append(-table.number[runs.owner[row]])
+        return np.concatenate(blocks), np.concatenate(instances)
 
-    def _owner_as_of(self, block: Int64s, order: Int64s) -> Rows:
-        """Index into `_block_owners` of the directory that had each block at that time, else -1.
+    def _owner_as_of(self, block: Int64s, tid: Int64s) -> Rows:
+        """Row of `_block_owners` with the owner of each block as of a tid; -1 for none.
 
-        Of a block that none had so early, the first one.
+        The first known owner counts for earlier tids too.
         """
-        blocks, orders, _ = self._block_owners
-        owner = AsOfIndex(blocks, orders).rows(block, order)
+        blocks, tids, _ = self._block_owners
+        owner = AsOfIndex(blocks, tids).rows(block, tid)
         return np.where(owner == NO_ROW, SortedIndex(blocks).rows(block), owner)
 
     def _journal_versions(self) -> DirBlockVersions:
@@ -140,109 +140,121 @@ class DirectoryBlockHistory:
         owner = self._owner_as_of(copies.blocks, copies.tids)
         kept = owner >= 0
         epochs = self.history.epochs
-        if not epochs.is_single:  # where blocks were moved, a later owner is none
+        if not epochs.is_single:  # if blocks were moved, a later owner does not count
             then = epochs.layouts(copies.tids)
             kept &= then > 0
             kept[kept] &= then[kept] == epochs.layouts(self._block_owners[1][owner[kept]])
-        lives = self._block_owners[2][owner[kept]]
+        instances = self._block_owners[2][owner[kept]]
         return DirBlockVersions(
-            copies.blocks[kept], copies.tids[kept], lives, copies.tag_rows[kept]
+            copies.blocks[kept], copies.tids[kept], instances, copies.tag_rows[kept]
         )
 
     def _unallocated_versions(self) -> DirBlockVersions:
-        """Blocks of deleted directories as the disk still holds them, where they are free."""
+        """Unallocated blocks of deleted directories on disk, without all versions in the log."""
         history, states = self.history, self.history.states
-        blocks, _, lives = self._block_owners
+        blocks, _, instances = self._block_owners
         block, first = np.unique(blocks[::-1], return_index=True)
-        life = lives[::-1][first]
-        dead = (life >= 0) & ~history.is_allocated[np.maximum(life, 0)] if len(states) else life < 0
-        block, life = block[dead], life[dead]
+        instance = instances[::-1][first]
+        dead = (
+            (instance >= 0) & ~history.is_allocated[np.maximum(instance, 0)]
+            if len(states)
+            else instance < 0
+        )
+        block, instance = block[dead], instance[dead]
         free = ~history.fs.bitmaps.blocks_in_use(block)
         tenant, holder, begin, _ = self._ownership_periods
-        logged = begin != TID_NONE  # the log has all that was ever written there
-        free &= ~np.isin(block * (1 << 32) + life, (tenant * (1 << 32) + holder)[logged])
-        block, life = block[free], life[free]
+        logged = begin != TID_NONE  # the log has all versions of the block
+        free &= ~np.isin(block * (1 << 32) + instance, (tenant * (1 << 32) + holder)[logged])
+        block, instance = block[free], instance[free]
         before = np.full(len(block), TID_BEFORE_LOG)
-        return DirBlockVersions(block, before, life, np.full(len(block), SRC_DISK))
+        return DirBlockVersions(block, before, instance, np.full(len(block), SRC_DISK))
 
     def _allocated_versions(self) -> DirBlockVersions:
-        """Blocks of live directories as they are, for the removed entries left in them."""
-        block, order, life = self._block_owners
+        """Present blocks of live directories, for the removed entries in them."""
+        block, tid, instance = self._block_owners
         last = ends_group(block)
         alive = self.history.is_allocated
-        kept = last & ((life < 0) | alive[np.maximum(life, 0)] if len(alive) else life < 0)
+        kept = last & (
+            (instance < 0) | alive[np.maximum(instance, 0)] if len(alive) else instance < 0
+        )
         now = np.full(kept.sum(), TID_ON_DISK)
-        return DirBlockVersions(block[kept], now, life[kept], np.full(len(now), SRC_DISK))
+        return DirBlockVersions(block[kept], now, instance[kept], np.full(len(now), SRC_DISK))
 
     def _pre_fast_commit_versions(self) -> DirBlockVersions:
-        """Blocks that fast commits changed, as they were before and in between."""
-        parts = [(UNREPLAYED, self.history.unlogged_changes)]
-        for order, (view, _) in self.history.interludes.items():
+        """Blocks changed by fast commits, as of before these and between them."""
+        parts = [(TID_PRE_FAST_COMMIT, self.history.unlogged_changes)]
+        for tid, (view, _) in self.history.intermediate_file_systems.items():
             assert isinstance(view.blocks, ReplayedBlocks)
-            parts.append((order, view.blocks.changed.blocks))
+            parts.append((tid, view.blocks.changed.blocks))
         blocks = np.concatenate([part for _, part in parts])
-        at = np.concatenate([np.full(len(part), order) for order, part in parts])
+        at = np.concatenate([np.full(len(part), tid) for tid, part in parts])
         owner = self._owner_as_of(blocks, at)
         kept = owner >= 0
-        lives = self._block_owners[2][owner[kept]]
-        return DirBlockVersions(blocks[kept], at[kept], lives, np.full(kept.sum(), SRC_PRE_REPLAY))
+        instances = self._block_owners[2][owner[kept]]
+        return DirBlockVersions(
+            blocks[kept], at[kept], instances, np.full(kept.sum(), SRC_PRE_REPLAY)
+        )
 
     @cached_property
     def _ownership_periods(self) -> tuple[Int64s, Int64s, Int64s, Int64s]:
-        """(block, life, begin, end) of every known directory's time with a block.
+        """(block, instance, begin, end) of each period in which a directory owned a block.
 
-        `begin` is TID_NONE where the block was the directory's before the log begins, `end` is
-        TID_ON_DISK where nothing tells when it was freed.
+        `begin` is TID_NONE if the directory owned the block before the log begins, `end` is
+        TID_ON_DISK if no source shows when the block was freed.
         """
         states = self.history.states
-        block, order, life = (column[self._block_owners[2] >= 0] for column in self._block_owners)
-        sort = np.lexsort((order, life, block))
-        block, order, life = block[sort], order[sort], life[sort]
-        first = starts_group(block, life)
-        block, order, life = block[first], order[first], life[first]
-        known = np.searchsorted(states.life, life)
-        begins = (order > states.tid[known]) | self._created_in_journal(known)
-        begin = np.where(begins & (order != TID_ON_DISK), order, TID_NONE)
-        return block, life, begin, self.freed_tids(life)
+        block, tid, instance = (column[self._block_owners[2] >= 0] for column in self._block_owners)
+        sort = np.lexsort((tid, instance, block))
+        block, tid, instance = block[sort], tid[sort], instance[sort]
+        first = starts_group(block, instance)
+        block, tid, instance = block[first], tid[first], instance[first]
+        known = np.searchsorted(states.instance, instance)
+        begins = (tid > states.tid[known]) | self._created_in_journal(known)
+        begin = np.where(begins & (tid != TID_ON_DISK), tid, TID_NONE)
+        return block, instance, begin, self.freed_tids(instance)
 
-    def freed_tids(self, life: Int64s) -> Int64s:
+    def freed_tids(self, instance: Int64s) -> Int64s:
         """Tid at which each directory was freed, TID_ON_DISK where no source shows it."""
-        history, known = self.history, np.maximum(life, 0)
-        if not len(history.states) or not len(life):
-            return np.full(len(life), TID_ON_DISK)
+        history, known = self.history, np.maximum(instance, 0)
+        if not len(history.states) or not len(instance):
+            return np.full(len(instance), TID_ON_DISK)
         end = history.next_tid[history.last_content_row[known]]
         return np.where(
-            (life >= 0) & (end != TID_NONE) & ~history.is_allocated[known], end, TID_ON_DISK
+            (instance >= 0) & (end != TID_NONE) & ~history.is_allocated[known], end, TID_ON_DISK
         )
 
     def _period_boundaries(self) -> DirBlockVersions:
-        """Where a directory's time with a block begins and ends, as versions without entries."""
-        block, life, begin, end = self._ownership_periods
+        """Starts and ends of the ownership periods, as versions without entries."""
+        block, instance, begin, end = self._ownership_periods
         begins, ends = begin != TID_NONE, end != TID_ON_DISK
         edges = np.concatenate([begin[begins] - 1, end[ends]])
-        blocks, lives = (np.concatenate([part[begins], part[ends]]) for part in (block, life))
-        return DirBlockVersions(blocks, edges, lives, np.full(len(edges), SRC_EMPTY))
+        blocks, instances = (
+            np.concatenate([part[begins], part[ends]]) for part in (block, instance)
+        )
+        return DirBlockVersions(blocks, edges, instances, np.full(len(edges), SRC_EMPTY))
 
     def _created_in_journal(self, rows: Int64s) -> Bools:
-        """Per row of the states (bool): its inode was created after the log's first commit."""
+        """True for each state whose inode was created after the first commit in the log."""
         return self.history.states.table.crtime[rows] > min(
             self.history.commit_times.values(), default=TID_ON_DISK
         )
 
     def _inline_versions(self) -> DirBlockVersions:
-        """States of directories that were inline once; those that are no more end its names."""
+        """All states of directories that were inline at some time; later states end the names."""
         states = self.history.states
         rows = self.directory_states
-        rows = np.flatnonzero(np.isin(states.life, states.life[rows[self._are_inline(rows)]]))
-        first = rows[np.unique(states.life[rows], return_index=True)[1]]
+        rows = np.flatnonzero(
+            np.isin(states.instance, states.instance[rows[self._are_inline(rows)]])
+        )
+        first = rows[np.unique(states.instance[rows], return_index=True)[1]]
         first = first[self._created_in_journal(first)]
-        order = np.concatenate([states.tid[rows], states.tid[first] - 1])
+        tid = np.concatenate([states.tid[rows], states.tid[first] - 1])
         source = np.concatenate([rows, np.full(len(first), SRC_EMPTY)])
         rows = np.concatenate([rows, first])
-        return DirBlockVersions(-states.table.number[rows], order, states.life[rows], source)
+        return DirBlockVersions(-states.table.number[rows], tid, states.instance[rows], source)
 
     def _are_inline(self, rows: Int64s) -> Bools:
-        """Per row of the states (bool): its inode holds directory entries."""
+        """True for each state whose inode holds directory entries."""
         states = self.history.states
         inline: Bools = (states.table.flags[rows] & int(InodeFlags.INLINE_DATA)) != 0
         inline &= states.table.is_dir[rows]
@@ -252,14 +264,14 @@ class DirectoryBlockHistory:
 
     @cached_property
     def unlogged_directories(self) -> Int64s:
-        """Inode numbers of live directories that the log knows no state of."""
-        lives = self._block_owners[2]
-        return np.unique(-lives[lives < 0])
+        """Inode numbers of live directories without a state in the history."""
+        instances = self._block_owners[2]
+        return np.unique(-instances[instances < 0])
 
     # -- reading --------------------------------------------------------------------------
 
     def batches(self) -> Iterator[DirBlockBatch]:
-        """All versions with their entries, in pieces of bounded size."""
+        """All versions with their entries, in batches of bounded size."""
         parts = [
             self._journal_versions(),
             self._unallocated_versions(),
@@ -268,7 +280,7 @@ class DirectoryBlockHistory:
             self._period_boundaries(),
         ]
         versions = DirBlockVersions.concat(parts)
-        versions = versions.take(np.lexsort((versions.order, versions.block)))
+        versions = versions.take(np.lexsort((versions.tid, versions.block)))
         step = max(BATCH_BYTES // self.history.fs.superblock.block_size, 2)
         starts = np.arange(0, len(versions), step)
         overlaps = np.append(False, versions.block[starts[1:]] == versions.block[starts[1:] - 1])
@@ -292,45 +304,47 @@ class DirectoryBlockHistory:
         data[on_disk], readable[on_disk] = fs.fetch(piece.block[on_disk])
         early = piece.source == SRC_PRE_REPLAY
         data[early], readable[early] = self.history.fetch_in_place(
-            piece.block[early], piece.order[early]
+            piece.block[early], piece.tid[early]
         )
-        stands = readable & (piece.order == TID_ON_DISK)
+        stands = readable & (piece.tid == TID_ON_DISK)
         if fs.superblock.has_metadata_checksums:
             self._verify_checksums(piece, data, readable)
         entries, broken = parse_entries(data, fs.has_file_types)
         sound = readable & (broken < 0)
-        # Removed entries stand also in a live directory's htree blocks, which were leaves before.
+        # Removed entries can remain in htree blocks, which were leaves before.
         few = np.bincount(entries.block, minlength=len(data)) <= len((b".", b".."))
-        # All others stay as versions: the names before them are gone with them.
+        # Unreadable versions are kept without entries: they end earlier names.
         data[~sound & ~(stands & few & (broken < 0))] = 0
         return data, entries.take(sound[entries.block])
 
     def _verify_checksums(self, piece: DirBlockVersions, data: Bytes2D, readable: Bools) -> None:
-        """A block counts only when its tail fits the directory's seed; htree nodes name nobody."""
+        """Clear `readable` where no checksum seed of the directory matches the block's tail."""
         history = self.history
         rows = np.flatnonzero(readable & (piece.directory >= 0))
         rows = rows[~history.epochs.had_no_checksums(self._written(piece.take(rows)))]
-        life = piece.directory[rows]
+        instance = piece.directory[rows]
         fits = np.zeros(len(rows), bool)
         for then in history.epochs.superblocks:
             rest = np.flatnonzero(~fits)
-            seeds = inode_seeds(then, history.number[life[rest]], history.generation[life[rest]])
+            seeds = inode_seeds(
+                then, history.number[instance[rest]], history.generation[instance[rest]]
+            )
             fits[rest] = blocks_checksums_ok(seeds.astype(np.int64), data, rows[rest])
         readable[rows] = fits
 
     def _written(self, versions: DirBlockVersions) -> Int64s:
-        """The order at which each version was written, of one in a free block its life's last."""
+        """Tid of each version; for a freed block the tid of the owner's last state with content."""
         history = self.history
         last = history.states.tid[history.last_content_row[versions.directory]]
-        return np.where(versions.order == TID_BEFORE_LOG, last, versions.order)
+        return np.where(versions.tid == TID_BEFORE_LOG, last, versions.tid)
 
     def _inline_batches(self) -> Iterator[DirBlockBatch]:
-        """Inline directories: entries in i_block, and those that went on into system.data."""
+        """Batches of inline directories: entries in `i_block`, then those in `system.data`."""
         if Incompat.INLINE_DATA not in self.history.fs.superblock.features:
             return
         table, typed = self.history.states.table, self.history.fs.has_file_types
         versions = self._inline_versions()
-        versions = versions.take(np.lexsort((versions.order, versions.block)))
+        versions = versions.take(np.lexsort((versions.tid, versions.block)))
         data = table.i_block[versions.source]
         data[~self._are_inline(versions.source)] = 0
         entries, broken = parse_entries(data, typed, start=4)
@@ -342,7 +356,7 @@ class DirectoryBlockHistory:
             yield DirBlockBatch(versions, 0, False, data, entries.take(sound[entries.block]))
 
     def _inline_tails(self, rows: Int64s) -> tuple[Bytes2D, Int64s]:
-        """(uint8 (n, longest), length (n,)) of the entries that the states keep in system.data."""
+        """(uint8 (n, longest), length (n,)) of the entries in `system.data` of each state."""
         table = self.history.states.table
         tails = [
             _inline_tail(raw.tobytes(), extra)[: max(size - 60, 0)]
@@ -355,13 +369,13 @@ class DirectoryBlockHistory:
         ]
         length = np.array([len(tail) for tail in tails], np.int64)
         width = max(int(length.max()), DIRENT.size)
-        width += -width % 4  # whatever a size says: removed entries are looked for in words
+        width += -width % 4  # removed entries are searched in 4-byte words, whatever the size
         padded = b"".join(tail.ljust(width, b"\0") for tail in tails)
         return np.frombuffer(padded, np.uint8).reshape(len(tails), width), length
 
 
 def _inline_tail(raw: bytes, extra_isize: int) -> bytes:
-    """What an inline directory keeps in system.data; nothing when its attributes are broken."""
+    """Value of `system.data` of an inline directory; empty if the attributes are damaged."""
     try:
         return inline_data_tail(raw, extra_isize)
     except CorruptError:

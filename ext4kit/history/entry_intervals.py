@@ -1,7 +1,7 @@
-"""Appearances: from when to when an entry stood in a directory block.
+"""Entry intervals: between which transactions an entry was in a directory block.
 
-The appearances of one entry in consecutive versions of its block are one interval. Versions
-are read in pieces, so an interval that reaches the end of a piece is kept open for the next.
+An entry in consecutive versions of its block forms one interval. Versions are read in batches;
+an interval that reaches the end of a batch continues in the next one.
 """
 
 from __future__ import annotations
@@ -24,31 +24,30 @@ from ext4kit.history.directory_blocks import (
 from ext4kit.history.history import TID_ON_DISK
 from ext4kit.parsers.directory import EntryTable, parse_slack_entries
 
-SLACK_ENTRY = -2  # seen only as a removed entry that was not cleared
+SLACK_ENTRY = -2  # `last_seen` of a removed entry that was not cleared
 
 
 @dataclass(frozen=True, slots=True)
 class EntryIntervals(Table):
-    """Intervals as int64 columns, in no order.
+    """Entry intervals as int64 columns, unsorted.
 
     Attributes:
         inode: inode number of the entry.
-        directory: whose block it stood in, as in `DirBlockVersions`.
-        block: the block.
-        name_key: of the name: names of equal keys are equal.
-        file_type: as the entry says, 0 for unknown.
-        valid_from: order of the first version that shows the entry, TID_BEFORE_LOG when that is
-            the first version of the block that is known.
-        first_seen: order of the first version that shows it, whether there is an earlier one or
-            not.
-        removed: order of the first version without it, TID_ON_DISK when none shows that it went.
-        last_seen: order of the last version that shows it, TID_BEFORE_LOG for a freed block on
-            disk, SLACK_ENTRY for an entry that older kernels left uncleared.
-        last_absent: order of the version before the first one that shows it, TID_BEFORE_LOG
-            without one.
-        first_source: source (as in `DirBlockVersions`) of the first version that shows it.
-        removal_source: source of the version without it, -1 where there is none.
-        source: source of the last version that shows it; at: byte offset of the entry in that one.
+        directory: owner of the block, as in `DirBlockVersions`.
+        block: as in `DirBlockVersions`.
+        name_key: hash of the name; equal keys mean equal names.
+        file_type: file type in the entry, 0 for unknown.
+        valid_from: tid of the first version with the entry, TID_BEFORE_LOG if that is the first
+            known version of the block.
+        first_seen: tid of the first version with the entry, in either case.
+        removed: tid of the first version without the entry, TID_ON_DISK if there is none.
+        last_seen: tid of the last version with the entry, TID_BEFORE_LOG for a freed block on
+            disk, SLACK_ENTRY for a removed entry that was not cleared.
+        last_absent: tid of the version before the first one with the entry, TID_BEFORE_LOG if
+            there is none.
+        first_source: source (as in `DirBlockVersions`) of the first version with the entry.
+        removal_source: source of the first version without the entry, -1 if there is none.
+        source: source of the last version with the entry; at: byte offset of the entry in it.
         name: the names.
     """
 
@@ -70,27 +69,27 @@ class EntryIntervals(Table):
 
 
 def find_entry_intervals(
-    blocks: DirectoryBlockHistory, numbers: Int64s | None = None, remnants: bool = False
+    blocks: DirectoryBlockHistory, inodes: Int64s | None = None, with_slack: bool = False
 ) -> EntryIntervals:
-    """The appearances of entries in all versions of the directory blocks.
+    """The intervals of the entries in all versions of the directory blocks.
 
     Args:
         blocks: the versions.
-        numbers: inode numbers whose entries are wanted; all by default.
-        remnants: also removed entries that were not cleared, whatever number they name.
+        inodes: inode numbers whose entries are selected; all by default.
+        with_slack: include removed entries that were not cleared, of all inode numbers.
     """
     fs = blocks.history.fs
     wanted = None
-    if numbers is not None:
-        wanted = sparse_flags(int(numbers.max(initial=0)) + 1)
-        wanted[numbers] = True
+    if inodes is not None:
+        wanted = sparse_flags(int(inodes.max(initial=0)) + 1)
+        wanted[inodes] = True
     joiner = _SpanJoiner()
     parts = []
     for piece in blocks.batches():
         entries = piece.entries
         named = entries if wanted is None else entries.take(_select_inodes(wanted, entries.inode))
         parts.append(joiner.add(piece, named))
-        if remnants:
+        if with_slack:
             parts.append(_slack_entries(piece, fs.superblock.inodes_count, fs.has_file_types))
     found = EntryIntervals.concat(parts)
     return found.take(np.flatnonzero(~_also_in_journal(found)))
@@ -104,7 +103,7 @@ _HASH_WEIGHTS = np.frombuffer(os.urandom(256 * 8), np.int64) >> 1 | 1
 
 
 def _hash_names(data: Bytes2D, entries: EntryTable) -> Int64s:
-    """A 64-bit key of each entry's name: a random linear form of its bytes and length."""
+    """A 64-bit hash of each name: a random linear form of its bytes and length."""
     row, position = expand(entries.name_length)
     values = data[entries.block[row], entries.offset[row] + 8 + position].astype(np.int64)
     sums = np.zeros(len(entries) + 1, np.int64)
@@ -117,9 +116,9 @@ def _hash_names(data: Bytes2D, entries: EntryTable) -> Int64s:
 
 @dataclass(frozen=True, slots=True)
 class _VersionSpans(Table):
-    """Intervals by rows of the versions: the first and the last one that shows the entry.
+    """Intervals by rows of the versions: the `first` and the `last` one with the entry.
 
-    `at` is where the entry stands in the last one.
+    `at` is the byte offset of the entry in the last one.
     """
 
     first: Int64s
@@ -133,13 +132,13 @@ class _VersionSpans(Table):
 
 
 class _SpanJoiner:
-    """Turns pieces into intervals; keeps those that the next piece goes on with."""
+    """Converts batches to intervals; intervals that reach the end of a batch stay open."""
 
     def __init__(self) -> None:
         self._open: _VersionSpans | None = None
 
     def add(self, piece: DirBlockBatch, entries: EntryTable) -> EntryIntervals:
-        """The intervals that end within a piece."""
+        """The intervals that end within a batch."""
         spans = _spans_in_batch(piece, entries)
         if piece.repeats_last and self._open is not None:
             again = np.flatnonzero(spans.first == piece.start)
@@ -156,9 +155,9 @@ class _SpanJoiner:
 
 
 def _spans_in_batch(piece: DirBlockBatch, entries: EntryTable) -> _VersionSpans:
-    """The intervals within one piece, by (block, inode, key, directory).
+    """The intervals within one batch, sorted by (block, inode, key, directory).
 
-    One of another type is another's: it got the number and the name of the one before.
+    A change of the file type starts a new interval: number and name were reused.
     """
     versions = piece.own_versions
     key = _hash_names(piece.data, entries)
@@ -189,12 +188,12 @@ def _spans_in_batch(piece: DirBlockBatch, entries: EntryTable) -> _VersionSpans:
 
 
 def _to_intervals(versions: DirBlockVersions, spans: _VersionSpans) -> EntryIntervals:
-    """Spans told in orders of transactions, as they stand: keys of names differ in each run."""
+    """Spans as intervals of tids, sorted by position, because name keys differ between runs."""
     spans = spans.take(np.lexsort((spans.last, spans.at, spans.first)))
     first, last = spans.first, spans.last
     before = np.maximum(first - 1, 0)
     has_earlier = (first > 0) & (versions.block[first] == versions.block[before])
-    has_earlier &= versions.order[before] != TID_BEFORE_LOG
+    has_earlier &= versions.tid[before] != TID_BEFORE_LOG
     after = np.minimum(last + 1, len(versions) - 1)
     has_later = (last + 1 < len(versions)) & (versions.block[last] == versions.block[after])
     return EntryIntervals(
@@ -203,11 +202,11 @@ def _to_intervals(versions: DirBlockVersions, spans: _VersionSpans) -> EntryInte
         versions.block[first],
         spans.key,
         spans.file_type,
-        np.where(has_earlier, versions.order[first], TID_BEFORE_LOG),
-        versions.order[first],
-        np.where(has_later, versions.order[after], TID_ON_DISK),
-        versions.order[last],
-        np.where(has_earlier, versions.order[before], TID_BEFORE_LOG),
+        np.where(has_earlier, versions.tid[first], TID_BEFORE_LOG),
+        versions.tid[first],
+        np.where(has_later, versions.tid[after], TID_ON_DISK),
+        versions.tid[last],
+        np.where(has_earlier, versions.tid[before], TID_BEFORE_LOG),
         versions.source[first],
         np.where(has_later, versions.source[after], -1),
         versions.source[last],
@@ -217,10 +216,10 @@ def _to_intervals(versions: DirBlockVersions, spans: _VersionSpans) -> EntryInte
 
 
 def _also_in_journal(found: EntryIntervals) -> Bools:
-    """Per interval (bool): of a freed block, and the log has the same entry in that block.
+    """True for an interval of a freed block whose entry the log also has in that block.
 
-    The log has every version of a block since it first shows the block: one that holds such
-    an entry is the one on disk, and tells better when that was.
+    The log has every version of a block since its first copy. A copy with the same entry is
+    therefore the version on disk, and dates it.
     """
     freed = (found.last_seen == TID_BEFORE_LOG).astype(np.int64)
     again = np.zeros(len(found), bool)
@@ -236,12 +235,12 @@ def _also_in_journal(found: EntryIntervals) -> Bools:
 
 
 def _slack_entries(piece: DirBlockBatch, last: int, has_file_type: bool) -> EntryIntervals:
-    """Removed entries that were not cleared: gone by the time of the version they stand in."""
+    """Intervals of the removed entries in slack; `removed` is the tid of the version itself."""
     versions = piece.own_versions
     entries = parse_slack_entries(piece.data, last, piece.entries, has_file_type)
     entries = entries.take(entries.block >= int(piece.repeats_last))
     count = len(entries)
-    order = versions.order[entries.block]
+    tid = versions.tid[entries.block]
     before = np.full(count, TID_BEFORE_LOG)
     return EntryIntervals(
         entries.inode,
@@ -250,8 +249,8 @@ def _slack_entries(piece: DirBlockBatch, last: int, has_file_type: bool) -> Entr
         _hash_names(piece.data, entries),
         entries.file_type,
         before,
-        order,
-        order,
+        tid,
+        tid,
         np.full(count, SLACK_ENTRY),
         before,
         versions.source[entries.block],

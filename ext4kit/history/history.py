@@ -1,8 +1,8 @@
-"""Inode states: what the log and the disk know of each inode over time, grouped into lives.
+"""Inode states over time, from the log and the disk, grouped into instances.
 
-A life is an inode number and a generation. The log shows a life's states in the order of
-transactions; the disk shows the last one. A life is deleted when the disk no longer shows it
-alive.
+An instance is an inode number with a generation. The log holds its states in the order of
+transactions, the disk the last one. An instance is deleted if the disk does not show it as
+allocated.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import BlockMaps, has_map, map_inodes
 from ext4kit.filesystem.filesystem import ROOT
-from ext4kit.history.beginnings import Beginnings
 from ext4kit.history.journal_gaps import JournalGaps, MountCounts, find_journal_gaps
-from ext4kit.history.live_copy import is_overtaken, last_commit
+from ext4kit.history.live_copy import last_commit, start_is_overwritten
 from ext4kit.history.stable_inodes import OwnedRuns, split_stable
+from ext4kit.history.transaction_starts import TransactionStarts
 from ext4kit.history.writes import Writes, find_writes
 from ext4kit.journal import BlockHistory, InodeVersions, Log, inode_version_batches
 from ext4kit.journal.epochs import Epoch, Epochs, epochs_of
@@ -41,40 +41,38 @@ from ext4kit.parsers.inode import (
     parse_inodes,
 )
 
-TID_ON_DISK = np.int64(1) << 62  # the order of what is on disk: after every transaction
-UNREPLAYED = (
-    int(TID_ON_DISK) - 1000
-)  # the order of what is on disk in place of what fast commits tell;
-# what they changed and then removed comes between it and TID_ON_DISK, by a step a fast commit
+TID_ON_DISK = np.int64(1) << 62  # tid of the present disk, after every transaction
+# Tid of the disk before fast commits; intermediate states get the next tids, one per fast commit.
+TID_PRE_FAST_COMMIT = int(TID_ON_DISK) - 1000
 TID_NONE = -1
-_VALID_TYPES = np.isin(np.arange(16), [1, 2, 4, 6, 8, 10, 12])  # the types that an i_mode can tell
+_VALID_TYPES = np.isin(np.arange(16), [1, 2, 4, 6, 8, 10, 12])  # file types in `i_mode`
 
 
 @dataclass(frozen=True)
 class InodeStates(Table):
-    """Inode states as columns, by (life, order).
+    """Inode states as columns, sorted by (instance, tid).
 
     Attributes:
         table: the inodes.
-        tid: the transaction that first shows the state, TID_ON_DISK for the one on disk.
-        life: number of the life, ascending.
-        untagged: bool, it is from a block that neither log nor inode table tells of.
+        tid: first transaction with the state, TID_ON_DISK for the one on disk.
+        instance: number of the instance, ascending.
+        untagged: True where the state is from a block that neither a tag nor the inode table names.
     """
 
     table: InodeTable
     tid: Int64s
-    life: Int64s
+    instance: Int64s
     untagged: Bools
 
     @cached_property
     def is_linked(self) -> Bools:
-        """Per state (bool): linked from somewhere."""
+        """True where `i_links_count > 0`."""
         linked: Bools = (self.table.mode != 0) & (self.table.links_count > 0)
         return linked
 
     @cached_property
     def describes_content(self) -> Bools:
-        """Per state (bool): content is still described: alive, or unlinked but not truncated."""
+        """True where the state maps the content: linked, or unlinked but not truncated."""
         table = self.table
         inline = (table.flags & int(InodeFlags.INLINE_DATA)) != 0
         by_extents = (table.flags & int(InodeFlags.EXTENTS)) != 0
@@ -85,23 +83,23 @@ class InodeStates(Table):
 
 
 class History:
-    """Everything known of a file system's inodes over time.
+    """Inode states, instances, journal gaps and block maps of one file system over time.
 
     Attributes:
-        fs: the file system as it is now (journal replayed).
-        copies: of blocks, that the log has; None without a readable log.
-        states: all states of the lives that the log knows or that the disk shows deleted; those
-            of settled inodes are left out.
-        settled: the blocks that settled inodes have, in pieces.
+        fs: the present file system (journal replayed).
+        copies: block copies in the log; None without a readable log.
+        states: all states of the instances in the log and of deleted inodes on disk, without
+            those of stable inodes.
+        stable_runs: runs of the stable inodes, one table per batch.
         live_directories: inode numbers of all directories that are linked on disk, ascending.
 
     Args:
         fs: the file system.
-        directories_only: keep the states of inodes that are directories at some time, and no
-            others; nothing is settled then.
-        committed_only: leave out what transactions without a good commit block hold, and what
-            fast commits tell of the time before them.
-        keeps_rewritten: no inode is settled of whose content the log has copies.
+        directories_only: keep only states of inodes that are directories at some time; no inode
+            is then treated as stable.
+        committed_only: ignore transactions without a valid commit block, and the states before
+            and between fast commits.
+        keeps_rewritten: keep the states of inodes with copies of their content in the log.
     """
 
     def __init__(
@@ -115,40 +113,40 @@ class History:
         self.fs = fs
         log = Log.open(fs)
         self.log = log
-        self.fs = self._as_far_as_readable(fs)
+        self.fs = self._with_readable_replay(fs)
         self.copies = None if log is None else BlockHistory(log)
         if log is not None and self.copies is not None and committed_only:
             self.copies.tag_rows = self.copies.tag_rows[log.tags.committed[self.copies.tag_rows]]
-        self.settled: list[OwnedRuns] = []
+        self.stable_runs: list[OwnedRuns] = []
         self.live_directories: Int64s = np.zeros(0, np.int64)
         self._committed_only = committed_only
         self._writes: list[Writes] = []
-        self._changed_late = 0  # inodes, after the last commit
+        self._late_changes = 0  # number of inodes changed after the last commit
         self._keeps_rewritten = keeps_rewritten
         self._directories = np.zeros(0, np.int64) if directories_only else None
         self.states = self.read_inode_states()
 
     @cached_property
     def mounts(self) -> MountCounts | None:
-        """What the log tells of mounts; None without one."""
+        """Mount counts in the log; None without a log."""
         if self.copies is None:
             return None
         return MountCounts(self.copies, self.fs.superblock.block_size)
 
     @cached_property
     def gaps(self) -> JournalGaps:
-        """Unmounts, power cuts and lost transactions, as the log's ids tell them.
+        """Unmounts, unclean shutdowns and lost transactions, from the tids of the log.
 
-        tune2fs -I and resize2fs move blocks without any transaction, as if some were lost.
+        tune2fs -I and resize2fs move blocks without a transaction; this counts as lost ones.
         """
         breaks = find_journal_gaps(self.log)
         if self.mounts is not None:
             breaks = breaks.with_mounts(self.mounts)
         if self.log is None or self.epochs.is_single:
             return breaks
-        order = self.log.transactions.order
-        layouts = self.epochs.layouts(order)
-        return breaks.with_lost(order, np.flatnonzero(layouts[1:] != layouts[:-1]))
+        tid = self.log.transactions.order
+        layouts = self.epochs.layouts(tid)
+        return breaks.with_lost(tid, np.flatnonzero(layouts[1:] != layouts[:-1]))
 
     @cached_property
     def writes(self) -> Writes:
@@ -157,9 +155,9 @@ class History:
 
     # -- reading --------------------------------------------------------------------------
 
-    def _as_far_as_readable(self, fs: FileSystem) -> FileSystem:
-        """The file system with what is left of the log, where damage ends its replay too soon."""
-        if self._unreplayed_since == TID_ON_DISK or not isinstance(fs.blocks, ReplayedBlocks):
+    def _with_readable_replay(self, fs: FileSystem) -> FileSystem:
+        """The file system with all readable copies replayed, if damage ends the replay early."""
+        if self._damaged_replay_start == TID_ON_DISK or not isinstance(fs.blocks, ReplayedBlocks):
             return fs
         blocks = fs.blocks
         plan = plan_readable(blocks.log)
@@ -167,85 +165,87 @@ class History:
 
     def read_inode_states(self) -> InodeStates:
         """All states of the history, sorted by instance and tid."""
-        logged, order = self._journal_states()
-        tables, orders = [logged], [order]
+        logged, tid = self._journal_states()
+        tables, tids = [logged], [tid]
         for at, table in [
-            (UNREPLAYED, self._pre_fast_commit_states()),
+            (TID_PRE_FAST_COMMIT, self._pre_fast_commit_states()),
             *self._intermediate_states(),
         ]:
             tables.append(table)
-            orders.append(np.full(len(table), at))
+            tids.append(np.full(len(table), at))
         numbers = np.concatenate([table.number for table in tables])
         on_disk = self._disk_states(np.unique(numbers))
         table = InodeTable.concat([*tables, on_disk])
-        order = np.concatenate([*orders, np.full(len(on_disk), TID_ON_DISK)])
-        return _sorted_by_instance(table, order, np.zeros(len(table), bool))
+        tid = np.concatenate([*tids, np.full(len(on_disk), TID_ON_DISK)])
+        return _sorted_by_instance(table, tid, np.zeros(len(table), bool))
 
     def with_older_states(self, older: list[tuple[InodeTable, Int64s]]) -> History:
         """The same history with further states.
 
         Args:
-            older: (states, their orders) from blocks that the log does not describe.
+            older: (states, their tids) from untagged blocks.
         """
         if not older:
             return self
-        tables, orders = zip(*older, strict=True)
+        tables, tids = zip(*older, strict=True)
         known = self.states.table
         numbers = np.setdiff1d(np.concatenate([table.number for table in tables]), known.number)
         now = self.fs.inode_table(numbers)
         now = now.take(now.mode != 0)
         table = InodeTable.concat([known, now, *tables])
-        order = np.concatenate([self.states.tid, np.full(len(now), TID_ON_DISK), *orders])
-        told = [self.states.untagged, np.zeros(len(now), bool)]
-        undescribed = np.concatenate([*told, np.ones(len(table) - sum(map(len, told)), bool)])
+        tid = np.concatenate([self.states.tid, np.full(len(now), TID_ON_DISK), *tids])
+        count = len(known) + len(now)
+        untagged = np.concatenate(
+            [self.states.untagged, np.arange(len(known), len(table)) >= count]
+        )
         wider = copy(self)
         for name, value in vars(type(self)).items():
-            if isinstance(value, cached_property):  # worked out from the fewer states
+            if isinstance(value, cached_property):  # cached from the smaller set of states
                 vars(wider).pop(name, None)
-        wider.states = _sorted_by_instance(table, order, undescribed)
+        wider.states = _sorted_by_instance(table, tid, untagged)
         return wider
 
     def _journal_states(self) -> tuple[InodeTable, Int64s]:
-        """States in the log that can be inodes of this file system, less the settled ones."""
+        """(states, tids) of valid inodes in the log, without stable inodes."""
         superblock, none = self.fs.superblock, np.zeros(0, np.int64)
         nothing = parse_inodes(np.zeros((0, superblock.inode_size), np.uint8), none, superblock)
         parts = [(nothing, none)]
         if self.copies is not None:
             parts += map(self._changing_states, inode_version_batches(self.fs, self.copies))
-        tables, orders = zip(*parts, strict=True)
-        return InodeTable.concat(list(tables)), np.concatenate(orders)
+        tables, tids = zip(*parts, strict=True)
+        return InodeTable.concat(list(tables)), np.concatenate(tids)
 
     def _changing_states(self, versions: InodeVersions) -> tuple[InodeTable, Int64s]:
-        """(states, orders) out of one piece of the log."""
+        """(states, tids) of one batch of the log."""
         superblock = self.fs.superblock
         table = parse_inodes(versions.rows, versions.number, superblock)
         ordinary = is_user_inode(self.fs, table)
         kept = np.flatnonzero(ordinary)
         if not ordinary.all():
             table = table.take(kept)
-        needed = self._keep(table, versions.order[kept])
+        needed = self._select_states(table, versions.order[kept])
         kept, table = kept[needed], table.take(needed)
         if superblock.has_metadata_checksums:
             sound = inode_checksums_ok(table, superblock)
             kept, table = kept[sound], table.take(sound)
         return table, versions.order[kept]
 
-    def _keep(self, table: InodeTable, order: Int64s) -> Bools:
-        """Per state of one piece (bool): it is kept. Its writes are, of all of them."""
+    def _select_states(self, table: InodeTable, tid: Int64s) -> Bools:
+        """True for each state of a batch that is kept; also records the writes of all states."""
         if self._directories is None:
             assert self.log is not None
-            self._writes.append(find_writes(table, order, self.log.transactions))
+            self._writes.append(find_writes(table, tid, self.log.transactions))
             logged = self.copies.blocks if self.copies and self._keeps_rewritten else None
-            settled, holdings = split_stable(self.fs, table, logged)
-            self.settled.append(holdings)
-            return ~settled
+            stable, runs = split_stable(self.fs, table, logged)
+            self.stable_runs.append(runs)
+            return ~stable
         found = table.number[table.is_dir]
         self._directories = np.union1d(self._directories, found)
         return np.isin(table.number, self._directories)
 
     @cached_property
     def before_fast_commits(self) -> FileSystem | None:
-        """The file system without the fast commits that its view has applied; None for none."""
+        """The file system without fast commits; None if none was replayed."""
         blocks = self.fs.blocks
         if not isinstance(blocks, ReplayedBlocks) or not len(blocks.changed):
             return None
@@ -253,7 +253,7 @@ class History:
 
     @cached_property
     def unlogged_changes(self) -> Int64s:
-        """Blocks (int64) that fast commits changed and that the log has no copy of."""
+        """Blocks (int64) changed by fast commits and without a copy in the log."""
         blocks = self.fs.blocks
         if not isinstance(blocks, ReplayedBlocks) or self._committed_only:
             return np.zeros(0, np.int64)
@@ -261,8 +261,8 @@ class History:
         return np.setdiff1d(blocks.changed.blocks, known)
 
     @cached_property
-    def undated(self) -> Int64s:
-        """Inode numbers that fast commits freed: when that was is not recorded."""
+    def freed_by_fast_commits(self) -> Int64s:
+        """Inode numbers freed by fast commits, which record no time."""
         before, blocks = self.before_fast_commits, self.fs.blocks
         if before is None or not isinstance(blocks, ReplayedBlocks):
             return np.zeros(0, np.int64)
@@ -273,7 +273,7 @@ class History:
         return freed
 
     def _pre_fast_commit_states(self) -> InodeTable:
-        """Inodes that fast commits changed as the disk has them, where the log has no state."""
+        """On-disk states of inodes that fast commits changed, if the log has no state of them."""
         before, superblock = self.before_fast_commits, self.fs.superblock
         numbers = inodes_in(self.fs, self.unlogged_changes)
         if before is None or not len(numbers):
@@ -285,12 +285,12 @@ class History:
         return self._ordinary_only(table.take(kept))
 
     def _intermediate_states(self) -> Iterator[tuple[int, InodeTable]]:
-        """(order, inodes) that fast commits changed and then removed, as they were before that.
+        """(tid, states) of inodes before the fast commit that removed them.
 
-        Inline directories that they changed as well: they hold names. And inodes that they
-        gave to other files: names of that time mean these.
+        Includes changed inline directories, because they hold names, and reused inodes, because
+        the names of that time refer to them.
         """
-        for order, (fs, numbers) in self.interludes.items():
+        for tid, (fs, numbers) in self.intermediate_file_systems.items():
             assert isinstance(fs.blocks, ReplayedBlocks) and self.before_fast_commits is not None
             table = fs.inode_table(inodes_in(fs, fs.blocks.changed.blocks))
             before = self.before_fast_commits.inode_table(table.number)
@@ -298,7 +298,7 @@ class History:
             inline &= table.is_dir
             reused = table.generation != before.generation
             kept = (inline | reused) & (table.links_count > 0)
-            yield order, self._ordinary_only(table.take(kept | np.isin(table.number, numbers)))
+            yield tid, self._ordinary_only(table.take(kept | np.isin(table.number, numbers)))
 
     def _ordinary_only(self, table: InodeTable) -> InodeTable:
         kept = is_user_inode(self.fs, table)
@@ -307,32 +307,34 @@ class History:
         return table.take(kept)
 
     @cached_property
-    def interludes(self) -> dict[int, tuple[FileSystem, Int64s]]:
-        """Order -> (the file system before a fast commit that removes, what it removes)."""
+    def intermediate_file_systems(self) -> dict[int, tuple[FileSystem, Int64s]]:
+        """Tid -> (file system before a fast commit that removes inodes, removed inode numbers)."""
         before, blocks = self.before_fast_commits, self.fs.blocks
         if before is None or not isinstance(blocks, ReplayedBlocks) or self._committed_only:
             return {}
         views = {}
-        for step, one in enumerate(find_intermediate_states(blocks.log, before), UNREPLAYED + 1):
+        for step, one in enumerate(
+            find_intermediate_states(blocks.log, before), TID_PRE_FAST_COMMIT + 1
+        ):
             between = ReplayedBlocks(blocks.base, blocks.log, blocks.plan, one.changed)
             views[step] = self.fs.with_blocks(between), one.numbers
         return views
 
     def _disk_states(self, numbers: Int64s) -> InodeTable:
-        """Inodes on disk: those the log knows, and every one that is deleted."""
+        """Inodes on disk: those with the given numbers, and all deleted ones."""
         found = []
         directories = [np.zeros(0, np.int64)]
         limit = last_commit(self.log)
         for table in self.fs.inode_batches():
             if limit is not None:
-                self._changed_late += _count_changed(table, limit)
-            linked, folder = table.links_count > 0, table.is_dir
-            directories.append(table.number[folder & linked])
+                self._late_changes += _count_changed(table, limit)
+            linked, directory = table.links_count > 0, table.is_dir
+            directories.append(table.number[directory & linked])
             ordinary = is_user_inode(self.fs, table)
             wanted = (ordinary & (table.links_count == 0)) | np.isin(table.number, numbers)
             if self._directories is not None:
                 inline = (table.flags & int(InodeFlags.INLINE_DATA)) != 0
-                wanted = (wanted | (inline & ordinary)) & folder
+                wanted = (wanted | (inline & ordinary)) & directory
             found.append(table.take(wanted & (table.mode != 0)))
         self.live_directories = np.concatenate(directories)
         if not found:
@@ -341,54 +343,54 @@ class History:
 
     @cached_property
     def live_copy(self) -> str:
-        """What shows that log and disk were copied at different moments; "" for nothing."""
-        late, limit = self._changed_late, last_commit(self.log)
+        """Evidence that log and disk were acquired at different times; "" if there is none."""
+        late, limit = self._late_changes, last_commit(self.log)
         if limit is not None and isinstance(self.fs.blocks, ReplayedBlocks):
-            under = self.fs.with_blocks(self.fs.blocks.base)  # what the replay covers
+            under = self.fs.with_blocks(self.fs.blocks.base)  # below the replay
             numbers = inodes_in(self.fs, self.fs.blocks.plan.blocks)
             late += _count_changed(under.inode_table(numbers), limit)
         if late:
             return f"{late:,} inodes changed after the last commit in the journal"
-        if is_overtaken(self.log):
+        if start_is_overwritten(self.log):
             return (
-                "newer transactions lie where the journal superblock says that the journal begins"
+                "newer transactions are at the position where the journal superblock starts the log"
             )
         return ""
 
     @cached_property
     def commit_times(self) -> dict[int, int]:
-        """When each transaction of the log was committed, ns, by order."""
+        """Tid -> commit time (ns) of each transaction in the log."""
         return {
             item.order: item.commit_time_ns
             for item in (self.log.transactions if self.log else ())
             if item.commit_time_ns is not None
         }
 
-    def times_of(self, orders: Int64s) -> Int64s:
-        """When transactions were committed (ns, int64), the far future where that is not known.
+    def times_of(self, tids: Int64s) -> Int64s:
+        """Commit times (int64, ns); the maximum of int64 where unknown.
 
-        One whose commit block may be unreadable was committed after the one before it.
+        A damaged transaction gets the commit time of the one before it.
         """
-        known, times = self.beginnings.known, self.beginnings.times
-        row = np.searchsorted(known, orders, side="right") - 1
-        told = (np.append(known, 0)[row] == orders) | np.isin(orders, self.gaps.damaged)
-        told &= row >= 0
-        return np.where(told, np.append(times, 0)[row], np.iinfo(np.int64).max)
+        known, times = self.transaction_starts.tids, self.transaction_starts.times
+        row = np.searchsorted(known, tids, side="right") - 1
+        has_time = (np.append(known, 0)[row] == tids) | np.isin(tids, self.gaps.damaged)
+        has_time &= row >= 0
+        return np.where(has_time, np.append(times, 0)[row], np.iinfo(np.int64).max)
 
     @cached_property
-    def beginnings(self) -> Beginnings:
-        """When transactions can have begun."""
-        return Beginnings(self.commit_times, self.states)
+    def transaction_starts(self) -> TransactionStarts:
+        """Lower bounds on the start of transactions."""
+        return TransactionStarts(self.commit_times, self.states)
 
-    def begun(self, orders: Int64s) -> Int64s:
-        """Times (ns) before which nothing happened in each transaction, 0 for not known."""
-        return self.beginnings.of(orders, UNREPLAYED)
+    def started_after(self, tids: Int64s) -> Int64s:
+        """Time (ns) before which no change of each transaction happened; 0 if unknown."""
+        return self.transaction_starts.started_after(tids, TID_PRE_FAST_COMMIT)
 
     @cached_property
     def last_fast_commit(self) -> int:
-        """Order of the transaction that the log's last fast commit went ahead of, else TID_NONE.
+        """Tid of the transaction to which the last fast commit belongs; TID_NONE without one.
 
-        A clean unmount takes the feature off the journal and leaves the area as it was.
+        A clean unmount clears the journal feature and leaves the fast-commit area unchanged.
         Source: kernel fs/jbd2/journal.c, `jbd2_mark_journal_empty`.
         """
         if self.log is None:
@@ -396,38 +398,38 @@ class History:
         tid = scan_fast_commits(self.log).newest_tid
         return TID_NONE if tid < 0 else int(order_of(tid, self.log.superblock.sequence))
 
-    # -- lives ----------------------------------------------------------------------------
+    # -- instances ------------------------------------------------------------------------
 
     @cached_property
     def instance_count(self) -> int:
-        """How many lives there are."""
-        return int(self.states.life[-1]) + 1 if len(self.states) else 0
+        """Number of instances."""
+        return int(self.states.instance[-1]) + 1 if len(self.states) else 0
 
     @cached_property
     def number(self) -> Int64s:
-        """Inode number of each life."""
+        """Inode number of each instance."""
         return self.states.table.number[self._first]
 
     @cached_property
     def generation(self) -> Int64s:
-        """Generation of each life."""
+        """Generation of each instance."""
         return self.states.table.generation[self._first]
 
     @cached_property
     def _first(self) -> Rows:
-        return np.searchsorted(self.states.life, np.arange(self.instance_count))
+        return np.searchsorted(self.states.instance, np.arange(self.instance_count))
 
     @cached_property
     def is_allocated(self) -> Bools:
-        """Per life (bool): the disk shows it alive.
+        """True for each instance that the disk shows as allocated.
 
-        An inode that a directory of the tree names is alive, whatever its bitmap says: a bitmap
-        can be damaged, or cleared by hand. One that is not known to be dead counts as alive too.
+        An inode with an entry in the tree counts as allocated even if its bitmap bit is clear: a
+        bitmap can be damaged or cleared by hand. So does one whose deletion cannot be verified.
         """
         last = np.append(self._first[1:], len(self.states))[: self.instance_count] - 1
         linked = (self.states.tid[last] == TID_ON_DISK) & self.states.is_linked[last]
         used = self.fs.bitmaps.inodes_in_use(self.number)
-        if self._unreplayed_since < TID_ON_DISK:  # the bitmap can be older than the inode
+        if self._damaged_replay_start < TID_ON_DISK:  # the bitmap can be older than the inode
             used |= self.states.table.dtime[last] == 0
         freed = linked & ~used & (self.states.table.dtime[last] == 0)
         if freed.any():
@@ -436,27 +438,27 @@ class History:
         if freed.any():
             what = f"{freed.sum():,} linked inodes are marked free; they are treated as allocated"
             self.fs.problems.add("inode bitmaps", what)
-        alive: Bools = (linked & used) | self._may_live(last)
+        alive: Bools = (linked & used) | self._may_be_linked(last)
         return alive
 
-    def _may_live(self, last: Rows) -> Bools:
-        """Per life (bool): its last known state is linked, and what came then cannot be read.
+    def _may_be_linked(self, last: Rows) -> Bools:
+        """True where the last known state is linked and later states cannot be read.
 
-        Its inode table block is unreadable, or the log is to be replayed and damaged, so that
-        blocks are of different transactions.
+        Either the inode table block is unreadable, or a log that needs replay is damaged, so that
+        blocks on disk are of different transactions.
 
         Args:
-            last: per life, row of its last state.
+            last: row of the last state of each instance.
         """
         states, numbers = self.states, self.states.table.number
         rows = self.by_inode
         rows = rows[(states.tid[rows] < TID_ON_DISK) & ~states.untagged[rows]]
         final = ends_group(numbers[rows])
-        is_final = states.untagged.copy()  # when these were is not sure
+        is_final = states.untagged.copy()  # their time is uncertain
         is_final[rows[final]] = True
         shown = np.flatnonzero(is_final[last] & states.is_linked[last])
-        order = states.tid[last[shown]]
-        unknown = (order >= self._unreplayed_since) & (order < UNREPLAYED)
+        tid = states.tid[last[shown]]
+        unknown = (tid >= self._damaged_replay_start) & (tid < TID_PRE_FAST_COMMIT)
         rest = np.flatnonzero(~unknown & self.fs.bitmaps.inodes_in_use(self.number[shown]))
         unknown[rest] = ~self.fs.inode_rows(self.number[shown[rest]])[1]
         found = np.zeros(self.instance_count, bool)
@@ -464,8 +466,11 @@ class History:
         return found
 
     @property
-    def _unreplayed_since(self) -> int:
-        """First transaction to be replayed when one is damaged, TID_ON_DISK for none."""
+    def _damaged_replay_start(self) -> int:
+        """First transaction of a replay with a damaged one, TID_ON_DISK if there is none.
+
+        0 if the file system needs recovery but has no readable log.
+        """
         if self.log is None:
             return 0 if self.fs.superblock.needs_recovery else int(TID_ON_DISK)
         if not self.log.needs_recovery:
@@ -474,11 +479,11 @@ class History:
         return first if (self.log.damaged_orders >= first).any() else int(TID_ON_DISK)
 
     @cached_property
-    def are_freed(self) -> Bools:
-        """Per state (bool): without links, and with a deletion time.
+    def is_freed(self) -> Bools:
+        """True for each state without links and with a deletion time.
 
-        While an inode without links is open, the field of that time holds 0 or the number of the
-        next inode on the orphan list. Source: kernel fs/ext4/orphan.c, `ext4_orphan_add`.
+        For an orphan, `i_dtime` holds 0 or the number of the next inode on the orphan list.
+        Source: kernel fs/ext4/orphan.c, `ext4_orphan_add`.
         """
         table = self.states.table
         freed: Bools = (table.links_count == 0) & (table.dtime > self.fs.superblock.inodes_count)
@@ -486,12 +491,14 @@ class History:
 
     @cached_property
     def last_rows(self) -> Rows:
-        """Per life: row of its last state."""
-        return np.searchsorted(self.states.life, np.arange(self.instance_count), side="right") - 1
+        """Row of the last state of each instance."""
+        return (
+            np.searchsorted(self.states.instance, np.arange(self.instance_count), side="right") - 1
+        )
 
     @cached_property
     def last_content_row(self) -> Rows:
-        """Per life: row of the last state that still describes the content, -1 for none."""
+        """Row of the last state of each instance that maps the content; -1 for none."""
         rows = np.where(self.states.describes_content, np.arange(len(self.states)), -1)
         if not len(rows):
             return rows
@@ -499,17 +506,17 @@ class History:
 
     @cached_property
     def by_inode(self) -> Rows:
-        """Rows of `states` sorted by (number, order)."""
+        """Rows of `states` sorted by (inode number, tid)."""
         return np.lexsort((self.states.tid, self.states.table.number))
 
     @cached_property
     def next_tid(self) -> Int64s:
-        """Per state: order of the same number's next state, TID_NONE when there is none."""
+        """Per state: tid of the next state of the same inode number; TID_NONE for none."""
         rows = self.by_inode
-        order, number = self.states.tid[rows], self.states.table.number[rows]
+        tid, number = self.states.tid[rows], self.states.table.number[rows]
         result = np.full(len(rows), TID_NONE)
         same = number[1:] == number[:-1]
-        result[rows[:-1][same]] = order[1:][same]
+        result[rows[:-1][same]] = tid[1:][same]
         return result
 
     @cached_property
@@ -517,24 +524,24 @@ class History:
         rows = self.by_inode
         return AsOfIndex(self.states.table.number[rows], self.states.tid[rows])
 
-    def rows_at(self, numbers: Int64s, orders: Int64s) -> Int64s:
-        """Row of the newest state of each number that is not newer than its order, else -1."""
-        return values_at(self.by_inode, self._by_number_and_order.rows(numbers, orders))
+    def rows_at(self, numbers: Int64s, tids: Int64s) -> Int64s:
+        """Row of the newest state of each number at or before its tid; -1 for none."""
+        return values_at(self.by_inode, self._by_number_and_order.rows(numbers, tids))
 
     # -- maps -----------------------------------------------------------------------------
 
     def last_valid_tid(self, rows: Int64s) -> Int64s:
-        """Per state row: the last transaction order at which that state still held."""
+        """Last tid at which each state in `rows` was valid."""
         after = self.next_tid[rows]
         held = np.where(after == TID_NONE, TID_ON_DISK, after - 1)
         return np.where(after == TID_ON_DISK, self.states.tid[rows], held)
 
     def map_states(self, rows: Int64s, i_block: Bytes2D | None = None) -> BlockMaps:
-        """The block maps of the states `rows`, tree blocks read as they were at that time.
+        """The block maps of the states `rows`, with tree blocks as of their time.
 
         Args:
             rows: rows of `states`.
-            i_block: other roots than the states' own (n, 60).
+            i_block: uint8 (n, 60), roots to use instead of those of the states.
         """
         table = self.states.table
         at = self.last_valid_tid(rows)
@@ -551,7 +558,7 @@ class History:
         )
 
     def _fetch_tree_blocks(self, blocks: Int64s, rows: Int64s, at: Int64s) -> tuple[Bytes2D, Bools]:
-        """Tree blocks as of `at`; one read from the disk has to prove that it is the owner's."""
+        """Tree blocks as of `at`; a block from the disk needs the checksum of its owner."""
         copies = (
             np.full(len(blocks), -1)
             if self.copies is None
@@ -568,11 +575,11 @@ class History:
         return data, readable
 
     def fetch_in_place(self, blocks: Int64s, at: Int64s) -> tuple[Bytes2D, Bools]:
-        """As `fs.fetch`; what fast commits change is read as it was at the orders `at`."""
+        """As `fs.fetch`, with fast commits applied as of the tids `at`."""
         if self.before_fast_commits is None:
             return self.fs.fetch(blocks)
         views = {int(TID_NONE): self.before_fast_commits}
-        views |= {order: fs for order, (fs, _) in self.interludes.items()}
+        views |= {tid: fs for tid, (fs, _) in self.intermediate_file_systems.items()}
         views[int(TID_ON_DISK)] = self.fs
         step = np.searchsorted(list(views), at, side="right") - 1
         data = np.zeros((len(blocks), self.fs.superblock.block_size), np.uint8)
@@ -585,7 +592,7 @@ class History:
 
     @cached_property
     def epochs(self) -> Epochs:
-        """What blocks of earlier times were written with."""
+        """Inode sizes and checksum seeds with which older blocks were written."""
         if self.copies is None:
             none = np.zeros(0, np.int64)
             superblock = self.fs.superblock
@@ -610,20 +617,20 @@ class History:
             )
 
 
-def _sorted_by_instance(table: InodeTable, order: Int64s, undescribed: Bools) -> InodeStates:
-    """States in the order of `InodeStates`."""
-    _, life = np.unique(table.number << 32 | table.generation, return_inverse=True)
-    sort = np.lexsort((~undescribed, order, life))
-    return InodeStates(table.take(sort), order[sort], life[sort], undescribed[sort])
+def _sorted_by_instance(table: InodeTable, tid: Int64s, untagged: Bools) -> InodeStates:
+    """States sorted as in `InodeStates`."""
+    _, instance = np.unique(table.number << 32 | table.generation, return_inverse=True)
+    sort = np.lexsort((~untagged, tid, instance))
+    return InodeStates(table.take(sort), tid[sort], instance[sort], untagged[sort])
 
 
 def _count_changed(table: InodeTable, after: int) -> int:
-    """How many inodes changed after a time (ns)."""
+    """Number of inodes changed after a time (ns)."""
     return int(((table.ctime > after) & (table.mode != 0)).sum())
 
 
 def is_user_inode(fs: FileSystem, table: InodeTable) -> Bools:
-    """Per inode (bool): a file of users: not reserved, no attribute store, a known type."""
+    """True for each inode that is not reserved, holds no attribute value and has a valid type."""
     first = fs.superblock.first_usable_inode
     special = (table.flags & int(InodeFlags.EA_INODE)) != 0
     special |= table.number == (fs.superblock.orphan_file_inode or -1)
@@ -633,7 +640,7 @@ def is_user_inode(fs: FileSystem, table: InodeTable) -> Bools:
 
 
 def inodes_in(fs: FileSystem, blocks: Int64s) -> Int64s:
-    """The numbers of all inodes whose table blocks are among some blocks."""
+    """Numbers of all inodes in those of `blocks` that are inode table blocks."""
     superblock = fs.superblock
     per_block = superblock.block_size // superblock.inode_size
     length = -(-superblock.inodes_per_group // per_block)

@@ -1,8 +1,8 @@
-"""Breaks: what the ids of transactions tell of unmounts, power cuts and lost transactions.
+"""Journal gaps: unmounts, unclean shutdowns and lost transactions, from transaction ids.
 
-An unmount takes one id and the next mount another, and the log goes on where it was: two ids
-are missing. A recovery by the kernel leaves out one. Where more are missing, or the log starts
-again at its first block, transactions were overwritten or e2fsck has recovered it.
+An unmount uses one id, the next mount another, and the log continues at the same position: two
+ids are missing. A recovery by the kernel skips one. If more are missing, or the log restarts at
+its first block, transactions were overwritten or e2fsck recovered the journal.
 Source: kernel fs/jbd2/journal.c, `jbd2_journal_destroy`; fs/jbd2/recovery.c,
 `jbd2_journal_recover`.
 """
@@ -18,23 +18,22 @@ from ext4kit.arrays.types import Bools, Int64s, Rows
 from ext4kit.journal import BlockHistory, Log
 from ext4kit.parsers.superblock import SUPERBLOCK, SUPERBLOCK_OFFSET
 
-UNMOUNT_STEP = 3  # step between the ids before and after an unmount
+UNMOUNT_STEP = 3  # step between the tids before and after an unmount
 NO_RESTART = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
 class JournalGaps:
-    """Places where the ids of a log's transactions do not follow each other, as columns.
+    """Neighbouring transactions of a log whose tids are not consecutive, as columns.
 
     Attributes:
-        tid_before, tid_after: orders of the transactions on both sides, ascending.
-        commit_time: commit time of the one before (ns), -1 when not known.
-        unmounted: the file system was unmounted: everything had come to the disk.
-        transactions_lost: transactions in between were overwritten.
-        restarted_at: the first order of transactions that are older than those of lower orders,
-            NO_RESTART
-            for none: the log was made to count from a lower number since.
-        damaged: int64, ascending: orders of transactions of which a part cannot be read.
+        tid_before, tid_after: transactions on both sides, ascending.
+        commit_time: commit time of the one before (ns); -1 if unknown.
+        unmounted: True where the file system was unmounted and everything was on disk.
+        transactions_lost: True where transactions in between are missing.
+        restarted_at: lowest tid whose transaction is older than one with a lower tid: the journal
+            restarted its ids at a lower number. NO_RESTART if it did not.
+        damaged: int64, ascending: transactions of which a part is unreadable.
     """
 
     tid_before: Int64s
@@ -46,9 +45,9 @@ class JournalGaps:
     damaged: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def with_mounts(self, mounts: MountCounts) -> JournalGaps:
-        """The same; clean is only where no other mount can have come in between.
+        """The gaps with `unmounted` False where the mount count excludes a plain unmount.
 
-        A recovery of which nothing was committed afterwards leaves the ids of an unmount.
+        A recovery that is followed by no commit leaves the same ids as an unmount.
         """
         if not len(self.tid_before) or not len(mounts):
             return self
@@ -57,66 +56,66 @@ class JournalGaps:
         first = np.searchsorted(mounts.tid, begins)
         known = (last >= 0) & (first < len(mounts))
         last, first = np.maximum(last, 0), np.minimum(first, len(mounts) - 1)
-        known &= mounts.tid[last] >= np.append(0, begins[:-1])  # of the session that ended
-        known &= mounts.tid[first] <= np.append(ends[1:], NO_RESTART)  # of the one that began
+        known &= mounts.tid[last] >= np.append(0, begins[:-1])  # in the session that ended
+        known &= mounts.tid[first] <= np.append(ends[1:], NO_RESTART)  # in the one that started
         once = (mounts.counts(first) - mounts.counts(last)) == 1
         return replace(self, unmounted=self.unmounted & (once | ~known))
 
-    def first_gap_after(self, orders: Int64s) -> Rows:
-        """Row of the first break behind each transaction, the number of breaks for none."""
-        return np.searchsorted(self.tid_before, orders)
+    def first_gap_after(self, tids: Int64s) -> Rows:
+        """Row of the first gap after each transaction; the number of gaps if there is none."""
+        return np.searchsorted(self.tid_before, tids)
 
-    def with_lost(self, order: Int64s, rows: Int64s) -> JournalGaps:
-        """The same, and something unknown happened behind some transactions.
+    def with_lost(self, tid: Int64s, rows: Int64s) -> JournalGaps:
+        """The gaps, with unknown changes after some transactions added.
 
         Args:
-            order: orders of all transactions, ascending.
-            rows: rows of these, each with one behind it.
+            tid: all transactions, ascending.
+            rows: rows of `tid` after which a gap is added; none is the last row.
         """
-        new = rows[~np.isin(order[rows], self.tid_before)]
-        before = np.concatenate([self.tid_before, order[new]])
+        new = rows[~np.isin(tid[rows], self.tid_before)]
+        before = np.concatenate([self.tid_before, tid[new]])
         sort = np.argsort(before, kind="stable")
         blank = np.zeros(len(new), bool)
         return JournalGaps(
             before[sort],
-            np.concatenate([self.tid_after, order[new + 1]])[sort],
+            np.concatenate([self.tid_after, tid[new + 1]])[sort],
             np.concatenate([self.commit_time, np.full(len(new), -1)])[sort],
             np.concatenate([self.unmounted, blank])[sort],
             np.concatenate([self.transactions_lost, blank])[sort]
-            | np.isin(before[sort], order[rows]),
+            | np.isin(before[sort], tid[rows]),
             self.restarted_at,
             self.damaged,
         )
 
     @overload
-    def any_lost_between(self, orders: int, until: int) -> np.bool_: ...
+    def any_lost_between(self, tids: int, until: int) -> np.bool_: ...
     @overload
-    def any_lost_between(self, orders: Int64s, until: Int64s | int) -> Bools: ...
+    def any_lost_between(self, tids: Int64s, until: Int64s | int) -> Bools: ...
     @overload
-    def any_lost_between(self, orders: int, until: Int64s) -> Bools: ...
-    def any_lost_between(self, orders: Int64s | int, until: Int64s | int) -> Bools | np.bool_:
-        """Between the orders (bool): transactions were lost, or a part of them cannot be read.
+    def any_lost_between(self, tids: int, until: Int64s) -> Bools: ...
+    def any_lost_between(self, tids: Int64s | int, until: Int64s | int) -> Bools | np.bool_:
+        """True where transactions from `tids` to `until` are missing or partly unreadable.
 
-        A block's copy of the transaction `orders` was read; those of `until` need not have been.
+        Damage of the transaction `tids` itself does not count, damage of `until` does.
         """
         before = self.tid_before[self.transactions_lost]
-        gap = np.searchsorted(before, orders) < np.searchsorted(before, until)
-        return gap | self.any_damaged(orders, until)
+        gap = np.searchsorted(before, tids) < np.searchsorted(before, until)
+        return gap | self.any_damaged(tids, until)
 
-    def any_damaged(self, orders: Int64s | int, until: Int64s | int) -> Bools | np.bool_:
-        """Behind the first order and up to the second (bool): a part cannot be read."""
-        first, end = (np.searchsorted(self.damaged, at, "right") for at in (orders, until))
+    def any_damaged(self, tids: Int64s | int, until: Int64s | int) -> Bools | np.bool_:
+        """True where a transaction after `tids` and up to `until` is partly unreadable."""
+        first, end = (np.searchsorted(self.damaged, at, "right") for at in (tids, until))
         return first < end
 
 
 class MountCounts:
-    """How often the file system had been mounted, from copies of its superblock in the log.
+    """Mount counts of the file system, from copies of its superblock in the journal.
 
-    Each mount counts in `s_mnt_count`; deletions, and the first file that is opened, log the block.
+    Each mount increments `s_mnt_count`. Deletions and the first open of a file log the superblock.
     Source: kernel fs/ext4/super.c, `ext4_setup_super`; fs/ext4/file.c, `ext4_sample_last_mounted`.
 
     Attributes:
-        tid: int64, of each copy, ascending.
+        tid: int64, transaction of each copy, ascending.
     """
 
     def __init__(self, history: BlockHistory, block_size: int) -> None:
@@ -128,14 +127,14 @@ class MountCounts:
         return len(self.tid)
 
     def counts(self, rows: Int64s) -> Int64s:
-        """Int64: `s_mnt_count` of some copies."""
+        """`s_mnt_count` (int64) of the copies in `rows`."""
         at = self._at + SUPERBLOCK.offset_of("s_mnt_count")
         copies = self._log.read_copies(self._tags[rows])[:, at : at + 2]
         return np.ascontiguousarray(copies).view("<u2").ravel().astype(np.int64)
 
 
 def find_journal_gaps(log: Log | None) -> JournalGaps:
-    """The breaks of a log; none without one."""
+    """The gaps of a log; none without a log."""
     none = np.zeros(0, np.int64)
     if log is None:
         return JournalGaps(none, none, none, none.astype(bool), none.astype(bool))
@@ -145,24 +144,24 @@ def find_journal_gaps(log: Log | None) -> JournalGaps:
     known = log.transactions
     rows = np.flatnonzero(np.diff(known.order) > 1)
     step = known.order[rows + 1] - known.order[rows]
-    went_on = (known.commit[rows] >= 0) & (
+    continued = (known.commit[rows] >= 0) & (
         known.start[rows + 1] == log.ring.wrap(known.commit[rows] + 1)
     )
     return JournalGaps(
         known.order[rows],
         known.order[rows + 1],
         known.commit_time_ns[rows],
-        went_on & (step == UNMOUNT_STEP),
+        continued & (step == UNMOUNT_STEP),
         step > UNMOUNT_STEP,
         _restart_tid(known.order, known.commit_time_ns),
         damaged,
     )
 
 
-def _restart_tid(order: Int64s, time: Int64s) -> int:
-    """The lowest order that was committed well before one below it."""
-    order, time = order[time >= 0], time[time >= 0]
-    if not len(order):
+def _restart_tid(tid: Int64s, time: Int64s) -> int:
+    """The lowest tid that was committed before a lower one; NO_RESTART if there is none."""
+    tid, time = tid[time >= 0], time[time >= 0]
+    if not len(tid):
         return NO_RESTART
     earlier = time < np.maximum.accumulate(time)
-    return int(order[earlier].min(initial=NO_RESTART))
+    return int(tid[earlier].min(initial=NO_RESTART))

@@ -1,7 +1,7 @@
-"""Signs that an image was copied while its file system was mounted and written.
+"""Evidence that an image was acquired while its file system was mounted and written.
 
-A power cut leaves none of them: jbd2 writes a transaction to the log before its blocks go to their
-home, and moves the start of the log before it overwrites older transactions.
+An unclean shutdown leaves none of it: jbd2 writes a transaction to the log before the home blocks,
+and moves the start of the log before it overwrites older transactions.
 Source: kernel fs/jbd2/checkpoint.c, `jbd2_cleanup_journal_tail`; Documentation/filesystems/
 journalling.rst.
 """
@@ -12,23 +12,23 @@ from ext4kit.journal import Log
 from ext4kit.journal.ring import order_of
 from ext4kit.units import NANOSECONDS
 
-TICK = NANOSECONDS  # more than two clocks of one kernel differ, ns
+TIME_TOLERANCE = NANOSECONDS  # ns; more than the difference between two clocks of one kernel
 
 
 def last_commit(log: Log | None) -> int | None:
-    """Time (ns) after which no inode on a disk without power can have changed; None: not known.
+    """Time (ns) after which no inode can have changed on a disk at rest; None if unknown.
 
-    Only of a file system that is marked mounted: e2fsck changes inodes without a commit. What fast
-    commits changed has no commit time.
+    Defined only for a file system marked for recovery, because e2fsck changes inodes without a
+    commit, and without fast commits, because their changes have no commit time.
     """
     if log is None or not log.needs_recovery or log.has_fast_commits:
         return None
     newest = int(log.transactions.commit_time_ns.max(initial=-1))
-    return newest + TICK if newest >= 0 else None
+    return newest + TIME_TOLERANCE if newest >= 0 else None
 
 
-def is_overtaken(log: Log | None) -> bool:
-    """Whether the log holds newer transactions than the one at its start, and that one no more."""
+def start_is_overwritten(log: Log | None) -> bool:
+    """Whether newer transactions overwrote the first one that the journal superblock names."""
     if log is None or not log.superblock.start:
         return False
     headers, known = log.headers, log.transactions

@@ -1,6 +1,8 @@
-"""Which mount each transaction of a log belongs to."""
+"""Mount count during each transaction of a journal."""
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import numpy as np
 
@@ -12,18 +14,17 @@ UNKNOWN = -1
 
 
 def find_mounts(history: BlockHistory, block_size: int) -> Int64s:
-    """The value of `s_mnt_count` during each transaction of a log.
+    """`s_mnt_count` during each transaction of a journal.
 
-    The copies of the superblock in the log tell it; it stays the same until the ids of
-    transactions show a break. Sessions without a copy get theirs from both sides, where each
-    break between is exactly one mount.
+    It comes from the copies of the superblock and is constant between two journal gaps. Sessions
+    without a copy get it from the sessions on both sides, if each gap between is exactly one mount.
 
     Args:
-        history: of the log.
+        history: block copies of the journal.
         block_size: of the file system, bytes.
 
     Returns:
-        int64, one a row of `log.transactions`; UNKNOWN where nothing tells it.
+        int64, one per row of `log.transactions`; UNKNOWN where the evidence does not show it.
     """
     known = history.log.transactions
     if not len(known):
@@ -37,9 +38,9 @@ def find_mounts(history: BlockHistory, block_size: int) -> Int64s:
     np.minimum.at(least, of_copy, counts)
     np.maximum.at(most, of_copy, counts)
     count = np.where(least == most, most, UNKNOWN)
-    told = np.flatnonzero(count != UNKNOWN)
+    known_sessions = np.flatnonzero(count != UNKNOWN)
     lost = np.cumsum(np.append(0, find_journal_gaps(history.log).transactions_lost))
-    for first, end in zip(told[:-1].tolist(), told[1:].tolist(), strict=True):
+    for first, end in pairwise(known_sessions.tolist()):
         if lost[first] == lost[end] and count[end] - count[first] == end - first:
             count[first:end] = count[first] + np.arange(end - first)
     mount: Int64s = count[session]

@@ -1,9 +1,9 @@
-"""Names over time: which life had which name in which directory, and when.
+"""Names over time: the names of each instance, their directories and their validity.
 
-Since Linux 5.13 a removed entry is wiped, so names come from earlier copies of directory
-blocks in the log, and from freed directory blocks on disk. Copies of one block show when an
-entry came and when it went; the states of inodes show which life a number meant at that time.
-Earlier kernels leave removed entries, which tell no time (`history/removed.py`).
+Linux 5.13 and later clear removed entries. Names therefore come from earlier copies of directory
+blocks in the log and from freed directory blocks on disk. The copies of a block show when an entry
+was added and removed; the inode states show which instance the number referred to at that time.
+Earlier kernels leave removed entries, which have no time (`history/removed.py`).
 """
 
 from __future__ import annotations
@@ -18,37 +18,43 @@ from ext4kit.arrays.lookup import SortedIndex
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows
 from ext4kit.filesystem.filesystem import ROOT
-from ext4kit.history.beginnings import CLOCK_RESOLUTION
 from ext4kit.history.directory_blocks import TID_BEFORE_LOG, DirectoryBlockHistory
 from ext4kit.history.entry_intervals import SLACK_ENTRY, EntryIntervals, find_entry_intervals
-from ext4kit.history.history import TID_ON_DISK, UNREPLAYED, History
+from ext4kit.history.history import TID_ON_DISK, TID_PRE_FAST_COMMIT, History
 from ext4kit.history.journal_gaps import NO_RESTART
-from ext4kit.history.places import FOREVER, DirectoryPlace, Ground, LiveFolders
-from ext4kit.history.removed import Bond, Removed, bound, changed, distinct, folder_times
+from ext4kit.history.places import FOREVER, DirectoryPlace, Ground, LiveDirectories
+from ext4kit.history.removed import (
+    Bond,
+    Removed,
+    bind_instances,
+    directory_times,
+    distinct_slack_entries,
+    last_ctimes,
+)
+from ext4kit.history.transaction_starts import CLOCK_RESOLUTION
 from ext4kit.parsers.directory import MODES
 from ext4kit.units import NANOSECONDS
 
-DIRECTORY = 4  # upper bits of i_mode
-DIRECTORY_TYPE = 2  # as entries say it
-EXTRA_CTIME = 8  # i_extra_isize from which on ctime has nanoseconds
-MAX_DEPTH = 4096  # directories in each other; hostile names can go on and on
+DIRECTORY = 4  # file type in the upper bits of `i_mode`
+DIRECTORY_TYPE = 2  # file type in entries
+EXTRA_CTIME = 8  # smallest `i_extra_isize` with nanoseconds in ctime
+MAX_DEPTH = 4096  # nesting depth; hostile directories can form loops
 
 
 @dataclass(frozen=True, slots=True)
 class NameTable(Table):
-    """Names that lives had, as columns, by life, the last one of a life at its end.
+    """Names of instances as columns, sorted by instance and time; the last name comes last.
 
     Attributes:
-        instance: who was named.
-        directory: life of the directory.
-        valid_from: order of the first copy that shows the name, TID_BEFORE_LOG when it was there
-            already.
-        in_force_by: order since which the bearer cannot have got it, neither in lost transactions.
-        removed: order of the first copy without it, TID_ON_DISK when none shows that it went.
-        last_seen: order of the last copy that shows it, TID_BEFORE_LOG for a freed block on disk,
-            SLACK_ENTRY for an entry that older kernels left uncleared.
-        block: the block that the entry stood in, as in `Versions`.
-        source: what it was last read from, as in `Versions`; at: the entry's offset in that.
+        instance: the named instance.
+        directory: instance of the directory, as in `DirBlockVersions`.
+        valid_from: tid of the first copy with the name, TID_BEFORE_LOG if it is older than that.
+        in_force_by: tid by which the name was in force, even if transactions are missing.
+        removed: tid of the first copy without the name, TID_ON_DISK if there is none.
+        last_seen: tid of the last copy with the name, TID_BEFORE_LOG for a freed block on disk,
+            SLACK_ENTRY for a removed entry that was not cleared.
+        block: block of the entry, as in `DirBlockVersions`.
+        source: last source of the entry, as in `DirBlockVersions`; at: its byte offset there.
         name: the names.
     """
 
@@ -65,88 +71,98 @@ class NameTable(Table):
 
 
 class NameHistory:
-    """Builds `NameTable` and paths from a file system's history."""
+    """Names and paths of a file system's instances over time."""
 
     def __init__(self, history: History) -> None:
         self.history = history
         self.blocks = DirectoryBlockHistory(history)
         self._paths: dict[tuple[int, int], bytes | None] = {}
 
-    # -- names of lives -------------------------------------------------------------------
+    # -- names of instances ---------------------------------------------------------------
 
     @cached_property
-    def _interesting(self) -> Int64s:
-        """Inode numbers whose names matter: deleted ones and directories."""
+    def _inodes_to_name(self) -> Int64s:
+        """Inode numbers of deleted instances and of directories."""
         history, states = self.history, self.history.states
         directories = states.table.number[self.blocks.directory_states]
         return np.union1d(history.number[~history.is_allocated], directories)
 
     @cached_property
-    def _appearances(self) -> EntryIntervals:
-        """Entries that name an interesting number, and all removed ones."""
-        return find_entry_intervals(self.blocks, self._interesting, remnants=True)
+    def _entry_intervals(self) -> EntryIntervals:
+        """Intervals of entries with one of these numbers, and all removed entries."""
+        return find_entry_intervals(self.blocks, self._inodes_to_name, with_slack=True)
 
     @cached_property
     def removed(self) -> Removed:
-        """All removed entries that were not cleared, and whose they were."""
-        history, entries = self.history, distinct(self._appearances)
+        """All removed entries that were not cleared, with their instances."""
+        history, entries = self.history, distinct_slack_entries(self._entry_intervals)
         found = entries.found
         if not len(entries) or not len(history.states):
             return entries
-        life = self._instance_at(found.inode, found.removed, np.zeros(len(found), bool))
-        life[self._journal_gap_behind(found.inode, found.removed) & ~self._only_instance[life]] = -1
-        reborn, fits = self._number_was_reused(life), self._type_matches(found.file_type, life)
-        return bound(history, entries, life, reborn, fits, self._commit_times(entries.first))
+        instance = self._instance_at(found.inode, found.removed, np.zeros(len(found), bool))
+        instance[
+            self._journal_gap_behind(found.inode, found.removed) & ~self._only_instance[instance]
+        ] = -1
+        was_reused, fits = (
+            self._number_was_reused(instance),
+            self._type_matches(found.file_type, instance),
+        )
+        return bind_instances(
+            history, entries, instance, was_reused, fits, self._commit_times(entries.first)
+        )
 
     @cached_property
     def _logged(self) -> tuple[EntryIntervals, Int64s]:
-        """The entries that were in use in some version, and whose they were, -1 if not known."""
-        found = self._appearances
+        """Entries that were in use in some version, and the instance of each; -1 if unknown."""
+        found = self._entry_intervals
         found = found.take(np.flatnonzero(found.last_seen != SLACK_ENTRY))
-        return found, self._lives_of(found)
+        return found, self._attribute_to_instances(found)
 
     @property
     def unattributed(self) -> EntryIntervals:
-        """The entries that were in use in some version of which no instance is known."""
-        found, life = self._logged
-        return found.take(np.flatnonzero(life < 0))
+        """Entries that were in use in some version, and whose instance is unknown."""
+        found, instance = self._logged
+        return found.take(np.flatnonzero(instance < 0))
 
     @cached_property
     def name_table(self) -> NameTable:
-        """Every name of an interesting number, told apart by life."""
-        (logged, life), removed = self._logged, self.removed
+        """All names of `_inodes_to_name`, attributed to instances."""
+        (logged, instance), removed = self._logged, self.removed
         named = np.flatnonzero(removed.bond == Bond.NAMED)
         parts = [logged, removed.found.take(named)]
-        return self._table(EntryIntervals.concat(parts), np.append(life, removed.life[named]))
+        instance = np.append(instance, removed.instance[named])
+        return self._name_table(EntryIntervals.concat(parts), instance)
 
-    def _lives_of(self, found: EntryIntervals) -> Int64s:
-        """Which life each number meant when its name was last seen, -1 when none is known."""
-        life = self._instance_at(found.inode, found.last_seen, np.ones(len(found), bool))
+    def _attribute_to_instances(self, found: EntryIntervals) -> Int64s:
+        """Instance of each number when its name was last seen; -1 if unknown."""
+        instance = self._instance_at(found.inode, found.last_seen, np.ones(len(found), bool))
         unsure = self._journal_gap_behind(found.inode, found.last_seen)
         unsure &= self._journal_gap_behind(found.inode, found.first_seen) | (found.first_seen < 0)
-        # With transactions lost, what is on disk need not be from before the log begins.
+        # If transactions are missing, a freed block on disk may be newer than the start of the log.
         ends = self.blocks.freed_tids(found.directory)
         unsure |= (found.last_seen == TID_BEFORE_LOG) & self.history.gaps.any_lost_between(
             TID_BEFORE_LOG, ends
         )
-        life[unsure & ~self._only_instance[life]] = -1
-        if len(life):
-            life[(life >= 0) & ~self._type_matches(found.file_type, life)] = -1
-        return life
+        instance[unsure & ~self._only_instance[instance]] = -1
+        if len(instance):
+            instance[(instance >= 0) & ~self._type_matches(found.file_type, instance)] = -1
+        return instance
 
-    def _table(self, found: EntryIntervals, life: Int64s) -> NameTable:
-        """Appearances and whose they are as names."""
+    def _name_table(self, found: EntryIntervals, instance: Int64s) -> NameTable:
+        """Intervals with their instances as a `NameTable`."""
         real = np.array([name not in (b".", b"..") for name in found.name], bool)
-        kept = np.flatnonzero((life >= 0) & real & (life != found.directory))
-        kept = np.array(sorted(kept.tolist(), key=found.name.__getitem__), np.int64)  # for ties
+        kept = np.flatnonzero((instance >= 0) & real & (instance != found.directory))
+        kept = np.array(
+            sorted(kept.tolist(), key=found.name.__getitem__), np.int64
+        )  # makes the order of ties stable
         seen, gone = found.last_seen[kept], found.removed[kept]
         first, sure = self._start_bounds(found.take(kept))
-        rank = np.lexsort((first, seen, gone, np.minimum(seen, 0), life[kept]))
+        rank = np.lexsort((first, seen, gone, np.minimum(seen, 0), instance[kept]))
         kept = kept[rank]
         return NameTable(
-            life[kept],
+            instance[kept],
             found.directory[kept],
-            self._no_overlapping_names(life[kept], first[rank], seen[rank], gone[rank]),
+            self._no_overlapping_names(instance[kept], first[rank], seen[rank], gone[rank]),
             sure[rank],
             found.removed[kept],
             found.last_seen[kept],
@@ -157,23 +173,28 @@ class NameHistory:
         )
 
     def _no_overlapping_names(
-        self, life: Int64s, first: Int64s, seen: Int64s, gone: Int64s
+        self, instance: Int64s, first: Int64s, seen: Int64s, gone: Int64s
     ) -> Int64s:
-        """`first` of `NameTable`: a directory has one name at a time, none before the last went."""
+        """`valid_from` for directories, which have one name at a time."""
         states = self.history.states
-        if not len(life):
+        if not len(instance):
             return first
-        folder = states.table.mode[np.searchsorted(states.life, life)] >> 12 == DIRECTORY
-        follows = folder[1:] & (life[1:] == life[:-1]) & (seen[:-1] >= 0) & (gone[:-1] <= seen[1:])
+        directory = states.table.mode[np.searchsorted(states.instance, instance)] >> 12 == DIRECTORY
+        follows = (
+            directory[1:]
+            & (instance[1:] == instance[:-1])
+            & (seen[:-1] >= 0)
+            & (gone[:-1] <= seen[1:])
+        )
         return np.append(first[:1], np.where(follows, np.maximum(first[1:], gone[:-1]), first[1:]))
 
     def _start_bounds(self, found: EntryIntervals) -> tuple[Int64s, Int64s]:
-        """(`first`, `sure`) of `NameTable` for each appearance.
+        """(`valid_from`, `in_force_by`) of `NameTable` for each interval.
 
-        Whatever names an inode sets its ctime. Where the first copy of a block is of the
-        transaction in which the bearer's ctime changed, that one may have brought the name.
-        A ctime of whole seconds need not show a second change, nor one of the tick in which
-        that transaction began. Source: kernel fs/ext4/namei.c, `ext4_rename`.
+        Adding a name sets the ctime of the inode. If the first copy of a block is of the
+        transaction in which the ctime changed, that transaction may have added the name. A ctime
+        in whole seconds may hide a second change, and so may one in the clock tick in which the
+        transaction started. Source: kernel fs/ext4/namei.c, `ext4_rename`.
         """
         states = self.history.states
         at = self.history.rows_at(found.inode, found.first_seen)
@@ -181,259 +202,263 @@ class NameHistory:
             return found.valid_from, found.first_seen
         start = self._first_state_with_ctime[at]
         end = states.table.ctime[start] + self._ctime_resolution[start]
-        told = (start > 0) & (states.life[start - 1] == states.life[start])
-        told &= self._ctime_resolution[start] == 0
+        is_known = (start > 0) & (states.instance[start - 1] == states.instance[start])
+        is_known &= self._ctime_resolution[start] == 0
         changed = np.where(
             at >= 0, np.minimum(states.tid[start], found.first_seen), found.first_seen
         )
-        recent = end >= self.history.begun(found.first_seen)
+        recent = end >= self.history.started_after(found.first_seen)
         changed = np.where(recent, found.first_seen, changed)
-        came = (at >= 0) & (changed == found.first_seen) & (found.first_seen < UNREPLAYED)
+        came = (at >= 0) & (changed == found.first_seen) & (found.first_seen < TID_PRE_FAST_COMMIT)
         came &= (found.valid_from == TID_BEFORE_LOG) & (found.last_seen >= 0)
-        came &= told | recent
-        old = (at >= 0) & ~told & (end < min(self.history.commit_times.values(), default=0))
+        came &= is_known | recent
+        old = (at >= 0) & ~is_known & (end < min(self.history.commit_times.values(), default=0))
         first = np.where(came, found.first_seen, found.valid_from)
         return first, np.where(old, TID_BEFORE_LOG, changed)
 
     @cached_property
     def _ctime_resolution(self) -> Int64s:
-        """Per state: by how much its ctime may be too early, ns."""
+        """Per state: resolution of its ctime, ns; 0 for nanoseconds."""
         return np.where(self.history.states.table.extra_isize >= EXTRA_CTIME, 0, NANOSECONDS - 1)
 
     @cached_property
     def _first_state_with_ctime(self) -> Rows:
-        """Per state: row of the first one that shows that life with the same ctime."""
+        """Per state: row of the first state of the instance with the same ctime."""
         states, ctime = self.history.states, self.history.states.table.ctime
-        new = starts_group(states.life, ctime) | (self._ctime_resolution > 0)
+        new = starts_group(states.instance, ctime) | (self._ctime_resolution > 0)
         return np.maximum.accumulate(np.where(new, np.arange(len(new)), 0))
 
-    def _number_was_reused(self, life: Int64s) -> Bools:
-        """Per life (bool): its number had another life before, whose remnants look the same."""
+    def _number_was_reused(self, instance: Int64s) -> Bools:
+        """True where the number had an earlier instance, whose removed entries look the same."""
         history, states = self.history, self.history.states
         numbers = states.table.number[history.by_inode]
-        first = states.life[history.by_inode[np.searchsorted(numbers, history.number[life])]]
-        return np.asarray(first != life)
+        first = states.instance[
+            history.by_inode[np.searchsorted(numbers, history.number[instance])]
+        ]
+        return np.asarray(first != instance)
 
-    def _type_matches(self, file_types: Int64s, life: Int64s) -> Bools:
-        """Per entry (bool): its file type, where it tells one, is that of the life."""
+    def _type_matches(self, file_types: Int64s, instance: Int64s) -> Bools:
+        """True for each entry without a file type or with that of the instance."""
         kind = MODES[np.minimum(file_types, len(MODES) - 1)]
         states = self.history.states
-        first = np.searchsorted(states.life, np.maximum(life, 0))
+        first = np.searchsorted(states.instance, np.maximum(instance, 0))
         matches: Bools = (kind == 0) | (kind == states.table.mode[first] >> 12)
         return matches
 
-    def _instance_at(self, numbers: Int64s, orders: Int64s, linked: Bools) -> Int64s:
-        """The life that each inode number meant at that time, -1 when none is known.
+    def _instance_at(self, numbers: Int64s, tids: Int64s, linked: Bools) -> Int64s:
+        """Instance of each inode number as of a tid; -1 if unknown.
 
         Args:
             numbers: inode numbers.
-            orders: the times.
-            linked: it had a name right then (bool), or else may just have lost it.
+            tids: one per number.
+            linked: True where the instance had a name at that tid; else the name may just have
+                been removed.
 
-        Where the log shows no state that early, the number's first known state decides, if
-        its inode was created before that transaction was committed. A state of which the log
-        does not tell when it ended decides only where the number has no other life.
+        Without a state at or before the tid, the first known state counts if its inode was created
+        before that transaction committed. An untagged state counts only if the number has no other
+        instance.
         """
         history, states = self.history, self.history.states
         if not len(states):
             return np.full(len(numbers), -1)
-        row = history.rows_at(numbers, orders)
+        row = history.rows_at(numbers, tids)
         by_number = states.table.number[history.by_inode]
         first = SortedIndex(by_number).rows(numbers)
         exists, earliest = first != NO_ROW, history.by_inode[first]
-        older = states.table.crtime[earliest] <= self._commit_times(orders, known_by=True)
+        older = states.table.crtime[earliest] <= self._commit_times(tids, known_by=True)
         row = np.where((row < 0) & exists & older, earliest, row)
-        life = np.where(row >= 0, states.life[row], -1)
-        life[(row >= 0) & states.untagged[row] & ~self._only_instance[life]] = -1
-        dead = (states.table.links_count[row] == 0) & (states.tid[row] < orders + linked)
-        return np.where((row >= 0) & dead & (orders != TID_BEFORE_LOG), -1, life)
+        instance = np.where(row >= 0, states.instance[row], -1)
+        instance[(row >= 0) & states.untagged[row] & ~self._only_instance[instance]] = -1
+        dead = (states.table.links_count[row] == 0) & (states.tid[row] < tids + linked)
+        return np.where((row >= 0) & dead & (tids != TID_BEFORE_LOG), -1, instance)
 
-    def _journal_gap_behind(self, numbers: Int64s, orders: Int64s) -> Bools:
-        """Per inode number (bool): at that time another life may have had it than is known.
+    def _journal_gap_behind(self, numbers: Int64s, tids: Int64s) -> Bools:
+        """True where an unknown instance may have used the inode number as of a tid.
 
-        The log lacks transactions since its last state before that, and does not show the same
-        life after them.
+        Transactions after its last state before the tid are missing, and the log does not show the
+        same instance after them.
         """
-        states, rows = self.history.states, self.history.rows_at(numbers, orders)
+        states, rows = self.history.states, self.history.rows_at(numbers, tids)
         if not len(states):
             return np.zeros(len(numbers), bool)
-        lost = (rows >= 0) & self.history.gaps.any_lost_between(states.tid[rows], orders)
-        goes_on = np.append(states.life[1:] == states.life[:-1], False)
-        return lost & ~(goes_on[rows] & (orders < self.history.gaps.restarted_at))
+        lost = (rows >= 0) & self.history.gaps.any_lost_between(states.tid[rows], tids)
+        goes_on = np.append(states.instance[1:] == states.instance[:-1], False)
+        return lost & ~(goes_on[rows] & (tids < self.history.gaps.restarted_at))
 
     @cached_property
     def _only_instance(self) -> Bools:
-        """Per life (bool): no other one of its number is known."""
+        """True for each instance whose number has no other known instance."""
         number = self.history.number
         same = np.append(False, number[1:] == number[:-1])
         only: Bools = ~(same | np.append(same[1:], False))
         return only
 
-    def _commit_times(self, orders: Int64s, known_by: bool = False) -> Int64s:
-        """When the transactions were committed, ns; the far future where that is not known.
+    def _commit_times(self, tids: Int64s, known_by: bool = False) -> Int64s:
+        """Commit times, ns; the maximum of int64 where unknown.
 
-        With `known_by` a transaction in the log without a commit block has a lower bound of it: the
-        time of the commit before, or just before the latest change that its copies show.
+        With `known_by`, a transaction in the log without a commit block gets a lower bound: the
+        time of the previous commit, or just before the latest change in its copies.
         """
         far = np.iinfo(np.int64).max
         if self.history.log is None:
-            return np.full(len(orders), far)
-        known, times = self.history.beginnings.known, self.history.beginnings.times
+            return np.full(len(tids), far)
+        known, times = self.history.transaction_starts.tids, self.history.transaction_starts.times
         at = np.searchsorted(known, TID_BEFORE_LOG)
         keys, times = (
             np.insert(known, at, TID_BEFORE_LOG),
             np.insert(times, at, times.min(initial=far)),
         )
-        place = np.maximum(np.searchsorted(keys, orders, side="right") - 1, 0)
-        exact = keys[place] == orders
+        place = np.maximum(np.searchsorted(keys, tids, side="right") - 1, 0)
+        exact = keys[place] == tids
         if not known_by:
             return np.where(exact, times[place], far)
         bound = np.where(exact | (keys[place] != TID_BEFORE_LOG), times[place], 0)
-        later = np.where(exact, 0, self.history.beginnings.latest_changes(orders) - 1)
-        return np.where(orders < UNREPLAYED, np.maximum(bound, later), far)
+        later = np.where(exact, 0, self.history.transaction_starts.latest_changes(tids) - 1)
+        return np.where(tids < TID_PRE_FAST_COMMIT, np.maximum(bound, later), far)
 
     # -- paths ----------------------------------------------------------------------------
 
     @cached_property
-    def _live_folders(self) -> dict[int, tuple[int, bytes]]:
-        """Inode number of each live directory -> (that of the one it is in, its name)."""
+    def _live_parents(self) -> dict[int, tuple[int, bytes]]:
+        """Inode number of each live directory -> (that of its parent, its name)."""
         tree = self.history.fs.tree()
         rows = np.flatnonzero(np.isin(tree.file_type, (0, 2)))
         numbers = tree.inode[rows].tolist()
         by_path = {b"": ROOT} | dict(zip(tree.paths_of(rows), numbers, strict=True))
-        folders = [by_path.get(path) for path in tree.folders]
-        above = map(folders.__getitem__, tree.folder[rows].tolist())
+        directories = [by_path.get(path) for path in tree.folders]
+        above = map(directories.__getitem__, tree.folder[rows].tolist())
         places = zip(numbers, above, tree.names.take(rows).tolist(), strict=True)
-        return {number: (folder, name) for number, folder, name in places if folder is not None}
+        return {
+            number: (directory, name) for number, directory, name in places if directory is not None
+        }
 
     @cached_property
-    def _living(self) -> dict[int, int]:
-        """Inode number -> life, of those that are alive now."""
-        lives = np.flatnonzero(self.history.is_allocated)
-        return dict(zip(self.history.number[lives].tolist(), lives.tolist(), strict=True))
+    def _allocated_instance_of(self) -> dict[int, int]:
+        """Inode number -> instance, for allocated instances."""
+        instances = np.flatnonzero(self.history.is_allocated)
+        return dict(zip(self.history.number[instances].tolist(), instances.tolist(), strict=True))
 
     @cached_property
     def _row_ends(self) -> Rows:
-        """Per life: one past its last row in `name_table`."""
+        """Per instance: one past its last row in `name_table`."""
         return np.searchsorted(
             self.name_table.instance, np.arange(self.history.instance_count), side="right"
         )
 
-    def last_name_rows(self, lives: Int64s) -> Rows:
-        """Row in `name_table` of the last name of each life, -1 where none is known."""
-        end = self._row_ends[lives]
+    def last_name_rows(self, instances: Int64s) -> Rows:
+        """Row in `name_table` of the last name of each instance; -1 for none."""
+        end = self._row_ends[instances]
         if not len(self.name_table.instance):
-            return np.full(len(lives), -1)
-        return np.where((end > 0) & (self.name_table.instance[end - 1] == lives), end - 1, -1)
+            return np.full(len(instances), -1)
+        return np.where((end > 0) & (self.name_table.instance[end - 1] == instances), end - 1, -1)
 
-    def paths_at_removal(self, rows: Int64s, deaths: Int64s) -> list[bytes | None]:
-        """The full paths that rows of `name_table` stood for when their bearers were removed.
+    def paths_at_removal(self, rows: Int64s, removal_tids: Int64s) -> list[bytes | None]:
+        """Full paths of rows of `name_table` as of the removal of their instances.
 
-        Where the log lacks transactions before a removal, the path is that of the time when
-        the name was last seen.
+        If transactions before the removal are missing, the path is as of the last copy with the
+        name.
 
         Args:
             rows: rows of `name_table`.
-            deaths: orders of the removals.
+            removal_tids: tids of the removals.
 
         Returns:
-            The paths; None where a directory on the way has no known name.
+            The paths; None where a directory of the path has no known name.
         """
         names = self.name_table
         seen = np.minimum(names.last_seen[rows], TID_ON_DISK - 1)
-        when = np.minimum(names.removed[rows], deaths) - 1
+        when = np.minimum(names.removed[rows], removal_tids) - 1
         when = np.where(self.history.gaps.any_lost_between(seen, when), seen, when)
-        folder = names.directory[rows]
-        gone = self._directory_removed(folder)
+        directory = names.directory[rows]
+        gone = self._directory_removed(directory)
         empty = (gone <= when) & ~self.history.gaps.any_lost_between(gone - 1, when)
-        when = np.where(empty, gone - 1, when)  # nothing was in it after that
+        when = np.where(empty, gone - 1, when)  # the removed directory was empty after that
         when = np.maximum(when, np.maximum(names.valid_from[rows], seen))
-        folders = map(self.directory_path, folder.tolist(), when.tolist())
+        directories = map(self.directory_path, directory.tolist(), when.tolist())
         return [
-            None if folder is None else folder + b"/" + names.name[row]
-            for folder, row in zip(folders, rows.tolist(), strict=True)
+            None if directory is None else directory + b"/" + names.name[row]
+            for directory, row in zip(directories, rows.tolist(), strict=True)
         ]
 
-    def places(self, rows: Int64s, deaths: Int64s) -> list[DirectoryPlace | None]:
-        """As `paths_at_removal`, with what each path rests on.
+    def places(self, rows: Int64s, removal_tids: Int64s) -> list[DirectoryPlace | None]:
+        """As `paths_at_removal`, with the evidence for each path.
 
-        A removed entry does not tell when it went: that is taken to be the time (ns) at which its
-        inode was freed.
+        A removed entry has no time of removal; the last ctime (ns) of its instance is used.
         """
         names = self.name_table
         paths: list[bytes | None] = [None] * len(rows)
         logged = np.flatnonzero(names.last_seen[rows] != SLACK_ENTRY)
         for at, path in zip(
-            logged.tolist(), self.paths_at_removal(rows[logged], deaths[logged]), strict=True
+            logged.tolist(), self.paths_at_removal(rows[logged], removal_tids[logged]), strict=True
         ):
             paths[at] = path
-        times = changed(self.history)[names.instance[rows]].tolist()
+        times = last_ctimes(self.history)[names.instance[rows]].tolist()
         found: list[DirectoryPlace | None] = []
         for row, path, time in zip(rows.tolist(), paths, times, strict=True):
             place = None if path is None else DirectoryPlace(path, Ground.JOURNAL)
-            folder = int(names.directory[row])
+            directory = int(names.directory[row])
             if (
                 path is None
-                and (int(names.instance[row]), folder, names.name[row]) in self._standing
+                and (int(names.instance[row]), directory, names.name[row]) in self._slack_names
             ):
-                above = self.folder_place(folder, time)
+                above = self.directory_place(directory, time)
                 place = above and DirectoryPlace(above.path + b"/" + names.name[row], above.ground)
             found.append(place)
         return found
 
     @cached_property
-    def _standing(self) -> set[tuple[int, int, bytes]]:
-        """(life, directory, name) of the removed entries that are names of lives."""
+    def _slack_names(self) -> set[tuple[int, int, bytes]]:
+        """(instance, directory, name) of the removed entries that are names of instances."""
         named = np.flatnonzero(self.removed.bond == Bond.NAMED)
         found = self.removed.found.take(named)
-        lives = self.removed.life[named].tolist()
-        return set(zip(lives, found.directory.tolist(), found.name, strict=True))
+        instances = self.removed.instance[named].tolist()
+        return set(zip(instances, found.directory.tolist(), found.name, strict=True))
 
-    def folder_place(self, folder: int, time: int) -> DirectoryPlace | None:
-        """Where a directory (as in `directory_path`) stood at a time (ns), None if that is unknown.
+    def directory_place(self, directory: int, time: int) -> DirectoryPlace | None:
+        """Path of a directory (as in `directory_path`) at a time (ns); None if unknown.
 
-        One that is gone stood where it was when it went itself.
+        A deleted directory has its path at its own deletion.
         """
         below, passed = b"", set[int]()
-        while folder not in passed:
-            passed.add(folder)
-            if (place := self._told_place(folder, time)) is not None:
+        while directory not in passed:
+            passed.add(directory)
+            if (place := self._own_place(directory, time)) is not None:
                 return DirectoryPlace(place.path + below, Ground.PRESENT_PLACE) if below else place
-            row = -1 if folder < 0 else int(self.last_name_rows(np.array([folder]))[0])
-            if row < 0 or self.history.is_allocated[folder]:
+            row = -1 if directory < 0 else int(self.last_name_rows(np.array([directory]))[0])
+            if row < 0 or self.history.is_allocated[directory]:
                 return None
             below = b"/" + self.name_table.name[row] + below
-            folder = int(self.name_table.directory[row])
+            directory = int(self.name_table.directory[row])
         return None
 
-    def _told_place(self, folder: int, time: int) -> DirectoryPlace | None:
-        """The same of one that lives, or of which the log tells."""
-        when = self.before(time)
-        if when != TID_BEFORE_LOG and (path := self.directory_path(folder, when)) is not None:
+    def _own_place(self, directory: int, time: int) -> DirectoryPlace | None:
+        """As `directory_place`, for a live directory or one with a path in the journal."""
+        when = self.tid_before(time)
+        if when != TID_BEFORE_LOG and (path := self.directory_path(directory, when)) is not None:
             return DirectoryPlace(path, Ground.JOURNAL)
         row = -1
-        if folder < 0 or self.history.is_allocated[folder]:
-            row = int(self.live.rows(np.array([self._inode_of(folder)]))[0])
+        if directory < 0 or self.history.is_allocated[directory]:
+            row = int(self.live.rows(np.array([self._inode_of(directory)]))[0])
         if row < 0 or self.live.newest[row] > time:
             return None
         is_proven = self.live.moved[row] < time
-        if not is_proven and self._left[row] >= time:
+        if not is_proven and self._last_left[row] >= time:
             return None
-        path = self.live.path(self._inode_of(folder))
+        path = self.live.path(self._inode_of(directory))
         ground = Ground.PROVEN if is_proven else Ground.PRESENT_PLACE
         return None if path is None else DirectoryPlace(path, ground)
 
     @cached_property
-    def live(self) -> LiveFolders:
-        """The directories that live."""
-        return LiveFolders(self.history.fs, self._live_folders)
+    def live(self) -> LiveDirectories:
+        """The live directories."""
+        return LiveDirectories(self.history.fs, self._live_parents)
 
     @cached_property
-    def _left(self) -> Int64s:
-        """Per live directory: the latest time (ns) at which it, or one above it, left a place.
+    def _last_left(self) -> Int64s:
+        """Per live directory: latest time (ns) at which it or a parent may have left another path.
 
-        Removed entries tell of such a place, and names in the log; it was left by the last change
-        of the directory there. A directory that changed without its entries can have been renamed.
+        Removed entries and names in the journal show other paths; the last change of the parent
+        there is the latest time. A change of the inode without its entries may be a rename.
         """
         numbers, names = self.history.number, self.name_table
         alive = np.flatnonzero(self.history.is_allocated[names.instance])
@@ -442,115 +467,114 @@ class NameHistory:
         child = np.append(numbers[names.instance[alive]], found.inode[left])
         above = np.append(names.directory[alive], found.directory[left])
         until = np.append(self._commit_times(names.removed[alive]), np.full(len(left), FOREVER))
-        touched, _ = folder_times(self.history, above)
+        touched, _ = directory_times(self.history, above)
         until = np.minimum(until, touched)
-        told = [names.name[row] for row in alive.tolist()]
-        told += [found.name[row] for row in left.tolist()]
+        past_names = [names.name[row] for row in alive.tolist()]
+        past_names += [found.name[row] for row in left.tolist()]
         row = self.live.rows(child)
         result = self.live.renamed.copy()
         here = np.flatnonzero((row >= 0) & (self.live.created[row] <= until + NANOSECONDS))
         for at in here.tolist():
-            stands = self.live.stands_at(int(child[at]))
-            if stands != (self._inode_of(int(above[at])), told[at]):
+            stands = self.live.parent_and_name(int(child[at]))
+            if stands != (self._inode_of(int(above[at])), past_names[at]):
                 result[row[at]] = max(int(result[row[at]]), int(until[at]))
-        return self.live.highest(result)
+        return self.live.max_with_ancestors(result)
 
-    def _directory_removed(self, folders: Int64s) -> Int64s:
-        """Order at which the last name of each directory went, TID_ON_DISK where none is known."""
-        rows = np.where(folders < 0, -1, self.last_name_rows(np.maximum(folders, 0)))
+    def _directory_removed(self, directories: Int64s) -> Int64s:
+        """Tid at which the last name of each directory was removed; TID_ON_DISK if unknown."""
+        rows = np.where(directories < 0, -1, self.last_name_rows(np.maximum(directories, 0)))
         return np.where(
             rows < 0, TID_ON_DISK, np.append(self.name_table.removed, TID_ON_DISK)[rows]
         )
 
-    def before(self, time: int) -> int:
-        """The order as of which all is as it was just before a time (ns).
+    def tid_before(self, time: int) -> int:
+        """Tid whose state is that just before a time (ns).
 
-        TID_BEFORE_LOG for a time before the log's first transaction was over, and where the log
-        counts anew. Since Linux 6.13 an inode's times can be later than that of the commit they
-        are in.
+        TID_BEFORE_LOG for a time before the end of the first transaction, and if the journal
+        restarted its ids. Since Linux 6.13 the times of an inode can be later than its commit.
         """
-        orders, times = (
-            self.history.beginnings.known,
-            self.history.beginnings.times + CLOCK_RESOLUTION,
+        tids, times = (
+            self.history.transaction_starts.tids,
+            self.history.transaction_starts.times + CLOCK_RESOLUTION,
         )
         place = int(np.searchsorted(times, time))
         if place == 0 or self.history.gaps.restarted_at != NO_RESTART:
             return TID_BEFORE_LOG
-        return int(orders[place]) - 1 if place < len(orders) else int(TID_ON_DISK) - 1
+        return int(tids[place]) - 1 if place < len(tids) else int(TID_ON_DISK) - 1
 
-    def directory_path(self, life: int, when: int) -> bytes | None:
-        """Path of a directory at a time; a life below 0 is minus a live inode's number."""
+    def directory_path(self, instance: int, when: int) -> bytes | None:
+        """Path of a directory as of a tid; a negative instance is minus a live inode number."""
         below: list[tuple[int, bytes]] = []
-        while (life, when) not in self._paths and len(below) < MAX_DEPTH:
-            self._paths[life, when] = None  # should the names go round, they end here
-            if self._inode_of(life) == ROOT:
-                self._paths[life, when] = b""
-            elif (above := self._parent_of(life, when)) is not None:
-                below.append((life, above[1]))
-                life = above[0]
-        path = self._paths.get((life, when))
+        while (instance, when) not in self._paths and len(below) < MAX_DEPTH:
+            self._paths[instance, when] = None  # ends a loop of names
+            if self._inode_of(instance) == ROOT:
+                self._paths[instance, when] = b""
+            elif (above := self._parent_of(instance, when)) is not None:
+                below.append((instance, above[1]))
+                instance = above[0]
+        path = self._paths.get((instance, when))
         for one, name in reversed(below):
             path = None if path is None else path + b"/" + name
             self._paths[one, when] = path
         return path
 
-    def _inode_of(self, life: int) -> int:
-        return -life if life < 0 else int(self.history.number[life])
+    def _inode_of(self, instance: int) -> int:
+        return -instance if instance < 0 else int(self.history.number[instance])
 
-    def _parent_of(self, life: int, when: int) -> tuple[int, bytes] | None:
-        """(life of the directory it was in, its name) at a time, None when that is not known.
+    def _parent_of(self, instance: int, when: int) -> tuple[int, bytes] | None:
+        """(instance of the parent, name) of a directory as of a tid; None if unknown.
 
-        What the log has no state of had no other name while it was kept.
+        A directory without a state in the log had no other name in the period of the log.
         """
-        row, names = -1 if life < 0 else self._name_row_at(life, when), self.name_table
+        row, names = -1 if instance < 0 else self._name_row_at(instance, when), self.name_table
         if row >= 0 and names.valid_from[row] <= when < names.removed[row]:
             known = int(names.directory[row]), names.name[row]
             return None if self._is_uncertain(row, when) else known
-        if life >= 0 and not self.history.is_allocated[life]:
+        if instance >= 0 and not self.history.is_allocated[instance]:
             return None
-        if row >= 0 and names.valid_from[self._row_ends[life] - 1] > when:
-            return None  # its present name came later, and the one it had is not known
-        folder, name = self._live_folders.get(self._inode_of(life), (0, b""))
-        if not folder or not self._not_renamed_since(self._inode_of(life), folder, when):
+        if row >= 0 and names.valid_from[self._row_ends[instance] - 1] > when:
+            return None  # the present name is newer, and the earlier one is unknown
+        directory, name = self._live_parents.get(self._inode_of(instance), (0, b""))
+        if not directory or not self._not_renamed_since(self._inode_of(instance), directory, when):
             return None
-        return self._living.get(folder, -folder), name
+        return self._allocated_instance_of.get(directory, -directory), name
 
-    def _not_renamed_since(self, number: int, folder: int, when: int) -> bool:
-        """Whether a live directory has been where it is since a time.
+    def _not_renamed_since(self, number: int, directory: int, when: int) -> bool:
+        """Whether a live directory has kept its parent and name since a tid.
 
-        Transactions that the log lacks may have moved it; that sets its ctime and that of the
-        directory above (kernel fs/ext4/namei.c, `ext4_rename`).
+        Missing transactions may have moved it; a move sets its ctime and that of its parent
+        (kernel fs/ext4/namei.c, `ext4_rename`).
         """
         if not self.history.gaps.any_lost_between(when, int(TID_ON_DISK)):
             return True
-        orders, times = self.history.beginnings.known, self.history.beginnings.times
-        place = int(np.searchsorted(orders, when, side="right")) - 1
-        moved = self.history.fs.inode_table(np.array([number, folder])).ctime
+        tids, times = self.history.transaction_starts.tids, self.history.transaction_starts.times
+        place = int(np.searchsorted(tids, when, side="right")) - 1
+        moved = self.history.fs.inode_table(np.array([number, directory])).ctime
         return place >= 0 and int((moved + NANOSECONDS).min()) <= times[place]
 
     def _is_uncertain(self, row: int, when: int) -> bool:
-        """Whether the name in row `row` of `name_table` may not have been in force.
+        """Whether the name in `row` of `name_table` may not have been in force as of a tid.
 
-        It came there later, from where the log does not show; or the bearer may have moved in
-        transactions that the log has no more. What a removed entry says may be long gone.
+        It is if the name was added later, if missing transactions may have moved the instance, or
+        if the name is a removed entry, which has no time.
         """
         names, breaks = self.name_table, self.history.gaps
         sure, seen = int(names.in_force_by[row]), int(names.last_seen[row])
         lost = breaks.any_lost_between(seen, when) or breaks.any_lost_between(when, sure)
-        if breaks.restarted_at <= when < UNREPLAYED and sure >= 0:
+        if breaks.restarted_at <= when < TID_PRE_FAST_COMMIT and sure >= 0:
             lost |= breaks.any_lost_between(
                 sure, when
-            )  # what has a lower order may have come later
+            )  # a transaction with a lower tid may be newer
         return bool(names.valid_from[row] > when or seen == SLACK_ENTRY or lost)
 
-    def _name_row_at(self, life: int, when: int) -> int:
-        """Row in `name_table` of the name in force at a time, the nearest one else, -1 for none.
+    def _name_row_at(self, instance: int, when: int) -> int:
+        """Row in `name_table` of the name in force as of a tid, else the nearest one; -1 for none.
 
-        A directory has one name at a time: of several that may have been in force, all but the
-        first to go began when that one went.
+        A directory has one name at a time: of several candidates, the first one to be removed was
+        in force, and the others started at its removal.
         """
-        end = int(self._row_ends[life])
-        start = int(np.searchsorted(self.name_table.instance, life))
+        end = int(self._row_ends[instance])
+        start = int(np.searchsorted(self.name_table.instance, instance))
         if start == end:
             return -1
         first, gone = self.name_table.valid_from[start:end], self.name_table.removed[start:end]

@@ -1,8 +1,8 @@
-"""Where directories stand, and since when: what tells the path of a removed entry.
+"""Paths of live directories and how long they have been valid, for names of removed entries.
 
-A rename sets the ctime of the directory that it moves, and that of both directories above
-(kernel fs/ext4/namei.c, `ext4_rename`). A directory whose ctime, or that of the directory above
-it, is older than a removal has stood where it is ever since.
+A rename sets the ctime of the moved directory and of both parents (kernel fs/ext4/namei.c,
+`ext4_rename`). If the ctime of a directory or of its parent is older than a removal, the directory
+has not moved since.
 """
 
 from __future__ import annotations
@@ -20,38 +20,40 @@ from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.units import NANOSECONDS
 
 FOREVER = int(np.iinfo(np.int64).max)
-DEEPEST = 12  # doublings: directories in each other are followed up to 4096
+MAX_DOUBLINGS = 12  # doublings; paths are followed to a depth of 4096
 
 
 class Ground(StrEnum):
-    """What a path rests on."""
+    """The evidence for a path."""
 
-    JOURNAL = "journal"  # what the journal tells of the time of the removal
-    PROVEN = "proven"  # no directory on the way can have been moved since the removal
-    PRESENT_PLACE = "present place"  # where its directory stands, or stood when it went itself
+    JOURNAL = "journal"  # the journal shows the path as of the removal
+    PROVEN = "proven"  # no directory of the path can have moved since the removal
+    PRESENT_PLACE = (
+        "present place"  # present path of the directory, or its path at its own deletion
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class DirectoryPlace:
-    """A path, and what it rests on."""
+    """A path and the evidence for it."""
 
     path: bytes
     ground: Ground
 
 
-class LiveFolders:
-    """The directories that live, by number, the root among them.
+class LiveDirectories:
+    """Live directories by inode number, including the root.
 
     Args:
         fs: the file system.
-        above: number of each directory -> (that of the one it is in, its name).
+        above: inode number of each directory -> (that of its parent, its name).
 
     Attributes:
-        number: ascending.
-        created: ns.
-        renamed: when (ns) each may have been renamed last, as its own times tell, 0 for never.
-        moved: the latest time (ns) at which each, or one above it, can have been moved.
-        newest: the latest creation (ns) among each and those above it.
+        number: int64, inode numbers, ascending.
+        created: int64, creation time, ns.
+        renamed: int64, latest possible rename (ns) according to its own times; 0 for none.
+        moved: int64, latest time (ns) at which it or a parent can have moved.
+        newest: int64, latest creation (ns) of it and its parents.
     """
 
     def __init__(self, fs: FileSystem, above: Mapping[int, tuple[int, bytes]]) -> None:
@@ -68,28 +70,31 @@ class LiveFolders:
         self._parent[root] = root
         self._root = int(root[0])
         self.created = table.crtime
-        # What is done in a directory sets both; what is done to it sets ctime alone.
+        # A change of the entries sets both times; a change of the inode sets only ctime.
         self.renamed = np.where(table.ctime != table.mtime, ctime, 0)
-        self.moved, self.newest = self.highest(own), self.highest(self.created)
+        self.moved, self.newest = (
+            self.max_with_ancestors(own),
+            self.max_with_ancestors(self.created),
+        )
         self._paths = {ROOT: b""}
 
     def rows(self, numbers: Int64s) -> Rows:
-        """The row of each number, -1 for none."""
+        """The row of each inode number; -1 for none."""
         return SortedIndex(self.number).rows(numbers)
 
-    def highest(self, values: Int64s) -> Int64s:
-        """Per directory: the highest value of it and those above; FOREVER where these go round."""
+    def max_with_ancestors(self, values: Int64s) -> Int64s:
+        """Maximum of each directory and its parents; FOREVER if these form a loop."""
         best, parent = values.copy(), np.maximum(self._parent, 0)
-        for _ in range(DEEPEST):
+        for _ in range(MAX_DOUBLINGS):
             best, parent = np.maximum(best, best[parent]), parent[parent]
         return np.where(parent == self._root, best, FOREVER)
 
-    def stands_at(self, number: int) -> tuple[int, bytes]:
-        """(number of the directory it is in, its name); (0, b"") for one that is not here."""
+    def parent_and_name(self, number: int) -> tuple[int, bytes]:
+        """(inode number of the parent, name); (0, b"") if the directory is unknown."""
         return self._above.get(number, (0, b""))
 
     def path(self, number: int) -> bytes | None:
-        """Its path; None for one that is not here, and where directories go round."""
+        """Its path; None if it is unknown or its parents form a loop."""
         way: dict[int, None] = {}
         above = number
         while above not in self._paths:

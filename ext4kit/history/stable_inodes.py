@@ -1,7 +1,7 @@
-"""Settled inodes: live files that every state in the log shows with the map they have now.
+"""Stable inodes: live files whose map in every logged state is empty or equals the map on disk.
 
-Most inodes in a log are there because they were created or a neighbour in their block changed.
-They never gave a block away, so the blocks that each has are kept and its states are not.
+Most inodes are in the journal because they were created or a neighbour in their block changed.
+Their block map never changed. Therefore only their runs are kept, not their states.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from ext4kit.parsers.inode import InodeFlags, InodeTable
 
 @dataclass(frozen=True, slots=True)
 class OwnedRuns(Table):
-    """Runs of blocks that settled inodes have, as columns.
+    """Runs of blocks of stable inodes, as columns.
 
     Attributes:
-        start, length: the blocks.
-        inode: whose they are.
+        start, length: file system blocks.
+        inode: inode number of the owner.
     """
 
     start: Int64s
@@ -35,33 +35,33 @@ class OwnedRuns(Table):
 def split_stable(
     fs: FileSystem, table: InodeTable, logged: Int64s | None = None
 ) -> tuple[Bools, OwnedRuns]:
-    """Tell the states of settled inodes from those that matter.
+    """Separate the states of stable inodes from all others.
 
     Args:
         fs: the file system.
-        table: states from consecutive inode table blocks of the log. Nothing in the first and
-            the last block is settled: other pieces of the log may hold more states of it.
-        logged: blocks that the log has copies of, ascending; who has one now is not settled.
+        table: states from consecutive inode table blocks of the log. Inodes in the first and the
+            last block are not stable: other batches may hold more of their states.
+        logged: blocks with copies in the log, ascending; an inode that maps one is not stable.
 
     Returns:
-        (per state (bool): its inode is settled, what the settled inodes have).
+        (True for each state of a stable inode, runs of the stable inodes).
     """
     numbers, place = distinct(table.number)
     disk = fs.inode_table(numbers)
-    settled = _has_fixed_map(fs, disk)
-    settled[place[~_matches_disk(table, disk, place)]] = False
-    holdings = _owned_runs(fs, disk.take(settled))
+    stable = _has_fixed_map(fs, disk)
+    stable[place[~_matches_disk(table, disk, place)]] = False
+    holdings = _owned_runs(fs, disk.take(stable))
     if logged is not None:
         low = np.searchsorted(logged, holdings.start)
         rewritten = np.searchsorted(logged, holdings.start + holdings.length) > low
-        settled &= ~np.isin(numbers, holdings.inode[rewritten])
-        kept = np.isin(holdings.inode, numbers[settled])
+        stable &= ~np.isin(numbers, holdings.inode[rewritten])
+        kept = np.isin(holdings.inode, numbers[stable])
         holdings = holdings.take(kept)
-    return settled[place], holdings
+    return stable[place], holdings
 
 
 def _has_fixed_map(fs: FileSystem, disk: InodeTable) -> Bools:
-    """Live, no directory, and mapped by nothing but its own i_block."""
+    """True for live non-directories inside the batch whose whole map is in `i_block`."""
     by_extents = (disk.flags & int(InodeFlags.EXTENTS)) != 0
     words = _map_words(disk.i_block)
     deep = np.where(by_extents, words[:, 1] >> 16 != 0, words[:, 12:].any(axis=1))
@@ -75,7 +75,7 @@ def _has_fixed_map(fs: FileSystem, disk: InodeTable) -> Bools:
 
 
 def _matches_disk(table: InodeTable, disk: InodeTable, place: Rows) -> Bools:
-    """Per state (bool): alive, of the same life and kind as on disk, its map the same or empty."""
+    """True for linked states of the instance on disk, with the same map or an empty one."""
     same: Bools = (_map_words(table.i_block) == _map_words(disk.i_block)[place]).all(axis=1)
     others = np.flatnonzero(~same)
     same[others] = _map_is_empty(table.flags[others], table.i_block[others])
@@ -90,12 +90,12 @@ def _matches_disk(table: InodeTable, disk: InodeTable, place: Rows) -> Bools:
 
 
 def _map_words(i_block: Bytes2D) -> UInt32s:
-    """Each i_block as 15 numbers, which are compared sooner than its bytes are."""
+    """Each `i_block` as 15 numbers, which compare faster than bytes."""
     return i_block.view("<u4")
 
 
 def _map_is_empty(flags: Int64s, i_block: Bytes2D) -> Bools:
-    """Per state (bool): its map has no entry yet, as before the first data were written."""
+    """True where the map has no entry, as before the first write."""
     by_extents = (flags & int(InodeFlags.EXTENTS)) != 0
     words = _map_words(i_block)
     root = (words[:, 0] >> 16) | (words[:, 1] >> 16)  # eh_entries and eh_depth

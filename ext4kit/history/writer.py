@@ -1,18 +1,18 @@
-"""Which kernels wrote a file system, as far as its structures tell, and what follows for recovery.
+"""The kernels that wrote a file system, inferred from its structures, and effects on recovery.
 
-What kernels do differently, with the first version of the new way:
+Differences between kernels, with the first version of the new behaviour:
 
-- 5.13 clears a directory entry when it removes it; before, name and inode number stay. Source:
+- 5.13 clears removed directory entries; earlier kernels leave name and inode number. Source:
   kernel fs/ext4/namei.c, `ext4_generic_delete_entry`.
-- 6.1 counts changes of regular files in `i_version`; before, only with a mount option. Source:
+- 6.1 counts changes of regular files in `i_version`; earlier kernels need a mount option. Source:
   kernel fs/ext4/super.c, `SB_I_VERSION`.
-- 6.4 goes on in the journal where the unmount left it, and stores that place in `s_head`; before,
-  each mount starts at the first block. Source: kernel fs/jbd2/journal.c, `journal_reset`.
-- 6.13 stamps changes finer than the clock tick when somebody looks in between. Source: kernel
+- 6.4 continues the journal at the position of the unmount and stores it in `s_head`; earlier
+  kernels start at the first block at each mount. Source: kernel fs/jbd2/journal.c, `journal_reset`.
+- 6.13 uses times finer than the clock tick if the times were read in between. Source: kernel
   fs/inode.c, `inode_set_ctime_current`.
 
-A removal by debugfs or e2fsck looks like one of an old kernel. Only a part of a large file system
-is looked at: the first inode tables and directory blocks.
+A removal by debugfs or e2fsck looks like one by an old kernel. Of a large file system only the
+first inode tables and directory blocks are examined.
 """
 
 from __future__ import annotations
@@ -36,13 +36,15 @@ Version = tuple[int, int]
 
 CLEARS_ENTRIES: Version = (5, 13)
 COUNTS_CHANGES: Version = (6, 1)
-GOES_ON_IN_LOG: Version = (6, 4)
+CONTINUES_LOG: Version = (6, 4)
 FINE_TIMES: Version = (6, 13)
 MOST_INODES = 1 << 18
 MOST_BLOCKS = 4096  # of directories
 SMALLEST_GAP = 12  # bytes of the shortest entry
-_NO_PLAIN_ENTRIES = InodeFlags.INLINE_DATA | InodeFlags.ENCRYPT  # with casefold hashes lie between
-_SHORTEST_TICK = 1_000_000  # ns: no kernel ticks more often than 1,000 times a second
+_NO_PLAIN_ENTRIES = (
+    InodeFlags.INLINE_DATA | InodeFlags.ENCRYPT
+)  # with casefold, hashes are between entries
+_SHORTEST_TICK = 1_000_000  # ns; the highest tick rate of a kernel is 1,000 Hz
 _NEEDED = {  # the first Linux version that writes to a file system with the feature
     "orphan_present": (5, 15),
     "verity": (5, 4),
@@ -60,13 +62,13 @@ _NEEDED = {  # the first Linux version that writes to a file system with the fea
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """What one structure tells of a kernel that wrote.
+    """Evidence of the version of a writing kernel.
 
     Attributes:
-        ground: what the disk shows, a sentence without its end.
-        since: the first Linux version that writes so, None for no lower bound.
-        before: the first Linux version that does not any more, None for no upper bound.
-        time: the latest time of what shows it, ns since 1970, None where it has none.
+        ground: fact on the disk, a sentence without a full stop.
+        since: first Linux version with this behaviour, None for no lower bound.
+        before: first Linux version without this behaviour, None for no upper bound.
+        time: latest time of the evidence, ns since 1970, None if it has no time.
     """
 
     ground: str
@@ -80,11 +82,11 @@ class Writer:
     """The kernels that wrote a file system.
 
     Attributes:
-        signs: what tells it.
+        signs: the evidence.
         since: the last writer is this Linux version or later, None for no lower bound.
         before: the last writer is earlier than this Linux version, None for no upper bound.
-        several: kernels on both sides of one change wrote here.
-        effects: what follows for recovery, sentences without their ends.
+        several: True if kernels before and after one change wrote.
+        effects: consequences for recovery, sentences without a full stop.
     """
 
     signs: tuple[Sign, ...]
@@ -95,15 +97,15 @@ class Writer:
 
     @property
     def family(self) -> str:
-        """The last writer in words."""
+        """Text about the last writer."""
         since, before = (each and f"{each[0]}.{each[1]}" for each in (self.since, self.before))
         if since and before:
-            told = f"Linux {since} or later, before {before}"
+            text = f"Linux {since} or later, before {before}"
         elif since:
-            told = f"Linux {since} or later"
+            text = f"Linux {since} or later"
         else:
-            told = f"Linux before {before}" if before else "not known"
-        return f"{told}; an earlier or later one wrote here too" if self.several else told
+            text = f"Linux before {before}" if before else "unknown"
+        return f"{text}; an earlier or later version also wrote" if self.several else text
 
 
 def find_writer(fs: FileSystem, log: Log | None) -> Writer:
@@ -126,9 +128,9 @@ def find_writer(fs: FileSystem, log: Log | None) -> Writer:
 
 
 def last_writer(signs: list[Sign]) -> tuple[Version | None, Version | None, bool]:
-    """(since, before, several) as in `Writer`: of two signs that contradict, the later one counts.
+    """(since, before, several) as in `Writer`; of two contradicting signs, the later one counts.
 
-    One without a time is taken for earlier than all others.
+    A sign without a time counts as the earliest.
     """
     by_time = sorted(signs, key=lambda sign: -1 if sign.time is None else sign.time)
     since: Version | None = None
@@ -152,24 +154,24 @@ def _effects(signs: list[Sign]) -> Iterator[str]:
     olds = {sign.before for sign in signs if sign.before is not None}
     news = {sign.since for sign in signs if sign.since is not None}
     if CLEARS_ENTRIES in olds:
-        yield "removed names and inode numbers stand in their directories (deleted --names)"
+        yield "removed names and inode numbers remain in their directories (deleted --names)"
     if any(since >= CLEARS_ENTRIES for since in news):
         yield "removed names are cleared: names of deleted files come from the journal"
-    if GOES_ON_IN_LOG in olds:
+    if CONTINUES_LOG in olds:
         yield "each mount overwrote the journal from its first block: earlier transactions are lost"
-    if GOES_ON_IN_LOG in news:
-        yield "the journal goes on over mounts: it reaches back until it wrapped"
+    if CONTINUES_LOG in news:
+        yield "the journal continues across mounts: it keeps earlier mounts until it wraps"
     if COUNTS_CHANGES in olds:
-        yield "changes are not counted: that a file was not written to later is not recorded"
+        yield "changes are not counted: the absence of later writes to a file is not recorded"
 
 
 class _Found:
-    """What the first inode tables and directory blocks hold.
+    """Facts from the first inode tables and directory blocks.
 
     Attributes:
         files: regular files with links.
-        cleared, left: int64 (2,): removed entries that are cleared or still there, and when a
-            directory with one was last changed (ns); -1 where there is none.
+        cleared, left: int64 (2,), number of removed entries that are cleared or remain, and last
+            change (ns) of a directory with one; -1 if there is none.
     """
 
     def __init__(self, fs: FileSystem) -> None:
@@ -202,21 +204,21 @@ class _Found:
         owner, block = owner[known], block[known]
         try:
             data = fs.blocks.read_many(block)
-        except AccessError:  # told by whoever reads the directories for what is in them
+        except AccessError:  # reported when the directories are read for their entries
             return
         entries, _ = parse_entries(data, fs.has_file_types)
         row, is_clear = _removed(data, entries)
         changed = table.ctime[owner[row]]
-        for told, some in ((self.cleared, is_clear), (self.left, ~is_clear)):
+        for count, some in ((self.cleared, is_clear), (self.left, ~is_clear)):
             if some.any():
-                told[:] = told[0] + some.sum(), max(told[1], int(changed[some].max()))
+                count[:] = count[0] + some.sum(), max(count[1], int(changed[some].max()))
 
 
 def _removed(data: Bytes2D, entries: EntryTable) -> tuple[Int64s, Bools]:
-    """(row of the block, whether it is cleared) of each gap that a removed entry left.
+    """(row of the block, True if cleared) of each gap that a removed entry left.
 
-    Only gaps between two entries: behind the last one there may never have been any, and when
-    an indexed directory splits a block, copies of living entries stay there.
+    Only gaps between two entries count: the space after the last one may never have held an entry,
+    or copies of live entries from the split of an htree leaf.
     """
     last = (entries.block[:-1] != entries.block[1:]) if len(entries) else np.zeros(0, bool)
     start = entries.offset + DIRENT.size + (entries.name_length + 3) // 4 * 4
@@ -245,35 +247,35 @@ def _of_entries(found: _Found) -> Iterator[Sign]:
 
 
 def _of_log(log: Log | None) -> Iterator[Sign]:
-    """What mounts did with the journal: two ids are missing where one ended and one began."""
+    """Signs from the journal position after mounts, at gaps of two missing tids."""
     if log is None or not len(log.transactions):
         return
     known = log.transactions
     end, first = log.ring.wrap(known.commit + 1), log.ring.first
     here = (np.diff(known.order) == UNMOUNT_STEP) & (known.commit[:-1] >= 0) & (end[:-1] != first)
     times = known.commit_time_ns[1:]
-    went_on = here & (known.start[1:] == end[:-1])
-    if went_on.any():
+    continued = here & (known.start[1:] == end[:-1])
+    if continued.any():
         yield Sign(
-            "after an unmount the journal goes on where it was",
-            since=GOES_ON_IN_LOG,
-            time=_latest(times[went_on]),
+            "the journal continues at its old position after an unmount",
+            since=CONTINUES_LOG,
+            time=_latest(times[continued]),
         )
     head, newest = log.superblock.head, known.order[known.committed]
     if log.superblock.start == 0 and head and len(newest):
         row = int(known.row_of(newest[-1:])[0])
         if head == end[row]:
             yield Sign(
-                f"the last unmount stored where the journal goes on (s_head {head:,})",
-                since=GOES_ON_IN_LOG,
+                f"the last unmount stored the journal position (s_head {head:,})",
+                since=CONTINUES_LOG,
                 time=_latest(known.commit_time_ns[row : row + 1]),
             )
-    anew = here & (known.start[1:] == first)
-    if anew.any():
+    restarted = here & (known.start[1:] == first)
+    if restarted.any():
         yield Sign(
-            "after an unmount the journal starts at its first block again",
-            before=GOES_ON_IN_LOG,
-            time=_latest(times[anew]),
+            "the journal restarts at its first block after an unmount",
+            before=CONTINUES_LOG,
+            time=_latest(times[restarted]),
         )
 
 
@@ -307,16 +309,16 @@ def _of_times(fs: FileSystem, found: _Found) -> Iterator[Sign]:
     close = np.flatnonzero(np.diff(ctime) < _SHORTEST_TICK)
     if len(close):
         yield Sign(
-            f"{len(close):,} times of changes lie closer to another than a clock tick",
+            f"{len(close):,} pairs of change times are less than a clock tick apart",
             since=FINE_TIMES,
             time=int(ctime[close[-1] + 1]),
         )
 
 
 def _of_features(fs: FileSystem) -> Sign | None:
-    """The kernel that the file system's features ask for, None where they ask for none."""
+    """The kernel version that the features require for writing; None if they require none."""
     needed = [(_NEEDED[name], name) for name in fs.superblock.features.names if name in _NEEDED]
     if not needed:
         return None
     since, name = max(needed)
-    return Sign(f"to write here a kernel has to know the feature {name}", since)
+    return Sign(f"writing requires a kernel with the feature {name}", since)

@@ -1,4 +1,4 @@
-"""Transactions in which regular files were written, and in which the kernel counted changes.
+"""Transactions in which regular files were written and `i_version` counted the changes.
 
 Since Linux 6.1 ext4 counts changes of a file in `i_version`. Source: kernel fs/ext4/super.c,
 `SB_I_VERSION`; fs/inode.c, `inode_update_timestamps`.
@@ -15,18 +15,18 @@ from ext4kit.journal.transactions import Transactions
 from ext4kit.parsers.inode import InodeTable
 from ext4kit.units import NANOSECONDS
 
-_TICK = NANOSECONDS  # two writes within one tick of the clock count once; old inodes have seconds
-COMMIT_INTERVAL = 5 * NANOSECONDS  # the longest that a transaction stays open by default
+_TICK = NANOSECONDS  # ns; writes within one tick count once; small inodes store seconds
+COMMIT_INTERVAL = 5 * NANOSECONDS  # default maximum age of a transaction
 
 
 @dataclass(frozen=True, slots=True)
 class Writes:
-    """Tids (int64, ascending, each once).
+    """Sets of tids (int64, ascending, distinct).
 
     Attributes:
-        written: of transactions in which a linked regular file was created or written.
-        counted: of transactions in which `i_version` of a linked regular file rose.
-        uncounted: of transactions in which such a file was written and `i_version` did not rise.
+        written: transactions in which a linked regular file was created or written.
+        counted: transactions in which `i_version` of a linked regular file increased.
+        uncounted: transactions in which such a file was written without an increase.
     """
 
     written: Int64s
@@ -35,7 +35,7 @@ class Writes:
 
     @classmethod
     def joined(cls, parts: list[Writes]) -> Writes:
-        """Those of several pieces of the log."""
+        """The union of the sets of several batches."""
         none = np.zeros(0, np.int64)
         parts = [cls(none, none, none), *parts]
         names = ("written", "counted", "uncounted")
@@ -44,11 +44,11 @@ class Writes:
 
 
 def find_writes(table: InodeTable, tid: Int64s, known: Transactions) -> Writes:
-    """The writes that inode states of one piece of the log show.
+    """The writes shown by the inode states of one batch of the log.
 
     Args:
-        table: distinct states, those of one inode in one piece.
-        tid: int64, the transaction that first shows each state.
+        table: distinct states; all states of one inode are in one batch.
+        tid: int64, first transaction with each state.
         known: the transactions of the log.
     """
     rows = np.flatnonzero(table.is_regular & (table.links_count > 0))
@@ -76,7 +76,7 @@ def find_writes(table: InodeTable, tid: Int64s, known: Transactions) -> Writes:
 
 
 def _begun(tid: Int64s, known: Transactions) -> Int64s:
-    """Times (ns) before which each transaction was not open: it follows a commit, or is short."""
+    """Lower bound (ns) of each transaction's start: previous or own commit less the interval."""
     row = known.row_of(tid)
     own, before = known.commit_time_ns[row], known.commit_time_ns[np.maximum(row - 1, 0)]
     begun = np.where((row > 0) & (before >= 0), before, own)

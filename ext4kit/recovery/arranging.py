@@ -40,7 +40,7 @@ def no_later_instance(blocks: BlockAttribution, rows: Int64s) -> Bools:
     number, of which nothing tells.
     """
     history = blocks.history
-    table, life = history.states.table, history.states.life
+    table, life = history.states.table, history.states.instance
     last = np.searchsorted(life, life[rows], side="right") - 1
     known, bearer = np.unique(table.number, return_inverse=True)
     newest = np.zeros(len(known), np.int64)

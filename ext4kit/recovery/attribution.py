@@ -80,7 +80,7 @@ class BlockAttribution:
 def attribute_blocks(candidates: Candidates, artifacts: Artifacts) -> BlockAttribution:
     """Which blocks each candidate had, and who else."""
     history, row = artifacts.history, candidates.state_row
-    life, tid = history.states.life[row], history.states.tid[row]
+    life, tid = history.states.instance[row], history.states.tid[row]
     runs, uses = clip_to_size(history, candidates), recorded_uses(history)
     freed = _freed_tids(history, candidates)
     since = np.where(tid == TID_ON_DISK, freed, tid)  # another inode with a block later took it
@@ -133,7 +133,7 @@ def _tree_block_reused(
     owner, block = owner[kept], block[kept]
     nodes = Runs.single(owner, np.zeros_like(block), block)
     found = np.zeros(len(candidates), bool)
-    found[find_reuse(history, uses, nodes, states.life[row], since, freed).candidate] = True
+    found[find_reuse(history, uses, nodes, states.instance[row], since, freed).candidate] = True
     return found
 
 
@@ -148,8 +148,8 @@ def find_competing(history: History, candidates: Candidates, runs: Runs) -> Bloc
     freed &= candidates.freed_tid != TID_NONE
     others = runs.take(freed[runs.owner])
     mine, other = overlap_pairs(runs.physical, runs.length, others.physical, others.length)
-    life = states.life[candidates.state_row]
-    last = np.searchsorted(states.life, life, side="right") - 1
+    life = states.instance[candidates.state_row]
+    last = np.searchsorted(states.instance, life, side="right") - 1
     dtime = table.dtime[last]
     dtime = np.where(dtime > 0, dtime, table.ctime[last] // NANOSECONDS)
     later = dtime[others.owner[other]] >= dtime[runs.owner[mine]]

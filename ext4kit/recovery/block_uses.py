@@ -87,13 +87,13 @@ def _uses_by_inodes(history: History) -> BlockUses:
     owner = rows[np.concatenate([data.owner, node_owner])]
     length = np.concatenate([data.length, np.ones(len(node), np.int64)])
     order = np.where(states.tid[owner] == TID_ON_DISK, TID_ON_DISK - 1, states.tid[owner])
-    settled = history.settled
+    settled = history.stable_runs
     number = np.concatenate([states.table.number[owner], *(part.inode for part in settled)])
     others = len(number) - len(owner)
     return BlockUses(
         np.concatenate([data.physical, node, *(part.start for part in settled)]),
         np.concatenate([length, *(part.length for part in settled)]),
-        np.concatenate([states.life[owner], np.full(others, -1)]),
+        np.concatenate([states.instance[owner], np.full(others, -1)]),
         number,
         np.concatenate([order, np.full(others, TID_ON_DISK - 1)]),
         np.arange(len(number)) < len(data),

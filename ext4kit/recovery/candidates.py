@@ -129,7 +129,7 @@ def _without_content_state(
     history: History, lives: Int64s, found: RebuiltMaps | None
 ) -> list[Candidates]:
     """Lives of which no whole state is known: by their stale index entries, a map, or nothing."""
-    rows = np.searchsorted(history.states.life, lives, side="right") - 1
+    rows = np.searchsorted(history.states.instance, lives, side="right") - 1
     roots, rooted = _stale_roots(history, rows)
     maps = history.map_states(rows[rooted], roots[rooted])
     sound, usable = np.zeros(len(rows), bool), np.zeros(len(rows), bool)
@@ -233,7 +233,7 @@ def _earlier_version_rows(history: History) -> Rows:
     """
     states = history.states
     rows = np.flatnonzero(states.describes_content & states.table.is_regular)
-    same = states.life[rows[1:]] == states.life[rows[:-1]]
+    same = states.instance[rows[1:]] == states.instance[rows[:-1]]
     earlier, later = rows[:-1][same], rows[1:][same]
     before, after = history.map_states(earlier).runs, history.map_states(later).runs
     mine, other = overlap_pairs(before.physical, before.length, after.physical, after.length)

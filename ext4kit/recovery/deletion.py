@@ -44,7 +44,9 @@ def find_deletion_facts(history: History, found: Candidates) -> DeletionFacts:
     dead = _freed_rows(history, row)
     shown = np.where(found.superseded, row, linked)
     dated = (
-        (dead >= 0) & history.are_freed[dead] & ~np.isin(states.table.number[dead], history.undated)
+        (dead >= 0)
+        & history.is_freed[dead]
+        & ~np.isin(states.table.number[dead], history.freed_by_fast_commits)
     )
     dtime = np.where(dated, states.table.dtime[dead] * NANOSECONDS, 0)
     mtime = states.table.mtime[dead].tolist()
@@ -72,13 +74,13 @@ def _last_linked_rows(history: History) -> Rows:
     """Per state: row of its life's last linked state up to it, NO_ROW where there is none."""
     states = history.states
     last = np.maximum.accumulate(np.where(states.is_linked, np.arange(len(states)), NO_ROW))
-    return np.where(states.life[last] == states.life, last, NO_ROW)
+    return np.where(states.instance[last] == states.instance, last, NO_ROW)
 
 
 def _freed_rows(history: History, row: Int64s) -> Rows:
     """Row of the last state of each life when that shows it freed, else NO_ROW."""
     states = history.states
-    last = np.searchsorted(states.life, states.life[row], side="right") - 1
+    last = np.searchsorted(states.instance, states.instance[row], side="right") - 1
     freed = (states.table.links_count[last] == 0) & ~states.describes_content[last]
     return np.where(freed, last, NO_ROW)
 

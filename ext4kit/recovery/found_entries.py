@@ -17,8 +17,8 @@ from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Bools, Int64s, Rows
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.history import History
-from ext4kit.history.beginnings import CLOCK_RESOLUTION
-from ext4kit.history.first_lives import created
+from ext4kit.history.first_instances import creation_times
+from ext4kit.history.transaction_starts import CLOCK_RESOLUTION
 from ext4kit.parsers.directory import MODES, Names, parse_entries
 from ext4kit.unallocated.metadata import DIRECTORY, MetadataBlocks, read_metadata_blocks
 from ext4kit.unallocated.owners import SeedIndex
@@ -210,8 +210,8 @@ def _created_after_copy(history: History, life: Int64s, order: Int64s) -> Bools:
     (kernel fs/jbd2/commit.c, `jbd2_journal_commit_transaction`).
     """
     states = history.states  # by life, then by tid
-    first = np.append(states.tid[starts_group(states.life)], _FOREVER)
-    begun = np.append(created(history), 0)[life]
+    first = np.append(states.tid[starts_group(states.instance)], _FOREVER)
+    begun = np.append(creation_times(history), 0)[life]
     return (first[life] > order) & (begun > history.times_of(order) - CLOCK_RESOLUTION)
 
 
@@ -220,7 +220,7 @@ def _is_earlier(history: History, life: Int64s, order: Int64s) -> Bools:
     states = history.states
     gone = np.full(history.instance_count + 1, _FOREVER)
     rows = np.flatnonzero(~states.untagged & (states.table.links_count == 0))
-    np.minimum.at(gone, states.life[rows], states.tid[rows])
+    np.minimum.at(gone, states.instance[rows], states.tid[rows])
     return gone[life] < order
 
 

@@ -14,7 +14,7 @@ from ext4kit.history.directory_blocks import TID_BEFORE_LOG
 from ext4kit.history.history import TID_NONE, TID_ON_DISK
 from ext4kit.history.names import NameHistory
 from ext4kit.history.places import DirectoryPlace, Ground
-from ext4kit.history.removed import changed
+from ext4kit.history.removed import last_ctimes
 from ext4kit.recovery.candidates import Candidates
 from ext4kit.recovery.deletion import transaction_times
 from ext4kit.recovery.found_entries import (
@@ -79,7 +79,7 @@ def name_candidates(
     over_time = NameHistory(history)
     found_paths = FoundEntryPaths(history, over_time, entries)
     source = cache(partial(name_source, transaction_times(history)))
-    lives = history.states.life[candidates.state_row]
+    lives = history.states.instance[candidates.state_row]
     rows = over_time.last_name_rows(lives)
     names = [found_paths.name_of(life) for life in np.where(rows < 0, lives, -1).tolist()]
     named = np.flatnonzero(rows >= 0)
@@ -179,7 +179,7 @@ class FoundEntryPaths:
     @cached_property
     def _last_ctime(self) -> Int64s:
         """Per life: when it changed last, ns; of a deleted one, when it went."""
-        return changed(self._history)
+        return last_ctimes(self._history)
 
     def _known_place(self, row: int, life: int) -> DirectoryPlace | None:
         """Where an entry's directory stood when its bearer went or the copy was made.
@@ -189,7 +189,7 @@ class FoundEntryPaths:
         place, above = self._place_then(row, life), self._above[row]
         if place is None and self._lives[row]:
             folder = above if above >= 0 else -self._number[row]
-            return self._names_over_time.folder_place(folder, int(self._last_ctime[life]))
+            return self._names_over_time.directory_place(folder, int(self._last_ctime[life]))
         return place
 
     def _place_then(self, row: int, life: int) -> DirectoryPlace | None:
@@ -207,7 +207,7 @@ class FoundEntryPaths:
         if self._order[row] >= 0:
             when = self._order[row]
         else:
-            when = self._names_over_time.before(int(self._last_ctime[life]))
+            when = self._names_over_time.tid_before(int(self._last_ctime[life]))
             if when == TID_BEFORE_LOG and not self._deleted_together(row, life):
                 return None
         path = self._names_over_time.directory_path(above if above >= 0 else -number, when)

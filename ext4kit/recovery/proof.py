@@ -13,7 +13,7 @@ import numpy as np
 from ext4kit.arrays.grouping import row_bounds
 from ext4kit.arrays.types import Bools, Int64s, Rows
 from ext4kit.history.directory_blocks import SRC_DISK
-from ext4kit.history.history import TID_NONE, TID_ON_DISK, UNREPLAYED
+from ext4kit.history.history import TID_NONE, TID_ON_DISK, TID_PRE_FAST_COMMIT
 from ext4kit.journal.overlay import first_byte
 from ext4kit.journal.replay import ReplayedBlocks
 from ext4kit.parsers.inode import InodeFlags
@@ -110,7 +110,7 @@ class Proofs:
         order = states.tid[rows]
         block, skip = self._fs.inode_location(states.table.number[rows])
         offset, tid = self._now(block)
-        logged = (order < UNREPLAYED) & (order >= self._history.epochs.first_of_layout)
+        logged = (order < TID_PRE_FAST_COMMIT) & (order >= self._history.epochs.first_of_layout)
         if self._journal_copies is not None and logged.any():
             copies = self._journal_copies.newest_copies(block, order)
             logged &= copies >= 0
@@ -148,7 +148,7 @@ class Proofs:
         following = np.minimum.accumulate(rows[::-1])[::-1]
         row = following[self._found.state_row] if len(states) else self._found.state_row
         there = row < len(states)
-        there[there] = states.life[row[there]] == states.life[self._found.state_row[there]]
+        there[there] = states.instance[row[there]] == states.instance[self._found.state_row[there]]
         return self._states(np.where(there, row, NONE))
 
     @cached_property
@@ -161,7 +161,9 @@ class Proofs:
         """Who had the blocks last: the candidate itself, and in which copies it is seen so."""
         states, row = self._history.states, self._found.state_row
         order = states.tid[row]
-        _, first = self._as_of(self._table_blocks, np.where(order < UNREPLAYED, order, TID_NONE))
+        _, first = self._as_of(
+            self._table_blocks, np.where(order < TID_PRE_FAST_COMMIT, order, TID_NONE)
+        )
         last = first
         if self._journal_copies is not None:
             _, last = self._of_copies(
@@ -169,7 +171,7 @@ class Proofs:
                     self._table_blocks, self._history.last_valid_tid(row)
                 )
             )
-        on_disk = order >= UNREPLAYED
+        on_disk = order >= TID_PRE_FAST_COMMIT
         first, last = (np.where(on_disk, NONE, tid).tolist() for tid in (first, last))
         columns = states.table.number[row].tolist(), states.table.generation[row].tolist()
         return [

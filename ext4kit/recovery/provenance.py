@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ext4kit.history.directory_blocks import TID_BEFORE_LOG
 from ext4kit.history.entry_intervals import SLACK_ENTRY
-from ext4kit.history.history import TID_ON_DISK, UNREPLAYED
+from ext4kit.history.history import TID_ON_DISK, TID_PRE_FAST_COMMIT
 from ext4kit.recovery.candidates import STALE_INDEX
 from ext4kit.recovery.model import TransactionTime
 
@@ -19,7 +19,7 @@ MAP_SOURCES = {STALE_INDEX: "stale extent entries of the freed inode"}
 _NAME_SOURCES = {
     TID_BEFORE_LOG: FREED_BLOCK,
     SLACK_ENTRY: "deleted entry in directory slack",
-    UNREPLAYED: "directory block that a fast commit changes",
+    TID_PRE_FAST_COMMIT: "directory block that a fast commit changes",
     int(TID_ON_DISK): "directory on the disk",
 }
 
@@ -41,7 +41,7 @@ def name_source(transactions: Mapping[int, TransactionTime], tid: int) -> str:
 
 def _written_by(transactions: Mapping[int, TransactionTime], tid: int) -> str:
     """The fast commit or transaction of a tid, empty if the journal has none."""
-    if UNREPLAYED < tid < TID_ON_DISK:
+    if TID_PRE_FAST_COMMIT < tid < TID_ON_DISK:
         return "fast commit"
     known = transactions.get(tid)
     return f"journal transaction {known.transaction}" if known else ""

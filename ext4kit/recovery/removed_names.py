@@ -14,7 +14,7 @@ import numpy as np
 
 from ext4kit.arrays.types import Int64s
 from ext4kit.history import History, NameHistory
-from ext4kit.history.removed import Bond, folder_times
+from ext4kit.history.removed import Bond, directory_times
 from ext4kit.parsers.directory import FILE_TYPES
 from ext4kit.recovery.found_entries import FoundEntries, directory_instances
 from ext4kit.recovery.model import DeletedFile, RemovedName, Unbound
@@ -22,12 +22,12 @@ from ext4kit.recovery.names import CandidateNames
 
 _REASONS = {
     Bond.NAMED: Unbound.OTHER_NAME,
-    Bond.ALIVE: Unbound.IN_USE,
+    Bond.IN_USE: Unbound.IN_USE,
     Bond.NO_INODE: Unbound.NO_INODE,
     Bond.OTHER_TYPE: Unbound.OTHER_TYPE,
     Bond.USED_AGAIN: Unbound.USED_AGAIN,
-    Bond.GONE_LATER: Unbound.GONE_LATER,
-    Bond.SEVERAL: Unbound.SEVERAL,
+    Bond.FREED_LATER: Unbound.GONE_LATER,
+    Bond.AMBIGUOUS: Unbound.SEVERAL,
 }
 
 
@@ -143,8 +143,8 @@ def _folders(history: NameHistory, directory: Int64s) -> list[_Folder]:
         if life < 0 or known.is_allocated[life]:
             folders.append(_Folder(number, history.live.path(number)))
         else:
-            touched, _ = folder_times(known, np.array([life]))
-            stood = history.folder_place(life, int(touched[0]))
+            touched, _ = directory_times(known, np.array([life]))
+            stood = history.directory_place(life, int(touched[0]))
             folders.append(_Folder(number, None if stood is None else stood.path))
     return [folders[at] for at in place.tolist()]
 

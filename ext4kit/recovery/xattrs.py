@@ -155,7 +155,7 @@ class XattrReader:
 
     def _has_later_owner(self, home: int, row: int) -> bool:
         """Whether the block may hold what a later owner wrote."""
-        history, mine = self._history, int(self._history.states.life[row])
+        history, mine = self._history, int(self._history.states.instance[row])
         home_row, life, begin, end = self._block_owners
         low, high = np.searchsorted(home_row, [home, home + 1]).tolist()
         own = life[low:high] == mine
@@ -179,14 +179,16 @@ class XattrReader:
         """
         history, states = self._history, self._history.states
         rows = np.flatnonzero(states.table.file_acl > 0)
-        last = np.searchsorted(states.life, states.life[rows], side="right") - 1
+        last = np.searchsorted(states.instance, states.instance[rows], side="right") - 1
         dead = np.where(
             states.table.dtime[last] > 0,
             (states.table.dtime[last] + 1) * NANOSECONDS,
             states.table.ctime[last],
         )
-        until = np.where(history.is_allocated[states.life[rows]], _FOREVER, dead)
-        parts = [(states.table.file_acl[rows], states.life[rows], states.table.ctime[rows], until)]
+        until = np.where(history.is_allocated[states.instance[rows]], _FOREVER, dead)
+        parts = [
+            (states.table.file_acl[rows], states.instance[rows], states.table.ctime[rows], until)
+        ]
         wanted = np.unique(states.table.file_acl[rows])
         for table in self._fs.inode_batches() if len(wanted) else ():
             live = (table.links_count > 0) & np.isin(table.file_acl, wanted)

@@ -9,8 +9,8 @@ import numpy as np
 from ext4kit.arrays.lookup import SortedIndex, values_at
 from ext4kit.arrays.types import Int64s
 from ext4kit.history import TID_ON_DISK
-from ext4kit.history.beginnings import CLOCK_RESOLUTION
 from ext4kit.history.journal_gaps import JournalGaps
+from ext4kit.history.transaction_starts import CLOCK_RESOLUTION
 from ext4kit.journal import Log
 from ext4kit.units import NANOSECONDS
 

@@ -15,7 +15,7 @@ from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Bools, Int32s, Int64s, Rows
 from ext4kit.history import TID_ON_DISK
 from ext4kit.history.directory_blocks import TID_BEFORE_LOG
-from ext4kit.history.history import UNREPLAYED
+from ext4kit.history.history import TID_PRE_FAST_COMMIT
 from ext4kit.timeline.commits import CommitClock
 from ext4kit.timeline.events import CODE, EventKind, EventTable, event_table
 from ext4kit.timeline.lives import TimelineInstances
@@ -65,7 +65,7 @@ def name_events(
 
 def _is_transaction(order: Int64s) -> Bools:
     """Per tid (bool): True for a transaction; False for fast commits and the disk."""
-    return (order > TID_BEFORE_LOG) & (order < UNREPLAYED)
+    return (order > TID_BEFORE_LOG) & (order < TID_PRE_FAST_COMMIT)
 
 
 class _NameEventBuilder:

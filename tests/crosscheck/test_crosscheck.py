@@ -35,7 +35,7 @@ from tests.conftest import Cli
 from tests.filesystem.matrix import COMBINATIONS, Built, build, kernel_missing
 from tests.filesystem.matrix_oracle import debugfs
 
-NO_TIME = "{} that The Sleuth Kit had no time left for"
+NO_TIME = "{} not read by The Sleuth Kit within the time limit"
 MUCH = 1 << 30  # The Sleuth Kit walks over every block of such a file when it lists its folder
 EXPECTED = {
     "default": {"epoch", "link-target"},

@@ -75,7 +75,7 @@ def test_a_log_that_went_on_behind_its_superblock_tells_a_live_copy(tmp_path: Pa
     moments = [tmp_path / str(number) for number in range(10)]
     in_use(disk, moments)
     put_together(disk.image, moments[-1], moments[-1], superblock=moments[0])
-    assert "where the journal superblock says" in History(disk.file_system()).live_copy
+    assert "where the journal superblock starts" in History(disk.file_system()).live_copy
 
 
 def test_a_power_cut_is_no_live_copy(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from ext4kit.history.live_copy import TICK, is_overtaken, last_commit
+from ext4kit.history.live_copy import TIME_TOLERANCE, last_commit, start_is_overwritten
 from ext4kit.journal import Log
 from ext4kit.units import NANOSECONDS
 
@@ -23,9 +23,9 @@ def committed(*times: int, needs_recovery: bool = True, fast: bool = False) -> L
 
 
 def test_no_inode_changes_a_second_after_the_last_commit_of_a_mounted_file_system() -> None:
-    assert TICK == NANOSECONDS
-    assert last_commit(committed(70, 90, 80)) == 90 + TICK
-    assert last_commit(committed(0)) == TICK
+    assert TIME_TOLERANCE == NANOSECONDS
+    assert last_commit(committed(70, 90, 80)) == 90 + TIME_TOLERANCE
+    assert last_commit(committed(0)) == TIME_TOLERANCE
 
 
 @pytest.mark.parametrize(
@@ -85,4 +85,4 @@ def log_with(
 def test_a_log_that_went_on_over_its_own_start_was_copied_while_it_was_written(
     log: Any, overtaken: bool
 ) -> None:
-    assert is_overtaken(log) is overtaken
+    assert start_is_overwritten(log) is overtaken

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ext4kit.history.live_copy import TICK, is_overtaken, last_commit
+from ext4kit.history.live_copy import TIME_TOLERANCE, last_commit, start_is_overwritten
 
 START, SEQUENCE = 7, 40  # where the log starts, and the transaction there
 
@@ -35,8 +35,8 @@ def log_with(
 
 
 def test_the_newest_commit_bounds_the_times_of_a_mounted_file_system() -> None:
-    assert last_commit(log_with()) == 9 + TICK
-    assert last_commit(log_with(commits=(0,))) == TICK
+    assert last_commit(log_with()) == 9 + TIME_TOLERANCE
+    assert last_commit(log_with(commits=(0,))) == TIME_TOLERANCE
     assert last_commit(None) is None
     assert last_commit(log_with(commits=())) is None
     assert last_commit(log_with(needs_recovery=False)) is None
@@ -60,6 +60,6 @@ NEWER = ((SEQUENCE, True), (SEQUENCE + 1, True))
 def test_a_log_is_overtaken_when_its_start_is_gone_and_newer_ones_are_there(
     headers: tuple[tuple[int, int], ...], committed: tuple[tuple[int, bool], ...], overtaken: bool
 ) -> None:
-    assert is_overtaken(log_with(headers=headers, committed=committed)) is overtaken
-    assert not is_overtaken(log_with(headers=headers, committed=committed, start=0))
-    assert not is_overtaken(None)
+    assert start_is_overwritten(log_with(headers=headers, committed=committed)) is overtaken
+    assert not start_is_overwritten(log_with(headers=headers, committed=committed, start=0))
+    assert not start_is_overwritten(None)

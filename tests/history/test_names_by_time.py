@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ext4kit.history.beginnings import CLOCK_RESOLUTION, Beginnings
 from ext4kit.history.directory_blocks import TID_BEFORE_LOG
 from ext4kit.history.history import TID_ON_DISK
 from ext4kit.history.journal_gaps import NO_RESTART
 from ext4kit.history.names import NameHistory
+from ext4kit.history.transaction_starts import CLOCK_RESOLUTION, TransactionStarts
 
 SECOND = 1_000_000_000
 COMMITS = {7: 100 * SECOND, 8: 200 * SECOND}
@@ -35,5 +35,7 @@ def test_a_commit_counts_as_over_a_tick_after_its_time(time: int, order: int) ->
     history: Any = NameHistory.__new__(NameHistory)
     states: Any = SimpleNamespace(tid=np.zeros(0, np.int64))
     breaks = SimpleNamespace(restarted_at=NO_RESTART)
-    history.history = SimpleNamespace(beginnings=Beginnings(COMMITS, states), gaps=breaks)
-    assert history.before(time) == order
+    history.history = SimpleNamespace(
+        transaction_starts=TransactionStarts(COMMITS, states), gaps=breaks
+    )
+    assert history.tid_before(time) == order

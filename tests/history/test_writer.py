@@ -11,8 +11,8 @@ import pytest
 import ext4kit
 from ext4kit.history.writer import (
     CLEARS_ENTRIES,
+    CONTINUES_LOG,
     COUNTS_CHANGES,
-    GOES_ON_IN_LOG,
     Sign,
     Version,
     Writer,
@@ -27,7 +27,7 @@ from tests.writing_kernel import HERE
 
 OLD, NEW = (5, 13), (6, 4)
 # A log that starts again at each mount may overwrite all that shows it.
-LOG_SIGN = {GOES_ON_IN_LOG} if HERE.log_goes_on else set[Version]()
+LOG_SIGN = {CONTINUES_LOG} if HERE.log_goes_on else set[Version]()
 
 
 def writer_of(image: Path) -> Writer:
@@ -81,15 +81,15 @@ def test_a_disk_of_linux_5_10(unpacked: Images) -> None:
     found = writer_of(unpacked("removed_on_5_10").image)
     assert found.before == CLEARS_ENTRIES
     assert found.since is not None and found.since < (5, 10)
-    assert {sign.before for sign in found.signs} >= {CLEARS_ENTRIES, GOES_ON_IN_LOG}
-    assert "stand in their directories" in " ".join(found.effects)
+    assert {sign.before for sign in found.signs} >= {CLEARS_ENTRIES, CONTINUES_LOG}
+    assert "remain in their directories" in " ".join(found.effects)
     assert "overwrote the journal from its first block" in " ".join(found.effects)
 
 
 def test_a_disk_of_linux_6_18(unpacked: Images) -> None:
     found = writer_of(unpacked("removed_after_remount").image)
-    assert (found.since, found.before, found.several) == (GOES_ON_IN_LOG, None, False)
-    assert {sign.since for sign in found.signs} >= {CLEARS_ENTRIES, GOES_ON_IN_LOG, COUNTS_CHANGES}
+    assert (found.since, found.before, found.several) == (CONTINUES_LOG, None, False)
+    assert {sign.since for sign in found.signs} >= {CLEARS_ENTRIES, CONTINUES_LOG, COUNTS_CHANGES}
     assert "are cleared" in " ".join(found.effects)
 
 
@@ -119,7 +119,7 @@ def test_without_files_nothing_is_told(tmp_path: Path) -> None:
     machine.make_file_system(path, 8 << 20, ("-t", "ext2"))
     found = writer_of(path)
     assert (found.since, found.before, found.effects) == (None, None, ())
-    assert found.family == "not known"
+    assert found.family == "unknown"
 
 
 @pytest.mark.kernel

@@ -181,7 +181,7 @@ UNUSABLE = {
     "block size 0": ({12: 0}, "block size 0"),
     "longer than the log": ({16: 1 << 20}, "1,048,576 blocks"),
     "endless": ({16: 0xFFFFFFFF}, "4,294,967,295 blocks"),
-    "shorter than nothing": ({16: 0}, "it says 0 blocks"),
+    "shorter than nothing": ({16: 0}, "length 0 blocks"),
     "first 0": ({20: 0}, "first log block 0"),
     "first behind the end": ({20: 0x7FFFFFFF}, "first log block 2,147,483,647"),
     "start behind the end": ({28: 0x7FFFFFFF}, "start at log block 2,147,483,647"),

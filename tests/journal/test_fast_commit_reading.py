@@ -215,9 +215,9 @@ def test_a_tail_of_another_transaction_under_a_head_was_given_up() -> None:
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [
-        (tag(77, b"1234"), "unknown or impossible tag 0x4D"),
-        (tag(1, b"1234"), "unknown or impossible tag ADD_RANGE"),
-        (struct.pack("<HH", 6, 2000), "unknown or impossible tag INODE"),
+        (tag(77, b"1234"), "unknown or invalid tag 0x4D"),
+        (tag(1, b"1234"), "unknown or invalid tag ADD_RANGE"),
+        (struct.pack("<HH", 6, 2000), "unknown or invalid tag INODE"),
         (bytes(4), TORN),
     ],
 )
@@ -241,7 +241,7 @@ def test_an_area_can_be_full_to_its_last_block() -> None:
 def test_an_unknown_tag_right_behind_the_last_one_is_a_note() -> None:
     log = log_of(one(NEW), tag(77, b"12").ljust(BLOCK_SIZE, b"\0"))
     assert why(log) == [""]
-    assert told(log) == [(Severity.NOTE, "unknown tag 0x4D behind the last one; they end there")]
+    assert told(log) == [(Severity.NOTE, "unknown tag 0x4D after the last one; they end there")]
     assert told(log_of(one(NEW), bytes(BLOCK_SIZE))) == []
     far = log_of(one(NEW), bytes(BLOCK_SIZE), tag(77, b"12").ljust(BLOCK_SIZE, b"\0"))
     assert told(far) == []

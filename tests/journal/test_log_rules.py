@@ -245,7 +245,7 @@ def test_unreadable_log_blocks_cost_only_themselves() -> None:
     blocks.broken = {LOG_START + 5}  # transaction 4's copy
     log = Log(blocks, writer.log_blocks)
     assert valid_copies(log) == [(43, 3), (45, 5)]
-    assert any("cannot be read" in problem.what for problem in log.problems)
+    assert any("could not be read" in problem.what for problem in log.problems)
 
 
 def test_latest_and_versions_follow_the_transactions() -> None:

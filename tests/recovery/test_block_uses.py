@@ -219,11 +219,13 @@ def test_states_that_tell_a_content_claim_its_blocks_and_their_tree() -> None:
     states = SimpleNamespace(
         describes_content=np.array([True, False, True, True]),
         tid=np.array([5, 6, 7, int(TID_ON_DISK)]),
-        life=np.array([0, 0, 1, 2]), table=SimpleNamespace(number=np.array([12, 12, 13, 14])),
+        instance=np.array([0, 0, 1, 2]), table=SimpleNamespace(number=np.array([12, 12, 13, 14])),
     )  # fmt: skip
     number, start, length = table((20, 900, 8), (21, 950, 9), columns=3)
     settled = [SimpleNamespace(inode=number, start=start, length=length)]
-    found = module._uses_by_inodes(of_past(states=states, map_states=map_states, settled=settled))
+    found = module._uses_by_inodes(
+        of_past(states=states, map_states=map_states, stable_runs=settled)
+    )
     disk = int(TID_ON_DISK) - 1  # before what bitmaps show now
     assert asked == [[0, 2, 3]]
     assert told(found) == [

@@ -16,7 +16,7 @@ import pytest
 
 import ext4kit
 from ext4kit.filesystem import FileSystem
-from ext4kit.history.places import FOREVER, Ground, LiveFolders
+from ext4kit.history.places import FOREVER, Ground, LiveDirectories
 from ext4kit.recovery import find_deleted
 from ext4kit.recovery.model import Unbound
 from sample_images.kernels.names import names_of
@@ -285,7 +285,7 @@ def test_directories_in_each_other_have_no_path() -> None:
     """A hostile tree can name two directories as each other's."""
     table = SimpleNamespace(**dict.fromkeys(("ctime", "mtime", "crtime"), np.array([1, 2, 3])))
     fs = cast(FileSystem, SimpleNamespace(inode_table=lambda _: table))
-    live = LiveFolders(fs, {20: (30, b"a"), 30: (20, b"b")})
+    live = LiveDirectories(fs, {20: (30, b"a"), 30: (20, b"b")})
     assert live.number.tolist() == [2, 20, 30]
     assert [live.path(number) for number in (2, 20, 30, 40)] == [b"", None, None, None]
     assert live.moved.tolist() == [0, FOREVER, FOREVER]

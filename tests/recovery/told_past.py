@@ -10,9 +10,9 @@ import numpy as np
 
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.history import History
-from ext4kit.history.beginnings import Beginnings
-from ext4kit.history.history import TID_NONE, UNREPLAYED
+from ext4kit.history.history import TID_NONE, TID_PRE_FAST_COMMIT
 from ext4kit.history.journal_gaps import JournalGaps
+from ext4kit.history.transaction_starts import TransactionStarts
 from ext4kit.history.writes import Writes
 from ext4kit.parsers.inode import InodeFlags, InodeTable
 from ext4kit.units import NANOSECONDS
@@ -75,7 +75,7 @@ def past_of(
 
     states_of: Any = Sized(
         tid=columns["order"],
-        life=columns["life"],
+        instance=columns["life"],
         describes_content=columns["whole"],
         untagged=columns["undescribed"],
         table=table,
@@ -90,8 +90,10 @@ def past_of(
             gaps=breaks,
             map_states=map_states,
             writes=writes,
-            begun=lambda orders: Beginnings(dict(commits), states_of).of(orders, UNREPLAYED),
-            are_freed=(columns["links_count"] == 0) & (columns["dtime"] > INODES),
+            started_after=lambda orders: TransactionStarts(dict(commits), states_of).started_after(
+                orders, TID_PRE_FAST_COMMIT
+            ),
+            is_freed=(columns["links_count"] == 0) & (columns["dtime"] > INODES),
         ),
     )
 

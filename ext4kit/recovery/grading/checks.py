@@ -198,7 +198,7 @@ def journal_copy_outdated(history: History, found: Candidates, journaled: Conten
     for place, (_, tags) in journaled.items():
         assert history.log is not None
         row = int(found.state_row[place])
-        first = int(np.searchsorted(states.life, states.life[row]))
+        first = int(np.searchsorted(states.instance, states.instance[row]))
         same = first + np.flatnonzero(mtime[first : row + 1] == mtime[row])
         doubtful[place] = history.log.tags.order[tags].max() < states.tid[same[0]]
     return doubtful
@@ -270,7 +270,7 @@ def kept_by_later_version(
 ) -> Bools:
     """An earlier state's blocks that later states of the same life have too."""
     doubtful = np.zeros(len(found), bool)
-    order, life = history.states.tid, history.states.life
+    order, life = history.states.tid, history.states.instance
     wanted = runs.take(found.superseded[runs.owner])
     mine, other = overlap_pairs(wanted.physical, wanted.length, uses.start, uses.length)
     candidate = wanted.owner[mine]
@@ -354,7 +354,7 @@ def in_place_write_not_flushed(history: History, found: Candidates, ages: Ages) 
     Source: kernel fs/ext4/inode.c, `ext4_write_end` and `ext4_map_blocks` (data=ordered).
     """
     table, states = history.states.table, history.states
-    dirtied = ages.last_in_place_write_row(states.life[found.state_row])[found.state_row]
+    dirtied = ages.last_in_place_write_row(states.instance[found.state_row])[found.state_row]
     recent = ages.may_not_be_flushed(found.state_row, dirtied)
     return (
         is_sized_file(history, found)

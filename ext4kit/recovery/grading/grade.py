@@ -10,7 +10,7 @@ import numpy as np
 from ext4kit import reasons
 from ext4kit.arrays.types import NO_ROW, Bools
 from ext4kit.filesystem.xattrs import lacks_inline_data
-from ext4kit.history.history import TID_ON_DISK, UNREPLAYED
+from ext4kit.history.history import TID_ON_DISK, TID_PRE_FAST_COMMIT
 from ext4kit.parsers.inode import Inode
 from ext4kit.reasons import Reason
 from ext4kit.recovery.attribution import BlockAttribution
@@ -176,7 +176,10 @@ def _changed_later(blocks: BlockAttribution, candidate: int, inode: Inode) -> bo
     if inode.kind != "file" or inode.is_inline:
         return False
     tid = deletion.order[candidate]
-    if UNREPLAYED <= tid < TID_ON_DISK or inode.number in blocks.history.undated:
+    if (
+        TID_PRE_FAST_COMMIT <= tid < TID_ON_DISK
+        or inode.number in blocks.history.freed_by_fast_commits
+    ):
         return True
     freed = deletion.freed_mtime[candidate]
     return freed is not None and freed != inode.mtime

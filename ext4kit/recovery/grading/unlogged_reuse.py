@@ -13,7 +13,7 @@ from ext4kit import reasons
 from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.filesystem.block_maps import Runs
-from ext4kit.history.history import TID_NONE, TID_ON_DISK, UNREPLAYED, History
+from ext4kit.history.history import TID_NONE, TID_ON_DISK, TID_PRE_FAST_COMMIT, History
 from ext4kit.reasons import Reason
 from ext4kit.recovery.candidates import JOURNAL, Candidates
 from ext4kit.recovery.grading.writes import Ages
@@ -79,7 +79,7 @@ def journal_gap_before_deletion(history: History, found: Candidates, order: Int6
 def journal_restarted(history: History, found: Candidates) -> Bools:
     """States of a time before the log was made to count from a lower number."""
     order = history.states.tid[found.state_row]
-    before: Bools = (order >= history.gaps.restarted_at) & (order < UNREPLAYED)
+    before: Bools = (order >= history.gaps.restarted_at) & (order < TID_PRE_FAST_COMMIT)
     before &= found.map_source == JOURNAL
     return before
 
@@ -170,4 +170,4 @@ def _tids_of_unseen(history: History, ages: Ages) -> Int64s:
     gone_on = freed & (
         alone | waited | (ages.version_step > 0) | ages.in_one_tick | ~ages.are_counted
     )
-    return np.unique(states.tid[gone_on & (states.tid < UNREPLAYED)])
+    return np.unique(states.tid[gone_on & (states.tid < TID_PRE_FAST_COMMIT)])

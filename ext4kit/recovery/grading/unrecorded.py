@@ -54,12 +54,12 @@ def freed_state(history: History, found: Candidates) -> Rows:
     Inline data stay in the freed inode: its state is the candidate's own.
     """
     states, row = history.states, found.state_row
-    count, ends = np.cumsum(states.describes_content), np.flatnonzero(history.are_freed)
+    count, ends = np.cumsum(states.describes_content), np.flatnonzero(history.is_freed)
     after = np.append(ends, TID_NONE)[np.searchsorted(ends, row, side="right")]
-    freed = (states.life[after] == states.life[row]) & (count[after] == count[row])
+    freed = (states.instance[after] == states.instance[row]) & (count[after] == count[row])
     freed &= after != TID_NONE
     inline = (states.table.flags[row] & int(InodeFlags.INLINE_DATA)) != 0
-    inline &= history.are_freed[row] & (row > 0) & (states.life[row - 1] == states.life[row])
+    inline &= history.is_freed[row] & (row > 0) & (states.instance[row - 1] == states.instance[row])
     return np.where(freed, after, np.where(inline, row, TID_NONE))
 
 
@@ -69,7 +69,7 @@ def emptied_state(history: History, found: Candidates) -> Rows:
     It is freed, or without links and open still.
     """
     states, row = history.states, found.state_row
-    last = np.searchsorted(states.life, states.life[row], side="right") - 1
+    last = np.searchsorted(states.instance, states.instance[row], side="right") - 1
     count = np.cumsum(states.describes_content)
     empty = (last > row) & (states.table.links_count[last] == 0) & (count[last] == count[row])
     return np.where(empty, last, TID_NONE)

@@ -40,7 +40,7 @@ class Ages:
     @cached_property
     def follows(self) -> Bools:
         """The state before it is of the same life (bool)."""
-        life = self.states.life
+        life = self.states.instance
         return np.append(False, life[1:] == life[:-1])[: len(life)]
 
     def _changed_since_predecessor(self, column: Int64s) -> Bools:
@@ -147,7 +147,7 @@ class Ages:
             lives: those that matter; nothing is said of the others.
         """
         states = self.states
-        rows = np.flatnonzero(self.may_have_written & np.isin(states.life, lives))
+        rows = np.flatnonzero(self.may_have_written & np.isin(states.instance, lives))
         rows = rows[states.describes_content[rows] & states.describes_content[rows - 1]]
         before, after = self.history.map_states(rows - 1).runs, self.history.map_states(rows).runs
         found = np.zeros(len(states), bool)
@@ -179,7 +179,7 @@ class Ages:
         The kernel does not count a change at the time of the one before.
         """
         grain = np.where(self._whole_second_times, NANOSECONDS, 1)
-        begins = self.history.begun(self.states.tid) // grain
+        begins = self.history.started_after(self.states.tid) // grain
         return self.follows & (np.roll(self.states.table.ctime, 1) // grain >= begins)
 
     # -- times ----------------------------------------------------------------------------
@@ -268,7 +268,7 @@ class Ages:
         times, far = self._commit_times, np.iinfo(np.int64).max
         stop = int(times.max(initial=0))
         dtime = np.append(states.table.dtime[1:], 0)[: len(states)]
-        freed = np.append(self.follows[1:] & self.history.are_freed[1:], False)[: len(states)]
+        freed = np.append(self.follows[1:] & self.history.is_freed[1:], False)[: len(states)]
         if log is None:
             return (states.table.dtime + 1) * NANOSECONDS
         gone = np.where(freed, (dtime + 1) * NANOSECONDS, far)
@@ -291,7 +291,7 @@ class Ages:
         gone, following = self._state_end_time[rows], self.history.next_tid[rows]
         following = np.where(following == TID_NONE, TID_ON_DISK, following)
         freed = self._freed[rows]
-        dated = (freed >= 0) & self.history.are_freed[freed]
+        dated = (freed >= 0) & self.history.is_freed[freed]
         gone = np.where(dated, (states.table.dtime[freed] + 1) * NANOSECONDS, gone)
         following = np.where(freed >= 0, states.tid[freed], following)
         if len(breaks.tid_before):

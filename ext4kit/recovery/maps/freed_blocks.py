@@ -19,7 +19,7 @@ from ext4kit.arrays.types import NO_ROW, Bools, Int64s
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.geometry import first_block
 from ext4kit.history import History
-from ext4kit.history.history import UNREPLAYED
+from ext4kit.history.history import TID_PRE_FAST_COMMIT
 from ext4kit.journal import inode_version_batches
 from ext4kit.parsers.inode import InodeTable, parse_inodes
 from ext4kit.units import NANOSECONDS
@@ -104,7 +104,7 @@ def runs_of_sole_freed_inode(
     if not len(states) or not len(freed):
         return none, nothing
     lost = np.flatnonzero((history.last_content_row < 0) & ~history.is_allocated)
-    first = np.searchsorted(states.life, lost)
+    first = np.searchsorted(states.instance, lost)
     order = states.tid[first]
     window = _windows(history, order)
     died = states.table.dtime[first] * NANOSECONDS
@@ -208,5 +208,5 @@ def _had_before(history: History, block: Int64s, order: Int64s, used: Bools) -> 
     mine, theirs = overlap_pairs(block, np.ones(len(block), np.int64), start[sort], length[sort])
     since = seen[sort][theirs]
     known = np.zeros(len(block), bool)
-    known[mine[(since < order[mine]) | (since >= UNREPLAYED) & ~used[mine]]] = True
+    known[mine[(since < order[mine]) | (since >= TID_PRE_FAST_COMMIT) & ~used[mine]]] = True
     return known

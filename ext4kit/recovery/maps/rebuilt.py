@@ -123,7 +123,7 @@ def from_freed_blocks(history: History, space: UnallocatedSpace, metadata: Int64
     """
     life, runs = runs_of_sole_freed_inode(history, find_freed_runs(history), metadata)
     none = np.zeros(0, np.int64)
-    rows = np.searchsorted(history.states.life, life, side="right") - 1
+    rows = np.searchsorted(history.states.instance, life, side="right") - 1
     table = history.states.table.take(rows)
     starts, count = stale_extent_starts(table)
     several, fits, alike = order_by_extent_starts(runs, starts, count)

@@ -52,7 +52,7 @@ def test_a_changed_byte_is_told_by_its_stored_hashes(
     data[len(data) // part] ^= 0xFF
     (tmp_path / "disk.Ex01").write_bytes(data)
     assert run(["hash", str(tmp_path / "disk.Ex01")]) == 1
-    assert "the container says" in capsys.readouterr().err
+    assert "the container stores" in capsys.readouterr().err
 
 
 def test_a_changed_header_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

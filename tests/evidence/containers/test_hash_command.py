@@ -73,7 +73,7 @@ def test_a_byte_that_changed_is_a_mismatch(
     assert _of(records, "image")["md5"] == told_by_tools(bytes(other))["md5"]
     told = [each["what"] for each in records if each["record"] == "problem"]
     assert len(told) == 2
-    assert all("the container says" in each for each in told)
+    assert all("the container stores" in each for each in told)
     done = subprocess.run(["ewfverify", "-q", image], capture_output=True, check=False)
     assert done.returncode != 0
 

@@ -249,11 +249,11 @@ def test_a_transaction_begins_behind_what_is_known_of_those_before() -> None:
     orders = np.array([5, 6, 7, 12, 3])
     told = past_of(state(ctime=MADE - SECOND), commits=commits)
     begins = [0, MADE - SECOND, MADE, MADE + 2 * SECOND, 0]  # 6 behind the change that 5 shows
-    assert told.begun(orders).tolist() == begins
+    assert told.started_after(orders).tolist() == begins
     later = past_of(state(ctime=MADE - 1), state(order=6, ctime=MADE + 5), commits=commits)
     begins[1:3] = MADE - 1, MADE + 5
-    assert later.begun(orders).tolist() == begins
-    assert past_of(state()).begun(orders).tolist() == [0] * 5
+    assert later.started_after(orders).tolist() == begins
+    assert past_of(state()).started_after(orders).tolist() == [0] * 5
 
 
 @pytest.mark.parametrize(

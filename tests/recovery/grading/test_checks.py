@@ -12,7 +12,7 @@ import pytest
 
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.history import History
-from ext4kit.history.history import TID_NONE, TID_ON_DISK, UNREPLAYED
+from ext4kit.history.history import TID_NONE, TID_ON_DISK, TID_PRE_FAST_COMMIT
 from ext4kit.history.journal_gaps import NO_RESTART, JournalGaps
 from ext4kit.history.writes import Writes
 from ext4kit.parsers.features import Incompat
@@ -571,7 +571,7 @@ def test_a_power_cut_counts_against_contents_on_the_disk_alone() -> None:
 
 
 def test_what_is_on_disk_comes_after_all_that_was_lost() -> None:
-    for order in (int(TID_ON_DISK), UNREPLAYED):
+    for order in (int(TID_ON_DISK), TID_PRE_FAST_COMMIT):
         before = state(order=order)
         case = Case(before=before, breaks=breaks(20, False, True, LAST))
         assert not any(one.startswith("journal-gap") for one in case.reasons())

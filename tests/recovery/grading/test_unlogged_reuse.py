@@ -12,7 +12,7 @@ import pytest
 
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.history import History
-from ext4kit.history.history import TID_NONE, TID_ON_DISK, UNREPLAYED
+from ext4kit.history.history import TID_NONE, TID_ON_DISK, TID_PRE_FAST_COMMIT
 from ext4kit.history.journal_gaps import JournalGaps
 from ext4kit.history.writes import Writes
 from ext4kit.recovery.candidates import INODE_TABLE, JOURNAL, STALE_INDEX, Candidates
@@ -227,7 +227,11 @@ def test_a_file_that_went_on_after_its_last_state_may_have_taken_blocks() -> Non
     assert not passed(OTHER, ENDS | {"version": 3, "links_count": 1})
     assert not passed(OTHER, ENDS | {"version": 3, "whole": True})
     assert not passed(OTHER, ENDS | {"version": 3, "order": TAKEN + 1})
-    assert not passed(OTHER, ENDS | {"version": 3, "order": UNREPLAYED}, bitmaps=((1, UNREPLAYED),))
+    assert not passed(
+        OTHER,
+        ENDS | {"version": 3, "order": TID_PRE_FAST_COMMIT},
+        bitmaps=((1, TID_PRE_FAST_COMMIT),),
+    )
 
 
 def test_a_file_that_is_only_seen_freed_had_blocks_where_freeing_them_set_its_time() -> None:
@@ -267,7 +271,7 @@ def one_break(before: int, after: int, *, clean: bool = False, lost: bool = Fals
 
 
 @pytest.mark.parametrize(
-    "changes", [{"source": INODE_TABLE}, {"source": STALE_INDEX}, {"order": UNREPLAYED}]
+    "changes", [{"source": INODE_TABLE}, {"source": STALE_INDEX}, {"order": TID_PRE_FAST_COMMIT}]
 )
 def test_what_is_on_the_disk_came_after_all_lost_transactions(changes: dict[str, Any]) -> None:
     lost = one_break(LAST, LAST + 9, clean=True, lost=True)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ext4kit.history import History
-from ext4kit.history.beginnings import CLOCK_RESOLUTION
+from ext4kit.history.transaction_starts import CLOCK_RESOLUTION
 from ext4kit.recovery.found_entries import _created_after_copy
 
 COPY, COMMIT = 8, 1_000_000_000  # tid of the copy, and when it was committed, ns
@@ -18,7 +18,9 @@ COPY, COMMIT = 8, 1_000_000_000  # tid of the copy, and when it was committed, n
 def history_of(created: int, first: int) -> History:
     """One life, created then, whose first state is of that tid."""
     states: Any = SimpleNamespace(
-        life=np.array([0]), tid=np.array([first]), table=SimpleNamespace(crtime=np.array([created]))
+        instance=np.array([0]),
+        tid=np.array([first]),
+        table=SimpleNamespace(crtime=np.array([created])),
     )
     known = SimpleNamespace(
         states=states, instance_count=1, last_rows=np.array([0]),

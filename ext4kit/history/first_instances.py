@@ -1,8 +1,8 @@
-"""First lives: whose inode number nobody can have had before.
+"""First instances: inodes whose number was not used before.
 
-The kernel gives a new inode the lowest free number of its block group. A number behind one that
-was free was therefore never given away: of inodes in one group, each first bearer is at least as
-old as those behind it. An inode younger than one behind it has a number that was in use before.
+The kernel gives a new inode the lowest free number of its block group. Numbers above a free one
+were therefore never allocated: in one group, the first instance of each number is at least as old
+as the inodes with higher numbers. An inode younger than one of these has a reused number.
 Source: kernel fs/ext4/ialloc.c, `__ext4_new_inode`, `find_inode_bit`.
 """
 
@@ -14,15 +14,15 @@ from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.history.history import History
 
 
-def are_first(history: History, life: Int64s) -> Bools:
-    """Per life (bool): nothing shows that its number was in use before.
+def is_first_instance(history: History, instance: Int64s) -> Bools:
+    """True where the evidence does not show that the inode number was used before.
 
-    That all numbers of a stretch were freed and given away anew leaves no trace here; inodes of
-    128 bytes have no time of creation and show nothing.
+    If all inodes of a range of numbers were freed and reused, this test cannot detect it. Inodes
+    of 128 bytes have no creation time and contribute nothing.
 
     Args:
-        history: the lives.
-        life: int64 (n,), lives.
+        history: holds the instances.
+        instance: int64 (n,), instances to test.
     """
     superblock = history.fs.superblock
     table = history.states.table
@@ -36,19 +36,19 @@ def are_first(history: History, life: Int64s) -> Bools:
     order = np.argsort(number, kind="stable")
     number, time = number[order], time[order]
     if not len(number):
-        return np.ones(len(life), bool)
+        return np.ones(len(instance), bool)
     group = (number - 1) // superblock.inodes_per_group
     ages, rank = np.unique(time, return_inverse=True)
-    key = group * len(ages) + rank  # lower in each group than in those behind it
+    key = group * len(ages) + rank  # lower in each group than in later groups
     oldest = ages[np.minimum.accumulate(key[::-1])[::-1] % len(ages)]
-    mine = history.number[life]
+    mine = history.number[instance]
     behind = np.searchsorted(number, mine, side="right")
     place = np.minimum(behind, len(number) - 1)
     others = (behind < len(number)) & (group[place] == (mine - 1) // superblock.inodes_per_group)
-    first: Bools = ~others | (created(history)[life] <= oldest[place])
+    first: Bools = ~others | (creation_times(history)[instance] <= oldest[place])
     return first
 
 
-def created(history: History) -> Int64s:
-    """Per life: when it was created (ns), 0 where no state tells."""
+def creation_times(history: History) -> Int64s:
+    """Per instance: creation time (ns); 0 if unknown."""
     return history.states.table.crtime[history.last_rows]
