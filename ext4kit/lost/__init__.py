@@ -1,4 +1,4 @@
-"""A lost file system: one that another was made over, or whose superblocks are gone."""
+"""A lost file system: one that was reformatted over or has lost its superblocks."""
 
 from ext4kit.lost.file_system import LostFileSystem
 from ext4kit.lost.files import find_lost_files

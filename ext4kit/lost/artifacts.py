@@ -1,7 +1,7 @@
-"""Traces of any ext file system, found in one pass over all the bytes of a volume.
+"""Artifacts of any ext file system, found in one pass over all bytes of a volume.
 
-Nothing is asked of a superblock here: structures tell themselves by their own bytes, at every
-kilobyte, the smallest block that there is.
+No superblock is needed: structures are recognised by their content, at every multiple of 1 KiB,
+the smallest block size.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ Triple = tuple[Int64s, Int64s, Int64s]
 
 @dataclass(frozen=True, slots=True)
 class FsArtifacts:
-    """What was found; places are bytes of the volume, ascending, int64.
+    """Artifacts of a volume; places are bytes of the volume, ascending, int64.
 
     Attributes:
-        inode_units: units that hold something which reads as an inode in use.
-        directory_inodes: (place, first block, generation) of inodes that read as directories; the
-            block in blocks of a size not known here.
+        inode_units: units with a plausible inode in use.
+        directory_inodes: (place, first block, generation) of plausible directory inodes; the
+            block size is unknown here.
         dot_blocks: (place, inode, parent) of blocks that begin with `.` and `..`.
-        dirblock_tails: ends of blocks that end in a directory block's checksum.
-        superblocks: (place, superblock) of those that can be used.
+        dirblock_tails: ends of blocks with a directory block checksum tail.
+        superblocks: (place, superblock) of valid ones.
         journals: (place, journal superblock).
-        journal_runs: (byte, length) of the pieces of the logs that were found.
-        has_file_types: some `.` says that it is a directory: the filetype feature.
+        journal_runs: (byte, length) of the parts of these journals.
+        has_file_types: a `.` entry has a file type: the filetype feature.
     """
 
     inode_units: Int64s
@@ -61,7 +61,7 @@ class FsArtifacts:
     journal_runs: tuple[tuple[int, int], ...]
 
     def in_journals(self, places: Int64s) -> Bools:
-        """Per place (bool): it lies in a log that was found."""
+        """Per place (bool): it lies in one of the journals."""
         inside = np.zeros(len(places), bool)
         for start, length in self.journal_runs:
             inside |= (places >= start) & (places < start + length)
@@ -70,10 +70,10 @@ class FsArtifacts:
 
 @dataclass(frozen=True, slots=True)
 class _ScanPiece:
-    """What one piece of the volume shows: as in `FsArtifacts`, superblocks by place alone.
+    """Artifacts of a part of the volume, as in `FsArtifacts`; superblocks by place only.
 
     Attributes:
-        large: (place, first block, generation) of inodes of large files; the log is one.
+        large: (place, first block, generation) of inodes of large files, such as the journal.
     """
 
     tables: Int64s
@@ -87,11 +87,11 @@ class _ScanPiece:
 
 
 def scan_for_artifacts(source: Source, progress: Progress | None = None) -> FsArtifacts:
-    """Look at all that the volume has data in, two pieces at a time.
+    """Scan all parts of the volume that hold data.
 
     Args:
         source: the volume.
-        progress: called with (bytes done, bytes in all).
+        progress: called with (bytes done, total bytes).
     """
     pieces = list(_scan_pieces(source, progress))
     superblocks = np.concatenate([_NONE, *(piece.superblocks for piece in pieces)])
@@ -175,9 +175,9 @@ _BLOCK_SIZES = tuple(1 << shift for shift in range(10, 17))
 def _journal_runs(
     source: Source, found: tuple[int, JournalSuperblock], large: Triple
 ) -> list[tuple[int, int]]:
-    """(byte, length) of the pieces of a log, as an inode that begins with it has them.
+    """(byte, length) of the parts of a journal, from an inode that maps it.
 
-    Without such an inode it is taken to lie in one piece.
+    Without such an inode the journal is assumed to be contiguous.
     """
     place, log = found
     size, length = log.block_size, log.length * log.block_size

@@ -1,8 +1,8 @@
-"""What a lost file system had itself removed, as far as its old log still tells.
+"""Files that were deleted in the lost file system itself, from its old journal.
 
-The log shows inodes and directories as they were. Bitmaps are worked out: in use is what the
-inodes that still stand have, and what the present file system wrote. That is less than the old
-bitmaps would tell, so nothing of it is more than partial.
+The journal shows earlier inodes and directories. Bitmaps are inferred: allocated are the blocks of
+the remaining inodes and those that the overwriting file system wrote. The old bitmaps would show
+more, so every file is partial at best.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _IN_LOG = "journal of the lost file system, "
 
 
 def find_deleted_in_lost(fs: LostFileSystem, there: list[DeletedFile]) -> list[DeletedFile]:
-    """The files that the old log shows and that were gone by the time of the loss.
+    """Files in the old journal that were deleted before the loss.
 
-    Only where checksums prove inodes: elsewhere a block of the log can be taken for another one.
+    Only with metadata_csum: without it a journal block can be mistaken for another one.
 
     Args:
         fs: the lost file system.
-        there: the files that it still has.
+        there: its remaining files.
     """
     if fs.identity.seed is None:
         return []
@@ -56,7 +56,7 @@ def find_deleted_in_lost(fs: LostFileSystem, there: list[DeletedFile]) -> list[D
 
 
 def _downgraded(file: DeletedFile) -> DeletedFile:
-    """A file with where it is from, and no more than partial."""
+    """A file with its provenance, partial at best."""
     grade = Grade.PARTIAL if file.grade.is_whole else file.grade
     sources: Sources = {what: f"{_IN_LOG}{where}" for what, where in file.sources.items()}
     found = (reasons.LOST_DELETED_EARLIER, *file.reasons)
@@ -64,7 +64,7 @@ def _downgraded(file: DeletedFile) -> DeletedFile:
 
 
 def _with_journal_tables(fs: LostFileSystem, log: Log) -> InodeTableMap:
-    """The places of the inode tables, those among them that copies in the log alone tell."""
+    """The inode table map, with blocks known only from journal copies added."""
     size = fs.superblock.block_size
     per_block = size // fs.superblock.inode_size
     history = BlockHistory(log)
@@ -85,9 +85,9 @@ def _with_journal_tables(fs: LostFileSystem, log: Log) -> InodeTableMap:
 def _one_group_per_block(
     fs: LostFileSystem, tables: InodeTableMap, living: set[int]
 ) -> LostFileSystem:
-    """The same file system with each known block of its inode tables as a group of its own.
+    """The file system with each known inode table block as a group of its own.
 
-    What the log has of inode tables is found by their places, of which only some are known.
+    Journal copies of inode tables are found by home block, and only some of these are known.
     """
     per_block = fs.superblock.block_size // fs.superblock.inode_size
     view = copy(fs)
@@ -99,7 +99,7 @@ def _one_group_per_block(
 
 
 class _InferredBitmaps(Bitmaps):
-    """Which blocks are in use, from the maps of the inodes that are there and what came later."""
+    """Allocated blocks, inferred from the remaining inodes and the overwriting file system."""
 
     def __init__(self, fs: LostFileSystem, groups: GroupTable, living: set[int]) -> None:
         super().__init__(fs.blocks, fs.superblock, groups, fs.problems)
@@ -120,5 +120,5 @@ class _InferredBitmaps(Bitmaps):
         return used
 
     def inodes_in_use(self, numbers: Int64s) -> Bools:
-        """Per inode number of an int64 array (bool): it is among those that are there."""
+        """Per inode number of an int64 array (bool): the inode remains."""
         return np.isin(numbers, self._living)

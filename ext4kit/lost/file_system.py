@@ -1,4 +1,4 @@
-"""A lost file system as a `FileSystem`: the same bytes, read by what was worked out of it."""
+"""A lost file system as a `FileSystem`, read with its derived geometry."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ GONE = "is missing"
 
 
 class LostBlocks:
-    """The volume's blocks less those that somebody took later, and made ones behind them.
+    """Blocks of the volume without overwritten ones, followed by synthetic blocks.
 
     Attributes:
         block_size: bytes a block.
-        blocks_count: blocks that can be asked for, the made ones included.
-        disk_blocks_count: blocks that the file system had; the volume may have less.
+        blocks_count: readable block numbers, with synthetic blocks.
+        disk_blocks_count: blocks of the file system; the volume may have fewer.
     """
 
     def __init__(self, base: BlockReader, count: int, later: OverwritingFs) -> None:
@@ -47,21 +47,21 @@ class LostBlocks:
         self._made = np.zeros((0, base.block_size), np.uint8)
 
     def add_synthetic(self, rows: Bytes2D) -> int:
-        """Take made blocks, uint8 (n, block size); the number of the first is given."""
+        """Add synthetic blocks, uint8 (n, block size); return the first number."""
         first = self.blocks_count
         self._made = np.concatenate([self._made, rows])
         self.blocks_count += len(rows)
         return first
 
     def exclude(self, blocks: Int64s) -> None:
-        """Count these blocks as taken as well."""
+        """Count these blocks as overwritten."""
         if len(blocks):
             start = np.concatenate([self._taken.start, blocks])
             length = np.concatenate([self._taken.length, np.ones_like(blocks)])
             self._taken = Intervals.union(start, length)
 
     def give_back(self, blocks: Int64s, used: Int64s) -> None:
-        """Count blocks as not taken whose first `used` bytes (int64) nobody took.
+        """Count blocks as kept whose first `used` bytes (int64) are not overwritten.
 
         The present file system may have smaller blocks.
         """
@@ -73,17 +73,17 @@ class LostBlocks:
         self._taken = self._taken.subtract(given)
 
     def overwritten_parts(self, start: Int64s, length: Int64s) -> tuple[Rows, Int64s, Int64s]:
-        """(row, first block, count) of the parts of runs that somebody took later."""
+        """(row, first block, count) of the overwritten parts of runs."""
         return common_parts(start, length, self._taken.start, self._taken.length)
 
     def is_overwritten(self, blocks: Int64s) -> Bools:
-        """Per block (bool): somebody took it later."""
+        """Per block (bool): it was overwritten."""
         found = np.zeros(len(blocks), bool)
         found[self.overwritten_parts(blocks, np.ones_like(blocks))[0]] = True
         return found
 
     def lost_blocks(self) -> Int64s:
-        """What is known to be lost of the volume's blocks."""
+        """Known unreadable blocks of the volume."""
         lost: Int64s = unreadable_blocks(self._base)
         return lost
 
@@ -91,7 +91,7 @@ class LostBlocks:
         """`count` blocks from `block` on.
 
         Raises:
-            AccessError: one lies outside, is taken, or cannot be read.
+            AccessError: one is outside, overwritten or unreadable.
         """
         if block + count <= self.disk_blocks_count:
             self._check(np.array([block]), np.array([count]))
@@ -121,17 +121,17 @@ class LostBlocks:
 
 
 class LostFileSystem(FileSystem):
-    """A file system that is no more: inodes where they still stand, blocks nobody took since.
+    """A lost file system: its remaining inodes, and blocks not overwritten since.
 
-    Its bitmaps and descriptors are gone. An inode counts when its checksum fits, or without
-    checksums when it reads as one and the present file system has none there. Directories whose
-    own name is lost stand in the root as `inode-NUMBER-GENERATION`.
+    Its bitmaps and descriptors are lost. An inode counts if its checksum is valid, or without
+    checksums if it is plausible and the overwriting file system has none there. Inodes without a
+    name are in the root as `inode-NUMBER-GENERATION`.
 
     Attributes:
-        identity: what it rests on.
-        inode_tables: where its inode tables lie.
+        identity: its identity.
+        inode_tables: location of its inode tables.
         overwriting: the file system that is there now.
-        unnamed: inode number of each name in the root that was made up.
+        unnamed: inode number of each synthetic name in the root.
     """
 
     blocks: LostBlocks
@@ -169,30 +169,30 @@ class LostFileSystem(FileSystem):
         return superblock.block_size // superblock.inode_size
 
     def set_inode(self, number: int, row: bytes) -> None:
-        """Let an inode read as these bytes."""
+        """Set the bytes of an inode."""
         self._made[number] = row
         count = max(number, self.superblock.inodes_count)
         self.superblock = replace(self.superblock, inodes_count=count)
 
     def is_synthetic(self, number: int) -> bool:
-        """Whether nothing but the number of an inode is known: a directory made from its blocks."""
+        """Whether the inode is not on disk: a directory rebuilt from its blocks."""
         return number in self._made and not self.exists_on_disk(number)
 
     def exists_on_disk(self, number: int) -> bool:
-        """Whether an inode itself is still there."""
+        """Whether the inode remains on disk."""
         return bool(self._rows_on_disk(np.array([number]))[1][0])
 
     # -- blocks ---------------------------------------------------------------------------
 
     def fetch(self, blocks: Int64s) -> tuple[Bytes2D, Bools]:
-        """(uint8 (n, block size), readable (n,)): taken blocks come as zeros."""
+        """(uint8 (n, block size), readable (n,)): zeros for overwritten ones."""
         own = ~self.blocks.is_overwritten(blocks)
         rows = np.zeros((len(blocks), self.blocks.block_size), np.uint8)
         rows[own], own[own] = super().fetch(blocks[own])
         return rows, own
 
     def map_table_silently(self, table: InodeTable) -> BlockMaps:
-        """The block maps of many inodes, of no more blocks together than the volume can hold."""
+        """The block maps of many inodes, limited to the number of blocks of the volume."""
         return map_inodes(
             table.i_block,
             table.flags,
@@ -212,7 +212,7 @@ class LostFileSystem(FileSystem):
         return np.where(place >= 0, place // size, -1), np.where(place >= 0, place % size, 0)
 
     def _inode_bytes(self, numbers: Int64s) -> Int64s:
-        """Byte of each inode in the volume, -1 where that is not known."""
+        """Byte of each inode in the volume, -1 if unknown."""
         if not len(self.inode_tables.byte):
             return np.full(len(numbers), -1)
         per_block = self._inodes_per_block(self.superblock)
@@ -243,7 +243,7 @@ class LostFileSystem(FileSystem):
         return rows, known
 
     def _read_rows(self, places: Int64s) -> Bytes2D:
-        """The inodes at these bytes, out of the log where that was applied."""
+        """The inodes at these bytes, after replay if there was one."""
         size, block_size = self.superblock.inode_size, self.superblock.block_size
         if self._replayed is None:
             return read_records(self.source, places, size)
@@ -254,7 +254,7 @@ class LostFileSystem(FileSystem):
         return found
 
     def _verify(self, rows: Bytes2D, numbers: Int64s, places: Int64s) -> Bools:
-        """Per inode (bool): it is this file system's, by its checksum or as far as one can see."""
+        """Per inode (bool): it is of this file system, by checksum or by plausibility."""
         sound = np.zeros(len(rows), bool)
         some = plausible_inodes(rows)
         if self.identity.seed is None:
@@ -267,11 +267,11 @@ class LostFileSystem(FileSystem):
         return sound
 
     def inodes_known(self, numbers: Int64s) -> Bools:
-        """Per inode number (bool): the inode is still there."""
+        """Per inode number (bool): the inode remains."""
         return self.inode_rows(numbers)[1]
 
     def from_journal_copy(self, numbers: Int64s) -> Bools:
-        """Per inode number (bool): it is read from a copy in a log, not from its table."""
+        """Per inode number (bool): it is read from a journal copy, not from its table."""
         index = (numbers - 1) // self._inodes_per_block(self.superblock)
         inside = (numbers > 0) & (index < len(self.inode_tables.from_journal))
         found = np.zeros(len(numbers), bool)
@@ -279,7 +279,7 @@ class LostFileSystem(FileSystem):
         return found
 
     def inode_numbers(self) -> Iterator[Int64s]:
-        """The numbers (int64) of the inodes that are in use, at most 65,536 at a time."""
+        """Numbers (int64) of the inodes in use, at most 65,536 at a time."""
         per_block = self._inodes_per_block(self.superblock)
         index = np.flatnonzero(self.inode_tables.byte >= 0)
         at_once = max(INODES_AT_ONCE // per_block, 1)
@@ -290,7 +290,7 @@ class LostFileSystem(FileSystem):
 
 
 class _AllAllocated(Bitmaps):
-    """In use is what the inodes say; blocks are not told."""
+    """All inodes and blocks count as allocated."""
 
     def _load(self, kind: str, group: int) -> UInt8s:
         superblock = self._superblock
@@ -299,7 +299,7 @@ class _AllAllocated(Bitmaps):
 
 
 def synthetic_groups(superblock: Superblock, tables: InodeTableMap) -> GroupTable:
-    """Descriptors that tell where the tables begin, as far as that is known, and nothing more."""
+    """Group descriptors with the location of the inode tables, if known, and nothing else."""
     per_block = superblock.block_size // superblock.inode_size
     per_group = superblock.inodes_per_group
     count = -(-superblock.inodes_count // per_group)

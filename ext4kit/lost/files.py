@@ -1,7 +1,7 @@
-"""The files of a lost file system, as files that are gone: path, what is left, grade.
+"""The files of a lost file system as deleted files with path, content, grade.
 
-`intact` needs an inode proven by its checksum, all its blocks free in the present file system,
-and nothing that could have written into them unseen.
+`intact` requires an inode with a valid checksum, blocks that are all unallocated in the
+overwriting file system, and no possible unrecorded write to them.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ class _FileBatch:
 
 
 def find_lost_files(fs: LostFileSystem) -> DeletedFiles:
-    """Everything that the lost file system had and is still known of, with its grade.
+    """All known files of the lost file system, with grades.
 
-    What it had itself removed is among it, where its log still tells.
+    Includes files deleted before the loss that its journal shows.
     """
     places = _paths_by_inode(fs)
     numbers = np.array(sorted(places), np.int64)
@@ -76,7 +76,7 @@ def _sort_key(file: DeletedFile) -> tuple[bool, bytes, int]:
 
 
 def _paths_by_inode(fs: LostFileSystem) -> dict[int, bytes]:
-    """The first path of each inode that is there; made-up directories are none of the files."""
+    """The first path of each remaining inode, without synthetic directories."""
     tree = fs.tree()
     known = fs.inodes_known(tree.inode)
     rows = np.flatnonzero(known & (tree.inode != ROOT))
@@ -106,7 +106,7 @@ def _read_batch(fs: LostFileSystem, table: InodeTable) -> _FileBatch:
 
 
 def _verified_maps(fs: LostFileSystem, table: InodeTable) -> BlockMaps:
-    """The block maps; a tree block that is not its owner's any more is taken away first."""
+    """The block maps; tree blocks with a wrong checksum are excluded first."""
     maps = fs.map_table_silently(table)
     owner, block = maps.tree_blocks
     proven = (table.flags[owner] & int(InodeFlags.EXTENTS)) != 0
@@ -146,7 +146,7 @@ def _checks(
 
 
 def _incomplete(fs: LostFileSystem, table: InodeTable, maps: BlockMaps) -> Bools:
-    """Per file (bool): i_blocks counts more than the map has."""
+    """Per file (bool): i_blocks exceeds the mapped blocks."""
     superblock = fs.superblock
     if superblock.cluster_ratio > 1 or Incompat.EA_INODE in superblock.features:
         return np.zeros(len(table), bool)
@@ -159,7 +159,7 @@ def _incomplete(fs: LostFileSystem, table: InodeTable, maps: BlockMaps) -> Bools
 def _overwrite_checks(
     fs: LostFileSystem, table: InodeTable, runs: Runs
 ) -> Iterator[tuple[Bools, Reason]]:
-    """Who may have written into the blocks and left no trace in what is read here."""
+    """Reasons for possible unrecorded writes to the blocks."""
     every = np.ones(len(table), bool)
     if fs.identity.was_unmounted is False:
         yield every, reasons.LOST_JOURNAL_NOT_REPLAYED
@@ -171,7 +171,7 @@ def _overwrite_checks(
 
 
 def _mark_shared_blocks(batches: list[_FileBatch]) -> None:
-    """Blocks that two inodes have are of one of them at most."""
+    """Mark files that share blocks with another inode."""
     sizes = [len(batch.runs) for batch in batches]
     if not sum(sizes):
         return

@@ -1,4 +1,4 @@
-"""From a volume to the file systems that were there before."""
+"""Find the lost file systems of a volume."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ MAX_FILE_SYSTEMS = 16  # file systems; of more it is likelier that somebody made
 def find_lost(
     source: Source, present: FileSystem | None = None, progress: Progress | None = None
 ) -> list[LostFileSystem]:
-    """The file systems that were on a volume before, the one that most is left of first.
+    """The lost file systems of a volume, the most complete one first.
 
-    The whole volume is read once, holes of a sparse image left out.
+    Reads the whole volume once, without the holes of a sparse image.
 
     Args:
         source: the volume.
-        present: the file system that is there now, None when there is none that can be read.
-        progress: called with (bytes done, bytes in all).
+        present: the file system there now, None without a readable one.
+        progress: called with (bytes done, total bytes).
     """
     traces = scan_for_artifacts(source, progress)
     later = OverwritingFs(present, source.size)

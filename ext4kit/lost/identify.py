@@ -1,9 +1,9 @@
-"""Which file systems the traces are of: seed, block size and inode size of each.
+"""Identify the file systems that artifacts belong to: seed, block size and inode size.
 
-A directory's inode leads to a block whose `.` says the inode's number. With the number known,
-the checksums of both give the seed of their file system, whatever its UUID was; where many
-directories agree, that proves the seed and the block size. Without metadata_csum the pairs of
-place and number themselves have to agree on where inode tables lie.
+A directory inode maps a block whose `.` gives the inode number. With this number, the checksums
+of both give the seed of the file system, even if its UUID is unknown; if several directories
+agree, this proves the seed and the block size. Without metadata_csum, the pairs of place and
+number have to agree on the location of the inode tables.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class DirectoryPairs(Table):
     """Directories whose inode and first block were both found, int64 columns (n,).
 
     Attributes:
-        place: byte of the inode; number: what the block's `.` says.
+        place: byte of the inode; number: from the `.` of the block.
         block: byte of the block; generation: of the inode.
     """
 
@@ -50,13 +50,13 @@ class DirectoryPairs(Table):
 
 @dataclass(frozen=True, slots=True)
 class FsIdentity:
-    """A file system that the traces speak of.
+    """A file system identified by artifacts.
 
     Attributes:
-        superblock: a copy of its own where one was found, else made from what was worked out.
-        pairs: what it rests on.
+        superblock: a copy of its own if one was found, else synthetic.
+        pairs: the directories that it is derived from.
         superblock_found: the superblock is a copy that was found.
-        was_unmounted: whether its log says that it was unmounted; None when no log of it was found.
+        was_unmounted: whether its journal shows an unmount; None if no journal was found.
     """
 
     superblock: Superblock
@@ -66,7 +66,7 @@ class FsIdentity:
 
     @property
     def seed(self) -> int | None:
-        """The seed of its checksums; None without metadata_csum."""
+        """Its checksum seed; None without metadata_csum."""
         return self.superblock.seed if self.superblock.has_metadata_checksums else None
 
 
@@ -92,7 +92,7 @@ def identify_file_systems(
 
 
 def _is_present(origin: FsIdentity, present: FileSystem | None) -> bool:
-    """Whether this is the file system that is there now."""
+    """Whether this is the present file system."""
     if present is None:
         return False
     now = present.superblock
@@ -136,7 +136,7 @@ def _with_block_size(
     size: int,
     present: FileSystem | None,
 ) -> Iterator[FsIdentity]:
-    """The file systems with blocks of that size: one a seed, and what has no checksums."""
+    """File systems with this block size: one per seed, and one without checksums."""
     uuid = None if present is None else present.superblock.uuid
     traces = replace(traces, superblocks=_without_uuid(traces.superblocks, uuid))
     reader = SourceBlocks(source, size, source.size // size)
@@ -161,13 +161,13 @@ def _without_uuid(
 
 
 def _known_seeds(traces: FsArtifacts) -> dict[int, bytes]:
-    """The seeds, with their UUIDs, of all superblocks and logs that were found."""
+    """Seeds and UUIDs of all superblocks and journals found."""
     seeds = {superblock.seed: superblock.uuid for _, superblock in traces.superblocks}
     return seeds | {crc32c(ONES, log.uuid): log.uuid for _, log in traces.journals}
 
 
 def _derive_seeds(reader: SourceBlocks, traces: FsArtifacts, pairs: DirectoryPairs) -> Int64s:
-    """Per pair: the seed that its block or its inode says and others agree on; -1 for none."""
+    """Per pair: the seed from its block or inode that others agree on; -1 for none."""
     sure = np.array(list(_known_seeds(traces)), np.int64)
     said = np.full(len(pairs), -1)
     tailed = np.flatnonzero(np.isin(pairs.block + reader.block_size, traces.dirblock_tails))
@@ -187,9 +187,9 @@ def _derive_seeds(reader: SourceBlocks, traces: FsArtifacts, pairs: DirectoryPai
 
 
 def _keep_agreeing(seeds: Int64s, numbers: Int64s, known: Int64s) -> Int64s:
-    """The seeds, -1 for those that are neither known nor told by several directories.
+    """The seeds, -1 for those that are neither known nor shared by several directories.
 
-    Copies of an inode in the log count once.
+    Journal copies of an inode count once.
     """
     each = np.unique(np.stack([seeds, numbers], axis=1)[seeds >= 0], axis=0)
     values, counts = np.unique(each[:, 0], return_counts=True)
@@ -197,7 +197,7 @@ def _keep_agreeing(seeds: Int64s, numbers: Int64s, known: Int64s) -> Int64s:
 
 
 def read_records(source: Source, places: Int64s, size: int) -> Bytes2D:
-    """uint8 (n, size) of records at multiples of their size; zeros for what cannot be read."""
+    """uint8 (n, size) of records at multiples of their size; zeros for unreadable ones."""
     reader = SourceBlocks(source, size, source.size // size)
     try:
         return reader.read_many(places // size)
@@ -214,7 +214,7 @@ def read_records(source: Source, places: Int64s, size: int) -> Bytes2D:
 def _inode_size_by_checksums(
     source: Source, pairs: DirectoryPairs, block_size: int, seed: int
 ) -> int:
-    """The inode size with which the most checksums fit; 0 when they do with none."""
+    """The inode size with the most valid checksums; 0 if there are none."""
     best, result = 0, 0
     for size in INODE_SIZES:
         fits = (pairs.place % size == 0) & (pairs.place + size <= source.size)
@@ -230,7 +230,7 @@ def _inode_size_by_checksums(
 
 
 def _inode_size_by_positions(pairs: DirectoryPairs, block_size: int) -> int:
-    """The inode size with which the pairs lie in the fewest tables; 0 when in no order."""
+    """The inode size that puts the pairs in the fewest tables; 0 if none is consistent."""
     fewest, result = len(pairs) + 1, 0
     for size in INODE_SIZES:
         origin = pairs.place - (pairs.number - 1) * size
@@ -244,7 +244,7 @@ def _inode_size_by_positions(pairs: DirectoryPairs, block_size: int) -> int:
 def _identity(
     source: Source, traces: FsArtifacts, pairs: DirectoryPairs, shape: tuple[int, int, int | None]
 ) -> FsIdentity:
-    """The origin of these pairs, with a superblock of its own where one was found."""
+    """Identity of these pairs, with a superblock of its own if one was found."""
     copy = _matching_superblock(traces, shape)
     uuid = copy.uuid if copy else _known_seeds(traces).get(-1 if shape[2] is None else shape[2])
     largest = int(pairs.number.max())
@@ -255,7 +255,7 @@ def _identity(
 def _matching_superblock(
     traces: FsArtifacts, shape: tuple[int, int, int | None]
 ) -> Superblock | None:
-    """The newest superblock that was found and can be this file system's."""
+    """The newest superblock found that matches this file system."""
     size, inode_size, seed = shape
     fits = [
         superblock
@@ -281,13 +281,13 @@ def synthetic_superblock(
     largest: int,
     uuid: bytes = bytes(16),
 ) -> Superblock:
-    """A superblock that says what is known.
+    """A superblock with the known values.
 
     Args:
         source: the volume.
-        shape: block size, inode size, and the seed of the checksums or None.
-        largest: the largest inode number known of.
-        uuid: where it is known.
+        shape: block size, inode size, and the checksum seed or None.
+        largest: the largest known inode number.
+        uuid: if known.
     """
     size, inode_size, seed = shape
     per_group = 8 * size

@@ -1,8 +1,8 @@
-"""Where the inode tables of a lost file system lie, block by block.
+"""Location of the inode tables of a lost file system, block by block.
 
-With metadata_csum each inode names its own number, so a block of a table says which one it is.
-Without, and with inodes of 128 bytes, whose checksums are too short for that, a block counts on
-from the nearest directory whose number its `.` tells.
+With metadata_csum the checksum of an inode gives its number, and thus the index of its table
+block. Without, or with inodes of 128 bytes, whose checksums are too short, the index is counted
+from the nearest directory whose number its `.` gives.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ FIRM = 2  # inodes of a block, or blocks in a row, that agree
 
 @dataclass(frozen=True, slots=True)
 class TableClaims(Table):
-    """Blocks that say which block of the inode tables they are, int64 columns (n,).
+    """Blocks with the index in the inode tables that they claim, int64 columns (n,).
 
     Attributes:
         place: byte of the block.
-        index: which block of the tables, counted over all groups: (number - 1) // per block.
-        inodes: how many inodes of it say so.
+        index: table block, counted over all groups: (number - 1) // inodes per block.
+        inodes: number of its inodes that agree.
         changed: the latest ctime of these, seconds.
     """
 
@@ -45,11 +45,11 @@ class TableClaims(Table):
 
 @dataclass(frozen=True, slots=True)
 class InodeTableMap:
-    """Where the blocks of the inode tables lie, a row a block, counted over all groups.
+    """Location of the inode table blocks, one row a block, counted over all groups.
 
     Attributes:
-        byte: byte of the block in the volume, -1 where nothing of it was found.
-        from_journal: bool, that is a copy in the log, the block itself is gone.
+        byte: byte of the block in the volume, -1 if not found.
+        from_journal: bool, a journal copy; the block itself is lost.
     """
 
     byte: Int64s
@@ -57,10 +57,10 @@ class InodeTableMap:
 
 
 def locate_inode_tables(source: Source, traces: FsArtifacts, origin: FsIdentity) -> InodeTableMap:
-    """Where the inode tables of a file system lie.
+    """Locate the inode tables of a file system.
 
-    Where several blocks claim to be the same one, that one counts which lies in order with the
-    most others, and last the newest copy in a log.
+    Of several blocks with the same index, the one in line with the most others is chosen; if
+    there are only journal copies, the newest one.
     """
     superblock = origin.superblock
     size = superblock.block_size
@@ -76,7 +76,7 @@ def locate_inode_tables(source: Source, traces: FsArtifacts, origin: FsIdentity)
 
 
 def _choose(claims: TableClaims, traces: FsArtifacts, origin: FsIdentity) -> InodeTableMap:
-    """For each block of the tables the claim that lies in order with the most others."""
+    """For each table block, the claim that is in line with the most others."""
     size = origin.superblock.block_size
     start = claims.place - claims.index * size
     _, group, count = np.unique(start, return_inverse=True, return_counts=True)
@@ -97,7 +97,7 @@ def _choose(claims: TableClaims, traces: FsArtifacts, origin: FsIdentity) -> Ino
 def _inode_slots(
     source: Source, origin: FsIdentity, places: Int64s
 ) -> tuple[Bytes2D, Int64s, Int64s, Int64s]:
-    """(rows, row of the block, slot, place) of what reads as an inode in the blocks."""
+    """(rows, row of the block, slot, place) of plausible inodes in the blocks."""
     superblock = origin.superblock
     per_block = superblock.block_size // superblock.inode_size
     rows = read_records(source, places, superblock.block_size).reshape(-1, superblock.inode_size)
@@ -123,7 +123,7 @@ def _ctime(rows: Bytes2D) -> Int64s:
 
 
 def _majority_claims(block: Int64s, place: Int64s, index: Int64s, changed: Int64s) -> TableClaims:
-    """One claim a block: the one that the most of its inodes make."""
+    """One claim per block: the one that most of its inodes make."""
     order = np.lexsort((index, block))
     block, place, index, changed = (part[order] for part in (block, place, index, changed))
     new = starts_group(block, index)
@@ -137,7 +137,7 @@ def _majority_claims(block: Int64s, place: Int64s, index: Int64s, changed: Int64
 
 
 def _claims_by_neighbours(source: Source, origin: FsIdentity, places: Int64s) -> TableClaims:
-    """Blocks counted on from the directories on both sides of them."""
+    """Claims counted from the nearest directories on both sides."""
     superblock = origin.superblock
     size = superblock.block_size
     rows, block, slot, place = _inode_slots(source, origin, places)
@@ -155,10 +155,10 @@ def _claims_by_neighbours(source: Source, origin: FsIdentity, places: Int64s) ->
 
 
 def _table_starts(origin: FsIdentity, place: Int64s) -> Iterator[Int64s]:
-    """Where the tables would begin if they were in one piece, as the nearest pairs have it.
+    """Start of contiguous inode tables according to the nearest directory pairs.
 
-    Without checksums that is one start for each place, and one that neither side speaks for
-    gets none; with them the starts of both sides, to be tried.
+    Without checksums one start for each place, from the nearer of the possible sides; with
+    checksums the starts of both sides, to be tried.
     """
     superblock, pairs = origin.superblock, origin.pairs
     order = np.argsort(pairs.place)

@@ -1,7 +1,7 @@
-"""What the file system that is there now has of the volume's bytes.
+"""Bytes of the volume that the overwriting file system uses.
 
-`mke2fs` writes less than it takes: with lazy inode tables, all behind the inodes in use stays
-as it was until the kernel gets there, and so do the bitmaps of groups that nothing is in.
+`mke2fs` writes less than it allocates: with lazy_itable_init, the unused part of an inode table
+is unchanged until the kernel zeroes it, and so are the bitmaps of uninitialised groups.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ MKE2FS_WIPED_TAIL = (
 
 
 class OverwritingFs:
-    """The file system that is there now, as the later owner of what the lost one had.
+    """The present file system, as the later owner of blocks of the lost one.
 
     Args:
-        present: it; None on a bare volume, where nobody came later.
+        present: the file system; None on a bare volume.
         size: bytes of the volume.
     """
 
@@ -38,7 +38,7 @@ class OverwritingFs:
 
     @property
     def was_mounted(self) -> bool:
-        """Whether it was ever mounted: what it freed again since nobody can tell."""
+        """Whether it was ever mounted; blocks it freed since are unknown."""
         if self.present is None:
             return False
         superblock = self.present.superblock
@@ -46,12 +46,12 @@ class OverwritingFs:
 
     @cached_property
     def written_bytes(self) -> Intervals:
-        """The bytes that it has and wrote, or may have written."""
+        """Allocated bytes that it wrote, or may have written."""
         return self._spans[0]
 
     @cached_property
     def reserved_bytes(self) -> Intervals:
-        """The bytes that it has and never wrote."""
+        """Allocated bytes that it never wrote."""
         return self._spans[1]
 
     @cached_property
@@ -69,7 +69,7 @@ class OverwritingFs:
         return _union(start, end), kept
 
     def allocated_inodes_at(self, place: Int64s) -> Bools:
-        """Per byte (bool): an inode of it that is in use begins there."""
+        """Per byte (bool): an inode in use of it begins there."""
         found = np.zeros(len(place), bool)
         if self.present is None or not len(place):
             return found
@@ -97,7 +97,7 @@ def _union(start: Int64s, end: Int64s) -> Intervals:
 
 
 def in_blocks(ranges: Intervals, size: int) -> Intervals:
-    """The blocks of `size` bytes that have a part in ranges of bytes."""
+    """The blocks of `size` bytes that overlap byte ranges."""
     return _union(ranges.start // size, -(-ranges.end // size))
 
 
@@ -108,7 +108,7 @@ def _make(pairs: list[tuple[Int64s, Int64s]]) -> tuple[Int64s, Int64s]:
 
 
 def _allocated_bytes(fs: FileSystem) -> Iterator[tuple[Int64s, Int64s]]:
-    """(start, end) bytes of what the block bitmaps have in use, group by group."""
+    """(start, end) bytes of the allocated blocks, group by group."""
     superblock = fs.superblock
     size = superblock.block_size
     for group in range(len(fs.groups)):
@@ -119,7 +119,7 @@ def _allocated_bytes(fs: FileSystem) -> Iterator[tuple[Int64s, Int64s]]:
 
 
 def unwritten_inode_tables(fs: FileSystem) -> tuple[Int64s, Int64s]:
-    """(first block, blocks) per group: the end of its inode table that nobody wrote yet."""
+    """(first block, blocks) per group: the unwritten end of its inode table."""
     superblock, groups = fs.superblock, fs.groups
     size, per_group = superblock.block_size, superblock.inodes_per_group
     table = -(-per_group * superblock.inode_size // size)
@@ -144,7 +144,7 @@ def _uninitialised_groups(fs: FileSystem) -> Bools:
 
 
 def _unwritten_bytes(fs: FileSystem) -> Iterator[tuple[Int64s, Int64s]]:
-    """(start, end) bytes of what nobody wrote yet: the ends of tables, bitmaps, spare blocks."""
+    """(start, end) unwritten bytes: ends of inode tables, bitmaps, reserved GDT blocks."""
     size, groups = fs.superblock.block_size, fs.groups
     first, count = unwritten_inode_tables(fs)
     yield first * size, (first + count) * size
@@ -156,7 +156,7 @@ def _unwritten_bytes(fs: FileSystem) -> Iterator[tuple[Int64s, Int64s]]:
 
 
 def _reserved_gdt(fs: FileSystem) -> tuple[Int64s, Int64s]:
-    """The blocks for more descriptors behind the copies in later groups, which stay unwritten."""
+    """(start, end) bytes of the reserved GDT blocks in later groups, which are unwritten."""
     superblock = fs.superblock
     size, spare = superblock.block_size, superblock.reserved_gdt_blocks
     ends = [

@@ -1,4 +1,4 @@
-"""A cheap look at whether another file system was there before: for a hint, not for a verdict."""
+"""A quick check for a former file system, used for a hint only."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ MIN_INODES = 3  # inodes in parts of tables that this file system never wrote
 
 
 def has_former_file_system(fs: FileSystem, source: Source) -> bool:
-    """Whether there is clear evidence of a file system that this one was made over.
+    """Whether there is clear evidence of a file system that this one overwrote.
 
-    Looked at are the beginnings of what no inode of this one ever used in some inode tables,
-    and the places where superblock copies usually stand.
+    Checks the first blocks of the unused parts of some inode tables and the usual places of
+    backup superblocks.
 
     Args:
         fs: the file system that is there now.

@@ -1,4 +1,4 @@
-"""The log of a lost file system applied, where it is whole: only the superblocks were lost."""
+"""Replay of a lost file system's journal if only its superblocks were lost."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ext4kit.lost.inode_tables import InodeTableMap
 
 
 def replay_if_complete(fs: LostFileSystem) -> LostFileSystem:
-    """The file system as its log would leave it; itself where there is nothing to apply.
+    """The file system with its journal replayed; unchanged if there is nothing to replay.
 
-    A block of the inode tables of which only copies in the log were found is from then on read
-    in its own place, which the log tells.
+    An inode table block known only from a journal copy is then read at its home block, which
+    the tag gives.
     """
     if fs.identity.was_unmounted is not False or fs.overwriting.present is not None:
         return fs
@@ -34,7 +34,7 @@ def replay_if_complete(fs: LostFileSystem) -> LostFileSystem:
 
 
 def _home_locations(tables: InodeTableMap, log: Log, size: int) -> InodeTableMap:
-    """The tables with the home of each block that is known from a copy alone."""
+    """The tables with the home block of each block known only from a copy."""
     tags = log.tags
     rows = np.flatnonzero(tags.valid & tags.committed)
     place = log.reader.log_blocks[tags.position[rows]] * size

@@ -1,8 +1,8 @@
-"""The tree of a lost file system, put together from the directory blocks that are left.
+"""The directory tree of a lost file system, rebuilt from the remaining directory blocks.
 
-A directory whose inode is gone, the root first of all, is made anew from blocks that name it in
-their `.`, where what they list is in use and named by nobody else. What nobody names stands in
-the root under its number.
+A directory whose inode is lost, such as the root, is rebuilt from blocks that name it in their
+`.` if the inodes they list are in use and have no other entry. Inodes without an entry get one
+in the root.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _OrphanedDirBlock:
 
 
 def rebuild_tree(fs: LostFileSystem, traces: FsArtifacts) -> None:
-    """Give a lost file system its root, and the directories whose inodes are gone."""
+    """Rebuild the root and the directories whose inodes are lost."""
     _TreeBuilder(fs, traces).run()
 
 
@@ -96,7 +96,7 @@ class _TreeBuilder:
     # -- the directories that are there ---------------------------------------------------
 
     def _verify_dir_blocks(self, table: InodeTable) -> Int64s:
-        """The blocks of these directories; those that are not theirs any more are taken away."""
+        """The blocks of these directories; blocks with a wrong checksum are excluded."""
         block: Int64s
         owner, block = directory_blocks(self.fs, table)
         seeds = inode_seeds(self.fs.superblock, table.number, table.generation).astype(np.int64)
@@ -113,7 +113,7 @@ class _TreeBuilder:
     # -- the directories that are lost ----------------------------------------------------
 
     def _rebuild_directories(self) -> None:
-        """Make the directories anew of which a block is left, and no inode or not all blocks."""
+        """Rebuild directories with remaining blocks whose inode or other blocks are lost."""
         found = self._surviving_blocks()
         while new := [n for n in found if n < len(self.known) and not self.known[n]]:
             self.known[new] = True  # those that list only such as these are believed now
@@ -135,7 +135,7 @@ class _TreeBuilder:
         return found
 
     def _merge_entries(self, number: int, blocks: list[_OrphanedDirBlock]) -> None:
-        """The entries of one directory: of its best block, and what the others add."""
+        """Entries of one directory: of its best block, with those that others add."""
         entries, seen = self._surviving_entries(number), set()
         for block in sorted(blocks, key=lambda one: -one.good):
             fresh = [entry for entry in block.entries if entry[1] not in seen]
@@ -147,11 +147,11 @@ class _TreeBuilder:
         self.entries[number] = entries
 
     def _is_unnamed(self, number: int) -> bool:
-        """Whether an inode is in use and nobody names it yet."""
+        """Whether an inode is in use and has no entry yet."""
         return 0 < number < len(self.known) and bool(self.known[number] & ~self.named[number])
 
     def _surviving_entries(self, number: int) -> list[Entry]:
-        """What the directory's own blocks that are left list."""
+        """Entries in the remaining blocks of the directory."""
         if number >= len(self.used) or self.used[number] != DIRECTORY:
             return []
         listing = read_directories(self.fs, self.fs.inode_table(np.array([number])), dots=False)
@@ -159,7 +159,7 @@ class _TreeBuilder:
         return list(zip(*columns, strict=True))
 
     def _first_blocks(self) -> Iterator[_OrphanedDirBlock]:
-        """Blocks that name in `.` a directory that is not there, or not whole."""
+        """Blocks whose `.` names a lost or incomplete directory."""
         size = self.fs.superblock.block_size
         place, number, _ = self.traces.dot_blocks
         state = np.where(
@@ -170,7 +170,7 @@ class _TreeBuilder:
         yield from self._read_blocks(place[wanted] // size, number[wanted])
 
     def _later_blocks(self, owners: dict[int, int]) -> Iterator[tuple[int, _OrphanedDirBlock]]:
-        """(owner, block) of the blocks behind the first one, by the register in their tails."""
+        """(owner, block) of the blocks after the first one, by the seed in their tails."""
         size = self.fs.superblock.block_size
         block = self.traces.dirblock_tails // size - 1
         block = block[(self.traces.dirblock_tails % size == 0) & (block >= 0)]
@@ -182,7 +182,7 @@ class _TreeBuilder:
                     yield owners[found.register], found
 
     def _read_blocks(self, block: Int64s, owner: Int64s) -> Iterator[_OrphanedDirBlock]:
-        """The blocks that list something which nobody else names."""
+        """The blocks that list an inode without another entry."""
         own = ~np.isin(block, self.mapped) & (block < self.fs.blocks.disk_blocks_count)
         block, owner = block[own], owner[own]
         for at in range(0, len(block), BLOCKS_AT_ONCE):
@@ -235,7 +235,7 @@ class _TreeBuilder:
     # -- the root -------------------------------------------------------------------------
 
     def _rebuild_root(self) -> None:
-        """The root's own entries that are left, and a made-up name for what nobody names."""
+        """Rebuild the root: its remaining entries, and names for inodes without an entry."""
         loose = (self.used > 0) & ~self.named
         made = [n for n in self.entries if n >= len(self.named) or not self.named[n]]
         numbers = np.union1d(np.flatnonzero(loose), np.array(made, np.int64))
@@ -254,7 +254,7 @@ class _TreeBuilder:
 
 
 def _belongs_to_directory(rows: Bytes2D, seeds: Int64s) -> Bools:
-    """Per block (bool): it is the directory's, by its tail or as a block of its index."""
+    """Per block (bool): it belongs to the directory by its tail, or is an htree node."""
     fits: Bools = is_index_block(rows)
     tailed = find_dirblock_tails(rows)
     fits[tailed] |= directory_inode_seeds(rows[tailed]) == seeds[tailed]

@@ -1,4 +1,4 @@
-"""Recovery: candidates from many sources, their paths, owners and grades, and salvage."""
+"""Recovery of deleted files: candidates, names, later owners, grades, records, output."""
 
 from ext4kit.recovery.manifest import manifest_record
 from ext4kit.recovery.model import DeletedFile, DeletedFiles, Grade, ReusedRange, TransactionTime

@@ -1,4 +1,4 @@
-"""The search of unallocated space, in one pass, and what is derived from it."""
+"""The scan of unallocated space, and the artifacts derived from it."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from ext4kit.unallocated.space import Progress, Scanner, UnallocatedSpace, scan
 
 @dataclass(frozen=True, slots=True)
 class UnallocatedScan:
-    """What one pass over unallocated space and untagged journal blocks found.
+    """Results of one scan of unallocated space and untagged journal blocks.
 
     Attributes:
-        space: where it was looked.
-        metadata: blocks of metadata.
-        pointers: blocks (n,) that may hold block numbers.
-        data_ends: (log blocks, bytes up to the last one that is not zero) of each batch.
-        block_features: what carving has to know of the blocks, None when nothing is to be carved.
+        space: the space scanned.
+        metadata: metadata blocks.
+        pointers: blocks (n,) that may be indirect blocks.
+        data_ends: (log blocks, bytes up to the last nonzero one) of each batch.
+        block_features: for carving; None without it.
     """
 
     space: UnallocatedSpace
@@ -53,17 +53,17 @@ class UnallocatedScan:
 
 @dataclass(frozen=True, slots=True)
 class Artifacts:
-    """What unallocated space and untagged journal blocks tell of deleted files.
+    """Artifacts of deleted files in unallocated space and untagged journal blocks.
 
     Attributes:
-        history: with the inode states that were found.
-        space: where it was looked.
-        metadata: blocks of metadata.
-        maps: block maps of files without a whole state.
-        entries: of directory blocks.
-        untagged: untagged journal blocks that may hold contents of files.
-        headless_bodies: what freed indirect blocks name of files whose start is not known.
-        block_features: what carving has to know of the blocks, None when nothing is to be carved.
+        history: includes the older states found.
+        space: the space scanned.
+        metadata: metadata blocks.
+        maps: rebuilt maps of files without a content state.
+        entries: entries of directory blocks.
+        untagged: untagged journal blocks that may hold file contents.
+        headless_bodies: data listed by freed indirect blocks of files with an unknown start.
+        block_features: for carving; None without it.
     """
 
     history: History
@@ -79,12 +79,12 @@ class Artifacts:
 def scan_unallocated(
     history: History, sources: Set[SearchSource], progress: Progress | None = None
 ) -> UnallocatedScan:
-    """Look through unallocated space once, for all that `sources` asks for.
+    """Scan unallocated space once for all `sources`.
 
     Args:
-        history: what the tagged journal and the inode tables tell.
-        sources: with JOURNAL alone nothing is read.
-        progress: called with (bytes done, bytes in all).
+        history: states in the tagged journal and the inode tables.
+        sources: JOURNAL alone reads nothing.
+        progress: called with (bytes done, total bytes).
     """
     if sources - {SearchSource.JOURNAL}:
         count_mapped_as_used(history.fs)
@@ -110,12 +110,12 @@ def scan_unallocated(
 def derive_artifacts(
     history: History, scan: UnallocatedScan, sources: Set[SearchSource]
 ) -> Artifacts:
-    """Older states, rebuilt maps and directory entries from what a scan found.
+    """Derive older states, rebuilt maps and directory entries from a scan.
 
     Args:
-        history: the states without those that are found here.
-        scan: of the unallocated space.
-        sources: as of the scan.
+        history: the states without older ones.
+        scan: of unallocated space.
+        sources: as in the scan.
     """
     space, metadata, features = scan.space, scan.metadata, scan.block_features
     untagged = UntaggedBlocks.from_scan(

@@ -1,4 +1,4 @@
-"""Whose each block is: the blocks of all candidates, and which other inodes had them later."""
+"""Blocks of all candidates, and which other inodes used them later."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ from ext4kit.units import NANOSECONDS
 
 @dataclass(frozen=True, slots=True)
 class BlockAttribution:
-    """What is known of the blocks of all candidates; candidates are meant by their rows.
+    """The blocks of all candidates and their later owners; candidates are rows.
 
     Attributes:
         history: the states.
         candidates: one row each.
-        transactions: those of the journal, by tid.
+        transactions: of the journal, by tid.
         deletion: when and how each was deleted.
-        runs: blocks of content up to each one's size; `owner` is the candidate.
-        bounds: rows `bounds[n]` to `bounds[n + 1]` of `runs` are those of candidate n.
-        sizes: bytes (n,), where no inode tells them up to the last one that is not zero.
-        block_counts: blocks of content (n,).
-        freed_tid: (n,) a use by another inode counts as later after this transaction; TID_NONE
-            while it holds its blocks.
-        uses: who is recorded to have had which blocks.
-        reuse: blocks that other inodes had later.
-        competing: blocks that an inode freed later, or at the same time, had too.
-        tagged: content of which the journal has tagged copies.
-        untagged: content of which the journal has untagged copies.
-        unassigned: log blocks (m,) of untagged copies that belong to files nothing is known of.
-        tree_block_reused: bool (n,), a tree block without a checksum had another owner.
+        runs: content blocks up to the size; `owner` is the candidate.
+        bounds: rows `bounds[n]` to `bounds[n + 1]` of `runs` belong to candidate n.
+        sizes: bytes (n,); without an inode, up to the last nonzero byte.
+        block_counts: content blocks (n,).
+        freed_tid: (n,) uses by other inodes after this tid are reuse; TID_NONE while the
+            candidate still holds its blocks.
+        uses: recorded block uses.
+        reuse: blocks that other inodes used later.
+        competing: blocks shared with an inode that was freed later or at the same time.
+        tagged: content with tagged copies in the journal.
+        untagged: content with untagged copies in the journal.
+        unassigned: log blocks (m,) of untagged copies of unknown files.
+        tree_block_reused: bool (n,), True where a tree block without a checksum was reused.
     """
 
     history: History
@@ -78,7 +78,7 @@ class BlockAttribution:
 
 
 def attribute_blocks(candidates: Candidates, artifacts: Artifacts) -> BlockAttribution:
-    """Which blocks each candidate had, and who else."""
+    """The blocks of each candidate and their other owners."""
     history, row = artifacts.history, candidates.state_row
     life, tid = history.states.instance[row], history.states.tid[row]
     runs, uses = clip_to_size(history, candidates), recorded_uses(history)
@@ -110,7 +110,7 @@ def attribute_blocks(candidates: Candidates, artifacts: Artifacts) -> BlockAttri
 
 
 def _freed_tids(history: History, candidates: Candidates) -> Int64s:
-    """Per candidate: after which transaction a use by another inode counts as a later one."""
+    """Per candidate: tid after which a use by another inode is reuse."""
     tid = history.states.tid[candidates.state_row]
     freed = np.where(candidates.freed_tid == TID_ON_DISK, tid, candidates.freed_tid)
     # An earlier state may have been written over in the transaction that ended it.
@@ -120,7 +120,7 @@ def _freed_tids(history: History, candidates: Candidates) -> Int64s:
 def _tree_block_reused(
     history: History, candidates: Candidates, uses: RecordedUses, since: Int64s, freed: Int64s
 ) -> Bools:
-    """Per candidate: another inode used a tree block of it that no checksum and no copy proves."""
+    """True where a tree block was reused that neither a checksum nor a copy verifies."""
     owner, block = candidates.tree_blocks
     row, states = candidates.state_row, history.states
     by_extents = (states.table.flags[row] & int(InodeFlags.EXTENTS)) != 0
@@ -138,10 +138,10 @@ def _tree_block_reused(
 
 
 def find_competing(history: History, candidates: Candidates, runs: Runs) -> BlockReuse:
-    """Blocks of candidates that an inode freed later had too.
+    """Blocks of candidates that a competing inode, freed later, mapped too.
 
-    Of an inode whose blocks the journal says nothing of, its deletion time tells whether it was
-    the last owner; in the same second it may have been.
+    Where the journal has no record of the blocks, the deletion times decide which inode was the
+    last owner. Inodes freed in the same second compete with each other.
     """
     states, table = history.states, history.states.table
     freed = candidates.size_unknown | (candidates.map_source == INODE_TABLE)

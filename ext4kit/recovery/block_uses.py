@@ -1,4 +1,4 @@
-"""Which inode had which block when: what decides whether a deleted file's blocks are its own."""
+"""Recorded uses of blocks by inodes, and the reuse of blocks of deleted files."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ RUNS_AT_ONCE = 4096  # of which bitmaps are asked together
 
 @dataclass(frozen=True, slots=True)
 class BlockUses(Table):
-    """Runs of blocks and the inodes that had them, as columns (n,).
+    """Runs of blocks and the inodes that used them, as columns (n,).
 
     Attributes:
         start, length: the blocks.
-        instance: the life that had them; -1 when only the block's own history tells of the use.
-        inode: inode number of the owner, 0 when not known.
-        order: the transaction that shows it, TID_ON_DISK for the disk.
-        is_content: bool, as content; else as a tree block, or as nobody knows what.
+        instance: the instance that used them; -1 if unknown.
+        inode: inode number of the owner, 0 if unknown.
+        order: transaction that shows the use, TID_ON_DISK for the disk.
+        is_content: True for content; False for tree blocks and unknown uses.
     """
 
     start: Int64s
@@ -41,13 +41,13 @@ class BlockUses(Table):
 
 @dataclass(frozen=True, slots=True)
 class BlockReuse(Table):
-    """Blocks of candidates that another inode had later, as columns (n,).
+    """Blocks of candidates that another inode used later, as columns (n,).
 
     Attributes:
         candidate: row of the candidate; ascending.
         start, length: the blocks.
-        number: inode number of the later owner, 0 when not known.
-        order: when it is seen there, TID_ON_DISK for the present.
+        number: inode number of the later owner, 0 if unknown.
+        order: transaction that shows the later use, TID_ON_DISK for the present.
     """
 
     candidate: Int64s
@@ -59,12 +59,12 @@ class BlockReuse(Table):
 
 @dataclass(frozen=True, slots=True)
 class RecordedUses:
-    """All uses of blocks that are recorded.
+    """All recorded block uses.
 
     Attributes:
-        by_inodes: by the states in the journal, the deleted ones on disk, and stable inodes.
-        by_journal: blocks whose content went through the journal: metadata, for the most part.
-        by_fast_commits: blocks that fast commits gave to files, some of which are deleted again.
+        by_inodes: from inode states in the journal, deleted inodes on disk, and stable inodes.
+        by_journal: blocks with journal copies, mostly metadata.
+        by_fast_commits: blocks that fast commits allocated to files, which may be deleted again.
     """
 
     by_inodes: BlockUses
@@ -73,7 +73,7 @@ class RecordedUses:
 
 
 def recorded_uses(history: History) -> RecordedUses:
-    """All uses of blocks that a history tells of."""
+    """All block uses in a history."""
     return RecordedUses(
         _uses_by_inodes(history), _uses_by_journal(history), _uses_by_fast_commits(history)
     )
@@ -159,7 +159,7 @@ def find_reuse(
 
 
 def _allocated_now(history: History, runs: Runs, freed: Int64s) -> BlockReuse:
-    """Blocks that the bitmaps show in use now, with their owners where inodes tell them."""
+    """Blocks that the bitmaps mark as allocated now, with their owners if known."""
     held = runs.take(freed[runs.owner] != TID_NONE)
     parts = [
         _allocated_runs(history, held.take(slice(at, at + RUNS_AT_ONCE)))
@@ -175,7 +175,7 @@ def _allocated_now(history: History, runs: Runs, freed: Int64s) -> BlockReuse:
 
 
 def _allocated_runs(history: History, runs: Runs) -> tuple[Rows, Int64s, Int64s]:
-    """(candidate, start, length) of the parts of the runs that are in use now."""
+    """(candidate, start, length) of the parts of runs that are allocated now."""
     bitmaps = history.fs.bitmaps
     row, position = expand(runs.length)
     block = runs.physical[row] + position
@@ -192,7 +192,7 @@ def _allocated_runs(history: History, runs: Runs) -> tuple[Rows, Int64s, Int64s]
 
 
 def _live_owner_inodes(history: History, start: Int64s, length: Int64s) -> Int64s:
-    """Inode number of the live file that has each run, 0 where none is found."""
+    """Inode number of the allocated file that maps each run, 0 for none."""
     number = np.zeros(len(start), np.int64)
     if not len(start):
         return number

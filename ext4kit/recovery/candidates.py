@@ -1,8 +1,8 @@
-"""Candidates: which state of which life is to be brought back, and the blocks it had.
+"""Candidates: the state of each deleted instance to recover, and its blocks.
 
-Sources of a candidate's map: a state in the log or on the disk that still has it whole (files
-on the orphan list among them), the index entries that stay behind in the root of a freed extent
-tree, and maps put together from what free space still holds.
+The map of a candidate comes from a state in the journal or on disk that describes its content
+(files on the orphan list included), from stale index entries in the root of a freed extent tree,
+or from a rebuilt map.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ BLOCKS_AT_ONCE = 4096
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """What is to be brought back, as columns, one row a candidate.
+    """Files to recover, as columns, one row per candidate.
 
     Attributes:
         state_row: row of the state in `History.states`.
-        map_source: where the map comes from.
-        freed_tid: order at which it is seen dead; TID_NONE while it still holds its blocks.
-        superseded: an earlier state of a file that went on.
-        runs: the content's blocks, `owner` is the candidate's row; map_damaged: map incomplete.
+        map_source: origin of the map.
+        freed_tid: tid that shows it freed; TID_NONE while it still holds its blocks.
+        superseded: True for an earlier version of a file.
+        runs: content blocks, `owner` is the candidate; map_damaged: True where incomplete.
         tree_blocks: (candidate, block) of tree blocks.
-        rebuilt_row: row of the found maps that `runs` come from, NO_ROW for others.
+        rebuilt_row: row of its rebuilt map, NO_ROW for none.
     """
 
     state_row: Rows
@@ -55,7 +55,7 @@ class Candidates:
 
     @property
     def size_unknown(self) -> Bools:
-        """Its map is known, its size is not."""
+        """True where the map is known and the size is not."""
         found: Bools = (self.map_source == STALE_INDEX) | (self.rebuilt_row != NO_ROW)
         return found
 
@@ -63,12 +63,12 @@ class Candidates:
 def select_candidates(
     history: History, versions: bool, maps: RebuiltMaps | None = None
 ) -> Candidates:
-    """Every deleted life once, in its last whole state; with `versions` earlier states too.
+    """Each deleted instance in its last content state, on request also earlier versions.
 
     Args:
         history: the states.
-        versions: earlier states as well.
-        maps: found elsewhere, for lives of which no whole state is known.
+        versions: add earlier versions.
+        maps: rebuilt maps, for instances without a content state.
     """
     if not len(history.states):
         nothing = np.zeros(0, np.int64)
@@ -103,7 +103,7 @@ def _from_states(history: History, rows: Int64s, superseded: bool) -> Candidates
 
 
 def _freed_tids(history: History, rows: Int64s) -> Int64s:
-    """When each state ended. One on disk holds its blocks still if its inode is in use."""
+    """Tid that ends each state. A state on disk with an allocated inode holds its blocks."""
     order, following = history.states.tid[rows], history.next_tid[rows]
     held = history.fs.bitmaps.inodes_in_use(history.states.table.number[rows])
     ended = np.where(following == TID_NONE, TID_ON_DISK, following)
@@ -111,7 +111,7 @@ def _freed_tids(history: History, rows: Int64s) -> Int64s:
 
 
 def _freed_tids_by_dtime(history: History, rows: Int64s) -> Int64s:
-    """First tid committed at or after each state's deletion time, TID_ON_DISK for none."""
+    """First tid committed at or after each deletion time, TID_ON_DISK for none."""
     if history.log is None:
         return np.full(len(rows), TID_ON_DISK)
     known = sorted(
@@ -128,7 +128,7 @@ def _freed_tids_by_dtime(history: History, rows: Int64s) -> Int64s:
 def _without_content_state(
     history: History, lives: Int64s, found: RebuiltMaps | None
 ) -> list[Candidates]:
-    """Lives of which no whole state is known: by their stale index entries, a map, or nothing."""
+    """Candidates without a content state: mapped by stale index entries, a rebuilt map, or not."""
     rows = np.searchsorted(history.states.instance, lives, side="right") - 1
     roots, rooted = _stale_roots(history, rows)
     maps = history.map_states(rows[rooted], roots[rooted])
@@ -150,7 +150,7 @@ def _without_content_state(
 
 
 def _rebuilt_rows(lives: Int64s, found: RebuiltMaps | None) -> Rows:
-    """Row of the first map of each life in `found`, NO_ROW where there is none."""
+    """Row of the first rebuilt map of each instance, NO_ROW for none."""
     if found is None or not len(found):
         return np.full(len(lives), NO_ROW)
     known, first = np.unique(found.life, return_index=True)
@@ -160,7 +160,7 @@ def _rebuilt_rows(lives: Int64s, found: RebuiltMaps | None) -> Rows:
 def _from_rebuilt_maps(
     history: History, rows: Int64s, found: RebuiltMaps, place: Rows
 ) -> Candidates:
-    """Candidates whose blocks a found map tells."""
+    """Candidates with rebuilt maps."""
     order = np.argsort(place)
     chosen = np.zeros(len(found), bool)
     chosen[place] = True
@@ -215,7 +215,7 @@ def _stale_roots(history: History, rows: Int64s) -> tuple[Bytes2D, Bools]:
 
 
 def read_node_headers(fs: FileSystem, blocks: Int64s) -> tuple[Bools, Int64s]:
-    """(bool: a node with entries lies there, its depth) of each block."""
+    """(True where a block is an extent node with entries, its depth)."""
     fits, depths = np.zeros(len(blocks), bool), np.zeros(len(blocks), np.int64)
     for start in range(0, len(blocks), BLOCKS_AT_ONCE):
         some = slice(start, start + BLOCKS_AT_ONCE)
@@ -226,10 +226,10 @@ def read_node_headers(fs: FileSystem, blocks: Int64s) -> tuple[Bools, Int64s]:
 
 
 def _earlier_version_rows(history: History) -> Rows:
-    """Whole states of regular files that the life's next state does not contain.
+    """Content states of regular files that the next state of the instance does not include.
 
-    A state that only grew lies in the next one: it has no block and no byte that went, unless
-    the log has newer bytes of a block that both have.
+    The next state includes a state that only grew, unless the journal has newer bytes of a block
+    of both.
     """
     states = history.states
     rows = np.flatnonzero(states.describes_content & states.table.is_regular)
@@ -252,7 +252,7 @@ def _earlier_version_rows(history: History) -> Rows:
 
 
 def _overwritten_in_journal(history: History, runs: Runs, later: Rows) -> Bools:
-    """Per row of `later` (bool): the log has bytes of the runs' blocks from when it came about."""
+    """True where the transaction of a row of `later` journaled data of the runs' blocks."""
     found, copies = np.zeros(len(later), bool), history.copies
     if copies is None:
         return found
@@ -273,7 +273,7 @@ def _overwritten_in_journal(history: History, runs: Runs, later: Rows) -> Bools:
 
 
 def _copies_differ(copies: BlockHistory, copy: Rows, at: Int64s, end: Int64s) -> Bools:
-    """Per copy of a block (bool): the bytes up to `end` are others than in its copy as of `at`."""
+    """True where a copy differs below byte `end` from the copy of its block as of tid `at`."""
     older = copies.newest_copies(copies.blocks[copy], at)
     differ = np.zeros(len(copy), bool)
     rows = np.flatnonzero(older >= 0)
@@ -286,7 +286,7 @@ def _copies_differ(copies: BlockHistory, copy: Rows, at: Int64s, end: Int64s) ->
 
 
 def _concat(parts: list[Candidates]) -> Candidates:
-    """Several tables of candidates as one."""
+    """Join tables of candidates."""
     columns = {
         name: np.concatenate([getattr(part, name) for part in parts])
         for name in (

@@ -1,4 +1,4 @@
-"""Content without an inode: maps of files that nothing else tells of, and carved runs."""
+"""Content without an inode: rebuilt maps without a known owner, and carved runs."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class CarvedContents:
         first_block: first block.
         end_block: one past the last one.
         size: bytes.
-        signature: number of what it starts like, 0 for nothing known.
-        is_reliable: bool, good odds that it is exactly a file.
-        is_fragment: bool, likely a piece of a file.
-        end_proven: bool, its format, a list of blocks or the tree of extents tells its end.
-        map_source: what its blocks are known from.
+        signature: number of the signature at its start, 0 for none.
+        is_reliable: bool, probably exactly one file.
+        is_fragment: bool, probably a fragment of a file.
+        end_proven: bool, end known from format, block list or extent tree.
+        map_source: provenance of its blocks.
         runs: `owner` is the row here.
-        reader: where their bytes are read.
+        reader: reads their blocks.
     """
 
     first_block: Int64s
@@ -60,7 +60,7 @@ class CarvedContents:
 
 
 def find_carved_contents(artifacts: Artifacts, blocks: BlockAttribution) -> CarvedContents:
-    """Everything that is left when the candidates have what is theirs."""
+    """All content outside the blocks of candidates."""
     claimed = Intervals.union(blocks.runs.physical, blocks.runs.length)  # by candidates
     parts = [_from_ownerless_maps(artifacts, claimed)]
     if artifacts.block_features is not None:
@@ -72,7 +72,7 @@ def find_carved_contents(artifacts: Artifacts, blocks: BlockAttribution) -> Carv
 
 
 def _from_ownerless_maps(artifacts: Artifacts, claimed: Intervals) -> CarvedContents:
-    """Maps that were found of inodes nobody knows, where their blocks are still free."""
+    """Rebuilt maps of unknown inodes whose blocks are all unallocated."""
     maps = artifacts.maps.take(artifacts.maps.life < 0)
     if len(maps):  # else the bitmaps of all groups would be read for nothing
         runs, unused = maps.runs, artifacts.space.unused
@@ -95,7 +95,7 @@ def _from_ownerless_maps(artifacts: Artifacts, claimed: Intervals) -> CarvedCont
 def _from_unallocated(
     artifacts: Artifacts, blocks: BlockAttribution, claimed: Intervals, unowned: Runs
 ) -> CarvedContents:
-    """Free blocks that nobody claims, cut into files."""
+    """Unallocated blocks without an owner, carved."""
     assert artifacts.block_features is not None
     structures, maps = artifacts.metadata, artifacts.maps
     metadata = structures.block[~structures.in_journal]
@@ -114,7 +114,7 @@ def _from_unallocated(
 def _from_untagged_copies(
     artifacts: Artifacts, blocks: BlockAttribution, log: Log
 ) -> CarvedContents:
-    """What is left of journaled contents of which nothing else is known, cut into files."""
+    """Untagged journal copies of unknown files, carved."""
     space = artifacts.space
     runs, marks = block_features_of_journal(log, blocks.unassigned)
     return _to_contents(
@@ -144,7 +144,7 @@ def _make(
     standing: tuple[Bools, Bools, Bools],
     source: Strings,
 ) -> CarvedContents:
-    """Contents of which `standing` is (sure, fragment, proven)."""
+    """Contents; `standing` is (reliable, fragment, end proven)."""
     first, end = np.full(len(size), np.iinfo(np.int64).max), np.zeros(len(size), np.int64)
     np.minimum.at(first, runs.owner, runs.physical)
     np.maximum.at(end, runs.owner, runs.physical + runs.length)
@@ -160,7 +160,7 @@ def _concat(parts: list[CarvedContents]) -> CarvedContents:
 
 
 def content_at(contents: CarvedContents, row: int) -> Content:
-    """The bytes of a row."""
+    """Content of a row."""
     low, high = np.searchsorted(contents.runs.owner, [row, row + 1])
     runs = contents.runs.take(slice(int(low), int(high)))
     return Content(contents.reader, int(contents.size[row]), runs)
@@ -175,7 +175,7 @@ def head_at(contents: CarvedContents, row: int, most: int) -> bytes:
 
 
 def content_files(contents: CarvedContents, left_out: set[int]) -> list[DeletedFile]:
-    """A record of each content that no inode was found for, by its first block."""
+    """Records of the contents without a matched inode, by first block."""
     order = np.argsort(contents.first_block, kind="stable").tolist()
     rows = [row for row in order if row not in left_out]
     return [_file(contents, row) for row in rows]

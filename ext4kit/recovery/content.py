@@ -1,4 +1,4 @@
-"""The bytes of a file: its blocks up to its size, less those that other owners have had since."""
+"""Content of a file: its blocks up to its size, without reused blocks."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from ext4kit.recovery.model import ReusedRange
 
 
 class LostPiece(NamedTuple):
-    """Blocks of a file whose bytes are nowhere any more.
+    """Blocks of a file whose bytes are lost.
 
     Attributes:
         start, length: blocks.
-        owner: who has them now or had them later, or why they are lost.
+        owner: the later owner, or the cause of the loss.
     """
 
     start: int
@@ -42,7 +42,7 @@ class LostPiece(NamedTuple):
 
 
 def clip_to_size(history: History, candidates: Candidates) -> Runs:
-    """The blocks of each candidate's content up to its size; all where no size is known."""
+    """The blocks of each candidate up to its size; all blocks if the size is unknown."""
     runs, block_size = candidates.runs, history.fs.superblock.block_size
     size = history.states.table.size[candidates.state_row][runs.owner]
     left = -(-size // block_size) - runs.logical
@@ -54,13 +54,13 @@ def clip_to_size(history: History, candidates: Candidates) -> Runs:
 def content_sizes(
     history: History, candidates: Candidates, runs: Runs, maps: RebuiltMaps
 ) -> Int64s:
-    """Bytes of each candidate: as its inode or its map says, else up to the last that is not zero.
+    """Bytes of each candidate: from its inode or rebuilt map, else up to the last nonzero byte.
 
     Args:
         history: the states.
-        candidates: whose sizes are asked for.
+        candidates: the candidates.
         runs: their blocks.
-        maps: those that some of them come from.
+        maps: the rebuilt maps.
     """
     size: Int64s = history.states.table.size[candidates.state_row]
     stale = candidates.map_source == STALE_INDEX
@@ -82,7 +82,7 @@ def total_blocks(pieces: Sequence[LostPiece]) -> int:
 
 
 def drop_overlaps(pieces: Sequence[LostPiece]) -> list[LostPiece]:
-    """Pieces, by their start, with what an earlier one covers cut away."""
+    """The pieces by start, without the blocks of an earlier piece."""
     kept: list[LostPiece] = []
     end = 0
     for start, length, owner in sorted(pieces, key=lambda piece: piece.start):
@@ -114,14 +114,14 @@ def open_content(
     lost: Sequence[LostPiece],
     size: int,
 ) -> Content:
-    """The bytes of a file that are its own still; lost blocks read as holes.
+    """Content of a file; lost blocks read as holes.
 
     Args:
         fs: the file system.
-        reader: gives the blocks: those on disk, with copies from the journal in front.
-        inode: with the bytes of inline data and of short links.
+        reader: reads blocks from journal copies or from disk.
+        inode: holds inline data and the targets of short links.
         runs: blocks of the file.
-        lost: what other owners have of them.
+        lost: its lost blocks.
         size: bytes.
     """
     if inode.is_inline or inode.is_fast_symlink:
@@ -146,7 +146,7 @@ def _without_blocks(runs: Runs, lost: Sequence[LostPiece]) -> Runs:
 
 
 def link_target(content: Content) -> bytes | None:
-    """Where a symbolic link points to; None where its bytes cannot be read."""
+    """Target of a symbolic link; None if it cannot be read."""
     try:
         return content.read(0, content.size)
     except AccessError:

@@ -1,4 +1,4 @@
-"""What the states around a candidate's own tell of its end, for all candidates at once."""
+"""Deletion facts of candidates, from the states around their own."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class DeletionFacts:
 
 
 def find_deletion_facts(history: History, found: Candidates) -> DeletionFacts:
-    """The ends of all candidates."""
+    """Deletion facts of all candidates."""
     states, row = history.states, found.state_row
     if not len(found):
         return DeletionFacts([], [], [], [], [], [])
@@ -71,14 +71,14 @@ def transaction_times(history: History) -> dict[int, TransactionTime]:
 
 
 def _last_linked_rows(history: History) -> Rows:
-    """Per state: row of its life's last linked state up to it, NO_ROW where there is none."""
+    """Per state: row of the last linked state of its instance up to it, NO_ROW for none."""
     states = history.states
     last = np.maximum.accumulate(np.where(states.is_linked, np.arange(len(states)), NO_ROW))
     return np.where(states.instance[last] == states.instance, last, NO_ROW)
 
 
 def _freed_rows(history: History, row: Int64s) -> Rows:
-    """Row of the last state of each life when that shows it freed, else NO_ROW."""
+    """Row of the last state of each instance if that is freed, else NO_ROW."""
     states = history.states
     last = np.searchsorted(states.instance, states.instance[row], side="right") - 1
     freed = (states.table.links_count[last] == 0) & ~states.describes_content[last]
@@ -86,7 +86,7 @@ def _freed_rows(history: History, row: Int64s) -> Rows:
 
 
 def _complete_owners(history: History, row: Int64s, linked: Rows) -> list[Inode]:
-    """The states' inodes, with owner and group whole.
+    """The inodes of the states, with complete owner and group.
 
     Freeing an inode clears the high 16 bits of both (kernel ext4_do_update_inode); the last
     linked state has them.

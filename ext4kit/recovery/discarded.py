@@ -1,10 +1,9 @@
 """Blocks of deleted files that read as zeros: discarded by the drive, or cleared by a tool.
 
-A discard tells the drive that free blocks are unused: at each commit (`mount -o discard`,
-kernel fs/ext4/mballoc.c, `ext4_issue_discard`) or later (`fstrim`). They read as zeros
-afterwards. Tools that clear free space, and images without unused blocks, have the same effect.
-Files contain zeros too, so zeros alone do not show a discard. A drive discards whole units of its
-own, so zeros that fill one may come of that.
+The kernel discards free blocks at each commit (`mount -o discard`, fs/ext4/mballoc.c,
+`ext4_issue_discard`) or later (`fstrim`); they read as zeros afterwards. Tools that clear free
+space, and images without unused blocks, have the same effect. Files contain zeros too, so zeros
+alone do not show a discard. A drive discards whole units, so zeros that fill a unit may show one.
 """
 
 from __future__ import annotations
@@ -41,18 +40,18 @@ UNIT = 64 << 10  # bytes of the disk, aligned; drives discard units of this size
 def find_discarded(
     history: History, found: Candidates, runs: Runs, marks: BlockFeatures | None
 ) -> tuple[Runs, Runs]:
-    """The discarded blocks of all candidates, and those that may be; `owner` is the candidate.
+    """Certainly and possibly discarded blocks of all candidates; `owner` is the candidate.
 
-    A whole run of zeros shows a discard. So do many zeros at a run's edge that go on behind it.
-    Where many runs are zeros, or the file system is mounted with `discard` by default, every
-    block of zeros counts as discarded: a drive may discard parts of runs. Other zeros may be
-    discarded where they fill a unit of the disk.
+    A whole run of zeros shows a discard. So do many zeros at the edge of a run that continue
+    beyond it. If many runs are zeros, or the default mount options include `discard`, every
+    block of zeros counts as discarded: a drive may discard parts of runs. Other zeros are
+    possibly discarded if they fill a discard unit.
 
     Args:
-        history: what is known over time.
+        history: the states.
         found: the candidates.
         runs: their blocks up to their size.
-        marks: of the free space, where it was read: which free blocks are not zeros.
+        marks: block features of unallocated space, if it was read: blocks that are not zeros.
     """
     table, row = history.states.table, found.state_row
     judged = (table.is_regular | table.is_symlink)[row] & ~found.size_unknown
@@ -75,7 +74,7 @@ def find_discarded(
 
 
 def report_discarded(fs: FileSystem, table: Runs) -> None:
-    """Report once which deleted contents were discarded, and what else shows a discard."""
+    """Report the discarded blocks, and other evidence of a discard."""
     if not len(table):
         return
     blocks, files = int(table.length.sum()), len(np.unique(table.owner))
@@ -90,7 +89,7 @@ def report_discarded(fs: FileSystem, table: Runs) -> None:
 
 
 def _groups_of(fs: FileSystem, table: Runs) -> str:
-    """The block groups that pieces begin in, those that follow each other as one range."""
+    """Text: the block groups in which the runs begin, consecutive ones as a range."""
     first = table.physical - fs.superblock.first_data_block
     groups = np.unique(first // fs.superblock.blocks_per_group)
     parts = np.split(groups, np.flatnonzero(np.diff(groups) > 1) + 1)
@@ -101,14 +100,14 @@ def _groups_of(fs: FileSystem, table: Runs) -> str:
 
 
 def _outside(runs: Runs, marks: BlockFeatures) -> Runs:
-    """The parts of runs that the survey of free space has not seen to hold data."""
+    """Parts of runs for which the scan found no data."""
     return subtract_parts(
         runs, *common_parts(runs.physical, runs.length, marks.start, marks.length)
     )
 
 
 def _zeros(fs: FileSystem, parts: Runs) -> Runs:
-    """The pieces that are readable and all zeros."""
+    """The readable parts that are all zeros."""
     row, skip, length = split(parts.length, BLOCKS_AT_ONCE)
     batch = np.cumsum(length) // BLOCKS_AT_ONCE
     edges = np.flatnonzero(np.diff(batch, prepend=-1, append=-1)).tolist()
@@ -124,7 +123,7 @@ def _zeros(fs: FileSystem, parts: Runs) -> Runs:
 
 
 def _are_zeros(fs: FileSystem, blocks: Int64s) -> Bools:
-    """Per block (bool): it is readable and all zeros."""
+    """True where a block is readable and all zeros."""
     found = np.zeros(len(blocks), bool)
     for at in range(0, len(blocks), BLOCKS_AT_ONCE):
         some = slice(at, at + BLOCKS_AT_ONCE)
@@ -134,7 +133,7 @@ def _are_zeros(fs: FileSystem, blocks: Int64s) -> Bools:
 
 
 def _reach_beyond(fs: FileSystem, runs: Runs, zeros: Runs) -> Bools:
-    """Per piece (bool): it is long, lies at an edge of its run, and the next block is zeros too."""
+    """True where zeros are long, at an edge of their run, and followed by a block of zeros."""
     found = np.zeros(len(zeros), bool)
     long = zeros.length * fs.superblock.block_size >= LONG
     start, end = zeros.physical, zeros.physical + zeros.length
@@ -146,14 +145,14 @@ def _reach_beyond(fs: FileSystem, runs: Runs, zeros: Runs) -> Bools:
 
 
 def _fill_units(fs: FileSystem, runs: Runs, zeros: Runs) -> Bools:
-    """Per piece (bool): a unit of the disk that it lies in is all zeros.
+    """True where a discard unit that contains some of the zeros is all zeros.
 
-    Blocks of the unit that are in use now may have been written after a discard.
+    Allocated blocks of the unit do not count: they may have been written after a discard.
 
     Args:
         fs: the file system.
-        runs: what the pieces are parts of.
-        zeros: the pieces; `owner` is the row in `runs`.
+        runs: runs of the candidates.
+        zeros: parts of them that are zeros; `owner` is the row in `runs`.
     """
     size, base = fs.superblock.block_size, first_byte(fs.blocks) or 0
     unit = max(UNIT, size)
@@ -174,7 +173,7 @@ def _fill_units(fs: FileSystem, runs: Runs, zeros: Runs) -> Bools:
 
 
 def _are_clear(fs: FileSystem, start: Int64s, end: Int64s) -> Bools:
-    """Per range of blocks (bool): each block of it is all zeros, in use now or beyond the end."""
+    """True where each block of a range is all zeros, allocated now or beyond the end."""
     start, end = np.maximum(start, 0), np.minimum(end, fs.blocks.blocks_count)
     row, position = expand(end - start)
     blocks = start[row] + position

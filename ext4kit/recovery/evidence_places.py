@@ -1,4 +1,4 @@
-"""Records of where in the image the facts of a deleted file are."""
+"""Record types for the places of evidence in the image."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _COPY = "Transaction of the copy in the journal; null for the block itself."
 
 
 class Place(TypedDict):
-    """Where a block, or a part of one, was read; without a byte where the image has none."""
+    """Where a block or part of one was read; no offset if the image lacks the block."""
 
     offset: Annotated[int | None, _BYTE]
     block: Annotated[int, _BLOCK]
@@ -32,7 +32,7 @@ class InodePlace(EntryPlace):
 
 
 class LastOwner(TypedDict):
-    """Who had blocks last."""
+    """The last recorded owner of blocks."""
 
     inode: int
     generation: int
@@ -41,14 +41,14 @@ class LastOwner(TypedDict):
 
 
 class CopyCounts(TypedDict):
-    """How many other copies of a block there are."""
+    """Numbers of other copies of a block."""
 
     older: int
     newer: int
 
 
 class EvidencePlaces(TypedDict):
-    """Where in the image the facts of a deleted file stand."""
+    """Places of the evidence for a deleted file."""
 
     file_system_at: Annotated[int, "Byte of the image at which the file system begins."]
     inode_at: Annotated[InodePlace | None, "Where the inode was read."]

@@ -1,4 +1,4 @@
-"""Which files lie in the same folder, as far as their names are known."""
+"""Directory ids: files of one directory have the same id."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ext4kit.recovery.names import KnownName
 
 
 class DirectoryIds:
-    """Numbers for the folders of files that are asked for.
+    """Ids of the directories of files to match.
 
     Args:
-        names: of these files.
+        names: names of these files.
 
     Attributes:
-        of_files: int64, number of the folder of each, NOTHING where it is not known.
+        of_files: int64, directory id of each file, NOTHING where the path is unknown.
     """
 
     def __init__(self, names: Sequence[KnownName | None]) -> None:
@@ -38,13 +38,13 @@ class DirectoryIds:
     def of_known_files(
         self, fs: FileSystem, number: Int64s, candidate: Int64s, names: Sequence[KnownName | None]
     ) -> Int64s:
-        """The same of other files; NOTHING for folders that none of those asked for is in.
+        """Directory ids of other files, NOTHING for directories without files to match.
 
         Args:
             fs: the file system.
             number: inode numbers.
-            candidate: row in `names` of those that are gone, NOTHING for those that live.
-            names: of the candidates.
+            candidate: row in `names` of deleted files, NOTHING for allocated ones.
+            names: names of the candidates.
         """
         found = np.full(len(number), NOTHING)
         gone = np.flatnonzero(candidate != NOTHING)
@@ -63,6 +63,6 @@ class DirectoryIds:
 
 
 def _directory_of(name: KnownName | None) -> bytes | None:
-    """Path of the folder that a file was in, from where on it is known."""
+    """Path or partial path of the directory of a file."""
     path = (name.path or name.partial_path) if name else None
     return path.rpartition(b"/")[0] if path else None

@@ -1,8 +1,8 @@
-"""Names from directory blocks of deleted directories and from log copies nobody describes.
+"""Names from unallocated directory blocks and from untagged journal copies.
 
-A directory block names its owner by its checksum; without one, a first block by its `.`. An
-entry says which inode number had the name, not which life of it: it is used where one life
-alone fits in type and time.
+The checksum of a directory block identifies its directory; without checksums, the `.` entry of a
+first block does. An entry holds an inode number and no generation: it is used if exactly one
+instance of the number matches in type and time.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _FOREVER = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True)
 class FoundEntries(Table):
-    """Entries of directories as columns (n,).
+    """Directory entries as columns (n,).
 
     Attributes:
-        directory: inode number of the directory; generation: its own, -1 where not known.
-        inode: inode number that the entry names; file_type: as the entry says, 0 for unknown.
-        order: that of the transaction of a log copy, -1 for a block on disk.
+        directory: inode number of the directory; generation: of the directory, -1 if unknown.
+        inode: inode number in the entry; file_type: type in the entry, 0 for unknown.
+        order: transaction of a journal copy, -1 for a block on disk.
         name: the names.
     """
 
@@ -52,13 +52,13 @@ class FoundEntries(Table):
 def find_directory_entries(
     space: UnallocatedSpace, structures: MetadataBlocks, owners: SeedIndex, wanted: Bools
 ) -> FoundEntries:
-    """The entries of all directory blocks that were found and whose owner is known.
+    """The entries of all directory blocks found whose directory is known.
 
     Args:
-        space: where the structures were found.
-        structures: what was found there.
+        space: the space scanned.
+        structures: its metadata blocks.
         owners: the known inodes.
-        wanted: bool, by inode number: entries that name another are left out.
+        wanted: bool, by inode number; other entries are omitted.
     """
     blocks = structures.of_kind(DIRECTORY)
     number, generation = owners.inodes_of(blocks.seed)
@@ -85,12 +85,12 @@ def find_directory_entries(
 
 @dataclass(frozen=True, slots=True)
 class InodeInstances(Table):
-    """When each life was, as columns by life; ns.
+    """Lifetime of each instance, ns, and its type.
 
     Attributes:
-        begin: its creation, 0 where not known.
-        end: its deletion, far off where it lives or that is not known.
-        kind: upper bits of its mode.
+        begin: creation, 0 if unknown.
+        end: deletion, the maximum if allocated or unknown.
+        kind: upper bits of the mode.
     """
 
     begin: Int64s
@@ -99,7 +99,7 @@ class InodeInstances(Table):
 
     @classmethod
     def of(cls, history: History) -> InodeInstances:
-        """All lives of the history."""
+        """The instances of a history."""
         table = history.states.table
         last = history.last_rows
         dead = (table.links_count[last] == 0) & (table.dtime[last] > 0) & ~history.is_allocated
@@ -109,14 +109,13 @@ class InodeInstances(Table):
 
 
 def assign_entries(history: History, found: FoundEntries) -> tuple[Rows, Rows]:
-    """Which entry is whose last name.
+    """Assign entries to instances, as their last names.
 
-    An entry belongs to a life of the number that it names when the type is right and the
-    directory and the life were there at one time. Two lives for one entry, or two names for one
-    life, are none.
+    An entry belongs to an instance of its inode number if the type matches and the directory and
+    the instance existed at the same time. Ambiguous entries and instances get no name.
 
     Returns:
-        (life, row of `found`) columns, one row a life that has a name.
+        (instance, row of `found`) columns, one row per named instance.
     """
     lives = InodeInstances.of(history)
     entry, life = _possible_instances(history, found, lives)
@@ -134,7 +133,7 @@ def assign_entries(history: History, found: FoundEntries) -> tuple[Rows, Rows]:
 
 
 def _differs(one: FoundEntries, other: FoundEntries) -> Bools:
-    """Per row (bool): not the same name in the same directory."""
+    """True where name or directory differ."""
     names = zip(one.name.tolist(), other.name.tolist(), strict=True)
     differs = np.array([mine != theirs for mine, theirs in names], bool)
     differs |= one.directory != other.directory
@@ -168,9 +167,9 @@ def _possible_instances(
 
 
 def _number_reused_time(history: History, found: FoundEntries) -> Int64s:
-    """When another inode had the number of each entry's directory at the latest, ns.
+    """Latest time at which the inode number of each entry's directory was reused, ns.
 
-    Far off where the present one may be that directory.
+    The maximum if the present inode may be that directory.
     """
     number, place = np.unique(found.directory, return_inverse=True)
     now = history.fs.inode_table(number)
@@ -196,7 +195,7 @@ def is_former_directory(found: FoundEntries, lives: Bools) -> Bools:
 
 
 def directory_instances(history: History, found: FoundEntries) -> Rows:
-    """The life of each entry's directory, -1 where it is not known."""
+    """The instance of each entry's directory, -1 if unknown."""
     life = life_of(history, found.directory, found.generation)
     other = is_former_directory(found, np.append(history.is_allocated, False)[life])
     other |= (life >= 0) & (found.generation < 0) & _created_after_copy(history, life, found.order)
@@ -204,9 +203,9 @@ def directory_instances(history: History, found: FoundEntries) -> Rows:
 
 
 def _created_after_copy(history: History, life: Int64s, order: Int64s) -> Bools:
-    """Per entry (bool): the life may have begun after the copy that it stands in was made.
+    """True where an instance may have been created after the transaction of the entry's copy.
 
-    A transaction takes no more changes before its commit is dated, by a clock that moves on rarely
+    A transaction is locked against changes before its commit time is set, from a coarse clock
     (kernel fs/jbd2/commit.c, `jbd2_journal_commit_transaction`).
     """
     states = history.states  # by life, then by tid
@@ -216,7 +215,7 @@ def _created_after_copy(history: History, life: Int64s, order: Int64s) -> Bools:
 
 
 def _is_earlier(history: History, life: Int64s, order: Int64s) -> Bools:
-    """Per entry (bool): the log shows the life unlinked before the copy that it stands in."""
+    """True where the journal shows the instance unlinked before the entry's copy."""
     states = history.states
     gone = np.full(history.instance_count + 1, _FOREVER)
     rows = np.flatnonzero(~states.untagged & (states.table.links_count == 0))

@@ -1,9 +1,8 @@
-"""Which carved contents are files, and which are likely the remains of files written over.
+"""Separates carved files from probable fragments of overwritten files.
 
-Where nothing was written since files went, each of their contents is still whole, and a border of
-free space is the border of a file. Where space was used again, a content may be what a later file
-left of an earlier one: it begins or ends at a border as well. Then only its own bytes can tell
-that a file begins there.
+Without writes since the deletions, each content is complete, and a boundary of unallocated space
+is a boundary of a file. Where space was reused, a content may be the rest of a partly overwritten
+file, with the same boundaries. Then only its own bytes can show that a file begins there.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _UTF8_CONTINUATION = range(0x80, 0xC0)
 def mark_fragments(
     contents: CarvedContents, blocks: BlockAttribution, space: UnallocatedSpace
 ) -> CarvedContents:
-    """The contents, those that are likely pieces of files called so."""
+    """The contents, with probable fragments marked."""
     if not len(contents) or not space_was_reused(contents, blocks):
         return contents
     doubted = ~contents.end_proven & (contents.map_source != UNTAGGED_JOURNAL)
@@ -49,10 +48,10 @@ def mark_fragments(
 
 
 def space_was_reused(contents: CarvedContents, blocks: BlockAttribution) -> bool:
-    """Whether a good part of what the dead had was given to others since.
+    """Whether much of the space of deleted files was reused.
 
-    Two signs: contents outnumber the dead inodes that may have had them, and files that were
-    made or written after these went have a good part of the space.
+    It was if contents outnumber the deleted inodes without a map, or if files created or written
+    after the deletions hold much of the space.
     """
     found, table = blocks.candidates, blocks.history.states.table
     dead = (found.map_source == NO_MAP) & table.is_regular[found.state_row]
@@ -68,7 +67,7 @@ def space_was_reused(contents: CarvedContents, blocks: BlockAttribution) -> bool
 
 
 def _write_times(blocks: BlockAttribution) -> tuple[Int64s, Int64s]:
-    """(when a file was made or written last, its blocks) of all files whose blocks are known."""
+    """(last write or creation time, ns; blocks) of the runs of all files with known blocks."""
     table, runs = blocks.history.states.table.take(blocks.candidates.state_row), blocks.runs
     parts = [(table, runs)]
     for table, maps in blocks.history.fs.allocated_maps():
@@ -79,14 +78,14 @@ def _write_times(blocks: BlockAttribution) -> tuple[Int64s, Int64s]:
 
 
 def _last_write_time(table: InodeTable) -> Int64s:
-    """Int64: when each inode was made or written last; its removal sets mtime as well."""
+    """Last write or creation of each inode, ns; deletion sets mtime too."""
     return np.where(table.links_count > 0, np.maximum(table.crtime, table.mtime), table.crtime)
 
 
 def _follows_foreign_block(
     contents: CarvedContents, blocks: BlockAttribution, space: UnallocatedSpace
 ) -> Bools:
-    """Per content (bool): the block in front of it is in use, or a file's that is known."""
+    """True where the block before a content is allocated or belongs to a known file."""
     runs = contents.runs
     begins = np.flatnonzero(np.diff(runs.owner, prepend=-1) != 0)
     front = runs.physical[begins] - 1
@@ -99,11 +98,12 @@ def _follows_foreign_block(
 
 
 def _looks_like_file_start(head: bytes, behind_others: bool) -> bool:
-    """Whether a content begins as texts do; nothing tells it of other data.
+    """Whether a content begins like a text; other data gives no such evidence.
 
     Args:
         head: its first bytes.
-        behind_others: the block in front is another file's, who may have written over its start.
+        behind_others: the block before it belongs to another file, which may have overwritten
+            its start.
     """
     if not head or head[0] in _UTF8_CONTINUATION or not text_encoding(head):
         return False

@@ -1,4 +1,4 @@
-"""Runs of blocks of several owners: those with a block of both tables, and parts cut out."""
+"""Set operations on runs of several owners: shared blocks and subtraction."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ext4kit.filesystem.block_maps import Runs
 
 
 def owners_sharing_blocks(one: Runs, other: Runs, owners: int) -> Bools:
-    """Per owner (bool): a block is in its runs of both tables."""
+    """True per owner whose runs of both tables share a block."""
     edges = np.unique(
         np.concatenate(
             [part for runs in (one, other) for part in (runs.physical, runs.physical + runs.length)]
@@ -30,7 +30,7 @@ def owners_sharing_blocks(one: Runs, other: Runs, owners: int) -> Bools:
 
 
 def subtract_parts(runs: Runs, row: Rows, start: Int64s, length: Int64s) -> Runs:
-    """What is left of runs when parts of them are cut out; as `cut_out`."""
+    """The runs without these parts; arguments as of `cut_out`."""
     owner, first, count = cut_out(runs.physical, runs.length, row, start, length)
     left = runs.take(owner)
     return replace(left, logical=left.logical + first - left.physical, length=count, physical=first)

@@ -1,4 +1,4 @@
-"""Content that went through the journal as data: the copies that belong to each candidate."""
+"""Journaled data (data=journal): the tagged copies that belong to each candidate."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ ContentCopies = Mapping[int, tuple[Int64s, Int64s]]
 
 
 class TaggedContentBlocks(JournalOverlay):
-    """The blocks of one file, those that went through the journal as data read from there.
+    """The blocks of one file; journaled data is read from the journal.
 
     Args:
-        base: what the other blocks are read from.
+        base: reads the other blocks.
         log: the journal.
-        blocks: (n,), ascending; copies: (n,), where in the journal the copy of each is.
+        blocks: (n,), ascending; copies: (n,), the copy of each.
     """
 
     def __init__(self, base: BlockReader, log: Log, blocks: Int64s, copies: Int64s) -> None:
@@ -37,24 +37,24 @@ class TaggedContentBlocks(JournalOverlay):
         self._blocks, self._copies = blocks, copies
 
     def copies_of(self, blocks: Int64s) -> Int64s:
-        """The journal's copy of each block that has one, else -1."""
+        """The journal copy of each block, -1 for none."""
         return values_at(self._copies, SortedIndex(self._blocks).rows(blocks))
 
 
 def find_tagged_copies(
     history: History, candidates: Candidates, runs: Runs, uses: BlockUses, freed_tid: Int64s
 ) -> ContentCopies:
-    """The newest copy of each block of content that the journal has as data.
+    """The newest journal copy of each content block.
 
-    A copy belongs to the file when the file had the block by then: content that is journaled is
-    so from the transaction on that gives the file its block.
+    A copy belongs to the file if the file owned the block in that transaction: data is journaled
+    from the transaction on that allocates the block.
 
     Args:
-        history: with the copies.
-        candidates: whose content is asked for.
+        history: provides the copies.
+        candidates: the candidates.
         runs: their blocks up to their size.
-        uses: which inodes had which blocks.
-        freed_tid: per candidate: after which transaction its blocks are not its own.
+        uses: recorded block uses.
+        freed_tid: per candidate: tid after which its blocks may be reused.
 
     Returns:
         Per candidate: (blocks, rows of the journal's tags).
@@ -83,9 +83,10 @@ def find_tagged_copies(
 
 
 def _owned_since(history: History, uses: BlockUses, row: Rows, block: Int64s) -> Int64s:
-    """Per (state, block): since when it was content of that life alone, TID_ON_DISK for never.
+    """Per (state, block): tid since which only this instance has it as content.
 
-    What a file truncates comes back: as a tree block of its own, or by way of other files.
+    TID_ON_DISK for never. A truncated block can return to the file: as a tree block, or after use
+    by other files.
     """
     states = history.states
     mine, other = overlap_pairs(block, np.ones_like(block), uses.start, uses.length)

@@ -1,4 +1,4 @@
-"""What each candidate has lost: blocks that other inodes had later, and discarded ones."""
+"""Lost blocks of candidates: reused and discarded ones."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ UNKNOWN_OWNER = "allocated now (metadata or unidentified owner)"
 
 @dataclass(frozen=True, slots=True)
 class CandidateLosses:
-    """What one candidate has lost.
+    """Lost blocks of one candidate.
 
     Attributes:
-        pieces: blocks whose bytes are nowhere any more.
-        reused: blocks that other inodes had later.
-        from_tagged: those of them whose bytes the journal has as tagged copies.
-        from_untagged: those of them whose bytes the journal has as untagged copies.
-        discarded: blocks that read as zeros since they were discarded.
+        pieces: blocks whose bytes are lost.
+        reused: number of reused blocks.
+        from_tagged: reused blocks with tagged copies in the journal.
+        from_untagged: reused blocks with untagged copies in the journal.
+        discarded: number of discarded blocks, which read as zeros.
     """
 
     pieces: list[LostPiece]
@@ -45,12 +45,12 @@ NOTHING_LOST = CandidateLosses([], 0, 0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """What all candidates have lost.
+    """Lost blocks of all candidates.
 
     Attributes:
-        by_candidate: of those that lost anything.
-        discarded: blocks that were discarded; `owner` is the candidate.
-        may_be_discarded: bool (n,), has zeros that a discard may have made, and no copy of them.
+        by_candidate: candidates with lost blocks.
+        discarded: discarded blocks; `owner` is the candidate.
+        may_be_discarded: bool (n,), True with possibly discarded blocks without a copy.
     """
 
     by_candidate: Mapping[int, CandidateLosses]
@@ -58,16 +58,16 @@ class Losses:
     may_be_discarded: Bools
 
     def of(self, candidate: int) -> CandidateLosses:
-        """What one candidate has lost."""
+        """Lost blocks of one candidate."""
         return self.by_candidate.get(candidate, NOTHING_LOST)
 
 
 def find_losses(blocks: BlockAttribution, features: BlockFeatures | None) -> Losses:
-    """What all candidates have lost.
+    """Lost blocks of all candidates.
 
     Args:
-        blocks: whose blocks they are.
-        features: of unallocated blocks, where they were read.
+        blocks: blocks and later owners.
+        features: of unallocated blocks, if these were read.
     """
     discarded, zeros = find_discarded(blocks.history, blocks.candidates, blocks.runs, features)
     reused, given_up = _reused_pieces(blocks), _discarded_pieces(blocks, discarded)
@@ -96,7 +96,7 @@ def _losses_of(
 
 
 def _reused_pieces(blocks: BlockAttribution) -> dict[int, list[LostPiece]]:
-    """Per candidate: the blocks that other inodes had later, with these."""
+    """Per candidate: its reused blocks and their later owners."""
     reuse, competing = blocks.reuse, blocks.competing
     owner_text = _owner_texts(blocks)
     found: dict[int, list[LostPiece]] = {}
@@ -116,7 +116,7 @@ def _reused_pieces(blocks: BlockAttribution) -> dict[int, list[LostPiece]]:
 
 
 def _owner_texts(blocks: BlockAttribution) -> Callable[[int, int], str]:
-    """A function that names the owner of an inode number, seen at a tid."""
+    """A function that describes an owner, from its inode number and tid."""
     paths = _owner_paths(blocks)
 
     def text(number: int, tid: int) -> str:
@@ -134,7 +134,7 @@ def _owner_texts(blocks: BlockAttribution) -> Callable[[int, int], str]:
 
 
 def _owner_paths(blocks: BlockAttribution) -> dict[int, bytes]:
-    """Paths of the live inodes that have blocks of candidates."""
+    """Paths of the allocated inodes that reuse blocks of candidates."""
     wanted = np.unique(blocks.reuse.number[blocks.reuse.order == TID_ON_DISK])
     wanted = wanted[wanted > 0]
     if not len(wanted):
@@ -158,7 +158,7 @@ def _discarded_pieces(blocks: BlockAttribution, discarded: Runs) -> dict[int, li
 
 
 def _may_be_discarded(blocks: BlockAttribution, zeros: Runs) -> Bools:
-    """Per candidate: it has zeros of which the journal has no tagged copy."""
+    """True where a candidate has zeros without a tagged copy."""
     found = np.bincount(zeros.owner, minlength=len(blocks.candidates)) > 0
     for candidate in blocks.tagged.keys() & set(zeros.owner.tolist()):
         copied, mine = blocks.tagged[candidate][0], zeros.take(zeros.owner == candidate)

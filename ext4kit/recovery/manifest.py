@@ -1,4 +1,4 @@
-"""What records say of a deleted file: their types, and one made of it."""
+"""Record types of deleted files, and the manifest record."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ext4kit.recovery.xattrs import FileXattrs
 
 
 class FileMoment(TypedDict):
-    """A transaction that shows a file, or shows that it is gone."""
+    """A transaction that shows a file, or its deletion."""
 
     transaction: int
     time: int | None
 
 
 class LostPart(TypedDict):
-    """Bytes of a file that have another owner."""
+    """Bytes of a file that were reused or lost."""
 
     offset: int
     length: int
@@ -40,7 +40,7 @@ Freed = Annotated[int, "When the inode was freed, nanoseconds since 1970 UTC."]
 
 
 class FileIdentity(fields.PathOrNone):
-    """What tells a deleted file from others."""
+    """Fields that identify a deleted file."""
 
     name: str | None
     name_bytes: NotRequired[fields.Exact]
@@ -58,7 +58,7 @@ class FileIdentity(fields.PathOrNone):
 
 
 class FileFacts(fields.InodeFacts):
-    """What a record says of a deleted file behind its identity."""
+    """Fields that follow the identity of a deleted file."""
 
     dtime: Freed | None
     deleted_between: Between
@@ -94,7 +94,7 @@ class RecoveredFile(FileIdentity, FileFacts):
 def manifest_record(
     file: DeletedFile, written: Written | None, failure: Reason | None = None
 ) -> RecoveredFile:
-    """A file's manifest record: plain JSON values, times in integer ns."""
+    """The manifest record of a file as JSON values, times in integer ns."""
     return {
         "output": written.path if written else None,
         **file_identity(file),
@@ -105,7 +105,7 @@ def manifest_record(
 
 
 def file_identity(file: DeletedFile) -> FileIdentity:
-    """What tells it from others, as records have it."""
+    """Identity fields of a record."""
     return {
         **json_name(file.path),
         **json_name(file.name, "name"),
@@ -120,12 +120,12 @@ def file_identity(file: DeletedFile) -> FileIdentity:
 def file_facts(
     file: DeletedFile, written: Written | None, failure: Reason | None = None
 ) -> FileFacts:
-    """All else that records say of it.
+    """The other fields of a record.
 
     Args:
         file: the deleted file.
-        written: what a recovery wrote of it, None for nothing.
-        failure: why it could not be written, None for no reason.
+        written: the file that recovery wrote, if any.
+        failure: why it could not be written, if so.
     """
     inode, device = file.inode, file.device
     against, format, attributes = list(file.reasons), file.file_type, file.xattrs()
@@ -169,7 +169,7 @@ def file_facts(
 
 
 def ground_of(file: DeletedFile | None) -> str | None:
-    """What the path of a deleted file rests on, as records have it."""
+    """Basis of the path of a deleted file, as in records."""
     return file.path_ground.value if file and file.path_ground else None
 
 
@@ -186,11 +186,11 @@ def _xattr_records(attributes: FileXattrs | None) -> list[fields.Xattr]:
 
 
 def moment_record(moment: TransactionTime | None) -> FileMoment | None:
-    """A moment as records have it."""
+    """A transaction as in records."""
     return None if moment is None else {"transaction": moment.transaction, "time": moment.time}
 
 
 def final_grade(file: DeletedFile, written: Written | None) -> Grade:
-    """The grade, no more than partial where reading the content showed a loss."""
+    """The grade, at most partial if parts of the content were unreadable."""
     has_lost = written is not None and bool(written.lost)
     return Grade.PARTIAL if has_lost and file.grade.is_whole else file.grade

@@ -1,7 +1,7 @@
-"""Blocks that linked inodes map: they are allocated, whatever the block bitmaps say.
+"""Blocks mapped by linked inodes count as allocated, even if the block bitmaps mark them free.
 
-A bitmap can be damaged, cleared by hand, or flagged as one that was never written. Without this
-the content of files that are there would be carved out of space that is marked free.
+A bitmap may be damaged, cleared by hand, or flagged uninitialised. The content of linked files
+would then be carved as unallocated space.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ext4kit.parsers.inode import InodeTable, inode_checksums_ok
 
 
 def count_mapped_as_used(fs: FileSystem) -> None:
-    """Have all blocks that linked inodes map count as in use; report those marked free."""
+    """Count all blocks mapped by linked inodes as allocated; report those marked free."""
     starts, lengths = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for table in fs.inode_batches():
         maps = fs.map_table_silently(_linked(fs, table))
@@ -32,7 +32,7 @@ def count_mapped_as_used(fs: FileSystem) -> None:
 
 
 def _linked(fs: FileSystem, table: InodeTable) -> InodeTable:
-    """The inodes that are linked, by a good checksum where there is one."""
+    """The linked inodes, with a valid checksum if there is one."""
     linked = table.take((table.links_count > 0) & (table.dtime == 0) & (table.mode != 0))
     if fs.superblock.has_metadata_checksums:
         linked = linked.take(inode_checksums_ok(linked, fs.superblock))
@@ -40,7 +40,7 @@ def _linked(fs: FileSystem, table: InodeTable) -> InodeTable:
 
 
 def _marked_free(fs: FileSystem, mapped: Intervals) -> Int64s:
-    """The blocks (int64, ascending) of intervals that are marked free."""
+    """Mapped blocks (int64, ascending) that are marked free."""
     superblock, found = fs.superblock, [np.zeros(0, np.int64)]
     start, end = mapped.start, mapped.end
     for group in range(len(fs.groups)):

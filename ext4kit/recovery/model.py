@@ -1,4 +1,4 @@
-"""From a file system to its deleted files, each with a path, a map and a grade."""
+"""Deleted files, removed names and grades: the results of recovery."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Grade(StrEnum):
-    """How much of a deleted file is left, and how sure that is."""
+    """How much of a deleted file is recoverable, and with what certainty."""
 
     INTACT = "intact"  # the last committed content: the evidence excludes a later write
     CONSISTENT = "consistent"  # all records agree; a write without a record is not excluded
@@ -33,7 +33,7 @@ class Grade(StrEnum):
 
     @property
     def is_whole(self) -> bool:
-        """No part of the file is known to be lost or to be another file's."""
+        """True if no part is known to be lost or to belong to another file."""
         return self in (Grade.INTACT, Grade.CONSISTENT)
 
 
@@ -42,7 +42,7 @@ Sources = dict[Literal["inode", "map", "name", "content", "xattrs"], str]
 
 @dataclass(frozen=True, slots=True)
 class TransactionTime:
-    """A transaction and the time of its commit (ns), None when that is not known."""
+    """A transaction and its commit time (ns), None if unknown."""
 
     transaction: int
     time: int | None
@@ -50,7 +50,7 @@ class TransactionTime:
 
 @dataclass(frozen=True, slots=True)
 class ReusedRange:
-    """Bytes of a deleted file that are not its own any more, and who has them."""
+    """Bytes of a deleted file that were reused, and their later owner."""
 
     offset: int
     length: int
@@ -59,24 +59,23 @@ class ReusedRange:
 
 @dataclass(frozen=True, slots=True)
 class DeletedFile:
-    """A deleted file, directory, link or device, or an earlier state of a file.
+    """A deleted file, directory, link or device, or an earlier version of a file.
 
     Attributes:
-        path: the last full path, None when it is not known; name: the last name alone.
-        path_ground: what the path rests on; None without one, and for a lost file system's files.
-        inode: the state that is recovered; None for content that no inode is known of.
-        size: None when no source tells it.
-        dtime: when the inode was freed (ns), None when nothing tells it.
-        deleted_between: the last transaction that shows it alive and the first without it.
+        path: the last full path, None if unknown; name: the last name.
+        path_ground: basis of the path; None without a path and in a lost file system.
+        inode: the recovered state; None for content without an inode.
+        size: bytes; None if unknown.
+        dtime: when the inode was freed (ns), None if unknown.
+        deleted_between: the last transaction that shows it linked and the first that does not.
         blocks: blocks of content; blocks_reused: those with a later owner.
         lost: byte ranges with a later owner.
-        sources: what inode, map and name rest on.
+        sources: provenance of inode, map and name.
         reasons: why it is not intact, and notes on its content, in the order of the checks.
-        superseded: an earlier state of a file that changed afterwards.
-        partial_path: where it was below a directory whose own path is not known, which comes first
-            in it as `inode-NUMBER-GENERATION`.
-        first_block: of content that was found without a map in an inode, else None.
-        fragment: content that is likely a piece of a file, not all of one.
+        superseded: an earlier version of a file that changed afterwards.
+        partial_path: path below `inode-NUMBER-GENERATION`, a directory whose path is unknown.
+        first_block: of content found without the map of an inode, else None.
+        fragment: the content is probably a fragment of a file.
     """
 
     path: bytes | None
@@ -105,16 +104,16 @@ class DeletedFile:
     )
 
     def xattrs(self) -> FileXattrs | None:
-        """Its extended attributes, worked out anew each time; None where no inode is known."""
+        """Extended attributes, read on each call; None without an inode."""
         return None if self._attributes is None else self._attributes()
 
     def evidence(self) -> EvidencePlaces | None:
-        """Where in the image its facts stand, as plain JSON values; None where it is unknown."""
+        """Places of its evidence in the image, as JSON values; None if unknown."""
         return None if self._evidence is None else self._evidence()
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """The sentences of `reasons`."""
+        """Texts of `reasons`."""
         return tuple(texts(self.reasons))
 
     @property
@@ -124,12 +123,12 @@ class DeletedFile:
 
     @property
     def generation(self) -> int | None:
-        """Inode generation: tells the lives of one number apart."""
+        """Inode generation: distinguishes the instances of an inode number."""
         return None if self.inode is None else self.inode.generation
 
     @property
     def kind(self) -> FileType:
-        """The type in one word."""
+        """File type."""
         return "file" if self.inode is None else self.inode.kind
 
     @property
@@ -181,12 +180,12 @@ class DeletedFile:
         return None if gone is None else gone.time
 
     def content(self) -> Content | None:
-        """The bytes that are left, None when there is nothing to write."""
+        """The recoverable bytes, None if there are none."""
         return self._content
 
     @property
     def extents(self) -> list[tuple[int, int, int]]:
-        """(file block, block, blocks) of what `content` reads, those without bytes left out."""
+        """(file block, block, blocks) of `content`, without unwritten extents."""
         runs = None if self._content is None else self._content.runs
         if runs is None:
             return []
@@ -198,7 +197,7 @@ class DeletedFile:
 
     @property
     def file_type(self) -> Kind | None:
-        """What its first bytes look like; of content that was found without a map alone."""
+        """Type by content; only for content found without the map of an inode."""
         if self.first_block is None or self._content is None:
             return None
         from ext4kit.filetypes.identify import HEAD_BYTES, identify
@@ -211,7 +210,7 @@ class DeletedFile:
 
 
 class Unbound(StrEnum):
-    """Why a removed entry is not given as the name of a deleted file."""
+    """Why a removed entry is not reported as the name of a deleted file."""
 
     NO_NUMBER = "no-number"
     IN_USE = "in-use"
@@ -243,13 +242,13 @@ class RemovedName:
     """A removed entry.
 
     Attributes:
-        path: with that of its directory, where this stands now or stood when it went; None where
-            that is not known.
-        name: the name alone.
+        path: below the present path of the directory, or its path at its removal; None if
+            unknown.
+        name: the name.
         directory: inode number of the directory.
-        inode: the number in the entry, None where the removal cleared it.
-        kind: as the entry says, in one word.
-        reason: why it is not given as the name of a deleted file.
+        inode: the number in the entry, None if the removal cleared it.
+        kind: file type in the entry.
+        reason: why it is not reported as the name of a deleted file.
     """
 
     path: bytes | None
@@ -261,25 +260,25 @@ class RemovedName:
 
     @property
     def meaning(self) -> str:
-        """The reason as a sentence."""
+        """Text of the reason."""
         return MEANINGS[self.reason]
 
 
 @dataclass(frozen=True, slots=True)
 class DeletedFiles:
-    """All deleted files of a file system, and what was found wrong while looking."""
+    """The deleted files of a file system, and the problems found."""
 
     fs: FileSystem
     files: list[DeletedFile]
     _names: Callable[[], list[RemovedName]] | None = field(repr=False, compare=False, default=None)
 
     def removed_names(self) -> list[RemovedName] | None:
-        """Removed entries that are not given as names of files; None for a lost file system."""
+        """Removed entries not reported as names of files; None for a lost file system."""
         return None if self._names is None else self._names()
 
     @property
     def problems(self) -> Problems:
-        """What could not be read or was wrong."""
+        """Problems of the file system."""
         return self.fs.problems
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""Paths of deleted files and directories out of names that were found one by one."""
+"""Last names and paths of deleted files and directories."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ SAME_DELETION_WINDOW = 60 * NANOSECONDS  # between a file and its directory that
 
 @dataclass(frozen=True, slots=True)
 class KnownName:
-    """The last name of a life.
+    """The last name of an instance.
 
     Attributes:
-        name: the name itself.
-        path: with all directories above, None where one of them has no name.
-        partial_path: without a path, the part of it that is known, below `inode-NUMBER-GENERATION`
-            of the directory whose name is not.
-        source: what it was read from.
-        ground: what the path rests on; None without one.
+        name: the name.
+        path: full path, None if a directory has no known name.
+        partial_path: without a path, the known part below `inode-NUMBER-GENERATION` of the
+            directory without a name.
+        source: provenance of the name.
+        ground: basis of the path; None without one.
     """
 
     name: bytes
@@ -73,8 +73,8 @@ def name_candidates(
 
     Args:
         history: the states.
-        candidates: those asked for.
-        entries: of directory blocks found elsewhere.
+        candidates: the candidates.
+        entries: of unallocated and untagged directory blocks.
     """
     over_time = NameHistory(history)
     found_paths = FoundEntryPaths(history, over_time, entries)
@@ -136,7 +136,7 @@ class FoundEntryPaths:
         self._above, self._lives, self._root = above.tolist(), lives.tolist(), root.tolist()
 
     def _parent_instances(self, entries: FoundEntries) -> Int64s:
-        """Life of each entry's directory, -1 where it is not known or may be another one."""
+        """Instance of each entry's directory, -1 if unknown or ambiguous."""
         above = directory_instances(self._history, entries)
         number, directory = self._history.number, entries.directory
         bearers = np.searchsorted(number, directory, side="right")
@@ -148,7 +148,7 @@ class FoundEntryPaths:
         return len(self._names)
 
     def name_of(self, life: int) -> KnownName | None:
-        """The name of a life, None when none was found."""
+        """The name of an instance, None if there is none."""
         row = self._row.get(life)
         if row is None:
             return None
@@ -170,7 +170,7 @@ class FoundEntryPaths:
         return KnownName(parts[0], None, self._top[last] + b"/" + tail, source)
 
     def _deleted_together(self, row: int, life: int) -> bool:
-        """Whether the directory of an entry went soon after its bearer."""
+        """Whether the directory of an entry was deleted soon after the named file."""
         above = self._above[row]
         if self._lives[row] or above < 0:
             return False
@@ -178,13 +178,13 @@ class FoundEntryPaths:
 
     @cached_property
     def _last_ctime(self) -> Int64s:
-        """Per life: when it changed last, ns; of a deleted one, when it went."""
+        """Per instance: last change or deletion, ns."""
         return last_ctimes(self._history)
 
     def _known_place(self, row: int, life: int) -> DirectoryPlace | None:
-        """Where an entry's directory stood when its bearer went or the copy was made.
+        """Path of an entry's directory at the deletion of the file or the time of the copy.
 
-        Where it stands now, if it lives and nothing tells of that time, nor of a move since.
+        Without a record of that time, the present path of a linked directory.
         """
         place, above = self._place_then(row, life), self._above[row]
         if place is None and self._lives[row]:

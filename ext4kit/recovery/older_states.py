@@ -1,7 +1,7 @@
-"""Earlier states of inodes from pieces of inode tables that the log does not describe.
+"""Older inode states from untagged copies of inode table blocks.
 
-A piece in a log block without a descriptor is of the transaction that the next block of the
-log's own tells. One in a free block is older than everything else that is known.
+The next jbd2 header gives the transaction of an untagged log block. A copy in an unallocated
+block is older than all other states.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _AT_ONCE = 2048
 def find_older_states(
     space: UnallocatedSpace, structures: MetadataBlocks
 ) -> list[tuple[InodeTable, Int64s]]:
-    """(states, orders of the transactions that show them) that the described log lacks.
+    """(states, tids) that the tagged journal lacks.
 
     Args:
-        space: where the structures were found.
-        structures: what was found there, pieces of inode tables with their numbers.
+        space: the space scanned.
+        structures: its metadata blocks; inode table blocks with their numbers.
     """
     pieces = structures.of_kind(INODES)
     pieces = pieces.take(pieces.stated_number > 0)
@@ -48,7 +48,7 @@ def find_older_states(
 
 
 def _read_states(space: UnallocatedSpace, pieces: MetadataBlocks) -> tuple[InodeTable, Rows]:
-    """(sound inodes of users in the pieces, the piece that each is from)."""
+    """(valid user inodes in the blocks, the block of each)."""
     superblock = space.fs.superblock
     number, rows = inode_slots(superblock, pieces, read_metadata_blocks(space, pieces))
     piece = np.arange(len(number)) // (superblock.block_size // superblock.inode_size)
@@ -62,9 +62,9 @@ def _read_states(space: UnallocatedSpace, pieces: MetadataBlocks) -> tuple[Inode
 
 
 def _last_linked_per_instance(table: InodeTable, order: Int64s) -> tuple[InodeTable, Int64s]:
-    """Of several states of one life at one time the last one that shows it linked.
+    """The last linked state of each (instance, tid); without a linked one, the last state.
 
-    Only where none does, the last one: a freed inode tells of nothing that it had.
+    A freed inode has lost its map.
     """
     linked = table.links_count > 0
     key = np.lexsort((table.ctime, linked, order, table.generation, table.number))

@@ -1,4 +1,4 @@
-"""Find deleted files: the steps, in the order in which they run."""
+"""The steps that find deleted files, in order."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def find_deleted(
     sources: Set[SearchSource] = frozenset({SearchSource.JOURNAL}),
     progress: Progress | None = None,
 ) -> DeletedFiles:
-    """Everything that was deleted and is still known of, with its grade.
+    """All deleted files of which the evidence holds a record, with their grades.
 
     Args:
-        fs: the file system; open it with its journal replayed.
-        versions: also the earlier states of files whose blocks were dropped by a rewrite.
-        sources: where to look; all but JOURNAL read the whole free space.
-        progress: called with (done, in all): bytes of the free space that are read, then rounds in
-            which contents without an inode are joined.
+        fs: the file system, opened with its journal replayed.
+        versions: include earlier versions of files.
+        sources: all but JOURNAL read the whole unallocated space.
+        progress: called with (done, total): bytes of unallocated space read, then rounds of
+            matching carved contents to inodes.
     """
     history = History(fs, keeps_rewritten=versions)
     scan = scan_unallocated(history, sources, progress)
@@ -61,7 +61,7 @@ def find_deleted(
 
 
 def _report_live_copy(history: History) -> None:
-    """Report that journal and disk are of different moments."""
+    """Report an image copied while its file system was mounted."""
     if history.live_copy:
         what = f"{history.live_copy}: the image was probably copied while it was mounted and"
         what += " written; content may be of a later moment than the journal"

@@ -1,7 +1,7 @@
-"""Where the facts of a deleted file stand in the image, so that others can look them up.
+"""Byte offsets of the evidence for each deleted file, for verification with other tools.
 
-Every place is a byte of the image: of the disk that a container holds, of the volume where that
-is a logical or an unlocked one. What is read from the journal names the transaction of its copy.
+Offsets refer to the disk inside a container, or to the logical or unlocked volume. A structure
+read from the journal also has the transaction of its copy.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _ENTRY = 8  # bytes of a directory entry in front of its name
 
 
 class Proofs:
-    """The places of all candidates; each column is worked out when it is first asked for.
+    """Evidence places of all candidates; each column is computed on first use.
 
     Args:
-        blocks: of the candidates.
-        names: of the candidates.
+        blocks: block attribution of the candidates.
+        names: names of the candidates.
     """
 
     def __init__(self, blocks: BlockAttribution, names: CandidateNames) -> None:
@@ -47,7 +47,7 @@ class Proofs:
         self._names, self._name_rows = names.history.name_table, names.rows
 
     def of(self, place: int) -> EvidencePlaces | None:
-        """What a candidate rests on, as plain JSON values; None where no byte can be named."""
+        """Evidence of one candidate as JSON values; None if no byte offset is defined."""
         if self._base is None:
             return None
         first, last = self._node_slices[place : place + 2]
@@ -69,7 +69,7 @@ class Proofs:
         return first_byte(self._fs.blocks)
 
     def _of_copies(self, copies: Int64s) -> tuple[Int64s, Int64s]:
-        """(byte, stored tid) of copies in the log, -1 for none or where it is another device."""
+        """(byte, stored tid) of journal copies; -1 for none or on an external journal device."""
         log = self._history.log
         if log is None or not len(log.tags) or log.reader.blocks is not log.home:
             return np.full(len(copies), NONE), np.full(len(copies), NONE)
@@ -82,7 +82,7 @@ class Proofs:
         return (self._base or 0) + blocks * self._fs.superblock.block_size
 
     def _now(self, blocks: Int64s) -> tuple[Int64s, Int64s]:
-        """(byte, stored tid) of blocks as they are now: on disk, or in the log to be replayed."""
+        """(byte, stored tid) of the current blocks: on disk, or in the journal to be replayed."""
         offset, tid = self._bytes(blocks), np.full(len(blocks), NONE)
         view = self._fs.blocks
         if not isinstance(view, ReplayedBlocks):
@@ -94,7 +94,7 @@ class Proofs:
         return offset, tid
 
     def _as_of(self, blocks: Int64s, at: Int64s) -> tuple[Int64s, Int64s]:
-        """(byte, stored tid) of blocks as of orders: the newest copy up to then, else as now."""
+        """(byte, stored tid) of blocks as of tids: the newest copy by then, else as now."""
         offset, tid = self._now(blocks)
         if self._journal_copies is not None:
             copies = self._journal_copies.newest_copies(blocks, at)
@@ -105,7 +105,7 @@ class Proofs:
     # -- inodes ---------------------------------------------------------------------------
 
     def _states(self, rows: Int64s) -> list[InodePlace | None]:
-        """Where each state was read; None where it is not one inode of one place."""
+        """Where each state was read; None if it has no single place."""
         states = self._history.states
         order = states.tid[rows]
         block, skip = self._fs.inode_location(states.table.number[rows])
@@ -134,9 +134,9 @@ class Proofs:
 
     @cached_property
     def _freed(self) -> list[InodePlace | None]:
-        """Where the first state behind each candidate's own stands that shows it freed.
+        """Place of the first later state of each candidate that shows it freed.
 
-        Inline data stay in a freed inode: its state can be the candidate's own.
+        A freed inode keeps inline data, so this can be the candidate's own state.
         """
         states = self._history.states
         table = states.table
@@ -153,12 +153,12 @@ class Proofs:
 
     @cached_property
     def _table_blocks(self) -> Int64s:
-        """Per candidate: its block of the inode table."""
+        """Inode table block of each candidate."""
         return self._fs.inode_location(self._history.states.table.number[self._found.state_row])[0]
 
     @cached_property
     def _owners(self) -> list[LastOwner]:
-        """Who had the blocks last: the candidate itself, and in which copies it is seen so."""
+        """Each candidate as the last owner, with the first and last transaction that show it."""
         states, row = self._history.states, self._found.state_row
         order = states.tid[row]
         _, first = self._as_of(
@@ -186,7 +186,7 @@ class Proofs:
 
     @cached_property
     def _copies(self) -> list[CopyCounts]:
-        """How many copies of the candidate's table block are older and newer than its state."""
+        """Number of older and newer copies of each candidate's inode table block."""
         if self._journal_copies is None:
             return [{"older": 0, "newer": 0}] * len(self._found)
         order = self._history.states.tid[self._found.state_row]
@@ -208,7 +208,7 @@ class Proofs:
 
     @cached_property
     def _nodes(self) -> list[Place]:
-        """The tree blocks of all candidates, those of one behind each other."""
+        """The tree blocks of all candidates, grouped by candidate."""
         owner, block = (column[self._node_order] for column in self._found.tree_blocks)
         at = self._history.last_valid_tid(self._found.state_row)[owner]
         return _blocks(block, *self._as_of(block, at))
@@ -218,7 +218,7 @@ class Proofs:
         return self._history.states.table.is_dir[self._found.state_row]
 
     def _content_places(self, place: int) -> list[Place]:
-        """Blocks of which the bytes are read from the journal."""
+        """Content blocks that are read from the journal."""
         if place not in self._tagged or self._are_directories[place]:
             return []
         blocks, copies = self._tagged[place]
@@ -226,7 +226,7 @@ class Proofs:
 
     @cached_property
     def _name_places(self) -> list[EntryPlace | None]:
-        """Where the entry of each candidate's name stands."""
+        """Place of the directory entry of each candidate."""
         found: list[EntryPlace | None] = [None] * len(self._found)
         here = np.flatnonzero(self._name_rows >= 0)
         rows = self._name_rows[here]
@@ -244,7 +244,7 @@ class Proofs:
         return found
 
     def _inline_name(self, row: int, place: int) -> EntryPlace | None:
-        """The same for an entry in the inode of its directory."""
+        """Place of an entry of an inline directory."""
         state, name = self._names.source[row], self._names.name[row]
         where = self._states(np.array([state]))[0]
         raw = self._history.states.table.raw[state].tobytes()
@@ -263,7 +263,7 @@ class Proofs:
 
 
 def _blocks(block: Int64s, offset: Int64s, tid: Int64s) -> list[Place]:
-    """Places as plain JSON values."""
+    """Places as JSON values."""
     columns = offset.tolist(), block.tolist(), tid.tolist()
     return [
         {**_place(*place), "offset": None if place[0] < 0 else place[0]}

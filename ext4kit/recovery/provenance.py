@@ -1,4 +1,4 @@
-"""What the facts of a record were read from, in words: the values of `sources`."""
+"""Texts of provenance: the values of `sources` in records."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ _NAME_SOURCES = {
 
 
 def state_source(transactions: Mapping[int, TransactionTime], tid: int) -> str:
-    """Where a state was seen that is first there at a tid.
+    """Provenance of a state.
 
     Args:
-        transactions: those of the journal, by tid.
-        tid: of the state.
+        transactions: of the journal, by tid.
+        tid: first tid of the state.
     """
     return _written_by(transactions, tid) or "inode table"
 
 
 def name_source(transactions: Mapping[int, TransactionTime], tid: int) -> str:
-    """Where a name was seen that was last there at a tid."""
+    """Provenance of a name that was last seen at a tid."""
     return _NAME_SOURCES.get(tid) or _written_by(transactions, tid) or "journal"
 
 
 def _written_by(transactions: Mapping[int, TransactionTime], tid: int) -> str:
-    """The fast commit or transaction of a tid, empty if the journal has none."""
+    """The fast commit or transaction of a tid, "" if the journal has none."""
     if TID_PRE_FAST_COMMIT < tid < TID_ON_DISK:
         return "fast commit"
     known = transactions.get(tid)

@@ -1,4 +1,4 @@
-"""Records of deleted files: what is known of each candidate and of each carved content."""
+"""Records of deleted files, from candidates and carved contents."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ from ext4kit.recovery.xattrs import XattrReader
 
 @dataclass(frozen=True, slots=True)
 class RecordInputs:
-    """What the steps of the pipeline found; lists and tables by candidate.
+    """Results of the pipeline steps; lists and tables by candidate.
 
     Attributes:
-        names: the last name of each.
-        blocks: whose blocks they are.
-        losses: what they have lost.
+        names: last names.
+        blocks: blocks and later owners.
+        losses: lost blocks.
         grading: grades and reasons.
         contents: carved contents.
-        matches: candidate -> the carved content that is its own.
-        xattrs: reads extended attributes.
+        matches: candidate -> carved content matched to it.
+        xattrs: reader of extended attributes.
     """
 
     names: CandidateNames
@@ -60,9 +60,9 @@ class RecordInputs:
 
 
 def build_records(found: RecordInputs) -> list[DeletedFile]:
-    """The deleted files, by path; of several under one path the last deleted comes first.
+    """Deleted files by path; at equal paths the last deleted comes first.
 
-    Carved contents that belong to no inode follow, by their first block.
+    Carved contents without an inode follow, by first block.
     """
     candidates = found.blocks.candidates
     freed = np.where(candidates.freed_tid == TID_NONE, TID_ON_DISK, candidates.freed_tid)
@@ -76,7 +76,7 @@ def build_records(found: RecordInputs) -> list[DeletedFile]:
 
 
 def _candidate_files(found: RecordInputs) -> list[DeletedFile]:
-    """A record of each candidate, in their order."""
+    """Records of the candidates, in their order."""
     blocks, names, deletion = found.blocks, found.names, found.blocks.deletion
     candidates, history = blocks.candidates, blocks.history
     proofs, block_size = Proofs(blocks, names), history.fs.superblock.block_size
@@ -125,7 +125,7 @@ def _candidate_files(found: RecordInputs) -> list[DeletedFile]:
 
 
 def _with_content(file: DeletedFile, contents: CarvedContents, match: Match) -> DeletedFile:
-    """A file of which no block is known, with the carved content that is its own."""
+    """A file without known blocks, with its matched carved content."""
     content = content_at(contents, match.content)
     assert content.runs is not None
     return replace(
@@ -144,7 +144,7 @@ def _with_content(file: DeletedFile, contents: CarvedContents, match: Match) -> 
 def _sources(
     blocks: BlockAttribution, place: int, where: str, map_source: str, name: KnownName | None
 ) -> Sources:
-    """What inode, map, content and name were read from."""
+    """Provenance of inode, map, content and name."""
     sources: Sources = {"inode": where}
     if map_source != NO_MAP:
         from_state = map_source in (JOURNAL, INODE_TABLE)
@@ -166,7 +166,7 @@ def _content(
     lost: list[LostPiece],
     size: int | None,
 ) -> Content | None:
-    """The bytes that are a regular file's own still; None without a map."""
+    """Content of a regular file without lost blocks; None without a map."""
     if inode.kind != "file" or size is None:
         return None
     return open_content(blocks.history.fs, _block_reader(blocks, place), inode, runs, lost, size)
@@ -180,7 +180,7 @@ def _link_target(
     lost: list[LostPiece],
     map_source: str,
 ) -> bytes | None:
-    """Where a symbolic link points to, if all of its blocks are its own still."""
+    """Target of a symbolic link; None if a block is lost."""
     if inode.kind != "symlink" or map_source == NO_MAP or lost:
         return None
     fs = blocks.history.fs
@@ -189,7 +189,7 @@ def _link_target(
 
 
 def _block_reader(blocks: BlockAttribution, place: int) -> BlockReader:
-    """The blocks on disk, with the journal's copies of a candidate's content in front."""
+    """Block reader that prefers journal copies of a candidate's content to the disk."""
     history = blocks.history
     reader: BlockReader = history.fs.blocks
     if history.log is None:

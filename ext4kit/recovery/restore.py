@@ -1,4 +1,4 @@
-"""Writing what was recovered: files under their paths, and a manifest of everything."""
+"""Output of recovered files below their paths, with a manifest of all files."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from ext4kit.recovery.model import DeletedFile, DeletedFiles, Grade
 
 @dataclass(slots=True)
 class RecoveryResult:
-    """What a recovery wrote.
+    """Counts of a recovery.
 
     Attributes:
-        written: files written whole; recorded: records without a file.
-        incomplete: files that could not be finished or have unreadable parts.
+        written: files written; recorded: records without a file.
+        incomplete: files that failed or have unreadable parts.
         bytes: bytes of the files written; grades: records by grade.
     """
 
@@ -46,17 +46,17 @@ def recover(
     progress: Callable[[int, int], None] | None = None,
     evidence: tuple[Path, ...] = (),
 ) -> RecoveryResult:
-    """Write deleted files below `out`, with a manifest that has a record for each.
+    """Write deleted files below `out`, with a manifest record for each.
 
     Args:
-        deleted: what `find_deleted` gave.
+        deleted: result of `find_deleted`.
         out: a new or empty folder.
-        progress: called with (done, total) as the work goes on.
-        evidence: files of the evidence, which `out` must not touch.
+        progress: called with (done, total) files.
+        evidence: files of the evidence; `out` must be outside them.
 
     Raises:
-        RequestError: `out` is not empty or lies in the evidence.
-        OutputError: the folder takes no more; the manifest is valid up to there.
+        RequestError: `out` is not empty or is in the evidence.
+        OutputError: writing failed; the manifest is valid up to the last record.
     """
     output = OutputDirectory(out, evidence, output_limit(deleted.fs.blocks))
     result = RecoveryResult()
@@ -77,7 +77,7 @@ def recover(
 def _restore_one(
     file: DeletedFile, output: OutputDirectory, manifest: Manifest, result: RecoveryResult
 ) -> None:
-    """Write one file and its record; a record is written also when the file fails."""
+    """Write one file and its record, which is written even if the file fails."""
     failure: Reason | None = None
     written, told = None, manifest.count
     try:
@@ -124,7 +124,7 @@ def _write_file(file: DeletedFile, output: OutputDirectory) -> Written | None:
 
 
 def _disambiguator(file: DeletedFile) -> str:
-    """What tells the file from others of its name."""
+    """Text that distinguishes files of equal names."""
     inode = file.inode
     if inode is None:
         return f"block-{file.first_block}"
@@ -133,12 +133,12 @@ def _disambiguator(file: DeletedFile) -> str:
 
 @lru_cache(maxsize=16)
 def _output_parts(folder: bytes) -> tuple[bytes, ...]:
-    """Where the files of a folder go; those of one come after each other."""
+    """Output path of a directory's files, cached because these are consecutive."""
     return (b"files", *folder.split(b"/")) if folder else (b"files",)
 
 
 def _unnamed_parts(file: DeletedFile) -> tuple[bytes, ...]:
-    """Where a file goes without a name."""
+    """Output path of a file without a name."""
     extension = file.file_type.extension if file.file_type else ""
     folder = b"carved" if file.inode is None else b"unnamed"
     return folder, (_disambiguator(file) + extension).encode()

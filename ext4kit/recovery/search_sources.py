@@ -1,10 +1,10 @@
-"""Sources beyond the described log: what blocks that no live file has still tell."""
+"""Sources in which deleted files are searched."""
 
 from enum import StrEnum
 
 
 class SearchSource(StrEnum):
-    """Where deleted files are looked for."""
+    """A source of deleted files."""
 
     JOURNAL = "journal"  # the described log, the inode tables, the orphan list
     BLOCKS = "blocks"  # metadata in free blocks and in log blocks without a descriptor

@@ -1,4 +1,4 @@
-"""All files of a disk in the order in which they were made, and as they lie."""
+"""Files with known blocks, in creation order and in disk order."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from ext4kit.recovery.attribution import BlockAttribution
 
 @dataclass(frozen=True, slots=True)
 class PlacedFiles:
-    """Files of which inode and blocks are known.
+    """Files with a known inode and known blocks.
 
     Attributes:
-        placed: regular files, directories and all others.
-        regular: bool, those that are regular files.
-        candidate: int64, row of those that are candidates, NOTHING for those that live.
-        runs: what they have; `owner` is the row in `placed`.
-        taken: (first block, one past the last) of all runs that somebody has, ascending.
+        placed: files of all types.
+        regular: True for regular files.
+        candidate: int64, candidate row, NOTHING for allocated files.
+        runs: their blocks; `owner` is the row in `placed`.
+        taken: (first block, one past the last) of all runs with an owner, ascending.
     """
 
     placed: Placement
@@ -37,7 +37,7 @@ class PlacedFiles:
 
 
 def find_placed_files(blocks: BlockAttribution) -> PlacedFiles:
-    """All files that live or whose map was found, with what they have."""
+    """All allocated files, and candidates with a map."""
     fs, states, runs = blocks.history.fs, blocks.history.states, blocks.runs
     earlier = blocks.candidates.superseded
     every = np.arange(len(blocks.candidates))
@@ -69,7 +69,7 @@ def find_placed_files(blocks: BlockAttribution) -> PlacedFiles:
 
 
 def _placement(fs: FileSystem, table: InodeTable, runs: Runs) -> tuple[Rows, Placement]:
-    """Rows of a table that have blocks, and the columns of `Placement` for them."""
+    """Rows of a table that have blocks, and their `Placement`."""
     mapped, first = np.unique(runs.owner, return_index=True)
     last = np.append(first[1:], len(runs))[: len(first)] - 1
     start, end = runs.physical[first], runs.physical[last] + runs.length[last]
@@ -79,12 +79,12 @@ def _placement(fs: FileSystem, table: InodeTable, runs: Runs) -> tuple[Rows, Pla
 
 
 def group_of(fs: FileSystem, number: Int64s) -> Int64s:
-    """Block group of inodes."""
+    """Block groups of inodes."""
     return (number - 1) // fs.superblock.inodes_per_group
 
 
 def creation_rank(time: Int64s, number: Int64s, other_time: Int64s, other_number: Int64s) -> Int64s:
-    """How many files, which ascend by time and number, were made before each of others."""
+    """Number of files, ascending by time and number, created before each other file."""
     order = np.lexsort((np.concatenate([number, other_number]), np.concatenate([time, other_time])))
     mine = order < len(time)
     count = np.empty(len(order), np.int64)
@@ -95,15 +95,15 @@ def creation_rank(time: Int64s, number: Int64s, other_time: Int64s, other_number
 def neighbours_of(
     lying: tuple[Int64s, Int64s], known: tuple[Int64s, Int64s, Int64s, Int64s]
 ) -> tuple[Int64s, NeighbourFiles, NeighbourFiles]:
-    """How contents lie behind each other, and the known files in front of them and behind.
+    """Adjacency of contents in disk order, and the known files before and after each.
 
     Args:
         lying: (first block, one past the last) of the contents, ascending.
-        known: (first block, one past the last, files asked for that were made before, folder) of
-            the runs of known files, in any order.
+        known: (first block, one past the last, creation rank, directory) of the runs of known
+            files, in any order.
 
     Returns:
-        (a `Adjacency` per content, known files in front, known files behind).
+        (an `Adjacency` per content, known files before, known files after).
     """
     first, end = (np.concatenate(pair) for pair in zip(lying, known, strict=False))
     order = np.argsort(first, kind="stable")

@@ -1,10 +1,10 @@
-"""Contents of files in log blocks that no descriptor names, where data go through the log.
+"""File contents in untagged journal blocks, for data=journal.
 
-A transaction's copies stand in the log in the order in which it first changed their blocks
-(kernel fs/jbd2/transaction.c, `__jbd2_journal_file_buffer`). So the blocks of a file that was
-written in one go follow each other, metadata in between, and files follow each other as they
-were made. The kernel fills a file's last block with zeros: the file's size tells where the bytes
-of that copy end. Such places that keep the order of all files of a transaction are believed.
+The copies of a transaction are in the order in which it first changed their blocks (kernel
+fs/jbd2/transaction.c, `__jbd2_journal_file_buffer`). Blocks of a file written sequentially are
+therefore in file order, mixed with metadata, and files are in creation order. The kernel
+zero-fills the last block, so the file size gives the data end of its copy. A position is accepted
+if it fits the creation order of all files of the transaction.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _MIN_CHAIN = 3  # that follow each other: chance does not do that
 
 @dataclass(frozen=True, slots=True)
 class UntaggedBlocks(Table):
-    """Log blocks that no descriptor names and that are no metadata, by position.
+    """Untagged journal blocks that are not metadata, by position.
 
     Attributes:
         position: int64 (n,), log blocks.
-        order: int64 (n,), of the transaction that each was written in.
-        data_end: int64 (n,), bytes up to the last one that is not zero.
+        order: int64 (n,), transaction that wrote each.
+        data_end: int64 (n,), bytes up to the last nonzero one.
     """
 
     position: Int64s
@@ -54,12 +54,12 @@ class UntaggedBlocks(Table):
     def from_scan(
         cls, log: Log | None, ends: list[tuple[Int64s, Int64s]], metadata: Int64s
     ) -> UntaggedBlocks:
-        """The copies.
+        """Untagged blocks with data.
 
         Args:
-            log: the log.
-            ends: what `data_end_scanner` gave of each stretch.
-            metadata: int64, log blocks that were recognised as metadata.
+            log: the journal.
+            ends: results of `data_end_scanner` for each batch.
+            metadata: int64, log blocks recognised as metadata.
         """
         none = np.zeros(0, np.int64)
         position, end = (np.concatenate(part) for part in zip((none, none), *ends, strict=True))
@@ -85,12 +85,12 @@ def _ends(rows: Bytes2D) -> Int64s:
 
 @dataclass(frozen=True, slots=True)
 class WantedFiles(Table):
-    """Files whose contents are looked for, as int64 columns (n,).
+    """Files whose contents are searched, as int64 columns (n,).
 
     Attributes:
-        size: bytes, above 0; all blocks up to there are mapped and written.
-        order: of the transaction that shows the state.
-        crtime: when the file was made, ns; number: its inode's.
+        size: bytes, above 0; all blocks are mapped and written.
+        order: transaction that shows the state.
+        crtime: creation time, ns; number: inode number.
     """
 
     size: Int64s
@@ -100,11 +100,11 @@ class WantedFiles(Table):
 
 
 def place_contents(copies: UntaggedBlocks, wanted: WantedFiles, block_size: int) -> Rows:
-    """Where the contents of files lie.
+    """Locate the contents of files in the untagged copies.
 
     Returns:
-        int64 (n,): row of `copies` with the first block of each file, -1 for none. Those of the
-        others follow in the rows behind.
+        int64 (n,): row of `copies` with the first block of each file, -1 for none. Its other
+        blocks are in the next rows.
     """
     found = np.full(len(wanted), -1)
     file, first = _candidate_positions(copies, wanted, block_size)
@@ -125,7 +125,7 @@ def place_contents(copies: UntaggedBlocks, wanted: WantedFiles, block_size: int)
 def _candidate_positions(
     copies: UntaggedBlocks, wanted: WantedFiles, block_size: int
 ) -> tuple[Rows, Rows]:
-    """(file, row of its first block) of all places whose ends are as a file has them."""
+    """(file, row of its first block) of all positions with the data ends of a file."""
     count = -(-wanted.size // block_size)
     end = wanted.size - (count - 1) * block_size
     by_end = np.argsort(copies.data_end, kind="stable")
@@ -146,25 +146,25 @@ def _candidate_positions(
 
 
 def _is_gap_after(copies: UntaggedBlocks, row: Int64s) -> Bools:
-    """Per row (bool): between it and the next one lies something else."""
+    """True where the next row is not the next log block."""
     after = np.minimum(row + 1, len(copies) - 1)
     gap: Bools = copies.position[after] != copies.position[row] + 1
     return gap
 
 
 class _ParetoFront:
-    """Chains of which none better ends before: file, blocks, last place; the first two ascend."""
+    """Pareto-optimal chains: file, blocks, last place; the first two ascend."""
 
     def __init__(self) -> None:
         self.files, self.blocks, self.places = [_NONE], [0], [_NONE]
 
     def best_before(self, file: int) -> tuple[int, int]:
-        """(blocks, last place) of the best chain that ends with an earlier file."""
+        """(blocks, last place) of the best chain that ends before a file."""
         at = bisect_left(self.files, file) - 1
         return self.blocks[at], self.places[at]
 
     def add(self, file: int, blocks: int, place: int) -> None:
-        """Take a chain in, those that it beats out."""
+        """Add a chain and remove the chains that it dominates."""
         at = bisect_left(self.files, file)
         same = at < len(self.files) and self.files[at] == file and self.blocks[at] >= blocks
         if same or self.blocks[at - 1] >= blocks:
@@ -215,14 +215,14 @@ def find_untagged_copies(
 
     Args:
         history: the states.
-        candidates: whose content is looked for.
+        candidates: the candidates.
         runs: their blocks up to their size.
-        reused: candidates of which other inodes had blocks later: elsewhere the disk has the bytes.
+        reused: candidates with reused blocks; the disk has the bytes of the others.
         copies: untagged blocks of the journal.
 
     Returns:
-        (per candidate: (blocks, log blocks), log blocks that hold contents of files of which
-        nothing is known: of transactions alone in which other files were found).
+        (per candidate: (blocks, log blocks), log blocks with contents of unknown files, only of
+        transactions in which other files were located).
     """
     if not len(copies):
         return {}, np.zeros(0, np.int64)
@@ -247,7 +247,7 @@ def find_untagged_copies(
 
 
 def _whole_files(history: History, candidates: Candidates, runs: Runs, block_size: int) -> Rows:
-    """Candidates that are regular files in their last state, all blocks mapped and written."""
+    """Regular files in their last state with all blocks mapped and written."""
     table, row = history.states.table, candidates.state_row
     size = table.size[row]
     mapped = np.bincount(runs.owner, runs.length * ~runs.unwritten, len(candidates))
@@ -257,7 +257,7 @@ def _whole_files(history: History, candidates: Candidates, runs: Runs, block_siz
 
 
 def _unassigned(copies: UntaggedBlocks, first: Rows, count: Int64s) -> Int64s:
-    """Log blocks of no file that was found, in the transactions of those that were."""
+    """Log blocks of no located file, in the transactions of located files."""
     row, position = expand(count)
     taken = np.zeros(len(copies), bool)
     taken[first[row] + position] = True
@@ -269,7 +269,7 @@ class UntaggedContentBlocks(TaggedContentBlocks):
     """The same of untagged copies: each is named by its position in the journal, not by a tag."""
 
     def read_with(self, blocks: Int64s, copies: Int64s) -> Bytes2D:
-        """As `read_many`, with the answer of `copies_of` given."""
+        """As `read_many`, with the result of `copies_of`."""
         logged = copies >= 0
         rows = np.empty((len(blocks), self.block_size), np.uint8)
         if not logged.all():
@@ -279,14 +279,14 @@ class UntaggedContentBlocks(TaggedContentBlocks):
 
 
 def block_features_of_journal(log: Log, positions: Int64s) -> tuple[Intervals, BlockFeatures]:
-    """Log blocks as blocks of the file system that can be cut into files.
+    """Log blocks as file system blocks for carving.
 
     Args:
-        log: one that lies in the file system.
+        log: an internal journal.
         positions: int64, log blocks.
 
     Returns:
-        (these blocks, what carving has to know of them).
+        (these blocks, their block features).
     """
     order = np.argsort(log.reader.log_blocks[positions], kind="stable")
     positions = positions[order]

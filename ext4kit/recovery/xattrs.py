@@ -46,8 +46,8 @@ class FileXattrs:
 
     Attributes:
         values: name to value, as `getxattr` gives them.
-        source: what they rest on, "" where there are none.
-        missing: why some are not there, None where all are.
+        source: provenance, "" without attributes.
+        missing: why some are missing, None if complete.
     """
 
     values: dict[bytes, bytes]
@@ -63,7 +63,7 @@ class XattrReader:
 
     Args:
         history: the states.
-        structures: blocks of metadata that were found in free space and in the log.
+        structures: metadata blocks found in unallocated space and the journal.
     """
 
     def __init__(self, history: History, structures: MetadataBlocks) -> None:
@@ -75,7 +75,7 @@ class XattrReader:
         self._left = max(_SHARED * size, _LEAST)
 
     def read(self, inode: Inode, row: int) -> FileXattrs:
-        """The attributes of the state `row`, whose inode is given."""
+        """The attributes of the state `row`, which has this inode."""
         has_body = xattr.has_body(inode.raw, inode.extra_isize)
         if not inode.file_acl and not has_body and self._left >= 0:
             return NO_ATTRIBUTES
@@ -96,7 +96,7 @@ class XattrReader:
     # -- which block ----------------------------------------------------------------------
 
     def _find_block(self, home: int, row: int) -> tuple[bytes | None, str]:
-        """(the attribute block of a state, what it was read from)."""
+        """(attribute block of a state, its provenance)."""
         history = self._history
         at = int(history.last_valid_tid(np.array([row]))[0])
         if history.copies is not None:
@@ -112,7 +112,7 @@ class XattrReader:
         return None, ""
 
     def _untagged_copies_of(self, home: int, at: int) -> list[tuple[int, bool]]:
-        """(block, of the log) of copies that nothing describes, up to `at`, newest first."""
+        """(block, True for a log block) of untagged copies up to tid `at`, newest first."""
         copies, order = self._untagged_copies
         low, high = np.searchsorted(copies.stated_number, [home, home + 1]).tolist()
         some = np.arange(low, high)[order[low:high] <= at]
@@ -121,7 +121,7 @@ class XattrReader:
 
     @cached_property
     def _untagged_copies(self) -> tuple[MetadataBlocks, Int64s]:
-        """(the copies that nothing describes, their orders), by home; an old log's come first."""
+        """(untagged copies, their tids), by home block; TID_UNDATED outside the journal."""
         found = self._found
         away = found.in_journal | (found.stated_number != found.block)
         found = found.take(away & (found.stated_number > 0))
@@ -139,7 +139,7 @@ class XattrReader:
         return self._read_copy(home, home)
 
     def _read_copy(self, block: int, home: int) -> bytes | None:
-        """A block on disk; with checksums it has to be the one that belongs in `home`."""
+        """A block on disk; a checksum, if there is one, must match the home block."""
         superblock = self._fs.superblock
         rows, readable = self._fs.fetch(np.array([block]))
         data: bytes = rows[0].tobytes()
@@ -154,7 +154,7 @@ class XattrReader:
     # -- who had it -----------------------------------------------------------------------
 
     def _has_later_owner(self, home: int, row: int) -> bool:
-        """Whether the block may hold what a later owner wrote."""
+        """Whether a later owner may have written the block."""
         history, mine = self._history, int(self._history.states.instance[row])
         home_row, life, begin, end = self._block_owners
         low, high = np.searchsorted(home_row, [home, home + 1]).tolist()
@@ -173,9 +173,9 @@ class XattrReader:
 
     @cached_property
     def _block_owners(self) -> tuple[Int64s, Int64s, Int64s, Int64s]:
-        """(block, life, since at the latest, until) of all who are known to have had a block.
+        """(block, instance, begin at the latest, end) of all known owners of a block.
 
-        Times are ctimes, ns; a life that is there still has it for good.
+        Times are ctimes, ns; an allocated instance has no end.
         """
         history, states = self._history, self._history.states
         rows = np.flatnonzero(states.table.file_acl > 0)
@@ -203,7 +203,7 @@ class XattrReader:
     # -- what nobody had ------------------------------------------------------------------
 
     def report_ownerless(self) -> None:
-        """Say how many attribute blocks in free space no known inode had, and their names."""
+        """Report unallocated attribute blocks without a known owner, and their attribute names."""
         freed = self._found.block[
             ~self._found.in_journal & (self._found.stated_number == self._found.block)
         ]

@@ -1,1 +1,1 @@
-"""What speaks against a grade: each module is one kind of evidence."""
+"""Checks against a grade: each module covers one kind of evidence."""

@@ -1,4 +1,4 @@
-"""Doubts: what keeps a candidate from being vouched for although no later owner is known."""
+"""Checks that limit the grade of a candidate although no later owner is known."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ def run_checks(
     journaled: ContentCopies,
     reuse: BlockReuse,
 ) -> tuple[list[tuple[Bools, Reason]], list[tuple[Bools, Reason]]]:
-    """Reasons against the grade intact, and those that let it be consistent at most.
+    """Run the checks that limit a candidate to partial or to consistent.
 
     Args:
-        history: what is known over time.
+        history: of the file system.
         found: the candidates.
-        runs: their blocks up to their size.
-        uses: which inodes had which block.
-        journaled: (blocks, log copies) of candidates whose content went through the log.
-        reuse: the blocks that others took later.
+        runs: their runs up to the file size.
+        uses: block uses of all instances.
+        journaled: (blocks, journal copies) of candidates whose content was journaled.
+        reuse: blocks that were reused later.
 
     Returns:
-        ((per candidate (bool), what is wrong with it) pairs, (per candidate, what leaves no
-        record) pairs).
+        (pairs (bool per candidate, reason for partial), pairs (bool per candidate, reason for
+        consistent)).
     """
     ages = Ages(history)
     recent = ages.may_not_be_flushed(found.state_row, ages.last_write_row[found.state_row])
@@ -138,10 +138,10 @@ def run_checks(
 
 
 def map_incomplete(history: History, found: Candidates) -> Bools:
-    """The map lacks blocks that i_blocks counts.
+    """The map has fewer blocks than i_blocks counts.
 
-    A tree block that a deletion of several transactions had cut down on disk reads well and
-    has a good checksum. Clusters and values kept in inodes of their own are counted otherwise.
+    A tree block truncated on disk by a deletion over several transactions still parses and has
+    a valid checksum. bigalloc and ea_inode count blocks differently and are not checked.
     """
     superblock, table = history.fs.superblock, history.states.table
     if superblock.cluster_ratio > 1 or Incompat.EA_INODE in superblock.features:
@@ -155,21 +155,21 @@ def map_incomplete(history: History, found: Candidates) -> Bools:
 
 
 def bitmap_unreadable(history: History, found: Candidates, runs: Runs) -> Bools:
-    """Blocks of a group whose bitmap cannot be read."""
+    """Blocks of a group with an unreadable bitmap."""
     doubtful = np.zeros(len(found), bool)
     doubtful[runs.owner[history.fs.bitmaps.blocks_unknown(runs.physical, runs.length)]] = True
     return doubtful
 
 
 def beyond_evidence(history: History, found: Candidates, runs: Runs) -> Bools:
-    """Blocks that the file system has and the evidence lacks."""
+    """Blocks of the file system beyond the end of the evidence."""
     doubtful = np.zeros(len(found), bool)
     doubtful[runs.owner[runs.physical + runs.length > history.fs.blocks.blocks_count]] = True
     return doubtful
 
 
 def inode_checksum_bad(history: History, found: Candidates) -> Bools:
-    """States in the log were checked when they were read; those on disk are so here."""
+    """The inode checksum is wrong; journal states were verified when read."""
     superblock = history.fs.superblock
     if not superblock.has_metadata_checksums:
         return np.zeros(len(found), bool)
@@ -178,21 +178,21 @@ def inode_checksum_bad(history: History, found: Candidates) -> Bools:
 
 
 def uncommitted_state(history: History, found: Candidates) -> Bools:
-    """What an interrupted commit says never came to pass; its data may not have been written."""
+    """The state is of an uncommitted transaction; its data may not be on disk."""
     log = history.log
     open_ones = [item.order for item in (log.transactions if log else ()) if not item.committed]
     return np.isin(history.states.tid[found.state_row], open_ones)
 
 
 def later_fast_commit(history: History, found: Candidates) -> Bools:
-    """Fast commits change files and take blocks; later full commits need not show that."""
+    """Fast commits change files and allocate blocks; later full commits may not show it."""
     last = history.last_fast_commit
     later: Bools = (found.map_source == JOURNAL) & (history.states.tid[found.state_row] < last)
     return later
 
 
 def journal_copy_outdated(history: History, found: Candidates, journaled: ContentCopies) -> Bools:
-    """Content was journaled, and written otherwise under a later mount without data=journal."""
+    """Content was journaled, then rewritten under a later mount without data=journal."""
     doubtful = np.zeros(len(found), bool)
     states, mtime = history.states, history.states.table.mtime
     for place, (_, tags) in journaled.items():
@@ -207,10 +207,10 @@ def journal_copy_outdated(history: History, found: Candidates, journaled: Conten
 def journal_disk_conflict(
     history: History, found: Candidates, journaled: ContentCopies, reuse: BlockReuse
 ) -> Bools:
-    """Log and disk tell its bytes differently, although the log was written out.
+    """Journal copy and disk differ although the copy is checkpointed.
 
-    A transaction can end between the taking of blocks and the writing of journaled bytes, and
-    a deletion can come before they are written to their place: either may be the right one.
+    A transaction can end between block allocation and the write of the journaled data, and a
+    deletion can precede the checkpoint: either content may be the right one.
     """
     doubtful = np.zeros(len(found), bool)
     log = history.log
@@ -235,7 +235,7 @@ def journal_disk_conflict(
 def journal_data_incomplete(
     history: History, found: Candidates, runs: Runs, journaled: ContentCopies
 ) -> Bools:
-    """Where data is journaled, a deletion keeps what was not yet checkpointed off its place."""
+    """With data=journal, a deletion prevents the checkpoint of data still pending."""
     files = is_sized_file(history, found)
     copies, written = _copies(found, journaled), _written_blocks(found, runs)
     usual = 2 * (copies > 0)[files].sum() > (written > 0)[files].sum()
@@ -244,7 +244,7 @@ def journal_data_incomplete(
 
 
 def _copies(found: Candidates, journaled: ContentCopies) -> Int64s:
-    """Per candidate: blocks of which the log has a copy as data."""
+    """Per candidate: blocks with a data copy in the journal."""
     copies = np.zeros(len(found), np.int64)
     for place, (blocks, _) in journaled.items():
         copies[place] = len(blocks)
@@ -252,7 +252,7 @@ def _copies(found: Candidates, journaled: ContentCopies) -> Int64s:
 
 
 def _oldest_copies(history: History, found: Candidates, journaled: ContentCopies) -> Int64s:
-    """Per candidate: order of the oldest of its copies, TID_ON_DISK for none."""
+    """Per candidate: tid of its oldest copy, TID_ON_DISK for none."""
     oldest = np.full(len(found), TID_ON_DISK)
     for place, (_, tags) in journaled.items():
         assert history.log is not None
@@ -261,14 +261,14 @@ def _oldest_copies(history: History, found: Candidates, journaled: ContentCopies
 
 
 def _written_blocks(found: Candidates, runs: Runs) -> Int64s:
-    """Per candidate: blocks that hold content."""
+    """Per candidate: number of written blocks."""
     return np.bincount(runs.owner, runs.length * ~runs.unwritten, len(found)).astype(np.int64)
 
 
 def kept_by_later_version(
     history: History, found: Candidates, runs: Runs, uses: BlockUses
 ) -> Bools:
-    """An earlier state's blocks that later states of the same life have too."""
+    """Blocks of an earlier version that later states of the instance also map."""
     doubtful = np.zeros(len(found), bool)
     order, life = history.states.tid, history.states.instance
     wanted = runs.take(found.superseded[runs.owner])
@@ -290,10 +290,10 @@ def check_last_block(
     """(blank, foreign) per candidate (bool), from the block that holds its last byte.
 
     Blank: the last bytes are zeros or in no written block. The size can be committed before
-    the bytes, with an append within the last block and when a file is made longer while its
-    data waits for writeback. What was written in one go has all of its last block or nothing.
-    Foreign: bytes behind the end, which the kernel writes as zeros,
-    are none: somebody used the block within one transaction, which leaves no other trace.
+    the data, by an append within the last block or when a file grows while its data awaits
+    writeback. A file written once has all of its last block or none of it.
+    Foreign: the slack, which the kernel zero-fills, is not zero: another file used the block
+    within one transaction, which leaves no other trace.
     Source: kernel fs/ext4/inode.c, `ext4_da_should_update_i_disksize`, `ext4_setattr`.
     """
     table, row, block_size = history.states.table, found.state_row, history.fs.superblock.block_size
@@ -325,7 +325,7 @@ def check_last_block(
 
 
 def _last_used(rows: Bytes2D) -> Int64s:
-    """Per row: position of the last byte that is not zero, -1 for none."""
+    """Per row: index of the last nonzero byte, -1 for none."""
     words = rows.view(np.uint64)
     every = np.arange(len(rows))
     word = words.shape[1] - 1 - np.argmax((words != 0)[:, ::-1], axis=1)
@@ -340,7 +340,7 @@ def is_sized_file(history: History, found: Candidates) -> Bools:
 
 
 def _inline(history: History, found: Candidates) -> Bools:
-    """Files whose bytes are in the inode: on disk they stay so until writeback takes blocks.
+    """Files with inline data; on disk they stay inline until writeback allocates blocks.
 
     Source: kernel fs/ext4/inline.c, `ext4_da_convert_inline_data_to_extent`.
     """
@@ -349,7 +349,7 @@ def _inline(history: History, found: Candidates) -> Bools:
 
 
 def in_place_write_not_flushed(history: History, found: Candidates, ages: Ages) -> Bools:
-    """Written in place: only bytes in newly taken blocks are on disk when a state is committed.
+    """In-place writes: a commit waits only for data in newly allocated blocks.
 
     Source: kernel fs/ext4/inode.c, `ext4_write_end` and `ext4_map_blocks` (data=ordered).
     """
@@ -365,16 +365,16 @@ def in_place_write_not_flushed(history: History, found: Candidates, ages: Ages) 
 
 
 def changed_after_last_state(history: History, found: Candidates) -> Bools:
-    """i_version of the inode, freed or open still, is ahead of the last state with content."""
+    """i_version of the freed or orphan inode exceeds that of the last state with content."""
     row, version = found.state_row, history.states.table.version
     after = emptied_state(history, found)
     return is_sized_file(history, found) & (after >= 0) & (version[after] > version[row])
 
 
 def writeback_in_progress(history: History, found: Candidates, runs: Runs, recent: Bools) -> Bools:
-    """Writeback was at work when the state was committed: it sets the size step by step.
+    """The state was committed during writeback, which raises the size step by step.
 
-    It goes on at once where a file is not huge, so that the next transaction shows more of it.
+    Unless the file is large, writeback continues at once and the next transaction shows more.
     Source: kernel fs/ext4/inode.c, `mpage_map_and_submit_extent`.
     """
     row, states = found.state_row, history.states

@@ -1,4 +1,4 @@
-"""The grade of each candidate and the reasons for it: all checks, put together."""
+"""Combine all checks into the grade of each candidate and its reasons."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ext4kit.recovery.model import Grade
 
 @dataclass(frozen=True, slots=True)
 class Grading:
-    """Per candidate: its grade, and the reasons in the order of the checks."""
+    """Grade per candidate, and its reasons in the order of the checks."""
 
     grades: list[Grade]
     reasons: list[tuple[Reason, ...]]
@@ -49,9 +49,9 @@ def grade_candidates(blocks: BlockAttribution, losses: Losses, maps: RebuiltMaps
     """Grade all candidates.
 
     Args:
-        blocks: whose blocks they are.
-        losses: what they have lost.
-        maps: those that some candidates come from.
+        blocks: block attribution.
+        losses: their lost content.
+        maps: rebuilt maps that some of them use.
     """
     checks = check_candidates(blocks, losses, maps)
     extents = _stale_extents(blocks)
@@ -70,7 +70,7 @@ def grade_candidates(blocks: BlockAttribution, losses: Losses, maps: RebuiltMaps
 
 
 def check_candidates(blocks: BlockAttribution, losses: Losses, maps: RebuiltMaps) -> CheckResults:
-    """What all checks find."""
+    """Run all checks."""
     history, candidates = blocks.history, blocks.candidates
     doubts, possible = run_checks(
         history, candidates, blocks.runs, blocks.uses, blocks.tagged, blocks.reuse
@@ -94,7 +94,7 @@ def _by_candidate(pairs: list[tuple[Bools, Reason]]) -> dict[int, list[Reason]]:
 
 
 def _contradicted(blocks: BlockAttribution) -> Bools:
-    """Per candidate: the disk contradicts the journal's copy of a block that nobody else took."""
+    """Per candidate: the disk contradicts the journal copy of a block that was not reused."""
     reuse, competing = blocks.reuse, blocks.competing
     taken = (
         np.concatenate([reuse.candidate, competing.candidate]),
@@ -114,7 +114,7 @@ def _reasons_of_losses(lost: CandidateLosses) -> list[Reason]:
 
 
 def _stale_extents(blocks: BlockAttribution) -> dict[int, tuple[int, int]]:
-    """(extents, first file block of the last one) of candidates without a map, if several."""
+    """(extents, logical start of the last) of candidates without a map, if several."""
     candidates = blocks.candidates
     places = np.flatnonzero(candidates.map_source == NO_MAP)
     starts, count = stale_extent_starts(
@@ -127,7 +127,7 @@ def _stale_extents(blocks: BlockAttribution) -> dict[int, tuple[int, int]]:
 
 
 def _without_map(extents: tuple[int, int] | None, block_size: int) -> list[Reason]:
-    """Why a candidate without a map has no content, and what its inode still shows."""
+    """Reasons of a candidate without a map, with the extents that its inode shows."""
     found = [reasons.NO_BLOCK_MAP]
     if extents is not None:
         count, last = extents
@@ -142,7 +142,7 @@ def _grade(
     lost: CandidateLosses,
     against: list[Reason],
 ) -> tuple[Grade, list[Reason]]:
-    """The grade of a candidate with a map, and all reasons."""
+    """Grade and reasons of a candidate with a map."""
     inode, count = blocks.deletion.inode[candidate], blocks.block_counts[candidate]
     against += checks.doubts.get(candidate, ())
     if inode.is_inline and lacks_inline_data(inode):
@@ -167,10 +167,9 @@ def _grade(
 
 
 def _changed_later(blocks: BlockAttribution, candidate: int, inode: Inode) -> bool:
-    """Whether a file last seen without blocks got some before it was freed.
+    """Whether a file may have got blocks between its last, empty state and its deletion.
 
-    Freeing blocks sets mtime; an inode that never had any keeps its own. What a fast commit
-    freed does not tell.
+    Freeing blocks sets mtime. Assumed true for states and deletions from fast commits.
     """
     deletion = blocks.deletion
     if inode.kind != "file" or inode.is_inline:

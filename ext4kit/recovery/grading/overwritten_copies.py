@@ -1,8 +1,8 @@
-"""Blocks whose copy in the log the disk contradicts, with the file still there.
+"""Checkpointed journal copies of files not yet deleted that the disk contradicts.
 
-An unmount brings every copy to its home block. What stands there afterwards with other bytes was
-written by someone who leaves no copy, before the file was deleted: the file was read with these.
-It is so after a mount without `data=journal`, and where the kernel had two buffers of one block.
+An unmount checkpoints every copy to its home block. Other content there was written later,
+without the journal but before the deletion: it is what a reader of the file got. Causes are a
+mount without `data=journal` and two kernel buffers of one block.
 """
 
 from __future__ import annotations

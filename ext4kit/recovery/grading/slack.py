@@ -1,8 +1,8 @@
-"""Seams: what a file's own blocks tell of whether others wrote into them unseen.
+"""Foreign data in the blocks of a file, detected by zero-filled block ends and slack.
 
-Whoever takes free blocks fills them from the front. The last block that a file takes ends in
-zeros behind its end, so where a stranger's bytes stop within a file there is a block that ends
-in zeros; where they run over the file's end, the zeros behind that are gone.
+A file fills its blocks from the front, and the kernel zero-fills the last one. Foreign data that
+stops within a file therefore leaves a block there that ends in zeros; foreign data that runs past
+the end of the file leaves non-zero slack.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ ZEROS = 4  # bytes of zeros at a block's end that are more than chance
 
 
 def may_hold_foreign_data(fs: FileSystem, size: Int64s, runs: Runs, wanted: Bools) -> Bools:
-    """Per file (bool): its bytes do not rule out that others wrote some of them.
+    """Per file (bool): its content does not exclude foreign data.
 
-    A file that ends with its last block, or a run of blocks within it that does, tells nothing.
+    A file, or a run inside it, that fills its last block proves nothing and is suspect.
 
     Args:
-        fs: where the blocks are read.
+        fs: file system to read from.
         size: of each file, bytes.
-        runs: their blocks up to their size.
-        wanted: those to be judged (bool); the others come back as False.
+        runs: their runs up to the file size.
+        wanted: files to check (bool); False for the others.
     """
     block_size = fs.superblock.block_size
     mapped = np.bincount(runs.owner, minlength=len(size)) > 0

@@ -1,8 +1,8 @@
-"""Others who may have used a file's blocks after it and left no claim on them.
+"""Possible reuse of blocks that the journal does not record.
 
-Blocks that are taken and freed within one transaction appear in no map. What a transaction
-wrote that was cut off before its commit is in blocks that the log shows as free. And a log
-that e2fsck recovered starts again at its first block and leaves a gap behind.
+Blocks allocated and freed within one transaction appear in no map. Data of a transaction that
+never committed is in blocks that the journal shows as free. A journal that e2fsck recovered
+restarts at its first block and leaves a gap.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def check_unlogged_reuse(
 
 
 def journal_gap_after(history: History, found: Candidates) -> Bools:
-    """Transactions that came after the state were overwritten, older ones were not."""
+    """Transactions after the state were overwritten, older ones were not."""
     order = history.states.tid[found.state_row]
     lost = history.gaps.any_lost_between(order, int(TID_ON_DISK))
     lost &= found.map_source == JOURNAL
@@ -77,7 +77,7 @@ def journal_gap_before_deletion(history: History, found: Candidates, order: Int6
 
 
 def journal_restarted(history: History, found: Candidates) -> Bools:
-    """States of a time before the log was made to count from a lower number."""
+    """States from before the journal restarted at a lower tid."""
     order = history.states.tid[found.state_row]
     before: Bools = (order >= history.gaps.restarted_at) & (order < TID_PRE_FAST_COMMIT)
     before &= found.map_source == JOURNAL
@@ -85,7 +85,7 @@ def journal_restarted(history: History, found: Candidates) -> Bools:
 
 
 def unclean_shutdown_after(history: History, found: Candidates) -> Bools:
-    """Blocks that were free at a power cut."""
+    """Blocks free at an unclean shutdown."""
     log = history.log
     if log is None or not len(log.transactions):
         return np.zeros(len(found), bool)
@@ -100,16 +100,16 @@ def unclean_shutdown_after(history: History, found: Candidates) -> Bools:
 
 
 def _fsck_ran_after(history: History, commit: int) -> bool:
-    """Whether e2fsck was at work after the last commit: it leaves a log as an unmount does."""
+    """Whether e2fsck ran after the last commit: it leaves the log as an unmount does."""
     superblock = history.fs.superblock
     checked = superblock.check_time != superblock.mkfs_time
     return checked and (superblock.check_time + 1) * NANOSECONDS > commit
 
 
 def _mounted_since(history: History, commit: int) -> bool:
-    """Whether a later mount than that of the last commit left no transaction.
+    """Whether a mount after that of the last commit left no transaction.
 
-    It may have come after a power cut: a recovery leaves the log as an unmount does.
+    It may follow an unclean shutdown: replay leaves the log as an unmount does.
     """
     superblock, mounts = history.fs.superblock, history.mounts
     session = history.gaps.tid_after.max(initial=TID_NONE)
@@ -147,8 +147,8 @@ def _allocated_after(history: History, found: Candidates, runs: Runs, tids: Int6
 def _tids_of_writes(history: History) -> Int64s:
     """Tids in which linked files were created or written, and those that follow each.
 
-    A file that takes blocks past the page cache and gives them back by a hole within the tick of
-    its last change is in the log as that change left it.
+    A file that allocates blocks by direct I/O and punches them out within the clock tick of
+    its last change is logged as that change left it.
     """
     written = history.writes.written
     known = history.log.transactions.order if history.log is not None else written

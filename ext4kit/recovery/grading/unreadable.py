@@ -1,4 +1,4 @@
-"""Files with bytes, or newer copies of bytes, that the evidence is known to have lost."""
+"""Files with unreadable blocks, or with possibly newer copies in damaged transactions."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ext4kit.recovery.journal_content import ContentCopies
 
 
 def on_unreadable_media(blocks: BlockReader, runs: Runs, count: int) -> Bools:
-    """Per owner of runs (bool): some of its written blocks are known to be lost.
+    """Per owner of runs (bool): some of its written blocks are unreadable.
 
     Args:
         blocks: of the file system.
-        runs: their `owner` is below `count`.
-        count: of the owners.
+        runs: `owner` is below `count`.
+        count: number of owners.
     """
     table, doubtful = unreadable_blocks(blocks), np.zeros(count, bool)
     if len(table):
@@ -30,12 +30,12 @@ def on_unreadable_media(blocks: BlockReader, runs: Runs, count: int) -> Bools:
 
 
 def may_have_newer_copies(history: History, found: Candidates, journaled: ContentCopies) -> Bools:
-    """Per candidate (bool): transactions behind its journaled bytes are damaged, up to its state.
+    """Per candidate (bool): a transaction between its oldest copy and its state is damaged.
 
     Args:
-        history: what is known over time.
+        history: of the file system.
         found: the candidates.
-        journaled: (blocks, log copies) of candidates whose content went through the log.
+        journaled: (blocks, journal copies) of candidates whose content was journaled.
     """
     newer = np.zeros(len(found), bool)
     if history.log is None or not journaled:

@@ -1,7 +1,7 @@
-"""Changes of which kernels leave no record: why a file may be consistent and not intact.
+"""Changes that kernels do not record: why a file may be consistent and not intact.
 
-A file is intact when the evidence excludes a change of its bytes after its last recorded state.
-Each function here names one condition of that which a candidate does not meet.
+A file is intact if the evidence excludes a write after its last recorded state. Each reason
+here is one condition for that which a candidate does not meet.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def find_unrecorded(
 
 
 def freed_state(history: History, found: Candidates) -> Rows:
-    """Row of the state that shows each candidate freed, no other content in between; else -1.
+    """Row of each candidate's freed state if no other content lies in between; else -1.
 
     Inline data stay in the freed inode: its state is the candidate's own.
     """
@@ -64,9 +64,9 @@ def freed_state(history: History, found: Candidates) -> Rows:
 
 
 def emptied_state(history: History, found: Candidates) -> Rows:
-    """Row of each life's last state, where that is behind the candidate's own and empty; else -1.
+    """Last state of each instance if it follows the candidate's and is empty; else -1.
 
-    It is freed, or without links and open still.
+    The inode is freed, or an orphan that is still open.
     """
     states, row = history.states, found.state_row
     last = np.searchsorted(states.instance, states.instance[row], side="right") - 1

@@ -1,9 +1,8 @@
-"""Ages: when a file's bytes were last written, and whether they had the time to reach the disk.
+"""Last write of each file and whether writeback had finished before the deletion.
 
-Times of a file's own tell only so much: mtime can be set by hand. ctime cannot, and since
-Linux 6.1 i_version counts every write whose time differs from the one before and every change
-of attributes. Source: kernel fs/inode.c, `inode_update_timestamps`; fs/ext4/inode.c,
-`ext4_setattr`.
+mtime can be set by hand. ctime cannot, and since Linux 6.1 i_version counts every write whose
+time differs from the previous one and every attribute change.
+Source: kernel fs/inode.c, `inode_update_timestamps`; fs/ext4/inode.c, `ext4_setattr`.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Block maps of freed inodes, rebuilt from what is left of them."""
+"""Block maps of freed inodes, rebuilt from freed metadata."""

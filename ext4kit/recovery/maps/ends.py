@@ -1,4 +1,4 @@
-"""Where the content of a file ends, told by its last block: the kernel fills it up with zeros."""
+"""File sizes derived from the last block, which the kernel zero-fills behind the content."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _AT_ONCE = 4096
 
 
 def sizes_to_last_nonzero(fs: FileSystem, runs: Runs, files: int) -> Int64s:
-    """Bytes of each file up to the last one in its last written block that is not zero.
+    """Bytes of each file up to the last nonzero byte of its last written block.
 
     Args:
-        fs: whose blocks are read.
+        fs: file system to read from.
         runs: `owner` is the file, ascending; runs of a file in order.
-        files: how many there are.
+        files: number of files.
 
     Returns:
-        int64 (files,); the whole last block counts where it holds zeros alone or cannot be
-        read, and 0 stands for a file without a written block.
+        int64 (files,); the whole last block counts if it is all zeros or unreadable; 0 for a
+        file without a written block.
     """
     size = np.zeros(files, np.int64)
     written = np.flatnonzero(~runs.unwritten)

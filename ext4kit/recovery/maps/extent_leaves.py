@@ -71,12 +71,12 @@ class ExtentMaps:
 def rebuild_extent_maps(
     space: UnallocatedSpace, structures: MetadataBlocks, owners: SeedIndex
 ) -> ExtentMaps:
-    """The maps that extent nodes give.
+    """Rebuild maps from extent nodes.
 
     Args:
-        space: where the structures were found.
-        structures: what was found there.
-        owners: the known inodes.
+        space: the space that was scanned.
+        structures: metadata found there.
+        owners: known inodes by seed.
     """
     found = limit_nodes(space, structures.of_kind(EXTENTS))
     nodes = read_extent_nodes(space, found)
@@ -107,7 +107,7 @@ def rebuild_extent_maps(
 def _owner_inodes(
     space: UnallocatedSpace, owners: SeedIndex, seed: Int64s, file: Int64s, rooted: Int64s
 ) -> tuple[Int64s, Int64s]:
-    """(number, generation) of each file's inode, by its seed or by the root that is left."""
+    """(number, generation) of each file's inode, by its seed or by its remaining root."""
     number, generation = owners.inodes_of(seed)
     told = np.flatnonzero(rooted)
     number[file[told]] = rooted[told]
@@ -116,7 +116,7 @@ def _owner_inodes(
 
 
 def _is_open_ended(nodes: ExtentNodes, file: Int64s, runs: Runs, files: int, room: int) -> Bools:
-    """Per file (bool): its start is not there, or its last leaf is full, so more may follow."""
+    """Per file (bool): its start is missing, or its last leaf is full, so more may follow."""
     unsure: Bools = np.bincount(runs.owner[runs.logical == 0], minlength=files) == 0
     order = np.lexsort((nodes.end, file))
     last = order[ends_group(file[order])]
@@ -142,9 +142,9 @@ def _content_runs(nodes: ExtentNodes, file: Int64s, kept: Bools) -> Runs:
 
 
 def _node_ranks(nodes: ExtentNodes, file: Int64s, in_log: Bools, damaged: Bools) -> Int64s:
-    """Per node: LISTED when an index in a free block lists it, else UNALLOCATED or JOURNAL.
+    """Per node: LISTED if an unallocated index node lists it, else UNALLOCATED or JOURNAL.
 
-    An index that lists a node which was not found marks the file.
+    A listed node that was not found marks the file as damaged.
     """
     listing = (nodes.depth[nodes.node] > 0) & (nodes.block[nodes.node] >= 0)
     above, child = file[nodes.node[listing]], nodes.physical[listing]
@@ -160,8 +160,8 @@ def _select_leaves(
 ) -> Bools:
     """Per node (bool): its entries are part of the map.
 
-    A leaf gives way to a better one whose part of the file overlaps its own: of a lower rank,
-    a later one of the log, one with more entries. Two in free blocks mark the file.
+    Of leaves that overlap in the file, the one of lower rank wins, then the later journal
+    copy, then the one with more entries. Two unallocated ones mark the file as damaged.
     """
     leaves = np.flatnonzero(nodes.depth == 0)
     held = np.bincount(nodes.node, minlength=len(file))[leaves]
@@ -182,10 +182,10 @@ def _select_leaves(
 def _compare_with_disk_inode(
     space: UnallocatedSpace, number: Int64s, generation: Int64s, nodes: ExtentNodes, file: Int64s
 ) -> tuple[Bools, Bools]:
-    """(earlier, alive) of `ExtentMaps`.
+    """(earlier, is_linked) of `ExtentMaps`.
 
-    A removal leaves the index entries of the root where they were, so the inode of a deleted
-    file still lists the nodes that it had last.
+    Truncation leaves the index entries in the root, so the inode of a deleted file still lists
+    its last nodes.
     """
     table = space.fs.inode_table(np.where(number > 0, number, ROOT))
     same = (number > 0) & (table.generation == generation) & (table.mode != 0)

@@ -1,4 +1,4 @@
-"""Extent tree nodes with their entries, and which of them belong together."""
+"""Extent tree nodes with their entries, grouped by file."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ExtentNodes:
 
 
 def limit_nodes(space: UnallocatedSpace, found: MetadataBlocks) -> MetadataBlocks:
-    """The nodes, as far as they do not have many times the entries that there are blocks."""
+    """Limit the nodes to `space.max_mappings` entries and report those left out."""
     room = space.max_mappings
     if len(found) * extents.capacity(space.fs.superblock.block_size) <= room:
         return found
@@ -59,7 +59,7 @@ def limit_nodes(space: UnallocatedSpace, found: MetadataBlocks) -> MetadataBlock
 
 
 def read_extent_nodes(space: UnallocatedSpace, found: MetadataBlocks) -> ExtentNodes:
-    """Read the nodes again, a bounded number at a time."""
+    """Read the nodes again, in batches of bounded size."""
     none = np.zeros(0, np.int64)
     parts: list[tuple[Int64s, Int64s, Int64s, Int64s, Bools]] = [
         (none, none, none, none, np.zeros(0, bool))
@@ -92,14 +92,14 @@ def read_extent_nodes(space: UnallocatedSpace, found: MetadataBlocks) -> ExtentN
 
 
 def group_by_file(space: UnallocatedSpace, nodes: ExtentNodes, seed: Int64s) -> tuple[Rows, Int64s]:
-    """Tell the nodes of one file from those of others.
+    """Group the nodes by file.
 
-    With checksums the seed tells. Without, an index says what is below it, as does the root of
-    a deleted inode, and a leaf goes on where the only other one ends that does so there.
+    With metadata_csum by checksum seed. Otherwise by index nodes and the roots of deleted
+    inodes that list them; other leaves follow the only leaf that ends where they begin.
 
     Returns:
-        (a number for each node that is the same for all nodes of one file, inode number per
-        node where a root tells it, else 0).
+        (file number of each node, equal for all nodes of one file; inode number per node whose
+        root is known, else 0).
     """
     rooted = np.zeros(len(seed), np.int64)
     if (seed != NO_SEED).any() or not len(seed):
@@ -115,7 +115,7 @@ def group_by_file(space: UnallocatedSpace, nodes: ExtentNodes, seed: Int64s) -> 
 
 
 def _nodes_listed_by_roots(space: UnallocatedSpace, nodes: ExtentNodes) -> Int64s:
-    """Per node: the only deleted inode on disk whose root still points at it, 0 for none."""
+    """Per node: the only deleted inode on disk whose root still lists it, 0 for none."""
     order = np.argsort(nodes.block, kind="stable")
     blocks = nodes.block[order]
     told, count = np.zeros((2, len(blocks)), np.int64)
@@ -133,7 +133,7 @@ def _nodes_listed_by_roots(space: UnallocatedSpace, nodes: ExtentNodes) -> Int64
 
 
 def _parent_nodes(nodes: ExtentNodes) -> Rows:
-    """Per node: the only index in a free block that points at it, one level up, else _NONE."""
+    """Per node: the only unallocated index node one level up that lists it, else NO_ROW."""
     parent = np.full(len(nodes.block), _NONE)
     order = np.argsort(nodes.block, kind="stable")
     blocks = nodes.block[order]
@@ -149,7 +149,7 @@ def _parent_nodes(nodes: ExtentNodes) -> Rows:
 
 
 def _preceding_leaf(nodes: ExtentNodes, above: Int64s, rooted: Int64s) -> Rows:
-    """Per leaf that nothing lists: the one leaf that ends where it alone begins, else _NONE."""
+    """Per unlisted leaf: the only leaf that ends where this one alone begins, else NO_ROW."""
     listed = (above != _NONE) | (rooted > 0)
     loose = np.flatnonzero(~listed & (nodes.depth == 0) & (nodes.block >= 0))
     found = np.full(len(above), _NONE)

@@ -1,8 +1,8 @@
-"""Which blocks a transaction freed: what two copies of a block bitmap in the log differ in.
+"""Blocks that a transaction freed: differences between journal copies of a block bitmap.
 
-A freed block is marked in the transaction that frees it, and so is the inode that had it. Where
-a transaction freed one inode alone of which nothing else is known, it had all that was freed
-and that the others did not have.
+The transaction that frees a block logs both the bitmap and the inode. If a transaction freed
+just one inode without a content state, that inode had all blocks freed there that no other
+known inode had.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _DTIME_TOLERANCE = (
 
 @dataclass(frozen=True, slots=True)
 class FreedRuns(Table):
-    """Runs of blocks that were freed, as int64 columns by order and block.
+    """Runs of freed blocks, as int64 columns by tid and block.
 
     Attributes:
         start, length: the blocks.
-        order: the first transaction that shows them free.
-        last_used_tid: the last one before it that shows them in use.
+        order: tid of the first transaction that shows them free.
+        last_used_tid: the last tid before it that shows them in use.
     """
 
     start: Int64s
@@ -46,7 +46,7 @@ class FreedRuns(Table):
 
 
 def find_freed_runs(history: History) -> FreedRuns:
-    """What the log's copies of block bitmaps tell of blocks that were freed."""
+    """Freed blocks according to the block bitmaps in the journal."""
     parts = []
     logged = history.copies
     if logged is not None:
@@ -60,7 +60,7 @@ def find_freed_runs(history: History) -> FreedRuns:
 
 
 def _bitmap_differences(history: History, rows: Int64s) -> FreedRuns:
-    """What is free in a copy of a bitmap and in use in the one before."""
+    """Blocks free in a copy of a bitmap and in use in the previous one."""
     logged, superblock = history.copies, history.fs.superblock
     assert logged is not None
     blocks, orders = logged.blocks[rows], logged.tids[rows]
@@ -89,15 +89,15 @@ def _bitmap_differences(history: History, rows: Int64s) -> FreedRuns:
 def runs_of_sole_freed_inode(
     history: History, freed: FreedRuns, metadata: Int64s
 ) -> tuple[Int64s, Runs]:
-    """Deleted lives that alone can have had what their transaction freed.
+    """Deleted instances that are the only possible owner of what their transaction freed.
 
     Args:
-        history: the lives.
-        freed: what `find_freed_runs` gave.
-        metadata: int64, free blocks that hold metadata: they are left out.
+        history: the instances.
+        freed: from `find_freed_runs`.
+        metadata: int64, unallocated metadata blocks, left out.
 
     Returns:
-        (life (n,), runs: `owner` is the row in it, file blocks in order of the disk).
+        (instance (n,), runs: `owner` is the row in it, file blocks in disk order).
     """
     states, none = history.states, np.zeros(0, np.int64)
     nothing = Runs.empty()
@@ -124,17 +124,17 @@ def runs_of_sole_freed_inode(
 
 
 def _windows(history: History, orders: Int64s) -> Int64s:
-    """When the transaction before each order was committed, ns; 0 where that is not known."""
+    """Commit time of the transaction before each tid, ns; 0 if unknown."""
     times = history.commit_times
     known, place = np.unique(orders, return_inverse=True)
     return np.array([times.get(order - 1, 0) for order in known.tolist()], np.int64)[place]
 
 
 def _ambiguous_tids(history: History, orders: Int64s) -> Int64s:
-    """Those of the transactions in which others may have lost blocks.
+    """The transactions in which other files may have lost blocks.
 
-    Such a file changed in the transaction, was older, and the log does not show that it had no
-    more before.
+    Such a file is older, changed in the transaction, and may have been larger before as far as
+    the journal shows.
     """
     if history.copies is None or not len(orders):
         return orders
@@ -148,9 +148,9 @@ def _ambiguous_tids(history: History, orders: Int64s) -> Int64s:
 def _may_have_lost_blocks(
     history: History, table: InodeTable, order: Int64s, orders: Int64s
 ) -> Int64s:
-    """The orders at which an inode of a piece may have lost blocks and lived on.
+    """Tids in which a linked inode of a batch may have lost blocks.
 
-    One that was made then may have the number of another that went with all that it had.
+    One created in that transaction may reuse the number of an inode deleted in it.
     """
     size_before = np.full(len(table), -1)
     sort = np.lexsort((order, table.number))
@@ -168,9 +168,9 @@ def _may_have_lost_blocks(
 def _unexplained_runs(
     history: History, freed: FreedRuns, lives: Int64s, orders: Int64s, metadata: Int64s
 ) -> tuple[Int64s, Runs]:
-    """What was freed in the orders, less what known states had before.
+    """Runs freed in these transactions, without the blocks of known states.
 
-    What others took since makes the map no shorter: a life that lost a block to them is left out.
+    An instance with a block that is allocated again is omitted: its map would be incomplete.
     """
     place = SortedIndex(orders).rows(freed.order)
     row, position = expand(np.where(place != NO_ROW, freed.length, 0))
@@ -193,10 +193,10 @@ def _unexplained_runs(
 
 
 def _had_before(history: History, block: Int64s, order: Int64s, used: Bools) -> Bools:
-    """Per freed block (bool): a state of a known life had it before, as content or in its tree.
+    """Per freed block (bool): a known state had it before, as content or tree block.
 
-    One that is seen only since the block was freed (`order`) took it later; so did one that the
-    disk alone shows where the block is in use, as it was free in between.
+    A state first seen after the block was freed (tid `order`) reused it; so did a state known
+    only from disk if the block is in use, as it was free in between.
     """
     rows = np.flatnonzero(history.states.describes_content)
     maps = history.map_states(rows)

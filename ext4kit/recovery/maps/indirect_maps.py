@@ -1,9 +1,9 @@
-"""Files put together from freed indirect blocks.
+"""Block maps rebuilt from freed indirect blocks.
 
-A block that points at indirect blocks is a double one, one that points at those a triple one.
-The first indirect block of a file has its 12 direct blocks in front: of itself where it lies
-in the file's sequence, else of the first block that it points at. A double block goes on where
-the first indirect block ends.
+A block that points at indirect blocks is a double indirect one, a block that points at those a
+triple one. The 12 direct blocks lie in front of the first indirect block if this is in line with
+the content, else in front of its first data block. The double indirect block continues
+where the first indirect block ends.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class IndirectMaps:
     Attributes:
         runs: `owner` is the row here.
         nodes: (row, block) of the indirect blocks.
-        headless: bool, the file's start is not known.
-        reused: bool, blocks of it are in use now.
-        size: bytes up to the last one that is not zero.
+        headless: bool, the start of the file is unknown.
+        reused: bool, blocks of it are allocated now.
+        size: bytes up to the last nonzero one.
     """
 
     runs: Runs
@@ -53,7 +53,7 @@ class IndirectMaps:
 
     @property
     def is_incomplete(self) -> Bools:
-        """Bool: the file is not all there, as far as the tree tells."""
+        """Bool: the tree shows that the file is incomplete."""
         return self.headless | self.reused
 
     def take(self, kept: Bools) -> Self:
@@ -65,7 +65,7 @@ class IndirectMaps:
 def blocks_of_files(
     runs: Runs, nodes: tuple[Int64s, Int64s], kept: Bools
 ) -> tuple[Runs, tuple[Int64s, Int64s]]:
-    """The runs and the (file, block) of the files that a bool array selects, counted anew."""
+    """Runs and (file, block) pairs of the files that a bool array selects, renumbered."""
     row = np.cumsum(kept) - 1
     runs, mine = runs.take(kept[runs.owner]), kept[nodes[0]]
     return replace(runs, owner=row[runs.owner]), (row[nodes[0][mine]], nodes[1][mine])
@@ -73,7 +73,7 @@ def blocks_of_files(
 
 @dataclass(frozen=True, slots=True)
 class _PointerTable:
-    """All pointers of all candidates, by node and slot: node, slot, block; their bounds."""
+    """All pointers of all candidates by node and slot: node, slot, block; bounds per node."""
 
     node: Int64s
     slot: Int64s
@@ -88,7 +88,7 @@ class _PointerTable:
         return cls(node, slot, block, edges[:-1], edges[1:] - 1)
 
     def take(self, kept: Bools) -> Self:
-        """Those of the nodes that a bool array selects."""
+        """Select nodes by a bool array."""
         mine = kept[self.node]
         row = np.cumsum(kept) - 1
         columns = row[self.node[mine]], self.slot[mine], self.block[mine]
@@ -96,11 +96,11 @@ class _PointerTable:
 
 
 def rebuild_indirect_maps(space: UnallocatedSpace, candidates: Int64s) -> IndirectMaps:
-    """Join the indirect blocks that a survey found.
+    """Join the indirect blocks that a scan found.
 
     Args:
-        space: where they were found.
-        candidates: int64, blocks that may hold block numbers.
+        space: the space that was scanned.
+        candidates: int64, blocks that may hold pointers.
     """
     nodes = _limit(space, np.unique(candidates))
     level, pointers, nodes = _classify_levels(space, nodes)
@@ -110,7 +110,7 @@ def rebuild_indirect_maps(space: UnallocatedSpace, candidates: Int64s) -> Indire
 
 
 def _limit(space: UnallocatedSpace, nodes: Int64s) -> Int64s:
-    """The nodes, as far as they do not name many times the blocks that there are."""
+    """Limit the nodes to `space.max_mappings` pointers and report those left out."""
     room = space.max_mappings
     if len(nodes) * (space.fs.superblock.block_size // 4) <= room:
         return nodes
@@ -138,10 +138,10 @@ def _read_pointers(space: UnallocatedSpace, nodes: Int64s) -> _PointerTable:
 def _classify_levels(
     space: UnallocatedSpace, nodes: Int64s
 ) -> tuple[Int64s, _PointerTable, Int64s]:
-    """(level, pointers, nodes) of the candidates that point at blocks nobody has.
+    """(level, pointers, nodes) of the candidates that point at unallocated blocks.
 
-    Level 1 points at content. What content holds can look like pointers: a candidate that
-    another one of level 1 points at is content.
+    Level 1 points at content. Content can look like pointers: a candidate that another
+    one of level 1 points at is content.
     """
     pointers = _read_pointers(space, nodes)
     kept = _is_plausible(space, nodes, pointers)
@@ -159,9 +159,9 @@ def _classify_levels(
 
 
 def _is_plausible(space: UnallocatedSpace, nodes: Int64s, pointers: _PointerTable) -> Bools:
-    """Per candidate (bool): most of its pointers follow each other, or all are indirect blocks.
+    """Per candidate (bool): its pointers are mostly sequential, or all are indirect blocks.
 
-    Tables of ascending numbers, as programs hold them, are neither.
+    Tables of ascending numbers in programs are neither.
     """
     used = space.fs.bitmaps.blocks_in_use(pointers.block)
     held = np.bincount(pointers.node, minlength=len(nodes))
@@ -177,7 +177,7 @@ def _is_plausible(space: UnallocatedSpace, nodes: Int64s, pointers: _PointerTabl
 
 
 def _parent_rows(nodes: Int64s, level: Int64s, pointers: _PointerTable) -> Int64s:
-    """Per node: the one that points at it, -1 for none."""
+    """Per node: its parent, -1 for none."""
     parent = np.full(len(nodes), -1)
     at = SortedIndex(nodes).rows(pointers.block)
     below = (at != NO_ROW) & (level[pointers.node] == level[at] + 1)
@@ -188,7 +188,7 @@ def _parent_rows(nodes: Int64s, level: Int64s, pointers: _PointerTable) -> Int64
 def _find_heads(
     space: UnallocatedSpace, nodes: Int64s, level: Int64s, parent: Int64s, pointers: _PointerTable
 ) -> tuple[Int64s, Int64s]:
-    """(root that each root's file begins with, first of the 12 direct blocks or -1)."""
+    """(first root of the file of each root, first of the 12 direct blocks or -1)."""
     first, last = _content_bounds(nodes, level, parent, pointers)
     file = np.arange(len(nodes))
     if not len(nodes):
@@ -213,11 +213,10 @@ def _find_heads(
 
 
 def _direct_block_pattern(nodes: Int64s, pointers: _PointerTable) -> Bools:
-    """(n, 12) bool: which direct blocks a file has whose first indirect block this one is.
+    """(n, 12) bool: direct blocks that the file has if this is its first indirect block.
 
-    Its first pointers have to lie on disk as they do in the file. Where some are left out at
-    regular distances, as in a file with holes, they were so from the start. All False where
-    nothing can be said.
+    The first blocks must have the same distances on disk as in the file. A regular pattern of
+    holes is assumed to apply from the start of the file. All False if there is none.
     """
     place = np.arange(len(pointers.node)) - pointers.first[pointers.node]
     first = pointers.block[pointers.first][pointers.node]
@@ -241,7 +240,7 @@ def _direct_block_pattern(nodes: Int64s, pointers: _PointerTable) -> Bools:
 def _content_bounds(
     nodes: Int64s, level: Int64s, parent: Int64s, pointers: _PointerTable
 ) -> tuple[Int64s, Int64s]:
-    """(first, last) block of content below each node; -1 where that is not known."""
+    """(first, last) block of content below each node; -1 if unknown."""
     first, last = np.full((2, len(nodes)), -1)
     ones = np.flatnonzero(level == 1)
     starts = pointers.slot[pointers.first[ones]] == 0
@@ -264,7 +263,7 @@ def _assemble(
     base: Int64s,
     pointers: _PointerTable,
 ) -> IndirectMaps:
-    """Lay the content of all nodes out by file block."""
+    """Arrange the content of all nodes by file block."""
     logical = _first_logical(nodes, level, parent, pointers, space.fs.superblock.block_size // 4)
     root = np.arange(len(nodes))
     for _ in range(_LEVELS):
@@ -311,7 +310,7 @@ def _first_logical(
 def _check_direct_blocks(
     space: UnallocatedSpace, start: Int64s, direct: Bools, content: Int64s, nodes: Int64s
 ) -> Int64s:
-    """`start` where the direct blocks from there on are free and of no other file, else -1."""
+    """`start` if the direct blocks there are unallocated and of no other file, else -1."""
     block = start[:, None] + np.arange(DIRECT_BLOCKS)
     others = np.isin(block, content) | np.isin(block, nodes)
     others |= space.fs.bitmaps.blocks_in_use(block.reshape(-1)).reshape(block.shape)
@@ -327,7 +326,7 @@ def _check_direct_blocks(
 def _nonzero_direct_blocks(
     space: UnallocatedSpace, start: Int64s, direct: Bools
 ) -> tuple[Int64s, Int64s]:
-    """(file, position) of the direct blocks that are not zeros: those are holes, or read so."""
+    """(file, position) of the direct blocks that are not zeros; zeros count as holes."""
     rows = np.flatnonzero(start >= 0)
     parts = [np.zeros((0, 2), np.int64)]
     for at in range(0, len(rows), _AT_ONCE // DIRECT_BLOCKS):
@@ -340,7 +339,7 @@ def _nonzero_direct_blocks(
 
 
 def _to_runs(owner: Int64s, logical: Int64s, block: Int64s) -> Runs:
-    """Single blocks as runs, by owner and file block."""
+    """One run per block, by owner and file block."""
     order = np.lexsort((logical, owner))
     ones, written = np.ones(len(order), np.int64), np.zeros(len(order), bool)
     return Runs(owner[order], logical[order], ones, block[order], written)

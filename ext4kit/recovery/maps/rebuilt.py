@@ -1,4 +1,4 @@
-"""Maps for deleted inodes of which no whole state is known, and for files without an inode."""
+"""Maps for deleted inodes without a content state, and for files without an inode."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ class RebuiltMaps:
 
     @classmethod
     def empty(cls) -> RebuiltMaps:
-        """No map at all."""
+        """No rows."""
         none = np.zeros(0, np.int64)
         return cls(none, none.astype("U18"), Runs.empty(), (none, none), none, [])
 
     @classmethod
     def concat(cls, parts: list[RebuiltMaps]) -> RebuiltMaps:
-        """Several tables as one."""
+        """Join several tables."""
         starts = np.cumsum([0, *(len(part) for part in parts)])
         pairs = list(zip(parts, starts.tolist(), strict=False))
         doubts = []
@@ -91,9 +91,9 @@ class RebuiltMaps:
 
 
 def from_extent_maps(history: History, found: ExtentMaps) -> RebuiltMaps:
-    """What extent leaves give for the dead: for lives without a whole state, and for nobody.
+    """Maps from extent leaves, for deleted instances without a content state or without owner.
 
-    Maps of lives that live or that a whole state describes are left out.
+    Maps of allocated instances and of those with a content state are left out.
     """
     known = found.number > 0
     life = np.where(known, life_of(history, found.number, np.where(known, found.generation, 0)), -1)
@@ -111,15 +111,14 @@ def from_extent_maps(history: History, found: ExtentMaps) -> RebuiltMaps:
 
 
 def from_freed_blocks(history: History, space: UnallocatedSpace, metadata: Int64s) -> RebuiltMaps:
-    """What the bitmaps in the log give for files without a whole state.
+    """Maps from block bitmaps in the journal, for files without a content state.
 
-    Several runs could follow each other in any order: they are taken where the root of the freed
-    inode tells the order.
+    Several runs have no known order: they are used only if the root of the freed inode gives it.
 
     Args:
-        history: the lives.
-        space: whose blocks are read.
-        metadata: int64, free blocks that are known to hold metadata, no content.
+        history: the instances.
+        space: unallocated space, to read blocks.
+        metadata: int64, unallocated blocks that hold metadata, not content.
     """
     life, runs = runs_of_sole_freed_inode(history, find_freed_runs(history), metadata)
     none = np.zeros(0, np.int64)
@@ -140,14 +139,14 @@ def from_freed_blocks(history: History, space: UnallocatedSpace, metadata: Int64
 
 
 def from_indirect_maps(found: IndirectMaps) -> RebuiltMaps:
-    """What freed indirect blocks give, of files whose start is known."""
+    """Maps from freed indirect blocks, of files whose start is known."""
     life, source = np.full(len(found), -1), np.full(len(found), INDIRECT_BLOCKS)
     maps = RebuiltMaps(life, source, found.runs, found.nodes, found.size, [])
     return maps.take(~found.is_incomplete & (found.size > 0))
 
 
 def headless_bodies(found: IndirectMaps) -> HeadlessBodies:
-    """What freed indirect blocks give of the others: trees without holes, apart from each other."""
+    """Bodies from freed indirect blocks of all other files: disjoint trees without holes."""
     files, runs = len(found), found.runs
     first, end = np.full(files, np.iinfo(np.int64).max), np.zeros(files, np.int64)
     np.minimum.at(first, runs.owner, runs.logical)
@@ -159,7 +158,7 @@ def headless_bodies(found: IndirectMaps) -> HeadlessBodies:
 
 
 def owners_without_overlap(runs: Runs, files: int) -> Bools:
-    """Per file (bool): none of its blocks is in the runs of another one."""
+    """Per file (bool): no block of it is in the runs of another file."""
     order = np.argsort(runs.physical, kind="stable")
     start, end = runs.physical[order], (runs.physical + runs.length)[order]
     apart = np.ones(files, bool)

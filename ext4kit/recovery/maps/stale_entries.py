@@ -19,14 +19,14 @@ SLOTS = 4
 
 
 def stale_extent_starts(table: InodeTable) -> tuple[Int64s, Int64s]:
-    """The first file blocks of the extents that freed inodes had.
+    """First file blocks of the extents that freed inodes had.
 
     Args:
         table: the inodes.
 
     Returns:
-        (int64 (n, SLOTS): first file blocks, int64 (n,): how many of them count; 0 where the
-        root tells nothing, 1 where there was one extent or none at all).
+        (int64 (n, SLOTS): first file blocks, int64 (n,): how many of them are valid; 0 if none
+        is left, 1 if there was one extent or none at all).
     """
     every, slot = np.arange(len(table))[:, None], np.arange(SLOTS)[None, :]
     sound, entries, most, depth = extents.parse_headers(table.i_block)
@@ -40,18 +40,18 @@ def stale_extent_starts(table: InodeTable) -> tuple[Int64s, Int64s]:
 
 
 def order_by_extent_starts(runs: Runs, starts: Int64s, count: Int64s) -> tuple[Runs, Bools, Bools]:
-    """Put the runs that each file had in the order in which its extents began.
+    """Order the runs of each file by the first file blocks of its extents.
 
-    An extent reaches to where the next one begins, so the lengths of all but the last are known.
+    An extent ends where the next one begins, so the lengths of all but the last are known.
 
     Args:
-        runs: by owner, in order of the disk.
-        starts: what `stale_extent_starts` gave of the owners.
+        runs: by owner, in disk order.
+        starts: from `stale_extent_starts`, of the owners.
         count: likewise.
 
     Returns:
-        (the runs of the files that they fit, bool (n,): they fit, bool (n,): runs of the same
-        length could stand in another order).
+        (runs of the files that match, bool (n,): they match, bool (n,): runs of equal length
+        could be in another order).
     """
     files = len(count)
     step = np.diff(starts, axis=1)
@@ -80,7 +80,7 @@ def order_by_extent_starts(runs: Runs, starts: Int64s, count: Int64s) -> tuple[R
 
 
 def _with_rank(owner: Int64s, length: Int64s) -> Int64s:
-    """int64 (n, 3): owner, length, and how many of both the same are before."""
+    """int64 (n, 3): owner, length, rank among rows with both equal."""
     order = np.lexsort((length, owner))
     rank = np.empty(len(order), np.int64)
     rank[order] = rank_within(starts_group(owner[order], length[order]))
@@ -88,7 +88,7 @@ def _with_rank(owner: Int64s, length: Int64s) -> Int64s:
 
 
 def _find_rows(rows: Int64s, wanted: Int64s) -> tuple[Rows, Bools]:
-    """(place in `rows` of each wanted row, bool: it is there); all rows differ."""
+    """(index in `rows` of each wanted row, bool: it is there); all rows differ."""
     both, back = np.unique(np.concatenate([rows, wanted]), axis=0, return_inverse=True)
     place = np.full(len(both), -1)
     back = back.reshape(-1)
