@@ -19,7 +19,7 @@ from ext4kit.report.times import iso
 _WHO = {
     LikelyRight.EXT4KIT: "ext4kit",
     LikelyRight.TSK: "The Sleuth Kit",
-    LikelyRight.OPEN: "not decided",
+    LikelyRight.OPEN: "undecided",
 }
 _SHOWN = 5  # examples of one field and cause
 
@@ -32,7 +32,7 @@ def crosscheck_lines(result: CrossCheck, every: bool) -> Iterator[str]:
         every: all differences instead of the first few of each kind.
     """
     if result.hello is None:
-        yield f"The Sleuth Kit does not open the file system: {printable_text(result.refusal)}"
+        yield f"The Sleuth Kit cannot open the file system: {printable_text(result.refusal)}"
         return
     if result.total:
         for difference in result.differences(None if every else _SHOWN):
@@ -73,7 +73,7 @@ def _counts(result: CrossCheck) -> Iterator[str]:
         (field.replace("_", " "), code, _WHO[causes[code].right], f"{count:,}")
         for (field, code), count in result.counts().items()
     ]
-    yield from table_lines(("differs in", "cause", "likely right", "count"), rows, right={3})
+    yield from table_lines(("differs in", "cause", "probably right", "count"), rows, right={3})
 
 
 def _reasons(result: CrossCheck) -> Iterator[str]:
@@ -96,7 +96,7 @@ def _verdict(result: CrossCheck) -> str:
     if not result.total:
         return "no differences" + (" in what was compared" if result.left_out else "")
     plural = "s" * (result.total != 1)
-    return f"{result.total:,} difference{plural}, {result.open:,} of them not decided"
+    return f"{result.total:,} difference{plural}, {result.open:,} of them undecided"
 
 
 class DifferenceRecord(fields.PathText):
@@ -108,7 +108,7 @@ class DifferenceRecord(fields.PathText):
     ext4kit: int | str | None
     tsk: int | str | None
     cause: Annotated[str, "Code of the reason."]
-    likely_right: Annotated[LikelyRight, "Who is likely right."]
+    likely_right: Annotated[LikelyRight, "Reader that is probably right."]
     detail: str | None
 
 
@@ -125,7 +125,9 @@ class CrossCheckRecord(TypedDict):
     directories: int
     names: int
     values: int
-    deleted_names: Annotated[int | None, "Names of deleted files that one has; null: not compared."]
+    deleted_names: Annotated[
+        int | None, "Names of deleted files in either reader; null: not compared."
+    ]
     contents: int
     content_bytes: int
     left_out: dict[str, int]

@@ -42,7 +42,7 @@ def audit_lines(fs: FileSystem, result: Audit) -> Iterator[str]:
     if result.replayed is not None:
         yield from takewhile(bool, replay_lines(replay_facts(fs, result.replayed), result.replayed))
     elif result.log is not None:
-        yield _line("Recovery", "impossible: the journal superblock cannot be used as it stands")
+        yield _line("Recovery", "impossible: the journal superblock is unusable")
     yield _line("Verdict", _verdict(result))
 
 
@@ -77,10 +77,10 @@ def _log_lines(result: Audit) -> Iterator[str]:
     states = _states(result)
     yield _line("Transactions", ", ".join(f"{count:,} {name}" for name, count in states.items()))
     for gap in result.gaps[:10]:
-        what = f"{gap.after} is followed by {gap.before}, at log block {gap.log_block:,}"
-        yield _line("Begun anew", what)
+        what = f"transaction {gap.before} follows {gap.after}, at log block {gap.log_block:,}"
+        yield _line("Gap", what)
     if len(result.gaps) > 10:
-        yield _line("", f"and {len(result.gaps) - 10:,} more times")
+        yield _line("", f"and {len(result.gaps) - 10:,} more gaps")
 
 
 def _states(result: Audit) -> dict[str, int]:
@@ -93,11 +93,11 @@ def _states(result: Audit) -> dict[str, int]:
 
 def _verdict(result: Audit) -> str:
     if result.is_sound:
-        return "nothing wrong was found"
+        return "no defect found"
     wrong = result.findings.wrong
     found = f"{wrong:,} finding{'s' * (wrong != 1)}" if wrong else ""
     if result.log is None:
-        return f"{found}; " * bool(found) + "the log could not be read"
+        return f"{found}; " * bool(found) + "the journal could not be read"
     return found
 
 

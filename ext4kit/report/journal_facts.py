@@ -96,8 +96,8 @@ def journal_state(fs: FileSystem, log: Log | None) -> str:
         return "not empty, but the file system is not marked for recovery"
     count = int(log.transactions.to_replay.sum())
     fast = len(scan_fast_commits(log).to_replay)
-    behind = f" and {fast:,} fast commits behind them" if fast else ""
-    return f"needs recovery: {count:,} transactions{behind} are not yet written in place"
+    behind = f" and {fast:,} fast commits after them" if fast else ""
+    return f"needs recovery: {count:,} transactions{behind} are not yet checkpointed"
 
 
 def read_mmp(fs: FileSystem) -> MountProtection | None:

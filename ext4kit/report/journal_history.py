@@ -40,7 +40,7 @@ def history_lines(history: Iterator[VersionDiff]) -> Iterator[str]:
 
 def _same_line(waiting: list[BlockVersion]) -> Iterator[str]:
     if waiting:
-        yield f"    (the same up to transaction {waiting[-1].transaction})"
+        yield f"    (unchanged up to transaction {waiting[-1].transaction})"
 
 
 def _heading(each: VersionDiff) -> str:
@@ -77,7 +77,7 @@ def _change_text(change: FieldChange, each: VersionDiff) -> str:
     if before is None:
         return f"{name}: added, {after}"
     if after is None:
-        return f"{name}: gone, was {before}"
+        return f"{name}: removed, was {before}"
     return f"{name}: {before} -> {after}"
 
 
@@ -132,7 +132,7 @@ def _plain_text(what: str, value: Any) -> str:
 
 ChangeValue = Annotated[
     int | str | bool | list[object] | None,
-    "A number, a text, or what several numbers make; bytes in base64.",
+    "A number, a text or a structure; bytes in base64.",
 ]
 
 

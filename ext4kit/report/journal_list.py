@@ -138,7 +138,7 @@ class TransactionFacts(fields.CommitTime):
 class TransactionRecord(TransactionFacts):
     """A transaction of `journal list`."""
 
-    mount: Annotated[int | None, "How often it was mounted then (s_mnt_count), if that is told."]
+    mount: Annotated[int | None, "Mount count (s_mnt_count) at that time, if known."]
     touched: list[TouchedRecord]
     revoked: Annotated[list[int], "Blocks that it revokes."]
 

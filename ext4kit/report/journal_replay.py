@@ -101,7 +101,7 @@ def replay_lines(facts: ReplayFacts, replayed: ReplayedBlocks) -> Iterator[str]:
     yield _line("Recovery", _verdict(facts))
     if not facts.is_due or facts.refused:
         return
-    yield _line("Ends because", facts.reason)
+    yield _line("End reason", facts.reason)
     yield _line("Blocks", f"{facts.blocks:,} to write")
     for label, count in (
         ("Revoked", facts.revoked),
@@ -118,9 +118,9 @@ def replay_lines(facts: ReplayFacts, replayed: ReplayedBlocks) -> Iterator[str]:
 
 
 _MEANING = {
-    "Revoked": "copies left out: a later transaction revokes them",
-    "Damaged": "copies left out: their checksum is bad or they cannot be read",
-    "Fast commits": "blocks changed by them",
+    "Revoked": "copies skipped: revoked by a later transaction",
+    "Damaged": "copies skipped: bad checksum or unreadable",
+    "Fast commits": "blocks changed by fast commits",
 }
 
 
@@ -134,7 +134,7 @@ def _verdict(facts: ReplayFacts) -> str:
     if facts.refused:
         return f"impossible: {facts.refused}"
     if not facts.transactions:
-        return "due, without a whole transaction in the log"
+        return "due, without a complete transaction in the journal"
     if facts.first == facts.last:
         return f"due: transaction {facts.first}"
     return f"due: {facts.transactions:,} transactions, {facts.first} to {facts.last}"
@@ -169,7 +169,7 @@ class CopyRecord(TypedDict):
     path: Annotated[str, "The file that was written."]
     of: str
     size: fields.Size
-    lost: Annotated[list[fields.Unread], "Ranges that are not there."]
+    lost: Annotated[list[fields.Unread], "Ranges that are missing."]
 
 
 def copy_record(copy: WrittenCopy, what: str) -> CopyRecord:

@@ -28,7 +28,7 @@ def print_lines(timeline: Timeline, wanted: EventFilter) -> None:
     kinds = set(wanted.kinds or EventKind)
     parts = (
         ("", kinds - {EventKind.HINT}),
-        ("hints: what does not fit, no verdicts", kinds & {EventKind.HINT}),
+        ("hints: contradictions, not verdicts", kinds & {EventKind.HINT}),
     )
     for title, chosen in parts:
         before = counts.total()
@@ -101,7 +101,7 @@ def _flags(flags: int) -> str:
 def _attribute(old: dict[str, bytes] | None, new: dict[str, bytes] | None) -> str:
     name = printable((old or new or {})["name"])
     values = [
-        "not there"
+        "absent"
         if side is None
         else f'"{printable(side["value"][:_VALUE_LENGTH])}"'
         + ("..." if len(side["value"]) > _VALUE_LENGTH else "")
@@ -152,16 +152,18 @@ class EventRecord(fields.PathOrNone, fields.CommitTime):
 
     record: Literal["event"]
     kind: Annotated[EventKind, "What it is."]
-    old_path: NotRequired[Annotated[str | None, "Of a move: where it was."]]
+    old_path: NotRequired[Annotated[str | None, "Of a move: the old path."]]
     old_path_bytes: NotRequired[fields.Exact]
     inode: fields.Inode
     generation: fields.Generation | None
     transaction: fields.Transaction | None
-    exact: Annotated[bool, "False: in this transaction or in an earlier one that is gone."]
+    exact: Annotated[
+        bool, "False: in this transaction or an earlier one that is not in the journal."
+    ]
     old: Annotated[fields.Value, "Before; an attribute is its name, and its value in base64."]
-    new: Annotated[fields.Value, "The same after."]
-    seen: Annotated[str | None, "A log block, and what it is a copy of."]
-    reason: NotRequired[Annotated[str, "Of a hint: what does not fit."]]
+    new: Annotated[fields.Value, "Value after the change."]
+    seen: Annotated[str | None, "A log block and its home block."]
+    reason: NotRequired[Annotated[str, "Of a hint: the contradiction."]]
 
 
 def timeline_records(

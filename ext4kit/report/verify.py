@@ -33,7 +33,7 @@ def verify_lines(result: Verification) -> Iterator[str]:
         f"{result.blocks:,} blocks in use"
     )
     wrong = findings.wrong
-    yield f"{wrong:,} finding{'s' * (wrong != 1)}" if wrong else "nothing wrong was found"
+    yield f"{wrong:,} finding{'s' * (wrong != 1)}" if wrong else "no defect found"
 
 
 def _weight(item: tuple[str, int]) -> tuple[int, str]:

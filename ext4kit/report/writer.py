@@ -31,10 +31,10 @@ def _version(version: Version | None) -> str | None:
 class SignRecord(TypedDict):
     """Evidence of one structure about the kernel that wrote it."""
 
-    ground: Annotated[str, "What the disk shows."]
-    since: Annotated[str | None, "The first Linux version that writes so."]
-    before: Annotated[str | None, "The first Linux version that does not any more."]
-    time_ns: Annotated[int | None, "The latest time of what shows it, nanoseconds since 1970 UTC."]
+    ground: Annotated[str, "Fact on the disk."]
+    since: Annotated[str | None, "First Linux version with this behaviour."]
+    before: Annotated[str | None, "First Linux version without this behaviour."]
+    time_ns: Annotated[int | None, "Latest time of the evidence, nanoseconds since 1970 UTC."]
     time_iso: str | None
 
 
@@ -42,12 +42,12 @@ class WriterRecord(TypedDict):
     """The kernels that wrote the file system (`info`, `report`)."""
 
     record: Literal["writer"]
-    family: Annotated[str, "The last writer in words."]
+    family: Annotated[str, "Text about the last writer."]
     since: Annotated[str | None, "The last writer is this Linux version or later; null: no bound."]
     before: Annotated[str | None, "The last writer is an earlier version; null: no bound."]
-    several: Annotated[bool, "Kernels on both sides of one change wrote here."]
+    several: Annotated[bool, "Kernels before and after one change wrote."]
     signs: list[SignRecord]
-    effects: Annotated[list[str], "What follows for recovery."]
+    effects: Annotated[list[str], "Consequences for recovery."]
 
 
 def writer_record(writer: Writer) -> WriterRecord:

@@ -196,7 +196,7 @@ def build_timeline(fs: FileSystem, progress: Progress | None = None) -> Timeline
     history = History(fs, directories_only=True, committed_only=True)
     clock = CommitClock(history.log, fs.superblock.mkfs_time, history.gaps)
     if history.copies is None:
-        fs.problems.add("timeline", "there is no log to read it from", Severity.WARNING)
+        fs.problems.add("timeline", "the file system has no readable journal", Severity.WARNING)
         return Timeline(fs, None, clock, EventTable.empty(), None, None)
     _report_uncommitted(fs, history, clock)
     inodes = scan_inode_states(

@@ -101,4 +101,4 @@ def test_without_a_log_there_are_no_events_and_the_reason_is_told(
     done = ext4kit("timeline", image)
     assert done.returncode == 0
     assert done.stdout == "0 events, 0 hints\n"
-    assert "no log" in done.stderr
+    assert "no readable journal" in done.stderr

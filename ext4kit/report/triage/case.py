@@ -36,22 +36,22 @@ SPANS = (
 MEANING = {
     Grade.INTACT: "the last committed content; the evidence excludes a later write",
     Grade.CONSISTENT: "all records agree; a later write without a record is not excluded",
-    Grade.PARTIAL: "some blocks were reused, or the evidence speaks against a part",
-    Grade.OVERWRITTEN: "nothing of it is left that can be attributed",
-    Grade.CARVED: "content found without an inode; its ends are a judgement",
+    Grade.PARTIAL: "some blocks were reused, or evidence contradicts a part",
+    Grade.OVERWRITTEN: "no content is left that can be attributed",
+    Grade.CARVED: "content found without an inode; its boundaries are estimates",
 }
 SEEN = {
-    "there": "on the disk now", "mode": "mode changed", "times": "times set", "size": "grew",
-    "content": "written", "flags": "flags changed", "truncated": "cut",
+    "there": "on disk now", "mode": "mode changed", "times": "times set", "size": "grew",
+    "content": "written", "flags": "flags changed", "truncated": "truncated",
 }  # fmt: skip
 MAP_WORDS = {
     "metadata": "metadata and journal",
     "files": "files",
     "intact": "deleted, intact",
     "consistent": "deleted, consistent",
-    "partial": "deleted, in part",
+    "partial": "deleted, partial",
     "carved": "content without a name",
-    "free": "free, nothing known",
+    "free": "free, no known content",
 }
 
 
@@ -143,14 +143,14 @@ def evidence_rows(case: TriageReport) -> Iterator[tuple[str, str]]:
     for name, value in evidence.hashes.items():
         yield f"Stored {name.upper()}", value
     if not evidence.hashes:
-        yield "Stored hashes", "none; `ext4kit hash` works them out"
+        yield "Stored hashes", "none; `ext4kit hash` computes them"
 
 
 def _file_size(path: Path) -> str:
     try:
         return human_size(path.stat().st_size)
     except OSError:
-        return "cannot be looked at"
+        return "cannot be examined"
 
 
 def identity_rows(case: TriageReport) -> Iterator[tuple[str, str]]:
@@ -169,7 +169,7 @@ def identity_rows(case: TriageReport) -> Iterator[tuple[str, str]]:
     yield "Last mounted", f"{time_text(identity.mounted)}{_mounted_on(identity)}"
     yield "Last written", time_text(identity.written)
     yield "Written by", case.summary.writer.family
-    yield "For recovery", "; ".join(case.summary.writer.effects) or "nothing tells the kernel"
+    yield "For recovery", "; ".join(case.summary.writer.effects) or "unknown"
     yield "Features", " ".join(identity.features)
 
 
@@ -190,11 +190,11 @@ def journal_rows(log: JournalFacts) -> Iterator[tuple[str, str]]:
         yield "Oldest commit", time_text(log.since)
         yield "Newest commit", time_text(log.until)
         yield "Span", duration_text(log.until - log.since)
-    yield "Goes back to", "the making of the file system" if log.is_whole else "the oldest commit"
-    breaks = [(log.unmounts, "unmount"), (log.power_cuts, "power cut"), (log.gaps, "gap")]
-    yield "Breaks", ", ".join(count_text(*each) for each in breaks if each[0]) or "none"
+    yield "Goes back to", "the creation of the file system" if log.is_whole else "the oldest commit"
+    breaks = [(log.unmounts, "unmount"), (log.power_cuts, "unclean shutdown"), (log.gaps, "gap")]
+    yield "Gaps", ", ".join(count_text(*each) for each in breaks if each[0]) or "none"
     if log.backwards:
-        yield "Clock", f"went back {count_text(log.backwards, 'time')} between commits"
+        yield "Clock", f"set back {count_text(log.backwards, 'time')} between commits"
 
 
 def journal_state_text(log: JournalFacts) -> str:
@@ -217,7 +217,7 @@ def check_text(case: TriageReport) -> tuple[str, bool | None]:
     if health.wrong:
         return count_text(health.wrong, "finding"), False
     notes = sum(count for _, severity, count, _ in health.findings if severity is Severity.NOTE)
-    return "nothing wrong" + (f", {count_text(notes, 'note')}" if notes else ""), True
+    return "no defect" + (f", {count_text(notes, 'note')}" if notes else ""), True
 
 
 def size_text(size: int | None) -> str:
@@ -253,7 +253,7 @@ def _changed(event: Event) -> str:
 
 def zero_length_text(one: ZeroLengthFile) -> str:
     """Text for a zero-length file."""
-    how = "new, written and never given blocks" if one.was_new else "cut to be written anew"
+    how = "new, written, but without allocated blocks" if one.was_new else "truncated for rewriting"
     return f"{how}, {duration_text(max(one.crash_time - one.written, 0))} before the last commit"
 
 

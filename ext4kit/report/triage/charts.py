@@ -156,7 +156,7 @@ def allocated_map(disk: DiskMap, block_size: int) -> Chart:
 
 def recoverable_map(disk: DiskMap, block_size: int) -> Chart:
     """The map of recoverable blocks."""
-    return _map(disk, block_size, _BACK, "the blocks of the disk by what can be got back")
+    return _map(disk, block_size, _BACK, "the blocks of the disk by recoverability")
 
 
 def _map(disk: DiskMap, block_size: int, uses: Sequence[MapCategory], name: str) -> Chart:
@@ -169,7 +169,7 @@ def _map(disk: DiskMap, block_size: int, uses: Sequence[MapCategory], name: str)
     totals = disk.totals
     legend = [(f"c-{use}", MAP_WORDS[use], human_size(totals[use] * block_size)) for use in uses]
     rest = sum(blocks for use, blocks in totals.items() if use not in uses)
-    words = "free" if uses is _USED else "in use, or free and nothing known"
+    words = "free" if uses is _USED else "in use, or free without known content"
     legend.append(("c-free", words, human_size(rest * block_size)))
     labels = ("block 0", f"a cell is {human_size(disk.cell * block_size)}")
     svg = _svg("map", UNIT * MAP_COLUMNS, UNIT * rows, name, shapes)

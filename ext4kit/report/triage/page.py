@@ -154,7 +154,7 @@ def _scale(bins: Bins | None) -> str:
     """Width of a column, and the year of the first one."""
     if bins is None:
         return ""
-    before = f"; {bins.before:,} lie before" if bins.before else ""
+    before = f"; {bins.before:,} are earlier" if bins.before else ""
     return f"a column is {words.bin_width(bins)}, from {words.time_text(bins.start)} on{before}"
 
 
@@ -168,10 +168,10 @@ def _tiles(case: TriageReport) -> list[tuple[str, str, str]]:
     span = words.duration_text((log.until or 0) - (log.since or 0)) if known else "nothing"
     return [
         (str(len(summary.suspicions)), f"signs to look at, {strong} strong", "bad" * bool(strong)),
-        (f"{deletions.total:,}", "deleted files known of", ""),
+        (f"{deletions.total:,}", "known deleted files", ""),
         (f"{deletions.grades[Grade.INTACT]:,} + {deletions.grades[Grade.CONSISTENT]:,}",
          "intact + consistent", "good"),
-        (span, "told by the journal", ""),
+        (span, "covered by the journal", ""),
         ("sound" if good else verdict, "in metadata" if good is False else "metadata",
          {True: "good", False: "warn", None: ""}[good]),
     ]  # fmt: skip

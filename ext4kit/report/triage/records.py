@@ -86,13 +86,13 @@ class FileSystemRecord(TypedDict):
     free_inodes: int
     features: tuple[str, ...]
     mounts: int
-    is_backup: Annotated[bool, "A backup superblock had to be read."]
+    is_backup: Annotated[bool, "A backup superblock was read."]
     checksum_ok: bool | None
-    errors: Annotated[int, "How often the kernel saw an error."]
+    errors: Annotated[int, "Number of errors that the kernel recorded."]
     made_ns: int | None
     mounted_ns: int | None
     written_ns: int | None
-    was_another: Annotated[bool, "There are traces of a file system that this one was made over."]
+    was_another: Annotated[bool, "There are traces of a file system that this one overwrote."]
 
 
 def _identity(case: TriageReport) -> FileSystemRecord:
@@ -153,10 +153,10 @@ Series = TypeVar("Series", bound=str)  # the names of the series of a histogram
 class Histogram(TypedDict, Generic[Series]):
     """Counts over time."""
 
-    start_ns: Annotated[int, "Of the first bin."]
-    width_ns: Annotated[int, "Of each."]
-    series: Annotated[dict[Series, tuple[int, ...]], "A count a bin."]
-    before: Annotated[int, "How many lie before the first bin."]
+    start_ns: Annotated[int, "Start of the first bin."]
+    width_ns: Annotated[int, "Width of each bin."]
+    series: Annotated[dict[Series, tuple[int, ...]], "One count per bin."]
+    before: Annotated[int, "Number before the first bin."]
 
 
 def _bins(bins: Bins | None, names: Iterable[Series]) -> Histogram[Series] | None:
@@ -188,7 +188,7 @@ class DeletionsRecord(TypedDict):
     total: int
     grades: dict[Grade, int]
     bytes: dict[Grade, int]
-    path_grounds: Annotated[dict[str, int], "Deleted files with a path, by what it rests on."]
+    path_grounds: Annotated[dict[str, int], "Deleted files with a path, by evidence for the path."]
     removed_names: RemovedNames
     undated: int
     searched: tuple[str, ...]
@@ -256,7 +256,7 @@ class DiskMapRecord(TypedDict):
     blocks_a_cell: int
     block_size: int
     totals: dict[MapCategory, int]
-    cells: Annotated[dict[MapCategory, list[int]], "Blocks of each use, a count a cell."]
+    cells: Annotated[dict[MapCategory, list[int]], "Blocks of each use, one count per cell."]
 
 
 def _disk(case: TriageReport) -> DiskMapRecord:
@@ -337,7 +337,7 @@ class VictimRecord(fields.PathOrNone):
     inode: fields.Inode
     written_ns: int | None
     stopped_ns: int | None
-    was_made: Annotated[bool, "It was new; else it was cut to be written anew."]
+    was_made: Annotated[bool, "True: the file was new; false: it was truncated for rewriting."]
 
 
 def _victim(one: ZeroLengthFile) -> VictimRecord:

@@ -168,7 +168,7 @@ def _table(headings: Sequence[str], right: Sequence[int] = ()) -> Table:
 def _suspicions(case: TriageReport) -> Iterable[RenderableType]:
     found = case.summary.suspicions
     if not found:
-        yield Text("none of the rules was met", "green")
+        yield Text("no rule matched", "green")
     for number, one in enumerate(found):
         if number:
             yield Text()
@@ -195,7 +195,7 @@ def _suspicion(one: Indicator) -> Iterable[RenderableType]:
 def _deletions(case: TriageReport, width: int) -> Iterable[RenderableType]:
     found = case.summary.deletions
     if not found.total:
-        yield Text("nothing that is still known of")
+        yield Text("no known deleted files")
     if names := removed_names(found):
         yield Text(names)
     if not found.total:
@@ -257,7 +257,7 @@ def _histogram(
 def _activity(case: TriageReport, width: int) -> Iterable[RenderableType]:
     found = case.summary.activity
     if found.span is None:
-        yield Text("the journal tells of no change")
+        yield Text("the journal shows no change")
         return
     yield Text(
         f"{count_text(found.events, 'event')} and {count_text(found.hints, 'hint')} in the journal"
@@ -276,7 +276,7 @@ def _victims(case: TriageReport) -> Iterable[RenderableType]:
     if not count:
         return
     yield Text(
-        f"{count_text(count, 'file')} of size 0, written shortly before the power went: with "
+        f"{count_text(count, 'file')} of size 0, written shortly before the shutdown: with "
         "delayed allocation the content had no blocks yet. Earlier states may be in the "
         "journal.", "dim",
     )  # fmt: skip
@@ -340,7 +340,7 @@ def _check(case: TriageReport) -> Iterable[RenderableType]:
     yield table
     if len(health.findings) > 2 * SHOWN:
         yield Text(f"and {len(health.findings) - 2 * SHOWN:,} more kinds", "dim")
-    yield Text("`ext4kit verify IMAGE` says where", "dim")
+    yield Text("`ext4kit verify IMAGE` gives the locations", "dim")
 
 
 def _volumes(case: TriageReport) -> RenderableType:
