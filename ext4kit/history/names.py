@@ -101,7 +101,7 @@ class NameHistory:
             return entries
         instance = self._instance_at(found.inode, found.removed, np.zeros(len(found), bool))
         instance[
-            self._journal_gap_behind(found.inode, found.removed) & ~self._only_instance[instance]
+            self._journal_gap_behind(found.inode, found.removed) & ~self._is_only_instance[instance]
         ] = -1
         was_reused, fits = (
             self._number_was_reused(instance),
@@ -131,39 +131,43 @@ class NameHistory:
         named = np.flatnonzero(removed.bond == Bond.NAMED)
         parts = [logged, removed.found.take(named)]
         instance = np.append(instance, removed.instance[named])
-        return self._name_table(EntryIntervals.concat(parts), instance)
+        return self._to_name_table(EntryIntervals.concat(parts), instance)
 
     def _attribute_to_instances(self, found: EntryIntervals) -> Int64s:
         """Instance of each number when its name was last seen; -1 if unknown."""
         instance = self._instance_at(found.inode, found.last_seen, np.ones(len(found), bool))
-        unsure = self._journal_gap_behind(found.inode, found.last_seen)
-        unsure &= self._journal_gap_behind(found.inode, found.first_seen) | (found.first_seen < 0)
+        is_uncertain = self._journal_gap_behind(found.inode, found.last_seen)
+        is_uncertain &= self._journal_gap_behind(found.inode, found.first_seen) | (
+            found.first_seen < 0
+        )
         # If transactions are missing, a freed block on disk may be newer than the start of the log.
         ends = self.blocks.freed_tids(found.directory)
-        unsure |= (found.last_seen == TID_BEFORE_LOG) & self.history.gaps.any_lost_between(
+        is_uncertain |= (found.last_seen == TID_BEFORE_LOG) & self.history.gaps.any_lost_between(
             TID_BEFORE_LOG, ends
         )
-        instance[unsure & ~self._only_instance[instance]] = -1
+        instance[is_uncertain & ~self._is_only_instance[instance]] = -1
         if len(instance):
             instance[(instance >= 0) & ~self._type_matches(found.file_type, instance)] = -1
         return instance
 
-    def _name_table(self, found: EntryIntervals, instance: Int64s) -> NameTable:
+    def _to_name_table(self, found: EntryIntervals, instance: Int64s) -> NameTable:
         """Intervals with their instances as a `NameTable`."""
         real = np.array([name not in (b".", b"..") for name in found.name], bool)
         kept = np.flatnonzero((instance >= 0) & real & (instance != found.directory))
         kept = np.array(
             sorted(kept.tolist(), key=found.name.__getitem__), np.int64
         )  # makes the order of ties stable
-        seen, gone = found.last_seen[kept], found.removed[kept]
-        first, sure = self._start_bounds(found.take(kept))
-        rank = np.lexsort((first, seen, gone, np.minimum(seen, 0), instance[kept]))
+        last_tid, removed_tid = found.last_seen[kept], found.removed[kept]
+        first, in_force_by = self._start_bounds(found.take(kept))
+        rank = np.lexsort((first, last_tid, removed_tid, np.minimum(last_tid, 0), instance[kept]))
         kept = kept[rank]
         return NameTable(
             instance[kept],
             found.directory[kept],
-            self._no_overlapping_names(instance[kept], first[rank], seen[rank], gone[rank]),
-            sure[rank],
+            self._no_overlapping_names(
+                instance[kept], first[rank], last_tid[rank], removed_tid[rank]
+            ),
+            in_force_by[rank],
             found.removed[kept],
             found.last_seen[kept],
             found.block[kept],
@@ -173,7 +177,7 @@ class NameHistory:
         )
 
     def _no_overlapping_names(
-        self, instance: Int64s, first: Int64s, seen: Int64s, gone: Int64s
+        self, instance: Int64s, first: Int64s, last_tid: Int64s, removed_tid: Int64s
     ) -> Int64s:
         """`valid_from` for directories, which have one name at a time."""
         states = self.history.states
@@ -183,10 +187,12 @@ class NameHistory:
         follows = (
             directory[1:]
             & (instance[1:] == instance[:-1])
-            & (seen[:-1] >= 0)
-            & (gone[:-1] <= seen[1:])
+            & (last_tid[:-1] >= 0)
+            & (removed_tid[:-1] <= last_tid[1:])
         )
-        return np.append(first[:1], np.where(follows, np.maximum(first[1:], gone[:-1]), first[1:]))
+        return np.append(
+            first[:1], np.where(follows, np.maximum(first[1:], removed_tid[:-1]), first[1:])
+        )
 
     def _start_bounds(self, found: EntryIntervals) -> tuple[Int64s, Int64s]:
         """(`valid_from`, `in_force_by`) of `NameTable` for each interval.
@@ -209,11 +215,13 @@ class NameHistory:
         )
         recent = end >= self.history.started_after(found.first_seen)
         changed = np.where(recent, found.first_seen, changed)
-        came = (at >= 0) & (changed == found.first_seen) & (found.first_seen < TID_PRE_FAST_COMMIT)
-        came &= (found.valid_from == TID_BEFORE_LOG) & (found.last_seen >= 0)
-        came &= is_known | recent
+        was_added = (
+            (at >= 0) & (changed == found.first_seen) & (found.first_seen < TID_PRE_FAST_COMMIT)
+        )
+        was_added &= (found.valid_from == TID_BEFORE_LOG) & (found.last_seen >= 0)
+        was_added &= is_known | recent
         old = (at >= 0) & ~is_known & (end < min(self.history.commit_times.values(), default=0))
-        first = np.where(came, found.first_seen, found.valid_from)
+        first = np.where(was_added, found.first_seen, found.valid_from)
         return first, np.where(old, TID_BEFORE_LOG, changed)
 
     @cached_property
@@ -268,7 +276,7 @@ class NameHistory:
         older = states.table.crtime[earliest] <= self._commit_times(tids, known_by=True)
         row = np.where((row < 0) & exists & older, earliest, row)
         instance = np.where(row >= 0, states.instance[row], -1)
-        instance[(row >= 0) & states.untagged[row] & ~self._only_instance[instance]] = -1
+        instance[(row >= 0) & states.untagged[row] & ~self._is_only_instance[instance]] = -1
         dead = (states.table.links_count[row] == 0) & (states.tid[row] < tids + linked)
         return np.where((row >= 0) & dead & (tids != TID_BEFORE_LOG), -1, instance)
 
@@ -286,7 +294,7 @@ class NameHistory:
         return lost & ~(goes_on[rows] & (tids < self.history.gaps.restarted_at))
 
     @cached_property
-    def _only_instance(self) -> Bools:
+    def _is_only_instance(self) -> Bools:
         """True for each instance whose number has no other known instance."""
         number = self.history.number
         same = np.append(False, number[1:] == number[:-1])
@@ -299,22 +307,22 @@ class NameHistory:
         With `known_by`, a transaction in the log without a commit block gets a lower bound: the
         time of the previous commit, or just before the latest change in its copies.
         """
-        far = np.iinfo(np.int64).max
+        unknown = np.iinfo(np.int64).max
         if self.history.log is None:
-            return np.full(len(tids), far)
+            return np.full(len(tids), unknown)
         known, times = self.history.transaction_starts.tids, self.history.transaction_starts.times
         at = np.searchsorted(known, TID_BEFORE_LOG)
         keys, times = (
             np.insert(known, at, TID_BEFORE_LOG),
-            np.insert(times, at, times.min(initial=far)),
+            np.insert(times, at, times.min(initial=unknown)),
         )
         place = np.maximum(np.searchsorted(keys, tids, side="right") - 1, 0)
         exact = keys[place] == tids
         if not known_by:
-            return np.where(exact, times[place], far)
+            return np.where(exact, times[place], unknown)
         bound = np.where(exact | (keys[place] != TID_BEFORE_LOG), times[place], 0)
         later = np.where(exact, 0, self.history.transaction_starts.latest_changes(tids) - 1)
-        return np.where(tids < TID_PRE_FAST_COMMIT, np.maximum(bound, later), far)
+        return np.where(tids < TID_PRE_FAST_COMMIT, np.maximum(bound, later), unknown)
 
     # -- paths ----------------------------------------------------------------------------
 
@@ -366,14 +374,14 @@ class NameHistory:
             The paths; None where a directory of the path has no known name.
         """
         names = self.name_table
-        seen = np.minimum(names.last_seen[rows], TID_ON_DISK - 1)
+        last_tid = np.minimum(names.last_seen[rows], TID_ON_DISK - 1)
         when = np.minimum(names.removed[rows], removal_tids) - 1
-        when = np.where(self.history.gaps.any_lost_between(seen, when), seen, when)
+        when = np.where(self.history.gaps.any_lost_between(last_tid, when), last_tid, when)
         directory = names.directory[rows]
-        gone = self._directory_removed(directory)
-        empty = (gone <= when) & ~self.history.gaps.any_lost_between(gone - 1, when)
-        when = np.where(empty, gone - 1, when)  # the removed directory was empty after that
-        when = np.maximum(when, np.maximum(names.valid_from[rows], seen))
+        removed_tid = self._directory_removed(directory)
+        empty = (removed_tid <= when) & ~self.history.gaps.any_lost_between(removed_tid - 1, when)
+        when = np.where(empty, removed_tid - 1, when)  # the removed directory was empty after that
+        when = np.maximum(when, np.maximum(names.valid_from[rows], last_tid))
         directories = map(self.directory_path, directory.tolist(), when.tolist())
         return [
             None if directory is None else directory + b"/" + names.name[row]
@@ -559,13 +567,13 @@ class NameHistory:
         if the name is a removed entry, which has no time.
         """
         names, breaks = self.name_table, self.history.gaps
-        sure, seen = int(names.in_force_by[row]), int(names.last_seen[row])
-        lost = breaks.any_lost_between(seen, when) or breaks.any_lost_between(when, sure)
-        if breaks.restarted_at <= when < TID_PRE_FAST_COMMIT and sure >= 0:
+        in_force_by, last_tid = int(names.in_force_by[row]), int(names.last_seen[row])
+        lost = breaks.any_lost_between(last_tid, when) or breaks.any_lost_between(when, in_force_by)
+        if breaks.restarted_at <= when < TID_PRE_FAST_COMMIT and in_force_by >= 0:
             lost |= breaks.any_lost_between(
-                sure, when
+                in_force_by, when
             )  # a transaction with a lower tid may be newer
-        return bool(names.valid_from[row] > when or seen == SLACK_ENTRY or lost)
+        return bool(names.valid_from[row] > when or last_tid == SLACK_ENTRY or lost)
 
     def _name_row_at(self, instance: int, when: int) -> int:
         """Row in `name_table` of the name in force as of a tid, else the nearest one; -1 for none.
@@ -577,10 +585,13 @@ class NameHistory:
         start = int(np.searchsorted(self.name_table.instance, instance))
         if start == end:
             return -1
-        first, gone = self.name_table.valid_from[start:end], self.name_table.removed[start:end]
-        far = np.maximum(np.maximum(first - when, when - gone + 1), 0)
-        best = np.flatnonzero(far == far.min())
+        first, removed_tid = (
+            self.name_table.valid_from[start:end],
+            self.name_table.removed[start:end],
+        )
+        distance = np.maximum(np.maximum(first - when, when - removed_tid + 1), 0)
+        best = np.flatnonzero(distance == distance.min())
         logged = best[self.name_table.last_seen[start:end][best] >= 0]
-        if far[best[0]] == 0 and len(logged):
+        if distance[best[0]] == 0 and len(logged):
             return start + int(logged[0])
         return start + int(best[-1])

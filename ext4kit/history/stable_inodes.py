@@ -50,14 +50,14 @@ def split_stable(
     disk = fs.inode_table(numbers)
     stable = _has_fixed_map(fs, disk)
     stable[place[~_matches_disk(table, disk, place)]] = False
-    holdings = _owned_runs(fs, disk.take(stable))
+    runs = _owned_runs(fs, disk.take(stable))
     if logged is not None:
-        low = np.searchsorted(logged, holdings.start)
-        rewritten = np.searchsorted(logged, holdings.start + holdings.length) > low
-        stable &= ~np.isin(numbers, holdings.inode[rewritten])
-        kept = np.isin(holdings.inode, numbers[stable])
-        holdings = holdings.take(kept)
-    return stable[place], holdings
+        low = np.searchsorted(logged, runs.start)
+        rewritten = np.searchsorted(logged, runs.start + runs.length) > low
+        stable &= ~np.isin(numbers, runs.inode[rewritten])
+        kept = np.isin(runs.inode, numbers[stable])
+        runs = runs.take(kept)
+    return stable[place], runs
 
 
 def _has_fixed_map(fs: FileSystem, disk: InodeTable) -> Bools:

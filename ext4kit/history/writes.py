@@ -56,7 +56,7 @@ def find_writes(table: InodeTable, tid: Int64s, known: Transactions) -> Writes:
     if not len(rows):
         return Writes(rows, rows, rows)
     tid, table = tid[rows], table.take(rows)
-    begun = _begun(tid, known)
+    earliest = _earliest_start(tid, known)
     follows = (table.number == np.roll(table.number, 1)) & (
         table.generation == np.roll(table.generation, 1)
     )
@@ -66,18 +66,18 @@ def find_writes(table: InodeTable, tid: Int64s, known: Transactions) -> Writes:
     changed = (steps > 1) | (table.mtime != np.roll(table.mtime, 1))
     for column in (table.size, table.blocks):
         changed |= column != np.roll(column, 1)
-    made = (table.version > 1) & (table.crtime >= begun)
+    made = (table.version > 1) & (table.crtime >= earliest)
     chosen = (
-        np.where(follows, changed, table.ctime >= begun),
+        np.where(follows, changed, table.ctime >= earliest),
         np.where(follows, steps > 0, made),
         follows & later & (steps == 0),
     )
     return Writes(*(np.unique(tid[rows]) for rows in chosen))
 
 
-def _begun(tid: Int64s, known: Transactions) -> Int64s:
+def _earliest_start(tid: Int64s, known: Transactions) -> Int64s:
     """Lower bound (ns) of each transaction's start: previous or own commit less the interval."""
     row = known.row_of(tid)
     own, before = known.commit_time_ns[row], known.commit_time_ns[np.maximum(row - 1, 0)]
-    begun = np.where((row > 0) & (before >= 0), before, own)
-    return np.where((row >= 0) & (begun >= 0), begun, 0) - COMMIT_INTERVAL
+    earliest = np.where((row > 0) & (before >= 0), before, own)
+    return np.where((row >= 0) & (earliest >= 0), earliest, 0) - COMMIT_INTERVAL
