@@ -119,5 +119,5 @@ def _unused_log_patches(fs: FileSystem, end_order: int) -> tuple[Patch, ...]:
         newest = int(log.headers.order.max(initial=end_order))
         return (_empty_log_patch(log, newest + 1),)
     except (AccessError, CorruptError) as error:
-        fs.problems.add("journal inode", f"its log was not changed: {error}", Severity.WARNING)
+        fs.problems.add("journal inode", f"its journal was not changed: {error}", Severity.WARNING)
         return ()
