@@ -110,7 +110,7 @@ class Observations(Table):
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class MatchingInput:
     """Contents and files that are matched to each other.
 
     Attributes:
@@ -238,7 +238,7 @@ class _Messages:
 
 
 def posterior_pairs(
-    problems: Sequence[Problem], progress: Progress | None = None
+    problems: Sequence[MatchingInput], progress: Progress | None = None
 ) -> list[Posteriors]:
     """Posterior probabilities of contents and files of each problem.
 
@@ -263,7 +263,7 @@ def posterior_pairs(
     return [found[at] for at in range(len(problems))]
 
 
-def _batches(problems: Sequence[Problem]) -> list[list[int]]:
+def _batches(problems: Sequence[MatchingInput]) -> list[list[int]]:
     """Problems that are solved at a time, of alike numbers of contents; the most contents first."""
     batches: list[list[int]] = []
     contents = files = 0
@@ -284,7 +284,7 @@ class _Batch:
         active: int, problems whose pairs still change.
     """
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[MatchingInput]) -> None:
         self._problems = problems
         self._sizes = np.array([one.size for one in problems])
         parts, (contents, files) = len(problems), self._sizes.max(axis=0).tolist()
@@ -538,7 +538,7 @@ def _stack(columns: Sequence[ColumnT], length: int, fill: float) -> ColumnT:
     return np.stack([np.pad(one, (0, more), constant_values=fill) for one, more in padded])
 
 
-def _emission_matrix(problem: Problem) -> Float32s:
+def _emission_matrix(problem: MatchingInput) -> Float32s:
     """float32 (m, n): likelihood ratio of each content given each file, relative to any file."""
     lying, files, fits = problem.lying, problem.files, problem.fits
     found = fits[files.name_class].astype(np.float32)[:, lying.content_class].T.copy()

@@ -102,7 +102,7 @@ class MatchingProblem:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class DiskPart:
     """Files and contents that are matched to each other.
 
     Attributes:
@@ -116,11 +116,11 @@ class Part:
     contents: Rows
 
 
-def split_problem(scene: MatchingProblem) -> Iterator[Part]:
+def split_problem(scene: MatchingProblem) -> Iterator[DiskPart]:
     """The parts of a problem: one, or where that is too large what was made around named files."""
     files, contents = np.arange(len(scene.places)), np.arange(len(scene.rows))
     if len(files) * len(contents) <= MAX_PAIRS:
-        yield Part(files, np.ones(len(files), bool), contents)
+        yield DiskPart(files, np.ones(len(files), bool), contents)
         return
     named = np.array([name is not None for name in scene.names])
     files = files[near(named, CREATION_WINDOW)]
@@ -133,7 +133,7 @@ def split_problem(scene: MatchingProblem) -> Iterator[Part]:
             there |= (side.rank >= some[0]) & (side.rank <= some[-1] + 1)
         lying = contents[there]
         if len(lying) and len(some) * len(lying) <= MAX_PAIRS_OF_PART:
-            yield Part(some, (around >= start) & (around < stop), lying)
+            yield DiskPart(some, (around >= start) & (around < stop), lying)
 
 
 def near(marked: Bools, distance: int) -> Bools:

@@ -15,9 +15,9 @@ from ext4kit.matching.between_neighbours import match_by_neighbours
 from ext4kit.matching.content_classes import classify_content, likelihood_ratios, name_class_of
 from ext4kit.matching.hmm import (
     FileStates,
+    MatchingInput,
     Mentions,
     Posteriors,
-    Problem,
     Progress,
     posterior_pairs,
 )
@@ -26,9 +26,9 @@ from ext4kit.matching.transitions import STREAM_REQUEST_BLOCKS
 from ext4kit.parsers.inode import InodeFlags, InodeTable
 from ext4kit.recovery.arranging import (
     MAX_VERSION_UNMOVED,
+    DiskPart,
     JointProblem,
     MatchingProblem,
-    Part,
     near,
     no_later_instance,
     observations_of,
@@ -136,7 +136,7 @@ def match_between(
 
 
 def _match_by_order(
-    scene: MatchingProblem, parts: Sequence[Part], progress: Progress | None
+    scene: MatchingProblem, parts: Sequence[DiskPart], progress: Progress | None
 ) -> dict[int, Match]:
     """Those to which all around them, their names and their contents leave one answer."""
     heads = _read_heads(scene, parts)
@@ -154,7 +154,9 @@ def _match_by_order(
     return found
 
 
-def _read_heads(scene: MatchingProblem, parts: Sequence[Part]) -> dict[int, tuple[int, NamesFound]]:
+def _read_heads(
+    scene: MatchingProblem, parts: Sequence[DiskPart]
+) -> dict[int, tuple[int, NamesFound]]:
     """(class, names in it) of each content of the parts, by row of the problem."""
     heads: dict[int, tuple[int, NamesFound]] = {}
     words = MentionIndex([name_parts(name) for name in scene.names]).words
@@ -174,13 +176,13 @@ class _PartOfDisk:
         part: some of them.
         heads: as `_read_heads` gives them.
         name_class: int64, row of `fits` of each file.
-        fits: float (rows, columns), as in `Problem`.
+        fits: float (rows, columns), as in `MatchingInput`.
     """
 
     def __init__(
         self,
         scene: MatchingProblem,
-        part: Part,
+        part: DiskPart,
         heads: dict[int, tuple[int, NamesFound]],
         name_class: Int64s,
         fits: Float64s,
@@ -202,10 +204,10 @@ class _PartOfDisk:
         self._joint = joint if strange > MAX_IMBALANCE and joint.is_small_enough else None
         if self._joint:
             every = self._joint.with_known_runs(files, liking, spoken, strange)
-            self.problem = Problem(*every, fits)
+            self.problem = MatchingInput(*every, fits)
         else:
             lying = observations_of(scene, some, contents, liking)
-            self.problem = Problem(lying, files, spoken, fits)
+            self.problem = MatchingInput(lying, files, spoken, fits)
 
     def accept(self, aligned: Posteriors, mixed: Bools) -> dict[int, Match]:
         """The pairs that are sure.

@@ -15,7 +15,7 @@ from ext4kit.matching.content_classes import (
     likelihood_ratios,
     name_class_of,
 )
-from ext4kit.matching.hmm import FileStates, Observations, Problem, posterior_pairs
+from ext4kit.matching.hmm import FileStates, MatchingInput, Observations, posterior_pairs
 from ext4kit.matching.transitions import NOTHING
 from ext4kit.recovery.turns import neighbours_of
 
@@ -36,7 +36,7 @@ class _Disk:
     folder: list[int] = field(default_factory=list)
     spoken: dict[int, int] = field(default_factory=dict)  # first block -> file that it mentions
 
-    def problem(self) -> tuple[Problem, np.ndarray, np.ndarray]:
+    def problem(self) -> tuple[MatchingInput, np.ndarray, np.ndarray]:
         """What is asked, with the rows of the files and the first blocks of the contents."""
         there = [
             (first, count, KINDS[kind])
@@ -53,7 +53,7 @@ class _Disk:
         strange = np.full(len(first), max(0.005, 1 - len(asked) / len(first)))
         nobody = np.full(len(first), NOTHING)
         called = np.array([self.files[at][0] + 1 for at in asked])
-        asked_for = Problem(
+        asked_for = MatchingInput(
             Observations(likes, link, strange, front, behind, nobody),
             FileStates(called, np.full(len(asked), MISSING), folder[asked]),
             self._mentions(first, asked),
