@@ -51,7 +51,7 @@ def _made(path: Path) -> int:
     try:
         return os.open(path, NEW_FILE, 0o666)
     except FileExistsError as error:
-        raise RequestError(f"{path}: is there already; choose another name") from error
+        raise RequestError(f"{path}: already exists; choose another name") from error
     except OSError as error:
         raise OutputError(f"{path}: {error.strerror}; choose another place") from error
 

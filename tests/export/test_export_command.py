@@ -45,7 +45,7 @@ def test_nothing_that_is_there_is_written_over(
     kept = tmp_path / "kept"
     kept.write_text("mine")
     done = ext4kit("export", removed.image, "--csv", tmp_path / "new", "--db", kept)
-    assert done.returncode == 2 and "is there already" in done.stderr
+    assert done.returncode == 2 and "already exists" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
     assert kept.read_text() == "mine"
 

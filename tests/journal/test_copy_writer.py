@@ -168,7 +168,7 @@ def test_the_command_keeps_its_hands_off_the_evidence(cut: Crash, tmp_path: Path
     for target in (cut.image, link):
         done = replayed(cut.image, target)
         assert done.exit_code == 2
-        assert "is there already" in done.stderr
+        assert "already exists" in done.stderr
     assert replayed(cut.image, tmp_path / "none" / "copy").exit_code == 1
     assert called("journal", "replay", cut.image, "--journal-copy", tmp_path / "log").exit_code == 2
     assert digest(cut.image) == before

@@ -377,4 +377,4 @@ def test_files_that_lived_in_fast_commits_alone_are_recovered(
 @pytest.mark.kernel
 def test_info_counts_the_fast_commits(three: Made, ext4kit: Cli) -> None:
     done = ext4kit("info", three.image)
-    assert "and 3 fast commits behind them" in done.stdout
+    assert "and 3 fast commits after them" in done.stdout
