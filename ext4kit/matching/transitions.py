@@ -118,6 +118,15 @@ class TransitionModel:
             self._apart[0, back - 1, :, :-back] = share
             self._apart[1, back - 1, :, back:] = share
         self._padded = np.zeros((parts, files + 2 * _MAX_BACK), np.float32)
+        row, column = self._padded.strides
+        self._shifted = [
+            as_strided(
+                self._padded[:, _MAX_BACK + side :],
+                (_MAX_BACK, parts, files),
+                (side * column, row, column),
+            )
+            for side in (1, -1)
+        ]
         self._products = np.empty((_MAX_BACK, parts, files), np.float32)
         self._work = np.empty((6, parts, files), np.float32)
 
@@ -176,15 +185,12 @@ class TransitionModel:
 
     def _turned(self, values: Float32s, side: int, share: Float32s) -> Float32s:
         """Share of the step BACKWARD, of the files behind each (side 1) or in front (side -1)."""
-        rows, files = values.shape
+        rows = len(values)
         self._padded[:rows, _MAX_BACK:-_MAX_BACK] = values
-        row, column = self._padded.strides
-        first = self._padded[:, _MAX_BACK + side :]
-        shifted = as_strided(first, (_MAX_BACK, rows, files), (side * column, row, column))
-        products = self._products[:, :rows]
-        np.multiply(shifted, self._apart[0 if side > 0 else 1, :, :rows], out=products)
+        products, here = self._products[:, :rows], 0 if side > 0 else 1
+        np.multiply(self._shifted[here][:, :rows], self._apart[here, :, :rows], out=products)
         found = self._work[4, :rows]
-        np.sum(products, axis=0, out=found)
+        np.add.reduce(products, axis=0, out=found)
         found *= share[:, None]
         return found
 
