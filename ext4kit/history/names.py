@@ -391,7 +391,8 @@ class NameHistory:
     def places(self, rows: Int64s, removal_tids: Int64s) -> list[DirectoryPlace | None]:
         """As `paths_at_removal`, with the evidence for each path.
 
-        A removed entry has no time of removal; the last ctime (ns) of its instance is used.
+        Where the journal gives no path, the directory may still be live. The evidence is then as
+        of the last copy of the entry, and for a removed entry as of the last ctime of its instance.
         """
         names = self.name_table
         paths: list[bytes | None] = [None] * len(rows)
@@ -400,15 +401,15 @@ class NameHistory:
             logged.tolist(), self.paths_at_removal(rows[logged], removal_tids[logged]), strict=True
         ):
             paths[at] = path
-        times = last_ctimes(self.history)[names.instance[rows]].tolist()
+        times = last_ctimes(self.history)[names.instance[rows]]
+        seen = rows[logged]
+        times[logged] = np.minimum(times[logged], self._commit_times(names.last_seen[seen], True))
         found: list[DirectoryPlace | None] = []
-        for row, path, time in zip(rows.tolist(), paths, times, strict=True):
+        for row, path, time in zip(rows.tolist(), paths, times.tolist(), strict=True):
             place = None if path is None else DirectoryPlace(path, Ground.JOURNAL)
             directory = int(names.directory[row])
-            if (
-                path is None
-                and (int(names.instance[row]), directory, names.name[row]) in self._slack_names
-            ):
+            entry = (int(names.instance[row]), directory, names.name[row])
+            if path is None and (names.last_seen[row] != SLACK_ENTRY or entry in self._slack_names):
                 above = self.directory_place(directory, time)
                 place = above and DirectoryPlace(above.path + b"/" + names.name[row], above.ground)
             found.append(place)
