@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from collections import Counter
 
 import numpy as np
@@ -24,11 +25,16 @@ TEXT_CLASSES = (
     "markup",
     "roff",
 )
-CONTENT_CLASSES = (*SIGNATURE_NAMES[1:], *TEXT_CLASSES, "binary")
+PARTS_OF_CLASSES = ("program", "object", "svg", "html", "jar", "office")  # of elf, markup and zip
+CONTENT_CLASSES = (*SIGNATURE_NAMES[1:], *TEXT_CLASSES, *PARTS_OF_CLASSES, "binary")
 CLASS_INDEX = {name: at for at, name in enumerate(CONTENT_CLASSES)}
 ANY_NAME = 0  # row of the likelihood table for a name without information
 P_UNEXPECTED = 0.04  # share of contents whose class is unexpected for their name
 _MARKUP = frozenset(("html", "xml"))
+_SVG, _HTML = re.compile(rb"<svg[\s>]"), re.compile(rb"<!doctype html|<html[\s>]", re.IGNORECASE)
+_RELOCATABLE, _INTERPRETED = 1, 3  # ET_REL and PT_INTERP of ELF (elf.h)
+_OFFICE = (b"mimetype", b"[Content_Types].xml", b"_rels/.rels", b"docProps/")
+_MEMBER_NAME_AT = 30  # offset of the first member's name in a zip archive
 _PLAIN = frozenset(("script", "utf-16", "utf-32"))  # signatures no more specific than "text"
 _LINES = 40  # lines of a text that are tested
 _BRACKETS = re.compile(rb"\s*[{}\[\]\"]")
@@ -69,9 +75,48 @@ def classify_content(head: bytes, signature: int) -> int:
         signature: index of its signature, as carving found it.
     """
     name = SIGNATURE_NAMES[signature]
-    if name and name not in _PLAIN:
-        return CLASS_INDEX["markup" if name in _MARKUP else name]
-    return CLASS_INDEX[_classify_text(head) if head and text_encoding(head) else "binary"]
+    if not name or name in _PLAIN:
+        kind = _classify_text(head) if head and text_encoding(head) else "binary"
+    else:
+        kind = "markup" if name in _MARKUP else name
+    if kind in _PARTS:
+        kind = _PARTS[kind](head)
+    return CLASS_INDEX[kind]
+
+
+def _elf_kind(head: bytes) -> str:
+    """`program`, `object`, or `elf` for a shared library."""
+    if len(head) < struct.calcsize("<16sH"):
+        return "elf"
+    order = ">" if head[5] == 2 else "<"
+    if struct.unpack_from(f"{order}H", head, 16)[0] == _RELOCATABLE:
+        return "object"
+    place, size_at, kind_of = (32, 54, "Q") if head[4] == 2 else (28, 42, "I")
+    try:
+        start = struct.unpack_from(order + kind_of, head, place)[0]
+        size, count = struct.unpack_from(f"{order}HH", head, size_at)
+        types = [struct.unpack_from(f"{order}I", head, start + size * at)[0] for at in range(count)]
+    except struct.error:  # cut
+        return "elf"
+    return "program" if _INTERPRETED in types else "elf"
+
+
+def _markup_kind(head: bytes) -> str:
+    """`svg`, `html`, or `markup` for any other."""
+    if _SVG.search(head):
+        return "svg"
+    return "html" if _HTML.search(head) else "markup"
+
+
+def _zip_kind(head: bytes) -> str:
+    """`jar`, `office`, or `zip` for any other."""
+    first = head[_MEMBER_NAME_AT:]
+    if first.startswith(b"META-INF/"):
+        return "jar"
+    return "office" if first.startswith(_OFFICE) else "zip"
+
+
+_PARTS = {"elf": _elf_kind, "markup": _markup_kind, "zip": _zip_kind}
 
 
 def _classify_text(head: bytes) -> str:
@@ -116,7 +161,9 @@ _EXPECTED_OF = {
     "tif tiff dng nef": "tiff",
     "pdf": "pdf",
     "doc xls ppt msi": "ole",
-    "zip jar docx xlsx pptx odt ods odp whl egg apk epub xpi": "zip",
+    "zip whl egg apk xpi": "zip jar office",
+    "jar war": "jar zip",
+    "docx xlsx pptx odt ods odp epub": "office zip",
     "gz tgz svgz": "gzip",
     "bz2": "bzip2",
     "xz": "xz",
@@ -126,7 +173,8 @@ _EXPECTED_OF = {
     "rpm": "rpm",
     "tar": "tar",
     "a deb": "ar",
-    "so o ko": "elf",
+    "so": "elf program",
+    "o ko": "object",
     "exe dll": "pe",
     "class": "class",
     "pyc pyo": "pyc",
@@ -142,7 +190,9 @@ _EXPECTED_OF = {
     "mkv webm": "matroska",
     "flac": "flac",
     "pcap": "pcap",
-    "html htm xhtml xml svg xsl xslt ui": "markup",
+    "html htm xhtml": "html markup prose",
+    "svg": "svg",
+    "xml xsl xslt ui": "markup html",
     "ps eps": "postscript",
     "rtf": "rtf",
     "pem crt": "pem",
@@ -160,6 +210,8 @@ _EXPECTED_OF = {
     "eml mbox": "prose ini",
     "sql": "prose c",
 }
+_PLAIN_NAME = "-"  # stands for the extension of a name without one
+_OF_PLAIN_NAMES = {"program": 0.4, "shell": 0.15, "prose": 0.15, "python": 0.08, "perl": 0.07}
 _EXPECTED = {name: kinds.split() for names, kinds in _EXPECTED_OF.items() for name in names.split()}
 _WEIGHTS = (0.8, 0.15, 0.05)  # of the first, second and third expected class
 _LONGEST = 8  # letters of a file name extension
@@ -169,8 +221,10 @@ def name_class_of(name: bytes | None) -> str:
     """Part of a name that indicates the content; empty for none."""
     text = (name or b"").decode("latin-1").lower()
     stem, _, last = text.rpartition(".")
+    if ".so." in text:  # a shared library with its version
+        return "so"
     if not stem:
-        return text if text in _EXPECTED else ""
+        return text if text in _EXPECTED or not text else _PLAIN_NAME
     return last if len(last) <= _LONGEST else ""
 
 
@@ -187,6 +241,12 @@ def likelihood_ratios(endings: list[str], contents: Int64s) -> Float64s:
     )
     table = np.ones((len(endings) + 1, len(CONTENT_CLASSES)))
     for row, one in enumerate(endings, ANY_NAME + 1):
+        if one == _PLAIN_NAME:
+            share = (1 - sum(_OF_PLAIN_NAMES.values())) * usual
+            for kind, likely in _OF_PLAIN_NAMES.items():
+                share[CLASS_INDEX[kind]] += likely
+            table[row] = share / usual
+            continue
         expected = _EXPECTED.get(one)
         if expected is None:
             continue

@@ -497,6 +497,7 @@ class _Batch:
         cut = self._adjacency.reshape(-1) > Adjacency.CONTIGUOUS_LARGE
         cut[known[1:][(step > _SEGMENT_JUMP_FORWARD) | (step < -_SEGMENT_JUMP_BACK)]] = True
         cut[::contents] = True
+        cut[known[_repeats(np.cumsum(cut)[known], place[known])]] = True
         return np.cumsum(cut, dtype=np.int64).reshape(parts, contents)
 
     def _update_messages(self, segment: Int64s) -> _Messages:
@@ -521,6 +522,19 @@ class _Batch:
         usual = (odds + every) ** (_DAMPING - 1) * before.default.reshape(-1) ** _DAMPING
         default = usual.reshape(before.default.shape).astype(np.float32)
         return _Messages(default, keys, factor, segment)
+
+
+def _repeats(segment: Int64s, file: Int64s) -> Rows:
+    """Where a segment has to end so that no file occurs in it twice."""
+    found, current, seen = [], NOTHING, set[int]()
+    for at, (of, one) in enumerate(zip(segment.tolist(), file.tolist(), strict=True)):
+        if of != current:
+            current, seen = of, set()
+        elif one in seen:
+            found.append(at)
+            seen = set()
+        seen.add(one)
+    return np.array(found, np.int64)
 
 
 def _sums(keys: Int64s, values: Float64s, count: int) -> Float64s:

@@ -23,7 +23,11 @@ _FLAGS_AT, _FIXED = 3, 10  # offsets in the header of a gzip member
 _GZIP_WINDOW = 31
 _WORD = re.compile(rb"[A-Za-z0-9_.+\-]{3,80}")
 _TITLE = re.compile(rb'^\.(?:TH|Dt)\s+"?([A-Za-z0-9_.+:\-]+)', re.MULTILINE)
-_PACKAGE = re.compile(rb"^\s*package\s+([\w:]+)", re.MULTILINE)
+_PACKAGE = re.compile(rb"^\s*package(?:\s|#[^\n]*\n)+([\w:]+)", re.MULTILINE)
+_MODULE = re.compile(rb"\0(?:PyInit_|boot_(?:\w+__)?)(\w+)\0")  # what loads a binary module
+_SOURCE = re.compile(rb"[\xda\xfaZz](.)([\x20-\x7e]*?/)?([\w\-]{1,80})\.py", re.DOTALL)
+_PYTHONS = {3379: 36, 3394: 37, 3413: 38, 3425: 39, 3439: 310, 3495: 311, 3531: 312, 3571: 313}
+_PYC_MARK = b"\r\n"  # behind the number of the version in a compiled Python module
 _CHANGES = re.compile(rb"([a-z0-9][a-z0-9+.\-]+) \([^)\n]+\)")
 _PACKED = (b".gz", b".bz2", b".xz")
 _SHORTEST_STEM, _SHORTEST_PART = 4, 5  # letters; shorter words occur by chance
@@ -59,10 +63,28 @@ def find_names_in(head: bytes, wanted: frozenset[bytes]) -> NamesFound:
     text, packed = _decompress_head(head)
     name = {_normalise(packed)} if packed else set()
     name |= {title.lower() for title in _TITLE.findall(text, 0, HEAD // 2)[:1]}
-    name |= {package.lower().rpartition(b"::")[2] for package in _PACKAGE.findall(text)[:1]}
+    packages = _PACKAGE.findall(text)[:1]
+    name |= {package.lower().rpartition(b"::")[2] + b".pm" for package in packages}
+    name |= {module.lower() for module in _MODULE.findall(text)[:1]}
+    name |= _compiled_module(head)
     changes = _CHANGES.match(text)
     folder = frozenset([changes[1]]) if changes else frozenset()
     return NamesFound(frozenset(name), folder, wanted & _words(text))
+
+
+def _compiled_module(head: bytes) -> set[bytes]:
+    """Name of a compiled Python module, by the source that it names (CPython Lib/py_compile.py)."""
+    version = _PYTHONS.get(int.from_bytes(head[:2], "little"))
+    if version is None or head[2:4] != _PYC_MARK:
+        return set()
+    found = {
+        (bool(path[2]), path[3].lower())
+        for path in _SOURCE.finditer(head)
+        if path[1][0] == path.end() - path.start() - 2
+    }
+    full_paths = {one for one in found if one[0]}
+    found = full_paths or found
+    return {b"%s.cpython-%d.pyc" % (stem, version) for _, stem in found if len(found) == 1}
 
 
 def _decompress_head(head: bytes) -> tuple[bytes, bytes]:

@@ -15,7 +15,7 @@ from ext4kit.recovery.attribution import BlockAttribution
 from ext4kit.recovery.carved_contents import CarvedContents
 from ext4kit.recovery.folders import DirectoryIds
 from ext4kit.recovery.names import KnownName
-from ext4kit.recovery.turns import PlacedFiles, creation_rank, neighbours_of
+from ext4kit.recovery.turns import PlacedFiles, allocation_order, creation_rank, neighbours_of
 
 MAX_VERSION_UNMOVED = (
     4  # i_version of what was made, written, and given times and an owner or a mode
@@ -174,7 +174,7 @@ class JointProblem:
         rows = scene.rows[contents]
         first = np.concatenate([scene.contents.first_block[rows], first[near]])
         end = np.concatenate([scene.contents.end_block[rows], end[near]])
-        self._order = np.argsort(first, kind="stable")  # contents first, then runs
+        self._order = allocation_order(first, end)
         self._lies = first[self._order], end[self._order]
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -38,7 +39,7 @@ from ext4kit.recovery.attribution import BlockAttribution
 from ext4kit.recovery.candidates import NO_MAP
 from ext4kit.recovery.carved_contents import UNALLOCATED, UNTAGGED_JOURNAL, CarvedContents, head_at
 from ext4kit.recovery.names import KnownName
-from ext4kit.recovery.turns import PlacedFiles, find_placed_files, group_of
+from ext4kit.recovery.turns import PlacedFiles, allocation_order, find_placed_files, group_of
 
 BETWEEN = "position between two located files"
 IN_ORDER = "creation order and position on disk"
@@ -86,7 +87,7 @@ def match_contents(
     """
     places = _asked(blocks)
     rows = np.flatnonzero(contents.map_source != UNTAGGED_JOURNAL)
-    rows = rows[np.argsort(contents.first_block[rows], kind="stable")]
+    rows = rows[allocation_order(contents.first_block[rows], contents.end_block[rows])]
     if not len(places) or not len(rows):
         return {}
     known = find_placed_files(blocks)
@@ -228,14 +229,15 @@ class _PartOfDisk:
             > STREAM_REQUEST_BLOCKS
         )
         found = {}
-        for at in _certain_pairs(aligned, left_over < -MAX_IMBALANCE, held).tolist():
+        in_ruins = left_over < -MAX_IMBALANCE
+        for at in _certain_pairs(aligned, in_ruins, held, self._evidence).tolist():
             content, file = int(aligned.observation[at]), int(aligned.state[at])
             fit, mention = self._evidence.for_pair(content, file)
             odd = not (self._evidence.named[file] and part.own[file])  # order alone errs too often
-            odd |= fit <= MIN_TYPE_RATIO or (mixed[part.files[file]] and mention < STRONG_MENTION)
+            odd |= mixed[part.files[file]] and mention < STRONG_MENTION
             if left_over > MAX_IMBALANCE and mention <= 1:
                 odd |= large[content] or fit <= 1
-            if not odd and (mention > 1 or not self._evidence.mentions_neighbour(content, file)):
+            if not odd and not self._evidence.contradicts(content, file):
                 found[int(scene.places[part.files[file]])] = Match(
                     int(rows[content]), _evidence_text(fit, mention)
                 )
@@ -251,7 +253,7 @@ def name_parts(name: KnownName | None) -> tuple[bytes, bytes] | None:
     return name.name, b"" if folder.startswith(b"inode-") else folder
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _PairEvidence:
     """What speaks for pairs beside their order.
 
@@ -276,10 +278,30 @@ class _PairEvidence:
                 mention = float(likelier[at])
         return float(self.fits[file, self.like[content]]), mention
 
-    def mentions_neighbour(self, content: int, file: int) -> bool:
-        """Whether a content mentions a file that was made shortly before or after this one."""
-        files, _ = self.spoken.get(content, (np.zeros(0, np.int64), None))
-        return bool((np.abs(files - file) <= NEIGHBOUR_RADIUS).any())
+    def contradicts(self, content: int, file: int) -> bool:
+        """Whether the type, or a name in this content or in another one, speaks for other pairs."""
+        fit, mention = self.for_pair(content, file)
+        files, likelier = self.spoken.get(content, (np.zeros(0, np.int64), np.zeros(0)))
+        claimed = self._claims.get(content, frozenset())
+        taken = file not in claimed and bool(claimed or file in self._claimed_files)
+        near = likelier[(np.abs(files - file) <= NEIGHBOUR_RADIUS) & (files != file)]
+        if mention <= 1:
+            return fit <= MIN_TYPE_RATIO or taken or len(near) > 0
+        if fit <= MIN_TYPE_RATIO and near.max(initial=0) > mention:
+            return True
+        return taken and fit <= 1
+
+    @cached_property
+    def _claims(self) -> dict[int, frozenset[int]]:
+        """Content -> files that it names as itself."""
+        return {
+            content: frozenset(files[likelier >= STRONG_MENTION].tolist())
+            for content, (files, likelier) in self.spoken.items()
+        }
+
+    @cached_property
+    def _claimed_files(self) -> frozenset[int]:
+        return frozenset().union(*self._claims.values())
 
 
 def _evidence_text(fit: float, mention: float) -> str:
@@ -287,18 +309,24 @@ def _evidence_text(fit: float, mention: float) -> str:
     return "; ".join([IN_ORDER, *also])
 
 
-def _certain_pairs(aligned: Posteriors, in_ruins: bool, held: Bools) -> Rows:
+def _certain_pairs(
+    aligned: Posteriors, in_ruins: bool, held: Bools, evidence: _PairEvidence
+) -> Rows:
     """Rows of the pairs that nothing comes near to, and nothing is odd around.
 
     Args:
         aligned: all pairs.
         in_ruins: many files have no content.
         held: bool per content, others are out of the question.
+        evidence: what else speaks for the pairs.
     """
-    least = MIN_POSTERIOR_UNBALANCED if in_ruins else MIN_POSTERIOR
-    least = MIN_POSTERIOR_DISORDERED if aligned.backward_share > MAX_BACKWARD_SHARE else least
     claimed, file, chance = aligned.expected_count, aligned.state, aligned.probability
     odd = near(claimed > MAX_EXPECTED_COUNT, ANOMALY_RADIUS)
+    least = np.full(len(chance), MIN_POSTERIOR_UNBALANCED if in_ruins else MIN_POSTERIOR)
+    if aligned.backward_share > MAX_BACKWARD_SHARE:
+        pairs = zip(aligned.observation.tolist(), file.tolist(), strict=True)
+        unnamed = np.array([evidence.for_pair(*pair)[1] <= 1 for pair in pairs], bool)
+        least[unnamed] = MIN_POSTERIOR_DISORDERED
     good = (chance >= least) & (claimed[file] - chance < MAX_COMPETING_MASS) & ~odd[file]
     return np.flatnonzero(good & held[aligned.observation])
 

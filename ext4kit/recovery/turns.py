@@ -92,13 +92,22 @@ def creation_rank(time: Int64s, number: Int64s, other_time: Int64s, other_number
     return count[len(time) :]
 
 
+def allocation_order(first: Int64s, end: Int64s) -> Rows:
+    """Order of contents: the small ones as they lie, then the large ones.
+
+    The allocator has a place of its own for each of the two, and fills each in the order in which
+    the files are written (kernel Documentation/filesystems/ext4/allocators.rst).
+    """
+    return np.lexsort((first, end - first > STREAM_REQUEST_BLOCKS))
+
+
 def neighbours_of(
     lying: tuple[Int64s, Int64s], known: tuple[Int64s, Int64s, Int64s, Int64s]
 ) -> tuple[Int64s, NeighbourFiles, NeighbourFiles]:
-    """Adjacency of contents in disk order, and the known files before and after each.
+    """Adjacency of contents in allocation order, and the known files before and after each.
 
     Args:
-        lying: (first block, one past the last) of the contents, ascending.
+        lying: (first block, one past the last) of the contents, as `allocation_order` has them.
         known: (first block, one past the last, creation rank, directory) of the runs of known
             files, in any order.
 
@@ -113,7 +122,7 @@ def neighbours_of(
     gap = np.append(np.iinfo(np.int64).max, first[1:] - end[:-1])
     same = np.append(False, large[1:] == large[:-1])
     row = np.cumsum((gap != 0) | ~same)
-    here = np.flatnonzero(content)
+    here = np.argsort(order)[: len(lying[0])]
     link = np.where(large[here], Adjacency.CONTIGUOUS_LARGE, Adjacency.CONTIGUOUS_SMALL)
     breaks = (
         (row, Adjacency.CONTIGUOUS_MIXED),
@@ -124,6 +133,7 @@ def neighbours_of(
         sums = np.cumsum(broken) if broken.dtype == bool else broken
         link[1:][sums[here[1:]] != sums[here[:-1]]] = kind
     link[:1] = Adjacency.FAR
+    link[1:][np.diff(here) < 0] = Adjacency.FAR
     every = np.arange(len(order))
     in_front = np.maximum.accumulate(np.where(content, NOTHING, every))[here]
     after = np.minimum.accumulate(np.where(content, len(order), every)[::-1])[::-1][here]

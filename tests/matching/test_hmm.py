@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
+import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from ext4kit.filetypes.signatures import SIGNATURE_NAMES
 from ext4kit.matching.content_classes import (
     CLASS_INDEX,
     CONTENT_CLASSES,
@@ -16,6 +19,7 @@ from ext4kit.matching.content_classes import (
     name_class_of,
 )
 from ext4kit.matching.hmm import FileStates, MatchingInput, Observations, posterior_pairs
+from ext4kit.matching.self_names import HEAD
 from ext4kit.matching.transitions import NOTHING
 from ext4kit.recovery.turns import neighbours_of
 
@@ -212,6 +216,19 @@ def test_problems_side_by_side_have_the_answers_that_they_have_alone() -> None:
         assert np.allclose(alone.expected_count, one.expected_count, atol=1e-3)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="needs ELF programs")
+def test_programs_libraries_and_objects_are_told_apart() -> None:
+    library = next(Path(np.__file__).parent.rglob("_multiarray_umath*.so")).read_bytes()
+    files = {
+        "program": Path(sys.executable).read_bytes(),
+        "elf": library,
+        "object": library[:16] + b"\x01\x00" + library[18:],  # e_type ET_REL
+    }
+    signature = SIGNATURE_NAMES.index("elf")
+    for kind, data in files.items():
+        assert CONTENT_CLASSES[classify_content(data[:HEAD], signature)] == kind
+
+
 @pytest.mark.parametrize(
     ("name", "text", "kind"),
     [
@@ -221,7 +238,9 @@ def test_problems_side_by_side_have_the_answers_that_they_have_alone() -> None:
         (b"d.ini", b"[main]\nkey = 1\nother = 2\n[next]\nthird = 3\n", "ini"),
         (b"e.log", b"2026-01-01T10:00:00Z a\n2026-01-01T10:00:01Z b\n" * 3, "log"),
         (b"f.txt", b"Call me Ishmael. Some years ago\nnever mind how long precisely\n", "prose"),
-        (b"g.svg", b"<svg>\n<path/>\n<g>\n</g>\n</svg>\n", "markup"),
+        (b"g.svg", b"<svg>\n<path/>\n<g>\n</g>\n</svg>\n", "svg"),
+        (b"g.html", b"<!DOCTYPE html>\n<html>\n<p>a\n</p>\n<p>b\n", "html"),
+        (b"g.xml", b"<?xml version='1.0'?>\n<a>\n<b/>\n</a>\n", "markup"),
         (b"h.o", b"\x00\x01\x02\x03", "binary"),
     ],
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import io
+import py_compile
+from pathlib import Path
 
 import pytest
 
@@ -26,6 +28,9 @@ def packed(name: str, text: bytes) -> bytes:
         (b"report-2024.txt.gz", b"", packed("report-2024.txt", b"nothing of it\n")),
         (b"frobnicate.8.gz", b"", packed("", b'.\\" a page\n.TH FROBNICATE 8 "May"\n.SH NAME\n')),
         (b"Parser.pm", b"", b"# comment\npackage My::Deep::Parser;\nuse strict;\n"),
+        (b"Hidden.pm", b"", b"package # not for the index\n  My::Hidden;\nuse strict;\n"),
+        (b"_speed.so", b"", b"\x7fELF\0malloc\0PyInit__speed\0free\0"),
+        (b"POSIX.so", b"", b"\x7fELF\0perl_alloc\0boot_POSIX\0Perl_xs\0"),
         (b"changelog.gz", b"tool-x", packed("", b"tool-x (1.2-3) unstable; urgency=low\n")),
     ],
 )
@@ -38,6 +43,14 @@ def test_what_a_content_calls_itself_is_worth_much(name: bytes, folder: bytes, h
     files, likelier = mentions.likelihood_ratios()[len(OTHERS)]
     assert files[likelier.argmax()] == 7
     assert likelier.max() >= 10
+
+
+def test_a_compiled_module_names_its_source_and_the_version_of_python(tmp_path: Path) -> None:
+    source = tmp_path / "pack" / "gadgets.py"
+    source.parent.mkdir()
+    source.write_text('"""See other_module.py."""\n\ndef first():\n    return "plain.py"\n')
+    compiled = Path(py_compile.compile(str(source), doraise=True))
+    assert compiled.name.encode() in find_names_in(compiled.read_bytes(), frozenset()).name
 
 
 def test_a_word_that_names_a_file_is_worth_a_little_and_a_usual_one_nothing() -> None:
