@@ -19,6 +19,7 @@ from ext4kit.arrays.grouping import starts_group
 from ext4kit.arrays.lookup import SortedIndex
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import NO_ROW, Bools, Float32s, Float64s, Int64s, Rows
+from ext4kit.matching.content_classes import ANY_NAME
 from ext4kit.matching.transitions import (
     BACKWARD,
     JUMP,
@@ -36,6 +37,8 @@ _MAX_ITERATIONS = 12
 _CONVERGED = 0.004  # maximum change of a likely pair in an iteration
 _LIKELY = 0.9
 _REESTIMATE_ITERATIONS = 5  # iterations that update transition parameters and segments
+_LEARN_AFTER = 2  # iteration after which likely pairs tell which types go with which names
+_LEARN_WEIGHT = 10  # pairs that the expected types count for
 _DAMPING = 0.5
 _MIN_PROBABILITY = 1e-4  # less probable pairs are dropped
 _DECAY_NEAREST = 0.3  # factor for each file of distance from the expected rank
@@ -253,6 +256,8 @@ def posterior_pairs(
         solver = _Batch([problems[at] for at in batch])
         for iteration in range(_MAX_ITERATIONS):
             solver.iterate(reestimates=iteration < _REESTIMATE_ITERATIONS)
+            if iteration == _LEARN_AFTER:
+                solver.learn_types()
             if progress:
                 progress(number * _MAX_ITERATIONS + iteration + 1, len(batches) * _MAX_ITERATIONS)
             if not len(solver.active):
@@ -332,6 +337,29 @@ class _Batch:
             self._pairs = self._pairs.take(
                 np.flatnonzero(~np.isin(self._pairs.content // contents, done))
             )
+
+    def learn_types(self) -> None:
+        """Adapt the likelihood of each content class given a name class to the likely pairs."""
+        contents, files = self._adjacency.shape[1], self._folder.shape[1]
+        likely = self._pairs.take(self._pairs.chance > _LIKELY)
+        for row, part in enumerate(self.active.tolist()):
+            problem = self._problems[part]
+            low, high = np.searchsorted(likely.content, [part * contents, (part + 1) * contents])
+            pairs, fits = likely.take(slice(low, high)), problem.fits
+            kinds, names = problem.lying.content_class, problem.files.name_class
+            unknown = problem.lying.known_file == NOTHING
+            usual = np.bincount(kinds[unknown], minlength=fits.shape[1]) + 0.5
+            usual /= usual.sum()
+            seen = np.zeros(fits.shape)
+            content = pairs.content - part * contents
+            file = pairs.file - part * files
+            np.add.at(seen, (names[file], kinds[content]), pairs.chance)
+            share = _LEARN_WEIGHT * fits * usual + seen
+            share /= share.sum(axis=1, keepdims=True)
+            change = share / usual / fits
+            change[ANY_NAME] = 1
+            size = problem.size
+            self._evidence[: size[0], row, : size[1]] *= change[names][:, kinds].T
 
     def _reestimate(self, counts: _Counts) -> None:
         """New transition parameters of the active problems."""
@@ -497,7 +525,8 @@ class _Batch:
         cut = self._adjacency.reshape(-1) > Adjacency.CONTIGUOUS_LARGE
         cut[known[1:][(step > _SEGMENT_JUMP_FORWARD) | (step < -_SEGMENT_JUMP_BACK)]] = True
         cut[::contents] = True
-        cut[known[_repeats(np.cumsum(cut)[known], place[known])]] = True
+        segment = np.cumsum(cut, dtype=np.int64)
+        cut[known[_repeats(segment[known], place[known])]] = True
         return np.cumsum(cut, dtype=np.int64).reshape(parts, contents)
 
     def _update_messages(self, segment: Int64s) -> _Messages:

@@ -289,7 +289,7 @@ class _PairEvidence:
             return fit <= MIN_TYPE_RATIO or taken or len(near) > 0
         if fit <= MIN_TYPE_RATIO and near.max(initial=0) > mention:
             return True
-        return taken and fit <= 1
+        return taken and (fit <= 1 or len(claimed) == 1)  # one: the content names another file
 
     @cached_property
     def _claims(self) -> dict[int, frozenset[int]]:

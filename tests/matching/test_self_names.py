@@ -49,7 +49,7 @@ def test_a_compiled_module_names_its_source_and_the_version_of_python(tmp_path: 
     source = tmp_path / "pack" / "gadgets.py"
     source.parent.mkdir()
     source.write_text('"""See other_module.py."""\n\ndef first():\n    return "plain.py"\n')
-    compiled = Path(py_compile.compile(str(source), doraise=True))
+    compiled = Path(py_compile.compile(str(source), doraise=True) or "")
     assert compiled.name.encode() in find_names_in(compiled.read_bytes(), frozenset()).name
 
 
