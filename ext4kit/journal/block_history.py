@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ext4kit.arrays.lookup import AsOfIndex, SortedIndex, values_at
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import NO_ROW, Bytes2D, Int64s
+from ext4kit.arrays.types import NO_ROW, Bools, Bytes2D, Int64s, Rows
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.filesystem.prefetch import prefetch_map
 from ext4kit.journal.epochs import Epochs, epochs_of, table_places
@@ -44,12 +44,12 @@ class BlockHistory:
         self.tag_rows = index[np.lexsort((*age, tags.block[index]))]
 
     @cached_property
-    def blocks(self) -> Any:
+    def blocks(self) -> Int64s:
         """int64, block of each row of `tag_rows`."""
         return self.log.tags.block[self.tag_rows]
 
     @cached_property
-    def tids(self) -> Any:
+    def tids(self) -> Int64s:
         """int64, tid of each row of `tag_rows`."""
         return self.log.tags.order[self.tag_rows]
 
@@ -57,7 +57,7 @@ class BlockHistory:
     def _index(self) -> AsOfIndex:
         return AsOfIndex(self.blocks, self.tids)
 
-    def newest_copies(self, blocks: Any, at: Any) -> Any:
+    def newest_copies(self, blocks: Int64s, at: Int64s | int) -> Rows:
         """The newest copy of each block that is not newer than `at`.
 
         Args:
@@ -69,7 +69,7 @@ class BlockHistory:
         """
         return values_at(self.tag_rows, self._index.rows(blocks, at))
 
-    def around(self, blocks: Any, at: Any) -> tuple[Any, Any]:
+    def around(self, blocks: Int64s, at: Int64s) -> tuple[Int64s, Int64s]:
         """(number of older copies, number of newer copies) of each block, relative to `at`.
 
         Args:
@@ -81,7 +81,7 @@ class BlockHistory:
         older = np.where(before == NO_ROW, 0, before + 1 - first)
         return older, end - np.where(newest == NO_ROW, first, newest + 1)
 
-    def copies_of_block(self, block: int) -> Any:
+    def copies_of_block(self, block: int) -> Rows:
         """Rows of `log.tags` with the copies of one block, oldest first."""
         first, end = np.searchsorted(self.blocks, [block, block + 1])
         return self.tag_rows[first:end]
@@ -101,11 +101,11 @@ class CopiesAsOf(JournalOverlay):
         self.history = history
         self.at = at
 
-    def copies_of(self, blocks: Any) -> Any:
+    def copies_of(self, blocks: Int64s) -> Rows:
         """Row of `log.tags` of each block's newest copy not newer than `at`, else -1."""
         return self.history.newest_copies(blocks, self.at)
 
-    def read_at(self, blocks: Any, at: Any = None) -> tuple[Any, Any]:
+    def read_at(self, blocks: Int64s, at: Int64s | int | None = None) -> tuple[Bytes2D, Bools]:
         """Blocks as of `at` (this reader's own tid by default; one tid or one per block).
 
         Returns:

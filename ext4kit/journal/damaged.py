@@ -6,17 +6,18 @@ position is known: they follow the block before them, and may have begun or ende
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ext4kit.arrays.types import Int64s
 from ext4kit.parsers.journal import BlockType
 
 if TYPE_CHECKING:
     from ext4kit.journal.log import Log
 
 
-def find_damaged(log: Log) -> Any:
+def find_damaged(log: Log) -> Int64s:
     """Tids (int64, ascending) of transactions with unreadable or damaged blocks.
 
     A transaction that was in an unreadable part of the log may be included. One that an unclean
@@ -38,7 +39,7 @@ def find_damaged(log: Log) -> Any:
     return np.unique(np.concatenate(parts))
 
 
-def _around_unreadable(log: Log) -> list[Any]:
+def _around_unreadable(log: Log) -> list[Int64s]:
     """Tids of the transactions that unreadable log blocks without a tag may belong to."""
     headers, ring = log.headers, log.ring
     unread = np.flatnonzero(log.reader.unreadable[: ring.end])

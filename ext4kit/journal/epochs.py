@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows, UInt8s
 from ext4kit.filesystem.geometry import descriptor_blocks, descriptors_per_block
 from ext4kit.parsers.checksums import ONES, crc32c
 from ext4kit.parsers.features import Features, Incompat, RoCompat
@@ -81,7 +82,7 @@ class Moved:
     """
 
     order: int
-    starts: Any
+    starts: Int64s
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +99,8 @@ class Epochs:
 
     now: Superblock
     epochs: tuple[Epoch, ...]
-    starts: Any
-    which: Any
+    starts: Int64s
+    which: Int64s
     moved: Moved | None = None
 
     @property
@@ -125,7 +126,7 @@ class Epochs:
             return (self.now,)
         return tuple(Epoch(size, seed).superblock(self.now) for seed in self.seeds)
 
-    def had_no_checksums(self, orders: Any) -> Any:
+    def had_no_checksums(self, orders: Int64s) -> Bools:
         """True where metadata written at a tid certainly had no checksums."""
         plain = np.array([*(one.seed is None for one in self.epochs), False])
         return plain[self.at(orders)]
@@ -148,19 +149,19 @@ class Epochs:
     def _first_in_place(self) -> int:
         return EARLIEST if self.moved is None else self.moved.order + 1
 
-    def at(self, orders: Any) -> Any:
+    def at(self, orders: Int64s) -> Int64s:
         """Row of `epochs` of each tid, UNKNOWN where the evidence does not show it."""
         if self.is_single:
             return np.zeros(np.shape(orders), np.int64)
         step = np.searchsorted(self.starts, orders, side="right") - 1
         return self.which[np.maximum(step, 0)]
 
-    def sizes(self, orders: Any) -> Any:
+    def sizes(self, orders: Int64s) -> Int64s:
         """Inode size in bytes at each tid, 0 where it is not known."""
         sizes = np.array([*(one.inode_size for one in self.epochs), 0])
         return sizes[self.at(orders)]
 
-    def layouts(self, orders: Any) -> Any:
+    def layouts(self, orders: Int64s) -> Int64s:
         """A number that identifies the inode layout at each tid, 0 where it is not known.
 
         A change of layout moves blocks without a record in the log.
@@ -168,7 +169,7 @@ class Epochs:
         sizes = self.sizes(orders)
         return sizes if self.moved is None else sizes + ((orders <= self.moved.order) & (sizes > 0))
 
-    def today(self, rows: Any, numbers: Any, orders: Any) -> Any:
+    def today(self, rows: Bytes2D, numbers: Int64s, orders: Int64s) -> Bytes2D:
         """Inodes of earlier transactions, converted to the present inode size and seed.
 
         A good checksum becomes a good checksum of the present format, and a bad one a bad one.
@@ -219,7 +220,7 @@ def _find(fs: FileSystem, history: BlockHistory) -> Epochs:
     return found
 
 
-def _filled(found: Epochs, orders: Any) -> Epochs:
+def _filled(found: Epochs, orders: Int64s) -> Epochs:
     """The epochs, with unknown ones that have no copies replaced by the previous one."""
     edges = np.searchsorted(orders, np.append(found.starts, np.iinfo(np.int64).max))
     which = found.which.copy()
@@ -229,7 +230,7 @@ def _filled(found: Epochs, orders: Any) -> Epochs:
     return replace(found, which=which)
 
 
-def _without_old(found: Epochs, orders: Any) -> Epochs:
+def _without_old(found: Epochs, orders: Int64s) -> Epochs:
     """The epochs, all unknown up to the last one with copies that cannot be read.
 
     Earlier epochs may be known, but their states cannot be followed across the unknown one.
@@ -290,7 +291,7 @@ def _last_before_unmount(history: BlockHistory, order: int, until: int) -> int |
     return int(known[gaps[0]]) if len(gaps) == 1 else None
 
 
-def _places_told(data: Any, count: int, superblock: Superblock) -> tuple[Any, Any]:
+def _places_told(data: Bytes2D, count: int, superblock: Superblock) -> tuple[Bools, Int64s]:
     """(True where known, inode table) of some groups, from a copy of a block of descriptors.
 
     The block may have held something else at that time. Therefore all descriptors in use must be
@@ -330,7 +331,7 @@ def _joined(superblock: Superblock, present: Epoch, evidence: list[tuple[int, Ep
     return Epochs(superblock, tuple(epochs), np.array(starts), np.array(which))
 
 
-def _tell(fs: FileSystem, found: Epochs, orders: Any) -> None:
+def _tell(fs: FileSystem, found: Epochs, orders: Int64s) -> None:
     """Report the changes, and the number of copies that cannot be read because of them."""
     now = found.epochs[0]
     for one in [found.epochs[row] for row in np.unique(found.at(orders)).tolist() if row > 0]:
@@ -411,7 +412,7 @@ class _Copies:
             if epoch is not None:
                 yield int(self.history.tids[row]), epoch
 
-    def _of_superblocks(self, rows: Any) -> Iterator[tuple[int, Epoch]]:
+    def _of_superblocks(self, rows: Rows) -> Iterator[tuple[int, Epoch]]:
         now = self.fs.superblock
         offset = SUPERBLOCK_OFFSET % now.block_size
         for row in rows.tolist():
@@ -425,8 +426,9 @@ class _Copies:
                 seed = found.seed if found.has_metadata_checksums else None
                 yield int(self.history.tids[row]), Epoch(found.inode_size, seed)
 
-    def _read(self, row: int) -> Any:
-        return self.history.log.read_copies(self.history.tag_rows[row : row + 1])[0]
+    def _read(self, row: int) -> UInt8s:
+        data: UInt8s = self.history.log.read_copies(self.history.tag_rows[row : row + 1])[0]
+        return data
 
     def _told(self, row: int) -> tuple[Epoch | None, bool]:
         """(epoch of a copy of an inode table or None, whether the copy holds inodes)."""
@@ -443,7 +445,7 @@ class _Copies:
         stated_size = size_told(data, self.present.inode_size) if plain else None
         return (None if stated_size is None else Epoch(stated_size, None)), used
 
-    def _seed_with(self, data: Any, group: int, byte: int, size: int) -> int | None:
+    def _seed_with(self, data: UInt8s, group: int, byte: int, size: int) -> int | None:
         """Seed of the checksums in a copy if inodes have that size; None if none matches."""
         if self.present.seed is None:  # earlier checksums are not needed
             return None
@@ -469,14 +471,14 @@ class _Copies:
         return None
 
 
-def _has_no_checksums(data: Any, size: int) -> bool:
+def _has_no_checksums(data: UInt8s, size: int) -> bool:
     """Whether the checksum fields of all inodes in a copy, of that size or smaller, are zero."""
     inodes = data[: len(data) // size * size].reshape(-1, size)
     used = inodes[_KINDS[np.ascontiguousarray(inodes[:, :2]).view("<u2")[:, 0] >> 12]]
     return len(used) > 0 and not used[:, _CHECKSUM_LO : _CHECKSUM_LO + 2].any()
 
 
-def size_told(data: Any, size: int) -> int | None:
+def size_told(data: UInt8s, size: int) -> int | None:
     """Inode size in bytes in a copy of an inode table, None if the copy does not show it.
 
     Args:
@@ -494,7 +496,9 @@ def size_told(data: Any, size: int) -> int | None:
     return size
 
 
-def table_places(fs: FileSystem, history: BlockHistory, moved: Moved | None) -> tuple[Any, Any]:
+def table_places(
+    fs: FileSystem, history: BlockHistory, moved: Moved | None
+) -> tuple[Int64s, Int64s]:
     """(group, byte in its inode table) of each copy; group -1 for a block of no inode table."""
     group, byte = _places(fs, history.blocks, fs.groups.inode_table)
     if moved is not None:
@@ -503,7 +507,7 @@ def table_places(fs: FileSystem, history: BlockHistory, moved: Moved | None) -> 
     return group, byte
 
 
-def _places(fs: FileSystem, blocks: Any, starts: Any) -> tuple[Any, Any]:
+def _places(fs: FileSystem, blocks: Int64s, starts: Int64s) -> tuple[Int64s, Int64s]:
     superblock = fs.superblock
     by_start = np.argsort(starts, kind="stable")
     place = np.searchsorted(starts[by_start], blocks, side="right") - 1

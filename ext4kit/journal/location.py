@@ -7,11 +7,12 @@ A file with the content of the journal inode is also accepted.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import numpy as np
 
+from ext4kit.arrays.types import Int64s
 from ext4kit.errors import AccessError, CorruptError, RequestError
 from ext4kit.evidence.source import Source, peek
 from ext4kit.filesystem.blocks import BlockReader, SourceBlocks
@@ -42,7 +43,7 @@ class JournalLocation:
     """
 
     blocks: BlockReader
-    log_blocks: Any
+    log_blocks: Int64s
     superblock_at: int = 0
 
 
@@ -158,7 +159,7 @@ def _on_device(fs: FileSystem, device: Source) -> JournalLocation | None:
     return JournalLocation(blocks, np.arange(blocks.blocks_count), _superblock_at(size))
 
 
-def _journal_blocks(fs: FileSystem) -> Any:
+def _journal_blocks(fs: FileSystem) -> Int64s | None:
     """The file system block of each log block, int64, or None if no log is found.
 
     The journal inode is used if its map is complete; else the superblock's copy of it
@@ -182,7 +183,7 @@ def _journal_blocks(fs: FileSystem) -> Any:
     return None
 
 
-def _from_inode(fs: FileSystem) -> Any:
+def _from_inode(fs: FileSystem) -> Int64s:
     try:
         inode = fs.inode(fs.superblock.journal_inode)
         return _expanded(fs, fs.block_map(inode), inode.size)
@@ -191,7 +192,7 @@ def _from_inode(fs: FileSystem) -> Any:
         return np.zeros(0, np.int64)
 
 
-def _from_backup(fs: FileSystem) -> Any:
+def _from_backup(fs: FileSystem) -> Int64s:
     superblock = fs.superblock
     if superblock.journal_backup_type != BACKUP_BLOCKS:
         return np.zeros(0, np.int64)
@@ -203,7 +204,7 @@ def _from_backup(fs: FileSystem) -> Any:
     return _expanded(fs, runs, size)
 
 
-def _expanded(fs: FileSystem, runs: Runs, size: int) -> Any:
+def _expanded(fs: FileSystem, runs: Runs, size: int) -> Int64s:
     """One entry per log block, -1 where the map has a hole; never longer than the file system."""
     count = min(size // fs.blocks.block_size, fs.blocks.blocks_count)
     log_blocks = np.full(count, -1)
@@ -216,7 +217,7 @@ def _expanded(fs: FileSystem, runs: Runs, size: int) -> Any:
     return log_blocks
 
 
-def _has_magic(fs: FileSystem, log_blocks: Any) -> bool:
+def _has_magic(fs: FileSystem, log_blocks: Int64s) -> bool:
     """Whether the first block has the journal's magic."""
     if len(log_blocks) < 2 or log_blocks[0] <= 0:
         return False
@@ -227,7 +228,7 @@ def _has_magic(fs: FileSystem, log_blocks: Any) -> bool:
     return bool(header.h_magic == MAGIC)
 
 
-def _is_complete(fs: FileSystem, log_blocks: Any) -> bool:
+def _is_complete(fs: FileSystem, log_blocks: Int64s) -> bool:
     """Whether every log block is mapped, and no two to the same block."""
     if not _has_magic(fs, log_blocks) or not (log_blocks > 0).all():
         return False

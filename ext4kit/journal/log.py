@@ -6,11 +6,12 @@ Every lap that is still in the log is read, not only the transactions that a rec
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import numpy as np
 
+from ext4kit.arrays.types import Bytes2D, Int64s, Rows
 from ext4kit.errors import AccessError, CorruptError
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.journal.damaged import find_damaged
@@ -60,7 +61,7 @@ class Log:
     def __init__(
         self,
         blocks: BlockReader,
-        log_blocks: Any,
+        log_blocks: Int64s,
         *,
         needs_recovery: bool = False,
         problems: Problems | None = None,
@@ -144,12 +145,12 @@ class Log:
         return self._tables.revokes
 
     @property
-    def unmarked(self) -> Any:
+    def unmarked(self) -> Int64s:
         """Log blocks (int64) without the magic that have the type of a metadata block."""
         return self._tables.without_magic
 
     @cached_property
-    def unclaimed(self) -> Any:
+    def unclaimed(self) -> Int64s:
         """Log blocks (int64) that are no metadata and that no valid tag names.
 
         A lap overwrites descriptors before their copies. Therefore these blocks can hold copies
@@ -162,7 +163,7 @@ class Log:
         return np.flatnonzero(~used)
 
     @cached_property
-    def damaged_orders(self) -> Any:
+    def damaged_orders(self) -> Int64s:
         """Tids (int64, ascending) of transactions with an unreadable or damaged block."""
         return find_damaged(self)
 
@@ -228,12 +229,12 @@ class Log:
         ]  # fmt: skip
         return next((reason for fine, reason in checks if not fine), "")
 
-    def ring_distance(self, positions: Any) -> Any:
+    def ring_distance(self, positions: Int64s) -> Int64s:
         """Distance in log blocks from `s_start` (or the ring's first block) to each position."""
         origin = self.superblock.start if self.superblock.start in self.ring else self.first
         return (positions - origin) % (self.ring.end - self.ring.first)
 
-    def read_copies(self, tag_indices: Any) -> Any:
+    def read_copies(self, tag_indices: Rows) -> Bytes2D:
         """The copies of some tags, uint8 (n, block size); escaped ones have their magic again."""
         rows = self.reader.read(self.tags.position[tag_indices])
         escaped = self.tags.escaped[tag_indices]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.types import Bytes2D, Int64s, Rows
 from ext4kit.errors import AccessError
 from ext4kit.evidence.source import Source, Window
 from ext4kit.filesystem.blocks import BlockReader, SourceBlocks, unreadable_blocks
@@ -30,12 +30,13 @@ class JournalOverlay(ABC):
         self.blocks_count = base.blocks_count
 
     @abstractmethod
-    def copies_of(self, blocks: Any) -> Any:
+    def copies_of(self, blocks: Int64s) -> Rows:
         """Row of `log.tags` for each block (int64), -1 where `base` has the block."""
 
-    def lost_blocks(self) -> Any:
+    def lost_blocks(self) -> Int64s:
         """The blocks of `base` that are known to be unreadable."""
-        return unreadable_blocks(self.base)
+        lost: Int64s = unreadable_blocks(self.base)
+        return lost
 
     def read(self, block: int, count: int = 1) -> memoryview:
         """`count` blocks from `block` on.
@@ -50,9 +51,9 @@ class JournalOverlay(ABC):
         blocks = np.arange(block, block + count)
         if (self.copies_of(blocks) < 0).all():
             return self.base.read(block, count)
-        return memoryview(self.read_many(blocks).reshape(-1)).toreadonly()
+        return self.read_many(blocks).reshape(-1).data.toreadonly()
 
-    def read_many(self, blocks: Any) -> Any:
+    def read_many(self, blocks: Int64s) -> Bytes2D:
         """The blocks of an int64 array, as uint8 (n, block_size).
 
         Raises:
@@ -60,7 +61,7 @@ class JournalOverlay(ABC):
         """
         return self.read_with(blocks, self.copies_of(blocks))
 
-    def read_with(self, blocks: Any, copies: Any) -> Any:
+    def read_with(self, blocks: Int64s, copies: Rows) -> Bytes2D:
         """As `read_many`, with the result of `copies_of` given (int64, one per block)."""
         logged = copies >= 0
         if not logged.any():

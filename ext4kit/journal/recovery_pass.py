@@ -6,10 +6,10 @@ Source: kernel fs/jbd2/recovery.c, `do_one_pass` in its first pass.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.types import Rows
 from ext4kit.journal.ring import LogReader, Ring
 from ext4kit.journal.scan import Headers
 from ext4kit.parsers.checksums import ONES
@@ -40,7 +40,7 @@ class RecoveryPass:
 
     first_order: int
     end_order: int
-    headers: Any
+    headers: Rows
     end_reason: str
     refusal: str = ""
     bad_commit: int | None = None

@@ -7,12 +7,13 @@ Source: kernel fs/jbd2/recovery.c: `jbd2_journal_recover`, `do_one_pass`,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ext4kit.arrays.grouping import ends_group
 from ext4kit.arrays.lookup import SortedIndex, values_at
+from ext4kit.arrays.types import Bytes2D, Int64s, Rows
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.journal.fast_commits.overlay import ChangedBlocks, no_changes
 from ext4kit.journal.fast_commits.scan import scan_fast_commits
@@ -36,8 +37,8 @@ class ReplayPlan:
         damaged: number of copies left out because of a bad checksum.
     """
 
-    blocks: Any
-    tags: Any
+    blocks: Int64s
+    tags: Rows
     walk: RecoveryPass
     revoked: int = 0
     damaged: int = 0
@@ -61,7 +62,7 @@ class ReplayedBlocks(JournalOverlay):
         self.plan = plan
         self.changed = no_changes(base.block_size) if changed is None else changed
 
-    def copies_of(self, blocks: Any) -> Any:
+    def copies_of(self, blocks: Int64s) -> Rows:
         """Row of `log.tags` for each block, -1 where the log's transactions write nothing."""
         return values_at(self.plan.tags, SortedIndex(self.plan.blocks).rows(blocks))
 
@@ -74,10 +75,9 @@ class ReplayedBlocks(JournalOverlay):
         first, end = np.searchsorted(self.changed.blocks, [block, block + count])
         if first == end:
             return super().read(block, count)
-        rows = self.read_many(np.arange(block, block + count))
-        return memoryview(rows.reshape(-1)).toreadonly()
+        return self.read_many(np.arange(block, block + count)).reshape(-1).data.toreadonly()
 
-    def read_many(self, blocks: Any) -> Any:
+    def read_many(self, blocks: Int64s) -> Bytes2D:
         """The blocks of an int64 array, as uint8 (n, block_size).
 
         Raises:
@@ -134,7 +134,7 @@ def plan_replay(log: Log) -> ReplayPlan:
         why = "the record count of a revoke block exceeds the block"
         log.problems.add("journal", f"nothing is replayed: {why}")
         walk = empty_pass(walk.first_order, why, why)
-    if walk.refusal or not len(walk.headers):
+    if revoke_orders is None or walk.refusal or not len(walk.headers):
         none = np.zeros(0, np.int64)
         return ReplayPlan(none, none, walk)
     result = _newest_copies(log, walk, *revoke_orders)
@@ -159,7 +159,7 @@ def plan_readable(log: Log) -> ReplayPlan:
     return plan_replay(log) if revoke_orders is None else _newest_copies(log, walk, *revoke_orders)
 
 
-def _revokes(log: Log, walk: RecoveryPass) -> Any:
+def _revokes(log: Log, walk: RecoveryPass) -> tuple[Int64s, Int64s] | None:
     """(revoked blocks ascending, last tid that revokes each); None if a record is unusable."""
     if log.headers.overflow[walk.headers].any():
         return None
@@ -170,7 +170,7 @@ def _revokes(log: Log, walk: RecoveryPass) -> Any:
     return revokes.block[index], revokes.order[index]
 
 
-def _newest_copies(log: Log, walk: RecoveryPass, revoked: Any, revoked_at: Any) -> ReplayPlan:
+def _newest_copies(log: Log, walk: RecoveryPass, revoked: Int64s, revoked_at: Int64s) -> ReplayPlan:
     tags = log.tags
     due = np.isin(tags.descriptor, log.headers.position[walk.headers])
     index = np.flatnonzero(due)

@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
+from ext4kit.arrays.types import Bytes2D, Int64s
 from ext4kit.errors import AccessError
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.parsers.journal import JournalSuperblock
 from ext4kit.problems import Problems
 
+Numbers = TypeVar("Numbers", int, Int64s)
 CHUNK_BYTES = 8 << 20  # of the log in memory at once
 
 
@@ -33,7 +35,7 @@ class Ring:
     first: int
     end: int
 
-    def wrap(self, positions: Any) -> Any:
+    def wrap(self, positions: Numbers) -> Numbers:
         """Positions, with those past the end wrapped to the start."""
         return self.first + (positions - self.first) % (self.end - self.first)
 
@@ -71,7 +73,7 @@ def ring_of(
     return Ring(first, end)
 
 
-def order_of(sequences: Any, reference: int) -> Any:
+def order_of(sequences: Numbers, reference: int) -> Numbers:
     """Tids: transaction ids (mod 2**32) as monotone int64, equal to the id near the reference.
 
     Ids are compared as signed 32-bit differences, as the kernel's `tid_gt` does.
@@ -95,14 +97,14 @@ class LogReader:
         unreadable: bool per log block, True where it is not mapped or a read has failed.
     """
 
-    def __init__(self, blocks: BlockReader, log_blocks: Any, problems: Problems) -> None:
+    def __init__(self, blocks: BlockReader, log_blocks: Int64s, problems: Problems) -> None:
         self.blocks = blocks
         self.log_blocks = log_blocks
         self.problems = problems
         self.chunk = max(CHUNK_BYTES // blocks.block_size, 1)
         self.unreadable = (log_blocks <= 0) | (log_blocks >= blocks.blocks_count)
 
-    def read(self, positions: Any) -> Any:
+    def read(self, positions: Int64s) -> Bytes2D:
         """The log blocks at `positions` (int64), uint8 (n, block size)."""
         there = ~self.unreadable[positions]
         if there.all():
@@ -112,7 +114,7 @@ class LogReader:
         rows[there] = self._read(positions[there])
         return rows
 
-    def view(self, positions: Any) -> Any:
+    def view(self, positions: Int64s) -> Bytes2D:
         """As `read`, but read-only; blocks of one run are not copied."""
         wanted = self.log_blocks[positions]
         is_run = len(wanted) > 0 and bool((np.diff(wanted) == 1).all())
@@ -122,7 +124,7 @@ class LogReader:
                 return np.frombuffer(data, np.uint8).reshape(-1, self.blocks.block_size)
         return self.read(positions)
 
-    def _read(self, positions: Any) -> Any:
+    def _read(self, positions: Int64s) -> Bytes2D:
         """As `read`; halves a failed read until only the unreadable blocks remain as zeros."""
         try:
             return self.blocks.read_many(self.log_blocks[positions])
@@ -134,7 +136,7 @@ class LogReader:
         middle = len(positions) // 2
         return np.concatenate([self._read(positions[:middle]), self._read(positions[middle:])])
 
-    def stream(self, positions: Any) -> Iterator[tuple[Any, Any]]:
+    def stream(self, positions: Int64s) -> Iterator[tuple[Int64s, Bytes2D]]:
         """(positions, rows) chunk by chunk; the rows are read-only."""
         for start in range(0, len(positions), self.chunk):
             piece = positions[start : start + self.chunk]

@@ -6,14 +6,13 @@ The results are columns. They do not depend on the start of the log in the super
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ext4kit.arrays.grouping import ends_group
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Bools, Int64s
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s
 from ext4kit.journal.ring import LogReader, Ring, order_of
 from ext4kit.parsers.journal import (
     COMMIT,
@@ -127,7 +126,7 @@ class _Collected:
     headers: list[Headers] = field(default_factory=list)
     tags: list[Tags] = field(default_factory=list)
     revokes: list[Revokes] = field(default_factory=list)
-    without_magic: list[Any] = field(default_factory=list)
+    without_magic: list[Int64s] = field(default_factory=list)
 
     def add_tags(self, tags: Tags) -> None:
         if len(tags) > self.tags_left:
@@ -156,7 +155,7 @@ class Tables:
     headers: Headers
     tags: Tags
     revokes: Revokes
-    without_magic: Any
+    without_magic: Int64s
 
 
 def scan(reader: LogReader, superblock: JournalSuperblock, ring: Ring) -> Tables:
@@ -176,7 +175,7 @@ def scan(reader: LogReader, superblock: JournalSuperblock, ring: Ring) -> Tables
 
 
 def _read_chunk(
-    positions: Any, rows: Any, superblock: JournalSuperblock, ring: Ring, found: _Collected
+    positions: Int64s, rows: Bytes2D, superblock: JournalSuperblock, ring: Ring, found: _Collected
 ) -> None:
     raw = HEADER.columns(rows)
     has_magic = raw["h_magic"] == MAGIC
@@ -209,7 +208,9 @@ def _read_chunk(
     found.add_revokes(revokes)
 
 
-def _own_checksums(rows: Any, kind: Any, superblock: JournalSuperblock) -> tuple[Any, Any]:
+def _own_checksums(
+    rows: Bytes2D, kind: Int64s, superblock: JournalSuperblock
+) -> tuple[Bools, Bools]:
     """(True where a block's own checksum (v2, v3) matches, True where only for its fields)."""
     good, is_partial = np.ones(len(rows), bool), np.zeros(len(rows), bool)
     if not superblock.features.has_block_checksums:
@@ -227,7 +228,7 @@ def _own_checksums(rows: Any, kind: Any, superblock: JournalSuperblock) -> tuple
     return good, is_partial
 
 
-def _headers_fit(commits: Any, superblock: JournalSuperblock) -> Any:
+def _headers_fit(commits: Bytes2D, superblock: JournalSuperblock) -> Bools:
     """True where a commit block matches its checksum with zeros behind its fields.
 
     A disk may have written only the first sector; that commit counts. Source: kernel
@@ -236,12 +237,18 @@ def _headers_fit(commits: Any, superblock: JournalSuperblock) -> Any:
     heads = commits.copy()
     heads[:, COMMIT_BYTES:] = 0
     computed = blocks_checksums(superblock.seed, heads, COMMIT_CHECKSUM_OFFSET)
-    return computed == stored_checksums(heads, COMMIT_CHECKSUM_OFFSET)
+    fits: Bools = computed == stored_checksums(heads, COMMIT_CHECKSUM_OFFSET)
+    return fits
 
 
 def _read_descriptors(
-    positions: Any, rows: Any, kind: Any, order: Any, superblock: JournalSuperblock, ring: Ring
-) -> tuple[Tags, Any]:
+    positions: Int64s,
+    rows: Bytes2D,
+    kind: Int64s,
+    order: Int64s,
+    superblock: JournalSuperblock,
+    ring: Ring,
+) -> tuple[Tags, Int64s]:
     """(tags of a chunk, not validated yet; number of tags per header)."""
     index = np.flatnonzero(kind == BlockType.DESCRIPTOR)
     older = (superblock.start == 0) | (order[index] < superblock.sequence)  # not to be replayed
@@ -263,8 +270,13 @@ def _read_descriptors(
 
 
 def _read_revoke_blocks(
-    positions: Any, rows: Any, kind: Any, order: Any, good: Any, superblock: JournalSuperblock
-) -> tuple[Revokes, Any]:
+    positions: Int64s,
+    rows: Bytes2D,
+    kind: Int64s,
+    order: Int64s,
+    good: Bools,
+    superblock: JournalSuperblock,
+) -> tuple[Revokes, Bools]:
     """(revoke records of a chunk, True where the count of a header overflows)."""
     index = np.flatnonzero(kind == BlockType.REVOKE)
     records = read_revokes(rows[index], superblock.features)
@@ -293,7 +305,7 @@ def _validated(
     return replace(tags, matches=matches, valid=valid, committed=committed)
 
 
-def _matches(tags: Tags, ring: Ring, reader: LogReader, superblock: JournalSuperblock) -> Any:
+def _matches(tags: Tags, ring: Ring, reader: LogReader, superblock: JournalSuperblock) -> Bools:
     """True where the block at the tag's position was read and has the checksum of the tag."""
     matches = ~reader.unreadable[tags.position]
     if not superblock.features.has_block_checksums:
@@ -309,15 +321,18 @@ def _matches(tags: Tags, ring: Ring, reader: LogReader, superblock: JournalSuper
     return matches
 
 
-def _chunk_matches(tags: Tags, span: Any, reader: LogReader, superblock: JournalSuperblock) -> Any:
+def _chunk_matches(
+    tags: Tags, span: Int64s, reader: LogReader, superblock: JournalSuperblock
+) -> Bools:
     """As `_matches`, for tags with positions in a part of the log."""
     orders, which = np.unique(tags.order, return_inverse=True)
     seeds = copy_seeds(superblock.seed, orders % (1 << 32))[which]
     rows = map(reader.view(span).__getitem__, (tags.position - span[0]).tolist())
-    return copies_checksums(seeds, rows, superblock.features) == tags.checksum
+    fits: Bools = copies_checksums(seeds, rows, superblock.features) == tags.checksum
+    return fits
 
 
-def _newest_tags(tags: Tags, candidates: Any) -> Any:
+def _newest_tags(tags: Tags, candidates: Bools) -> Bools:
     """True for the newest candidate of each position."""
     index = np.flatnonzero(candidates)
     index = index[np.lexsort((tags.order[index], tags.position[index]))]
@@ -326,7 +341,7 @@ def _newest_tags(tags: Tags, candidates: Any) -> Any:
     return valid
 
 
-def _before_first_overwritten(tags: Tags, valid: Any) -> Any:
+def _before_first_overwritten(tags: Tags, valid: Bools) -> Bools:
     """False from the first lost copy of a descriptor on.
 
     Without checksums a lost copy shows that a later lap wrote behind the descriptor (past the
@@ -335,10 +350,11 @@ def _before_first_overwritten(tags: Tags, valid: Any) -> Any:
     descriptors, row = np.unique(tags.descriptor, return_inverse=True)
     first_lost = np.full(len(descriptors), np.iinfo(np.int64).max)
     np.minimum.at(first_lost, row[~valid], tags.ordinal[~valid])
-    return tags.ordinal < first_lost[row]
+    kept: Bools = tags.ordinal < first_lost[row]
+    return kept
 
 
-def committed_tids(headers: Headers) -> Any:
+def committed_tids(headers: Headers) -> Int64s:
     """Tids of the transactions that have a good commit block."""
     commit = (headers.kind == BlockType.COMMIT) & headers.checksum_ok
     return np.unique(headers.order[commit])

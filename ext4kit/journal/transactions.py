@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
 from ext4kit.arrays.lookup import SortedIndex
+from ext4kit.arrays.types import Bools, Int64s, Rows, RowSlice
 from ext4kit.journal.recovery_pass import commit_v1_fits
 from ext4kit.parsers.journal import BlockType
 from ext4kit.units import NANOSECONDS, TransactionId
 
 if TYPE_CHECKING:
     from ext4kit.journal.log import Log
+    from ext4kit.journal.scan import Headers
 
 KINDS = (BlockType.DESCRIPTOR, BlockType.COMMIT, BlockType.REVOKE)
 UNKNOWN = -1  # in columns whose value can be missing
@@ -89,18 +91,18 @@ class Transactions(Sequence[Transaction]):
         state: int64, index into `TransactionState`.
     """
 
-    order: Any
-    start: Any
-    commit: Any
-    commit_time_ns: Any
-    blocks: Any
-    descriptors: Any
-    revoke_blocks: Any
-    revokes: Any
-    committed: Any
-    checksum: Any
-    to_replay: Any
-    state: Any
+    order: Int64s
+    start: Int64s
+    commit: Int64s
+    commit_time_ns: Int64s
+    blocks: Int64s
+    descriptors: Int64s
+    revoke_blocks: Int64s
+    revokes: Int64s
+    committed: Bools
+    checksum: Int64s
+    to_replay: Bools
+    state: Int64s
 
     def __len__(self) -> int:
         return len(self.order)
@@ -111,13 +113,13 @@ class Transactions(Sequence[Transaction]):
     @overload
     def __getitem__(self, row: int) -> Transaction: ...
     @overload
-    def __getitem__(self, row: slice) -> Sequence[Transaction]: ...
-    def __getitem__(self, row: int | slice) -> Transaction | Sequence[Transaction]:
+    def __getitem__(self, row: RowSlice) -> Sequence[Transaction]: ...
+    def __getitem__(self, row: int | RowSlice) -> Transaction | Sequence[Transaction]:
         if isinstance(row, slice):
             return tuple(self._row(each) for each in range(*row.indices(len(self))))
         return self._row(row)
 
-    def row_of(self, orders: Any) -> Any:
+    def row_of(self, orders: Int64s) -> Rows:
         """Row of each tid (int64), -1 where the log has no such transaction."""
         return SortedIndex(self.order).rows(orders)
 
@@ -184,7 +186,7 @@ def collect_transactions(log: Log) -> Transactions:
     )
 
 
-def _grouped(order: Any, position: Any, size: int) -> tuple[Any, Any]:
+def _grouped(order: Int64s, position: Int64s, size: int) -> tuple[Rows, Rows]:
     """(header rows by transaction and in log order within it, first index of each).
 
     A transaction starts behind the widest gap between its blocks in the ring.
@@ -204,14 +206,14 @@ def _grouped(order: Any, position: Any, size: int) -> tuple[Any, Any]:
     return rows[np.lexsort((distance, group))], edges
 
 
-def _commit_times(headers: Any, commit: Any) -> Any:
+def _commit_times(headers: Headers, commit: Int64s) -> Int64s:
     """Commit times in ns since 1970; -1 for a time that does not fit into 63 bits."""
     seconds, fraction = headers.commit_seconds[commit], headers.commit_nanoseconds[commit]
     known = (commit != UNKNOWN) & (seconds < (1 << 63) // NANOSECONDS - 4)
     return np.where(known, seconds.astype(np.int64) * NANOSECONDS + fraction, UNKNOWN)
 
 
-def _checksums(log: Log, rows: Any, edges: Any, commit: Any) -> Any:
+def _checksums(log: Log, rows: Rows, edges: Rows, commit: Int64s) -> Int64s:
     """Per transaction: 1 if all its checksums match, 0 if one does not, -1 without checksums."""
     headers, version = log.headers, log.features.checksum_version
     if log.features.has_block_checksums:
@@ -226,7 +228,7 @@ def _checksums(log: Log, rows: Any, edges: Any, commit: Any) -> Any:
     return result
 
 
-def _checksum_v1(log: Log, rows: Any, commit: int) -> int:
+def _checksum_v1(log: Log, rows: Rows, commit: int) -> int:
     parts = [row for row in rows.tolist() if row != commit]
     if commit_v1_fits(log.headers, commit, parts, log.reader, log.ring):
         return 1
@@ -246,13 +248,16 @@ def _is_complete(log: Log, first: int) -> bool:
     )
 
 
-def _without_checksum(log: Log, commit: Any) -> Any:
+def _without_checksum(log: Log, commit: Int64s) -> Bools:
     """True where a commit block has no checksum, in a log that has checksums now."""
     stamped = log.headers.commit_checksum[commit].any(axis=1)
-    return log.features.has_block_checksums & (commit != UNKNOWN) & ~stamped
+    bare: Bools = log.features.has_block_checksums & (commit != UNKNOWN) & ~stamped
+    return bare
 
 
-def _transaction_states(log: Log, order: Any, start: Any, sound: Any, to_replay: Any) -> Any:
+def _transaction_states(
+    log: Log, order: Int64s, start: Int64s, sound: Bools, to_replay: Bools
+) -> Int64s:
     """Index into `TransactionState` of each transaction.
 
     A transaction that starts behind the newest one in the log is from an earlier lap, or from

@@ -220,9 +220,11 @@ def history_records(
 
 def _change_record(change: FieldChange) -> ChangeRecord:
     which = change.which
-    name: WhichText | NumberedWhich = (
-        json_name(which, "which") if isinstance(which, bytes) else {"which": which}
-    )
+    name: WhichText | NumberedWhich
+    if isinstance(which, bytes):
+        name = json_name(which, "which")
+    else:
+        name = {"which": list(which) if isinstance(which, tuple) else which}
     owner: InodeNumber | Nothing = {} if change.inode is None else {"inode": change.inode}
     return {
         "what": change.what,

@@ -179,7 +179,7 @@ class _StateScanner:
         """Add hints where the disk differs from the newest copy of an inode."""
         copy_order = states.order[last]
         newest = self.history.newest_copies(
-            self._table_blocks(states.table.number[last]), TID_ON_DISK
+            self._table_blocks(states.table.number[last]), int(TID_ON_DISK)
         )
         if len(last):
             copy_order = self.history.log.tags.order[newest]

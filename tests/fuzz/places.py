@@ -153,8 +153,8 @@ def _log_places(log: Log, size: int) -> dict[str, list[Place]]:
 def _fast_commits(log: Log, size: int) -> Iterator[Place]:
     """Blocks of the fast commit area that begin with one of its tags."""
     area = log.superblock.fast_commit_area
-    blocks = log.reader.log_blocks[log.superblock.length - area :] if area else []
-    for block in map(int, blocks):
+    blocks = log.reader.log_blocks[log.superblock.length - area :].tolist() if area else []
+    for block in blocks:
         kind = int.from_bytes(log.reader.blocks.read(block)[:2], "little")
         if 0 < kind <= FAST_TAGS:
             yield Place("fast", block * size, size)

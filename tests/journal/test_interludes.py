@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ext4kit.errors import CorruptError
@@ -56,8 +57,9 @@ def test_what_one_made_and_the_next_removes_is_seen_between(made: Written) -> No
     (one,), before, _ = found(made)
     assert one.numbers.tolist() == [A]
     inodes = int(before.groups.inode_table[0]) + (A - 1) // 4
-    assert one.changed.rows_of([inodes])[0] >= 0
-    row = one.changed.rows[one.changed.rows_of([inodes])[0]]
+    found_row = one.changed.rows_of(np.array([inodes]))[0]
+    assert found_row >= 0
+    row = one.changed.rows[found_row]
     place = (A - 1) % 4 * 256
     assert row[place : place + 2].tobytes() == (0o100644).to_bytes(2, "little")
     place = (B - 1) % 4 * 256  # in the same block: it had been made as well

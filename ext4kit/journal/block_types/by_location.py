@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ext4kit.arrays.lookup import SortedIndex, values_at
+from ext4kit.arrays.types import Int64s
 from ext4kit.filesystem.geometry import (
     descriptor_blocks_count,
     first_block,
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from ext4kit.journal.log import Log
 
 
-def by_place(fs: FileSystem, log: Log, blocks: Any) -> tuple[Any, Any]:
+def by_place(fs: FileSystem, log: Log, blocks: Int64s) -> tuple[Int64s, Int64s]:
     """The types of blocks from their location alone.
 
     Args:
@@ -56,7 +57,9 @@ def by_place(fs: FileSystem, log: Log, blocks: Any) -> tuple[Any, Any]:
     return kind, number
 
 
-def _classify_overhead(fs: FileSystem, blocks: Any, group: Any, wanted: Any, kind: Any) -> None:
+def _classify_overhead(
+    fs: FileSystem, blocks: Int64s, group: Int64s, wanted: Int64s, kind: Int64s
+) -> None:
     """Superblocks and group descriptors of the groups that contain any of the blocks."""
     superblock = fs.superblock
     if not len(wanted):
@@ -80,13 +83,13 @@ def _classify_overhead(fs: FileSystem, blocks: Any, group: Any, wanted: Any, kin
     kind[early] = BlockRole.DESCRIPTORS
 
 
-def _found_in(places: Any, blocks: Any) -> Any:
+def _found_in(places: Int64s, blocks: Int64s) -> Int64s:
     """Row of each block in a column, -1 where the column does not contain it."""
     order = np.argsort(places, kind="stable")
     return values_at(order, SortedIndex(places[order]).rows(blocks))
 
 
-def first_inodes(fs: FileSystem, blocks: Any) -> Any:
+def first_inodes(fs: FileSystem, blocks: Int64s) -> Int64s:
     """First inode number in each block of an inode table, -1 elsewhere."""
     superblock = fs.superblock
     per_block = superblock.block_size // superblock.inode_size

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ext4kit.arrays.grouping import expand
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows
 from ext4kit.errors import AccessError
-from ext4kit.filesystem.block_maps import BlockMaps, has_map, map_inodes
+from ext4kit.filesystem.block_maps import BlockMaps, Fetch, has_map, map_inodes
 from ext4kit.journal.block_history import BlockHistory, CopiesAsOf, inode_version_batches
 from ext4kit.journal.block_types.types import BlockRole
 from ext4kit.parsers.inode import InodeTable, parse_inodes
@@ -31,17 +32,17 @@ class Owners:
         claims: int64 (n, 5): row in `blocks`, tid, inode number, BlockRole, generation.
     """
 
-    blocks: Any
-    claims: Any = field(default_factory=lambda: np.zeros((0, 5), np.int64))
+    blocks: Int64s
+    claims: Int64s = field(default_factory=lambda: np.zeros((0, 5), np.int64))
 
     @property
-    def unowned(self) -> Any:
+    def unowned(self) -> Int64s:
         """Blocks (int64) without a known owner."""
         mask = np.ones(len(self.blocks), bool)
         mask[self.claims[:, 0]] = False
         return self.blocks[mask]
 
-    def add(self, table: InodeTable, order: Any, maps: BlockMaps) -> None:
+    def add(self, table: InodeTable, order: Int64s, maps: BlockMaps) -> None:
         """Add the maps of inodes as of the transactions `order` (int64 tids, one per inode)."""
         runs = maps.runs
         kind = self._kinds(table)
@@ -54,14 +55,20 @@ class Owners:
         ones = np.ones(len(xattrs), np.int64)
         self._claim(table.file_acl[xattrs], ones, xattrs, acls, table, order)
 
-    def _kinds(self, table: InodeTable) -> Any:
+    def _kinds(self, table: InodeTable) -> Int64s:
         kind = np.zeros(len(table), np.int64)
         for mode, content in TYPES:
             kind[table.mode & 0xF000 == mode] = content
         return kind
 
     def _claim(
-        self, first: Any, length: Any, owner: Any, kind: Any, table: InodeTable, order: Any
+        self,
+        first: Int64s,
+        length: Int64s,
+        owner: Rows,
+        kind: Int64s,
+        table: InodeTable,
+        order: Int64s,
     ) -> None:
         low = np.searchsorted(self.blocks, first)
         counts = np.searchsorted(self.blocks, first + length) - low
@@ -76,7 +83,7 @@ class Owners:
                       table.generation[inode])  # fmt: skip
             self._keep(np.stack(claims, axis=1))
 
-    def _keep(self, claims: Any) -> None:
+    def _keep(self, claims: Int64s) -> None:
         """Keep the first claim of each owner on each block; a reused number is another owner."""
         every = np.concatenate([self.claims, claims])
         owner = [0, 2, 3, 4]
@@ -85,7 +92,7 @@ class Owners:
         fresh[1:] = (every[1:, owner] != every[:-1, owner]).any(axis=1)
         self.claims = every[fresh]
 
-    def of(self, blocks: Any, order: Any) -> tuple[Any, Any]:
+    def of(self, blocks: Int64s, order: Int64s) -> tuple[Int64s, Int64s]:
         """(BlockRole, inode number) of blocks as of transactions; (0, -1) without a known owner.
 
         The owner is the newest one not later than the transaction, else the first later one.
@@ -105,7 +112,7 @@ class Owners:
         return np.where(known, claims[row, 3], 0), np.where(known, claims[row, 2], -1)
 
 
-def find_block_owners(fs: FileSystem, history: BlockHistory, blocks: Any) -> Owners:
+def find_block_owners(fs: FileSystem, history: BlockHistory, blocks: Int64s) -> Owners:
     """Owners of blocks (int64), from the inodes in the log and then from those on disk.
 
     The inodes on disk are read only for blocks that no inode in the log maps.
@@ -123,10 +130,10 @@ def find_block_owners(fs: FileSystem, history: BlockHistory, blocks: Any) -> Own
     return owners
 
 
-def _fetch_as_of(as_of: CopiesAsOf, order: Any) -> Any:
+def _fetch_as_of(as_of: CopiesAsOf, order: Int64s) -> Fetch:
     """A function that reads tree blocks as of the transaction of their owner."""
 
-    def fetch(blocks: Any, owners: Any) -> tuple[Any, Any]:
+    def fetch(blocks: Int64s, owners: Rows) -> tuple[Bytes2D, Bools]:
         try:
             return as_of.read_at(blocks, order[owners])[0], np.ones(len(blocks), bool)
         except AccessError:
@@ -136,7 +143,7 @@ def _fetch_as_of(as_of: CopiesAsOf, order: Any) -> Any:
     return fetch
 
 
-def _block_maps(fs: FileSystem, table: InodeTable, fetch: Any) -> BlockMaps:
+def _block_maps(fs: FileSystem, table: InodeTable, fetch: Fetch) -> BlockMaps:
     return map_inodes(
         table.i_block,
         table.flags,

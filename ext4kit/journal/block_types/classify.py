@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ext4kit.arrays.types import Int64s, Rows
 from ext4kit.journal.block_history import BlockHistory
 from ext4kit.journal.block_types.by_location import by_place
 from ext4kit.journal.block_types.by_owner import find_block_owners
@@ -18,8 +19,13 @@ if TYPE_CHECKING:
     from ext4kit.filesystem import FileSystem
     from ext4kit.journal.log import Log
 
-XATTR_MAGIC = b"\x00\x00\x02\xea"
-EXTENT_MAGIC = b"\x0a\xf3"
+SIGNATURES = (  # ((offset, bytes there), ...) of each type; the last one that fits counts
+    (BlockRole.XATTR, ((0, b"\x00\x00\x02\xea"),)),
+    (BlockRole.MAP_NODE, ((0, b"\x0a\xf3"),)),
+    (BlockRole.ORPHAN_FILE, ((-8, ORPHAN_MAGIC.to_bytes(4, "little")),)),
+    (BlockRole.DIRECTORY, ((-12, b"\x00\x00\x00\x00\x0c\x00\x00\xde"),)),  # its tail
+    (BlockRole.DIRECTORY, ((4, b"\x0c\x00\x01"), (8, b"."))),  # its first entry
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +41,13 @@ class Touched:
         rows: int64, rows of the other columns by (order, kind, number).
     """
 
-    order: Any
-    block: Any
-    kind: Any
-    number: Any
-    rows: Any
+    order: Int64s
+    block: Int64s
+    kind: Int64s
+    number: Int64s
+    rows: Rows
 
-    def of(self, order: int) -> Any:
+    def of(self, order: int) -> Rows:
         """Rows of one transaction, by kind and number."""
         first, end = np.searchsorted(self.order[self.rows], [order, order + 1])
         return self.rows[first:end]
@@ -67,7 +73,7 @@ def classify_copies(fs: FileSystem, log: Log) -> Touched:
     return Touched(tags.order, tags.block, kind, number, rows)
 
 
-def _mark_special_files(fs: FileSystem, kind: Any, number: Any) -> None:
+def _mark_special_files(fs: FileSystem, kind: Int64s, number: Int64s) -> None:
     """Mark the blocks of the file system's own files."""
     superblock = fs.superblock
     data = kind == BlockRole.FILE_DATA
@@ -81,26 +87,15 @@ def _mark_special_files(fs: FileSystem, kind: Any, number: Any) -> None:
     kind[data & np.isin(number, [each for each in quotas if each])] = BlockRole.QUOTA
 
 
-def _classify_by_content(log: Log, kind: Any) -> None:
+def _classify_by_content(log: Log, kind: Int64s) -> None:
     """Classify the copies of blocks without a known owner by their content."""
     unknown = np.flatnonzero((kind == BlockRole.UNKNOWN) & log.tags.valid)
     for start in range(0, len(unknown), log.reader.chunk):
         index = unknown[start : start + log.reader.chunk]
         rows = log.read_copies(index)
-        kind[index[_starts_with(rows, XATTR_MAGIC)]] = BlockRole.XATTR
-        kind[index[_starts_with(rows, EXTENT_MAGIC)]] = BlockRole.MAP_NODE
-        tails = np.ascontiguousarray(rows[:, -8:-4]).view("<u4")[:, 0]
-        kind[index[tails == ORPHAN_MAGIC]] = BlockRole.ORPHAN_FILE
-        kind[index[_is_directory(rows)]] = BlockRole.DIRECTORY
-
-
-def _starts_with(rows: Any, magic: bytes) -> Any:
-    return (rows[:, : len(magic)] == np.frombuffer(magic, np.uint8)).all(axis=1)
-
-
-def _is_directory(rows: Any) -> Any:
-    """True where a block has the tail of a directory block, or starts with the entry `.`."""
-    tail = np.frombuffer(b"\x00\x00\x00\x00\x0c\x00\x00\xde", np.uint8)
-    dot = np.frombuffer(b"\x0c\x00\x01", np.uint8)
-    starts = (rows[:, 4:7] == dot).all(axis=1) & (rows[:, 8] == ord("."))
-    return (rows[:, -12:-4] == tail).all(axis=1) | starts
+        for role, signature in SIGNATURES:
+            fits = [
+                (rows[:, at : at + len(part)] == np.frombuffer(part, np.uint8)).all(axis=1)
+                for at, part in signature
+            ]
+            kind[index[np.logical_and.reduce(fits)]] = role

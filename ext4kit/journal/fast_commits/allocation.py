@@ -8,11 +8,10 @@ Source: kernel fs/ext4/fast_commit.c, `ext4_fc_set_bitmaps_and_counters`; fs/ext
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ext4kit.arrays.grouping import expand
+from ext4kit.arrays.types import Bools, Int64s, UInt8s
 from ext4kit.errors import CorruptError
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.geometry import descriptor_blocks, descriptors_per_block, group_and_slot
@@ -30,7 +29,7 @@ from ext4kit.parsers.group import (
 from ext4kit.parsers.superblock import SUPERBLOCK, SUPERBLOCK_OFFSET
 
 _NONE = np.zeros(0, np.int64)
-Spans = list[tuple[Any, Any]]  # (first blocks, lengths), int64 columns
+Spans = tuple[Int64s, Int64s]  # (first blocks, lengths)
 
 
 class BlockAllocator:
@@ -42,28 +41,28 @@ class BlockAllocator:
         reserved: (first blocks, lengths) that fast commits name; never allocated.
     """
 
-    def __init__(self, fs: FileSystem, draft: BlockOverlay, reserved: tuple[Any, Any]) -> None:
+    def __init__(self, fs: FileSystem, draft: BlockOverlay, reserved: Spans) -> None:
         self._fs = fs
         self._draft = draft
         superblock = fs.superblock
         self._ratio = superblock.cluster_ratio
         self._per_group = superblock.bits_per_group
         self._reserved = self._clusters([reserved])
-        self._busy: dict[int, Any] = {}
-        self._freed: Spans = []
-        self._taken: Spans = []
-        self._kept: Spans = []
+        self._busy: dict[int, UInt8s] = {}
+        self._freed: list[Spans] = []
+        self._taken: list[Spans] = []
+        self._kept: list[Spans] = []
         self._inodes: dict[int, tuple[bool, bool]] = {}
         self._free_blocks = fs.groups.free_blocks_count.copy()
         self._free_inodes = fs.groups.free_inodes_count.copy()
 
     # -- blocks ---------------------------------------------------------------------------
 
-    def note_freed(self, first: Any, length: Any) -> None:
+    def note_freed(self, first: Int64s, length: Int64s) -> None:
         """Record blocks (int64 columns) that belonged to an inode before its change."""
         self._freed.append((first, length))
 
-    def note_used(self, first: Any, length: Any) -> None:
+    def note_used(self, first: Int64s, length: Int64s) -> None:
         """Record blocks (int64 columns) that belong to an inode after its change."""
         self._taken.append((first, length))
 
@@ -87,7 +86,7 @@ class BlockAllocator:
                 return self._first_block(candidate, place)
         raise CorruptError("block bitmaps", None, "no free block is left")
 
-    def _unavailable(self, group: int) -> Any:
+    def _unavailable(self, group: int) -> UInt8s:
         """True for each cluster of a group that is in use or named by a fast commit."""
         if group not in self._busy:
             bits = self._fs.bitmaps.block_bitmap(group).copy()
@@ -109,14 +108,14 @@ class BlockAllocator:
         base = self._fs.superblock.first_data_block
         return base + (group * self._per_group + cluster) * self._ratio
 
-    def _clusters(self, spans: Spans) -> tuple[Any, Any]:
+    def _clusters(self, spans: list[Spans]) -> Spans:
         """(first cluster, one behind the last) of block runs, numbered over all groups."""
         first = np.concatenate([_NONE, *(span[0] for span in spans)])
         length = np.concatenate([_NONE, *(span[1] for span in spans)])
         start = first - self._fs.superblock.first_data_block
         return start // self._ratio, -(-(start + length) // self._ratio)
 
-    def count_clusters(self, first: Any, length: Any) -> int:
+    def count_clusters(self, first: Int64s, length: Int64s) -> int:
         """Number of clusters that contain the blocks."""
         start, end = self._clusters([(first, length)])
         order = np.argsort(start)
@@ -124,7 +123,7 @@ class BlockAllocator:
         seen = np.concatenate([[0], np.maximum.accumulate(end)[:-1]]) if len(end) else end
         return int(np.maximum(end - np.maximum(start, seen), 0).sum())
 
-    def _by_group(self, spans: Spans) -> dict[int, tuple[Any, Any]]:
+    def _by_group(self, spans: list[Spans]) -> dict[int, Spans]:
         """Per group: (first, one behind the last) cluster of each run, numbered in the group."""
         start, end = self._clusters(spans)
         row, step = expand((end - 1) // self._per_group - start // self._per_group + 1)
@@ -137,7 +136,7 @@ class BlockAllocator:
         parts = np.split(order, edges) if len(order) else []
         return {int(group[part[0]]): (first[part], last[part]) for part in parts}
 
-    def _clusters_of_runs(self, spans: tuple[Any, Any] | None) -> Any:
+    def _clusters_of_runs(self, spans: Spans | None) -> Bools:
         """True for each cluster of a group that is in one of the runs."""
         delta = np.zeros(self._per_group + 1, np.int64)
         if spans is not None:
@@ -168,10 +167,10 @@ class BlockAllocator:
         self._finish_superblock()
         return clashes
 
-    def _finish_blocks(self, group: int, freed: Any, taken: Any, kept: Any) -> int:
+    def _finish_blocks(self, group: int, *runs: Spans | None) -> int:
         before = self._fs.bitmaps.block_bitmap(group)
-        given, now = self._clusters_of_runs(freed), self._clusters_of_runs(taken)
-        in_use = now | self._clusters_of_runs(kept)
+        given, now, kept = (self._clusters_of_runs(one) for one in runs)
+        in_use = now | kept
         after = np.where(in_use, 1, np.where(given, 0, before)).astype(np.uint8)
         clashes = int((now & (before != 0) & ~given).sum())
         if (after == before).all():
@@ -191,7 +190,7 @@ class BlockAllocator:
         descriptor.write_checksum()
         return clashes
 
-    def _write_bits(self, block: int, bits: Any, bit_count: int, uninitialised: bool) -> Any:
+    def _write_bits(self, block: int, bits: UInt8s, bit_count: int, uninitialised: bool) -> UInt8s:
         """Write a bitmap; one that was never written gets set bits behind its last bit."""
         row = self._draft.zeroed(block) if uninitialised else self._draft.writable(block)
         whole = np.unpackbits(row, bitorder="little")
@@ -221,7 +220,7 @@ class BlockAllocator:
             in_group = groups == group
             self._finish_inode_group(group, numbers[in_group], slots[in_group])
 
-    def _finish_inode_group(self, group: int, numbers: Any, slots: Any) -> None:
+    def _finish_inode_group(self, group: int, numbers: Int64s, slots: Int64s) -> None:
         fs = self._fs
         before = fs.bitmaps.inode_bitmap(group)
         after = before.copy()
@@ -287,7 +286,7 @@ class BlockAllocator:
             )
 
 
-def writable_inode(fs: FileSystem, draft: BlockOverlay, number: int) -> Any:
+def writable_inode(fs: FileSystem, draft: BlockOverlay, number: int) -> UInt8s:
     """The bytes of an inode in its table block, to be changed in place."""
     superblock = fs.superblock
     group, slot = group_and_slot(superblock, number)
@@ -299,7 +298,7 @@ def writable_inode(fs: FileSystem, draft: BlockOverlay, number: int) -> Any:
 class _GroupDescriptor:
     """One group descriptor, changed in place; fields are named without `_lo` and `_hi`."""
 
-    def __init__(self, fs: FileSystem, group: int, row: Any) -> None:
+    def __init__(self, fs: FileSystem, group: int, row: UInt8s) -> None:
         self._superblock = fs.superblock
         self._group = group
         self._row = row

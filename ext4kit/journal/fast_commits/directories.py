@@ -7,10 +7,10 @@ Source: kernel fs/ext4/namei.c, `ext4_add_entry`, `ext4_init_new_dir`; fs/ext4/i
 from __future__ import annotations
 
 import struct
-from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.types import Bytes2D, Int64s, UInt8s
 from ext4kit.errors import CorruptError
 from ext4kit.filesystem.geometry import group_and_slot
 from ext4kit.journal.fast_commits.dirents import (
@@ -66,7 +66,7 @@ class DirectoryEditor:
         self._seed = subjects.seed(subject)
         self._blocks: list[int] | None = None
         self._names: dict[bytes, int] | None = None
-        self._room: Any = None
+        self._room: Int64s = np.zeros(0, np.int64)
 
     # -- blocks ---------------------------------------------------------------------------
 
@@ -83,12 +83,12 @@ class DirectoryEditor:
             self._blocks = found
         return self._blocks
 
-    def _edit(self, number: int) -> Any:
+    def _edit(self, number: int) -> UInt8s:
         if not 0 <= number < len(self.blocks):
             raise CorruptError(f"directory {self.subject.number}", None, f"no block {number}")
         return self._subjects.draft.writable(self.blocks[number])
 
-    def _append(self) -> tuple[int, Any]:
+    def _append(self) -> tuple[int, UInt8s]:
         """(number, bytes) of a new file block."""
         subject = self.subject
         if subject.extents is None:
@@ -159,7 +159,7 @@ class DirectoryEditor:
             self._room = np.concatenate([np.zeros(0, np.int64), *rooms])
         return self._names
 
-    def _read_names(self, rows: Any, first: int) -> Any:
+    def _read_names(self, rows: Bytes2D, first: int) -> Int64s:
         """Record the names in some blocks; returns an upper bound of the room in each."""
         assert self._names is not None
         end = entries_end(self._size, self._seed is not None)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from ext4kit.errors import CorruptError
 from ext4kit.journal.fast_commits.fields import set_fields
 from ext4kit.parsers.checksums import crc32c
 from ext4kit.parsers.directory import DIRENT, DIRENT_TAIL, TAIL_FILE_TYPE, record_length
+from ext4kit.parsers.layout import Buffer
 
 ALIGNMENT = 4
 
@@ -60,7 +60,7 @@ class DirentArea:
         typed: entries hold the file type.
     """
 
-    data: Any
+    data: Buffer
     start: int
     end: int
     block_size: int
@@ -148,7 +148,7 @@ def entries_end(block_size: int, tailed: bool) -> int:
     return block_size - DIRENT_TAIL.size if tailed else block_size
 
 
-def write_tail(block: Any, seed: int | None) -> None:
+def write_tail(block: Buffer, seed: int | None) -> None:
     """Write the checksum tail of a leaf block; do nothing without checksums (`seed` None)."""
     if seed is None:
         return

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.table import Table
@@ -27,6 +28,7 @@ from ext4kit.parsers.extents import (
     capacity,
 )
 
+Structs: TypeAlias = npt.NDArray[np.void]  # structures of one kind
 ROOT_BYTES = 60
 ROOT_ENTRIES = capacity(ROOT_BYTES)
 MOST_FILE_BLOCKS = 1 << 32
@@ -80,7 +82,7 @@ class ExtentList(Table):
         cluster = self._cut(start, start + ratio)
         return int(cluster.physical[0] + logical - cluster.logical[0]) if len(cluster) else 0
 
-    def blocks(self) -> Any:
+    def blocks(self) -> Int64s:
         """Every block in order of file block, int64."""
         row, step = expand(self.length)
         return self.physical[row] + step
@@ -146,7 +148,7 @@ def build_extent_tree(
     return ExtentTree(_tree_block(table, ROOT_ENTRIES, depth, ROOT_BYTES, None), nodes)
 
 
-def _leaf_table(entries: ExtentList) -> Any:
+def _leaf_table(entries: ExtentList) -> Structs:
     table = np.zeros(len(entries), EXTENT.dtype)
     table["ee_block"] = entries.logical
     table["ee_len"] = entries.length + MAX_INITIALISED * entries.unwritten
@@ -155,7 +157,7 @@ def _leaf_table(entries: ExtentList) -> Any:
     return table
 
 
-def _index_table(first: Any, blocks: Any) -> Any:
+def _index_table(first: Int64s, blocks: Int64s) -> Structs:
     table = np.zeros(len(blocks), INDEX.dtype)
     table["ei_block"] = first
     table["ei_leaf_hi"] = blocks >> 32
@@ -163,7 +165,7 @@ def _index_table(first: Any, blocks: Any) -> Any:
     return table
 
 
-def _tree_block(table: Any, most: int, depth: int, size: int, seed: int | None) -> bytes:
+def _tree_block(table: Structs, most: int, depth: int, size: int, seed: int | None) -> bytes:
     header = {
         "eh_magic": MAGIC,
         "eh_entries": len(table),

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ext4kit.parsers.layout import Layout
+from ext4kit.parsers.layout import Buffer, Layout
 
 
-def set_fields(layout: Layout, data: Any, at: int = 0, **values: int) -> None:
+def set_fields(layout: Layout, data: Buffer, at: int = 0, **values: int) -> None:
     """Write little-endian fields of one structure.
 
     Args:
@@ -22,7 +20,7 @@ def set_fields(layout: Layout, data: Any, at: int = 0, **values: int) -> None:
         view[place : place + size] = (value & ((1 << 8 * size) - 1)).to_bytes(size, "little")
 
 
-def get_field(layout: Layout, data: Any, name: str, at: int = 0) -> int:
+def get_field(layout: Layout, data: Buffer, name: str, at: int = 0) -> int:
     """One little-endian field of the structure at byte `at`."""
     place = at + layout.offset_of(name)
     return int.from_bytes(memoryview(data)[place : place + layout.dtype[name].itemsize], "little")

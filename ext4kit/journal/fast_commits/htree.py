@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.types import Int64s, UInt8s, UInt32s
 from ext4kit.errors import CorruptError
 from ext4kit.journal.fast_commits.fields import set_fields
 from ext4kit.parsers.htree import (
@@ -57,8 +57,8 @@ class HtreeEditor:
 
     def __init__(
         self,
-        edit: Callable[[int], Any],
-        append: Callable[[], tuple[int, Any]],
+        edit: Callable[[int], UInt8s],
+        append: Callable[[], tuple[int, UInt8s]],
         seed: int | None,
         most_levels: int,
     ) -> None:
@@ -162,7 +162,7 @@ class HtreeEditor:
         )
         self.add(steps[:depth], int(one.entries.hashes[half]), block)
 
-    def _new_node(self, hashes: Any, blocks: Any) -> int:
+    def _new_node(self, hashes: UInt32s, blocks: Int64s) -> int:
         number, row = self._append()
         set_fields(FAKE_DIRENT, row, rec_len=len(row) if len(row) < 65536 else 65535)
         tail = DX_TAIL.size if self._seed is not None else 0
@@ -172,12 +172,14 @@ class HtreeEditor:
         )
         return number
 
-    def _write_entries(self, block: int, old: IndexEntries, hashes: Any, blocks: Any) -> None:
+    def _write_entries(
+        self, block: int, old: IndexEntries, hashes: UInt32s, blocks: Int64s
+    ) -> None:
         """Write an index block's entries, count and checksum."""
         row = self._edit(block)
         table = np.zeros(len(blocks), DX_ENTRY.dtype)
         table["hash"], table["block"] = hashes, blocks
-        memoryview(row)[old.offset : old.offset + table.nbytes] = table.tobytes()
+        row[old.offset : old.offset + table.nbytes] = table.view(np.uint8)
         set_fields(DX_COUNTLIMIT, row, old.offset, limit=old.limit, count=len(blocks))
         self._write_checksum(block, IndexEntries(old.offset, old.limit, hashes, blocks))
 

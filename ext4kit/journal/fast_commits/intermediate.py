@@ -7,10 +7,10 @@ record an inode that was created and removed within it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.types import Int64s
 from ext4kit.errors import AccessError, CorruptError, RequestError
 from ext4kit.filesystem import FileSystem
 from ext4kit.journal.fast_commits.overlay import ChangedBlocks
@@ -38,7 +38,7 @@ class IntermediateState:
     """
 
     changed: ChangedBlocks
-    numbers: Any
+    numbers: Int64s
 
 
 def find_intermediate_states(log: Log, before: FileSystem) -> list[IntermediateState]:

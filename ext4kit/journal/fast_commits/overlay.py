@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.lookup import SortedIndex
+from ext4kit.arrays.types import Bytes2D, Int64s, Rows, UInt8s
 from ext4kit.errors import AccessError
 from ext4kit.filesystem.blocks import BlockReader
 
@@ -21,13 +21,13 @@ class ChangedBlocks:
         rows: uint8 (n, block size), their bytes; read only.
     """
 
-    blocks: Any
-    rows: Any
+    blocks: Int64s
+    rows: Bytes2D
 
     def __len__(self) -> int:
         return len(self.blocks)
 
-    def rows_of(self, blocks: Any) -> Any:
+    def rows_of(self, blocks: Int64s) -> Rows:
         """Row of each block of an int64 array, -1 where the block is not changed."""
         return SortedIndex(self.blocks).rows(blocks)
 
@@ -52,7 +52,7 @@ class BlockOverlay:
         self.base = base
         self.block_size = base.block_size
         self.blocks_count = base.blocks_count
-        self._edited: dict[int, Any] = {}
+        self._edited: dict[int, UInt8s] = {}
 
     def read(self, block: int, count: int = 1) -> memoryview:
         """`count` blocks from `block` on, changes included.
@@ -64,9 +64,9 @@ class BlockOverlay:
             raise AccessError(
                 f"blocks {block:,} to {block + count - 1:,} are outside the file system"
             )
-        return memoryview(self.read_many(np.arange(block, block + count)).reshape(-1))
+        return self.read_many(np.arange(block, block + count)).reshape(-1).data
 
-    def read_many(self, blocks: Any) -> Any:
+    def read_many(self, blocks: Int64s) -> Bytes2D:
         """The blocks of an int64 array, changes included, as uint8 (n, block_size).
 
         Raises:
@@ -85,7 +85,7 @@ class BlockOverlay:
             rows[place] = self._edited[int(blocks[place])]
         return rows
 
-    def writable(self, block: int) -> Any:
+    def writable(self, block: int) -> UInt8s:
         """The block's bytes, uint8 (block_size,), to be changed in place.
 
         Raises:
@@ -95,7 +95,7 @@ class BlockOverlay:
             self._edited[block] = np.frombuffer(self.read(block), np.uint8).copy()
         return self._edited[block]
 
-    def zeroed(self, block: int) -> Any:
+    def zeroed(self, block: int) -> UInt8s:
         """As `writable`, for a block that is rewritten completely: zeros.
 
         Raises:

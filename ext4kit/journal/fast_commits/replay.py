@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import stat
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.types import Int64s
 from ext4kit.errors import AccessError, CorruptError, RequestError
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.blocks import BlockReader
@@ -111,7 +111,7 @@ class ReplayContext:
     """
 
     deletion_time: int
-    reserved_ranges: tuple[Any, Any]
+    reserved_ranges: tuple[Int64s, Int64s]
     last_inode_tags: dict[tuple[int, int], InodeValue]
 
     @classmethod
@@ -246,7 +246,7 @@ class FastCommitReplayer:
         subject.put(i_links_count=links)
 
 
-def _reserved_ranges(records: list[FastCommitRecord], blocks_count: int) -> tuple[Any, Any]:
+def _reserved_ranges(records: list[FastCommitRecord], blocks_count: int) -> tuple[Int64s, Int64s]:
     """(first blocks, lengths) of the ranges that the records add to maps."""
     spans = [
         (one.value.physical, one.value.length)

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Int64s
+from ext4kit.arrays.types import Bytes2D, Int64s
 from ext4kit.journal.log import Log
 from ext4kit.parsers.fast_commit import (
     CHECKED_IN_TAIL,
@@ -78,9 +77,9 @@ class FastCommits:
         refusal: damage of the first one that prevents any replay, or "".
     """
 
-    positions: Any
+    positions: Int64s
     tags: FastCommitTags
-    commit: Any
+    commit: Int64s
     commits: tuple[FastCommit, ...]
     expected_tid: int
     refusal: str = ""
@@ -111,7 +110,7 @@ class FastCommits:
                     yield int(self.positions[row]), int(tags.kind[tag]), value
 
 
-def _runs(values: Any) -> Iterator[tuple[int, int, int]]:
+def _runs(values: Int64s) -> Iterator[tuple[int, int, int]]:
     """(start, end, value) of each run of equal values."""
     edges = np.flatnonzero(np.diff(values)) + 1
     starts = np.concatenate([[0], edges]).tolist()
@@ -136,7 +135,7 @@ def scan_fast_commits(log: Log) -> FastCommits:
     return FastCommits(positions, tags, commit, commits, expected, refused)
 
 
-def added_ranges(log: Log) -> tuple[Any, Any, Any, Any]:
+def added_ranges(log: Log) -> tuple[Int64s, Int64s, Int64s, Int64s]:
     """(first block, length, inode number, generation) of ranges that a recovery adds to files.
 
     int64 columns; the generation is -1 where no fast commit has it. A later fast commit may
@@ -158,7 +157,7 @@ def added_ranges(log: Log) -> tuple[Any, Any, Any, Any]:
     return start, length, number, generation
 
 
-def fast_commit_positions(log: Log) -> Any:
+def fast_commit_positions(log: Log) -> Int64s:
     """The log blocks (int64) that fast commits are written to."""
     area = log.superblock.fast_commit_area if log.has_fast_commits else 0
     first = log.superblock.length - area + 1  # the block between ring and area is unused
@@ -173,7 +172,7 @@ class _HeadTailValues(Table):
     detail: Int64s  # a head's features, a tail's checksum
 
 
-def _read_tags(log: Log, positions: Any) -> tuple[FastCommitTags, _HeadTailValues]:
+def _read_tags(log: Log, positions: Int64s) -> tuple[FastCommitTags, _HeadTailValues]:
     """The tags of the whole area, read chunk by chunk."""
     parts, marks = [], []
     done = 0
@@ -185,7 +184,7 @@ def _read_tags(log: Log, positions: Any) -> tuple[FastCommitTags, _HeadTailValue
     return FastCommitTags.concat(parts), _HeadTailValues.concat(marks)
 
 
-def _head_tail_values(rows: Any, tags: FastCommitTags) -> _HeadTailValues:
+def _head_tail_values(rows: Bytes2D, tags: FastCommitTags) -> _HeadTailValues:
     tid, detail = np.full(len(tags), NONE), np.full(len(tags), NONE)
     for kind, read in ((TagKind.HEAD, read_heads), (TagKind.TAIL, read_tails)):
         which = np.flatnonzero(tags.sound & (tags.kind == kind))
@@ -196,7 +195,7 @@ def _head_tail_values(rows: Any, tags: FastCommitTags) -> _HeadTailValues:
 
 
 def _split_commits(
-    log: Log, positions: Any, tags: FastCommitTags, marks: _HeadTailValues
+    log: Log, positions: Int64s, tags: FastCommitTags, marks: _HeadTailValues
 ) -> Iterator[FastCommit]:
     """The tags, split behind each tail, before each head and at bytes that are no tag."""
     is_head = tags.sound & (tags.kind == TagKind.HEAD)
@@ -221,7 +220,7 @@ def _split_commits(
         )
 
 
-def _checksum(log: Log, positions: Any, tags: FastCommitTags, first: int, tail: int) -> int:
+def _checksum(log: Log, positions: Int64s, tags: FastCommitTags, first: int, tail: int) -> int:
     """The checksum of the tags from `first` up to a tail."""
     register = 0
     for start, end, row in _runs(tags.row[first : tail + 1]):

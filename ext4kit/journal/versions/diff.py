@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.intervals import Intervals
+from ext4kit.arrays.types import Rows
 from ext4kit.errors import CorruptError
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.geometry import descriptor_blocks, descriptors_per_block
@@ -24,7 +24,8 @@ from ext4kit.parsers.inode import Inode, InodeFlags, parse_inode
 from ext4kit.parsers.superblock import SUPERBLOCK, SUPERBLOCK_OFFSET, Superblock
 from ext4kit.problems import Problems
 
-Facts = dict[tuple[str, Any], Any]  # (kind of fact, which one or None) -> value
+Which = int | bytes | tuple[int, int] | None
+Facts = dict[tuple[str, Which], object]  # (kind of fact, which one) -> value
 MOST_RANGES = 64
 NOT_FACTS = {"number", "i_block", "raw", "checksum", "computed_checksum"}
 
@@ -43,9 +44,9 @@ class FieldChange:
     """
 
     what: str
-    which: Any
-    before: Any
-    after: Any
+    which: Which
+    before: object
+    after: object
     inode: int | None = None
 
 
@@ -105,7 +106,7 @@ def byte_changes(before: bytes, after: bytes) -> list[FieldChange]:
     ]
 
 
-def _ranges(numbers: Any) -> list[tuple[int, int]]:
+def _ranges(numbers: Rows) -> list[tuple[int, int]]:
     """Ascending numbers as (first, last) of each run."""
     runs = Intervals.of_numbers(numbers)
     return list(zip(runs.start.tolist(), (runs.end - 1).tolist(), strict=True))
@@ -186,7 +187,7 @@ def _superblock_facts(data: bytes, offset: int) -> Facts:
     }
 
 
-def _plain_value(value: Any) -> Any:
+def _plain_value(value: object) -> object:
     names = getattr(value, "names", None)
     return value if names is None else list(names)
 
