@@ -28,7 +28,7 @@ from ext4kit.history.transaction_starts import TransactionStarts
 from ext4kit.history.writes import Writes, find_writes
 from ext4kit.journal import BlockHistory, InodeVersions, Log, inode_version_batches
 from ext4kit.journal.epochs import Epoch, Epochs, epochs_of
-from ext4kit.journal.fast_commits.intermediate import find_intermediate_states
+from ext4kit.journal.fast_commits.replay import find_intermediate_states
 from ext4kit.journal.fast_commits.scan import scan_fast_commits
 from ext4kit.journal.replay import ReplayedBlocks, plan_readable
 from ext4kit.journal.ring import order_of

@@ -14,12 +14,11 @@ import numpy as np
 from ext4kit.arrays.types import Bytes2D, Int64s, Rows
 from ext4kit.errors import AccessError, CorruptError
 from ext4kit.filesystem.blocks import BlockReader
-from ext4kit.journal.damaged import find_damaged
 from ext4kit.journal.location import locate_journal
 from ext4kit.journal.recovery_pass import RecoveryPass, RecoveryReader, empty_pass
 from ext4kit.journal.ring import LogReader, Ring, ring_of
 from ext4kit.journal.scan import Headers, Revokes, Tables, Tags, scan
-from ext4kit.journal.transactions import Transactions, collect_transactions
+from ext4kit.journal.transactions import Transactions, collect_transactions, find_damaged
 from ext4kit.parsers.features import Compat
 from ext4kit.parsers.journal import (
     CHECKSUM_CRC32C,

@@ -13,10 +13,8 @@ import pytest
 
 from ext4kit.filesystem.block_maps import BlockMaps, Runs
 from ext4kit.journal import Log
-from ext4kit.journal.block_types import by_owner as owners_module
-from ext4kit.journal.block_types.by_location import by_place, first_inodes
-from ext4kit.journal.block_types.by_owner import Owners
-from ext4kit.journal.block_types.types import BlockRole
+from ext4kit.journal import block_types as owners_module
+from ext4kit.journal.block_types import BlockRole, Owners, by_place, first_inodes
 from tests.journal.debugfs_session import spread
 from tests.journal.kernel_log import opened, run
 

@@ -9,8 +9,12 @@ from typing import Any
 import pytest
 
 from ext4kit.filesystem import FileSystem
-from ext4kit.journal.versions import FieldChange, StructureReader, reader_for_block
-from ext4kit.journal.versions.diff import _reader_by_content
+from ext4kit.journal.versions import (
+    FieldChange,
+    StructureReader,
+    _reader_by_content,
+    reader_for_block,
+)
 from tests.journal.kernel_log import opened
 from tests.journal.test_directory_index import node, root
 from tests.journal.test_directory_records import block, record

@@ -20,8 +20,13 @@ from ext4kit.journal.fast_commits.dirents import (
     entries_end,
     write_tail,
 )
-from ext4kit.journal.fast_commits.fields import get_field, set_fields
-from ext4kit.journal.fast_commits.overlay import BlockOverlay, ChangedBlocks, no_changes
+from ext4kit.journal.fast_commits.overlay import (
+    BlockOverlay,
+    ChangedBlocks,
+    get_field,
+    no_changes,
+    set_fields,
+)
 from ext4kit.parsers.inode import INODE
 from tests.journal.log_writer import MemoryBlocks
 

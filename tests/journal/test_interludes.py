@@ -10,9 +10,13 @@ import pytest
 from ext4kit.errors import CorruptError
 from ext4kit.filesystem import FileSystem
 from ext4kit.journal import Log, replay
-from ext4kit.journal.fast_commits import intermediate
-from ext4kit.journal.fast_commits.intermediate import IntermediateState, find_intermediate_states
-from ext4kit.journal.fast_commits.replay import FastCommitRecord, FastCommitReplayer
+from ext4kit.journal.fast_commits import replay as replay_module
+from ext4kit.journal.fast_commits.replay import (
+    FastCommitRecord,
+    FastCommitReplayer,
+    IntermediateState,
+    find_intermediate_states,
+)
 from tests.journal.kernel_log import opened
 from tests.journal.written_fast_commits import (
     CREAT,
@@ -131,8 +135,8 @@ def test_one_that_cannot_be_applied_leaves_the_others(
 
 
 def test_only_the_last_ones_are_followed(made: Written, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert intermediate.MAX_INTERMEDIATE == 64
-    monkeypatch.setattr(intermediate, "MAX_INTERMEDIATE", 1)
+    assert replay_module.MAX_INTERMEDIATE == 64
+    monkeypatch.setattr(replay_module, "MAX_INTERMEDIATE", 1)
     made.commit(*created(A, "a"), *created(B, "b"))
     made.commit(entry(UNLINK, ROOT, B, "b"))
     made.commit(entry(UNLINK, ROOT, A, "a"))

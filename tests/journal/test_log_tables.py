@@ -15,7 +15,7 @@ from ext4kit.journal.recovery_pass import empty_pass
 from ext4kit.journal.ring import LogReader, Ring, order_of, ring_of
 from ext4kit.journal.scan import Revokes, Tags, _Collected
 from ext4kit.journal.transactions import TransactionState
-from ext4kit.journal.versions.diff import _ranges, byte_changes
+from ext4kit.journal.versions import _ranges, byte_changes
 from ext4kit.problems import Problems, Severity
 from tests.journal.log_writer import BLOCK_SIZE, LOG_START, MAGIC, LogWriter, MemoryBlocks
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ext4kit.journal.block_types.by_owner import Owners
-from ext4kit.journal.block_types.types import BlockRole
+from ext4kit.journal.block_types import BlockRole, Owners
 
 BLOCK = 2202
 

@@ -10,8 +10,7 @@ import pytest
 
 from ext4kit.errors import RequestError
 from ext4kit.journal import BlockHistory, Log, ReplayedBlocks, inode_versions, replay
-from ext4kit.journal.block_types.classify import Touched, classify_copies
-from ext4kit.journal.block_types.types import BlockRole
+from ext4kit.journal.block_types import BlockRole, Touched, classify_copies
 from ext4kit.journal.versions import (
     FieldChange,
     block_versions,

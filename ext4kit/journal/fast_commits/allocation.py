@@ -15,8 +15,7 @@ from ext4kit.arrays.types import Bools, Int64s, UInt8s
 from ext4kit.errors import CorruptError
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.geometry import descriptor_blocks, descriptors_per_block, group_and_slot
-from ext4kit.journal.fast_commits.fields import get_field, set_fields
-from ext4kit.journal.fast_commits.overlay import BlockOverlay
+from ext4kit.journal.fast_commits.overlay import BlockOverlay, get_field, set_fields
 from ext4kit.parsers.checksums import ONES, crc32c
 from ext4kit.parsers.features import RoCompat
 from ext4kit.parsers.group import (

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ext4kit.errors import CorruptError
-from ext4kit.journal.fast_commits.fields import set_fields
+from ext4kit.journal.fast_commits.overlay import set_fields
 from ext4kit.parsers.checksums import crc32c
 from ext4kit.parsers.directory import DIRENT, DIRENT_TAIL, TAIL_FILE_TYPE, record_length
 from ext4kit.parsers.layout import Buffer

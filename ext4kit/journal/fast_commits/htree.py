@@ -12,7 +12,7 @@ import numpy as np
 
 from ext4kit.arrays.types import Int64s, UInt8s, UInt32s
 from ext4kit.errors import CorruptError
-from ext4kit.journal.fast_commits.fields import set_fields
+from ext4kit.journal.fast_commits.overlay import set_fields
 from ext4kit.parsers.htree import (
     DX_COUNTLIMIT,
     DX_ENTRY,

@@ -16,8 +16,7 @@ from ext4kit.filesystem.block_maps import has_map
 from ext4kit.filesystem.geometry import group_and_slot
 from ext4kit.journal.fast_commits.allocation import BlockAllocator, writable_inode
 from ext4kit.journal.fast_commits.extents import ExtentList, build_extent_tree
-from ext4kit.journal.fast_commits.fields import get_field, set_fields
-from ext4kit.journal.fast_commits.overlay import BlockOverlay
+from ext4kit.journal.fast_commits.overlay import BlockOverlay, get_field, set_fields
 from ext4kit.parsers import xattr
 from ext4kit.parsers.checksums import crc32c
 from ext4kit.parsers.features import RoCompat
