@@ -30,7 +30,9 @@ class BlockHistory:
 
     Attributes:
         log: the log.
-        tag_rows: int64, rows of `log.tags`, by (block, tid).
+        tag_rows: rows of `log.tags`, by (block, tid).
+        blocks: block of each of these rows.
+        tids: tid of each of these rows.
         epochs: inode size and checksum seed of the copies; None before they are computed.
     """
 
@@ -39,19 +41,9 @@ class BlockHistory:
         self.epochs: Epochs | None = None
         tags = log.tags
         sure = tags.committed | log.features.has_block_checksums
-        index = np.flatnonzero(tags.valid & sure)
-        age = (tags.ordinal[index], log.ring_distance(tags.descriptor[index]), tags.order[index])
-        self.tag_rows = index[np.lexsort((*age, tags.block[index]))]
-
-    @cached_property
-    def blocks(self) -> Int64s:
-        """int64, block of each row of `tag_rows`."""
-        return self.log.tags.block[self.tag_rows]
-
-    @cached_property
-    def tids(self) -> Int64s:
-        """int64, tid of each row of `tag_rows`."""
-        return self.log.tags.order[self.tag_rows]
+        self.tag_rows = log.oldest_first(np.flatnonzero(tags.valid & sure))
+        self.blocks = tags.block[self.tag_rows]
+        self.tids = tags.order[self.tag_rows]
 
     @cached_property
     def _index(self) -> AsOfIndex:
@@ -170,8 +162,13 @@ def inode_version_batches(
     sizes = {now, *(epoch.inode_size for epoch in epochs.epochs if of_other_layout)}
     for size in sorted(sizes):
         copies = _table_copies(fs, history, epochs, size)
-        copies = copies if of_other_layout else _present(history, epochs, copies)
-        pieces = ((*piece, size, epochs) for piece in _batches(history, copies))
+        if not of_other_layout:
+            copies = copies.take(history.log.tags.order[copies.tag] >= epochs.first_of_layout)
+        step = history.log.reader.chunk
+        pieces = (
+            (copies.take(slice(max(start - 1, 0), start + step)), start > 0, size, epochs)
+            for start in range(0, len(copies), step)
+        )
         yield from prefetch_map(lambda one: _changes(history, *one), pieces)
 
 
@@ -188,24 +185,13 @@ def _table_copies(fs: FileSystem, history: BlockHistory, epochs: Epochs, size: i
     return _TableCopies(history.tag_rows[rows], first, (group + 1) * per_group)
 
 
-def _present(history: BlockHistory, epochs: Epochs, copies: _TableCopies) -> _TableCopies:
-    """The copies of tables that had their present position."""
-    kept = history.log.tags.order[copies.tag] >= epochs.first_of_layout
-    return copies.take(kept)
-
-
-def _batches(history: BlockHistory, copies: _TableCopies) -> Iterator[tuple[_TableCopies, bool]]:
-    """(chunk of copies, whether its first copy is the last one of the previous chunk)."""
-    step = history.log.reader.chunk
-    for start in range(0, len(copies.tag), step):
-        piece = slice(max(start - 1, 0), start + step)
-        yield copies.take(piece), start > 0
-
-
 def _changes(
     history: BlockHistory, copies: _TableCopies, overlaps: bool, size: int, epochs: Epochs
 ) -> InodeVersions:
-    """The states in a chunk that differ from the previous copy."""
+    """The states in a chunk that differ from the previous copy.
+
+    With `overlaps`, the first copy is the last one of the previous chunk.
+    """
     log = history.log
     rows = log.read_copies(copies.tag)
     per_block = rows.shape[1] // size

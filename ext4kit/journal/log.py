@@ -169,12 +169,16 @@ class Log:
     @cached_property
     def walk(self) -> RecoveryPass:
         """The transactions that a recovery would replay."""
-        reason = self._no_recovery_reason()
-        if reason:
-            return empty_pass(self.superblock.sequence, reason)
+        first = self.superblock.sequence
+        if self.superblock.start == 0:
+            return empty_pass(first, "the journal is empty: the file system was unmounted cleanly")
+        if not self.needs_recovery:
+            what = "the journal is not empty, but the file system is not marked for recovery"
+            self.problems.add("journal superblock", what, Severity.WARNING)
+            return empty_pass(first, "the file system is not marked for recovery")
         if self.refusal:
             self.problems.add("journal superblock", f"nothing is replayed: {self.refusal}")
-            return empty_pass(self.superblock.sequence, self.refusal, self.refusal)
+            return empty_pass(first, self.refusal, self.refusal)
         walk = RecoveryReader(self.headers, self.reader, self.superblock, self.ring).run()
         if walk.refusal:
             self.problems.add("journal", f"nothing is replayed: {walk.refusal}")
@@ -184,18 +188,6 @@ class Log:
             what = f"{walk.end_reason}: this transaction and later ones are not replayed"
             self.problems.add(where, what, severity)
         return walk
-
-    def _no_recovery_reason(self) -> str:
-        if self.superblock.start == 0:
-            return "the journal is empty: the file system was unmounted cleanly"
-        if not self.needs_recovery:
-            self.problems.add(
-                "journal superblock",
-                "the journal is not empty, but the file system is not marked for recovery",
-                Severity.WARNING,
-            )
-            return "the file system is not marked for recovery"
-        return ""
 
     @cached_property
     def refusal(self) -> str:
@@ -232,6 +224,12 @@ class Log:
         """Distance in log blocks from `s_start` (or the ring's first block) to each position."""
         origin = self.superblock.start if self.superblock.start in self.ring else self.first
         return (positions - origin) % (self.ring.end - self.ring.first)
+
+    def oldest_first(self, rows: Rows) -> Rows:
+        """Rows of `tags` by home block, the copies of each block from the oldest to the newest."""
+        tags = self.tags.take(rows)
+        distance = self.ring_distance(tags.descriptor)
+        return rows[np.lexsort((tags.ordinal, distance, tags.order, tags.block))]
 
     def read_copies(self, tag_indices: Rows) -> Bytes2D:
         """The copies of some tags, uint8 (n, block size); escaped ones have their magic again."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import numpy as np
 
@@ -13,25 +14,26 @@ from ext4kit.filesystem.blocks import BlockReader, SourceBlocks, unreadable_bloc
 from ext4kit.journal.log import Log
 
 
-class JournalOverlay(ABC):
-    """Reads a block from the log where `copies_of` names a copy, else from `base`.
-
-    Copies are read from the log on request, which bounds the memory used.
+class OverlayReader(ABC):
+    """Reads a copy of a block where `copies_of` names one, else the block of `base`.
 
     Attributes:
         block_size: bytes per block.
         blocks_count: number of readable blocks.
     """
 
-    def __init__(self, base: BlockReader, log: Log) -> None:
+    def __init__(self, base: BlockReader) -> None:
         self.base = base
-        self.log = log
         self.block_size = base.block_size
         self.blocks_count = base.blocks_count
 
     @abstractmethod
     def copies_of(self, blocks: Int64s) -> Rows:
-        """Row of `log.tags` for each block (int64), -1 where `base` has the block."""
+        """What `read_copies` takes for each block (int64), -1 where `base` has the block."""
+
+    @abstractmethod
+    def read_copies(self, copies: Rows) -> Bytes2D:
+        """Copies by the numbers that `copies_of` gives, as uint8 (n, block_size)."""
 
     def lost_blocks(self) -> Int64s:
         """The blocks of `base` that are known to be unreadable."""
@@ -63,13 +65,35 @@ class JournalOverlay(ABC):
 
     def read_with(self, blocks: Int64s, copies: Rows) -> Bytes2D:
         """As `read_many`, with the result of `copies_of` given (int64, one per block)."""
-        logged = copies >= 0
-        if not logged.any():
-            return self.base.read_many(blocks)
-        rows = np.empty((len(blocks), self.block_size), np.uint8)
-        rows[~logged] = self.base.read_many(blocks[~logged])
-        rows[logged] = self.log.read_copies(copies[logged])
-        return rows
+        return read_in_front(self.base.read_many, self.read_copies, blocks, copies)
+
+
+class JournalOverlay(OverlayReader):
+    """Reads a block from the log where `copies_of` names a row of `log.tags`, else from `base`.
+
+    Copies are read from the log on request, which bounds the memory used.
+    """
+
+    def __init__(self, base: BlockReader, log: Log) -> None:
+        super().__init__(base)
+        self.log = log
+
+    def read_copies(self, copies: Rows) -> Bytes2D:
+        """The copies of some rows of `log.tags`."""
+        return self.log.read_copies(copies)
+
+
+def read_in_front(
+    base: Callable[[Int64s], Bytes2D], front: Callable[[Rows], Bytes2D], blocks: Int64s, rows: Rows
+) -> Bytes2D:
+    """The blocks, from `front` where `rows` is not negative, else from `base`."""
+    in_front = rows >= 0
+    if not in_front.any():
+        return base(blocks)
+    below = base(blocks[~in_front])
+    found = np.empty((len(blocks), below.shape[1]), np.uint8)
+    found[~in_front], found[in_front] = below, front(rows[in_front])
+    return found
 
 
 def first_byte(blocks: BlockReader) -> int | None:

@@ -18,7 +18,7 @@ from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.journal.fast_commits.overlay import ChangedBlocks, no_changes
 from ext4kit.journal.fast_commits.scan import scan_fast_commits
 from ext4kit.journal.log import Log
-from ext4kit.journal.overlay import JournalOverlay
+from ext4kit.journal.overlay import JournalOverlay, read_in_front
 from ext4kit.journal.recovery_pass import RecoveryPass, empty_pass
 
 if TYPE_CHECKING:
@@ -83,14 +83,8 @@ class ReplayedBlocks(JournalOverlay):
         Raises:
             AccessError: as `read`.
         """
-        changed_row = self.changed.rows_of(blocks)
-        changed_mask = changed_row >= 0
-        if not changed_mask.any():
-            return super().read_many(blocks)
-        rows = np.empty((len(blocks), self.block_size), np.uint8)
-        rows[~changed_mask] = super().read_many(blocks[~changed_mask])
-        rows[changed_mask] = self.changed.rows[changed_row[changed_mask]]
-        return rows
+        rows = self.changed.rows_of(blocks)
+        return read_in_front(super().read_many, self.changed.rows.__getitem__, blocks, rows)
 
     @property
     def before_fast_commits(self) -> ReplayedBlocks:
@@ -172,19 +166,15 @@ def _revokes(log: Log, walk: RecoveryPass) -> tuple[Int64s, Int64s] | None:
 
 def _newest_copies(log: Log, walk: RecoveryPass, revoked: Int64s, revoked_at: Int64s) -> ReplayPlan:
     tags = log.tags
-    due = np.isin(tags.descriptor, log.headers.position[walk.headers])
-    index = np.flatnonzero(due)
-    revoke = SortedIndex(revoked).rows(tags.block[index])
-    kept = values_at(revoked_at, revoke) < tags.order[index]
-    revokes = int((~kept).sum())
-    index = index[kept]
-    sound = tags.matches[index]
-    index = index[sound]
+    due = np.flatnonzero(np.isin(tags.descriptor, log.headers.position[walk.headers]))
+    revoke = SortedIndex(revoked).rows(tags.block[due])
+    kept = due[values_at(revoked_at, revoke) < tags.order[due]]
+    index = kept[tags.matches[kept]]
+    revokes, damaged = len(due) - len(kept), len(kept) - len(index)
     inside = (tags.block[index] >= 0) & (tags.block[index] < log.home.blocks_count)
     if not inside.all():
         log.problems.add("journal", "copies of blocks outside the file system are skipped")
     index = index[inside]
-    age = (tags.ordinal[index], log.ring_distance(tags.descriptor[index]), tags.order[index])
-    index = index[np.lexsort((*age, tags.block[index]))]
+    index = log.oldest_first(index)
     index = index[ends_group(tags.block[index])]
-    return ReplayPlan(tags.block[index], index, walk, revokes, int((~sound).sum()))
+    return ReplayPlan(tags.block[index], index, walk, revokes, damaged)

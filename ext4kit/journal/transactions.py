@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, overload
 import numpy as np
 
 from ext4kit.arrays.lookup import SortedIndex
+from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Bools, Int64s, Rows, RowSlice
 from ext4kit.journal.recovery_pass import commit_v1_fits
 from ext4kit.parsers.journal import BlockType
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from ext4kit.journal.log import Log
     from ext4kit.journal.scan import Headers
 
-KINDS = (BlockType.DESCRIPTOR, BlockType.COMMIT, BlockType.REVOKE)
 UNKNOWN = -1  # in columns whose value can be missing
 
 
@@ -73,22 +73,14 @@ class Transaction:
 
 
 @dataclass(frozen=True, slots=True)
-class Transactions(Sequence[Transaction]):
+class Transactions(Table, Sequence[Transaction]):
     """All transactions of a log, oldest first; each `Transaction` is built on access.
 
     Attributes:
-        order: int64, tids, ascending.
-        start: int64, log block of the first surviving metadata block.
-        commit: int64, log block of the commit block, -1 without one.
-        commit_time_ns: int64, ns since 1970, -1 when not known.
-        blocks: int64, number of copies that descriptors name.
-        descriptors: int64, number of descriptor blocks.
-        revoke_blocks: int64, number of revoke blocks.
-        revokes: int64, number of revoke records.
-        committed: bool, True where a commit block exists that is not known to be bad.
-        checksum: int64, 1: all match, 0: one does not, -1: none to check.
-        to_replay: bool, True where a recovery would replay it.
-        state: int64, index into `TransactionState`.
+        order: tids, ascending; the other columns are the attributes of `Transaction`, -1 for None.
+        commit: its `commit_index`.
+        checksum: its `checksum_ok`: 1: all match, 0: one does not, -1: none to check.
+        state: index into `TransactionState`.
     """
 
     order: Int64s
@@ -104,11 +96,8 @@ class Transactions(Sequence[Transaction]):
     to_replay: Bools
     state: Int64s
 
-    def __len__(self) -> int:
-        return len(self.order)
-
     def __iter__(self) -> Iterator[Transaction]:
-        return (self._row(row) for row in range(len(self)))
+        return (self[row] for row in range(len(self)))
 
     @overload
     def __getitem__(self, row: int) -> Transaction: ...
@@ -116,14 +105,7 @@ class Transactions(Sequence[Transaction]):
     def __getitem__(self, row: RowSlice) -> Sequence[Transaction]: ...
     def __getitem__(self, row: int | RowSlice) -> Transaction | Sequence[Transaction]:
         if isinstance(row, slice):
-            return tuple(self._row(each) for each in range(*row.indices(len(self))))
-        return self._row(row)
-
-    def row_of(self, orders: Int64s) -> Rows:
-        """Row of each tid (int64), -1 where the log has no such transaction."""
-        return SortedIndex(self.order).rows(orders)
-
-    def _row(self, row: int) -> Transaction:
+            return tuple(self[each] for each in range(*row.indices(len(self))))
         order, time = int(self.order[row]), int(self.commit_time_ns[row])
         commit, fits = int(self.commit[row]), int(self.checksum[row])
         return Transaction(
@@ -142,14 +124,17 @@ class Transactions(Sequence[Transaction]):
             state=_STATES[int(self.state[row])],
         )
 
+    def row_of(self, orders: Int64s) -> Rows:
+        """Row of each tid (int64), -1 where the log has no such transaction."""
+        return SortedIndex(self.order).rows(orders)
+
 
 def collect_transactions(log: Log) -> Transactions:
     """The transactions of a log."""
     headers, size = log.headers, log.ring.end - log.ring.first
     rows, edges = _grouped(headers.order, headers.position, size)
     if not len(edges):
-        none, never = np.zeros(0, np.int64), np.zeros(0, bool)
-        return Transactions(*[none] * 8 + [never, none, never, none])
+        return Transactions.empty()
     kind = headers.kind[rows]
     group = np.repeat(np.arange(len(edges)), np.diff(edges, append=len(rows)))
     commit = np.full(len(edges), UNKNOWN)
@@ -164,7 +149,9 @@ def collect_transactions(log: Log) -> Transactions:
     to_replay = (order >= walk.first_order) & (order < walk.end_order) & (not walk.refusal)
     start = headers.position[rows[edges]]
     revokes = np.bincount(np.searchsorted(order, log.revokes.order), minlength=len(order))
-    bare = _without_checksum(log, commit)
+    # A commit block without a checksum, in a log that has checksums now.
+    bare = (commit != UNKNOWN) & ~headers.commit_checksum[commit].any(axis=1)
+    bare &= log.features.has_block_checksums
     checksum[bare] = UNKNOWN
     state = _transaction_states(log, order, start, (committed & (checksum != 0)) | bare, to_replay)
     state[(state == _STATES.index(TransactionState.UNCOMMITTED)) & (commit != UNKNOWN)] = (
@@ -224,15 +211,13 @@ def _checksums(log: Log, rows: Rows, edges: Rows, commit: Int64s) -> Int64s:
     stored = (commit != UNKNOWN) & headers.commit_checksum[commit].any(axis=1)
     for group in np.flatnonzero(stored).tolist():
         end = int(edges[group + 1]) if group + 1 < len(edges) else len(rows)
-        result[group] = _checksum_v1(log, rows[edges[group] : end], int(commit[group]))
+        of_group = rows[edges[group] : end].tolist()
+        parts = [row for row in of_group if row != commit[group]]
+        if commit_v1_fits(headers, int(commit[group]), parts, log.reader, log.ring):
+            result[group] = 1
+        elif _is_complete(log, of_group[0]):
+            result[group] = 0
     return result
-
-
-def _checksum_v1(log: Log, rows: Rows, commit: int) -> int:
-    parts = [row for row in rows.tolist() if row != commit]
-    if commit_v1_fits(log.headers, commit, parts, log.reader, log.ring):
-        return 1
-    return 0 if _is_complete(log, int(rows[0])) else UNKNOWN
 
 
 def _is_complete(log: Log, first: int) -> bool:
@@ -246,13 +231,6 @@ def _is_complete(log: Log, first: int) -> bool:
         and headers.kind[place] == BlockType.COMMIT
         and headers.order[place] == headers.order[first] - 1
     )
-
-
-def _without_checksum(log: Log, commit: Int64s) -> Bools:
-    """True where a commit block has no checksum, in a log that has checksums now."""
-    stamped = log.headers.commit_checksum[commit].any(axis=1)
-    bare: Bools = log.features.has_block_checksums & (commit != UNKNOWN) & ~stamped
-    return bare
 
 
 def _transaction_states(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ext4kit.arrays.grouping import expand
+from ext4kit.arrays.intervals import Intervals
 from ext4kit.arrays.types import Bools, Int64s, UInt8s
 from ext4kit.errors import CorruptError
 from ext4kit.filesystem import FileSystem
@@ -82,7 +83,8 @@ class BlockAllocator:
             place = int(np.argmin(busy))
             if not busy[place]:
                 busy[place] = 1
-                return self._first_block(candidate, place)
+                cluster = candidate * self._per_group + place
+                return int(self._fs.superblock.first_data_block + cluster * self._ratio)
         raise CorruptError("block bitmaps", None, "no free block is left")
 
     def _unavailable(self, group: int) -> UInt8s:
@@ -103,10 +105,6 @@ class BlockAllocator:
         left = superblock.blocks_count - superblock.first_data_block
         return min(-(-left // self._ratio) - group * self._per_group, self._per_group)
 
-    def _first_block(self, group: int, cluster: int) -> int:
-        base = self._fs.superblock.first_data_block
-        return base + (group * self._per_group + cluster) * self._ratio
-
     def _clusters(self, spans: list[Spans]) -> Spans:
         """(first cluster, one behind the last) of block runs, numbered over all groups."""
         first = np.concatenate([_NONE, *(span[0] for span in spans)])
@@ -117,10 +115,7 @@ class BlockAllocator:
     def count_clusters(self, first: Int64s, length: Int64s) -> int:
         """Number of clusters that contain the blocks."""
         start, end = self._clusters([(first, length)])
-        order = np.argsort(start)
-        start, end = start[order], end[order]
-        seen = np.concatenate([[0], np.maximum.accumulate(end)[:-1]]) if len(end) else end
-        return int(np.maximum(end - np.maximum(start, seen), 0).sum())
+        return int(Intervals.union(start, end - start).length.sum())
 
     def _by_group(self, spans: list[Spans]) -> dict[int, Spans]:
         """Per group: (first, one behind the last) cluster of each run, numbered in the group."""
@@ -162,15 +157,18 @@ class BlockAllocator:
         for group in sorted(set().union(*parts)):
             if 0 <= group < len(self._fs.groups):
                 clashes += self._finish_blocks(group, *(part.get(group) for part in parts))
-        self._finish_inodes()
+        numbers = np.array(sorted(self._inodes), np.int64)
+        groups, slots = group_and_slot(self._fs.superblock, numbers)
+        for group in np.unique(groups).tolist():
+            in_group = groups == group
+            self._finish_inode_group(group, numbers[in_group], slots[in_group])
         self._finish_superblock()
         return clashes
 
     def _finish_blocks(self, group: int, *runs: Spans | None) -> int:
-        before = self._fs.bitmaps.block_bitmap(group)
         given, now, kept = (self._clusters_of_runs(one) for one in runs)
-        in_use = now | kept
-        after = np.where(in_use, 1, np.where(given, 0, before)).astype(np.uint8)
+        before = self._fs.bitmaps.block_bitmap(group)
+        after = np.where(now | kept, 1, np.where(given, 0, before)).astype(np.uint8)
         clashes = int((now & (before != 0) & ~given).sum())
         if (after == before).all():
             return clashes
@@ -212,13 +210,6 @@ class BlockAllocator:
         row = self._draft.writable(block)[at : at + superblock.descriptor_size]
         return _GroupDescriptor(self._fs, group, row)
 
-    def _finish_inodes(self) -> None:
-        numbers = np.array(sorted(self._inodes), np.int64)
-        groups, slots = group_and_slot(self._fs.superblock, numbers)
-        for group in np.unique(groups).tolist():
-            in_group = groups == group
-            self._finish_inode_group(group, numbers[in_group], slots[in_group])
-
     def _finish_inode_group(self, group: int, numbers: Int64s, slots: Int64s) -> None:
         fs = self._fs
         before = fs.bitmaps.inode_bitmap(group)
@@ -240,9 +231,8 @@ class BlockAllocator:
             if fs.superblock.has_metadata_checksums:
                 checksum = bitmap_checksum(fs.superblock, row[: len(after) // 8].tobytes())
                 descriptor.set("bg_inode_bitmap_csum", checksum)
-            self._lower_itable_unused(
-                descriptor, group, int(np.flatnonzero(after).max(initial=-1)) + 1
-            )
+            last_used = int(np.flatnonzero(after).max(initial=-1)) + 1
+            self._lower_itable_unused(descriptor, group, last_used)
         descriptor.write_checksum()
 
     def _lower_itable_unused(self, descriptor: _GroupDescriptor, group: int, used: int) -> None:
@@ -271,18 +261,13 @@ class BlockAllocator:
         block, at = divmod(SUPERBLOCK_OFFSET, superblock.block_size)
         row = self._draft.writable(block)[at : at + SUPERBLOCK.size]
         free = int(self._free_blocks.sum()) * self._ratio
-        set_fields(
-            SUPERBLOCK,
-            row,
-            s_free_blocks_count_lo=free,
-            s_free_inodes_count=int(self._free_inodes.sum()),
-        )
+        inodes = int(self._free_inodes.sum())
+        set_fields(SUPERBLOCK, row, s_free_blocks_count_lo=free, s_free_inodes_count=inodes)
         if superblock.descriptor_size >= DESCRIPTOR_64.size:
             set_fields(SUPERBLOCK, row, s_free_blocks_count_hi=free >> 32)
         if superblock.has_metadata_checksums:
-            set_fields(
-                SUPERBLOCK, row, s_checksum=crc32c(ONES, row[: SUPERBLOCK.offset_of("s_checksum")])
-            )
+            value = crc32c(ONES, row[: SUPERBLOCK.offset_of("s_checksum")])
+            set_fields(SUPERBLOCK, row, s_checksum=value)
 
 
 def writable_inode(fs: FileSystem, draft: BlockOverlay, number: int) -> UInt8s:
@@ -317,11 +302,8 @@ class _GroupDescriptor:
         self.set(field, max(self.get(field) + change, 0))
 
     def clear_flag(self, flag: GroupFlags) -> None:
-        set_fields(
-            DESCRIPTOR,
-            self._row,
-            bg_flags=get_field(DESCRIPTOR, self._row, "bg_flags") & ~int(flag),
-        )
+        flags = get_field(DESCRIPTOR, self._row, "bg_flags") & ~int(flag)
+        set_fields(DESCRIPTOR, self._row, bg_flags=flags)
 
     def write_checksum(self) -> None:
         checksum = descriptor_checksum(self._superblock, self._group, self._row)

@@ -10,7 +10,7 @@ import struct
 
 import numpy as np
 
-from ext4kit.arrays.types import Bytes2D, Int64s, UInt8s
+from ext4kit.arrays.types import Int64s, UInt8s
 from ext4kit.errors import CorruptError
 from ext4kit.filesystem.geometry import group_and_slot
 from ext4kit.journal.fast_commits.dirents import (
@@ -30,7 +30,7 @@ from ext4kit.journal.fast_commits.inodes import (
     remove_inline_xattr,
 )
 from ext4kit.parsers import xattr
-from ext4kit.parsers.directory import DIRENT, parse_entries
+from ext4kit.parsers.directory import parse_entries
 from ext4kit.parsers.features import Compat, Incompat
 from ext4kit.parsers.htree import UNSIGNED_STEP, dirhash
 from ext4kit.parsers.inode import InodeFlags
@@ -64,6 +64,7 @@ class DirectoryEditor:
         self._typed = subjects.fs.has_file_types
         self._size = self._superblock.block_size
         self._seed = subjects.seed(subject)
+        self._end = entries_end(self._size, self._seed is not None)
         self._blocks: list[int] | None = None
         self._names: dict[bytes, int] | None = None
         self._room: Int64s = np.zeros(0, np.int64)
@@ -108,9 +109,7 @@ class DirectoryEditor:
         return number, row
 
     def _leaf(self, number: int) -> DirentArea:
-        row = self._edit(number)
-        end = entries_end(self._size, self._seed is not None)
-        return DirentArea(row, 0, end, self._size, self._typed)
+        return DirentArea(self._edit(number), 0, self._end, self._size, self._typed)
 
     def _write_tail(self, number: int) -> None:
         write_tail(self._edit(number), self._seed)
@@ -118,7 +117,7 @@ class DirectoryEditor:
     # -- names ----------------------------------------------------------------------------
 
     @property
-    def _indexed(self) -> bool:
+    def _is_indexed(self) -> bool:
         by_hash = Compat.DIR_INDEX in self._superblock.features
         return by_hash and bool(self.subject.flags & InodeFlags.INDEX)
 
@@ -142,34 +141,31 @@ class DirectoryEditor:
     def _areas_for(self, name: bytes) -> list[tuple[int, DirentArea]]:
         if self.subject.is_inline:
             return list(enumerate(self._inline_parts()))
-        if self._indexed:
+        if self._is_indexed:
             index = self._index()
             return [(one, self._leaf(one)) for one in index.leaves_for(self._hash(index, name))]
         number = self._linear_names().get(name)
         return [] if number is None else [(number, self._leaf(number))]
 
     def _linear_names(self) -> dict[bytes, int]:
-        """File block of each name of a directory without index; records the room in each block."""
+        """File block of each name of a directory without index.
+
+        Also records an upper bound of the room in each block.
+        """
         if self._names is None:
             self._names, rooms = {}, []
             blocks = np.array(self.blocks, np.int64)
             for start in range(0, len(blocks), BLOCKS_AT_ONCE):
                 rows = self._subjects.draft.read_many(blocks[start : start + BLOCKS_AT_ONCE])
-                rooms.append(self._read_names(rows, start))
+                table, broken = parse_entries(rows, self._typed, end=self._end)
+                if (broken >= 0).any():
+                    raise CorruptError(f"directory {self.subject.number}", None, "invalid entries")
+                places = (table.block + start).tolist()
+                self._names |= dict(zip(table.names(rows), places, strict=True))
+                used = np.bincount(table.block, dirent_size(table.name_length), len(rows))
+                rooms.append(self._end - used.astype(np.int64))
             self._room = np.concatenate([np.zeros(0, np.int64), *rooms])
         return self._names
-
-    def _read_names(self, rows: Bytes2D, first: int) -> Int64s:
-        """Record the names in some blocks; returns an upper bound of the room in each."""
-        assert self._names is not None
-        end = entries_end(self._size, self._seed is not None)
-        table, broken = parse_entries(rows, self._typed, end=end)
-        if (broken >= 0).any():
-            raise CorruptError(f"directory {self.subject.number}", None, "invalid entries")
-        places = (table.block + first).tolist()
-        self._names |= dict(zip(table.names(rows), places, strict=True))
-        used = -(-(DIRENT.size + table.name_length) // 4) * 4
-        return end - np.bincount(table.block, used, len(rows)).astype(np.int64)
 
     def remove(self, name: bytes, inode: int) -> bool:
         """Remove a name if its entry has that inode; False if the name does not exist.
@@ -184,8 +180,7 @@ class DirectoryEditor:
         if slot.inode != inode:
             return True
         if self.subject.is_inline:
-            part = self._inline_parts()[number]
-            part.remove(slot.offset)
+            self._inline_parts()[number].remove(slot.offset)
             self.subject.changed = True
             return True
         self._leaf(number).remove(slot.offset)
@@ -206,7 +201,7 @@ class DirectoryEditor:
                 self.subject.changed = True
                 return
             self._convert_inline()
-        if self._indexed:
+        if self._is_indexed:
             self._add_indexed(entry)
         else:
             self._add_linear(entry)
@@ -264,8 +259,7 @@ class DirectoryEditor:
         cut = min(max(cut, 1), len(hashed) - 1)
         if cut < 1:
             raise CorruptError("htree", None, "a leaf that cannot be split")
-        moved = [NewDirent(*_fields(slots[at])) for _, at in hashed[cut:]]
-        kept = [NewDirent(*_fields(slots[at])) for _, at in hashed[:cut]]
+        moved, kept = ([slots[at].entry for _, at in one] for one in (hashed[cut:], hashed[:cut]))
         number, _ = self._append()
         for place, entries in ((number, moved), (leaf, kept)):
             self._leaf(place).rewrite(entries)
@@ -316,21 +310,12 @@ class DirectoryEditor:
         """Move the entries of a directory from its inode into a separate block."""
         subject = self.subject
         parent = int.from_bytes(subject.raw[I_BLOCK:INLINE_ENTRIES], "little")
-        slots = [slot for part in self._inline_parts() for slot in part.entries()]
-        entries = [NewDirent(*_fields(slot)) for slot in slots]
+        entries = [slot.entry for part in self._inline_parts() for slot in part.entries()]
         remove_inline_xattr(subject)
         flags = subject.flags & ~int(InodeFlags.INLINE_DATA) | int(InodeFlags.EXTENTS)
         subject.put(i_flags=flags)
         subject.extents, subject.map_changed, subject.size = ExtentList.empty(), True, 0
         self.init_first_block(parent)
-        number = 0
-        for entry in entries:
-            if not self._leaf(number).insert(entry):
-                raise CorruptError(
-                    f"directory {subject.number}", None, "its entries exceed a block"
-                )
-        self._write_tail(number)
-
-
-def _fields(slot: DirentRecord) -> tuple[bytes, int, int]:
-    return slot.name, slot.inode, slot.file_type
+        if not all(self._leaf(0).insert(entry) for entry in entries):
+            raise CorruptError(f"directory {subject.number}", None, "its entries exceed a block")
+        self._write_tail(0)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ext4kit.errors import CorruptError
 from ext4kit.journal.fast_commits.overlay import set_fields
+from ext4kit.journal.ring import Numbers
 from ext4kit.parsers.checksums import crc32c
 from ext4kit.parsers.directory import DIRENT, DIRENT_TAIL, TAIL_FILE_TYPE, record_length
 from ext4kit.parsers.layout import Buffer
@@ -29,6 +30,11 @@ class DirentRecord:
     name: bytes
 
     @property
+    def entry(self) -> NewDirent:
+        """The entry without its place."""
+        return NewDirent(self.name, self.inode, self.file_type)
+
+    @property
     def used(self) -> int:
         """Bytes that the entry itself needs."""
         return dirent_size(len(self.name)) if self.inode else 0
@@ -43,8 +49,8 @@ class NewDirent:
     file_type: int
 
 
-def dirent_size(name_length: int) -> int:
-    """Bytes that an entry with a name of that length needs."""
+def dirent_size(name_length: Numbers) -> Numbers:
+    """Bytes that an entry with a name of that length (integer or column) needs."""
     return -(-(DIRENT.size + name_length) // ALIGNMENT) * ALIGNMENT
 
 
@@ -105,7 +111,9 @@ class DirentArea:
         before = None
         for slot in self.records():
             if slot.offset == offset:
-                self._clear(slot, before)
+                memoryview(self.data)[offset : offset + slot.length] = bytes(slot.length)
+                first, length = (before.offset, before.length) if before else (offset, 0)
+                self._set_length(first, length + slot.length)
                 return
             before = slot
 
@@ -120,14 +128,6 @@ class DirentArea:
             length = self.end - at if last else dirent_size(len(entry.name))
             self._write(at, length, entry)
             at += length
-
-    def _clear(self, slot: DirentRecord, before: DirentRecord | None) -> None:
-        view = memoryview(self.data)
-        view[slot.offset : slot.offset + slot.length] = bytes(slot.length)
-        if before is None:
-            self._set_length(slot.offset, slot.length)
-        else:
-            self._set_length(before.offset, before.length + slot.length)
 
     def _write(self, at: int, length: int, entry: NewDirent) -> None:
         size = len(entry.name)

@@ -6,7 +6,7 @@ Source: kernel fs/ext4/namei.c, `dx_probe`, `do_split`, `ext4_dx_add_entry`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -116,8 +116,7 @@ class HtreeEditor:
             entries = parse_node(self._edit(block)).entries
             hashes = entries.hashes.copy()
             hashes[0] = first_hash
-            known = IndexEntries(entries.offset, entries.limit, hashes, entries.blocks)
-            way = [*way, HtreeStep(block, known, 0)]
+            way = [*way, HtreeStep(block, replace(entries, hashes=hashes), 0)]
         return way
 
     def add(self, steps: list[HtreeStep], value: int, leaf: int) -> None:
@@ -131,16 +130,22 @@ class HtreeEditor:
     def split_full_node(self, steps: list[HtreeStep]) -> None:
         """Split the full index block whose parent has room, or add a level below a full root.
 
+        A split moves the upper half of the entries into a new sibling.
+
         Raises:
             CorruptError: the index is as large as the format allows.
         """
         depth = len(steps) - 1
         while depth and steps[depth - 1].is_full:
             depth -= 1
-        if depth:
-            self._split(steps, depth)
-        else:
+        if not depth:
             self._add_level(steps)
+            return
+        one, half = steps[depth], steps[depth].entries.count // 2
+        hashes, blocks = one.entries.hashes, one.entries.blocks
+        block = self._new_node(hashes[half:], blocks[half:])
+        self._write_entries(one.block, one.entries, hashes[:half], blocks[:half])
+        self.add(steps[:depth], int(hashes[half]), block)
 
     def _add_level(self, steps: list[HtreeStep]) -> None:
         """Move the root's entries into a new node, which becomes its only child."""
@@ -152,24 +157,13 @@ class HtreeEditor:
         set_fields(DX_ROOT, root, indirect_levels=len(steps))
         self._write_entries(0, entries, entries.hashes[:1], np.array([block]))
 
-    def _split(self, steps: list[HtreeStep], depth: int) -> None:
-        """Move the upper half of a node's entries into a new sibling."""
-        one = steps[depth]
-        half = one.entries.count // 2
-        block = self._new_node(one.entries.hashes[half:], one.entries.blocks[half:])
-        self._write_entries(
-            one.block, one.entries, one.entries.hashes[:half], one.entries.blocks[:half]
-        )
-        self.add(steps[:depth], int(one.entries.hashes[half]), block)
-
     def _new_node(self, hashes: UInt32s, blocks: Int64s) -> int:
         number, row = self._append()
         set_fields(FAKE_DIRENT, row, rec_len=len(row) if len(row) < 65536 else 65535)
         tail = DX_TAIL.size if self._seed is not None else 0
         limit = (len(row) - FAKE_DIRENT.size - tail) // DX_ENTRY.size
-        self._write_entries(
-            number, IndexEntries(FAKE_DIRENT.size, limit, hashes, blocks), hashes, blocks
-        )
+        entries = IndexEntries(FAKE_DIRENT.size, limit, hashes, blocks)
+        self._write_entries(number, entries, hashes, blocks)
         return number
 
     def _write_entries(
@@ -181,15 +175,9 @@ class HtreeEditor:
         table["hash"], table["block"] = hashes, blocks
         row[old.offset : old.offset + table.nbytes] = table.view(np.uint8)
         set_fields(DX_COUNTLIMIT, row, old.offset, limit=old.limit, count=len(blocks))
-        self._write_checksum(block, IndexEntries(old.offset, old.limit, hashes, blocks))
-
-    def _write_checksum(self, block: int, entries: IndexEntries) -> None:
-        """Write the checksum of an index block."""
-        if self._seed is None:
-            return
-        row = self._edit(block)
-        value = index_checksum(self._seed, row, entries)
-        set_fields(DX_TAIL, row, entries.tail_offset, dt_checksum=value)
+        if self._seed is not None:
+            value = index_checksum(self._seed, row, replace(old, hashes=hashes, blocks=blocks))
+            set_fields(DX_TAIL, row, old.tail_offset, dt_checksum=value)
 
 
 def _step(block: int, entries: IndexEntries, wanted: int) -> HtreeStep:

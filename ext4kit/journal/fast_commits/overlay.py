@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ext4kit.arrays.lookup import SortedIndex
-from ext4kit.arrays.types import Bytes2D, Int64s, Rows, UInt8s
+from ext4kit.arrays.types import NO_ROW, Bytes2D, Int64s, Rows, UInt8s
 from ext4kit.errors import AccessError
 from ext4kit.filesystem.blocks import BlockReader
+from ext4kit.journal.overlay import OverlayReader
 from ext4kit.parsers.layout import Buffer, Layout
 
 
@@ -59,53 +60,25 @@ def no_changes(block_size: int) -> ChangedBlocks:
     return ChangedBlocks(np.zeros(0, np.int64), np.zeros((0, block_size), np.uint8))
 
 
-class BlockOverlay:
+class BlockOverlay(OverlayReader):
     """A block reader whose blocks can be changed in memory.
 
     Args:
         base: reader of the unchanged blocks.
-
-    Attributes:
-        block_size: bytes per block.
-        blocks_count: number of readable blocks.
     """
 
     def __init__(self, base: BlockReader) -> None:
-        self.base = base
-        self.block_size = base.block_size
-        self.blocks_count = base.blocks_count
+        super().__init__(base)
         self._edited: dict[int, UInt8s] = {}
 
-    def read(self, block: int, count: int = 1) -> memoryview:
-        """`count` blocks from `block` on, changes included.
+    def copies_of(self, blocks: Int64s) -> Rows:
+        """Each block that is changed itself, -1 for the others."""
+        edited = [block if block in self._edited else NO_ROW for block in blocks.tolist()]
+        return np.array(edited, np.intp)
 
-        Raises:
-            AccessError: a block is outside the file system, or cannot be read.
-        """
-        if block < 0 or count < 0 or block + count > self.blocks_count:
-            raise AccessError(
-                f"blocks {block:,} to {block + count - 1:,} are outside the file system"
-            )
-        return self.read_many(np.arange(block, block + count)).reshape(-1).data
-
-    def read_many(self, blocks: Int64s) -> Bytes2D:
-        """The blocks of an int64 array, changes included, as uint8 (n, block_size).
-
-        Raises:
-            AccessError: as `read`.
-        """
-        edited_rows = [
-            place for place, block in enumerate(blocks.tolist()) if block in self._edited
-        ]
-        if not edited_rows:
-            return self.base.read_many(blocks)
-        rows = np.empty((len(blocks), self.block_size), np.uint8)
-        unedited = np.ones(len(blocks), bool)
-        unedited[edited_rows] = False
-        rows[unedited] = self.base.read_many(blocks[unedited])
-        for place in edited_rows:
-            rows[place] = self._edited[int(blocks[place])]
-        return rows
+    def read_copies(self, copies: Rows) -> Bytes2D:
+        """The bytes of changed blocks."""
+        return np.stack([self._edited[block] for block in copies.tolist()])
 
     def writable(self, block: int) -> UInt8s:
         """The block's bytes, uint8 (block_size,), to be changed in place.
@@ -130,15 +103,16 @@ class BlockOverlay:
 
     def changes(self) -> ChangedBlocks:
         """The blocks whose bytes differ from the base's."""
-        kept = [(block, row) for block, row in sorted(self._edited.items()) if self._differs(block)]
+        kept = [block for block, row in sorted(self._edited.items()) if self._differs(block, row)]
         if not kept:
             return no_changes(self.block_size)
-        rows = np.stack([row for _, row in kept])
+        blocks = np.array(kept)
+        rows = self.read_copies(blocks)
         rows.flags.writeable = False
-        return ChangedBlocks(np.array([block for block, _ in kept], np.int64), rows)
+        return ChangedBlocks(blocks, rows)
 
-    def _differs(self, block: int) -> bool:
+    def _differs(self, block: int, row: UInt8s) -> bool:
         try:
-            return bool(bytes(self.base.read(block)) != self._edited[block].tobytes())
+            return bytes(self.base.read(block)) != row.tobytes()
         except AccessError:
             return True
