@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ext4kit.arrays.grouping import expand
-from ext4kit.arrays.lookup import SortedIndex, values_at
-from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows
+from ext4kit.arrays.grouping import expand, starts_group
+from ext4kit.arrays.lookup import AsOfIndex, SortedIndex, values_at
+from ext4kit.arrays.types import NO_ROW, Bools, Bytes2D, Int64s, Rows
 from ext4kit.errors import AccessError
 from ext4kit.filesystem.block_maps import BlockMaps, Fetch, has_map, map_inodes
 from ext4kit.filesystem.geometry import (
@@ -20,6 +20,7 @@ from ext4kit.filesystem.geometry import (
     has_superblock,
 )
 from ext4kit.journal.block_history import BlockHistory, CopiesAsOf, inode_version_batches
+from ext4kit.journal.epochs import find_in_tables
 from ext4kit.parsers.features import Compat, Incompat
 from ext4kit.parsers.inode import InodeTable, parse_inodes
 from ext4kit.parsers.orphan import MAGIC as ORPHAN_MAGIC
@@ -105,7 +106,8 @@ def by_place(fs: FileSystem, log: Log, blocks: Int64s) -> tuple[Int64s, Int64s]:
         (BlockRole.BLOCK_BITMAP, groups.block_bitmap),
         (BlockRole.INODE_BITMAP, groups.inode_bitmap),
     ):
-        owner = _found_in(places, blocks)
+        by_start = np.argsort(places, kind="stable")
+        owner = values_at(by_start, SortedIndex(places[by_start]).rows(blocks))
         kind[owner >= 0], number[owner >= 0] = content, owner[owner >= 0]
     first = first_inodes(fs, blocks)
     kind[first >= 0], number[first >= 0] = BlockRole.INODES, first[first >= 0]
@@ -123,15 +125,12 @@ def _classify_overhead(
     superblock = fs.superblock
     if not len(wanted):
         return
-    rank = np.searchsorted(wanted, group)
-    known = (rank < len(wanted)) & (wanted[np.minimum(rank, len(wanted) - 1)] == group)
-    if not known.any():
-        return
+    rank = SortedIndex(wanted).rows(group)
+    known = rank != NO_ROW
     numbers = wanted.tolist()
     starts = np.array([first_block(superblock, each) for each in numbers])
     copies = np.array([has_superblock(superblock, each) for each in numbers])
     lengths = np.array([group_overhead(superblock, each) for each in numbers])
-    rank = np.where(known, rank, 0)
     inside = blocks - starts[rank]
     descriptors = known & (inside >= 0) & (inside < lengths[rank])
     kind[descriptors] = BlockRole.DESCRIPTORS
@@ -142,23 +141,11 @@ def _classify_overhead(
     kind[early] = BlockRole.DESCRIPTORS
 
 
-def _found_in(places: Int64s, blocks: Int64s) -> Int64s:
-    """Row of each block in a column, -1 where the column does not contain it."""
-    order = np.argsort(places, kind="stable")
-    return values_at(order, SortedIndex(places[order]).rows(blocks))
-
-
 def first_inodes(fs: FileSystem, blocks: Int64s) -> Int64s:
     """First inode number in each block of an inode table, -1 elsewhere."""
-    superblock = fs.superblock
-    per_block = superblock.block_size // superblock.inode_size
-    starts = fs.groups.inode_table
-    order = np.argsort(starts, kind="stable")
-    place = np.searchsorted(starts[order], blocks, side="right") - 1
-    group = order[np.maximum(place, 0)]
-    slot = (blocks - starts[group]) * per_block
-    fits = (place >= 0) & (slot >= 0) & (slot < superblock.inodes_per_group)
-    return np.where(fits, group * superblock.inodes_per_group + slot + 1, -1)
+    group, byte = find_in_tables(fs, blocks, fs.groups.inode_table)
+    first = group * fs.superblock.inodes_per_group + byte // fs.superblock.inode_size + 1
+    return np.where(group < 0, -1, first)
 
 
 AT_ONCE = 1 << 20  # claims that are processed together
@@ -188,7 +175,9 @@ class Owners:
     def add(self, table: InodeTable, order: Int64s, maps: BlockMaps) -> None:
         """Add the maps of inodes as of the transactions `order` (int64 tids, one per inode)."""
         runs = maps.runs
-        kind = self._kinds(table)
+        kind = np.zeros(len(table), np.int64)
+        for mode, content in TYPES:
+            kind[table.mode & 0xF000 == mode] = content
         self._claim(runs.physical, runs.length, runs.owner, kind[runs.owner], table, order)
         owner, block = maps.tree_blocks
         nodes = np.full(len(block), int(BlockRole.MAP_NODE))
@@ -197,12 +186,6 @@ class Owners:
         acls = np.full(len(xattrs), int(BlockRole.XATTR))
         ones = np.ones(len(xattrs), np.int64)
         self._claim(table.file_acl[xattrs], ones, xattrs, acls, table, order)
-
-    def _kinds(self, table: InodeTable) -> Int64s:
-        kind = np.zeros(len(table), np.int64)
-        for mode, content in TYPES:
-            kind[table.mode & 0xF000 == mode] = content
-        return kind
 
     def _claim(
         self,
@@ -231,9 +214,7 @@ class Owners:
         every = np.concatenate([self.claims, claims])
         owner = [0, 2, 3, 4]
         every = every[np.lexsort((every[:, 1], *every[:, owner[::-1]].T))]
-        fresh = np.ones(len(every), bool)
-        fresh[1:] = (every[1:, owner] != every[:-1, owner]).any(axis=1)
-        self.claims = every[fresh]
+        self.claims = every[starts_group(*every[:, owner].T)]
 
     def of(self, blocks: Int64s, order: Int64s) -> tuple[Int64s, Int64s]:
         """(BlockRole, inode number) of blocks as of transactions; (0, -1) without a known owner.
@@ -241,18 +222,11 @@ class Owners:
         The owner is the newest one not later than the transaction, else the first later one.
         """
         claims = self.claims[np.lexsort((self.claims[:, 1], self.claims[:, 0]))]
-        if not len(claims):
-            return np.zeros(len(blocks), np.int64), np.full(len(blocks), -1)
         place = np.searchsorted(self.blocks, blocks)
-        orders = np.unique(claims[:, 1])
-        width = len(orders) + 1
-        keys = claims[:, 0] * width + np.searchsorted(orders, claims[:, 1])
-        rank = np.searchsorted(orders, order, side="right") - 1
-        row = np.searchsorted(keys, place * width + rank, side="right") - 1
-        earlier = (row >= 0) & (claims[row, 0] == place)
-        row = np.where(earlier, row, np.minimum(row + 1, len(claims) - 1))
-        known = claims[row, 0] == place
-        return np.where(known, claims[row, 3], 0), np.where(known, claims[row, 2], -1)
+        row = AsOfIndex(claims[:, 0], claims[:, 1]).rows(place, order)
+        row = np.where(row == NO_ROW, SortedIndex(claims[:, 0]).rows(place), row)
+        claims = np.append(claims, [[0, 0, -1, 0, 0]], axis=0)  # of blocks without an owner
+        return claims[row, 3], claims[row, 2]
 
 
 def find_block_owners(fs: FileSystem, history: BlockHistory, blocks: Int64s) -> Owners:
@@ -346,24 +320,16 @@ def classify_copies(fs: FileSystem, log: Log) -> Touched:
         owners = find_block_owners(fs, BlockHistory(log), tags.block[open_ones])
         found, inode = owners.of(tags.block[open_ones], tags.order[open_ones])
         kind[open_ones], number[open_ones] = found, inode
-        _mark_special_files(fs, kind, number)
+        data = kind == BlockRole.FILE_DATA
+        superblock = fs.superblock
+        if Compat.ORPHAN_FILE in superblock.features:
+            kind[data & (number == superblock.orphan_file_inode)] = BlockRole.ORPHAN_FILE
+        quotas = np.array([superblock.user_quota_inode, superblock.group_quota_inode,
+                           superblock.project_quota_inode])  # fmt: skip
+        kind[data & (number > 0) & np.isin(number, quotas)] = BlockRole.QUOTA
         _classify_by_content(log, kind)
     rows = np.lexsort((tags.block, number, kind, tags.order))
     return Touched(tags.order, tags.block, kind, number, rows)
-
-
-def _mark_special_files(fs: FileSystem, kind: Int64s, number: Int64s) -> None:
-    """Mark the blocks of the file system's own files."""
-    superblock = fs.superblock
-    data = kind == BlockRole.FILE_DATA
-    if Compat.ORPHAN_FILE in superblock.features:
-        kind[data & (number == superblock.orphan_file_inode)] = BlockRole.ORPHAN_FILE
-    quotas = [
-        superblock.user_quota_inode,
-        superblock.group_quota_inode,
-        superblock.project_quota_inode,
-    ]
-    kind[data & np.isin(number, [each for each in quotas if each])] = BlockRole.QUOTA
 
 
 def _classify_by_content(log: Log, kind: Int64s) -> None:

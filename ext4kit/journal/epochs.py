@@ -140,8 +140,7 @@ class Epochs:
     @property
     def first_of_layout(self) -> int:
         """First tid with the present inode size and the present positions of inode tables."""
-        sizes = np.array([*(one.inode_size for one in self.epochs), 0])[self.which]
-        other_sizes = np.flatnonzero(sizes != self.now.inode_size)
+        other_sizes = np.flatnonzero(self._sizes[self.which] != self.now.inode_size)
         first = int(self.starts[other_sizes[-1] + 1]) if len(other_sizes) else EARLIEST
         return max(first, self._first_in_place)
 
@@ -158,8 +157,11 @@ class Epochs:
 
     def sizes(self, orders: Int64s) -> Int64s:
         """Inode size in bytes at each tid, 0 where it is not known."""
-        sizes = np.array([*(one.inode_size for one in self.epochs), 0])
-        return sizes[self.at(orders)]
+        return self._sizes[self.at(orders)]
+
+    @property
+    def _sizes(self) -> Int64s:
+        return np.array([*(one.inode_size for one in self.epochs), 0])
 
     def layouts(self, orders: Int64s) -> Int64s:
         """A number that identifies the inode layout at each tid, 0 where it is not known.
@@ -198,25 +200,21 @@ class Epochs:
 
 def epochs_of(fs: FileSystem, history: BlockHistory) -> Epochs:
     """The epochs of a log, computed once; reports changes in `fs.problems`."""
-    if history.epochs is None:
-        history.epochs = _find(fs, history)
-    return history.epochs
-
-
-def _find(fs: FileSystem, history: BlockHistory) -> Epochs:
+    if history.epochs is not None:
+        return history.epochs
     superblock = fs.superblock
     seed = superblock.seed if superblock.has_metadata_checksums else None
     present = Epoch(superblock.inode_size, seed)
     none = np.zeros(0, np.int64)
-    single = Epochs(superblock, (present,), none, none)
+    found = Epochs(superblock, (present,), none, none)
     moved = _moved_tables(fs, history)
     copies = _Copies(fs, history, present, moved)
-    if not len(copies.rows) or (moved is None and not copies.show_a_change()):
-        return single
-    found = _joined(superblock, present, sorted(copies.evidence(), key=lambda one: one[0]))
-    orders = history.tids[copies.rows]
-    found = replace(_without_old(_filled(found, orders), orders), moved=moved)
-    _tell(fs, found, orders)
+    if len(copies.rows) and (moved is not None or copies.show_a_change()):
+        found = _joined(superblock, present, sorted(copies.evidence(), key=lambda one: one[0]))
+        orders = history.tids[copies.rows]
+        found = replace(_without_old(_filled(found, orders), orders), moved=moved)
+        _tell(fs, found, orders)
+    history.epochs = found
     return found
 
 
@@ -272,23 +270,14 @@ def _moved_tables(fs: FileSystem, history: BlockHistory) -> Moved | None:
     if last == EARLIEST:
         return None
     starts[oldest > last] = -1
-    end = _last_before_unmount(history, last, max(clear, last + 1))
-    if end is not None:
-        return Moved(end, starts)
-    return Moved(max(clear, last + 1) - 1, np.full(len(starts), -1))
-
-
-def _last_before_unmount(history: BlockHistory, order: int, until: int) -> int | None:
-    """Last tid before the only unmount between two tids; None if the log does not show exactly one.
-
-    An unmount skips an id. The positions never change while the file system is mounted.
-    """
-    known = np.unique(history.log.transactions.order)
-    known = known[(known >= order) & (known <= until)]
-    if until == PRESENT:
-        known = np.append(known, PRESENT)
+    # An unmount skips an id, and the positions never change while the file system is mounted.
+    until = max(clear, last + 1)
+    known = np.append(np.unique(history.log.transactions.order), PRESENT)
+    known = known[(known >= last) & (known <= until)]
     gaps = np.flatnonzero(np.diff(known) > 1)
-    return int(known[gaps[0]]) if len(gaps) == 1 else None
+    if len(gaps) == 1:
+        return Moved(int(known[gaps[0]]), starts)
+    return Moved(until - 1, np.full(len(starts), -1))
 
 
 def _places_told(data: Bytes2D, count: int, superblock: Superblock) -> tuple[Bools, Int64s]:
@@ -450,8 +439,7 @@ class _Copies:
         if self.present.seed is None:  # earlier checksums are not needed
             return None
         inodes = data[: len(data) // size * size].reshape(-1, size)
-        words = np.ascontiguousarray(inodes[:, :2]).view("<u2")[:, 0]
-        slot = np.flatnonzero(_KINDS[words >> 12])
+        slot = np.flatnonzero(_has_type(inodes))
         first = group * self.fs.superblock.inodes_per_group + byte // size + 1
         if not len(slot):
             return None
@@ -471,10 +459,16 @@ class _Copies:
         return None
 
 
+def _has_type(inodes: Bytes2D) -> Bools:
+    """True where the mode of an inode has one of the types that exist."""
+    found: Bools = _KINDS[inodes[:, 1] >> 4]
+    return found
+
+
 def _has_no_checksums(data: UInt8s, size: int) -> bool:
     """Whether the checksum fields of all inodes in a copy, of that size or smaller, are zero."""
     inodes = data[: len(data) // size * size].reshape(-1, size)
-    used = inodes[_KINDS[np.ascontiguousarray(inodes[:, :2]).view("<u2")[:, 0] >> 12]]
+    used = inodes[_has_type(inodes)]
     return len(used) > 0 and not used[:, _CHECKSUM_LO : _CHECKSUM_LO + 2].any()
 
 
@@ -500,14 +494,15 @@ def table_places(
     fs: FileSystem, history: BlockHistory, moved: Moved | None
 ) -> tuple[Int64s, Int64s]:
     """(group, byte in its inode table) of each copy; group -1 for a block of no inode table."""
-    group, byte = _places(fs, history.blocks, fs.groups.inode_table)
+    group, byte = find_in_tables(fs, history.blocks, fs.groups.inode_table)
     if moved is not None:
         old = history.tids <= moved.order
-        group[old], byte[old] = _places(fs, history.blocks[old], moved.starts)
+        group[old], byte[old] = find_in_tables(fs, history.blocks[old], moved.starts)
     return group, byte
 
 
-def _places(fs: FileSystem, blocks: Int64s, starts: Int64s) -> tuple[Int64s, Int64s]:
+def find_in_tables(fs: FileSystem, blocks: Int64s, starts: Int64s) -> tuple[Int64s, Int64s]:
+    """As `table_places`, of blocks, with the first block of the table of each group."""
     superblock = fs.superblock
     by_start = np.argsort(starts, kind="stable")
     place = np.searchsorted(starts[by_start], blocks, side="right") - 1

@@ -12,6 +12,7 @@ from uuid import UUID
 
 import numpy as np
 
+from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.types import Int64s
 from ext4kit.errors import AccessError, CorruptError, RequestError
 from ext4kit.evidence.source import Source, peek
@@ -66,20 +67,17 @@ def locate_journal(fs: FileSystem, device: Source | None = None) -> JournalLocat
     if superblock.journal_inode:
         log_blocks = _journal_blocks(fs)
         return None if log_blocks is None else JournalLocation(fs.blocks, log_blocks)
-    if device is None:
-        _report_missing(fs)
-    return None
-
-
-def _report_missing(fs: FileSystem) -> None:
-    superblock = fs.superblock
+    if device is not None:
+        return None
     if not superblock.journal_device and not any(superblock.journal_uuid):
         fs.problems.add("journal", "the journal has no inode")
-        return
-    lacking = superblock.needs_recovery
-    what = f"is on another device (UUID {UUID(bytes=superblock.journal_uuid)})"
-    then = "and was not read; the newest changes are missing" if lacking else "and was not read"
-    fs.problems.add("journal", f"{what} {then}", Severity.ERROR if lacking else Severity.NOTE)
+        return None
+    what = f"is on another device (UUID {UUID(bytes=superblock.journal_uuid)}) and was not read"
+    if superblock.needs_recovery:
+        fs.problems.add("journal", f"{what}; the newest changes are missing", Severity.ERROR)
+    else:
+        fs.problems.add("journal", what, Severity.NOTE)
+    return None
 
 
 def _not_read(fs: FileSystem, why: str, severity: Severity = Severity.ERROR) -> None:
@@ -208,12 +206,10 @@ def _expanded(fs: FileSystem, runs: Runs, size: int) -> Int64s:
     """One entry per log block, -1 where the map has a hole; never longer than the file system."""
     count = min(size // fs.blocks.block_size, fs.blocks.blocks_count)
     log_blocks = np.full(count, -1)
-    order = np.argsort(runs.logical, kind="stable")
-    logical, physical = runs.logical[order], runs.physical[order]
-    limits = np.append(logical[1:], count)
-    length = np.clip(np.minimum(limits, count) - logical, 0, runs.length[order])
-    steps = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)
-    log_blocks[np.repeat(logical, length) + steps] = np.repeat(physical, length) + steps
+    runs = runs.take(np.argsort(runs.logical, kind="stable"))
+    limits = np.minimum(np.append(runs.logical[1:], count), count)
+    row, step = expand(np.clip(limits - runs.logical, 0, runs.length))
+    log_blocks[runs.logical[row] + step] = runs.physical[row] + step
     return log_blocks
 
 

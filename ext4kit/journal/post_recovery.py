@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from ext4kit.errors import AccessError, CorruptError
 from ext4kit.journal.location import locate_journal
 from ext4kit.journal.log import Log
-from ext4kit.journal.recovery_pass import RecoveryPass
 from ext4kit.journal.replay import ReplayedBlocks
 from ext4kit.parsers.journal import SUPERBLOCK as JOURNAL_SUPERBLOCK
 from ext4kit.parsers.journal import JournalIncompat
@@ -60,21 +59,15 @@ def post_recovery_patches(fs: FileSystem, replayed: ReplayedBlocks) -> PostRecov
         return PostRecovery()
     plan = replayed.plan
     failed = bool(plan.walk.refusal or plan.damaged)
-    errors = log.superblock.error != 0 or (not failed and _recorded(log, plan.walk))
+    # With async commit and checksums v2 or v3, no bad commit block is recorded as an error.
+    asynchronous = JournalIncompat.ASYNC_COMMIT in log.features
+    recorded = plan.walk.is_corrupt and not (asynchronous and log.features.has_block_checksums)
+    errors = log.superblock.error != 0 or (not failed and recorded)
     mine = _superblock(fs, replayed, failed=failed, errors=errors)
     emptied = _empty_log_patch(log, None if failed else plan.walk.end_order + 1)
     if log.reader.blocks is fs.blocks:
         return PostRecovery((*mine, emptied))
     return PostRecovery((*mine, *_unused_log_patches(fs, plan.walk.end_order)), (emptied,))
-
-
-def _recorded(log: Log, walk: RecoveryPass) -> bool:
-    """Whether a recovery records as an error the bad commit block at which it ended.
-
-    With async commit and checksums v2 or v3 it never does.
-    """
-    asynchronous = JournalIncompat.ASYNC_COMMIT in log.features
-    return walk.is_corrupt and not (asynchronous and log.features.has_block_checksums)
 
 
 def _superblock(

@@ -126,7 +126,8 @@ class RecoveryReader:
         elif self.suspect:
             self.ended = "a block of an earlier lap"
         elif self.bad_commit is not None:
-            self._take_behind_bad_commit(seconds)
+            self.is_corrupt = True  # the kernel commits nothing after an incomplete transaction
+            self._continues(seconds)
         elif reason := self._mismatch(row):
             self._take_bad_commit("a block of an earlier lap" if stale else reason, stale, seconds)
         else:
@@ -148,11 +149,6 @@ class RecoveryReader:
         else:
             self.is_corrupt = True
             self.ended = reason
-
-    def _take_behind_bad_commit(self, seconds: int) -> None:
-        """Process a commit behind a bad one; the kernel commits nothing after an incomplete one."""
-        self.is_corrupt = True
-        self._continues(seconds)
 
     def _continues(self, seconds: int) -> None:
         self.current = []

@@ -223,22 +223,14 @@ def _own_checksums(
         blocks = rows[index]
         computed = blocks_checksums(superblock.seed, blocks, offset)
         good[index] = computed == stored_checksums(blocks, offset)
+    # Of a commit block a disk may have written only the first sector; that commit counts.
+    # Source: kernel fs/jbd2/recovery.c, `jbd2_commit_block_csum_verify_partial`.
     torn = np.flatnonzero((kind == BlockType.COMMIT) & ~good)
-    good[torn] = is_partial[torn] = _headers_fit(rows[torn], superblock)
-    return good, is_partial
-
-
-def _headers_fit(commits: Bytes2D, superblock: JournalSuperblock) -> Bools:
-    """True where a commit block matches its checksum with zeros behind its fields.
-
-    A disk may have written only the first sector; that commit counts. Source: kernel
-    fs/jbd2/recovery.c, `jbd2_commit_block_csum_verify_partial`.
-    """
-    heads = commits.copy()
+    heads = rows[torn]
     heads[:, COMMIT_BYTES:] = 0
     computed = blocks_checksums(superblock.seed, heads, COMMIT_CHECKSUM_OFFSET)
-    fits: Bools = computed == stored_checksums(heads, COMMIT_CHECKSUM_OFFSET)
-    return fits
+    good[torn] = is_partial[torn] = computed == stored_checksums(heads, COMMIT_CHECKSUM_OFFSET)
+    return good, is_partial
 
 
 def _read_descriptors(
@@ -298,10 +290,14 @@ def _validated(
     trusted = headers.position[headers.checksum_ok]
     candidates = matches & np.isin(tags.descriptor, trusted)
     candidates &= ~np.isin(tags.position, headers.position)
-    valid = _newest_tags(tags, candidates)
+    index = np.flatnonzero(candidates)
+    index = index[np.lexsort((tags.order[index], tags.position[index]))]
+    valid = np.zeros(len(tags), bool)
+    valid[index[ends_group(tags.position[index])]] = True
     if not superblock.features.has_block_checksums:
         valid &= _before_first_overwritten(tags, valid)
-    committed = np.isin(tags.order, committed_tids(headers))
+    good_commit = (headers.kind == BlockType.COMMIT) & headers.checksum_ok
+    committed = np.isin(tags.order, headers.order[good_commit])
     return replace(tags, matches=matches, valid=valid, committed=committed)
 
 
@@ -316,29 +312,13 @@ def _matches(tags: Tags, ring: Ring, reader: LogReader, superblock: JournalSuper
     for start, first, end in zip(starts.tolist(), edges[:-1], edges[1:], strict=True):
         if first < end:
             index = by_position[first:end]
-            span = np.arange(start, min(start + reader.chunk, ring.end))
-            matches[index] = _chunk_matches(tags.take(index), span, reader, superblock)
+            blocks = reader.view(np.arange(start, min(start + reader.chunk, ring.end)))
+            orders, which = np.unique(tags.order[index], return_inverse=True)
+            seeds = copy_seeds(superblock.seed, orders % (1 << 32))[which]
+            rows = map(blocks.__getitem__, (tags.position[index] - start).tolist())
+            found = copies_checksums(seeds, rows, superblock.features)
+            matches[index] = found == tags.checksum[index]
     return matches
-
-
-def _chunk_matches(
-    tags: Tags, span: Int64s, reader: LogReader, superblock: JournalSuperblock
-) -> Bools:
-    """As `_matches`, for tags with positions in a part of the log."""
-    orders, which = np.unique(tags.order, return_inverse=True)
-    seeds = copy_seeds(superblock.seed, orders % (1 << 32))[which]
-    rows = map(reader.view(span).__getitem__, (tags.position - span[0]).tolist())
-    fits: Bools = copies_checksums(seeds, rows, superblock.features) == tags.checksum
-    return fits
-
-
-def _newest_tags(tags: Tags, candidates: Bools) -> Bools:
-    """True for the newest candidate of each position."""
-    index = np.flatnonzero(candidates)
-    index = index[np.lexsort((tags.order[index], tags.position[index]))]
-    valid = np.zeros(len(tags), bool)
-    valid[index[ends_group(tags.position[index])]] = True
-    return valid
 
 
 def _before_first_overwritten(tags: Tags, valid: Bools) -> Bools:
@@ -352,9 +332,3 @@ def _before_first_overwritten(tags: Tags, valid: Bools) -> Bools:
     np.minimum.at(first_lost, row[~valid], tags.ordinal[~valid])
     kept: Bools = tags.ordinal < first_lost[row]
     return kept
-
-
-def committed_tids(headers: Headers) -> Int64s:
-    """Tids of the transactions that have a good commit block."""
-    commit = (headers.kind == BlockType.COMMIT) & headers.checksum_ok
-    return np.unique(headers.order[commit])

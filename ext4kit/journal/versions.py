@@ -20,7 +20,6 @@ from ext4kit.filesystem.geometry import descriptor_blocks, descriptors_per_block
 from ext4kit.filesystem.xattrs import read_xattrs
 from ext4kit.journal.log import Log
 from ext4kit.journal.overlay import JournalOverlay
-from ext4kit.journal.transactions import Transaction
 from ext4kit.parsers import directory, extents, htree, xattr
 from ext4kit.parsers.group import GroupTable, parse_groups
 from ext4kit.parsers.inode import Inode, InodeFlags, parse_inode
@@ -77,30 +76,21 @@ def block_versions(
     tags = log.tags
     rows = np.flatnonzero(tags.valid & (tags.block == block))
     rows = rows if since is None else rows[tags.order[rows] >= since]
-    age = (tags.ordinal[rows], log.ring_distance(tags.descriptor[rows]), tags.order[rows])
-    rows = rows[np.lexsort(age)]
+    rows = log.oldest_first(rows)
     for start in range(0, len(rows), log.reader.chunk):
         piece = rows[start : start + log.reader.chunk]
         copies, order = log.read_copies(piece), tags.order[piece]
         known = log.transactions.row_of(order).tolist()
         for row, copy, transaction in zip(piece.tolist(), copies, known, strict=True):
-            yield _journal_version(log, row, copy.tobytes(), log.transactions[transaction])
-    yield from _disk_version(fs, block)
-
-
-def _journal_version(log: Log, row: int, data: bytes, transaction: Transaction) -> BlockVersion:
-    position = int(log.tags.position[row])
-    return BlockVersion(
-        data,
-        offset=int(log.reader.log_blocks[position]) * len(data),
-        transaction=transaction.id,
-        commit_time_ns=transaction.commit_time_ns,
-        log_block=position,
-        is_committed=transaction.committed,
-    )
-
-
-def _disk_version(fs: FileSystem, block: int) -> Iterator[BlockVersion]:
+            position, of = int(tags.position[row]), log.transactions[transaction]
+            yield BlockVersion(
+                copy.tobytes(),
+                offset=int(log.reader.log_blocks[position]) * len(copy),
+                transaction=of.id,
+                commit_time_ns=of.commit_time_ns,
+                log_block=position,
+                is_committed=of.committed,
+            )
     blocks: BlockReader = fs.blocks
     while isinstance(blocks, JournalOverlay):
         blocks = blocks.base
@@ -208,11 +198,7 @@ def inode_reader(fs: FileSystem, number: int) -> StructureReader:
 
 def _inode_facts(fs: FileSystem, number: int, data: bytes) -> Facts:
     inode = parse_inode(data, number, fs.superblock)
-    facts: Facts = {
-        (part.name, None): getattr(inode, part.name)
-        for part in fields(Inode)
-        if part.name not in NOT_FACTS
-    }
+    facts: Facts = {(name, None): value for name, value in _field_values(inode)}
     facts |= _content_facts(inode)
     body = read_xattrs(data, inode.extra_isize, None, _external_value, Problems(limit=0))
     return facts | {("attribute", name): value for name, value in body.items()}
@@ -266,16 +252,16 @@ def _reader_by_location(fs: FileSystem, block: int) -> StructureReader | None:
 
 def _superblock_facts(data: bytes, offset: int) -> Facts:
     superblock = Superblock.parse(data[offset : offset + SUPERBLOCK.size])
-    return {
-        (part.name, None): _plain_value(getattr(superblock, part.name))
-        for part in fields(Superblock)
-        if part.name not in NOT_FACTS
-    }
+    facts: Facts = {}
+    for name, value in _field_values(superblock):
+        names = getattr(value, "names", None)
+        facts[name, None] = value if names is None else list(names)
+    return facts
 
 
-def _plain_value(value: object) -> object:
-    names = getattr(value, "names", None)
-    return value if names is None else list(names)
+def _field_values(structure: Inode | Superblock | GroupTable) -> Iterator[tuple[str, object]]:
+    values = ((part.name, getattr(structure, part.name)) for part in fields(structure))
+    return (pair for pair in values if pair[0] not in NOT_FACTS)
 
 
 def _group_facts(superblock: Superblock, data: bytes, first: int) -> Facts:

@@ -314,7 +314,7 @@ def directory_of(made: Written, number: int) -> DirectoryEditor:
 def test_an_index_has_as_many_levels_as_the_feature_allows(
     options: str, levels: int, tmp_path: Path
 ) -> None:
-    assert directory_of(make(tmp_path, options), ROOT)._index()._most_levels == levels
+    assert directory_of(make(tmp_path, options), ROOT)._index().most_levels == levels
 
 
 @pytest.mark.parametrize("hash_version", [6, 9])

@@ -45,32 +45,26 @@ class HtreeStep:
         return int(self.entries.blocks[self.slot])
 
 
+@dataclass(frozen=True, slots=True)
 class HtreeEditor:
     """The index blocks of one directory.
 
-    Args:
+    Attributes:
         edit: file block -> its bytes, to be changed in place.
         append: adds a zeroed file block.
         seed: checksum seed of the directory, None where blocks have no checksums.
         most_levels: greatest number of levels of index nodes below the root.
     """
 
-    def __init__(
-        self,
-        edit: Callable[[int], UInt8s],
-        append: Callable[[], tuple[int, UInt8s]],
-        seed: int | None,
-        most_levels: int,
-    ) -> None:
-        self._edit = edit
-        self._append = append
-        self._seed = seed
-        self._most_levels = most_levels
+    edit: Callable[[int], UInt8s]
+    append: Callable[[], tuple[int, UInt8s]]
+    seed: int | None
+    most_levels: int
 
     @property
     def hash_version(self) -> int:
         """Hash version from the root."""
-        return parse_root(self._edit(0)).hash_version
+        return parse_root(self.edit(0)).hash_version
 
     def path_to(self, wanted: int) -> list[HtreeStep]:
         """The steps to the leaf for a name with that hash.
@@ -78,11 +72,11 @@ class HtreeEditor:
         Raises:
             CorruptError: an index block is damaged.
         """
-        root = parse_root(self._edit(0))
+        root = parse_root(self.edit(0))
         steps = [_step(0, root.entries, wanted)]
         for _ in range(root.indirect_levels):
             block = steps[-1].child
-            steps.append(_step(block, parse_node(self._edit(block)).entries, wanted))
+            steps.append(_step(block, parse_node(self.edit(block)).entries, wanted))
         return steps
 
     def leaves_for(self, wanted: int) -> list[int]:
@@ -113,7 +107,7 @@ class HtreeEditor:
         """Descend along first entries; they have the hash of the entry above."""
         while len(way) < depth:
             block = way[-1].child
-            entries = parse_node(self._edit(block)).entries
+            entries = parse_node(self.edit(block)).entries
             hashes = entries.hashes.copy()
             hashes[0] = first_hash
             way = [*way, HtreeStep(block, replace(entries, hashes=hashes), 0)]
@@ -149,18 +143,18 @@ class HtreeEditor:
 
     def _add_level(self, steps: list[HtreeStep]) -> None:
         """Move the root's entries into a new node, which becomes its only child."""
-        if len(steps) > self._most_levels:
+        if len(steps) > self.most_levels:
             raise CorruptError("htree", None, "the index is full")
         entries = steps[0].entries
         block = self._new_node(entries.hashes, entries.blocks)
-        root = self._edit(0)
+        root = self.edit(0)
         set_fields(DX_ROOT, root, indirect_levels=len(steps))
         self._write_entries(0, entries, entries.hashes[:1], np.array([block]))
 
     def _new_node(self, hashes: UInt32s, blocks: Int64s) -> int:
-        number, row = self._append()
+        number, row = self.append()
         set_fields(FAKE_DIRENT, row, rec_len=len(row) if len(row) < 65536 else 65535)
-        tail = DX_TAIL.size if self._seed is not None else 0
+        tail = DX_TAIL.size if self.seed is not None else 0
         limit = (len(row) - FAKE_DIRENT.size - tail) // DX_ENTRY.size
         entries = IndexEntries(FAKE_DIRENT.size, limit, hashes, blocks)
         self._write_entries(number, entries, hashes, blocks)
@@ -170,13 +164,13 @@ class HtreeEditor:
         self, block: int, old: IndexEntries, hashes: UInt32s, blocks: Int64s
     ) -> None:
         """Write an index block's entries, count and checksum."""
-        row = self._edit(block)
+        row = self.edit(block)
         table = np.zeros(len(blocks), DX_ENTRY.dtype)
         table["hash"], table["block"] = hashes, blocks
         row[old.offset : old.offset + table.nbytes] = table.view(np.uint8)
         set_fields(DX_COUNTLIMIT, row, old.offset, limit=old.limit, count=len(blocks))
-        if self._seed is not None:
-            value = index_checksum(self._seed, row, replace(old, hashes=hashes, blocks=blocks))
+        if self.seed is not None:
+            value = index_checksum(self.seed, row, replace(old, hashes=hashes, blocks=blocks))
             set_fields(DX_TAIL, row, old.tail_offset, dt_checksum=value)
 
 

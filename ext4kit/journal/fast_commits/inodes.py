@@ -7,6 +7,7 @@ Source: kernel fs/ext4/fast_commit.c, `ext4_fc_replay_inode`, `ext4_fc_replay_ad
 from __future__ import annotations
 
 import stat
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -28,31 +29,31 @@ SECTOR = 512
 STRUCTURE = int(InodeFlags.INDEX | InodeFlags.INLINE_DATA | InodeFlags.EXTENTS)
 
 
+@dataclass(slots=True, eq=False)
 class InodeEditor:
     """One inode that a fast commit changes.
 
     Attributes:
         number: inode number.
         raw: bytes of the inode.
+        in_use: the inode is in use.
+        on_orphan_list: the inode is on the list of orphans, which keeps it in use.
         extents: its map; None if it is not mapped by extents.
         tree_blocks: blocks of its tree before the change.
         indirect_map: a map that is no extent tree; it does not change.
         map_changed: the tree must be rewritten.
         changed: the inode must be written.
-        in_use: the inode is in use.
-        on_orphan_list: the inode is on the list of orphans, which keeps it in use.
     """
 
-    def __init__(self, number: int, raw: bytearray, live: bool, listed: bool) -> None:
-        self.number = number
-        self.raw = raw
-        self.in_use = live
-        self.on_orphan_list = listed
-        self.extents: ExtentList | None = None
-        self.tree_blocks: list[int] = []
-        self.indirect_map: ExtentList | None = None
-        self.map_changed = False
-        self.changed = False
+    number: int
+    raw: bytearray
+    in_use: bool
+    on_orphan_list: bool
+    extents: ExtentList | None = None
+    tree_blocks: list[int] = field(default_factory=list)
+    indirect_map: ExtentList | None = None
+    map_changed: bool = False
+    changed: bool = False
 
     def get(self, field: str) -> int:
         """A field of the inode's first 128 bytes."""
@@ -140,35 +141,31 @@ class InodeEditors:
         return self._known[number]
 
     def _read(self, number: int) -> InodeEditor:
+        """An inode and its map before the change; the blocks of the map count as freed."""
         fs = self.fs
         first = fs.superblock.first_usable_inode
         if not (number == 2 or first <= number <= fs.superblock.inodes_count):
-            raise CorruptError(
-                "fast commit", None, f"inode {number} cannot be changed by a fast commit"
-            )
+            what = f"inode {number} cannot be changed by a fast commit"
+            raise CorruptError("fast commit", None, what)
         inode = fs.inode(number)
         used = bool(fs.bitmaps.inodes_in_use(np.array([number]))[0])
         live = used and inode.mode != 0 and inode.links_count > 0
         subject = InodeEditor(number, bytearray(inode.raw), live, used and number in self._orphans)
-        if used and inode.mode != 0:
-            self._read_map(subject)
-        return subject
-
-    def _read_map(self, subject: InodeEditor) -> None:
-        """Read the map before the change; its blocks count as freed until the end."""
-        fs = self.fs
-        table = fs.inode_table(np.array([subject.number]))
+        if not used or inode.mode == 0:
+            return subject
+        table = fs.inode_table(np.array([number]))
         maps = fs.map_table_silently(table)
         if maps.damaged[0]:
-            raise CorruptError(f"inode {subject.number}", None, "its block map is damaged")
+            raise CorruptError(f"inode {number}", None, "its block map is damaged")
         data, nodes = maps.runs, maps.tree_blocks[1]
-        self.space.note_freed(data.physical, data.length)
+        self.space.note_freed(data.physical, data.length)  # until the end
         self.space.note_freed(nodes, np.ones_like(nodes))
         subject.tree_blocks = nodes.tolist()
         if subject.uses_extents:
             subject.extents = ExtentList.from_rows(data)
         elif has_map(table.mode, table.size, table.flags)[0]:
             subject.indirect_map = ExtentList.from_rows(data)
+        return subject
 
     # -- replay of tags -------------------------------------------------------------------
 
@@ -221,14 +218,12 @@ class InodeEditors:
             CorruptError: the range is outside the file system, or extents do not map the inode.
             AccessError: as `get`.
         """
-        subject = self._new_map(number)
+        subject, extents = self._with_extents(number)
         first, count = self.fs.superblock.first_data_block, self.fs.superblock.blocks_count
         if not (first < physical and physical + length <= count and length > 0):
-            raise CorruptError(
-                "fast commit", None, f"invalid range at block {physical:,} of inode {number}"
-            )
-        assert subject.extents is not None
-        subject.extents = subject.extents.with_range(logical, length, physical, state)
+            what = f"invalid range at block {physical:,} of inode {number}"
+            raise CorruptError("fast commit", None, what)
+        subject.extents = extents.with_range(logical, length, physical, state)
         subject.map_changed = subject.changed = True
 
     def remove_range(self, number: int, logical: int, length: int) -> None:
@@ -238,17 +233,16 @@ class InodeEditors:
             CorruptError: extents do not map the inode.
             AccessError: as `get`.
         """
-        subject = self._new_map(number)
-        assert subject.extents is not None
-        subject.extents = subject.extents.without(logical, logical + length)
+        subject, extents = self._with_extents(number)
+        subject.extents = extents.without(logical, logical + length)
         subject.map_changed = subject.changed = True
 
-    def _new_map(self, number: int) -> InodeEditor:
+    def _with_extents(self, number: int) -> tuple[InodeEditor, ExtentList]:
         subject = self.get(number)
         if subject.extents is None:
             what = "a range was added, but it has no extents"
             raise CorruptError(f"inode {number}", None, what)
-        return subject
+        return subject, subject.extents
 
     def unlink(self, subject: InodeEditor) -> None:
         """Decrease the link count; an inode without links is freed."""
@@ -281,9 +275,8 @@ class InodeEditors:
             self.space.note_freed(np.array([block]), np.ones(1, np.int64))
             return
         row = self.draft.writable(block)
-        set_fields(
-            xattr.XATTR_BLOCK_HEADER, row, h_refcount=header.reference_count - 1, h_checksum=0
-        )
+        left = header.reference_count - 1
+        set_fields(xattr.XATTR_BLOCK_HEADER, row, h_refcount=left, h_checksum=0)
         if self.fs.superblock.has_metadata_checksums:
             register = crc32c(self.fs.superblock.seed, block.to_bytes(8, "little"))
             set_fields(xattr.XATTR_BLOCK_HEADER, row, h_checksum=crc32c(register, row))
@@ -297,19 +290,26 @@ class InodeEditors:
             CorruptError: no block is free for a tree.
         """
         for subject in self._known.values():
-            dead = not subject.in_use and not subject.on_orphan_list and subject.get("i_mode") != 0
-            if dead and subject.changed:
-                self._free_inode(subject)
             self._write_one(subject)
 
     def _write_one(self, subject: InodeEditor) -> None:
-        if subject.extents is not None:
-            self._write_map(subject, subject.extents)
-        elif subject.indirect_map is not None:
-            nodes = np.array(subject.tree_blocks, np.int64)
-            self.space.note_used(subject.indirect_map.physical, subject.indirect_map.length)
-            self.space.note_used(nodes, np.ones_like(nodes))
         used = subject.in_use or subject.on_orphan_list
+        if subject.changed and not used and subject.get("i_mode") != 0:
+            self._free_inode(subject)
+        if subject.extents is not None and subject.map_changed:
+            self._write_tree(subject, subject.extents)
+        content = subject.indirect_map if subject.extents is None else subject.extents
+        if content is not None:
+            nodes = np.array(subject.tree_blocks, np.int64)
+            self.space.note_used(content.physical, content.length)
+            self.space.note_used(nodes, np.ones_like(nodes))
+            if subject.extents is not None and subject.changed:
+                clusters = self.space.count_clusters(content.physical, content.length)
+                clusters += self.space.count_clusters(nodes, np.ones_like(nodes))
+                clusters += bool(subject.file_acl)
+                superblock = self.fs.superblock
+                size = superblock.cluster_ratio * superblock.block_size
+                self._set_block_count(subject, clusters * size // SECTOR)
         if used and subject.file_acl:
             self.space.keep(subject.file_acl)
         if not subject.changed:
@@ -318,20 +318,6 @@ class InodeEditors:
         seal_inode(subject.raw, subject.number, self.fs.superblock)
         slot = writable_inode(self.fs, self.draft, subject.number)
         slot[:] = np.frombuffer(subject.raw, np.uint8)
-
-    def _write_map(self, subject: InodeEditor, extents: ExtentList) -> None:
-        if subject.map_changed:
-            self._write_tree(subject, extents)
-        nodes = np.array(subject.tree_blocks, np.int64)
-        self.space.note_used(extents.physical, extents.length)
-        self.space.note_used(nodes, np.ones_like(nodes))
-        if not subject.changed:
-            return
-        clusters = self.space.count_clusters(extents.physical, extents.length)
-        clusters += self.space.count_clusters(nodes, np.ones_like(nodes))
-        clusters += bool(subject.file_acl)
-        ratio, block_size = self.fs.superblock.cluster_ratio, self.fs.superblock.block_size
-        self._set_block_count(subject, clusters * ratio * block_size // SECTOR)
 
     def _set_block_count(self, subject: InodeEditor, sectors: int) -> None:
         if RoCompat.HUGE_FILE not in self.fs.superblock.features:
@@ -380,10 +366,8 @@ def remove_inline_xattr(subject: InodeEditor) -> None:
     for offset in xattr.entry_offsets(raw, first, len(raw)):
         entry = xattr.XATTR_ENTRY.parse(raw, offset)
         size = xattr.XATTR_ENTRY.size + entry.e_name_len
-        if (
-            entry.e_name_index == xattr.SYSTEM
-            and raw[offset:][xattr.XATTR_ENTRY.size : size] == b"data"
-        ):
+        name = raw[offset + xattr.XATTR_ENTRY.size : offset + size]
+        if entry.e_name_index == xattr.SYSTEM and name == b"data":
             continue
         area[at : at + size] = raw[offset : offset + size]
         if entry.e_value_size and not entry.e_value_inum:

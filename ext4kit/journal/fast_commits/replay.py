@@ -78,10 +78,9 @@ def replay_fast_commits(log: Log, fs: FileSystem, blocks: BlockReader) -> Change
     records = replay_records(log)
     if not records:
         return no_changes(blocks.block_size)
+    due, before = ReplayContext.of(log, records, fs), fs.with_blocks(blocks)
     try:
-        return FastCommitReplayer(
-            log.problems, fs.with_blocks(blocks), ReplayContext.of(log, records, fs)
-        ).run(records)
+        return FastCommitReplayer(log.problems, before, due).run(records)
     except (AccessError, CorruptError, RequestError) as error:
         log.problems.add(WHERE, f"not applied; the newest changes are missing: {error}")
         return no_changes(blocks.block_size)
@@ -104,7 +103,8 @@ class ReplayContext:
     """Values from all fast commits together; a replay of some of them uses the same values.
 
     Attributes:
-        deletion_time: deletion time of freed inodes, seconds since 1970.
+        deletion_time: deletion time of freed inodes, seconds since 1970: the earliest time at
+            which all records can have been written.
         reserved_ranges: (first blocks, lengths) of the ranges that they add to maps.
         last_inode_tags: the last INODE tag of an inode in a commit, by (commit, inode).
     """
@@ -116,13 +116,18 @@ class ReplayContext:
     @classmethod
     def of(cls, log: Log, records: list[FastCommitRecord], fs: FileSystem) -> ReplayContext:
         """The context from all records of a log."""
-        inodes = {
-            (one.commit, one.value.inode): one.value
+        tags = [(one.commit, one.value) for one in records if isinstance(one.value, InodeValue)]
+        spans = [
+            (one.value.physical, one.value.length)
             for one in records
-            if isinstance(one.value, InodeValue)
-        }
-        moment = _deletion_time(log, records) or fs.superblock.write_time or 1
-        return cls(moment, _reserved_ranges(records, log.home.blocks_count), inodes)
+            if isinstance(one.value, RangeValue) and 0 <= one.value.physical < log.home.blocks_count
+        ]
+        first, length = np.array(spans, np.int64).reshape(-1, 2).T
+        commits = [one.commit_time_ns for one in log.transactions if one.to_replay]
+        times = [time // NANOSECONDS for time in commits if time is not None]
+        times += [get_field(INODE, value.raw, "i_ctime") for _, value in tags]
+        moment = max(times, default=0) or fs.superblock.write_time or 1
+        return cls(moment, (first, length), {(at, value.inode): value for at, value in tags})
 
 
 class FastCommitReplayer:
@@ -245,29 +250,6 @@ class FastCommitReplayer:
         subject.put(i_links_count=links)
 
 
-def _reserved_ranges(records: list[FastCommitRecord], blocks_count: int) -> tuple[Int64s, Int64s]:
-    """(first blocks, lengths) of the ranges that the records add to maps."""
-    spans = [
-        (one.value.physical, one.value.length)
-        for one in records
-        if isinstance(one.value, RangeValue) and 0 <= one.value.physical < blocks_count
-    ]
-    table = np.array(spans, np.int64).reshape(-1, 2)
-    return table[:, 0], table[:, 1]
-
-
-def _deletion_time(log: Log, records: list[FastCommitRecord]) -> int:
-    """Earliest time at which all records can have been written, s since 1970; 0 if unknown."""
-    commits = [one.commit_time_ns for one in log.transactions if one.to_replay]
-    times = [time // NANOSECONDS for time in commits if time is not None]
-    times += [
-        get_field(INODE, one.value.raw, "i_ctime")
-        for one in records
-        if isinstance(one.value, InodeValue)
-    ]
-    return max(times, default=0)
-
-
 MAX_INTERMEDIATE = 64  # each needs a separate replay
 
 
@@ -316,32 +298,19 @@ def find_intermediate_states(log: Log, before: FileSystem) -> list[IntermediateS
 def _inodes_removed_later(records: list[FastCommitRecord]) -> dict[int, set[int]]:
     """Commit -> inodes that earlier commits created or changed and that it removes."""
     last_tags: dict[int, tuple[int, int]] = {}  # inode -> (the last commit with it, its generation)
-    ends = {(one.commit, _inode_of(one)): one for one in records if _is_linked_inode(one)}
+    ends = {
+        (one.commit, one.value.inode): one.value.generation
+        for one in records
+        if isinstance(one.value, InodeValue) and one.value.links_count > 0
+    }
     removed: dict[int, set[int]] = {}
     for one in records:
-        number = _inode_of(one)
-        if one.kind == TagKind.UNLINK and number in last_tags:
-            commit, generation = last_tags[number]
-            stays = _generation(ends.get((one.commit, number))) == generation
+        value = one.value
+        if isinstance(value, InodeValue) and value.links_count > 0:
+            last_tags[value.inode] = one.commit, value.generation
+        elif isinstance(value, EntryValue) and one.kind == TagKind.UNLINK:
+            commit, generation = last_tags.get(value.inode, (one.commit, -1))
+            stays = ends.get((one.commit, value.inode), -1) == generation
             if commit < one.commit and not stays:
-                removed.setdefault(one.commit, set()).add(number)
-        elif _is_linked_inode(one):
-            last_tags[number] = one.commit, _generation(one)
+                removed.setdefault(one.commit, set()).add(value.inode)
     return removed
-
-
-def _inode_of(record: FastCommitRecord) -> int:
-    """Inode number of a record, -1 for none."""
-    return -1 if record.value is None else record.value.inode
-
-
-def _is_linked_inode(record: FastCommitRecord) -> bool:
-    """Whether a record is an INODE tag of a linked inode."""
-    value = record.value
-    return isinstance(value, InodeValue) and value.links_count > 0
-
-
-def _generation(record: FastCommitRecord | None) -> int:
-    """`i_generation` of an INODE tag, -1 without one."""
-    value = None if record is None else record.value
-    return value.generation if isinstance(value, InodeValue) else -1
