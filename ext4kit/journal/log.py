@@ -119,11 +119,6 @@ class Log:
         """The journal's own features."""
         return self.superblock.features
 
-    @property
-    def first(self) -> int:
-        """The ring's first log block."""
-        return self.ring.first
-
     @cached_property
     def _tables(self) -> Tables:
         return scan(self.reader, self.superblock, self.ring)
@@ -222,7 +217,7 @@ class Log:
 
     def ring_distance(self, positions: Int64s) -> Int64s:
         """Distance in log blocks from `s_start` (or the ring's first block) to each position."""
-        origin = self.superblock.start if self.superblock.start in self.ring else self.first
+        origin = self.superblock.start if self.superblock.start in self.ring else self.ring.first
         return (positions - origin) % (self.ring.end - self.ring.first)
 
     def oldest_first(self, rows: Rows) -> Rows:

@@ -84,9 +84,8 @@ def _superblock(
         fs.problems.add("superblock", f"remains marked for recovery: {error}", Severity.WARNING)
         return ()
     if Superblock.parse(after).magic != MAGIC:
-        fs.problems.add(
-            "superblock", "the primary is damaged and was not repaired", Severity.WARNING
-        )
+        what = "the primary is damaged and was not repaired"
+        fs.problems.add("superblock", what, Severity.WARNING)
         return ()
     data = recovered_superblock(after, before, failed=failed, errors=errors)
     return (Patch(SUPERBLOCK_OFFSET, data),)

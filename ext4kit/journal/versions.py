@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
+from functools import partial
 
 import numpy as np
 
@@ -51,9 +52,8 @@ class BlockVersion:
 
     def slice(self, start: int, length: int) -> BlockVersion:
         """The version of a byte range of the block."""
-        data = self.data[start : start + length]
-        times = (self.transaction, self.commit_time_ns, self.log_block, self.is_committed)
-        return BlockVersion(data, self.offset + start, *times)
+        part = self.data[start : start + length]
+        return replace(self, data=part, offset=self.offset + start)
 
 
 def block_versions(
@@ -235,9 +235,8 @@ def reader_for_block(fs: FileSystem, block: int) -> Callable[[bytes], StructureR
 def _reader_by_location(fs: FileSystem, block: int) -> StructureReader | None:
     superblock, groups, size = fs.superblock, fs.groups, fs.superblock.block_size
     if block == SUPERBLOCK_OFFSET // size:
-        return StructureReader(
-            "superblock", lambda data: _superblock_facts(data, SUPERBLOCK_OFFSET % size)
-        )
+        facts = partial(_superblock_facts, offset=SUPERBLOCK_OFFSET % size)
+        return StructureReader("superblock", facts)
     places = np.flatnonzero(descriptor_blocks(superblock, 0, len(groups)) == block)
     if len(places):
         first = int(places[0]) * descriptors_per_block(superblock)
@@ -331,15 +330,11 @@ def _reader_by_content(fs: FileSystem, data: bytes) -> StructureReader:
     if int.from_bytes(data[:4], "little") == xattr.MAGIC:
         return StructureReader("attribute block", _attribute_facts)
     if htree.is_index_root(data):
-        return StructureReader(
-            "directory index root", lambda data: _index_facts(htree.parse_root, data)
-        )
+        return StructureReader("directory index root", partial(_index_facts, htree.parse_root))
     if _is_index_node(data):
-        return StructureReader(
-            "directory index node", lambda data: _index_facts(htree.parse_node, data)
-        )
+        return StructureReader("directory index node", partial(_index_facts, htree.parse_node))
     if _is_directory(fs, data):
-        return StructureReader("directory block", lambda data: _entry_facts(fs, data))
+        return StructureReader("directory block", partial(_entry_facts, fs))
     return StructureReader("other content")
 
 

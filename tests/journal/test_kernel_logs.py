@@ -63,12 +63,12 @@ def test_what_is_to_replay_is_what_debugfs_lists(built: Built) -> None:
 def test_a_clean_log_still_holds_all_that_debugfs_finds_in_it(built: Built) -> None:
     dump = logdump(built.clean, "-aO")
     log = opened_log(built.clean)
-    if log.headers.position[0] != log.first:
+    if log.headers.position[0] != log.ring.first:
         pytest.skip("debugfs needs a descriptor in the ring's first block")
     found = copies(log, log.tags.valid)
     assert dump.copies
     assert dump.copies <= found
-    if log.transactions[0].start == log.first:  # it never came round: debugfs lists everything
+    if log.transactions[0].start == log.ring.first:  # it never came round: debugfs lists everything
         assert found == dump.copies
 
 

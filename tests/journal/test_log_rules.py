@@ -334,7 +334,7 @@ def fast_commit_log(head_tid: int, start: int) -> Log:
 @pytest.mark.parametrize(("head_tid", "start", "told"), [(4, 1, 1), (3, 1, 0), (4, 0, 0)])
 def test_fast_commits_that_follow_the_log_are_told(head_tid: int, start: int, told: int) -> None:
     log = fast_commit_log(head_tid, start)
-    assert (log.first, log.ring.end) == (1, 1144)
+    assert (log.ring.first, log.ring.end) == (1, 1144)
     assert len(replay(log).plan) == (1 if start else 0)
     assert sum("fast commits" in problem.where for problem in log.problems) == told
 

@@ -288,23 +288,20 @@ class DirectoryEditor:
 
     def _inline_parts(self) -> list[DirentArea]:
         """The areas of the inode that hold entries: `i_block`, then an attribute."""
-        raw = self.subject.raw
-        parts = [DirentArea(raw, INLINE_ENTRIES, INLINE_END, self._size, self._typed)]
-        tail = self._inline_tail(self.subject.size - (INLINE_END - I_BLOCK))
-        return [*parts, DirentArea(raw, *tail, self._size, self._typed)] if tail else parts
-
-    def _inline_tail(self, size: int) -> tuple[int, int] | None:
-        """(start, end) of the attribute with the remaining entries, in the inode's bytes."""
-        raw, extra = bytes(self.subject.raw), self.subject.extra_isize
+        area = self.subject.raw
+        parts = [DirentArea(area, INLINE_ENTRIES, INLINE_END, self._size, self._typed)]
+        size = self.subject.size - (INLINE_END - I_BLOCK)
+        raw, extra = bytes(area), self.subject.extra_isize
         if size <= 0 or not xattr.has_body(raw, extra):
-            return None
+            return parts
         first = xattr.body_offset(extra) + xattr.XATTR_BODY_HEADER.size
         for offset in xattr.entry_offsets(raw, first, len(raw)):
             entry = xattr.entry_at(raw, offset, first, len(raw))
             if entry.index == xattr.SYSTEM and entry.suffix == b"data" and entry.value:
                 start = first + xattr.XATTR_ENTRY.parse(raw, offset).e_value_offs
-                return start, start + min(size, entry.value_size)
-        return None
+                end = start + min(size, entry.value_size)
+                return [*parts, DirentArea(area, start, end, self._size, self._typed)]
+        return parts
 
     def _convert_inline(self) -> None:
         """Move the entries of a directory from its inode into a separate block."""

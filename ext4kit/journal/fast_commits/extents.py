@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ext4kit.arrays.grouping import expand
+from ext4kit.arrays.grouping import expand, starts_group
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.filesystem.block_maps import Runs
@@ -91,12 +91,9 @@ class ExtentList(Table):
         """The extents with neighbours merged, and split at the longest length of the format."""
         if not len(self):
             return self
-        follows = (
-            (self.logical[1:] == self.logical[:-1] + self.length[:-1])
-            & (self.physical[1:] == self.physical[:-1] + self.length[:-1])
-            & (self.unwritten[1:] == self.unwritten[:-1])
-        )
-        starts = np.concatenate([[0], np.flatnonzero(~follows) + 1])
+        covered = np.cumsum(self.length) - self.length
+        keys = (self.logical - covered, self.physical - covered, self.unwritten)
+        starts = np.flatnonzero(starts_group(*keys))
         joined = self.take(starts)
         total = np.add.reduceat(self.length, starts)
         most = MAX_INITIALISED - joined.unwritten
@@ -144,7 +141,10 @@ def build_extent_tree(
         for block, start in zip(blocks, starts, strict=True):
             nodes[block] = _tree_block(table[start : start + most], most, depth, block_size, seed)
         first, depth = first[starts], depth + 1
-        table = _index_table(first, np.array(blocks))
+        table, children = np.zeros(len(blocks), INDEX.dtype), np.array(blocks)
+        table["ei_block"] = first
+        table["ei_leaf_hi"] = children >> 32
+        table["ei_leaf_lo"] = children & 0xFFFFFFFF
     return ExtentTree(_tree_block(table, ROOT_ENTRIES, depth, ROOT_BYTES, None), nodes)
 
 
@@ -157,14 +157,6 @@ def _leaf_table(entries: ExtentList) -> Structs:
     return table
 
 
-def _index_table(first: Int64s, blocks: Int64s) -> Structs:
-    table = np.zeros(len(blocks), INDEX.dtype)
-    table["ei_block"] = first
-    table["ei_leaf_hi"] = blocks >> 32
-    table["ei_leaf_lo"] = blocks & 0xFFFFFFFF
-    return table
-
-
 def _tree_block(table: Structs, most: int, depth: int, size: int, seed: int | None) -> bytes:
     header = {
         "eh_magic": MAGIC,
@@ -173,9 +165,8 @@ def _tree_block(table: Structs, most: int, depth: int, size: int, seed: int | No
         "eh_depth": depth,
         "eh_generation": 0,
     }
-    body = HEADER.build(header) + table.tobytes()
     covered = HEADER.size + most * EXTENT.size
-    body = body.ljust(covered, b"\0")
+    body = (HEADER.build(header) + table.tobytes()).ljust(covered, b"\0")
     if seed is not None and size - covered >= TAIL.size:
         body += crc32c(seed, body).to_bytes(TAIL.size, "little")
     return bytes(body.ljust(size, b"\0"))

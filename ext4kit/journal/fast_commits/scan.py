@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ext4kit.arrays.grouping import starts_group
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Bytes2D, Int64s
+from ext4kit.arrays.types import Int64s
 from ext4kit.journal.log import Log
 from ext4kit.parsers.fast_commit import (
     CHECKED_IN_TAIL,
@@ -112,11 +113,9 @@ class FastCommits:
 
 def _runs(values: Int64s) -> Iterator[tuple[int, int, int]]:
     """(start, end, value) of each run of equal values."""
-    edges = np.flatnonzero(np.diff(values)) + 1
-    starts = np.concatenate([[0], edges]).tolist()
-    ends = np.concatenate([edges, [len(values)]]).tolist()
-    for start, end in zip(starts, ends, strict=True):
-        yield start, end, int(values[start])
+    starts = np.flatnonzero(starts_group(values))
+    ends = np.append(starts[1:], len(values))
+    return zip(starts.tolist(), ends.tolist(), values[starts].tolist(), strict=True)
 
 
 def scan_fast_commits(log: Log) -> FastCommits:
@@ -127,7 +126,8 @@ def scan_fast_commits(log: Log) -> FastCommits:
     positions = fast_commit_positions(log)
     tags, marks = _read_tags(log, positions)
     commits = tuple(_split_commits(log, positions, tags, marks))
-    expected = _expected_tid(log)
+    is_due = log.superblock.start != 0 and log.needs_recovery and not log.walk.refusal
+    expected = log.walk.end_order % (1 << 32) if is_due else NONE
     commits, refused = _decide(log, tags, commits, expected)
     commit = np.full(len(tags), NONE)
     for number, one in enumerate(commits):
@@ -178,20 +178,17 @@ def _read_tags(log: Log, positions: Int64s) -> tuple[FastCommitTags, _HeadTailVa
     done = 0
     for _, rows in log.reader.stream(positions):
         tags = read_tags(rows)
-        marks.append(_head_tail_values(rows, tags))
+        tid, detail = np.full((2, len(tags)), NONE)
+        head, tail = (
+            np.flatnonzero(tags.sound & (tags.kind == kind))
+            for kind in (TagKind.HEAD, TagKind.TAIL)
+        )
+        detail[head], tid[head] = read_heads(rows, tags.row[head], tags.offset[head])
+        tid[tail], detail[tail] = read_tails(rows, tags.row[tail], tags.offset[tail])
+        marks.append(_HeadTailValues(tid, detail))
         parts.append(replace(tags, row=tags.row + done))
         done += len(rows)
     return FastCommitTags.concat(parts), _HeadTailValues.concat(marks)
-
-
-def _head_tail_values(rows: Bytes2D, tags: FastCommitTags) -> _HeadTailValues:
-    tid, detail = np.full(len(tags), NONE), np.full(len(tags), NONE)
-    for kind, read in ((TagKind.HEAD, read_heads), (TagKind.TAIL, read_tails)):
-        which = np.flatnonzero(tags.sound & (tags.kind == kind))
-        first, second = read(rows, tags.row[which], tags.offset[which])
-        is_head = kind == TagKind.HEAD
-        tid[which], detail[which] = (second, first) if is_head else (first, second)
-    return _HeadTailValues(tid, detail)
 
 
 def _split_commits(
@@ -214,7 +211,7 @@ def _split_commits(
             int(marks.tid[first]) if head else NONE,
             int(marks.detail[first]) if head else 0,
             int(marks.tid[last]) if closed else NONE,
-            bool(_checksum(log, positions, tags, first, last) == marks.detail[last])
+            _checksum(log, positions, tags, first, last) == int(marks.detail[last])
             if closed
             else None,
         )
@@ -230,14 +227,6 @@ def _checksum(log: Log, positions: Int64s, tags: FastCommitTags, first: int, tai
         piece = block[int(tags.offset[first + start]) : int(tags.offset[last]) + size]
         register = checksum(register, piece.tobytes())
     return register
-
-
-def _expected_tid(log: Log) -> int:
-    """Stored tid that fast commits must have to be replayed, NONE without any."""
-    walk = log.walk
-    if log.superblock.start == 0 or not log.needs_recovery or walk.refusal:
-        return NONE
-    return walk.end_order % (1 << 32)
 
 
 def _decide(
@@ -279,23 +268,14 @@ def _stop_reason(tags: FastCommitTags, one: FastCommit, expected: int) -> str:
     if one.head_tid not in (NONE, expected):
         return f"{STALE}: written for transaction {one.head_tid}"
     if one.tid == NONE:
-        return _missing_tail_reason(tags, one)
+        is_followed = one.end < len(tags) and tags.row[one.end] == tags.row[one.end - 1]
+        if is_followed and not tags.sound[one.end] and tags.kind[one.end]:
+            return f"unknown or invalid tag {tag_name(int(tags.kind[one.end]))}"
+        return INTERRUPTED
     if one.tid != expected:
         stale = f"{STALE}: written for transaction {one.tid}"
         return stale if one.head_tid == NONE else INTERRUPTED
     return "" if one.crc_ok else "bad checksum"
-
-
-def _missing_tail_reason(tags: FastCommitTags, one: FastCommit) -> str:
-    if (
-        one.end < len(tags)
-        and not tags.sound[one.end]
-        and tags.row[one.end] == tags.row[one.end - 1]
-    ):
-        kind = int(tags.kind[one.end])
-        if kind:
-            return f"unknown or invalid tag {tag_name(kind)}"
-    return INTERRUPTED
 
 
 def _report(log: Log, one: FastCommit, why: str, later: bool) -> None:
