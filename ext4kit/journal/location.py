@@ -101,7 +101,11 @@ def _exported(fs: FileSystem, device: Source) -> JournalLocation | None:
     The superblock of a journal inode has the UUID that its file system had at mkfs.
     """
     found = JournalSuperblock.parse(device.read(0, SUPERBLOCK.size))
-    known = {fs.superblock.uuid, fs.superblock.journal_uuid, *_own_journal_uuid(fs, found.uuid)}
+    known = {fs.superblock.uuid, fs.superblock.journal_uuid}
+    if fs.superblock.journal_inode and found.uuid != fs.superblock.uuid:
+        own = _journal_blocks(fs)  # only read where the UUID of the file system has changed
+        if own is not None:
+            known.add(JournalSuperblock.parse(fs.blocks.read(int(own[0]))).uuid)
     if found.uuid not in known:
         _not_read(fs, f"belongs to another file system (UUID {UUID(bytes=found.uuid)})")
         return None
@@ -109,19 +113,6 @@ def _exported(fs: FileSystem, device: Source) -> JournalLocation | None:
     blocks = SourceBlocks(device, size, device.size // size)
     at = 0 if fs.superblock.journal_inode else _superblock_at(size)
     return JournalLocation(blocks, np.arange(-at, blocks.blocks_count), at)
-
-
-def _own_journal_uuid(fs: FileSystem, wanted: bytes) -> set[bytes]:
-    """UUID of the journal inode's superblock, empty if there is none or it cannot be read.
-
-    It is read only if it is needed: the UUID of the file system may have changed since mkfs.
-    """
-    if not fs.superblock.journal_inode or wanted == fs.superblock.uuid:
-        return set()
-    log_blocks = _journal_blocks(fs)
-    if log_blocks is None:
-        return set()
-    return {JournalSuperblock.parse(fs.blocks.read(int(log_blocks[0]))).uuid}
 
 
 def _superblock_at(block_size: int) -> int:

@@ -5,11 +5,11 @@ Source: kernel fs/jbd2/recovery.c, `do_one_pass` in its first pass.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from ext4kit.arrays.types import Rows
+from ext4kit.arrays.types import NO_ROW, Rows
 from ext4kit.journal.ring import LogReader, Ring
 from ext4kit.journal.scan import Headers
 from ext4kit.parsers.checksums import ONES
@@ -55,6 +55,7 @@ def empty_pass(order: int, reason: str, refused: str = "") -> RecoveryPass:
     return RecoveryPass(order, order, np.zeros(0, np.int64), reason, refused)
 
 
+@dataclass(slots=True)
 class RecoveryReader:
     """Reads the log as a recovery does, one metadata block after the other.
 
@@ -62,32 +63,30 @@ class RecoveryReader:
     whatever the blocks contain.
     """
 
-    def __init__(
-        self, headers: Headers, reader: LogReader, superblock: JournalSuperblock, ring: Ring
-    ) -> None:
-        self.headers = headers
-        self.reader = reader
-        self.superblock = superblock
-        self.ring = ring
-        self.row_at = np.full(ring.end, -1)
-        self.row_at[headers.position] = np.arange(len(headers))
-        self.order = superblock.sequence  # tid of the expected transaction
-        self.committed: list[int] = []  # rows of complete transactions
-        self.current: list[int] = []  # rows of the transaction being read
-        self.suspect = ""  # damage that counts if the transaction is committed
-        self.last_commit = 0  # seconds
-        self.ended = ""
-        self.refused = ""
-        self.bad_commit: int | None = None
-        self.bad_reason = ""
-        self.is_corrupt = False
+    headers: Headers
+    reader: LogReader
+    superblock: JournalSuperblock
+    ring: Ring
+    order: int = 0  # tid of the expected transaction
+    committed: list[int] = field(default_factory=list)  # rows of complete transactions
+    current: list[int] = field(default_factory=list)  # rows of the transaction being read
+    suspect: str = ""  # damage that counts if the transaction is committed
+    last_commit: int = 0  # seconds
+    ended: str = ""
+    refused: str = ""
+    bad_commit: int | None = None
+    bad_reason: str = ""
+    is_corrupt: bool = False
 
     def run(self) -> RecoveryPass:
         """Read from `s_start` to the point where a recovery would stop."""
+        row_at = np.full(self.ring.end, NO_ROW)
+        row_at[self.headers.position] = np.arange(len(self.headers))
+        self.order = self.superblock.sequence
         position = self.superblock.start
         left = self.ring.end - self.ring.first
         while not self.ended and left > 0:
-            row = int(self.row_at[position])
+            row = int(row_at[position])
             self._take(row, position)
             step = 1 + (int(self.headers.tags[row]) if row >= 0 else 0)
             left -= step

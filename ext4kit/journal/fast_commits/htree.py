@@ -124,7 +124,8 @@ class HtreeEditor:
     def split_full_node(self, steps: list[HtreeStep]) -> None:
         """Split the full index block whose parent has room, or add a level below a full root.
 
-        A split moves the upper half of the entries into a new sibling.
+        A split moves the upper half of the entries into a new sibling. A new level has all
+        entries of the root, of which it becomes the only child.
 
         Raises:
             CorruptError: the index is as large as the format allows.
@@ -133,23 +134,18 @@ class HtreeEditor:
         while depth and steps[depth - 1].is_full:
             depth -= 1
         if not depth:
-            self._add_level(steps)
+            if len(steps) > self.most_levels:
+                raise CorruptError("htree", None, "the index is full")
+            entries = steps[0].entries
+            block = self._new_node(entries.hashes, entries.blocks)
+            set_fields(DX_ROOT, self.edit(0), indirect_levels=len(steps))
+            self._write_entries(0, entries, entries.hashes[:1], np.array([block]))
             return
         one, half = steps[depth], steps[depth].entries.count // 2
         hashes, blocks = one.entries.hashes, one.entries.blocks
         block = self._new_node(hashes[half:], blocks[half:])
         self._write_entries(one.block, one.entries, hashes[:half], blocks[:half])
         self.add(steps[:depth], int(hashes[half]), block)
-
-    def _add_level(self, steps: list[HtreeStep]) -> None:
-        """Move the root's entries into a new node, which becomes its only child."""
-        if len(steps) > self.most_levels:
-            raise CorruptError("htree", None, "the index is full")
-        entries = steps[0].entries
-        block = self._new_node(entries.hashes, entries.blocks)
-        root = self.edit(0)
-        set_fields(DX_ROOT, root, indirect_levels=len(steps))
-        self._write_entries(0, entries, entries.hashes[:1], np.array([block]))
 
     def _new_node(self, hashes: UInt32s, blocks: Int64s) -> int:
         number, row = self.append()
