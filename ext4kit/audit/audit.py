@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ext4kit.arrays.types import Int64s
 from ext4kit.audit.claims import claims, find_breaks, judge_copies
 from ext4kit.audit.damage import (
     PARTS_OF_KINDS,
     FindingBuilder,
-    judge_metadata,
     tell_breaks,
     tell_copies,
     tell_metadata,
@@ -30,7 +30,6 @@ from ext4kit.audit.superblock import check_superblock, tell_refusal
 from ext4kit.audit.survey import Survey, survey
 from ext4kit.journal.log import Log
 from ext4kit.journal.replay import replay
-from ext4kit.parsers.journal import BlockType
 
 if TYPE_CHECKING:
     from ext4kit.filesystem import FileSystem
@@ -55,8 +54,8 @@ def audit(fs: FileSystem) -> Audit:
 def audit_log(log: Log, findings: AuditFindings, tally: VerdictCounts) -> Audit:
     """Check a log without its superblock; results go to `findings` and `tally`."""
     places, found = FindingBuilder(log, findings), survey(log)
-    metadata, copies = judge_metadata(log, found), judge_copies(log, found, claims(log, found))
-    tell_metadata(places, found, metadata, tally)
+    metadata = tell_metadata(places, found, tally)
+    copies = judge_copies(log, found, claims(log, found))
     tell_copies(places, copies, tally)
     tell_breaks(places, found, find_breaks(log, found), tally)
     tell_tags(places, found)
@@ -69,10 +68,10 @@ def audit_log(log: Log, findings: AuditFindings, tally: VerdictCounts) -> Audit:
     return Audit(findings, tally, log, find_gaps(found), verdicts)
 
 
-def _verdicts(log: Log, found: Survey, metadata: Any, copies: Any) -> Verdicts:
+def _verdicts(log: Log, found: Survey, metadata: Int64s, copies: Int64s) -> Verdicts:
     part = np.full(len(found), PARTS.index(Part.DESCRIPTOR))
-    for kind in (BlockType.COMMIT, BlockType.REVOKE):
-        part[found.kind == kind] = PARTS.index(PARTS_OF_KINDS[kind])
+    for kind, its_part in PARTS_OF_KINDS.items():
+        part[found.kind == kind] = PARTS.index(its_part)
     tags = log.tags
     return Verdicts(
         part=np.concatenate([part, np.full(len(tags), PARTS.index(Part.COPY))]),

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.types import Int64s, UInt32s
 from ext4kit.parsers.checksums import crc32c_rows
 
 NOWHERE = -1
@@ -23,20 +23,20 @@ class BitRepairs:
     """Explanations of failed checksums, a row each.
 
     Attributes:
-        byte: int64, offset of the byte of which one changed bit explains the failure, -1: none.
-        mask: int64, that bit within the byte.
-        words: int64 (n, 3), bits to change in the big-endian words at 0, 4 and 8 if the damage
-            is in that word alone.
-        seed: int64, bits to change in the seed if the block itself is undamaged.
+        byte: offset of the byte of which one changed bit explains the failure, -1: none.
+        mask: that bit within the byte.
+        words: (n, 3), bits to change in the big-endian words at 0, 4 and 8 if the damage is in
+            that word alone.
+        seed: bits to change in the seed if the block itself is undamaged.
     """
 
-    byte: Any
-    mask: Any
-    words: Any
-    seed: Any
+    byte: Int64s
+    mask: Int64s
+    words: Int64s
+    seed: Int64s
 
 
-def find_bit_repairs(syndromes: Any, length: int, hole: int) -> BitRepairs:
+def find_bit_repairs(syndromes: Int64s, length: int, hole: int) -> BitRepairs:
     """Changes of a block, or of its seed, that would each explain a failed checksum.
 
     Args:
@@ -46,18 +46,19 @@ def find_bit_repairs(syndromes: Any, length: int, hole: int) -> BitRepairs:
     """
     register = syndromes.astype(np.uint32)
     byte, mask = _single_bits(register, length)
-    inside = (hole >= 0) & (byte >= hole) & (byte < hole + 4)
-    stored_byte, stored_mask = _in_the_field(syndromes, hole)
-    stored = stored_byte != NOWHERE
-    byte = np.where(stored, stored_byte, np.where(inside, NOWHERE, byte))
+    if hole >= 0:
+        byte[(byte >= hole) & (byte < hole + 4)] = NOWHERE
+        stored_byte, stored_mask = changed_bits(syndromes, hole)
+        stored = stored_byte != NOWHERE
+        byte, mask = np.where(stored, stored_byte, byte), np.where(stored, stored_mask, mask)
     words = np.zeros((len(register), 3), np.int64)
     for word in range(3):
         words[:, word] = _apply(_power(length - 4 * word, True), register).byteswap()
     seed = _apply(_power(length, True), register)
-    return BitRepairs(byte, np.where(stored, stored_mask, mask), words, seed.astype(np.int64))
+    return BitRepairs(byte, mask, words, seed.astype(np.int64))
 
 
-def _apply(columns: Any, registers: Any) -> Any:
+def _apply(columns: UInt32s, registers: UInt32s) -> UInt32s:
     """Many registers (uint32) after a linear map, given as the image of each bit."""
     result = np.zeros(registers.shape, np.uint32)
     for bit in range(32):
@@ -66,23 +67,25 @@ def _apply(columns: Any, registers: Any) -> Any:
 
 
 @cache
-def _step(back: bool) -> Any:
+def _step(back: bool) -> UInt32s:
     """The effect of one zero byte on the register as a linear map, or the inverse map."""
-    bits = np.uint32(1) << np.arange(32, dtype=np.uint32)
+    bits: UInt32s = np.uint32(1) << np.arange(32, dtype=np.uint32)
     numbers = np.arange(256, dtype=np.uint8)[:, None]
     entries = crc32c_rows(0, numbers)
     if not back:
-        return entries[bits & np.uint32(255)] ^ (bits >> np.uint32(8))
+        ahead: UInt32s = entries[bits & np.uint32(255)] ^ (bits >> np.uint32(8))
+        return ahead
     index_of = np.zeros(256, np.uint32)
     index_of[entries >> np.uint32(24)] = np.arange(256)  # the top bytes are all different
     index = index_of[bits >> np.uint32(24)]
-    return ((bits ^ entries[index]) << np.uint32(8)) | index
+    behind: UInt32s = ((bits ^ entries[index]) << np.uint32(8)) | index
+    return behind
 
 
 @lru_cache(64)
-def _power(count: int, back: bool) -> Any:
+def _power(count: int, back: bool) -> UInt32s:
     """The effect of `count` zero bytes as a linear map, or the inverse map."""
-    result: Any = np.uint32(1) << np.arange(32, dtype=np.uint32)
+    result: UInt32s = np.uint32(1) << np.arange(32, dtype=np.uint32)
     square = _step(back)
     while count > 0:
         if count & 1:
@@ -93,10 +96,10 @@ def _power(count: int, back: bool) -> Any:
 
 
 @lru_cache(4)
-def _bit_table(capacity: int) -> tuple[Any, Any]:
+def _bit_table(capacity: int) -> tuple[UInt32s, Int64s]:
     """(syndrome of each single changed bit, ascending; 8 * bytes behind it + bit)."""
     numbers = np.uint8(1) << np.arange(8, dtype=np.uint8)[:, None]
-    table: Any = crc32c_rows(0, numbers)
+    table = crc32c_rows(0, numbers)
     count = 1
     while count < capacity:  # doubles the bytes, away from the end
         table = np.concatenate([table, _apply(_power(count, False), table)])
@@ -105,7 +108,7 @@ def _bit_table(capacity: int) -> tuple[Any, Any]:
     return table[order], order
 
 
-def _single_bits(syndromes: Any, length: int) -> tuple[Any, Any]:
+def _single_bits(syndromes: UInt32s, length: int) -> tuple[Int64s, Int64s]:
     """(byte, bit) whose change gives each syndrome; byte -1 where no single bit explains it."""
     values, places = _bit_table(1 << max(length - 1, 1).bit_length())
     row = np.minimum(np.searchsorted(values, syndromes), len(values) - 1)
@@ -114,13 +117,13 @@ def _single_bits(syndromes: Any, length: int) -> tuple[Any, Any]:
     return np.where(hit, length - 1 - behind, NOWHERE), np.where(hit, 1 << bit, 0)
 
 
-def _in_the_field(syndromes: Any, hole: int) -> tuple[Any, Any]:
-    """(byte, bit) where one bit of the stored checksum explains the difference."""
-    byte = np.full(len(syndromes), NOWHERE)
-    mask = np.zeros(len(syndromes), np.int64)
-    single = (syndromes & (syndromes - 1) == 0) & (hole >= 0)
-    for place in range(4):
-        in_byte = single & (syndromes >> (24 - 8 * place) & 0xFF != 0)
-        byte[in_byte] = hole + place
-        mask[in_byte] = syndromes[in_byte] >> (24 - 8 * place)
-    return byte, mask
+def changed_bits(changes: Int64s, offset: int) -> tuple[Int64s, Int64s]:
+    """(byte, bit) of a big-endian 32-bit field in which one bit is changed; byte -1 for more bits.
+
+    Args:
+        changes: difference of the field, none of them 0.
+        offset: byte offset of the field.
+    """
+    bit = np.frexp(changes.astype(np.float64))[1].astype(np.int64) - 1  # the highest one
+    single = changes & (changes - 1) == 0
+    return np.where(single, offset + 3 - bit // 8, NOWHERE), np.where(single, 1 << bit % 8, 0)

@@ -7,10 +7,12 @@ a block of a committed transaction can only be missing where a newer lap overwro
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import ends_group, starts_group
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.audit.result import BAD, OK, OVERWRITTEN, UNCHECKED
 from ext4kit.audit.survey import UNKNOWN_TAGS, Fault, Survey
 from ext4kit.journal.log import Log
@@ -25,12 +27,12 @@ class LogBlockClaims:
     """The content of each log block, from the metadata blocks of the log.
 
     Attributes:
-        newest: int64, tid of the newest transaction known to have written the block.
-        taken: bool, True where a metadata block is damaged or cannot be judged.
+        newest: tid of the newest transaction known to have written the block.
+        taken: True where a metadata block is damaged or cannot be judged.
     """
 
-    newest: Any
-    taken: Any
+    newest: Int64s
+    taken: Bools
 
 
 def claims(log: Log, found: Survey) -> LogBlockClaims:
@@ -40,29 +42,24 @@ def claims(log: Log, found: Survey) -> LogBlockClaims:
     tags = log.tags
     believed = np.flatnonzero(plausible_tags(log, found))
     np.maximum.at(newest, tags.position[believed], tags.order[believed])
-    _claim_up_to_the_next(log, found, newest)
+    for row in np.flatnonzero(found.tags == UNKNOWN_TAGS).tolist():  # has all up to the next header
+        start = int(found.position[row]) + 1
+        end = int(found.position[row + 1]) if row + 1 < len(found) else log.ring.end
+        np.maximum(newest[start:end], found.order[row], out=newest[start:end])
     taken = np.zeros(log.ring.end, bool)
     taken[found.position[np.isin(found.fault, UNUSABLE)]] = True
     return LogBlockClaims(newest, taken)
 
 
-def plausible_tags(log: Log, found: Survey) -> Any:
+def plausible_tags(log: Log, found: Survey) -> Bools:
     """True where a tag is in a descriptor whose tags are plausible."""
     row = found.row_at(log.tags.descriptor)
-    return (row >= 0) & (found.fault[row] == Fault.NONE) & (found.tags[row] != UNKNOWN_TAGS)
+    fine: Bools = (found.fault[row] == Fault.NONE) & (found.tags[row] != UNKNOWN_TAGS)
+    return (row >= 0) & fine
 
 
-def _claim_up_to_the_next(log: Log, found: Survey, newest: Any) -> None:
-    """Assign to a descriptor with unknown tags all blocks up to the next header."""
-    for row in np.flatnonzero(found.tags == UNKNOWN_TAGS).tolist():
-        start = int(found.position[row]) + 1
-        last = row + 1 == len(found)
-        end = log.ring.end if last else int(found.position[row + 1])
-        np.maximum(newest[start:end], found.order[row], out=newest[start:end])
-
-
-def judge_copies(log: Log, found: Survey, claimed: LogBlockClaims) -> Any:
-    """Verdict on the copy of each tag, int64 (n,)."""
+def judge_copies(log: Log, found: Survey, claimed: LogBlockClaims) -> Int64s:
+    """Verdict on the copy of each tag."""
     tags = log.tags
     overwritten = (claimed.newest[tags.position] > tags.order) | claimed.taken[tags.position]
     present = tags.matches & (found.row_at(tags.position) < 0)
@@ -78,7 +75,7 @@ def judge_copies(log: Log, found: Survey, claimed: LogBlockClaims) -> Any:
     return verdict
 
 
-def _mark_overwritten(log: Log, found: Survey, verdict: Any, missing: Any) -> None:
+def _mark_overwritten(log: Log, found: Survey, verdict: Int64s, missing: Bools) -> None:
     """Mark lost copies between overwritten ones and a newer lap as overwritten too.
 
     The transaction that overwrote them has lost its own descriptor. It cannot have written there
@@ -88,10 +85,8 @@ def _mark_overwritten(log: Log, found: Survey, verdict: Any, missing: Any) -> No
     index = np.flatnonzero(missing)
     if not len(index):
         return
-    same = np.diff(index) == 1
-    same &= tags.descriptor[index[1:]] == tags.descriptor[index[:-1]]
-    first = index[np.concatenate([[True], ~same])]
-    last = index[np.concatenate([~same, [True]])]
+    run = index - np.arange(len(index)), tags.descriptor[index]
+    first, last = index[starts_group(*run)], index[ends_group(*run)]
     before = np.maximum(first - 1, 0)
     entered = (tags.ordinal[first] > 0) & (verdict[before] == OVERWRITTEN)
     after = np.minimum(last + 1, len(tags) - 1)
@@ -107,26 +102,25 @@ def _mark_overwritten(log: Log, found: Survey, verdict: Any, missing: Any) -> No
 
 
 @dataclass(frozen=True, slots=True)
-class TransactionBreaks:
+class TransactionBreaks(Table):
     """Positions where a transaction lacks a metadata block that it must have.
 
     Attributes:
-        position: int64, log block where a metadata block is missing.
-        order: int64, tid of the transaction that it belongs to.
-        commit: bool, True where the commit block is missing.
+        position: log block where a metadata block is missing.
+        order: tid of the transaction that it belongs to.
+        commit: True where the commit block is missing.
     """
 
-    position: Any
-    order: Any
-    commit: Any
+    position: Int64s
+    order: Int64s
+    commit: Bools
 
 
 def find_breaks(log: Log, found: Survey) -> TransactionBreaks:
     """Metadata blocks that must have existed and are not recognisable any more."""
     usable = np.flatnonzero(found.tags != UNKNOWN_TAGS)
-    if len(found) < 2 or not len(usable):
-        none = np.zeros(0, np.int64)
-        return TransactionBreaks(none, none, none.astype(bool))
+    if not len(usable):
+        return TransactionBreaks.empty()
     behind = (usable + 1) % len(found)
     size = log.ring.end - log.ring.first
     distance = (found.position[behind] - found.position[usable]) % size
@@ -135,13 +129,12 @@ def find_breaks(log: Log, found: Survey) -> TransactionBreaks:
     is_commit = found.kind[usable] == BlockType.COMMIT
     is_ended = np.isin(order, found.committed_orders)
     goes_on = np.isin(next_order, found.committed_orders)
-    forward = found.position[behind] > found.position[usable]
+    follows = (next_order == order + 1) & (found.position[behind] > found.position[usable])
     hole = distance > due
-    begins = hole & is_commit & (next_order == order + 1) & goes_on & forward
+    begins = hole & is_commit & goes_on & follows
     lost = hole & ~is_commit & (next_order == order) & is_ended
-    open_end = (distance >= due) & ~is_commit & ~is_ended & (next_order == order + 1) & forward
-    fine = found.fault[usable] == Fault.NONE
-    judged = fine & (found.fault[behind] != Fault.STRANGER)
+    open_end = (distance >= due) & ~is_commit & ~is_ended & follows
+    judged = (found.fault[usable] == Fault.NONE) & (found.fault[behind] != Fault.STRANGER)
     rows = np.flatnonzero((begins | lost | open_end) & judged)
     place = log.ring.wrap(found.position[usable[rows]] + due[rows])
     readable = ~log.reader.unreadable[place]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows, UInt8s
 from ext4kit.audit import messages
 from ext4kit.audit.bit_repair import NOWHERE, find_bit_repairs
 from ext4kit.audit.claims import UNUSABLE, TransactionBreaks
@@ -20,9 +21,9 @@ from ext4kit.audit.result import (
 )
 from ext4kit.audit.survey import Fault, Survey
 from ext4kit.journal.log import Log
-from ext4kit.parsers.journal import HEADER, BlockType, copies_checksums, copy_seeds
+from ext4kit.parsers.journal import BlockType, copies_checksums, copy_seeds
 from ext4kit.problems import Severity
-from ext4kit.units import TransactionId, widen
+from ext4kit.units import TransactionId
 
 PARTS_OF_KINDS = {
     BlockType.DESCRIPTOR: Part.DESCRIPTOR,
@@ -30,6 +31,7 @@ PARTS_OF_KINDS = {
     BlockType.REVOKE: Part.REVOKE,
 }
 HEADER_FAULTS = (Fault.MAGIC, Fault.TYPE, Fault.SEQUENCE)
+Words = str | Callable[[int], str]  # a text, or the text of a row
 
 
 class FindingBuilder:
@@ -45,38 +47,36 @@ class FindingBuilder:
         self.findings = findings
 
     def add(
-        self,
-        code: str,
-        order: int,
-        position: int,
-        *,
-        meaning: str,
-        byte: int = NOWHERE,
-        target: int | None = None,
-        read: str = "",
-        expected: str = "",
+        self, code: str, order: int, position: int, *, meaning: str, byte: int = NOWHERE,
+        target: int | None = None, read: str = "", expected: str = "",
         severity: Severity = Severity.ERROR,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Add one finding about a log block; `byte` is an offset in it."""
         block = int(self.log.reader.log_blocks[position])
         offset = block * self.log.reader.blocks.block_size + max(byte, 0)
         transaction = TransactionId(order % (1 << 32))
         self.findings.add(
             AuditFinding(
-                code,
-                severity,
-                transaction,
-                position,
-                block,
-                offset,
-                target,
-                read,
-                expected,
+                code, severity, transaction, position, block, offset, target, read, expected,
                 meaning,
-            )  # fmt: skip
-        )
+            )
+        )  # fmt: skip
 
-    def some(self, code: str, index: Any, severity: Severity = Severity.ERROR) -> list[int]:
+    def add_rows(
+        self, code: str, rows: Rows, orders: Int64s, positions: Int64s, *, meaning: str,
+        target: Int64s | None = None, read: Words = "", expected: Words = "",
+        severity: Severity = Severity.ERROR,
+    ) -> None:  # fmt: skip
+        """Add a finding for each of some rows of the columns; count those that are not kept."""
+        for row in self.some(code, rows, severity):
+            self.add(
+                code, int(orders[row]), int(positions[row]), meaning=meaning, severity=severity,
+                target=None if target is None else int(target[row]),
+                read=read if isinstance(read, str) else read(row),
+                expected=expected if isinstance(expected, str) else expected(row),
+            )  # fmt: skip
+
+    def some(self, code: str, index: Rows, severity: Severity = Severity.ERROR) -> list[int]:
         """The rows whose findings are kept; the rest is counted."""
         kept: list[int] = index[: self.findings.room].tolist()
         if len(index) > len(kept):
@@ -84,35 +84,30 @@ class FindingBuilder:
         return kept
 
 
-def changed_bit(data: Any, byte: int, mask: int) -> tuple[str, str]:
+def changed_bit(data: UInt8s | bytes, byte: int, mask: int) -> tuple[str, str]:
     """(value read, value expected) of a byte with one changed bit."""
     value = int(data[byte])
     return f"byte 0x{value:02x}", f"byte 0x{value ^ mask:02x}"
 
 
-def judge_metadata(log: Log, found: Survey) -> Any:
-    """Verdict on each metadata block, int64 (n,)."""
-    fine = OK if log.features.has_block_checksums else UNCHECKED
+def tell_metadata(places: FindingBuilder, found: Survey, tally: VerdictCounts) -> Int64s:
+    """Report damaged descriptor, revoke and commit blocks; return the verdict on each block."""
+    fine = OK if places.log.features.has_block_checksums else UNCHECKED
     verdict = np.where(found.fault == Fault.NONE, fine, BAD)
     verdict[found.fault == Fault.STRANGER] = UNCHECKED
-    return verdict
-
-
-def tell_metadata(
-    places: FindingBuilder, found: Survey, verdict: Any, tally: VerdictCounts
-) -> None:
-    """Report damaged descriptor, revoke and commit blocks."""
     for kind, part in PARTS_OF_KINDS.items():
         tally.add(part, verdict[found.kind == kind])
     damaged = (found.fault != Fault.NONE) & (found.fault != Fault.STRANGER)
     for row in places.some("metadata", np.flatnonzero(damaged)):
         _tell_block(places, found, row)
+    return verdict
 
 
 def _tell_block(places: FindingBuilder, found: Survey, row: int) -> None:
     position, order = int(found.position[row]), int(found.order[row])
     kind, fault, byte = int(found.kind[row]), int(found.fault[row]), int(found.byte[row])
     name = messages.kind_name(kind)
+    meaning, severity = messages.MEANINGS[name], Severity.ERROR
     data = places.log.reader.read(found.position[row : row + 1])[0]
     if fault in HEADER_FAULTS:
         place = 4 * HEADER_FAULTS.index(Fault(fault))
@@ -122,12 +117,9 @@ def _tell_block(places: FindingBuilder, found: Survey, row: int) -> None:
         byte, meaning = place if byte == NOWHERE else byte, messages.HEADER
     elif byte != NOWHERE:
         read, expected = changed_bit(data, byte, int(found.mask[row]))
-        meaning = messages.MEANINGS[name]
     else:
-        read = f"checksum 0x{int(found.computed[row]):08x}"
-        expected = f"checksum 0x{int(found.stored[row]):08x}"
-        meaning = messages.MEANINGS[name]
-    severity = Severity.ERROR
+        read = f"checksum 0x{found.computed[row]:08x}"
+        expected = f"checksum 0x{found.stored[row]:08x}"
     if fault == Fault.REST:
         severity, meaning = Severity.WARNING, messages.REST
     places.add(
@@ -140,36 +132,24 @@ def tell_breaks(
     places: FindingBuilder, found: Survey, breaks: TransactionBreaks, tally: VerdictCounts
 ) -> None:
     """Report missing blocks of transactions, and the blocks found at their positions."""
-    free = ~np.isin(breaks.position, found.position[np.isin(found.fault, UNUSABLE)])
-    rows = np.flatnonzero(free)
-    tally.add(Part.COMMIT, np.full(int(breaks.commit[rows].sum()), BAD))
-    tally.add(Part.DESCRIPTOR, np.full(int((~breaks.commit[rows]).sum()), BAD))
-    for row in places.some("block-missing", rows):
+    damaged = found.position[np.isin(found.fault, UNUSABLE)]
+    breaks = breaks.take(~np.isin(breaks.position, damaged))
+    tally.add(Part.COMMIT, np.full(int(breaks.commit.sum()), BAD))
+    tally.add(Part.DESCRIPTOR, np.full(int((~breaks.commit).sum()), BAD))
+    for row in places.some("block-missing", np.arange(len(breaks))):
         is_commit = bool(breaks.commit[row])
+        data = places.log.reader.read(breaks.position[row : row + 1])[0]
+        start = data[:12].tobytes().hex(" ", 4)
         places.add(
             "commit-missing" if is_commit else "block-missing",
-            int(breaks.order[row]),
-            int(breaks.position[row]),
-            read=_actual_content(places.log, int(breaks.position[row])),
+            int(breaks.order[row]), int(breaks.position[row]),
+            read=f"a block that starts with {start}" if data.any() else "zeros",
             expected="a commit block" if is_commit else "a descriptor, revoke or commit block",
             meaning=messages.NO_COMMIT if is_commit else messages.BREAK,
-        )
+        )  # fmt: skip
 
 
-def _actual_content(log: Log, position: int) -> str:
-    data = log.reader.read(np.array([position]))[0]
-    if not data.any():
-        return "zeros"
-    first = " ".join(f"{int(word):08x}" for word in _words(data))
-    return f"a block that starts with {first}"
-
-
-def _words(data: Any) -> list[int]:
-    raw = HEADER.columns(data[None, :])
-    return [int(widen(raw[name])[0]) for name in raw.dtype.names]
-
-
-def tell_copies(places: FindingBuilder, verdict: Any, tally: VerdictCounts) -> None:
+def tell_copies(places: FindingBuilder, verdict: Int64s, tally: VerdictCounts) -> None:
     """Report copies that differ from their tag."""
     tally.add(Part.COPY, verdict)
     log, tags = places.log, places.log.tags
@@ -177,17 +157,18 @@ def tell_copies(places: FindingBuilder, verdict: Any, tally: VerdictCounts) -> N
     if not len(bad):
         return
     older = _holds_older(log, bad)
-    torn = np.unique(tags.order[bad[older]])
     step = log.reader.chunk
     kept = np.array(places.some("copy-checksum", bad), np.int64)
     for start in range(0, len(kept), step):
         _tell_copies(places, kept[start : start + step], older[start : start + step])
-    for order in places.some("write-cache", torn):
-        commit = log.transactions.commit[log.transactions.row_of(np.array([order]))][0]
-        places.add("write-cache", order, max(int(commit), 0), meaning=messages.WRITE_CACHE)
+    torn = log.transactions.row_of(np.unique(tags.order[bad[older]]))
+    places.add_rows(
+        "write-cache", torn, log.transactions.order, np.maximum(log.transactions.commit, 0),
+        meaning=messages.WRITE_CACHE,
+    )  # fmt: skip
 
 
-def _holds_older(log: Log, index: Any) -> Any:
+def _holds_older(log: Log, index: Rows) -> Bools:
     """True where the position of a lost copy still holds its earlier content, or zeros."""
     tags, headers = log.tags, log.headers
     positions = tags.position[index]
@@ -203,31 +184,28 @@ def _holds_older(log: Log, index: Any) -> Any:
     return held
 
 
-def _tell_copies(places: FindingBuilder, index: Any, older: Any) -> None:
+def _tell_copies(places: FindingBuilder, index: Rows, older: Bools) -> None:
     log, tags = places.log, places.log.tags
     rows = log.reader.read(tags.position[index])
     byte, mask, computed = _located(log, rows, index)
+    width = 4 if log.features.checksum_version == 2 else 8
     for row, tag in enumerate(index.tolist()):
-        stored, place = int(tags.checksum[tag]), int(byte[row])
-        width = 4 if log.features.checksum_version == 2 else 8
-        read = f"checksum 0x{int(computed[row]):0{width}x}"
-        expected = f"checksum 0x{stored:0{width}x}"
-        if place != NOWHERE:
+        place = int(byte[row])
+        code, meaning = "copy-checksum", messages.COPY
+        read = f"checksum 0x{computed[row]:0{width}x}"
+        expected = f"checksum 0x{tags.checksum[tag]:0{width}x}"
+        if older[row]:
+            code, meaning = "copy-not-written", messages.NOT_WRITTEN
+            read, expected = "an earlier block", "the tagged copy"
+        elif place != NOWHERE:
             read, expected = changed_bit(rows[row], place, int(mask[row]))
-        not_written = bool(older[row])
         places.add(
-            "copy-not-written" if not_written else "copy-checksum",
-            int(tags.order[tag]),
-            int(tags.position[tag]),
-            byte=place,
-            target=int(tags.block[tag]),
-            read=read if not not_written else "an earlier block",
-            expected=expected if not not_written else "the tagged copy",
-            meaning=messages.NOT_WRITTEN if not_written else messages.COPY,
-        )
+            code, int(tags.order[tag]), int(tags.position[tag]), byte=place, read=read,
+            target=int(tags.block[tag]), expected=expected, meaning=meaning,
+        )  # fmt: skip
 
 
-def _located(log: Log, rows: Any, index: Any) -> tuple[Any, Any, Any]:
+def _located(log: Log, rows: Bytes2D, index: Rows) -> tuple[Int64s, Int64s, Int64s]:
     """(byte, bit, computed checksum) of each lost copy; byte -1 where it is not known."""
     tags, none = log.tags, np.full(len(index), NOWHERE)
     if not log.features.has_block_checksums:
@@ -237,5 +215,5 @@ def _located(log: Log, rows: Any, index: Any) -> tuple[Any, Any, Any]:
     if log.features.checksum_version != 3:
         return none, none, computed
     difference = computed ^ tags.checksum[index]
-    mends = find_bit_repairs(np.where(difference == 0, 1, difference), rows.shape[1], -1)
+    mends = find_bit_repairs(np.where(difference == 0, 1, difference), rows.shape[1], NOWHERE)
     return np.where(difference == 0, NOWHERE, mends.byte), mends.mask, computed

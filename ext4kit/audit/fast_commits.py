@@ -8,11 +8,11 @@ explains it, or if the beginning of the commit is known to be in the area.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.intervals import Intervals
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s, UInt8s
 from ext4kit.audit.bit_repair import NOWHERE, find_bit_repairs
 from ext4kit.audit.damage import FindingBuilder, changed_bit
 from ext4kit.audit.result import BAD, OK, UNCHECKED, Part, VerdictCounts
@@ -45,28 +45,28 @@ class _Damaged:
 
 def tell_fast_commits(places: FindingBuilder, tally: VerdictCounts) -> None:
     """Judge every fast commit of the log, stale ones included."""
-    log = places.log
-    found = scan_fast_commits(log)
+    found = scan_fast_commits(places.log)
     if not len(found.positions):
         return
-    verdicts, tids = _by_checksum(found)
-    for damaged in _pieced_together(log, found, tids != NONE):
+    tids = np.full(len(found.positions), NONE)  # of the recognised commit of each block
+    verdicts = []
+    for one in found.commits:
+        if one.crc_ok:
+            first, last = _rows(found, one)
+            tids[first : last + 1] = one.tid
+            verdicts.append(OK)
+    for damaged in _pieced_together(places.log, found, tids != NONE):
         _tell(places, found, damaged)
         tids[damaged.first : damaged.last + 1] = damaged.tid
         verdicts.append(BAD)
-    for first, end in _runs_left(tids):
+    left = Intervals.of_mask(tids == NONE)
+    for first, end in zip(left.start.tolist(), left.end.tolist(), strict=True):
         verdicts += _judge_run(places, found, tids, first, end)
     tally.add(Part.FAST_COMMIT, np.array(verdicts, np.int64))
 
 
-def _runs_left(tids: Any) -> list[tuple[int, int]]:
-    """(first, end) of each run of blocks that belong to no recognised fast commit."""
-    left = Intervals.of_mask(tids == NONE)
-    return list(zip(left.start.tolist(), left.end.tolist(), strict=True))
-
-
 def _judge_run(
-    places: FindingBuilder, found: FastCommits, tids: Any, first: int, end: int
+    places: FindingBuilder, found: FastCommits, tids: Int64s, first: int, end: int
 ) -> list[int]:
     """Verdicts on blocks that belong to no recognised fast commit.
 
@@ -76,7 +76,9 @@ def _judge_run(
     inside = [one for one in found.commits if first <= _rows(found, one)[0] < end]
     before = int(tids[first - 1]) if first else NONE
     behind = int(tids[end]) if end < len(tids) else NONE
-    if behind != NONE and (before == behind or (first == 0 and not _restarted_run(inside, behind))):
+    # a transaction that began to overwrite the old fast commits
+    restarted = any(one.head_tid not in (NONE, behind) for one in inside)
+    if behind != NONE and (before == behind or (first == 0 and not restarted)):
         position = int(found.positions[first])
         places.add(
             "fast-commit-missing", behind, position, expected="a fast commit with a valid checksum",
@@ -85,7 +87,8 @@ def _judge_run(
         return [BAD]
     verdicts = []
     for one in inside:
-        is_whole = _rows(found, one)[0] == first and _has_its_beginning(one, before, first)
+        begins = one.head_tid == one.tid if first == 0 else one.tid == before
+        is_whole = begins and one.crc_ok is False and _rows(found, one)[0] == first
         verdicts.append(BAD if is_whole else UNCHECKED)
         if is_whole:
             places.add(
@@ -95,41 +98,17 @@ def _judge_run(
     return verdicts
 
 
-def _restarted_run(inside: list[FastCommit], behind: int) -> bool:
-    """Whether fast commits of another transaction were overwriting the old ones."""
-    return any(one.head_tid not in (NONE, behind) for one in inside)
-
-
-def _has_its_beginning(one: FastCommit, before: int, row: int) -> bool:
-    """Whether the first block of a commit with a failed checksum is known to be in the area."""
-    begins = one.head_tid == one.tid if row == 0 else one.tid == before
-    return one.crc_ok is False and begins
-
-
 def _rows(found: FastCommits, one: FastCommit) -> tuple[int, int]:
     """(first, last) row of a commit's blocks in the area."""
     return int(found.tags.row[one.first]), int(found.tags.row[one.end - 1])
 
 
-def _by_checksum(found: FastCommits) -> tuple[list[int], Any]:
-    """(verdicts on commits with a good checksum, per block the tid of its commit or NONE)."""
-    tids = np.full(len(found.positions), NONE)
-    verdicts = []
-    for one in found.commits:
-        first, last = _rows(found, one)
-        if one.crc_ok:
-            tids[first : last + 1] = one.tid
-            verdicts.append(OK)
-    return verdicts, tids
-
-
-def _pieced_together(log: Log, found: FastCommits, settled: Any) -> list[_Damaged]:
+def _pieced_together(log: Log, found: FastCommits, settled: Bools) -> list[_Damaged]:
     """Commits in the remaining blocks that one changed bit explains."""
     damaged: list[_Damaged] = []
     row, size = 0, log.reader.blocks.block_size
     while row < len(settled):
-        end = _run_end(settled, row)
-        rows = log.reader.read(found.positions[row:end])
+        rows = log.reader.read(found.positions[row : _run_end(settled, row)])
         hit = _explained(rows, row, size) if len(rows) and rows[0].any() else None
         if hit is not None:
             damaged.append(hit)
@@ -137,13 +116,13 @@ def _pieced_together(log: Log, found: FastCommits, settled: Any) -> list[_Damage
     return damaged
 
 
-def _run_end(settled: Any, row: int) -> int:
+def _run_end(settled: Bools, row: int) -> int:
     """One behind the last block from `row` on that may belong to the same commit."""
     stop = np.flatnonzero(settled[row : row + MOST_BLOCKS])
     return row + int(stop[0]) if len(stop) else min(row + MOST_BLOCKS, len(settled))
 
 
-def _explained(rows: Any, first: int, size: int) -> _Damaged | None:
+def _explained(rows: Bytes2D, first: int, size: int) -> _Damaged | None:
     """The commit that starts in the first of these blocks and ends at the next tail."""
     for last in range(len(rows)):
         tails, is_whole = _tails(rows[last], size)
@@ -157,7 +136,7 @@ def _explained(rows: Any, first: int, size: int) -> _Damaged | None:
     return None
 
 
-def _tails(row: Any, size: int) -> tuple[list[int], bool]:
+def _tails(row: UInt8s, size: int) -> tuple[list[int], bool]:
     """(offsets where a tail that fills its block may begin, whether one has no changed bit).
 
     Times in an inode can look like the start of a tail with one changed bit.
@@ -171,7 +150,7 @@ def _tails(row: Any, size: int) -> tuple[list[int], bool]:
     return offsets[changed <= 1].tolist(), bool((changed == 0).any())
 
 
-def _check(data: Any, first: int, last: int, tail: int) -> _Damaged | None:
+def _check(data: UInt8s, first: int, last: int, tail: int) -> _Damaged | None:
     """The commit up to a tail at that byte, if one changed bit explains its checksum."""
     end = tail + CHECKED_IN_TAIL
     stored = int.from_bytes(data[end : end + 4].tobytes(), "little")
@@ -192,12 +171,11 @@ def _check(data: Any, first: int, last: int, tail: int) -> _Damaged | None:
 
 
 def _tell(places: FindingBuilder, found: FastCommits, damaged: _Damaged) -> None:
-    size = places.log.reader.blocks.block_size
-    row, byte = damaged.first + damaged.byte // size, damaged.byte % size
-    position = int(found.positions[row])
-    data = places.log.reader.read(found.positions[row : row + 1])[0]
+    block, byte = divmod(damaged.byte, places.log.reader.blocks.block_size)
+    position = found.positions[damaged.first + block]
+    data = places.log.reader.read(np.array([position]))[0]
     read, expected = changed_bit(data, byte, damaged.mask)
     places.add(
-        "fast-commit-checksum", damaged.tid, position, byte=byte, read=read, expected=expected,
-        meaning=MEANING,
+        "fast-commit-checksum", damaged.tid, int(position), byte=byte, read=read,
+        expected=expected, meaning=MEANING,
     )  # fmt: skip

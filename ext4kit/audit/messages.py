@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from ext4kit.audit.survey import Fault
+from ext4kit.journal.scan import HEADER_KINDS
 from ext4kit.parsers.journal import MAGIC, BlockType
 
-KIND_NAMES = {
-    int(BlockType.DESCRIPTOR): "descriptor",
-    int(BlockType.COMMIT): "commit",
-    int(BlockType.REVOKE): "revoke",
-}
-FAULT_CODES = {
-    int(Fault.BODY): "checksum",
-    int(Fault.MAGIC): "magic",
-    int(Fault.TYPE): "type",
-    int(Fault.SEQUENCE): "sequence",
-    int(Fault.REST): "rest",
+FAULT_CODES: dict[int, str] = {
+    Fault.BODY: "checksum",
+    Fault.MAGIC: "magic",
+    Fault.TYPE: "type",
+    Fault.SEQUENCE: "sequence",
+    Fault.REST: "rest",
 }
 MEANINGS = {
     "descriptor": "its transaction would not be replayed; the home blocks of copies are uncertain",
@@ -45,7 +41,7 @@ SUPERBLOCK = "the kernel would neither replay nor use this journal"
 
 def kind_name(kind: int) -> str:
     """Name of a metadata block's type."""
-    return KIND_NAMES.get(kind, "metadata")
+    return BlockType(kind).name.lower() if kind in HEADER_KINDS else "metadata"
 
 
 def header_words(fault: int, kind: int, transaction: int) -> str:
@@ -53,5 +49,5 @@ def header_words(fault: int, kind: int, transaction: int) -> str:
     if fault == Fault.MAGIC:
         return f"magic 0x{MAGIC:08X}"
     if fault == Fault.TYPE:
-        return f"block type {kind}" if kind in KIND_NAMES else "block type 1, 2 or 5"
+        return f"block type {kind}" if kind in HEADER_KINDS else "block type 1, 2 or 5"
     return f"transaction {transaction:,}"

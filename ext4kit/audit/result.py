@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 
 from ext4kit import fields
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import Int64s
 from ext4kit.journal.log import Log
 from ext4kit.journal.replay import ReplayedBlocks
 from ext4kit.problems import Severity
@@ -103,8 +105,8 @@ class VerdictCounts:
 
     counts: dict[Part, list[int]] = field(default_factory=dict)
 
-    def add(self, part: Part, verdicts: Any) -> None:
-        """Count verdicts (int64 column of indexes into `VERDICTS`)."""
+    def add(self, part: Part, verdicts: Int64s) -> None:
+        """Count verdicts (indices into `VERDICTS`)."""
         have = self.counts.setdefault(part, [0] * len(VERDICTS))
         for verdict, number in enumerate(np.bincount(verdicts, minlength=len(VERDICTS)).tolist()):
             have[verdict] += number
@@ -132,25 +134,22 @@ class TidGap:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdicts:
+class Verdicts(Table):
     """Verdicts on single blocks of the log, by part and position.
 
     Attributes:
-        part: int64, index into `Part`.
-        position: int64, log block.
-        order: int64, tid.
-        target: int64, home block of a copy, else -1.
-        verdict: int64, index into `Verdict`.
+        part: index into `Part`.
+        position: log block.
+        order: tid.
+        target: home block of a copy, else -1.
+        verdict: index into `Verdict`.
     """
 
-    part: Any
-    position: Any
-    order: Any
-    target: Any
-    verdict: Any
-
-    def __len__(self) -> int:
-        return len(self.part)
+    part: Int64s
+    position: Int64s
+    order: Int64s
+    target: Int64s
+    verdict: Int64s
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ext4kit.arrays.lookup import is_member
+from ext4kit.arrays.types import Int64s
 from ext4kit.audit import messages
 from ext4kit.audit.claims import plausible_tags
 from ext4kit.audit.damage import FindingBuilder
 from ext4kit.audit.result import BAD, OK, UNCHECKED, Part, TidGap, VerdictCounts
 from ext4kit.audit.survey import Fault, Survey
-from ext4kit.journal.log import Log
 from ext4kit.journal.transactions import Transactions
 from ext4kit.parsers.journal import BlockType
 from ext4kit.problems import Severity
@@ -25,39 +23,24 @@ def tell_tags(places: FindingBuilder, found: Survey) -> None:
     believed = plausible_tags(log, found)
     outside = believed & ((tags.block < 0) | (tags.block >= log.home.blocks_count))
     due = log.transactions.to_replay[log.transactions.row_of(tags.order)]
-    _tell(places, "tag-outside", np.flatnonzero(outside & due), messages.OUTSIDE)
-    stale = np.flatnonzero(outside & ~due)
-    _tell(places, "tag-outside", stale, messages.OUTSIDE_STALE, Severity.NOTE)
+    own = np.zeros(len(tags), bool)
     if log.home is log.reader.blocks:
-        own = believed & ~outside & _is_own(log)
-        _tell(places, "tag-own-log", np.flatnonzero(own), messages.OWN_LOG)
+        mapped = log.reader.log_blocks[log.reader.log_blocks > 0]
+        own = believed & ~outside & is_member(tags.block, np.sort(mapped))
+    for code, wrong, meaning, severity in (
+        ("tag-outside", outside & due, messages.OUTSIDE, Severity.ERROR),
+        ("tag-outside", outside & ~due, messages.OUTSIDE_STALE, Severity.NOTE),
+        ("tag-own-log", own, messages.OWN_LOG, Severity.ERROR),
+    ):
+        places.add_rows(
+            code, np.flatnonzero(wrong), tags.order, tags.descriptor, target=tags.block,
+            read=lambda tag: f"tag {tags.ordinal[tag]} names block {tags.block[tag]:,}",
+            expected=f"a block below {log.home.blocks_count:,} outside the journal",
+            meaning=meaning, severity=severity,
+        )  # fmt: skip
 
 
-def _is_own(log: Log) -> Any:
-    """True where a tag names a block of the log itself."""
-    own = np.sort(log.reader.log_blocks[log.reader.log_blocks > 0])
-    return is_member(log.tags.block, own)
-
-
-def _tell(
-    places: FindingBuilder, code: str, index: Any, meaning: str, severity: Severity = Severity.ERROR
-) -> None:
-    tags = places.log.tags
-    for tag in places.some(code, index, severity):
-        block = int(tags.block[tag])
-        places.add(
-            code,
-            int(tags.order[tag]),
-            int(tags.descriptor[tag]),
-            target=block,
-            read=f"tag {int(tags.ordinal[tag])} names block {block:,}",
-            expected=f"a block below {places.log.home.blocks_count:,} outside the journal",
-            meaning=meaning,
-            severity=severity,
-        )
-
-
-def tell_escapes(places: FindingBuilder, found: Survey, verdict: Any) -> None:
+def tell_escapes(places: FindingBuilder, found: Survey, verdict: Int64s) -> None:
     """Report copies marked as escaped that do not begin with zeros."""
     log, tags = places.log, places.log.tags
     readable = tags.valid & plausible_tags(log, found) & np.isin(verdict, (OK, UNCHECKED))
@@ -66,11 +49,10 @@ def tell_escapes(places: FindingBuilder, found: Survey, verdict: Any) -> None:
     for start in range(0, len(index), log.reader.chunk):
         piece = index[start : start + log.reader.chunk]
         begins = log.reader.read(tags.position[piece])[:, :4]
-        for tag in places.some("copy-escape", piece[begins.any(axis=1)]):
-            places.add(
-                "copy-escape", int(tags.order[tag]), int(tags.position[tag]),
-                target=int(tags.block[tag]), expected="four zero bytes", meaning=messages.ESCAPE,
-            )  # fmt: skip
+        places.add_rows(
+            "copy-escape", piece[begins.any(axis=1)], tags.order, tags.position,
+            target=tags.block, expected="four zero bytes", meaning=messages.ESCAPE,
+        )  # fmt: skip
 
 
 def tell_revokes(places: FindingBuilder, found: Survey) -> None:
@@ -78,43 +60,31 @@ def tell_revokes(places: FindingBuilder, found: Survey) -> None:
     log, headers, revokes = places.log, places.log.headers, places.log.revokes
     sound = found.position[(found.kind == BlockType.REVOKE) & (found.fault == Fault.NONE)]
     over = np.flatnonzero(headers.overflow & np.isin(headers.position, sound))
-    for row in places.some("revoke-overflow", over):
-        places.add(
-            "revoke-overflow", int(headers.order[row]), int(headers.position[row]),
-            meaning=messages.REVOKE_OVERFLOW,
-        )  # fmt: skip
+    places.add_rows(
+        "revoke-overflow", over, headers.order, headers.position, meaning=messages.REVOKE_OVERFLOW
+    )
     outside = (revokes.block < 0) | (revokes.block >= log.home.blocks_count)
     outside &= np.isin(revokes.position, sound)
     due = log.transactions.to_replay[log.transactions.row_of(revokes.order)]
-    for severity, index in (
-        (Severity.WARNING, np.flatnonzero(outside & due)),
-        (Severity.NOTE, np.flatnonzero(outside & ~due)),
-    ):
-        for row in places.some("revoke-outside", index, severity):
-            block = int(revokes.block[row])
-            places.add(
-                "revoke-outside", int(revokes.order[row]), int(revokes.position[row]),
-                target=block, read=f"block {block:,} is revoked",
-                expected=f"a block below {log.home.blocks_count:,}", severity=severity,
-                meaning=messages.OUTSIDE_STALE,
-            )  # fmt: skip
+    for severity, wrong in ((Severity.WARNING, outside & due), (Severity.NOTE, outside & ~due)):
+        places.add_rows(
+            "revoke-outside", np.flatnonzero(wrong), revokes.order, revokes.position,
+            target=revokes.block, read=lambda row: f"block {revokes.block[row]:,} is revoked",
+            expected=f"a block below {log.home.blocks_count:,}", severity=severity,
+            meaning=messages.OUTSIDE_STALE,
+        )  # fmt: skip
 
 
 def tell_times(places: FindingBuilder, transactions: Transactions) -> None:
     """Report commit times that decrease; 0 means no time (kernels before 2.6.28)."""
     known = np.flatnonzero(transactions.committed & (transactions.commit_time_ns > 0))
     time = transactions.commit_time_ns[known]
-    for place in places.some("commit-time", np.flatnonzero(np.diff(time) < 0), Severity.WARNING):
-        row = int(known[place + 1])
-        places.add(
-            "commit-time",
-            int(transactions.order[row]),
-            int(transactions.commit[row]),
-            read=f"{int(time[place + 1])} ns",
-            expected=f"{int(time[place])} ns or later",
-            meaning=messages.BACKWARDS,
-            severity=Severity.WARNING,
-        )
+    places.add_rows(
+        "commit-time", np.flatnonzero(np.diff(time) < 0) + 1,
+        transactions.order[known], transactions.commit[known],
+        read=lambda row: f"{time[row]} ns", expected=lambda row: f"{time[row - 1]} ns or later",
+        meaning=messages.BACKWARDS, severity=Severity.WARNING,
+    )  # fmt: skip
 
 
 def tell_transactions(
@@ -127,25 +97,18 @@ def tell_transactions(
         [transactions.checksum == 1, transactions.checksum == 0], [OK, BAD], UNCHECKED
     )
     tally.add(Part.TRANSACTION, verdict)
-    for row in places.some("transaction-checksum", np.flatnonzero(verdict == BAD)):
-        places.add(
-            "transaction-checksum",
-            int(transactions.order[row]),
-            int(transactions.commit[row]),
-            meaning=messages.TRANSACTION,
-        )
+    places.add_rows(
+        "transaction-checksum", np.flatnonzero(verdict == BAD), transactions.order,
+        transactions.commit, meaning=messages.TRANSACTION,
+    )  # fmt: skip
 
 
 def find_gaps(found: Survey) -> tuple[TidGap, ...]:
     """Gaps between the ids of consecutive transactions."""
-    fine = found.take(np.flatnonzero(found.fault != Fault.BODY))
+    fine = found.take(found.fault != Fault.BODY)
     orders, first = np.unique(fine.order, return_index=True)
-    index = np.flatnonzero(np.diff(orders) > 1)
+    stored, position = (orders % (1 << 32)).tolist(), fine.position[first].tolist()
     return tuple(
-        TidGap(
-            TransactionId(int(orders[place]) % (1 << 32)),
-            TransactionId(int(orders[place + 1]) % (1 << 32)),
-            int(fine.position[first[place + 1]]),
-        )
-        for place in index.tolist()
+        TidGap(TransactionId(stored[row]), TransactionId(stored[row + 1]), position[row + 1])
+        for row in np.flatnonzero(np.diff(orders) > 1).tolist()
     )

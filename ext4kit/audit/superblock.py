@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ext4kit.audit import messages
 from ext4kit.audit.bit_repair import NOWHERE, find_bit_repairs
+from ext4kit.audit.damage import changed_bit
 from ext4kit.audit.result import (
     BAD,
     OK,
@@ -27,21 +26,6 @@ from ext4kit.parsers.superblock import MAGIC as DEVICE_MAGIC
 from ext4kit.parsers.superblock import SUPERBLOCK as DEVICE_SUPERBLOCK
 from ext4kit.parsers.superblock import SUPERBLOCK_OFFSET, Superblock
 from ext4kit.problems import Severity
-
-
-@dataclass(frozen=True, slots=True)
-class SuperblockPlace:
-    """Location of a journal superblock: `block` of `source`, and its 1,024 bytes."""
-
-    source: Source
-    block: int
-    block_size: int
-    data: bytes
-
-    @property
-    def offset(self) -> int:
-        """Byte offset of the superblock in `source`."""
-        return self.block * self.block_size
 
 
 class PatchedSource:
@@ -88,19 +72,34 @@ def check_superblock(fs: FileSystem, findings: AuditFindings, tally: VerdictCoun
     place = _place(fs)
     if place is None:
         return fs
-    superblock = JournalSuperblock.parse(place.data)
+    source, block, data = place
+    superblock = JournalSuperblock.parse(data)
     byte, mask = _changed_bit(superblock)
-    mended = _with_bit(place.data, byte, mask)
-    truly = JournalSuperblock.parse(mended)
-    if not truly.features.has_block_checksums:
+    mended = bytearray(data)
+    if byte != NOWHERE:
+        mended[byte] ^= mask
+    if not JournalSuperblock.parse(mended).features.has_block_checksums:
         tally.add(Part.SUPERBLOCK, np.array([UNCHECKED]))
         return fs
     is_ok = superblock.checksum == superblock.computed_checksum
     tally.add(Part.SUPERBLOCK, np.array([OK if is_ok else BAD]))
     if is_ok:
         return fs
-    findings.add(_finding(place, superblock, byte, mask))
-    return fs if byte == NOWHERE else _reading(fs, place, mended)
+    read = f"checksum 0x{superblock.checksum:08x}"
+    expected = f"checksum 0x{superblock.computed_checksum:08x}"
+    if byte != NOWHERE:
+        read, expected = changed_bit(data, byte, mask)
+    offset = block * fs.blocks.block_size
+    found = offset + max(byte, 0)
+    findings.add(_finding("superblock-checksum", block, found, read, expected))
+    if byte == NOWHERE:
+        return fs
+    patched = PatchedSource(source, offset, bytes(mended))
+    if source is fs.journal_device:
+        other = fs.with_blocks(fs.blocks)
+        other.journal_device = patched
+        return other
+    return fs.with_blocks(SourceBlocks(patched, fs.blocks.block_size, fs.blocks.blocks_count))
 
 
 def _changed_bit(superblock: JournalSuperblock) -> tuple[int, int]:
@@ -113,33 +112,11 @@ def _changed_bit(superblock: JournalSuperblock) -> tuple[int, int]:
     return int(mends.byte[0]), int(mends.mask[0])
 
 
-def _with_bit(data: bytes, byte: int, mask: int) -> bytes:
-    body = bytearray(data)
-    if byte != NOWHERE:
-        body[byte] ^= mask
-    return bytes(body)
-
-
-def _finding(
-    place: SuperblockPlace, superblock: JournalSuperblock, byte: int, mask: int
-) -> AuditFinding:
-    read = f"checksum 0x{superblock.checksum:08x}"
-    expected = f"checksum 0x{superblock.computed_checksum:08x}"
-    if byte != NOWHERE:
-        value = place.data[byte]
-        read, expected = f"byte 0x{value:02x}", f"byte 0x{value ^ mask:02x}"
+def _finding(code: str, block: int, offset: int, read: str, expected: str) -> AuditFinding:
     return AuditFinding(
-        code="superblock-checksum",
-        severity=Severity.ERROR,
-        transaction=None,
-        log_block=0,
-        fs_block=place.block,
-        byte_offset=place.offset + max(byte, 0),
-        target=None,
-        read=read,
-        expected=expected,
-        meaning=messages.SUPERBLOCK,
-    )
+        code, Severity.ERROR, transaction=None, log_block=0, fs_block=block, byte_offset=offset,
+        target=None, read=read, expected=expected, meaning=messages.SUPERBLOCK,
+    )  # fmt: skip
 
 
 def tell_refusal(log: Log, findings: AuditFindings) -> None:
@@ -147,36 +124,27 @@ def tell_refusal(log: Log, findings: AuditFindings) -> None:
     if not log.refusal or findings.counts:
         return
     block = log.superblock_block
-    findings.add(
-        AuditFinding(
-            code="superblock-refused",
-            severity=Severity.ERROR,
-            transaction=None,
-            log_block=0,
-            fs_block=block,
-            byte_offset=block * log.reader.blocks.block_size,
-            target=None,
-            read=log.refusal,
-            expected="a journal superblock that a recovery accepts",
-            meaning=messages.SUPERBLOCK,
-        )
-    )
+    offset = block * log.reader.blocks.block_size
+    expected = "a journal superblock that a recovery accepts"
+    findings.add(_finding("superblock-refused", block, offset, log.refusal, expected))
 
 
-def _place(fs: FileSystem) -> SuperblockPlace | None:
-    """Location of the journal superblock; None if it is not found."""
+def _place(fs: FileSystem) -> tuple[Source, int, bytes] | None:
+    """(source, block in it, bytes) of the journal superblock; None if it is not found."""
     size = fs.blocks.block_size
     try:
         if fs.journal_device is not None:
             source = fs.journal_device
             block = SUPERBLOCK_OFFSET // size + 1 if _is_device(source) else 0
         elif isinstance(fs.blocks, SourceBlocks) and fs.superblock.journal_inode:
-            source, block = fs.blocks.source, _first_block(fs)
+            source = fs.blocks.source
+            runs = fs.block_map(fs.inode(fs.superblock.journal_inode))
+            if not len(runs) or runs.logical[0] != 0:
+                return None
+            block = int(runs.physical[0])
         else:
             return None
-        return SuperblockPlace(
-            source, block, size, bytes(source.read(block * size, SUPERBLOCK.size))
-        )
+        return source, block, bytes(source.read(block * size, SUPERBLOCK.size))
     except (AccessError, CorruptError, RequestError):
         return None
 
@@ -184,24 +152,5 @@ def _place(fs: FileSystem) -> SuperblockPlace | None:
 def _is_device(source: Source) -> bool:
     """Whether the journal is a device: it starts with an ext4 superblock, unlike an inode's log."""
     header = peek(source, SUPERBLOCK_OFFSET, DEVICE_SUPERBLOCK.size)
-    if len(header) < DEVICE_SUPERBLOCK.size:
-        return False
-    return Superblock.parse(header).magic == DEVICE_MAGIC
-
-
-def _first_block(fs: FileSystem) -> int:
-    inode = fs.inode(fs.superblock.journal_inode)
-    runs = fs.block_map(inode)
-    if not len(runs) or runs.logical[0] != 0:
-        raise CorruptError("journal inode", None, "has no first block")
-    return int(runs.physical[0])
-
-
-def _reading(fs: FileSystem, place: SuperblockPlace, data: bytes) -> FileSystem:
-    """The file system, read with the repaired journal superblock."""
-    mended = PatchedSource(place.source, place.offset, data)
-    if place.source is fs.journal_device:
-        other = fs.with_blocks(fs.blocks)
-        other.journal_device = mended
-        return other
-    return fs.with_blocks(SourceBlocks(mended, fs.blocks.block_size, fs.blocks.blocks_count))
+    is_complete = len(header) == DEVICE_SUPERBLOCK.size
+    return is_complete and Superblock.parse(header).magic == DEVICE_MAGIC

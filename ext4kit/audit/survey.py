@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.lookup import SortedIndex
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Int64s
-from ext4kit.audit.bit_repair import NOWHERE, find_bit_repairs
+from ext4kit.arrays.types import Bools, Int64s, Rows
+from ext4kit.audit.bit_repair import NOWHERE, changed_bits, find_bit_repairs
 from ext4kit.journal.log import Log
 from ext4kit.journal.ring import order_of
 from ext4kit.journal.scan import HEADER_KINDS
@@ -57,15 +56,15 @@ class Survey(Table):
     """Metadata blocks by position.
 
     Attributes:
-        position: int64, log block.
-        kind: int64, BlockType after repair; another number where repair was not possible.
-        order: int64, tid after repair.
-        tags: int64, log blocks that follow as copies, -1 where that is not known.
-        fault: int64, Fault.
-        byte: int64, offset of the damaged byte in the block, -1 where it is not known.
-        mask: int64, the changed bit of that byte.
-        stored: int64, stored checksum.
-        computed: int64, computed checksum.
+        position: log block.
+        kind: BlockType after repair; another number where repair was not possible.
+        order: tid after repair.
+        tags: log blocks that follow as copies, -1 where that is not known.
+        fault: Fault.
+        byte: offset of the damaged byte in the block, -1 where it is not known.
+        mask: the changed bit of that byte.
+        stored: stored checksum.
+        computed: computed checksum.
     """
 
     position: Int64s
@@ -78,34 +77,37 @@ class Survey(Table):
     stored: Int64s
     computed: Int64s
 
-    def row_at(self, positions: Any) -> Any:
+    def row_at(self, positions: Int64s) -> Rows:
         """Row of each log block, -1 where it is no metadata block."""
         return SortedIndex(self.position).rows(positions)
 
     @property
-    def committed_orders(self) -> Any:
+    def committed_orders(self) -> Int64s:
         """Tids of the transactions that have a commit block, damaged or not."""
         commit = (self.kind == BlockType.COMMIT) & (self.fault != Fault.STRANGER)
         return np.unique(self.order[commit])
 
 
 def survey(log: Log) -> Survey:
-    """Every metadata block of a log, and every block that may have been one."""
-    if log.features.has_block_checksums:
-        return _with_checksums(log)
-    return _without_checksums(log)
+    """Every metadata block of a log, and every block that may have been one, by position."""
+    with_checksums = log.features.has_block_checksums
+    found = Survey.concat(_with_checksums(log) if with_checksums else _without_checksums(log))
+    found = found.take(np.argsort(found.position, kind="stable"))
+    if with_checksums:
+        found.fault[_foreign_blocks(log, found)] = Fault.STRANGER
+    return found
 
 
-def _plain(log: Log, rows: Any) -> Survey:
+def _plain(log: Log, rows: Rows) -> Survey:
     """The given header rows without repair."""
-    headers = log.headers
+    headers = log.headers.take(rows)
     zeros = np.zeros(len(rows), np.int64)
     return Survey(
-        position=headers.position[rows],
-        kind=headers.kind[rows],
-        order=headers.order[rows],
-        tags=headers.tags[rows],
-        fault=np.where(headers.is_partial[rows], Fault.REST, Fault.NONE).astype(np.int64),
+        position=headers.position,
+        kind=headers.kind,
+        order=headers.order,
+        tags=headers.tags,
+        fault=np.where(headers.is_partial, Fault.REST, Fault.NONE).astype(np.int64),
         byte=np.full(len(rows), NOWHERE),
         mask=zeros,
         stored=zeros,
@@ -113,34 +115,31 @@ def _plain(log: Log, rows: Any) -> Survey:
     )
 
 
-def _merged(parts: list[Survey]) -> Survey:
-    found = Survey.concat(parts)
-    return found.take(np.argsort(found.position, kind="stable"))
+def _unmarked(log: Log) -> Int64s:
+    """Log blocks that may be metadata with a damaged magic: no valid tag names them."""
+    named = log.tags.position[log.tags.valid]
+    unmarked: Int64s = log.unmarked[~np.isin(log.unmarked, named)]
+    return unmarked
 
 
 # -- logs with a checksum in every metadata block ----------------------------------------------
 
 
-def _with_checksums(log: Log) -> Survey:
+def _with_checksums(log: Log) -> list[Survey]:
     headers = log.headers
     known = np.isin(headers.kind, HEADER_KINDS)
     sound = headers.checksum_ok & known & ~headers.is_partial
-    good = _plain(log, np.flatnonzero(sound))
-    valid = log.tags.position[log.tags.valid]
-    unmarked = log.unmarked[~np.isin(log.unmarked, valid)]
-    doubtful = np.concatenate([headers.position[~sound], unmarked])
+    parts = [_plain(log, np.flatnonzero(sound))]
+    span = _plausible(log, parts[0].order)
+    doubtful = np.concatenate([headers.position[~sound], _unmarked(log)])
     marked = np.arange(len(doubtful)) < (~sound).sum()
-    span = _plausible(log, good.order)
-    parts = [good]
     for start in range(0, len(doubtful), log.reader.chunk):
         piece = slice(start, start + log.reader.chunk)
         parts.append(_explained(log, doubtful[piece], marked[piece], span))
-    result = _merged(parts)
-    result.fault[_foreign_blocks(log, result)] = Fault.STRANGER
-    return result
+    return parts
 
 
-def _plausible(log: Log, orders: Any) -> tuple[int, int]:
+def _plausible(log: Log, orders: Int64s) -> tuple[int, int]:
     """(lowest, highest) tid that a damaged block may have had."""
     if not len(orders):
         size = log.ring.end - log.ring.first
@@ -148,16 +147,7 @@ def _plausible(log: Log, orders: Any) -> tuple[int, int]:
     return int(orders.min()) - SPARE_IDS, int(orders.max()) + SPARE_IDS
 
 
-@dataclass(frozen=True, slots=True)
-class _SuspectBlocks:
-    """Blocks to examine: raw header words and the offset of their checksum."""
-
-    words: Any  # int64 (n, 3)
-    hole: int
-    kinds: tuple[BlockType, ...]
-
-
-def _explained(log: Log, positions: Any, marked: Any, span: tuple[int, int]) -> Survey:
+def _explained(log: Log, positions: Int64s, marked: Bools, span: tuple[int, int]) -> Survey:
     """Suspect blocks with their defects, without those that never were metadata."""
     rows = log.reader.read(positions)
     raw = HEADER.columns(rows)
@@ -166,40 +156,44 @@ def _explained(log: Log, positions: Any, marked: Any, span: tuple[int, int]) -> 
     fault = np.where(marked, Fault.BODY, Fault.NONE).astype(np.int64)
     byte, stored = np.full(len(rows), NOWHERE), np.full(len(rows), NOT_STORED)
     mask, computed = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
+    is_partial = np.isin(positions, log.headers.position[log.headers.is_partial])
     tail = tail_offset(rows.shape[1])
     for hole, kinds in ((tail, TAILED), (COMMIT_CHECKSUM_OFFSET, (BlockType.COMMIT,))):
         sums, have = blocks_checksums(log.superblock.seed, rows, hole), stored_checksums(rows, hole)
         mends = find_bit_repairs(np.where(sums == have, 1, sums ^ have), rows.shape[1], hole)
-        doubt = _SuspectBlocks(words, hole, kinds)
-        mended, true_kind, true_order = _by_header(doubt, mends.words, log, span)
+        mended, true_kind, true_order = _by_header(log, words, kinds, mends.words, span)
         mended &= sums != have
         as_it_stands = np.isin(words[:, 1], kinds)
         is_metadata = mended | (as_it_stands & marked & (fault == Fault.BODY))
+        header_fault = np.where(words[:, 1] != true_kind, Fault.TYPE, Fault.SEQUENCE)
+        header_fault[words[:, 0] != MAGIC] = Fault.MAGIC
         kind[mended], order[mended] = true_kind[mended], true_order[mended]
-        fault[mended] = _header_faults(words, true_kind)[mended]
+        fault[mended] = header_fault[mended]
         byte[is_metadata], mask[is_metadata] = mends.byte[is_metadata], mends.mask[is_metadata]
         stored[is_metadata], computed[is_metadata] = have[is_metadata], sums[is_metadata]
-        rest = is_metadata & (words[:, 1] == BlockType.COMMIT) & _rest_only(log, positions)
-        fault[rest] = Fault.REST
+        fault[is_metadata & (words[:, 1] == BlockType.COMMIT) & is_partial] = Fault.REST
     tags = np.where(kind == BlockType.DESCRIPTOR, UNKNOWN_TAGS, 0)
     found = Survey(positions, kind, order, tags, fault, byte, mask, stored, computed)
-    return found.take(np.flatnonzero(fault != Fault.NONE))
-
-
-def _rest_only(log: Log, positions: Any) -> Any:
-    return np.isin(positions, log.headers.position[log.headers.is_partial])
+    return found.take(fault != Fault.NONE)
 
 
 def _by_header(
-    doubt: _SuspectBlocks, changes: Any, log: Log, span: tuple[int, int]
-) -> tuple[Any, Any, Any]:
-    """(True where one header word explains the checksum, the true type, the true tid)."""
-    words = doubt.words
+    log: Log, words: Int64s, kinds: tuple[BlockType, ...], changes: Int64s, span: tuple[int, int]
+) -> tuple[Bools, Int64s, Int64s]:
+    """(True where one header word explains the checksum, the true type, the true tid).
+
+    Args:
+        log: the log.
+        words: (n, 3), header words of the blocks.
+        kinds: types of metadata blocks with the checksum at the examined offset.
+        changes: (n, 3), the bits to change in each word.
+        span: lowest and highest plausible tid.
+    """
     order = order_of(words[:, 2], log.superblock.sequence)
-    has_magic, has_kind = words[:, 0] == MAGIC, np.isin(words[:, 1], doubt.kinds)
+    has_magic, has_kind = words[:, 0] == MAGIC, np.isin(words[:, 1], kinds)
     by_magic = ~has_magic & has_kind & (words[:, 0] ^ changes[:, 0] == MAGIC)
     other_kind = words[:, 1] ^ changes[:, 1]
-    by_kind = has_magic & np.isin(other_kind, doubt.kinds) & (other_kind != words[:, 1])
+    by_kind = has_magic & np.isin(other_kind, kinds) & (other_kind != words[:, 1])
     other_order = order_of(words[:, 2] ^ changes[:, 2], log.superblock.sequence)
     by_order = has_magic & has_kind & (other_order >= span[0]) & (other_order <= span[1])
     by_order &= ~by_kind & (other_order != order)
@@ -207,54 +201,37 @@ def _by_header(
     return by_magic | by_kind | by_order, kind, np.where(by_order, other_order, order)
 
 
-def _header_faults(words: Any, kind: Any) -> Any:
-    fault = np.where(words[:, 1] != kind, Fault.TYPE, Fault.SEQUENCE)
-    return np.where(words[:, 0] != MAGIC, Fault.MAGIC, fault)
-
-
-def _foreign_blocks(log: Log, found: Survey) -> Any:
+def _foreign_blocks(log: Log, found: Survey) -> Rows:
     """Rows that another format explains: checksums with another UUID, or no checksums."""
-    doubtful = found.fault == Fault.BODY
-    if not doubtful.any():
-        return np.zeros(0, np.int64)
-    bare = _commits_without_checksum(log)
-    unstamped = doubtful & np.isin(found.order, bare)
-    unstamped |= doubtful & (found.stored == 0) & ~np.isin(found.order, _proven(log))
-    lone = doubtful & (found.byte == NOWHERE) & (found.stored != NOT_STORED) & ~unstamped
-    lone = np.flatnonzero(lone)
-    seeds = _seeds(log, found.take(lone))
-    _, group, count = np.unique(seeds, return_inverse=True, return_counts=True)
-    unstamped[lone[count[group] > 1]] = True
-    return np.flatnonzero(unstamped)
-
-
-def _commits_without_checksum(log: Log) -> Any:
-    """Tids of the transactions whose commit block has no checksum."""
-    headers = log.headers
+    headers, doubtful = log.headers, found.fault == Fault.BODY
     bare = (headers.kind == BlockType.COMMIT) & ~headers.commit_checksum.any(axis=1)
-    return headers.order[bare]
+    proven = headers.checksum_ok & np.isin(headers.kind, HEADER_KINDS)
+    unstamped = np.isin(found.order, headers.order[bare])
+    unstamped |= (found.stored == 0) & ~np.isin(found.order, headers.order[proven])
+    unstamped &= doubtful
+    lone = doubtful & (found.byte == NOWHERE) & (found.stored != NOT_STORED) & ~unstamped
+    rows = np.flatnonzero(lone)
+    difference = found.stored[rows] ^ found.computed[rows]
+    alike = _sharing_a_seed(difference, log.reader.blocks.block_size)
+    return np.concatenate([np.flatnonzero(unstamped), rows[alike >= 2]])
 
 
-def _proven(log: Log) -> Any:
-    """Tids of the transactions with a block whose checksum matches."""
-    headers = log.headers
-    return headers.order[headers.checksum_ok & np.isin(headers.kind, HEADER_KINDS)]
+def _sharing_a_seed(difference: Int64s, size: int) -> Int64s:
+    """Per block: the number of blocks whose checksums match with the same seed as its own.
 
-
-def _seeds(log: Log, found: Survey) -> Any:
-    """The seed with which each block's checksum would match, int64."""
-    seeds = np.zeros(len(found), np.int64)
-    size = log.reader.blocks.block_size
-    difference = found.stored ^ found.computed
-    differs = difference != 0
-    seeds[differs] = find_bit_repairs(difference[differs], size, -1).seed ^ log.superblock.seed
-    return seeds
+    Args:
+        difference: stored ^ computed checksum, none of them 0.
+        size: bytes per block.
+    """
+    seeds = find_bit_repairs(difference, size, NOWHERE).seed
+    _, group, count = np.unique(seeds, return_inverse=True, return_counts=True)
+    return count[group]
 
 
 # -- logs without ------------------------------------------------------------------------------
 
 
-def _without_checksums(log: Log) -> Survey:
+def _without_checksums(log: Log) -> list[Survey]:
     headers = log.headers
     found = _plain(log, np.arange(len(headers)))
     found.fault[~np.isin(headers.kind, HEADER_KINDS)] = Fault.TYPE
@@ -262,40 +239,32 @@ def _without_checksums(log: Log) -> Survey:
     found.fault[stamped] = Fault.STRANGER
     found.tags[stamped & (found.kind == BlockType.DESCRIPTOR)] = UNKNOWN_TAGS
     found.tags[_of_other_width(log, found)] = UNKNOWN_TAGS
-    taken = log.tags.position[log.tags.valid]
-    unmarked = log.unmarked[~np.isin(log.unmarked, taken)]
-    span = _plausible(log, found.order[(found.fault == Fault.NONE)])
-    return _merged([found, *_near_magic(log, unmarked, span)])
+    span = _plausible(log, found.order[found.fault == Fault.NONE])
+    return [found, *_near_magic(log, _unmarked(log), span)]
 
 
-def _with_checksum(log: Log) -> Any:
+def _with_checksum(log: Log) -> Bools:
     """True where a header has a checksum: from an earlier time of this log, or from another log.
 
     The checksum matches with the log's seed, or with a seed that several blocks share.
     """
-    headers, seed = log.headers, log.superblock.seed
+    headers, size = log.headers, log.reader.blocks.block_size
     stored, computed = np.zeros(len(headers), np.int64), np.zeros(len(headers), np.int64)
     for start in range(0, len(headers), log.reader.chunk):
         piece = slice(start, start + log.reader.chunk)
         rows = log.reader.read(headers.position[piece])
         is_commit = headers.kind[piece] == BlockType.COMMIT
-        for hole, chosen in (
-            (tail_offset(rows.shape[1]), ~is_commit),
-            (COMMIT_CHECKSUM_OFFSET, is_commit),
-        ):
+        for hole, chosen in ((tail_offset(size), ~is_commit), (COMMIT_CHECKSUM_OFFSET, is_commit)):
             index = np.flatnonzero(chosen)
-            computed[start + index] = blocks_checksums(seed, rows[index], hole)
+            computed[start + index] = blocks_checksums(log.superblock.seed, rows[index], hole)
             stored[start + index] = stored_checksums(rows[index], hole)
-    stamped = stored == computed
+    stamped: Bools = stored == computed
     rest = np.flatnonzero(~stamped & (stored != 0))
-    size = log.reader.blocks.block_size
-    changes = find_bit_repairs(stored[rest] ^ computed[rest], size, NOWHERE).seed
-    _, group, count = np.unique(changes, return_inverse=True, return_counts=True)
-    stamped[rest[count[group] >= SHARED_BY]] = True
+    stamped[rest[_sharing_a_seed(stored[rest] ^ computed[rest], size) >= SHARED_BY]] = True
     return stamped
 
 
-def _of_other_width(log: Log, found: Survey) -> Any:
+def _of_other_width(log: Log, found: Survey) -> Rows:
     """Descriptors written when block numbers had another width; their tags cannot be read.
 
     A descriptor counts as one if the other width, and not that of the log, leads to the next
@@ -318,7 +287,7 @@ def _of_other_width(log: Log, found: Survey) -> Any:
     return np.flatnonzero((found.kind == BlockType.DESCRIPTOR) & (found.order <= newest))
 
 
-def _near_magic(log: Log, positions: Any, span: tuple[int, int]) -> list[Survey]:
+def _near_magic(log: Log, positions: Int64s, span: tuple[int, int]) -> list[Survey]:
     """Blocks with a nearly correct magic and a transaction id of this log."""
     parts = []
     for start in range(0, len(positions), log.reader.chunk):
@@ -328,9 +297,7 @@ def _near_magic(log: Log, positions: Any, span: tuple[int, int]) -> list[Survey]
         order = order_of(widen(raw["h_sequence"]), log.superblock.sequence)
         near = (_bit_counts(wrong) <= NEAR_BITS) & (order >= span[0]) & (order <= span[1])
         index = np.flatnonzero(near)
-        bits = wrong[index]
-        place = (32 - _highest_bit(bits)) // 8
-        single = bits & (bits - 1) == 0
+        byte, mask = changed_bits(wrong[index], 0)
         kind, zeros = widen(raw["h_blocktype"])[index], np.zeros(len(index), np.int64)
         parts.append(
             Survey(
@@ -339,8 +306,8 @@ def _near_magic(log: Log, positions: Any, span: tuple[int, int]) -> list[Survey]
                 order=order[index],
                 tags=np.where(kind == BlockType.DESCRIPTOR, UNKNOWN_TAGS, 0),
                 fault=np.full(len(index), Fault.MAGIC),
-                byte=np.where(single, place, NOWHERE),
-                mask=np.where(single, bits >> (24 - 8 * place), 0),
+                byte=byte,
+                mask=mask,
                 stored=zeros,
                 computed=zeros,
             )
@@ -348,11 +315,7 @@ def _near_magic(log: Log, positions: Any, span: tuple[int, int]) -> list[Survey]
     return parts
 
 
-def _bit_counts(numbers: Any) -> Any:
+def _bit_counts(numbers: Int64s) -> Int64s:
     octets = numbers.astype(">u4").view(np.uint8).reshape(-1, 4)
-    return np.unpackbits(octets, axis=1).sum(axis=1)
-
-
-def _highest_bit(numbers: Any) -> Any:
-    """Index of the highest set bit, from 1."""
-    return np.frexp(numbers.astype(np.float64))[1]
+    counts: Int64s = np.unpackbits(octets, axis=1).sum(axis=1)
+    return counts

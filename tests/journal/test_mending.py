@@ -8,8 +8,8 @@ import crc32c
 import numpy as np
 import pytest
 
-from ext4kit.audit.bit_repair import NOWHERE, find_bit_repairs
-from ext4kit.audit.survey import _bit_counts, _highest_bit
+from ext4kit.audit.bit_repair import NOWHERE, changed_bits, find_bit_repairs
+from ext4kit.audit.survey import _bit_counts
 
 
 def register(data: bytes, seed: int = 0) -> int:
@@ -78,4 +78,6 @@ def test_a_bit_within_the_checksum_field_explains_nothing() -> None:
 def test_bits_are_counted() -> None:
     numbers: Any = np.array([0, 1, 3, 0x8000_0000, 0xFFFF_FFFF, 0x0101_0101])
     assert _bit_counts(numbers).tolist() == [0, 1, 2, 1, 32, 4]
-    assert _highest_bit(numbers[1:4]).tolist() == [1, 2, 32]
+    byte, mask = changed_bits(numbers[1:], 20)
+    assert byte.tolist() == [23, NOWHERE, 20, NOWHERE, NOWHERE]
+    assert mask.tolist() == [1, 0, 0x80, 0, 0]
