@@ -8,11 +8,9 @@ Source: kernel fs/ext4/mballoc.c, `ext4_mb_clear_bb`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import numpy as np
 
+from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.filesystem import FileSystem
 from ext4kit.journal.block_history import BlockHistory
 
@@ -31,35 +29,32 @@ class AllocationHistory:
         self.now = now
         self.history = history
 
-    def stayed_allocated(self, blocks: Any, since: Any, until: int | None = None) -> Any:
+    def stayed_allocated(
+        self, blocks: Int64s, since: Int64s | int, until: int | None = None
+    ) -> Bools:
         """True where every bitmap copy newer than `since` marks the block as allocated.
 
         Args:
-            blocks: int64 array.
+            blocks: block numbers.
             since: tid; one integer, or one per block.
             until: tid of the last copy that counts; None includes the bitmap on disk.
         """
-        held = np.ones(len(blocks), bool) if until is not None else self._in_use(blocks)
+        held = np.ones(len(blocks), bool)
+        if until is None:
+            held = (blocks >= 0) & (blocks < self.now.superblock.blocks_count)
+            held &= self.now.bitmaps.blocks_in_use(blocks)
         since = np.broadcast_to(since, len(blocks))
-        for rows, group, bit in self._copies_by_group(blocks):
-            held[rows] &= self._bits_in_copies(group, bit, since[rows], until)
-        return held
-
-    def _in_use(self, blocks: Any) -> Any:
-        inside = (blocks >= 0) & (blocks < self.now.superblock.blocks_count)
-        return inside & self.now.bitmaps.blocks_in_use(blocks)
-
-    def _copies_by_group(self, blocks: Any) -> Iterator[tuple[Any, int, Any]]:
-        """(rows of `blocks`, their group, their bits in its bitmap)."""
         superblock = self.now.superblock
         index = blocks - superblock.first_data_block
         group = index // superblock.blocks_per_group
         bit = index % superblock.blocks_per_group // superblock.cluster_ratio
         for each in np.unique(group[(group >= 0) & (group < len(self.now.groups))]).tolist():
             rows = np.flatnonzero(group == each)
-            yield rows, each, bit[rows]
+            held[rows] &= self._bits_in_copies(each, bit[rows], since[rows], until)
+        return held
 
-    def _bits_in_copies(self, group: int, bit: Any, since: Any, until: int | None) -> Any:
+    def _bits_in_copies(self, group: int, bit: Int64s, since: Int64s, until: int | None) -> Bools:
+        """True where the bit is set in each copy of the group's bitmap from that time."""
         tags = self.history.log.tags
         copies = self.history.copies_of_block(int(self.now.groups.block_bitmap[group]))
         order = tags.order[copies]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.lookup import SortedIndex, is_member, values_at
-from ext4kit.arrays.types import NO_ROW
+from ext4kit.arrays.types import NO_ROW, Bools, Bytes2D, Int64s, Rows
 from ext4kit.as_of.allocation import AllocationHistory
 from ext4kit.as_of.range import TID_MODULUS, AsOfRange
 from ext4kit.errors import AccessError
@@ -29,29 +28,26 @@ class PointInTime:
     Args:
         present: the file system as it is now, without the changes of fast commits.
         history: the journal copies.
-        range: the transactions whose state the journal can give.
-        order: tid of the transaction, one of `range`.
+        reach: the transactions whose state the journal can give.
+        order: tid of the transaction, one of `reach`.
 
     Attributes:
+        transaction: its stored tid.
         allocation: the bitmaps over time.
     """
 
     def __init__(
-        self, now: FileSystem, history: BlockHistory, reach: AsOfRange, order: int
+        self, present: FileSystem, history: BlockHistory, reach: AsOfRange, order: int
     ) -> None:
-        self.present = now
+        self.present = present
         self.history = history
         self.log = history.log
         self.range = reach
         self.order = order
-        self.allocation = AllocationHistory(now, history)
+        self.transaction = order % TID_MODULUS
+        self.allocation = AllocationHistory(present, history)
 
-    @property
-    def transaction(self) -> int:
-        """The transaction's id."""
-        return self.order % TID_MODULUS
-
-    def copies_as_of(self, blocks: Any) -> Any:
+    def copies_as_of(self, blocks: Int64s) -> Rows:
         """Row of `log.tags` with the state of each block at that time; -1 where no copy has it.
 
         Two kinds of copies do not count. A copy older than `range.complete_since` is not always
@@ -59,33 +55,29 @@ class PointInTime:
         """
         copies = self.history.newest_copies(blocks, self.order)
         order = self.log.tags.order[copies] if len(self.log.tags) else copies
-        fits = (copies >= 0) & (order >= self.range.complete_since)
-        fits &= ~self._is_revoked(blocks, order)
+        revoked_blocks, revoked_at = self._revokes
+        revoke = SortedIndex(revoked_blocks).rows(blocks)
+        is_revoked = (revoke != NO_ROW) & (values_at(revoked_at, revoke) > order)
+        fits = (copies >= 0) & (order >= self.range.complete_since) & ~is_revoked
         return np.where(fits, copies, -1)
 
-    def changed_later(self, blocks: Any) -> Any:
+    def changed_later(self, blocks: Int64s) -> Bools:
         """True where a later transaction has, or may have, a copy of the block."""
         return is_member(blocks, self._later_copies)
 
     @cached_property
-    def _later_copies(self) -> Any:
+    def _later_copies(self) -> Int64s:
         tags = self.log.tags
         return np.unique(tags.block[tags.order > self.order])
 
     @cached_property
-    def _revokes(self) -> tuple[Any, Any]:
+    def _revokes(self) -> tuple[Int64s, Int64s]:
         """(blocks ascending, tid of the last revoke of each up to this transaction)."""
         revokes = self.log.revokes
         rows = np.flatnonzero(revokes.order <= self.order)
         rows = rows[np.lexsort((-revokes.order[rows], revokes.block[rows]))]
         blocks, first = np.unique(revokes.block[rows], return_index=True)
         return blocks, revokes.order[rows][first]
-
-    def _is_revoked(self, blocks: Any, order: Any) -> Any:
-        """True where a revoke follows the block's copy of `order` and no newer copy exists."""
-        known, at = self._revokes
-        row = SortedIndex(known).rows(blocks)
-        return (row != NO_ROW) & (values_at(at, row) > order)
 
 
 class AsOfMetadataBlocks(JournalOverlay):
@@ -96,21 +88,21 @@ class AsOfMetadataBlocks(JournalOverlay):
 
     Args:
         moment: the point in time.
-        fixed: blocks (int64) that are read from the disk if their state is unknown.
+        fixed: blocks, ascending, that are read from the disk if their state is unknown.
     """
 
-    def __init__(self, moment: PointInTime, fixed: Any) -> None:
+    def __init__(self, moment: PointInTime, fixed: Int64s) -> None:
         super().__init__(moment.present.blocks, moment.log)
         self.moment = moment
         self.fixed = fixed
 
-    def copies_of(self, blocks: Any) -> Any:
+    def copies_of(self, blocks: Int64s) -> Rows:
         """Row of `log.tags` with the state of each block at that time, -1 where the disk has it."""
         return self.moment.copies_as_of(blocks)
 
-    def is_known(self, blocks: Any) -> Any:
+    def is_known(self, blocks: Int64s) -> Bools:
         """True where the state of the block at that time is known."""
-        known = (self.copies_of(blocks) >= 0) | is_member(blocks, self.fixed)
+        known: Bools = (self.copies_of(blocks) >= 0) | is_member(blocks, self.fixed)
         rest = np.flatnonzero(~known & ~self.moment.changed_later(blocks))
         known[rest] = self.moment.allocation.stayed_allocated(blocks[rest], self.moment.order)
         return known
@@ -125,16 +117,17 @@ class AsOfMetadataBlocks(JournalOverlay):
         self._check(np.arange(block, block + max(count, 0)))
         return super().read(block, count)
 
-    def read_many(self, blocks: Any) -> Any:
-        """The blocks of an int64 array, as uint8 (n, block_size).
+    def read_many(self, blocks: Int64s) -> Bytes2D:
+        """The blocks, as uint8 (n, block_size).
 
         Raises:
             UnknownStateError, AccessError: as `read`.
         """
         self._check(blocks)
-        return super().read_many(blocks)
+        rows: Bytes2D = super().read_many(blocks)
+        return rows
 
-    def _check(self, blocks: Any) -> None:
+    def _check(self, blocks: Int64s) -> None:
         unknown = blocks[~self.is_known(blocks)]
         if len(unknown):
             moment = f"right after transaction {self.moment.transaction}"
@@ -151,7 +144,7 @@ class AsOfContentBlocks(JournalOverlay):
         super().__init__(moment.present.blocks, moment.log)
         self.moment = moment
 
-    def copies_of(self, blocks: Any) -> Any:
+    def copies_of(self, blocks: Int64s) -> Rows:
         """Row of `log.tags` with the content of each block at that time, -1 without a copy."""
         copies = self.moment.copies_as_of(blocks)
         logged = np.flatnonzero(copies >= 0)
@@ -161,7 +154,7 @@ class AsOfContentBlocks(JournalOverlay):
         return copies
 
 
-def layout_blocks(now: FileSystem) -> Any:
+def layout_blocks(now: FileSystem) -> Int64s:
     """Blocks of the superblock and the group descriptors, which locate all others; ascending."""
     places = descriptor_blocks(now.superblock, 0, now.blocks.blocks_count)
     return np.unique(np.append(places, SUPERBLOCK_OFFSET // now.blocks.block_size))

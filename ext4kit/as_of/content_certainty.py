@@ -17,31 +17,26 @@ already dirty changes no time. A mount with lazytime writes times with a delay.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
 
 import numpy as np
 
 from ext4kit import reasons
+from ext4kit.arrays.grouping import expand, row_bounds
+from ext4kit.arrays.types import Bools, Int64s, Rows
 from ext4kit.as_of.blocks import AsOfContentBlocks, PointInTime
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import BlockMaps, Runs, has_map
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.parsers.inode import Inode, InodeTable, parse_inode, parse_inodes
-from ext4kit.parsers.superblock import Superblock
 from ext4kit.reasons import Reason
 from ext4kit.units import NANOSECONDS
 
 COMPARED_FIELDS = (
-    "mode",
-    "generation",
-    "size",
-    "flags",
-    "i_block",
-    "mtime",
-    "ctime",
-    "crtime",
-    "version",
-)
+    "mode", "generation", "size", "flags", "i_block", "mtime", "ctime", "crtime", "version",
+)  # fmt: skip
+_DOUBTS = (
+    None, reasons.AS_OF_INODE_CHANGED, reasons.AS_OF_MAP_CHANGED, reasons.AS_OF_RECENT_CHANGE,
+)  # fmt: skip
 NANOSECOND_TIMES = 8  # i_extra_isize from which on i_ctime has nanoseconds
 
 
@@ -67,36 +62,20 @@ class _ThenAndNow:
     Attributes:
         table: the inodes as of the transaction; row: number -> row.
         maps: their maps as of the transaction.
-        first, end: bounds of the runs of each inode in `maps.data`.
-        same_inode, same_map, settled: bool, one row per inode.
+        bounds: the runs of row n in `maps.runs` are `bounds[n]` to `bounds[n + 1]`.
+        doubt: index into `_DOUBTS`: why the present content may differ from the earlier one.
     """
 
     table: InodeTable
     row: dict[int, int]
     maps: BlockMaps
-    first: Any
-    end: Any
-    same_inode: Any
-    same_map: Any
-    settled: Any
+    bounds: Rows
+    doubt: Int64s
 
     def has(self, inode: Inode) -> bool:
         """Whether the table holds exactly this state of the inode."""
         row = self.row.get(inode.number)
         return row is not None and self.table.raw[row].tobytes() == inode.raw
-
-    def runs(self, row: int) -> Runs:
-        """Block map of the inode in one row."""
-        return self.maps.runs.take(slice(int(self.first[row]), int(self.end[row])))
-
-    def doubt(self, row: int) -> Reason | None:
-        """Reason why the present content may differ from the earlier one, or None; a template."""
-        checks = (
-            (self.same_inode, reasons.AS_OF_INODE_CHANGED),
-            (self.same_map, reasons.AS_OF_MAP_CHANGED),
-            (self.settled, reasons.AS_OF_RECENT_CHANGE),
-        )
-        return next((reason for fine, reason in checks if not fine[row]), None)
 
 
 class ContentCertainty:
@@ -119,26 +98,22 @@ class ContentCertainty:
         self._expected = table
 
     def judge(self, inode: Inode) -> JudgedContent:
-        """Judge the content of a regular file that is not in the inode itself.
-
-        Args:
-            inode: the file's inode as of the transaction.
-        """
+        """Judge the content of a regular file, from its inode as of then; not of inline data."""
         found = self._comparison(inode)
         row = found.row[inode.number]
-        runs = found.runs(row)
+        start, end = found.bounds[row : row + 2].tolist()
+        runs = found.maps.runs.take(slice(start, end))
+        blocks: BlockReader = self.blocks
+        reason = None
         if found.maps.damaged[row]:
-            unknown = reasons.AS_OF_MAP_UNKNOWN.filled(tid=self.moment.transaction)
-            return JudgedContent(self.blocks, runs, unknown)
-        written = runs.take(~runs.unwritten)
-        if not len(written):
-            return JudgedContent(self.blocks, runs)
-        doubt = found.doubt(row)
-        if doubt is None:
-            return JudgedContent(self.moment.present.blocks, runs)
-        if self._is_journaled(inode, written):
-            return JudgedContent(self.blocks, runs)
-        return JudgedContent(self.blocks, runs, doubt.filled(tid=self.moment.transaction))
+            reason = reasons.AS_OF_MAP_UNKNOWN
+        elif len(written := runs.take(~runs.unwritten)):
+            reason = _DOUBTS[found.doubt[row]]
+            if reason is None:
+                blocks = self.moment.present.blocks
+            elif self._is_journaled(inode, written):
+                reason = None
+        return JudgedContent(blocks, runs, reason and reason.filled(tid=self.moment.transaction))
 
     # -- then and now -----------------------------------------------------------------------
 
@@ -149,7 +124,9 @@ class ContentCertainty:
             if table is not None:
                 self._compared = self._compare(_mapped_files(table))
             if self._compared is None or not self._compared.has(inode):
-                self._compared = self._compare(_single_row_table(inode, self.then.superblock))
+                raw = np.frombuffer(inode.raw, np.uint8)[None, :]
+                table = parse_inodes(raw, np.array([inode.number]), self.then.superblock)
+                self._compared = self._compare(table)
         return self._compared
 
     def _compare(self, table: InodeTable) -> _ThenAndNow:
@@ -161,19 +138,17 @@ class ContentCertainty:
             equal = getattr(table, name) == getattr(now, name)
             same &= equal if equal.ndim == 1 else equal.all(axis=1)
         mapped = self.moment.present.map_table_silently(now).runs
-        numbers = np.arange(len(table))
+        same_map = _same_runs(maps.runs, mapped, len(table))
+        is_settled = self._changed_before_close(table)
         return _ThenAndNow(
             table=table,
             row={number: row for row, number in enumerate(table.number.tolist())},
             maps=maps,
-            first=np.searchsorted(maps.runs.owner, numbers),
-            end=np.searchsorted(maps.runs.owner, numbers, side="right"),
-            same_inode=same,
-            same_map=_same_runs(maps.runs, mapped, len(table)),
-            settled=self._changed_before_close(table),
+            bounds=row_bounds(maps.runs.owner, len(table)),
+            doubt=np.select([~same, ~same_map, ~is_settled], [1, 2, 3], 0),
         )
 
-    def _changed_before_close(self, table: InodeTable) -> Any:
+    def _changed_before_close(self, table: InodeTable) -> Bools:
         """True where the last change certainly came before the transaction began to close.
 
         All changes did if the log has no newer transaction, not even a torn one.
@@ -191,50 +166,31 @@ class ContentCertainty:
         """Whether each written block has a copy and the inode is unchanged since the newest one."""
         if written.length.sum() > len(self.moment.log.tags):
             return False
-        blocks = np.concatenate([
-            np.arange(first, first + length)
-            for first, length in zip(
-                written.physical.tolist(), written.length.tolist(), strict=True
-            )
-        ])  # fmt: skip
-        copies = self.blocks.copies_of(blocks)
+        run, position = expand(written.length)
+        copies = self.blocks.copies_of(written.physical[run] + position)
         if not (copies >= 0).all():
             return False
-        newest = int(self.moment.log.tags.order[copies].max())
-        before = self._inode_in_journal(inode.number, newest)
-        return before is not None and _same_inode(inode, before)
-
-    def _inode_in_journal(self, number: int, order: int) -> Inode | None:
-        """The inode as of an earlier transaction, if a copy that counts has it."""
-        block, offset = self.then.inode_location(np.array([number]))
-        copy = self.moment.history.newest_copies(block, order)
-        if copy[0] < 0 or self.moment.log.tags.order[copy[0]] < self.moment.range.complete_since:
-            return None
+        order = self.moment.log.tags.order
+        block, offset = self.then.inode_location(np.array([inode.number]))
+        copy = self.moment.history.newest_copies(block, order[copies].max())
+        if copy[0] < 0 or order[copy[0]] < self.moment.range.complete_since:
+            return False
         superblock, start = self.then.superblock, int(offset[0])
-        row = self.moment.log.read_copies(copy)[0, start : start + superblock.inode_size]
-        return parse_inode(row.tobytes(), number, superblock)
-
-
-def _single_row_table(inode: Inode, superblock: Superblock) -> InodeTable:
-    rows = np.frombuffer(inode.raw, np.uint8)[None, :]
-    return parse_inodes(rows, np.array([inode.number]), superblock)
+        raw = self.moment.log.read_copies(copy)[0, start : start + superblock.inode_size]
+        before = parse_inode(raw.tobytes(), inode.number, superblock)
+        return all(getattr(inode, name) == getattr(before, name) for name in COMPARED_FIELDS)
 
 
 def _mapped_files(table: InodeTable) -> InodeTable:
     """The regular files that have a map, without duplicates."""
-    mapped = has_map(table.mode, table.size, table.flags) & table.is_regular
-    rows = np.flatnonzero(mapped)
+    rows = np.flatnonzero(has_map(table.mode, table.size, table.flags) & table.is_regular)
     return table.take(rows[np.unique(table.number[rows], return_index=True)[1]])
 
 
-def _same_inode(one: Inode, other: Inode) -> bool:
-    return all(getattr(one, name) == getattr(other, name) for name in COMPARED_FIELDS)
-
-
-def _same_runs(one: Runs, other: Runs, count: int) -> Any:
+def _same_runs(one: Runs, other: Runs, count: int) -> Bools:
     """True where both tables have the same runs for the owner."""
     lengths = [np.bincount(runs.owner, minlength=count) for runs in (one, other)]
-    same = lengths[0] == lengths[1]
+    same: Bools = lengths[0] == lengths[1]
     left, right = (runs.take(same[runs.owner]) for runs in (one, other))
     for column in fields(Runs):
         unequal = getattr(left, column.name) != getattr(right, column.name)

@@ -7,16 +7,11 @@ system was not mounted, and fast commits that a mount replayed, leave no copies.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from ext4kit.as_of.blocks import (
-    AsOfMetadataBlocks,
-    PointInTime,
-    UnknownStateError,
-    layout_blocks,
-)
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s
+from ext4kit.as_of.blocks import AsOfMetadataBlocks, PointInTime, UnknownStateError, layout_blocks
 from ext4kit.as_of.content_certainty import ContentCertainty
 from ext4kit.as_of.range import as_of_range
 from ext4kit.errors import RequestError
@@ -30,13 +25,7 @@ from ext4kit.journal.log import Log
 from ext4kit.journal.replay import ReplayedBlocks
 from ext4kit.parsers.features import Compat
 from ext4kit.parsers.inode import Inode, InodeFlags, InodeTable
-from ext4kit.parsers.superblock import (
-    MAGIC,
-    SUPERBLOCK,
-    SUPERBLOCK_OFFSET,
-    Superblock,
-    judge,
-)
+from ext4kit.parsers.superblock import MAGIC, SUPERBLOCK, SUPERBLOCK_OFFSET, Superblock, judge
 from ext4kit.problems import Problems, Severity
 from ext4kit.reasons import Reason
 from ext4kit.units import NANOSECONDS, TransactionId
@@ -61,20 +50,20 @@ class AsOfFileSystem(FileSystem):
         self._vouching = ContentCertainty(moment, self)
         _report_limits(moment, problems)
 
-    def fetch(self, blocks: Any) -> tuple[Any, Any]:
+    def fetch(self, blocks: Int64s) -> tuple[Bytes2D, Bools]:
         """(uint8 (n, block size), True where known (n,)); a block of unknown state is zeros."""
         known = self._known(blocks) if len(blocks) else np.zeros(0, bool)
         rows = np.zeros((len(blocks), self.blocks.block_size), np.uint8)
         rows[known], known[known] = super().fetch(blocks[known])
         return rows, known
 
-    def inode_table(self, numbers: Any) -> InodeTable:
+    def inode_table(self, numbers: Int64s) -> InodeTable:
         """The inodes `numbers` as columns; an unknown inode is all zeros."""
         table = super().inode_table(numbers)
         self._vouching.expect_inodes(table)
         return table
 
-    def inodes_known(self, numbers: Any) -> Any:
+    def inodes_known(self, numbers: Int64s) -> Bools:
         """True where the inode's state at that time is known, or where no such inode can exist."""
         blocks, _ = self.inode_location(numbers)
         return (blocks < 0) | self._known(blocks)
@@ -155,12 +144,8 @@ def file_system_as_of(now: FileSystem, transaction: int) -> AsOfFileSystem:
         raise RequestError(f"transaction {transaction}: there is no journal that can be read")
     history = BlockHistory(log)
     reach = as_of_range(log).since(epochs_of(now, history).first_present)
-    order = reach.tid_of(transaction)
-    moment = PointInTime(_without_fast_commits(now), history, reach, order)
-    return AsOfFileSystem(moment, now.problems)
-
-
-def _without_fast_commits(now: FileSystem) -> FileSystem:
+    order, present = reach.tid_of(transaction), now
     if isinstance(now.blocks, ReplayedBlocks) and len(now.blocks.changed.blocks):
-        return now.with_blocks(now.blocks.before_fast_commits)
-    return now
+        present = now.with_blocks(now.blocks.before_fast_commits)
+    moment = PointInTime(present, history, reach, order)
+    return AsOfFileSystem(moment, now.problems)

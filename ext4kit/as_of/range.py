@@ -11,10 +11,12 @@ Source: kernel fs/jbd2/journal.c, `journal_reset`, `jbd2_mark_journal_empty`,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.grouping import ends_group, starts_group
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.errors import RequestError
 from ext4kit.journal.log import Log
 from ext4kit.parsers.journal import BlockType
@@ -28,16 +30,16 @@ class AsOfRange:
     """The transactions that are complete in the log and that no lost transaction follows.
 
     Attributes:
-        orders: int64, tids, ascending; empty if the journal can give no earlier state.
+        orders: tids, ascending; empty if the journal can give no earlier state.
         complete_since: tid from which on a copy is valid until the next copy of its block.
-        commit_times: int64, ns since 1970, one per tid; -1 when not known.
+        commit_times: ns since 1970, one per tid; -1 when not known.
         time_before: commit time of the transaction before the first one; -1 when not known.
         reason: why `orders` is empty, else "".
     """
 
-    orders: Any
+    orders: Int64s
     complete_since: int
-    commit_times: Any
+    commit_times: Int64s
     time_before: int
     reason: str = ""
 
@@ -50,7 +52,14 @@ class AsOfRange:
         place = np.flatnonzero(self.orders % TID_MODULUS == transaction)
         if len(place):
             return int(self.orders[place[0]])
-        raise RequestError(f"transaction {transaction}: {self._range_text()}")
+        text = self.reason
+        if len(self.orders):
+            first, last = (int(self.orders[end]) for end in (0, -1))
+            span = f"{first % TID_MODULUS} to {last % TID_MODULUS}"
+            text = f"the journal records the state after transactions {span}"
+            if len(self.orders) <= last - first:
+                text += " (some ids between have none)"
+        raise RequestError(f"transaction {transaction}: {text}")
 
     def since(self, order: int) -> AsOfRange:
         """The range without the transactions before a tid."""
@@ -63,16 +72,6 @@ class AsOfRange:
         floor, before = int(self.orders[first]), int(times[first - 1])
         return AsOfRange(self.orders[first:], floor, times[first:], before, self.reason)
 
-    def _range_text(self) -> str:
-        if not len(self.orders):
-            return self.reason
-        first, last = (int(self.orders[end]) % TID_MODULUS for end in (0, -1))
-        text = f"the journal records the state after transactions {first} to {last}"
-        return text + (" (some ids between have none)" if self._has_gaps() else "")
-
-    def _has_gaps(self) -> bool:
-        return bool(len(self.orders) <= self.orders[-1] - self.orders[0])
-
     def commit_time(self, order: int) -> int:
         """Commit time of a transaction of this range, ns since 1970; -1 when not known."""
         return int(self.commit_times[np.searchsorted(self.orders, order)])
@@ -84,26 +83,28 @@ class AsOfRange:
 
 
 @dataclass(frozen=True, slots=True)
-class _TransactionSpans:
+class _TransactionSpans(Table):
     """Position of each transaction in the ring: first log block, block count, completeness."""
 
-    start: Any
-    length: Any
-    whole: Any
+    start: Int64s
+    length: Int64s
+    whole: Bools
 
 
 def as_of_range(log: Log) -> AsOfRange:
     """The newest transactions of a log that follow each other without a gap."""
-    known = log.transactions
-    end = int(np.count_nonzero(known.order < _end_tid(log)))
+    known, superblock = log.transactions, log.superblock
+    # one behind the newest tid in force; blocks with later tids have no effect
+    end_tid = superblock.sequence if superblock.start == 0 else log.walk.end_order
+    end = int(np.count_nonzero(known.order < end_tid))
     while end and not known.committed[end - 1]:
         end -= 1
-    if reason := _missing_newest_reason(log, end):
+    if reason := _missing_newest_reason(log, end, end_tid):
         return _empty_range(reason)
     first = _oldest_complete_row(log, _spans(log), end)
     if first == end:
         return _empty_range("the newest transaction in the log is not whole")
-    if log.superblock.start and known.to_replay[:first].any():
+    if superblock.start and known.to_replay[:first].any():
         return _empty_range("a transaction that is not yet written in place is not whole")
     before = first - 1
     joins = before >= 0 and known.order[before] == known.order[first] - 1
@@ -121,12 +122,7 @@ def _empty_range(reason: str) -> AsOfRange:
     return AsOfRange(none, 0, none, -1, f"nothing can be shown as of a transaction: {reason}")
 
 
-def _end_tid(log: Log) -> int:
-    """One behind the newest tid in force; blocks with later tids have no effect."""
-    return log.superblock.sequence if log.superblock.start == 0 else log.walk.end_order
-
-
-def _missing_newest_reason(log: Log, end: int) -> str:
+def _missing_newest_reason(log: Log, end: int, end_tid: int) -> str:
     """Why the newest transaction in the log is not the last one that was committed, or "".
 
     The superblock of a clean log records its next block, or at least its next id. Any other log
@@ -140,7 +136,7 @@ def _missing_newest_reason(log: Log, end: int) -> str:
     goes_on = int(log.ring.wrap(known.commit[end - 1] + 1))
     if superblock.start == 0 and superblock.head == goes_on:
         return ""
-    missing = _end_tid(log) - known.order[end - 1]
+    missing = end_tid - known.order[end - 1]
     return "the newest transactions are not in the log" if missing > 1 + UNMOUNT_TID_SKIP else ""
 
 
@@ -149,38 +145,32 @@ def _spans(log: Log) -> _TransactionSpans:
     headers, known = log.headers, log.transactions
     size = log.ring.end - log.ring.first
     group = np.searchsorted(known.order, headers.order)
-    distance = (headers.position - known.start[group]) % size if len(known) else group
+    distance = (headers.position - known.start[group]) % size
     rows = np.lexsort((distance, group))
-    group, distance, kind = group[rows], distance[rows], headers.kind[rows]
-    edges = np.flatnonzero(np.diff(group, prepend=-1))
-    last = np.append(edges[1:], len(rows)) - 1
-    following = np.append(distance[1:], 0)
-    is_last = np.zeros(len(rows), bool)
-    is_last[last] = True
-    joined = is_last | (following == distance + 1 + headers.tags[rows])
-    ended = (kind == BlockType.COMMIT) == is_last
-    fine = joined & ended & headers.checksum_ok[rows] & ~headers.overflow[rows]
-    whole = np.logical_and.reduceat(fine, edges) if len(edges) else np.zeros(0, bool)
+    group, distance, headers = group[rows], distance[rows], headers.take(rows)
+    is_last = ends_group(group)
+    joined = is_last | (np.append(distance[1:], 0) == distance + 1 + headers.tags)
+    ended = (headers.kind == BlockType.COMMIT) == is_last
+    fine = joined & ended & headers.checksum_ok & ~headers.overflow
+    whole = np.logical_and.reduceat(fine, np.flatnonzero(starts_group(group)))
     lost = np.searchsorted(known.order, log.tags.order[~log.tags.valid])
     whole[lost] = False
     whole &= known.committed & (known.checksum != 0)
-    return _TransactionSpans(known.start, distance[last] + 1, whole)
+    return _TransactionSpans(known.start, distance[is_last] + 1, whole)
 
 
 def _oldest_complete_row(log: Log, spans: _TransactionSpans, end: int) -> int:
     """Row of the oldest transaction after which none is missing; `end` if there is none."""
     taken = np.zeros(log.ring.end, bool)
-    row = end
-    while row and spans.whole[row - 1] and _starts_complete(log, spans, row - 1, taken):
-        if row < end and not _is_contiguous(log, spans, row - 1, taken):
-            break
-        row -= 1
-        blocks = log.ring.wrap(spans.start[row] + np.arange(spans.length[row]))
-        taken[blocks] = True
-    return row
+    for row in range(end - 1, -1, -1):
+        is_complete = spans.whole[row] and _starts_complete(log, spans, row, taken)
+        if not is_complete or (row + 1 < end and not _is_contiguous(log, spans, row, taken)):
+            return row + 1
+        taken[log.ring.wrap(spans.start[row] + np.arange(spans.length[row]))] = True
+    return 0
 
 
-def _starts_complete(log: Log, spans: _TransactionSpans, row: int, taken: Any) -> bool:
+def _starts_complete(log: Log, spans: _TransactionSpans, row: int, taken: Bools) -> bool:
     """Whether the first block of a transaction is still in the log.
 
     The block before it is the commit block of an older transaction. It may also be at the start
@@ -199,18 +189,14 @@ def _starts_complete(log: Log, spans: _TransactionSpans, row: int, taken: Any) -
     )
 
 
-def _is_contiguous(log: Log, spans: _TransactionSpans, row: int, taken: Any) -> bool:
+def _is_contiguous(log: Log, spans: _TransactionSpans, row: int, taken: Bools) -> bool:
     """Whether the next transaction in the log is the next one that was committed.
 
     It begins behind the commit block of this one, or at the start of the ring. In the second case
     a lost transaction would be behind this one, unless a newer one overwrote that block.
     """
+    order = log.transactions.order
     behind = int(log.ring.wrap(spans.start[row] + spans.length[row]))
     if spans.start[row + 1] == behind:
-        return bool(behind != log.ring.first or _next_tid_follows(log, row))
+        return bool(behind != log.ring.first or order[row + 1] == order[row] + 1)
     return bool(spans.start[row + 1] == log.ring.first and not taken[behind])
-
-
-def _next_tid_follows(log: Log, row: int) -> bool:
-    order = log.transactions.order
-    return bool(order[row + 1] == order[row] + 1)
