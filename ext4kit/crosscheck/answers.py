@@ -28,7 +28,7 @@ class Hello:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class Listing:
     """The entries of one directory: names, and the columns of `COLUMNS` as int64 (n, columns).
 
     `kind` is the type as in `i_mode` (0 when TSK knows none), `name_type` the type in the directory

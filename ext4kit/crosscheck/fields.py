@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.types import NO_ROW
 from ext4kit.crosscheck.answers import COLUMNS
 from ext4kit.crosscheck.causes import (
     CAUSES,
@@ -20,7 +21,7 @@ from ext4kit.crosscheck.causes import (
     NUMBER,
     PLAIN_TIMES,
 )
-from ext4kit.crosscheck.matching import NOWHERE, TreePairs
+from ext4kit.crosscheck.matching import TreePairs
 from ext4kit.crosscheck.result import Difference, DifferenceGroup, Field
 from ext4kit.crosscheck.sides import TIMES, TreeView
 from ext4kit.filesystem import FileSystem
@@ -42,7 +43,7 @@ class FieldComparison:
 
     Attributes:
         tsk: rows of The Sleuth Kit; now: matching rows of ext4kit; raw: those without the journal,
-            NOWHERE where that view has another inode there.
+            NO_ROW where that view has another inode there.
     """
 
     def __init__(
@@ -51,17 +52,17 @@ class FieldComparison:
         self.now_side, self.raw_side, self.is_ext4 = now, raw, is_ext4
         values = matches.values
         self.values = {name: values[:, place] for place, name in enumerate(COLUMNS)}
-        self._all = np.flatnonzero((matches.now != NOWHERE) & (self.values["allocated"] == 1))
+        self._all = np.flatnonzero((matches.now != NO_ROW) & (self.values["allocated"] == 1))
         rows, number = matches.now[self._all], self.values["number"][self._all]
         same = now.number[rows] == number
         self._other, self._other_now = self._all[~same], rows[~same]
         self.tsk, self.now = self._all[same], rows[same]
-        self.raw = np.full(len(self.tsk), NOWHERE)
-        self._other_raw = np.full(len(self._other), NOWHERE)
+        self.raw = np.full(len(self.tsk), NO_ROW)
+        self._other_raw = np.full(len(self._other), NO_ROW)
         if raw is not None:
             raw_rows = matches.raw[self.tsk]
-            fits = (raw_rows != NOWHERE) & (raw.number[raw_rows] == now.number[self.now])
-            self.raw = np.where(fits, raw_rows, NOWHERE)
+            fits = (raw_rows != NO_ROW) & (raw.number[raw_rows] == now.number[self.now])
+            self.raw = np.where(fits, raw_rows, NO_ROW)
             self._other_raw = matches.raw[self._other]
 
     @property
@@ -80,7 +81,7 @@ class FieldComparison:
         number = self.values["number"][self._other]
         causes = np.zeros(len(number), np.int8)
         if self.raw_side is not None:
-            has_raw = self._other_raw != NOWHERE
+            has_raw = self._other_raw != NO_ROW
             same = has_raw & (self.raw_side.number[self._other_raw] == number)
             causes[same] = NUMBER[JOURNAL.code]
         rows = self._other_now
@@ -103,7 +104,7 @@ class FieldComparison:
         raw = self.raw[below][places]
         if self.raw_side is not None and len(places):
             types = np.append(self.raw_side.tree.file_type, 2)
-            causes[(raw != NOWHERE) & (types[raw] == tsk_types[places])] = NUMBER[JOURNAL.code]
+            causes[(raw != NO_ROW) & (types[raw] == tsk_types[places])] = NUMBER[JOURNAL.code]
 
         def one(place: int) -> Difference:
             at = places[place]
@@ -182,7 +183,7 @@ class FieldComparison:
         if self.raw_side is None:
             return
         rows = self.raw[places]
-        some = np.flatnonzero((causes == 0) & (rows != NOWHERE))
+        some = np.flatnonzero((causes == 0) & (rows != NO_ROW))
         before = self._causes(name, self.raw_side, rows[some], self.tsk[places[some]])
         causes[some[before != 0]] = NUMBER[JOURNAL.code]
 

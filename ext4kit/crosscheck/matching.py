@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ext4kit.crosscheck.answers import COLUMNS, Rows
+from ext4kit.arrays.types import NO_ROW
+from ext4kit.crosscheck.answers import COLUMNS, Listing
 from ext4kit.crosscheck.second import NoAnswerError, NoTimeError, TooSlowError, TskClient
 from ext4kit.crosscheck.sides import TreeView
 from ext4kit.filesystem.directories import LONGEST_PATH
 from ext4kit.filesystem.filesystem import ROOT
 
-NOWHERE = -1
 _DOTS = (b".", b"..")
 _KIND, _ALLOCATED, _NUMBER = (COLUMNS.index(name) for name in ("kind", "allocated", "number"))
 _DIRECTORY = 0o040000
@@ -26,7 +26,7 @@ class TreePairs:
 
     Attributes:
         values: rows of The Sleuth Kit, int64 (n, columns).
-        now: row in ext4kit's reading, or NOWHERE; raw: the same without the changes of the journal.
+        now: row in ext4kit's reading, or NO_ROW; raw: the same without the changes of the journal.
         names: (directory, name) of rows that `now` does not have, by row.
         failed: directory that it could not read -> its message.
         slow: directories that it did not read in time; unasked: directories that were not
@@ -100,8 +100,8 @@ class _Walk:
             kept.append(row)
             number = int(rows.values[row, _NUMBER])
             row_now = self._row(self.now, now, name, number)
-            row_raw = NOWHERE if self.raw is None else self._row(self.raw, raw, name, number)
-            if row_now == NOWHERE:
+            row_raw = NO_ROW if self.raw is None else self._row(self.raw, raw, name, number)
+            if row_now == NO_ROW:
                 self.found.names[len(self.matched)] = path, name
             self.matched.append(row_now)
             self.matched_raw.append(row_raw)
@@ -130,7 +130,7 @@ class _Walk:
             return len(side.tree)
         rows = names.get(name)
         if not rows:
-            return NOWHERE
+            return NO_ROW
         same = [row for row in rows if int(side.number[row]) == number]
         names[name] = [row for row in rows if row not in same] if same else rows[1:]
         if side is self.now:
@@ -138,7 +138,7 @@ class _Walk:
         return (same or rows)[0]
 
     def _wanted(
-        self, rows: Rows, path: bytes, now: dict[bytes, list[int]]
+        self, rows: Listing, path: bytes, now: dict[bytes, list[int]]
     ) -> list[tuple[int, bytes]]:
         """Rows of live names, and of names called deleted that ext4kit has as live ones."""
         live: list[tuple[int, bytes]] = []
@@ -164,7 +164,7 @@ class _Walk:
     def _enter(self, values: Any, path: bytes, name: bytes, row_now: int) -> None:
         if name in _DOTS or values[_KIND] != _DIRECTORY or not values[_ALLOCATED]:
             return
-        (self.later if row_now == NOWHERE else self.waiting).append((int(values[_NUMBER]), path))
+        (self.later if row_now == NO_ROW else self.waiting).append((int(values[_NUMBER]), path))
 
 
 def pair_trees(

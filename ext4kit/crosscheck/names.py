@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.types import NO_ROW
 from ext4kit.crosscheck.answers import COLUMNS
 from ext4kit.crosscheck.causes import (
     BROKEN,
@@ -21,7 +22,7 @@ from ext4kit.crosscheck.causes import (
     UNEXPLAINED,
     Cause,
 )
-from ext4kit.crosscheck.matching import NOWHERE, TreePairs
+from ext4kit.crosscheck.matching import TreePairs
 from ext4kit.crosscheck.result import NAME, CrossCheck, Difference, DifferenceGroup
 from ext4kit.crosscheck.sides import TreeView
 from ext4kit.filesystem.directories import directory_blocks
@@ -49,7 +50,7 @@ class NameComparison:
         """Names only in The Sleuth Kit, names that it calls deleted, names only in ext4kit."""
         yield self._only_tsk()
         called_deleted = np.flatnonzero(
-            (self.matches.now != NOWHERE) & (self.matches.values[:, _ALLOCATED] == 0)
+            (self.matches.now != NO_ROW) & (self.matches.values[:, _ALLOCATED] == 0)
         )
         causes = np.full(len(called_deleted), NUMBER[SHOWN_DELETED.code], np.int8)
         rows = self.matches.now[called_deleted]
@@ -76,7 +77,7 @@ class NameComparison:
     def _cause_of_extra(self, row: int, folder: bytes, name: bytes) -> Cause:
         number = int(self.matches.values[row, _NUMBER])
         cause = self._tsk_folders.get(folder)
-        if cause is None and self.matches.raw[row] != NOWHERE:
+        if cause is None and self.matches.raw[row] != NO_ROW:
             cause = JOURNAL
         if cause is None and (name, number) in self._cuts(folder):
             cause = NUL
@@ -125,7 +126,7 @@ class NameComparison:
     def _only_ext4kit(self, outcome: CrossCheck) -> DifferenceGroup:
         """Rows that TSK did not list; rows omitted for lack of time are left out."""
         met = np.zeros(len(self.now.number), bool)
-        met[self.matches.now[self.matches.now != NOWHERE]] = True
+        met[self.matches.now[self.matches.now != NO_ROW]] = True
         met[[*self.matches.again, -1]] = True
         rows = np.flatnonzero(~met)
         chosen: list[int] = []

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ext4kit.crosscheck.answers import COLUMNS, ComparisonRequest, ContentDigest, Hello, Rows
+from ext4kit.crosscheck.answers import COLUMNS, ComparisonRequest, ContentDigest, Hello, Listing
 from ext4kit.errors import Ext4kitError, RequestError
 from ext4kit.evidence.source import Source
 
@@ -64,14 +64,14 @@ class TskClient:
             self.close()
             raise
 
-    def listing(self, number: int) -> Rows:
+    def listing(self, number: int) -> Listing:
         """The entries of a directory, including those that TSK calls deleted.
 
         Raises:
             NoAnswerError: it is unreadable; TooSlowError: not in time; NoTimeError: no time left.
         """
         names, data = self._ask("listing", number)
-        return Rows(names, np.frombuffer(data, np.int64).reshape(-1, len(COLUMNS)))
+        return Listing(names, np.frombuffer(data, np.int64).reshape(-1, len(COLUMNS)))
 
     def ask_digests(self, wanted: list[ComparisonRequest]) -> None:
         """Let TSK hash contents; `digests` returns the results.
