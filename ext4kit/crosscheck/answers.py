@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+
+from ext4kit.arrays.types import Int64s
 
 COLUMNS = (
     "number", "name_type", "allocated", "kind", "mode", "uid", "gid", "links_count", "size",
     "atime", "atime_ns", "mtime", "mtime_ns", "ctime", "ctime_ns", "crtime", "crtime_ns",
 )  # fmt: skip
+Ranges = tuple[tuple[int, int], ...]  # (offset, length) of the compared parts of a content
 NO_INODE = -1  # in `kind`: TSK has no metadata for the entry
 
 
@@ -36,15 +38,7 @@ class Listing:
     """
 
     names: list[bytes]
-    values: Any
-
-
-@dataclass(frozen=True, slots=True)
-class ComparisonRequest:
-    """Ranges (offset, length) of an inode's content."""
-
-    number: int
-    ranges: tuple[tuple[int, int], ...]
+    values: Int64s
 
 
 @dataclass(frozen=True, slots=True)

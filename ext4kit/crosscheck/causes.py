@@ -24,123 +24,115 @@ class Cause:
 
     Attributes:
         code: its name in records.
-        right: the reader that is probably right.
         text: the cause in one or two sentences.
+        right: the reader that is probably right.
     """
 
     code: str
-    right: LikelyRight
     text: str
+    right: LikelyRight = LikelyRight.EXT4KIT
+
+    @property
+    def number(self) -> int:
+        """Its index in `CAUSES`."""
+        return _NUMBERS[self]
 
 
 JOURNAL = Cause(
     "journal",
-    LikelyRight.EXT4KIT,
     "The change is only in the journal. The Sleuth Kit does not replay it and shows the disk as it"
     " is. ext4kit with --no-replay shows the same.",
 )
 EPOCH = Cause(
     "epoch",
-    LikelyRight.EXT4KIT,
     "The Sleuth Kit reads seconds as unsigned 32-bit numbers and ignores the two epoch bits:"
     " times before 1970 and after 2038 are wrong by multiples of 2^32 s.",
 )
 PLAIN_TIMES = Cause(
     "ext3-times",
-    LikelyRight.EXT4KIT,
     "The Sleuth Kit reads nanoseconds and creation times only on file systems that it detects as"
     " ext4. The kernel also writes them on ext2 and ext3 if the inodes are large enough.",
 )
 EXTRA = Cause(
     "extra-size",
-    LikelyRight.EXT4KIT,
     "The Sleuth Kit reads times after byte 128 of an inode and ignores i_extra_isize. Beyond that"
     " size these fields do not exist, and attributes may start there.",
 )
 HIGH_SIZE = Cause(
     "high-size",
-    LikelyRight.EXT4KIT,
     "The Sleuth Kit reads the upper 32 bits of a size only for regular files, and only if the"
     " superblock has large_file.",
 )
 INDEX = Cause(
     "index-block",
-    LikelyRight.EXT4KIT,
     "The Sleuth Kit read hashes in an index block of the directory as a name. The block holds no"
     " entries.",
 )
 NUL = Cause(
     "name-with-nul",
-    LikelyRight.EXT4KIT,
     "The name contains a zero byte, as encrypted names can, and The Sleuth Kit ends it there.",
 )
 INLINE = Cause(
     "inline-directory",
-    LikelyRight.EXT4KIT,
     "The directory's entries are in the inode and its attributes (inline_data). The Sleuth Kit does"
     " not read them.",
 )
 LINK = Cause(
     "link-target",
-    LikelyRight.EXT4KIT,
     "The Sleuth Kit replaces control characters in link targets by ^ and ends a target at a zero"
     " byte, which encrypted targets can contain.",
 )
 NO_INODE = Cause(
     "no-such-inode",
-    LikelyRight.OPEN,
     "The entry is damaged: it names an inode number beyond the last inode. The Sleuth Kit omits"
     " such entries and shows a virtual directory at the first of these numbers.",
+    LikelyRight.OPEN,
 )
 BROKEN = Cause(
     "broken-block",
-    LikelyRight.OPEN,
     "The entry follows a damaged one in its block. ext4kit stops there, as the kernel does. The"
     " Sleuth Kit continues to search for possible entries.",
+    LikelyRight.OPEN,
 )
 SHOWN_DELETED = Cause(
     "shown-deleted",
-    LikelyRight.OPEN,
     "The Sleuth Kit shows the name, or that of a parent directory, as deleted: the bitmap marks"
     " its inode as free, or the entry is in slack that it searches for deleted entries.",
+    LikelyRight.OPEN,
 )
 NOT_ITS_NAME = Cause(
     "not-its-name",
-    LikelyRight.EXT4KIT,
     "The directory holds the removed entry, but the evidence does not show that it is the name of"
     " the inode whose number it stores, or shows that it is not. `deleted --names` lists it.",
 )
 OTHER_PATH = Cause(
     "other-path",
-    LikelyRight.EXT4KIT,
     "The deleted inode had another path at its deletion: it or its directory was moved.",
 )
 FROM_JOURNAL = Cause(
     "name-from-journal",
-    LikelyRight.EXT4KIT,
     "The name is in the journal's copies of the directory. The Sleuth Kit does not read them.",
 )
 FREED_DIRECTORY = Cause(
     "freed-directory",
-    LikelyRight.EXT4KIT,
     "The name is in a block of a deleted directory. The Sleuth Kit does not find it because the"
     " deletion cleared the block map of the directory.",
 )
 CHECKSUM = Cause(
     "bad-checksum",
-    LikelyRight.OPEN,
     "The checksum of the inode does not match: both readings are uncertain.",
+    LikelyRight.OPEN,
 )
 REFUSED = Cause(
     "not-read",
-    LikelyRight.OPEN,
     "The Sleuth Kit reported an error here; ext4kit read the data.",
+    LikelyRight.OPEN,
 )
 UNEXPLAINED = Cause(
     "unexplained",
-    LikelyRight.OPEN,
     "No known cause explains the difference. Check it with a third reader: debugfs, or a read-only"
     " mount of a copy.",
+    LikelyRight.OPEN,
 )
 
 CAUSES = (
@@ -148,7 +140,7 @@ CAUSES = (
     BROKEN, SHOWN_DELETED, CHECKSUM, REFUSED, NOT_ITS_NAME, OTHER_PATH, FROM_JOURNAL,
     FREED_DIRECTORY,
 )  # fmt: skip
-NUMBER = {cause.code: number for number, cause in enumerate(CAUSES)}
+_NUMBERS = {cause: number for number, cause in enumerate(CAUSES)}
 
 BIGALLOC = (
     "The Sleuth Kit does not support bigalloc: it reads clusters as fragments and opens nothing"

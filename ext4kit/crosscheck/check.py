@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 import stat
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from ext4kit.crosscheck.causes import BIGALLOC
 from ext4kit.crosscheck.contents import ContentComparison
-from ext4kit.crosscheck.deleted import DeletedName, DeletedNames
+from ext4kit.crosscheck.deleted import DeletedName, compare_deleted
 from ext4kit.crosscheck.fields import FIELDS, FieldComparison
-from ext4kit.crosscheck.matching import pair_trees
+from ext4kit.crosscheck.matching import TreeWalk
 from ext4kit.crosscheck.names import NameComparison
 from ext4kit.crosscheck.result import CrossCheck
 from ext4kit.crosscheck.second import NoAnswerError, TskClient
@@ -52,9 +53,8 @@ class CrossCheckOptions:
 def bytes_held(files: Sequence[Path], size: int) -> int:
     """Bytes that the evidence occupies: stored bytes of files, else `size`."""
     facts = [path.stat() for path in files]
-    if all(stat.S_ISREG(each.st_mode) for each in facts):
-        return sum(map(bytes_on_disk, facts))
-    return size
+    are_files = all(stat.S_ISREG(each.st_mode) for each in facts)
+    return sum(map(bytes_on_disk, facts)) if are_files else size
 
 
 def usual_limit(held: int, hashes: bool) -> float:
@@ -84,37 +84,22 @@ def crosscheck(
     options = CrossCheckOptions() if options is None else options
     outcome = CrossCheck(None, replayed=raw is not None)
     try:
-        with TskClient(source, options.patience, options.limit) as second:
+        with closing(TskClient(source, options.patience, options.limit)) as second:
             outcome.hello = second.hello
-            _compare(second, now, raw, options, outcome)
+            ours, before = TreeView(now), None if raw is None else TreeView(raw)
+            pairs = TreeWalk(second, ours, before).run(options.walking)
+            fields = FieldComparison(ours, before, pairs, second.hello.is_ext4)
+            outcome.directories, outcome.entries = len(pairs.seen), fields.count
+            outcome.fields = len(fields.tsk) * len(FIELDS)
+            outcome.groups += NameComparison(ours, before, pairs).groups(outcome)
+            outcome.groups += fields.groups()
+            if options.deleted is not None:
+                group, outcome.deleted_names = compare_deleted(pairs.deleted, options.deleted)
+                outcome.groups.append(group)
+            if options.hashes:
+                contents = ContentComparison(second, fields.now, ours, before, outcome)
+                outcome.groups.append(contents.group(options.reading))
     except NoAnswerError as error:
-        outcome.refusal = _refusal(now, error)
+        known = f" ({BIGALLOC})" if RoCompat.BIGALLOC in now.superblock.features else ""
+        outcome.refusal = f"{error}{known}"
     return outcome
-
-
-def _refusal(fs: FileSystem, error: NoAnswerError) -> str:
-    known = f" ({BIGALLOC})" if RoCompat.BIGALLOC in fs.superblock.features else ""
-    return f"{error}{known}"
-
-
-def _compare(
-    second: TskClient,
-    now: FileSystem,
-    raw: FileSystem | None,
-    options: CrossCheckOptions,
-    outcome: CrossCheck,
-) -> None:
-    ours, before = TreeView(now), None if raw is None else TreeView(raw)
-    matches = pair_trees(second, ours, before, options.walking)
-    fields = FieldComparison(ours, before, matches, second.hello.is_ext4)
-    outcome.directories, outcome.entries = len(matches.seen), fields.count
-    outcome.fields = len(fields.tsk) * len(FIELDS)
-    outcome.groups += NameComparison(ours, before, matches).groups(outcome)
-    outcome.groups += fields.groups()
-    if options.deleted is not None:
-        names = DeletedNames(matches, options.deleted)
-        outcome.deleted_names = names.compared
-        outcome.groups.append(names.group())
-    if options.hashes:
-        contents = ContentComparison(second, fields, ours, before, outcome)
-        outcome.groups.append(contents.group(options.reading))

@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from ext4kit.crosscheck.causes import (
-    FREED_DIRECTORY,
-    FROM_JOURNAL,
-    NOT_ITS_NAME,
-    NUMBER,
-    OTHER_PATH,
-    UNEXPLAINED,
-    Cause,
-)
-from ext4kit.crosscheck.matching import TreePairs
+from ext4kit.crosscheck import causes
 from ext4kit.crosscheck.result import DELETED_NAME, Difference, DifferenceGroup
 
 
@@ -37,44 +26,30 @@ class DeletedName:
     reason: str = ""
 
 
-class DeletedNames:
-    """The differences in names of deleted files.
+def compare_deleted(
+    theirs: set[tuple[bytes, int]], ours: Sequence[DeletedName]
+) -> tuple[DifferenceGroup, int]:
+    """(names that only one of the two readers has, by path; number of names of both together).
 
     Args:
-        matches: names from The Sleuth Kit.
+        theirs: (path, inode number) of the names from The Sleuth Kit.
         ours: names from ext4kit.
-
-    Attributes:
-        compared: (path, inode number) of each name that one of the two readers has.
     """
-
-    def __init__(self, matches: TreePairs, ours: Sequence[DeletedName]) -> None:
-        self._theirs = matches.deleted
-        self._given = {(one.path, one.inode): one for one in ours if not one.reason}
-        self._listed = {(one.path, one.inode): one for one in ours if one.reason}
-        self._paths = {one.inode: one.path for one in ours if not one.reason}
-        self.compared = len(self._theirs | self._given.keys())
-
-    def group(self) -> DifferenceGroup:
-        """Names that only one of the two readers has, by path."""
-        found = sorted([*self._only_tsk(), *self._only_ext4kit()], key=lambda one: one.path)
-        causes = np.array([NUMBER[one.cause.code] for one in found], np.int8)
-        return DifferenceGroup(DELETED_NAME, causes, found.__getitem__)
-
-    def _only_tsk(self) -> Iterator[Difference]:
-        for path, inode in self._theirs - self._given.keys():
-            cause, detail = self._cause(path, inode)
-            yield Difference(path, DELETED_NAME, inode, None, inode, cause, detail)
-
-    def _cause(self, path: bytes, inode: int) -> tuple[Cause, str]:
-        if (path, inode) in self._listed:
-            return NOT_ITS_NAME, self._listed[path, inode].reason
-        if inode in self._paths:
-            return OTHER_PATH, self._paths[inode].decode(errors="backslashreplace")
-        return UNEXPLAINED, ""
-
-    def _only_ext4kit(self) -> Iterator[Difference]:
-        for (path, inode), one in self._given.items():
-            if (path, inode) not in self._theirs:
-                cause = FROM_JOURNAL if one.in_journal else FREED_DIRECTORY
-                yield Difference(path, DELETED_NAME, inode, inode, None, cause)
+    given = {(one.path, one.inode): one for one in ours if not one.reason}
+    listed = {(one.path, one.inode): one for one in ours if one.reason}
+    paths = {one.inode: one.path for one in ours if not one.reason}
+    found = []
+    for path, inode in theirs - given.keys():
+        cause, detail = causes.UNEXPLAINED, ""
+        if (path, inode) in listed:
+            cause, detail = causes.NOT_ITS_NAME, listed[path, inode].reason
+        elif inode in paths:
+            cause, detail = causes.OTHER_PATH, paths[inode].decode(errors="backslashreplace")
+        found.append(Difference(path, DELETED_NAME, inode, None, inode, cause, detail))
+    for (path, inode), one in given.items():
+        if (path, inode) not in theirs:
+            cause = causes.FROM_JOURNAL if one.in_journal else causes.FREED_DIRECTORY
+            found.append(Difference(path, DELETED_NAME, inode, inode, None, cause))
+    found.sort(key=lambda one: one.path)
+    group = DifferenceGroup.of(DELETED_NAME, (one.cause for one in found), found.__getitem__)
+    return group, len(theirs | given.keys())

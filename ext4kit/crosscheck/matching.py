@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
-from ext4kit.arrays.types import NO_ROW
+from ext4kit.arrays.types import NO_ROW, Int64s
 from ext4kit.crosscheck.answers import COLUMNS, Listing
 from ext4kit.crosscheck.second import NoAnswerError, NoTimeError, TooSlowError, TskClient
 from ext4kit.crosscheck.sides import TreeView
@@ -25,7 +25,7 @@ class TreePairs:
     """Rows of The Sleuth Kit and the rows of ext4kit with the same paths.
 
     Attributes:
-        values: rows of The Sleuth Kit, int64 (n, columns).
+        values: rows of The Sleuth Kit, (n, columns).
         now: row in ext4kit's reading, or NO_ROW; raw: the same without the changes of the journal.
         names: (directory, name) of rows that `now` does not have, by row.
         failed: directory that it could not read -> its message.
@@ -36,9 +36,9 @@ class TreePairs:
         deleted: (path, inode number) of the names that it calls deleted and that are not live.
     """
 
-    values: Any
-    now: Any
-    raw: Any
+    values: Int64s
+    now: Int64s
+    raw: Int64s
     names: dict[int, tuple[bytes, bytes]] = field(default_factory=dict)
     failed: dict[bytes, str] = field(default_factory=dict)
     slow: set[bytes] = field(default_factory=set)
@@ -48,38 +48,47 @@ class TreePairs:
     deleted: set[tuple[bytes, int]] = field(default_factory=set)
 
 
-class _Walk:
-    """Traversal of TSK's tree; directories that only TSK has are last."""
+class TreeWalk:
+    """Traversal of TSK's tree; directories that only TSK has are last.
+
+    Args:
+        second: The Sleuth Kit.
+        now: ext4kit's reading.
+        raw: the same without the changes of the journal, where there are any.
+    """
 
     def __init__(self, second: TskClient, now: TreeView, raw: TreeView | None) -> None:
         self.tsk_client, self.now, self.raw = second, now, raw
-        self.values: list[Any] = []
+        none = np.zeros(0, np.int64)
+        self.found = TreePairs(np.zeros((0, len(COLUMNS)), np.int64), none, none)
+        self.values = [self.found.values]
         self.matched: list[int] = []
         self.matched_raw: list[int] = []
-        self.found = TreePairs(None, None, None)
         self.waiting: list[tuple[int, bytes]] = [(ROOT, b"")]
         self.later: list[tuple[int, bytes]] = []
         self.gone: list[tuple[int, bytes]] = []
         self.known: set[int] = set()
 
     def run(self, show: Callable[[int, int], None] | None) -> TreePairs:
-        while self.waiting or self.later:
-            number, path = (self.waiting or self.later).pop()
-            if number in self.known or len(path) > LONGEST_PATH:
-                continue
-            self.known.add(number)
+        """Find each name of TSK in ext4kit's tree; calls `show` with (names done, total names)."""
+        for number, path in self._unread(self.waiting, self.later):
             self._folder(number, path)
             if show is not None:
                 show(len(self.matched), len(self.now.number))
-        while self.gone:
-            number, path = self.gone.pop()
-            if number not in self.known and len(path) <= LONGEST_PATH:
-                self.known.add(number)
-                self._gone_folder(number, path)
+        for number, path in self._unread(self.gone):
+            self._gone_folder(number, path)
         found = self.found
-        found.values = np.concatenate([np.zeros((0, len(COLUMNS)), np.int64), *self.values])
+        found.values = np.concatenate(self.values)
         found.now, found.raw = np.array(self.matched, int), np.array(self.matched_raw, int)
         return found
+
+    def _unread(self, *stacks: list[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+        """(number, path) of directories that were not read yet, taken from the stacks in order."""
+        while stack := next(filter(None, stacks), None):
+            number, path = stack.pop()
+            if number not in self.known and len(path) <= LONGEST_PATH:
+                self.known.add(number)
+                yield number, path
 
     def _folder(self, number: int, path: bytes) -> None:
         try:
@@ -95,30 +104,30 @@ class _Walk:
             return
         self.found.seen.add(path)
         now, raw = self.now.within(path), self.raw.within(path) if self.raw else {}
-        kept = []
-        for row, name in self._wanted(rows, path, now):
-            kept.append(row)
-            number = int(rows.values[row, _NUMBER])
+        wanted = self._wanted(rows, path, now)
+        for row, name in wanted:
+            values = rows.values[row]
+            number = int(values[_NUMBER])
             row_now = self._row(self.now, now, name, number)
             row_raw = NO_ROW if self.raw is None else self._row(self.raw, raw, name, number)
             if row_now == NO_ROW:
                 self.found.names[len(self.matched)] = path, name
             self.matched.append(row_now)
             self.matched_raw.append(row_raw)
-            self._enter(rows.values[row], path + b"/" + name, name, row_now)
-        self.values.append(rows.values[kept])
+            if name not in _DOTS and values[_KIND] == _DIRECTORY and values[_ALLOCATED]:
+                stack = self.later if row_now == NO_ROW else self.waiting
+                stack.append((number, path + b"/" + name))
+        self.values.append(rows.values[[row for row, _ in wanted]])
 
     def _gone_folder(self, number: int, path: bytes) -> None:
         """Record the names in a directory that TSK calls deleted; TSK calls all of them deleted."""
-        try:
+        with suppress(NoAnswerError):  # TSK gives no more names of it
             rows = self.tsk_client.listing(number)
-        except NoAnswerError:  # TSK gives no more names of it
-            return
-        for row, name in enumerate(rows.names):
-            if name not in _DOTS:
-                self._add_deleted(rows.values[row], path, name)
+            for name, values in zip(rows.names, rows.values, strict=True):
+                if name not in _DOTS:
+                    self._add_deleted(values, path, name)
 
-    def _add_deleted(self, values: Any, folder: bytes, name: bytes) -> None:
+    def _add_deleted(self, values: Int64s, folder: bytes, name: bytes) -> None:
         number, path = int(values[_NUMBER]), folder + b"/" + name
         self.found.deleted.add((path, number))
         if values[_KIND] == _DIRECTORY:
@@ -144,12 +153,8 @@ class _Walk:
         live: list[tuple[int, bytes]] = []
         deleted: list[tuple[int, bytes]] = []
         last = self.tsk_client.hello.last_inode
-        columns = (
-            rows.names,
-            rows.values[:, _ALLOCATED].tolist(),
-            rows.values[:, _NUMBER].tolist(),
-        )
-        for row, (name, allocated, number) in enumerate(zip(*columns, strict=True)):
+        columns = rows.values[:, [_ALLOCATED, _NUMBER]].tolist()
+        for row, (name, (allocated, number)) in enumerate(zip(rows.names, columns, strict=True)):
             is_own = number == last and not path and name.startswith(b"$")  # TSK's own directory
             if is_own or (name in _DOTS and (path or name != b".")):
                 continue
@@ -160,25 +165,3 @@ class _Walk:
             if (row, name) not in shown:
                 self._add_deleted(rows.values[row], path, name)
         return live + shown
-
-    def _enter(self, values: Any, path: bytes, name: bytes, row_now: int) -> None:
-        if name in _DOTS or values[_KIND] != _DIRECTORY or not values[_ALLOCATED]:
-            return
-        (self.later if row_now == NO_ROW else self.waiting).append((int(values[_NUMBER]), path))
-
-
-def pair_trees(
-    second: TskClient,
-    now: TreeView,
-    raw: TreeView | None,
-    show: Callable[[int, int], None] | None = None,
-) -> TreePairs:
-    """Traverse The Sleuth Kit's tree and find each of its names in ext4kit's.
-
-    Args:
-        second: The Sleuth Kit.
-        now: ext4kit's reading.
-        raw: the same without the changes of the journal, where there are any.
-        show: called with (names done, total names).
-    """
-    return _Walk(second, now, raw).run(show)

@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from functools import cache, lru_cache
 
 import numpy as np
 
-from ext4kit.arrays.types import NO_ROW
+from ext4kit.arrays.types import NO_ROW, Bools, Bytes2D, Int64s
+from ext4kit.crosscheck import causes
 from ext4kit.crosscheck.answers import COLUMNS
-from ext4kit.crosscheck.causes import (
-    BROKEN,
-    INDEX,
-    INLINE,
-    JOURNAL,
-    NO_INODE,
-    NUL,
-    NUMBER,
-    REFUSED,
-    SHOWN_DELETED,
-    UNEXPLAINED,
-    Cause,
-)
 from ext4kit.crosscheck.matching import TreePairs
 from ext4kit.crosscheck.result import NAME, CrossCheck, Difference, DifferenceGroup
 from ext4kit.crosscheck.sides import TreeView
@@ -40,74 +28,71 @@ class NameComparison:
 
     def __init__(self, now: TreeView, raw: TreeView | None, matches: TreePairs) -> None:
         self.now, self.raw, self.matches = now, raw, matches
-        self._folder_causes: dict[bytes, Cause | str] = {}
-        self._cut: dict[bytes, set[tuple[bytes, int]]] = {}
-        self._unread: dict[bytes, dict[tuple[bytes, int], Cause]] = {}
-        self._tsk_folders: dict[bytes, Cause] = {}
+        self._cuts = cache(self._find_cuts)
+        self._unread = cache(self._find_unread)
+        self._cause_of_folder = cache(self._find_cause_of_folder)
+        self._raw_names = lru_cache(1)((raw or now).within)
+        self._tsk_folders: dict[bytes, causes.Cause] = {}
         self._gone: frozenset[int] = frozenset()
 
     def groups(self, outcome: CrossCheck) -> Iterator[DifferenceGroup]:
         """Names only in The Sleuth Kit, names that it calls deleted, names only in ext4kit."""
         yield self._only_tsk()
-        called_deleted = np.flatnonzero(
-            (self.matches.now != NO_ROW) & (self.matches.values[:, _ALLOCATED] == 0)
-        )
-        causes = np.full(len(called_deleted), NUMBER[SHOWN_DELETED.code], np.int8)
-        rows = self.matches.now[called_deleted]
-        self._gone = frozenset(rows.tolist())
-        yield DifferenceGroup(
-            NAME, causes, lambda place: self._ours(int(rows[place]), SHOWN_DELETED)
-        )
+        called_deleted = self.matches.values[:, _ALLOCATED] == 0
+        rows = self.matches.now[(self.matches.now != NO_ROW) & called_deleted].tolist()
+        self._gone = frozenset(rows)
+        yield self._only_now(rows, [causes.SHOWN_DELETED] * len(rows))
         yield self._only_ext4kit(outcome)
+
+    def _only_now(self, rows: list[int], why: list[causes.Cause]) -> DifferenceGroup:
+        """Names in some rows of ext4kit's reading that The Sleuth Kit does not have."""
+
+        def one(place: int) -> Difference:
+            row = rows[place]
+            path, number = self.now.path(row), int(self.now.number[row])
+            detail = self.matches.failed.get(self.now.folder(row), "")
+            return Difference(path, NAME, number, number, None, why[place], detail)
+
+        return DifferenceGroup.of(NAME, why, one)
 
     # -- only in The Sleuth Kit ------------------------------------------------------------
 
     def _only_tsk(self) -> DifferenceGroup:
         found = list(self.matches.names.items())
-        causes = [self._cause_of_extra(row, folder, name) for row, (folder, name) in found]
+        why = [self._cause_of_extra(row, folder, name) for row, (folder, name) in found]
 
         def one(place: int) -> Difference:
             row, (folder, name) = found[place]
             number = int(self.matches.values[row, _NUMBER])
-            path = folder + b"/" + name
-            return Difference(path, NAME, number, None, number, causes[place])
+            return Difference(folder + b"/" + name, NAME, number, None, number, why[place])
 
-        return DifferenceGroup(NAME, _numbers(causes), one)
+        return DifferenceGroup.of(NAME, why, one)
 
-    def _cause_of_extra(self, row: int, folder: bytes, name: bytes) -> Cause:
+    def _cause_of_extra(self, row: int, folder: bytes, name: bytes) -> causes.Cause:
         number = int(self.matches.values[row, _NUMBER])
         cause = self._tsk_folders.get(folder)
         if cause is None and self.matches.raw[row] != NO_ROW:
-            cause = JOURNAL
+            cause = causes.JOURNAL
         if cause is None and (name, number) in self._cuts(folder):
-            cause = NUL
+            cause = causes.NUL
         if cause is None:
-            cause = self._place_of(folder, name, number)
+            cause = self._unread(folder).get((name, number), causes.UNEXPLAINED)
         self._tsk_folders[folder + b"/" + name] = cause
         return cause
 
-    def _cuts(self, folder: bytes) -> set[tuple[bytes, int]]:
+    def _find_cuts(self, folder: bytes) -> set[tuple[bytes, int]]:
         """ext4kit's names with a zero byte in a directory, cut there, with their inodes."""
-        if folder not in self._cut:
-            names = self.now.within(folder).items()
-            self._cut[folder] = {
-                (name.split(b"\0")[0], int(self.now.number[row]))
-                for name, rows in names
-                if b"\0" in name
-                for row in rows
-            }
-        return self._cut[folder]
+        return {
+            (name.split(b"\0")[0], int(self.now.number[row]))
+            for name, rows in self.now.within(folder).items()
+            if b"\0" in name
+            for row in rows
+        }
 
-    def _place_of(self, folder: bytes, name: bytes, number: int) -> Cause:
-        """Cause by the place of bytes that resemble this entry, which ext4kit does not read."""
-        if folder not in self._unread:
-            self._unread[folder] = self._in_unread(folder)
-        return self._unread[folder].get((name, number), UNEXPLAINED)
-
-    def _in_unread(self, folder: bytes) -> dict[tuple[bytes, int], Cause]:
+    def _find_unread(self, folder: bytes) -> dict[tuple[bytes, int], causes.Cause]:
         """Bytes that resemble entries in the index of a directory, or after broken entries."""
-        fs, row = self.now.fs, self.now.row_of_folder(folder)
-        found: dict[tuple[bytes, int], Cause] = {}
+        fs, row = self.now.fs, self.now.row_of_folder.get(folder)
+        found: dict[tuple[bytes, int], causes.Cause] = {}
         if row is None:
             return found
         hashed = bool(self.now.columns["flags"][row] & int(InodeFlags.INDEX))
@@ -118,7 +103,7 @@ class NameComparison:
             index = hashed & readable & _are_index_blocks(rows, first=not at)
             start = np.where(index, 0, np.where(broken < 0, rows.shape[1], broken))
             for place, each in plausible_entries(rows, start, fs.superblock.inodes_count + 1):
-                found[each] = INDEX if index[place] else BROKEN
+                found[each] = causes.INDEX if index[place] else causes.BROKEN
         return found
 
     # -- only in ext4kit -------------------------------------------------------------------
@@ -128,69 +113,48 @@ class NameComparison:
         met = np.zeros(len(self.now.number), bool)
         met[self.matches.now[self.matches.now != NO_ROW]] = True
         met[[*self.matches.again, -1]] = True
-        rows = np.flatnonzero(~met)
         chosen: list[int] = []
-        causes: list[Cause] = []
-        for row in rows.tolist():
+        why: list[causes.Cause] = []
+        for row in np.flatnonzero(~met).tolist():
             cause = self._cause_of_missing(row)
             if isinstance(cause, str):
                 outcome.left_out[cause] += 1
             else:
                 chosen.append(row)
-                causes.append(cause)
-        return DifferenceGroup(
-            NAME, _numbers(causes), lambda place: self._ours(chosen[place], causes[place])
-        )
+                why.append(cause)
+        return self._only_now(chosen, why)
 
-    def _cause_of_missing(self, row: int) -> Cause | str:
+    def _cause_of_missing(self, row: int) -> causes.Cause | str:
         """Cause why TSK does not have this row; as text for lack of time."""
         folder = self.now.folder(row)
         if folder not in self.matches.seen:
             return self._cause_of_folder(folder)
         name = self.now.tree.names.take(slice(row, row + 1)).tolist()[0]
         if self.raw is not None and name not in self._raw_names(folder):
-            return JOURNAL
+            return causes.JOURNAL
         if int(self.now.number[row]) > self.now.fs.superblock.inodes_count:
-            return NO_INODE
-        return NUL if b"\0" in name else UNEXPLAINED
+            return causes.NO_INODE
+        return causes.NUL if b"\0" in name else causes.UNEXPLAINED
 
-    def _raw_names(self, folder: bytes) -> dict[bytes, list[int]]:
-        if self.raw is None or self._last[0] == folder:
-            return self._last[1]
-        self._last = folder, self.raw.within(folder)
-        return self._last[1]
-
-    _last: tuple[bytes | None, dict[bytes, list[int]]] = (None, {})
-
-    def _cause_of_folder(self, folder: bytes) -> Cause | str:
+    def _find_cause_of_folder(self, folder: bytes) -> causes.Cause | str:
         """Cause why TSK has not read a directory; as text for lack of time, also in its parents."""
-        if folder not in self._folder_causes:
-            self._folder_causes[folder] = self._found_cause(folder)
-        return self._folder_causes[folder]
-
-    def _found_cause(self, folder: bytes) -> Cause | str:
         if folder in self.matches.slow or folder in self.matches.unasked:
             return _SLOW if folder in self.matches.slow else _UNASKED
-        row = self.now.row_of_folder(folder)
+        row = self.now.row_of_folder.get(folder)
         if row is None or row in self._gone:
-            return SHOWN_DELETED if row in self._gone else UNEXPLAINED
+            return causes.SHOWN_DELETED if row in self._gone else causes.UNEXPLAINED
         if folder in self.matches.failed:
             inline = int(self.now.columns["flags"][row]) & int(InodeFlags.INLINE_DATA)
-            return INLINE if inline else REFUSED
+            return causes.INLINE if inline else causes.REFUSED
         if not folder:
-            return UNEXPLAINED
+            return causes.UNEXPLAINED
         above = self.now.folder(row)
         if above not in self.matches.seen:
             return self._cause_of_folder(above)
         return self._cause_of_missing(row)
 
-    def _ours(self, row: int, cause: Cause) -> Difference:
-        path, number = self.now.path(row), int(self.now.number[row])
-        detail = self.matches.failed.get(self.now.folder(row), "")
-        return Difference(path, NAME, number, number, None, cause, detail)
 
-
-def _are_index_blocks(rows: Any, first: bool) -> Any:
+def _are_index_blocks(rows: Bytes2D, first: bool) -> Bools:
     """Per block of a hashed directory (bool): True where one empty entry covers all of it.
 
     Index blocks below the root begin in the same way. The root is the first block of the directory.
@@ -198,18 +162,18 @@ def _are_index_blocks(rows: Any, first: bool) -> Any:
     heads = np.ascontiguousarray(rows[:, :8]).view("<u4")
     length = heads[:, 1] & 0xFFFF
     whole = (length == rows.shape[1]) | (length == 0xFFFF) | (length == 0)
-    index = (heads[:, 0] == 0) & whole & (heads[:, 1] >> 16 == 0)
+    index: Bools = (heads[:, 0] == 0) & whole & (heads[:, 1] >> 16 == 0)
     index[:1] |= first
     return index
 
 
 def plausible_entries(
-    rows: Any, start: Any, last_inode: int
+    rows: Bytes2D, start: Int64s, last_inode: int
 ) -> Iterator[tuple[int, tuple[bytes, int]]]:
     """Entries that The Sleuth Kit finds when it tries every fourth byte.
 
     Args:
-        rows: uint8 (n, block size).
+        rows: (n, block size).
         start: byte offset in each block at which it starts; a multiple of 4.
         last_inode: the largest inode number that it accepts.
 
@@ -227,7 +191,3 @@ def plausible_entries(
         first = 4 * word + DIRENT.size
         name = bytes(rows[row, first : first + int(name_length[row, word])])
         yield row, (name.split(b"\0")[0], int(words[row, word]))
-
-
-def _numbers(causes: list[Cause]) -> Any:
-    return np.array([NUMBER[cause.code] for cause in causes], np.int8)

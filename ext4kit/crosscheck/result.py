@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 
+from ext4kit.arrays.types import Codes
 from ext4kit.crosscheck.answers import Hello
 from ext4kit.crosscheck.causes import CAUSES, Cause, LikelyRight
 
@@ -48,13 +49,20 @@ class DifferenceGroup:
     """The differences of one field.
 
     Attributes:
-        cause: int8 (n,), indices into `CAUSES`.
+        cause: indices into `CAUSES`.
         one: returns the difference with an index.
     """
 
     field: Field
-    cause: Any
+    cause: Codes
     one: Callable[[int], Difference]
+
+    @classmethod
+    def of(
+        cls, field: Field, causes: Iterable[Cause], one: Callable[[int], Difference]
+    ) -> DifferenceGroup:
+        """The differences with these causes."""
+        return cls(field, np.array([cause.number for cause in causes], np.int8), one)
 
 
 @dataclass(slots=True)
@@ -102,8 +110,8 @@ class CrossCheck:
     @property
     def open(self) -> int:
         """Number of differences without a reader that is probably right."""
-        undecided = [cause.right is LikelyRight.OPEN for cause in CAUSES]
-        return sum(int(np.array(undecided)[group.cause].sum()) for group in self.groups)
+        undecided = {cause.code for cause in CAUSES if cause.right is LikelyRight.OPEN}
+        return sum(number for (_, code), number in self.counts().items() if code in undecided)
 
     @property
     def agrees(self) -> bool:

@@ -14,11 +14,13 @@ import os
 import signal
 import sys
 import time
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 import numpy as np
 
-from ext4kit.crosscheck.answers import COLUMNS, ComparisonRequest, ContentDigest, Hello, Listing
+from ext4kit.crosscheck.answers import COLUMNS, ContentDigest, Hello, Listing, Ranges
 from ext4kit.errors import Ext4kitError, RequestError
 from ext4kit.evidence.source import Source
 
@@ -51,15 +53,17 @@ class TskClient:
         RequestError: the system cannot fork a process.
     """
 
+    _pipe: Connection
+
     def __init__(self, source: Source, patience: float, limit: float) -> None:
         self._source = source
         self._patience = patience
         self._left = limit
         self._asked = 0.0
-        self._process: Any = None
-        self._pipe: Any = None
+        self._process: BaseProcess | None = None  # with `_pipe`
         try:
-            self.hello: Hello = self._ask("hello")
+            self._send("hello")
+            self.hello: Hello = self._answer()
         except BaseException:
             self.close()
             raise
@@ -70,11 +74,12 @@ class TskClient:
         Raises:
             NoAnswerError: it is unreadable; TooSlowError: not in time; NoTimeError: no time left.
         """
-        names, data = self._ask("listing", number)
+        self._send("listing", number)
+        names, data = self._answer()
         return Listing(names, np.frombuffer(data, np.int64).reshape(-1, len(COLUMNS)))
 
-    def ask_digests(self, wanted: list[ComparisonRequest]) -> None:
-        """Let TSK hash contents; `digests` returns the results.
+    def ask_digests(self, wanted: list[tuple[int, Ranges]]) -> None:
+        """Let TSK hash contents (inode number, ranges); `digests` returns the results.
 
         Raises:
             TooSlowError: its process crashed; NoTimeError: no time left.
@@ -98,17 +103,7 @@ class TskClient:
             self._pipe.close()
         self._process = None
 
-    def __enter__(self) -> TskClient:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def _ask(self, *question: Any) -> Any:
-        self._send(*question)
-        return self._answer()
-
-    def _send(self, *question: Any) -> None:
+    def _send(self, *question: object) -> None:
         if self._left <= 0:
             raise NoTimeError(_NO_TIME)
         if self._process is None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
+from ext4kit.arrays.grouping import row_bounds
+from ext4kit.arrays.types import Int64s
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.filesystem.inodes import INODES_AT_ONCE
@@ -14,12 +16,8 @@ from ext4kit.parsers.inode import COLUMN_SECONDS
 from ext4kit.units import NANOSECONDS
 
 PLAIN = ("mode", "uid", "gid", "links_count", "size", "flags", "extra_isize")
-TIMES: tuple[Literal["atime", "mtime", "ctime", "crtime"], ...] = (
-    "atime",
-    "mtime",
-    "ctime",
-    "crtime",
-)
+TimeField = Literal["atime", "mtime", "ctime", "crtime"]
+TIMES: tuple[TimeField, ...] = ("atime", "mtime", "ctime", "crtime")
 
 
 class TreeView:
@@ -27,7 +25,7 @@ class TreeView:
 
     Attributes:
         tree: all entries below the root.
-        number: inode number of each row, int64.
+        number: inode number of each row.
     """
 
     def __init__(self, fs: FileSystem) -> None:
@@ -35,8 +33,7 @@ class TreeView:
         self.tree = fs.tree()
         self.number = np.append(self.tree.inode, ROOT)
         self._order = np.argsort(self.tree.folder, kind="stable")
-        edges = np.arange(len(self.tree.folders) + 1)
-        self._edges = np.searchsorted(self.tree.folder[self._order], edges)
+        self._edges = row_bounds(self.tree.folder[self._order], len(self.tree.folders))
 
     @cached_property
     def _folders(self) -> dict[bytes, int]:
@@ -63,41 +60,33 @@ class TreeView:
         return self.tree.paths_of(slice(row, row + 1))[0]
 
     @cached_property
-    def _rows_of_folders(self) -> dict[bytes, int]:
-        """Path to row of all possible directories, because a path alone cannot be split.
+    def row_of_folder(self) -> dict[bytes, int]:
+        """Path to row of all possible directories.
 
-        Encrypted names may contain a slash.
+        A path alone cannot be split, because encrypted names may contain a slash.
         """
         kind = self.columns["mode"][: len(self.tree)] & 0xF000
         rows = np.flatnonzero(kind == 0o040000)
         found = dict(zip(self.tree.paths_of(rows), rows.tolist(), strict=True))
         return found | {b"": len(self.tree)}
 
-    def row_of_folder(self, path: bytes) -> int | None:
-        """The row of a directory, given by its path."""
-        return self._rows_of_folders.get(path)
-
     def folder(self, row: int) -> bytes:
         """Path of the directory of a row, "" for rows in the root."""
         return self.tree.folders[int(self.tree.folder[row])] if row < len(self.tree) else b""
 
     @cached_property
-    def columns(self) -> dict[str, Any]:
-        """Inode values of each row, int64; times in seconds, and their nanoseconds as `_ns`."""
-        parts = [
-            self._columns(self.number[start : start + INODES_AT_ONCE])
-            for start in range(0, len(self.number), INODES_AT_ONCE)
-        ]
-        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-
-    def _columns(self, numbers: Any) -> dict[str, Any]:
-        table = self.fs.inode_table(numbers)
-        found = {name: getattr(table, name) for name in PLAIN}
-        for name in TIMES:
-            moment = getattr(table, name)
-            seconds, rest = np.divmod(moment, NANOSECONDS)
-            for row in np.flatnonzero(seconds >= COLUMN_SECONDS).tolist():
-                exact = getattr(table.one(row), name) or 0
-                seconds[row], rest[row] = divmod(exact, NANOSECONDS)
-            found |= {name: seconds, f"{name}_ns": rest}
-        return found
+    def columns(self) -> dict[str, Int64s]:
+        """Inode values of each row; times in seconds, and their nanoseconds as `_ns`."""
+        found: dict[str, list[Int64s]] = {}
+        for start in range(0, len(self.number), INODES_AT_ONCE):
+            table = self.fs.inode_table(self.number[start : start + INODES_AT_ONCE])
+            columns = {name: getattr(table, name) for name in PLAIN}
+            for name in TIMES:
+                seconds, rest = np.divmod(getattr(table, name), NANOSECONDS)
+                for row in np.flatnonzero(seconds >= COLUMN_SECONDS).tolist():
+                    exact = getattr(table.one(row), name) or 0
+                    seconds[row], rest[row] = divmod(exact, NANOSECONDS)
+                columns |= {name: seconds, f"{name}_ns": rest}
+            for key, column in columns.items():
+                found.setdefault(key, []).append(column)
+        return {name: np.concatenate(parts) for name, parts in found.items()}

@@ -8,34 +8,46 @@ import signal
 import stat
 from array import array
 from collections.abc import Iterator
+from multiprocessing.connection import Connection
 from typing import Any
 
 import pytsk3
 
-from ext4kit.crosscheck.answers import NO_INODE, ComparisonRequest, ContentDigest, Hello
+from ext4kit.crosscheck.answers import NO_INODE, ContentDigest, Hello, Ranges
 from ext4kit.evidence.source import Source, peek
 
 _READ_BYTES = 1 << 20
 _MOST_TEXT = 300  # maximum characters of an error message
-_KINDS = {
-    int(pytsk3.TSK_FS_META_TYPE_REG): stat.S_IFREG,
-    int(pytsk3.TSK_FS_META_TYPE_DIR): stat.S_IFDIR,
-    int(pytsk3.TSK_FS_META_TYPE_FIFO): stat.S_IFIFO,
-    int(pytsk3.TSK_FS_META_TYPE_CHR): stat.S_IFCHR,
-    int(pytsk3.TSK_FS_META_TYPE_BLK): stat.S_IFBLK,
-    int(pytsk3.TSK_FS_META_TYPE_LNK): stat.S_IFLNK,
-    int(pytsk3.TSK_FS_META_TYPE_SOCK): stat.S_IFSOCK,
-}
+_TYPES = {
+    "REG": stat.S_IFREG,
+    "DIR": stat.S_IFDIR,
+    "CHR": stat.S_IFCHR,
+    "BLK": stat.S_IFBLK,
+    "FIFO": stat.S_IFIFO,
+    "SOCK": stat.S_IFSOCK,
+    "LNK": stat.S_IFLNK,
+}  # in the order of the numbers in directory entries, from 1
+_KINDS = {int(getattr(pytsk3, f"TSK_FS_META_TYPE_{kind}")): mode for kind, mode in _TYPES.items()}
 _NAME_TYPES = {
-    int(pytsk3.TSK_FS_NAME_TYPE_REG): 1,
-    int(pytsk3.TSK_FS_NAME_TYPE_DIR): 2,
-    int(pytsk3.TSK_FS_NAME_TYPE_CHR): 3,
-    int(pytsk3.TSK_FS_NAME_TYPE_BLK): 4,
-    int(pytsk3.TSK_FS_NAME_TYPE_FIFO): 5,
-    int(pytsk3.TSK_FS_NAME_TYPE_SOCK): 6,
-    int(pytsk3.TSK_FS_NAME_TYPE_LNK): 7,
+    int(getattr(pytsk3, f"TSK_FS_NAME_TYPE_{kind}")): number
+    for number, kind in enumerate(_TYPES, 1)
 }
 _LINK = int(pytsk3.TSK_FS_META_TYPE_LNK)
+_META_FIELDS = (
+    "mode",
+    "uid",
+    "gid",
+    "nlink",
+    "size",
+    "atime",
+    "atime_nano",
+    "mtime",
+    "mtime_nano",
+    "ctime",
+    "ctime_nano",
+    "crtime",
+    "crtime_nano",
+)  # fmt: skip; the columns of `COLUMNS` after `kind`
 _ALLOCATED = int(pytsk3.TSK_FS_NAME_FLAG_ALLOC)
 
 
@@ -81,67 +93,41 @@ class _Reader:
             values.extend(_row(info.name, info.meta))
         return names, values.tobytes()
 
-    def digests(self, wanted: list[ComparisonRequest]) -> list[ContentDigest]:
-        """Hashes of contents, each with its own error."""
-        return [self._digest(each) for each in wanted]
-
-    def _digest(self, wanted: ComparisonRequest) -> ContentDigest:
-        digest, length, error = hashlib.sha256(), 0, ""
-        try:
-            file = self._fs.open_meta(wanted.number)
-            for piece in _content(file, wanted.ranges):
-                digest.update(piece)
-                length += len(piece)
-        except (OSError, RuntimeError) as failure:
-            error = _said(failure)
-        return ContentDigest(digest.hexdigest(), length, error)
+    def digests(self, wanted: list[tuple[int, Ranges]]) -> list[ContentDigest]:
+        """Hashes of contents (inode number, ranges), each with its own error."""
+        found = []
+        for number, ranges in wanted:
+            digest, length, error = hashlib.sha256(), 0, ""
+            try:
+                for piece in _content(self._fs.open_meta(number), ranges):
+                    digest.update(piece)
+                    length += len(piece)
+            except (OSError, RuntimeError) as failure:
+                error = _said(failure)
+            found.append(ContentDigest(digest.hexdigest(), length, error))
+        return found
 
 
 def _row(name: Any, meta: Any) -> tuple[int, ...]:
-    head = (
-        int(name.meta_addr),
-        _NAME_TYPES.get(int(name.type), 0),
-        int(bool(int(name.flags) & _ALLOCATED)),
-    )
+    allocated = int(bool(int(name.flags) & _ALLOCATED))
+    head = int(name.meta_addr), _NAME_TYPES.get(int(name.type), 0), allocated
     if meta is None:
-        return (*head, NO_INODE, *(0,) * 13)
-    return (
-        *head,
-        _KINDS.get(int(meta.type), 0),
-        int(meta.mode),
-        int(meta.uid),
-        int(meta.gid),
-        int(meta.nlink),
-        int(meta.size),
-        int(meta.atime),
-        int(meta.atime_nano),
-        int(meta.mtime),
-        int(meta.mtime_nano),
-        int(meta.ctime),
-        int(meta.ctime_nano),
-        int(meta.crtime),
-        int(meta.crtime_nano),
-    )
+        return (*head, NO_INODE, *[0] * len(_META_FIELDS))
+    values = (int(getattr(meta, field)) for field in _META_FIELDS)
+    return (*head, _KINDS.get(int(meta.type), 0), *values)
 
 
-def _content(file: Any, ranges: tuple[tuple[int, int], ...]) -> Iterator[bytes]:
+def _content(file: Any, ranges: Ranges) -> Iterator[bytes]:
     """The ranges; for a link target in the inode, the target that TSK gives apart from content."""
     target = file.info.meta.link if int(file.info.meta.type) == _LINK else None
     if target is not None:
         yield bytes(target)
         return
     for offset, size in ranges:
-        yield from _pieces(file, offset, size)
-
-
-def _pieces(file: Any, offset: int, size: int) -> Iterator[bytes]:
-    end = offset + size
-    while offset < end:
-        piece = file.read_random(offset, min(_READ_BYTES, end - offset))
-        if not piece:
-            return
-        yield piece
-        offset += len(piece)
+        end = offset + size
+        while offset < end and (piece := file.read_random(offset, min(_READ_BYTES, end - offset))):
+            yield piece
+            offset += len(piece)
 
 
 def _said(error: Exception) -> str:
@@ -149,7 +135,7 @@ def _said(error: Exception) -> str:
     return " ".join(str(error).split())[:_MOST_TEXT]
 
 
-def work(pipe: Any, source: Source) -> None:
+def work(pipe: Connection, source: Source) -> None:
     """Answer questions until the pipe closes: (True, answer) or (False, message of TSK)."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the client ends this process
     reader: _Reader | None = None
