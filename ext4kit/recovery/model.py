@@ -224,16 +224,16 @@ class Unbound(StrEnum):
 
 
 MEANINGS = {
-    Unbound.NO_NUMBER: "the removal cleared the inode number, as of every first entry of a block",
-    Unbound.IN_USE: "the inode is in use: by the same file under another name, or by a later one",
-    Unbound.NO_INODE: "nothing is left of a deleted inode of that number",
-    Unbound.OTHER_TYPE: "the inode is of another type: another one has had the number since",
-    Unbound.USED_AGAIN: "another inode has had, or can have had, the number since",
-    Unbound.GONE_LATER: "the inode was freed after the directory changed last: the file had"
-    " another name then, or was held open",
-    Unbound.SEVERAL: "several removed entries can be the last name of the inode",
-    Unbound.OTHER_NAME: "the inode is known to have had another name later",
-    Unbound.MOVED: "it is the name of the inode; its directory seems to have stood elsewhere then",
+    Unbound.NO_NUMBER: "the kernel cleared the inode number, as for each first entry of a block",
+    Unbound.IN_USE: "the inode is allocated: to the same file by another name, or to a later file",
+    Unbound.NO_INODE: "no state of a deleted inode with this number is left",
+    Unbound.OTHER_TYPE: "the inode has another type: the number was reused",
+    Unbound.USED_AGAIN: "the inode number was reused, or may have been reused",
+    Unbound.GONE_LATER: "the inode was freed after the last change of the directory: the file"
+    " then had another name or was still open",
+    Unbound.SEVERAL: "several deleted entries may be the last name of the inode",
+    Unbound.OTHER_NAME: "the inode had another name later",
+    Unbound.MOVED: "the inode had this name; its directory probably had another path at that time",
 }
 
 

@@ -16,6 +16,13 @@ from ext4kit.report.tables import human_size, table_lines
 from ext4kit.report.times import iso_short
 
 _HEADINGS = ("grade", "inode", "size", "deleted", "path")
+GRADE_MEANINGS = {
+    Grade.INTACT: "the last committed content; the evidence excludes a later write",
+    Grade.CONSISTENT: "all records agree; a later write without a record is not excluded",
+    Grade.PARTIAL: "some blocks were reused, or evidence contradicts a part",
+    Grade.OVERWRITTEN: "no content is left that can be attributed",
+    Grade.CARVED: "content found without an inode; its boundaries are estimates",
+}
 _NAME_HEADINGS = ("inode", "reason", "removed name")
 
 
@@ -52,7 +59,7 @@ def known_path(file: DeletedFile, unknown: str) -> str | None:
 def display_path(file: DeletedFile) -> str:
     """Path of a deleted file as far as it is known; the first block of a carved file."""
     nameless = f"(block {file.first_block:,})" if file.inode is None else "(path unknown)"
-    return known_path(file, "(folder unknown)") or nameless
+    return known_path(file, "(directory unknown)") or nameless
 
 
 def _path_with_notes(file: DeletedFile) -> str:
@@ -66,19 +73,19 @@ def _path_with_notes(file: DeletedFile) -> str:
     if file.blocks_reused:
         notes.append(f"{file.blocks_reused:,} of {file.blocks:,} blocks reused")
     if file.superseded:
-        notes.append("an earlier state")
+        notes.append("earlier version")
     if file.first_block is not None:
-        notes.append(f"by its place on the disk, {_file_type_text(file)}")
+        notes.append(f"matched by position on disk, {_file_type_text(file)}")
     return f"{path}  [{', '.join(notes)}]" if notes else path
 
 
 def _file_type_text(file: DeletedFile) -> str:
     """File type by content; whether it is probably a fragment, or has an uncertain end."""
     found = file.file_type
-    kind = found.mime if found else "not recognised"
+    kind = found.mime if found else "type not recognised"
     if file.fragment:
-        return f"{kind}, likely a piece"
-    return f"{kind}, borders unsure" if file.problems else kind
+        return f"{kind}, probably a fragment"
+    return f"{kind}, boundaries uncertain" if file.problems else kind
 
 
 def grade_counts(deleted: DeletedFiles) -> dict[Grade, int]:
@@ -105,7 +112,7 @@ def name_lines(deleted: DeletedFiles) -> list[str]:
             one.reason.value,
             printable(one.path)
             if one.path is not None
-            else f"(folder unknown)/{printable(one.name)}",
+            else f"(directory unknown)/{printable(one.name)}",
         )
         for one in names
     ]
@@ -117,7 +124,7 @@ def name_lines(deleted: DeletedFiles) -> list[str]:
 
 RemovedNames = Annotated[
     int | None,
-    "Removed entries that are not given as names of deleted files; null for a lost file system.",
+    "Deleted entries not reported as names of deleted files; null for a lost file system.",
 ]
 
 
@@ -128,23 +135,21 @@ class DeletedRecord(FileIdentity, FileFacts):
 
 
 class RemovedNameRecord(TypedDict):
-    """A directory entry that a removal left and that is not given as the name of a deleted file
-    (`deleted --names`).
-    """  # noqa: D205 -- one sentence
+    """A deleted entry that is not reported as the name of a deleted file (`deleted --names`)."""
 
     record: Literal["removed name"]
     path: Annotated[
         str | None,
-        "With the path of its directory as it is now, or was when that went; as UTF-8, with "
-        "backslash escapes where it is not. Null where it is not known.",
+        "Below the present path of its directory, or the path at the directory's deletion; as "
+        "UTF-8, with backslash escapes where it is not. Null where it is unknown.",
     ]
     path_bytes: NotRequired[fields.Exact]
     name: str
     name_bytes: NotRequired[fields.Exact]
     directory: Annotated[int, "Inode number of the directory."]
-    inode: Annotated[int | None, "Inode number in the entry; null where the removal cleared it."]
-    type: Annotated[fields.FileType, "As the entry says."]
-    reason: Annotated[Unbound, "Why it is not given as the name of a deleted file."]
+    inode: Annotated[int | None, "Inode number in the entry; null where the deletion cleared it."]
+    type: Annotated[fields.FileType, "File type in the entry."]
+    reason: Annotated[Unbound, "Reason not to report it as the name of a deleted file."]
     meaning: Annotated[str, "The reason as a sentence."]
 
 
@@ -171,7 +176,7 @@ class RecoveryRecord(RecoveryCounts):
     """Result of `recover`."""
 
     record: Literal["recovery"]
-    output: Annotated[str, "The output folder."]
+    output: Annotated[str, "The output directory."]
 
 
 def deleted_record(file: DeletedFile) -> DeletedRecord:
@@ -219,7 +224,7 @@ def recovery_lines(salvage: RecoveryResult, out: str) -> list[str]:
     if salvage.recorded:
         lines.append(f"{salvage.recorded:,} recorded in the manifest only")
     if salvage.incomplete:
-        lines.append(f"{salvage.incomplete:,} could not be finished; the manifest says why")
+        lines.append(f"{salvage.incomplete:,} incomplete; the manifest gives the reasons")
     return lines
 
 

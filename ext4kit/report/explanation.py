@@ -20,23 +20,16 @@ from ext4kit.parsers.inode import inode_checksums_ok, parse_inodes
 from ext4kit.recovery.evidence_places import EntryPlace, EvidencePlaces, InodePlace, Place
 from ext4kit.recovery.manifest import RecoveredFile, Trust
 from ext4kit.recovery.model import Grade
+from ext4kit.report.deleted import GRADE_MEANINGS
 from ext4kit.report.safe import printable_text
 from ext4kit.report.times import iso
 
-MOST_RUNS = 32  # that are listed one by one; the others are counted
-GRADES = {
-    Grade.INTACT: "these bytes are its last committed content; the evidence excludes a later write",
-    Grade.CONSISTENT: "all records agree; a later write that leaves no record is not excluded",
-    Grade.PARTIAL: "a part was reused, or the evidence speaks against a part",
-    Grade.OVERWRITTEN: "nothing of it is left",
-    Grade.CARVED: "its content was found without a map; where it begins and ends is a judgement",
-}
-
+MOST_RUNS = 32  # that are listed; the others are counted
 GROUNDS = {
-    Ground.JOURNAL: "the journal tells where the directory stood when the file was removed",
-    Ground.PROVEN: "the times of the directories on the way exclude a move since the removal",
-    Ground.PRESENT_PLACE: "the directory stands there now, or stood there when it was removed"
-    " itself; a move since the removal is not excluded",
+    Ground.JOURNAL: "The journal records the path of the directory at the time of the deletion.",
+    Ground.PROVEN: "The times of the directories in the path exclude a move since the deletion.",
+    Ground.PRESENT_PLACE: "The path is the present path of the directory, or its path when it was"
+    " deleted itself; a move since the deletion of the file is not excluded.",
 }
 
 
@@ -111,16 +104,16 @@ class Explanation:
         return f"transaction {tid}" + (f" (committed {iso(time)})" if time is not None else "")
 
     def _place(self, at: Place | EntryPlace, what: str) -> str:
-        """`byte 1,234 (block 5, byte 6 of it), a copy of ... that transaction 7 wrote`."""
+        """`byte 1,234 of the image (block 5, byte 6 in it): the journal copy of ...`."""
         if at["offset"] is None:
-            return f"a place outside this image ({what} {at['block']:,})"
+            return f"a location outside this image ({what} {at['block']:,})"
         size, start = self.fs.superblock.block_size, self.evidence["file_system_at"]
         block, byte = divmod(at["offset"] - start, size)
-        location = f"byte {at['offset']:,} of the image (block {block:,}, byte {byte:,} of it)"
+        location = f"byte {at['offset']:,} of the image (block {block:,}, byte {byte:,} in it)"
         if at["transaction"] is None:
-            return f"{location}: {what} {at['block']:,} on the disk"
+            return f"{location}: {what} {at['block']:,} on disk"
         written = self._transaction(at["transaction"])
-        return f"{location}: the copy of {what} {at['block']:,} in {written}"
+        return f"{location}: the journal copy of {what} {at['block']:,} from {written}"
 
     def _checksum_fits(self, at: InodePlace) -> bool:
         """Whether the inode at that place has a valid checksum now."""
@@ -153,15 +146,15 @@ class Explanation:
         at = self.evidence.get("inode_at")
         if at is None:
             if self.record["inode"] is not None:
-                yield f"The inode was found elsewhere: {self.record['sources']['inode']}."
+                yield f"The inode was read from another source: {self.record['sources']['inode']}."
             return
         yield f"The inode was read at {self._place(at, 'inode table block')}."
         if at["checksum"] is None:
-            yield "The file system has no checksums of inodes."
+            yield "The file system stores no inode checksums."
         else:
             match = "it matches" if self._checksum_fits(at) else "it does not match"
             yield (
-                f"Its checksum 0x{at['checksum']:08x} covers the inode number, the generation and"
+                f"The checksum 0x{at['checksum']:08x} covers the inode number, the generation and"
                 f" all {self.fs.superblock.inode_size} bytes of the inode; {match}."
             )
         older, newer = self.evidence["copies"]["older"], self.evidence["copies"]["newer"]
@@ -174,29 +167,29 @@ class Explanation:
         before, after = record["deleted_between"]
         if before:
             shown = self._transaction(before["transaction"])
-            yield f"The last state that shows it linked is of {shown}."
+            yield f"The last inode state that shows the file linked is from {shown}."
         if after:
-            yield f"The next state is of {self._transaction(after['transaction'])}."
+            yield f"The next inode state is from {self._transaction(after['transaction'])}."
         if at is not None:
             when = f"; deletion time {iso(record['dtime'])}" if record["dtime"] else ""
-            yield f"It is first seen freed at {self._place(at, 'inode table block')}{when}."
+            yield f"The first freed state was read at {self._place(at, 'inode table block')}{when}."
         elif record["inode"] is not None:
-            yield "No state shows it freed."
+            yield "No state shows the inode freed."
 
     def _map(self) -> Iterator[str]:
         nodes, source = self.evidence.get("map_at", []), self.record["sources"].get("map")
         if self.record["inode"] is None:
             return
         if source is None:
-            yield "No source gives its blocks."
+            yield "No source gives the blocks of the file."
         elif source != self.record["sources"]["inode"]:
-            yield f"Its map was rebuilt: {source}."
+            yield f"The block map was rebuilt: {source}."
         elif not nodes:
-            yield "Its map, or its content, is in the inode itself."
+            yield "The inode itself holds the block map or the content."
         for node in nodes[:MOST_RUNS]:
-            yield f"A block of its map was read at {self._place(node, 'block')}."
+            yield f"A block of the map was read at {self._place(node, 'block')}."
         if len(nodes) > MOST_RUNS:
-            yield f"{len(nodes) - MOST_RUNS:,} further blocks of its map are in the record."
+            yield f"The record lists {len(nodes) - MOST_RUNS:,} further blocks of the map."
 
     def _runs(self) -> Iterator[str]:
         size, runs = self.fs.superblock.block_size, self.record["extents"]
@@ -205,34 +198,36 @@ class Explanation:
             last = f" to {block + count - 1:,}" if count > 1 else ""
             where = f"block{'s' * (count > 1)} {block:,}{last}"
             yield (
-                f"From file block {logical:,} on the content is in {where}, byte"
+                f"The content from file block {logical:,} on is in {where}, byte"
                 f" {start + block * size:,} of the image; {self._bitmap(block, count)}."
             )
         if len(runs) > MOST_RUNS:
-            yield f"{len(runs) - MOST_RUNS:,} further runs of blocks are in the record."
+            yield f"The record lists {len(runs) - MOST_RUNS:,} further runs of blocks."
         for copied in self.evidence.get("content_at", [])[:MOST_RUNS]:
             yield f"A block of the content was read at {self._place(copied, 'block')}."
         owner = self.evidence.get("last_owner")
         if owner and runs:
             seen = (
-                "on the disk"
+                "on disk"
                 if owner["first"] is None
                 else f"from transaction {owner['first']} to transaction {owner['last']}"
             )
             yield f"The last recorded owner of these blocks is inode {owner['inode']}, {seen}."
         if self.record["sha256"]:
-            yield f"The recovered bytes have the SHA-256 {self.record['sha256']}."
+            yield f"The SHA-256 of the recovered bytes is {self.record['sha256']}."
 
     def _bitmap(self, block: int, count: int) -> str:
         """Allocation of a run in the bitmaps, and the location of the bits."""
         superblock, groups = self.fs.superblock, self.fs.groups
         used = self.fs.bitmaps.blocks_in_use(np.arange(block, block + count))
-        state = f"{int(used.sum()):,} of them in use now" if used.any() else "free now"
+        state = (
+            f"{int(used.sum()):,} of {count:,} allocated now" if used.any() else "unallocated now"
+        )
         group, bit = divmod(block - superblock.first_data_block, superblock.blocks_per_group)
         if not 0 <= group < len(groups):
             return f"{state}, outside the file system"
         if groups.flags[group] & GroupFlags.BLOCK_UNINIT and not used.any():
-            return f"{state}: the block bitmap of group {group} was never written"
+            return f"{state}: the block bitmap of group {group} is not initialised"
         byte, bit = divmod(bit // superblock.cluster_ratio, 8)
         home = int(groups.block_bitmap[group])
         return f"{state}: block bitmap {home:,}, from byte {byte:,}, bit {bit} on"
@@ -245,35 +240,35 @@ class Explanation:
     def _name(self) -> Iterator[str]:
         at = self.evidence.get("name_at")
         if at is not None:
-            yield f"The directory entry with its name was read at {self._place(at, 'block')}."
+            yield f"The directory entry of the file was read at {self._place(at, 'block')}."
         elif self.record["name"] is not None:
-            yield f"Its name was found elsewhere: {self.record['sources'].get('name')}."
+            yield f"The name was read from another source: {self.record['sources'].get('name')}."
         elif self.record["inode"] is not None:
-            yield "No directory entry with its name was found."
+            yield "No directory entry of the file was found."
         ground = self.record.get("path_ground")
         if ground is not None:
-            yield f"Its path rests on this: {GROUNDS[ground]}."
+            yield GROUNDS[ground]
 
     def _searched(self) -> Iterator[str]:
         log = self._log
         if log is None or not len(log.transactions) or self._history is None:
-            yield "No journal records what was written later."
+            yield "No journal records later writes."
             return
         every, copies = log.transactions, len(self._history.tag_rows)
         tids = f"{every.order[0] % (1 << 32)} to {every.order[-1] % (1 << 32)}"
         yield (
-            f"All {len(every):,} transactions of the journal ({tids}) were searched: {copies:,}"
-            " copies of blocks, with all inodes, extent blocks and directories among them."
+            f"All {len(every):,} transactions of the journal ({tids}) were searched. They hold"
+            f" {copies:,} block copies, with those of all inodes, extent blocks and directories."
         )
         lost = int(find_journal_gaps(log).transactions_lost.sum())
         if lost:
-            yield f"Transactions are missing from the journal in {lost:,} places."
+            yield f"Transactions are missing in {lost:,} gap{'s' * (lost != 1)} of the journal."
         if self.record["extents"] and not self.record["lost"]:
-            yield "No later owner of its blocks was found in them."
+            yield "They record no later owner of the blocks."
 
     def _grade(self) -> Iterator[str]:
         grade = Grade(self.record["grade"])
-        yield f"Grade {grade}: {GRADES[grade]}."
+        yield f"Grade {grade}: {GRADE_MEANINGS[grade]}."
         for reason in self.record["problems"]:
             yield f"Reason: {reason.rstrip('.')}."
 

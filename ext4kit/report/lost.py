@@ -8,14 +8,14 @@ from ext4kit import fields
 from ext4kit.lost import LostFileSystem
 
 _CLEAN = {
-    True: "unmounted, as its log says",
-    False: "not unmounted, as its log says",
-    None: "not known, its log is gone",
+    True: "clean unmount, from its journal",
+    False: "unclean, from its journal",
+    None: "unknown; its journal is missing",
 }
 
 
 class LostRecord(TypedDict):
-    """A file system that was on the volume before (`info --lost`)."""
+    """A lost file system of the volume (`info --lost`)."""
 
     record: Literal["lost file system"]
     uuid: fields.Uuid | None
@@ -42,7 +42,9 @@ def lost_record(fs: LostFileSystem) -> LostRecord:
         "block_size": superblock.block_size,
         "inode_size": superblock.inode_size,
         "checksum_seed": origin.seed,
-        "superblock": "a copy that was found" if origin.superblock_found else "worked out",
+        "superblock": "copy on the volume"
+        if origin.superblock_found
+        else "inferred from other structures",
         "directories_agreeing": len(set(origin.pairs.number.tolist())),
         "inode_table_blocks": int(found.sum()),
         "inode_table_blocks_from_log": int((found & tables.from_journal).sum()),
@@ -58,17 +60,17 @@ def lost_lines(fs: LostFileSystem) -> list[str]:
     facts = lost_record(fs)
     seed = facts["checksum_seed"]
     rows = (
-        ("UUID", facts["uuid"] or "not known"),
+        ("UUID", facts["uuid"] or "unknown"),
         ("Block size", facts["block_size"]),
         ("Inode size", facts["inode_size"]),
         ("Checksum seed", "none" if seed is None else f"0x{seed:08x}"),
         ("Superblock", facts["superblock"]),
-        ("Directories that agree", f"{facts['directories_agreeing']:,}"),
+        ("Matching directories", f"{facts['directories_agreeing']:,}"),
         ("Inode table blocks", f"{facts['inode_table_blocks']:,}"),
-        ("  of these from the log", f"{facts['inode_table_blocks_from_log']:,}"),
-        ("Inodes in use", f"{facts['inodes_in_use']:,}"),
-        ("Without a name", f"{facts['unnamed']:,}"),
-        ("Last unmount", facts["end"]),
-        ("Later one was mounted", "yes" if facts["later_was_mounted"] else "no"),
+        ("  of these from its journal", f"{facts['inode_table_blocks_from_log']:,}"),
+        ("Allocated inodes", f"{facts['inodes_in_use']:,}"),
+        ("Inodes without a name", f"{facts['unnamed']:,}"),
+        ("Last shutdown", facts["end"]),
+        ("Overwriting one was mounted", "yes" if facts["later_was_mounted"] else "no"),
     )
-    return [f"{name + ':':<26}{value}" for name, value in rows]
+    return [f"{name + ':':<30}{value}" for name, value in rows]

@@ -31,7 +31,7 @@ def test_sentences_are_numbered_and_name_bytes_of_the_image(
     found = INODE_AT.search(said.stdout)
     assert found is not None
     assert int(found[1].replace(",", "")) == record["evidence"]["inode_at"]["offset"]
-    for words in ("it matches", "free now: block bitmap", record["sha256"], "Grade intact"):
+    for words in ("it matches", "unallocated now: block bitmap", record["sha256"], "Grade intact"):
         assert words in said.stdout
     manifest = tmp_path / "out/manifest.jsonl"
     again = ext4kit("explain", sample.image, "--manifest", manifest, "--record", str(row), "-q")

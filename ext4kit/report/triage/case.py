@@ -9,7 +9,6 @@ from pathlib import Path
 
 from ext4kit.evidence import Evidence, Volume
 from ext4kit.problems import Problem, Severity
-from ext4kit.recovery import Grade
 from ext4kit.report.listing import mode_text
 from ext4kit.report.safe import printable, printable_text
 from ext4kit.report.tables import human_size
@@ -33,13 +32,6 @@ SPANS = (
     (365 * 86_400, "years"), (30 * 86_400, "months"), (7 * 86_400, "weeks"), (86_400, "days"),
     (3600, "hours"), (60, "minutes"), (1, "seconds"),
 )  # fmt: skip
-MEANING = {
-    Grade.INTACT: "the last committed content; the evidence excludes a later write",
-    Grade.CONSISTENT: "all records agree; a later write without a record is not excluded",
-    Grade.PARTIAL: "some blocks were reused, or evidence contradicts a part",
-    Grade.OVERWRITTEN: "no content is left that can be attributed",
-    Grade.CARVED: "content found without an inode; its boundaries are estimates",
-}
 SEEN = {
     "there": "on disk now", "mode": "mode changed", "times": "times set", "size": "grew",
     "content": "written", "flags": "flags changed", "truncated": "truncated",

@@ -18,7 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ext4kit.recovery import DeletedFile, Grade
-from ext4kit.report.deleted import deletion_text, display_path
+from ext4kit.report.deleted import GRADE_MEANINGS, deletion_text, display_path
 from ext4kit.report.safe import printable, printable_text
 from ext4kit.report.tables import human_size
 from ext4kit.report.timeline import event_words
@@ -120,7 +120,7 @@ def _facts(case: TriageReport) -> dict[str, Any]:
         "by_count": share_bar(grades, "deleted files by grade"),
         "by_size": share_bar(sizes, "bytes of deleted files by grade"),
         "grades": [
-            (str(grade), count, human_size(deletions.sizes[grade]), words.MEANING[grade])
+            (str(grade), count, human_size(deletions.sizes[grade]), GRADE_MEANINGS[grade])
             for grade, count in deletions.grades.items()
             if count
         ],

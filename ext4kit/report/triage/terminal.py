@@ -18,13 +18,12 @@ from rich.text import Text
 
 from ext4kit.problems import Severity
 from ext4kit.recovery import DeletedFile, Grade
-from ext4kit.report.deleted import deletion_text, display_path
+from ext4kit.report.deleted import GRADE_MEANINGS, deletion_text, display_path
 from ext4kit.report.safe import printable, printable_text
 from ext4kit.report.tables import human_size
 from ext4kit.report.triage.bars import column_chart, map_strip
 from ext4kit.report.triage.case import (
     MAP_WORDS,
-    MEANING,
     TriageReport,
     bin_width,
     check_text,
@@ -222,7 +221,7 @@ def _grades(case: TriageReport, width: int) -> RenderableType:
                 Text(f"■ {grade}", GRADE_COLOURS[str(grade)]),
                 Text(f"{count:,}", justify="right"),
                 Text(human_size(found.sizes[grade]), justify="right"),
-                Text(MEANING[grade], "dim"),
+                Text(GRADE_MEANINGS[grade], "dim"),
             )
     return Group(map_strip(counts, width - 2), table)
 
